@@ -1,0 +1,1 @@
+//! Choice of batch sizes and GPU shares.

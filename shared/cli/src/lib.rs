@@ -1,0 +1,1 @@
+//! Command line, standard streams, exit codes, progress and completions of every tool.

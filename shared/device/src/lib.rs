@@ -1,0 +1,1 @@
+//! Devices that measure a co-run: simulator, CPU quotas, NVIDIA MPS, replay.

@@ -1,0 +1,1 @@
+//! An operator-level simulator of training tasks that share one GPU.

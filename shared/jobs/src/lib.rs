@@ -1,0 +1,1 @@
+//! Process groups, supervision, signals, logs and worker pools.

@@ -1,0 +1,1 @@
+//! Least squares, linear algebra and statistics; knows no domain type.

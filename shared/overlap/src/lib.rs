@@ -1,0 +1,1 @@
+//! Ordering of downloads, compute and uploads in a round.

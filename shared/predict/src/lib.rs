@@ -1,0 +1,1 @@
+//! Prediction of the throughput of every task of a co-run.

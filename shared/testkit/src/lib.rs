@@ -1,0 +1,1 @@
+//! Golden command-line tests and fake programs.

@@ -1,0 +1,13 @@
+//! Quantities with units: finite and in range by construction.
+//!
+//! A value of these types has been checked once, where it entered the program, and needs no
+//! second check. Each constructor returns a [`UnitError`] that says which quantity was out of
+//! range, what it was, and what would be right.
+
+mod quantity;
+mod share;
+mod task;
+
+pub use quantity::{Bandwidth, Bytes, Flops, SamplesPerSec, Seconds, UnitError, Weight};
+pub use share::Share;
+pub use task::{Batch, Samples, TaskId};

@@ -1,0 +1,1 @@
+//! Pipelines across the tools; see the tests folder of this crate.

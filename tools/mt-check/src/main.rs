@@ -1,0 +1,3 @@
+//! Judge any document independently of the tools that wrote it.
+
+fn main() {}

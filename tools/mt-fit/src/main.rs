@@ -1,0 +1,3 @@
+//! Fit a co-run throughput model to a profile.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! Launch a plan or timeline and supervise it.
+
+fn main() {}

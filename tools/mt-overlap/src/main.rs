@@ -1,0 +1,3 @@
+//! Order transfers and compute of a round.
+
+fn main() {}

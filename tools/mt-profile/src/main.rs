@@ -1,0 +1,3 @@
+//! Measure the throughput of co-running training tasks.
+
+fn main() {}

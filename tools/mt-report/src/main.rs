@@ -1,0 +1,3 @@
+//! Tables and pictures of any document.
+
+fn main() {}

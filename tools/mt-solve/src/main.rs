@@ -1,0 +1,3 @@
+//! Choose batch sizes and GPU shares.
+
+fn main() {}

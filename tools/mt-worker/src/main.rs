@@ -1,0 +1,3 @@
+//! A built-in training job that speaks the worker protocol.
+
+fn main() {}
