@@ -1,1 +1,6 @@
 //! Least squares, linear algebra and statistics; knows no domain type.
+
+mod cholesky;
+pub mod stats;
+
+pub use cholesky::{Cholesky, NotPositiveDefinite};

@@ -1,0 +1,54 @@
+//! Order statistics and means.
+
+/// Arithmetic mean; `None` of nothing.
+#[must_use]
+pub fn mean(v: &[f64]) -> Option<f64> {
+    (!v.is_empty()).then(|| v.iter().sum::<f64>() / v.len() as f64)
+}
+
+/// Quantile `q` in 0..=1 by linear interpolation between order statistics; `None` of nothing.
+#[must_use]
+pub fn quantile(v: &[f64], q: f64) -> Option<f64> {
+    if v.is_empty() {
+        return None;
+    }
+    let mut s = v.to_vec();
+    s.sort_by(f64::total_cmp);
+    let at = q.clamp(0.0, 1.0) * (s.len() - 1) as f64;
+    let (lo, hi) = (at.floor() as usize, at.ceil() as usize);
+    Some(s[lo] + (s[hi] - s[lo]) * (at - lo as f64))
+}
+
+/// Median; `None` of nothing.
+#[must_use]
+pub fn median(v: &[f64]) -> Option<f64> {
+    quantile(v, 0.5)
+}
+
+/// Robust standard deviation: 1.4826 times the median absolute deviation from `centre`.
+#[must_use]
+pub fn mad_sigma(v: &[f64], centre: f64) -> Option<f64> {
+    let d: Vec<f64> = v.iter().map(|x| (x - centre).abs()).collect();
+    median(&d).map(|m| 1.4826 * m)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_statistics() {
+        let v = [4.0, 1.0, 3.0, 2.0];
+        assert_eq!(median(&v), Some(2.5));
+        assert_eq!(quantile(&v, 0.0), Some(1.0));
+        assert_eq!(quantile(&v, 1.0), Some(4.0));
+        assert_eq!(mean(&v), Some(2.5));
+        assert_eq!(median(&[]), None);
+    }
+
+    #[test]
+    fn mad_of_a_normal_sample_ignores_an_outlier() {
+        let v = [-1.0, 0.0, 1.0, 0.5, -0.5, 1000.0];
+        assert!(mad_sigma(&v, 0.0).unwrap() < 2.0);
+    }
+}
