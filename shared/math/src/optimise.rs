@@ -1,0 +1,345 @@
+//! Minimisation with `argmin`, guarded: evaluations are bounded, the best point seen is what
+//! comes back, and a cost that is not finite ends the search instead of looping for ever.
+
+use std::cell::RefCell;
+
+use argmin::core::{CostFunction, Error, Executor, Gradient, Hessian, IterState};
+use argmin::solver::linesearch::MoreThuenteLineSearch;
+use argmin::solver::quasinewton::LBFGS;
+use argmin::solver::trustregion::{Steihaug, TrustRegion};
+
+/// Why a minimisation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Stop {
+    /// The gradient, or the last improvement, became negligible.
+    Converged,
+    /// The allowed number of evaluations was used up.
+    EvaluationLimit,
+    /// The solver could not go on from here (a step that is not finite, no descent direction).
+    Stalled,
+}
+
+/// The best point that a minimisation saw.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Minimum {
+    /// The point.
+    pub x: Vec<f64>,
+    /// Cost there; infinite if not even the start could be evaluated.
+    pub cost: f64,
+    /// Evaluations of the cost.
+    pub evaluations: usize,
+    /// Why it ended.
+    pub stop: Stop,
+}
+
+/// Gradient norm below which a point counts as stationary.
+const FLAT: f64 = 1e-7;
+
+struct State {
+    best: Vec<f64>,
+    best_cost: f64,
+    evaluations: usize,
+    stop: Option<Stop>,
+    /// Point, cost, gradient and Gauss-Newton matrix of the last evaluation: solvers ask for
+    /// these one by one.
+    last: Option<(Vec<f64>, f64, Vec<f64>, Vec<Vec<f64>>)>,
+}
+
+/// A cost with its gradient and curvature, seen through the guard.
+struct Guarded<F> {
+    evaluate: F,
+    limit: usize,
+    /// Relative improvement of the best cost under which the search ends.
+    tolerance: f64,
+    state: RefCell<State>,
+}
+
+impl<F> Guarded<F>
+where
+    F: Fn(&[f64], &mut Vec<f64>, &mut Vec<Vec<f64>>) -> f64,
+{
+    fn new(evaluate: F, x0: &[f64], limit: usize, tolerance: f64) -> Self {
+        Self {
+            evaluate,
+            limit,
+            tolerance,
+            state: RefCell::new(State {
+                best: x0.to_vec(),
+                best_cost: f64::INFINITY,
+                evaluations: 0,
+                stop: None,
+                last: None,
+            }),
+        }
+    }
+
+    fn stop(&self, why: Stop) -> Error {
+        self.state.borrow_mut().stop = Some(why);
+        Error::msg("search ended by its guard")
+    }
+
+    /// Evaluates at `x` unless that was the last point.
+    fn at(&self, x: &[f64]) -> Result<(), Error> {
+        if matches!(&self.state.borrow().last, Some((p, ..)) if p == x) {
+            return Ok(());
+        }
+        if self.state.borrow().evaluations >= self.limit {
+            return Err(self.stop(Stop::EvaluationLimit));
+        }
+        let (mut gradient, mut curvature) = (vec![0.0; x.len()], Vec::new());
+        let cost = (self.evaluate)(x, &mut gradient, &mut curvature);
+        let finite = cost.is_finite()
+            && x.iter().all(|v| v.is_finite())
+            && gradient.iter().all(|v| v.is_finite())
+            && curvature.iter().flatten().all(|v| v.is_finite());
+        let mut s = self.state.borrow_mut();
+        s.evaluations += 1;
+        if !finite {
+            drop(s);
+            return Err(self.stop(Stop::Stalled));
+        }
+        let before = s.best_cost;
+        if cost < before {
+            s.best_cost = cost;
+            s.best = x.to_vec();
+        }
+        let gained = before - cost;
+        let small = before.is_finite()
+            && gained >= 0.0
+            && gained <= self.tolerance * before.abs().max(1e-12);
+        let flat = gradient.iter().map(|g| g * g).sum::<f64>().sqrt() < FLAT;
+        s.last = Some((x.to_vec(), cost, gradient, curvature));
+        drop(s);
+        if small || flat {
+            return Err(self.stop(Stop::Converged));
+        }
+        Ok(())
+    }
+
+    fn last<T>(
+        &self,
+        x: &[f64],
+        get: impl Fn(&(Vec<f64>, f64, Vec<f64>, Vec<Vec<f64>>)) -> T,
+    ) -> Result<T, Error> {
+        self.at(x)?;
+        match &self.state.borrow().last {
+            Some(l) => Ok(get(l)),
+            None => Err(Error::msg("nothing was evaluated")),
+        }
+    }
+
+    fn into_minimum(self, converged: bool) -> Minimum {
+        let s = self.state.into_inner();
+        Minimum {
+            x: s.best,
+            cost: s.best_cost,
+            evaluations: s.evaluations,
+            stop: s.stop.unwrap_or(if converged {
+                Stop::Converged
+            } else {
+                Stop::Stalled
+            }),
+        }
+    }
+}
+
+impl<F> CostFunction for &Guarded<F>
+where
+    F: Fn(&[f64], &mut Vec<f64>, &mut Vec<Vec<f64>>) -> f64,
+{
+    type Param = Vec<f64>;
+    type Output = f64;
+    fn cost(&self, x: &Self::Param) -> Result<f64, Error> {
+        self.last(x, |l| l.1)
+    }
+}
+
+impl<F> Gradient for &Guarded<F>
+where
+    F: Fn(&[f64], &mut Vec<f64>, &mut Vec<Vec<f64>>) -> f64,
+{
+    type Param = Vec<f64>;
+    type Gradient = Vec<f64>;
+    fn gradient(&self, x: &Self::Param) -> Result<Vec<f64>, Error> {
+        self.last(x, |l| l.2.clone())
+    }
+}
+
+impl<F> Hessian for &Guarded<F>
+where
+    F: Fn(&[f64], &mut Vec<f64>, &mut Vec<Vec<f64>>) -> f64,
+{
+    type Param = Vec<f64>;
+    type Hessian = Vec<Vec<f64>>;
+    fn hessian(&self, x: &Self::Param) -> Result<Vec<Vec<f64>>, Error> {
+        self.last(x, |l| l.3.clone())
+    }
+}
+
+/// Minimises a smooth function with L-BFGS and a More-Thuente line search.
+///
+/// `f(x, g)` returns the cost at `x` and writes the gradient to `g`. At most `limit` evaluations.
+pub fn minimise(f: impl Fn(&[f64], &mut [f64]) -> f64, x0: &[f64], limit: usize) -> Minimum {
+    let guarded = Guarded::new(
+        |x: &[f64], g: &mut Vec<f64>, _: &mut Vec<Vec<f64>>| f(x, g),
+        x0,
+        limit,
+        1e-7,
+    );
+    let solver = LBFGS::new(MoreThuenteLineSearch::new(), 8);
+    let done = Executor::new(&guarded, solver)
+        .configure(|s: IterState<Vec<f64>, Vec<f64>, (), (), (), f64>| {
+            s.param(x0.to_vec()).max_iters(limit as u64)
+        })
+        .ctrlc(false)
+        .timer(false)
+        .run();
+    let converged = done.is_ok();
+    drop(done);
+    guarded.into_minimum(converged)
+}
+
+/// Minimises `0.5 sum r_k(x)^2` with a trust region on the Gauss-Newton model `J^T J`, its
+/// subproblem by Steihaug's conjugate gradients (Nocedal and Wright, *Numerical Optimization*,
+/// algorithms 4.1 and 7.2).
+///
+/// `f(x, r, j)` writes `residuals` numbers to `r` and, row by row, their derivatives to `j`
+/// (`residuals x parameters`). At most `limit` evaluations.
+pub fn least_squares(
+    f: impl Fn(&[f64], &mut [f64], &mut [f64]),
+    x0: &[f64],
+    residuals: usize,
+    limit: usize,
+) -> Minimum {
+    let p = x0.len();
+    let work = RefCell::new((vec![0.0; residuals], vec![0.0; residuals * p]));
+    let evaluate = |x: &[f64], g: &mut Vec<f64>, h: &mut Vec<Vec<f64>>| {
+        let mut w = work.borrow_mut();
+        let (r, j) = &mut *w;
+        f(x, r, j);
+        *h = vec![vec![0.0; p]; p];
+        let mut cost = 0.0;
+        for (rk, row) in r.iter().zip(j.chunks_exact(p)) {
+            cost += 0.5 * rk * rk;
+            for a in 0..p {
+                g[a] += rk * row[a];
+                for b in 0..=a {
+                    h[a][b] += row[a] * row[b];
+                }
+            }
+        }
+        let (mut below, scale) = (
+            h.clone(),
+            h.iter().enumerate().map(|(a, r)| r[a]).fold(0.0, f64::max),
+        );
+        for a in 0..p {
+            // Keeps the model strictly convex where a parameter has no influence.
+            below[a][a] += 1e-10 * scale + 1e-300;
+            for b in a + 1..p {
+                below[a][b] = h[b][a];
+            }
+        }
+        *h = below;
+        cost
+    };
+    let guarded = Guarded::new(evaluate, x0, limit, 1e-9);
+    let solver = TrustRegion::new(Steihaug::new().with_max_iters(4 * p as u64 + 8));
+    let done = Executor::new(&guarded, solver)
+        .configure(
+            |s: IterState<Vec<f64>, Vec<f64>, (), Vec<Vec<f64>>, (), f64>| {
+                s.param(x0.to_vec()).max_iters(2 * limit as u64)
+            },
+        )
+        .ctrlc(false)
+        .timer(false)
+        .run();
+    let converged = done.is_ok();
+    drop(done);
+    guarded.into_minimum(converged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lbfgs_reaches_the_bottom_of_rosenbrock() {
+        let m = minimise(
+            |x, g| {
+                let (a, b) = (1.0 - x[0], x[1] - x[0] * x[0]);
+                g[0] = -2.0 * a - 400.0 * x[0] * b;
+                g[1] = 200.0 * b;
+                a * a + 100.0 * b * b
+            },
+            &[-1.2, 1.0],
+            500,
+        );
+        assert!((m.x[0] - 1.0).abs() < 1e-3, "{m:?}");
+    }
+
+    #[test]
+    fn least_squares_recovers_an_exponential() {
+        let t: Vec<f64> = (0..20).map(|k| 0.1 * f64::from(k)).collect();
+        let y: Vec<f64> = t.iter().map(|t| 3.0 * (-1.7 * t).exp()).collect();
+        let m = least_squares(
+            |x, r, j| {
+                for k in 0..t.len() {
+                    let e = (-x[1] * t[k]).exp();
+                    r[k] = x[0] * e - y[k];
+                    j[2 * k] = e;
+                    j[2 * k + 1] = -x[0] * t[k] * e;
+                }
+            },
+            &[1.0, 0.5],
+            t.len(),
+            100,
+        );
+        assert!(
+            (m.x[0] - 3.0).abs() < 1e-4 && (m.x[1] - 1.7).abs() < 1e-4,
+            "{m:?}"
+        );
+    }
+
+    #[test]
+    fn a_cost_that_is_not_finite_ends_the_search() {
+        let m = minimise(
+            |x, g| {
+                g[0] = -1.0;
+                if x[0] > 2.0 { f64::NAN } else { -x[0] }
+            },
+            &[0.0],
+            50,
+        );
+        assert!(m.cost.is_finite() && m.evaluations <= 50);
+        assert_eq!(m.stop, Stop::Stalled);
+    }
+
+    #[test]
+    fn evaluations_are_bounded() {
+        let m = minimise(
+            |x, g| {
+                g[0] = -1.0;
+                -x[0]
+            },
+            &[0.0],
+            5,
+        );
+        assert_eq!(m.evaluations, 5);
+        assert_eq!(m.stop, Stop::EvaluationLimit);
+    }
+
+    #[test]
+    fn a_stationary_start_is_converged() {
+        let m = least_squares(
+            |x, r, j| {
+                r[0] = x[0];
+                j[0] = 1.0;
+            },
+            &[0.0],
+            1,
+            10,
+        );
+        assert_eq!((m.stop, m.evaluations), (Stop::Converged, 1));
+    }
+}
