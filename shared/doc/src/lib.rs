@@ -1,1 +1,48 @@
 //! The documents that the tools exchange.
+//!
+//! A document is one JSON object; a *profile* and a *run* are a sequence of them, one a line.
+//! [`wire`] holds the format as it stands in a file, field by field. The types of this level
+//! ([`Workload`], [`Profile`], [`Model`], [`Plan`], [`Timeline`], [`RunEvent`]) have been
+//! validated: every quantity is a type of `units`, every reference resolves. [`Documents`] turns
+//! bytes into validated documents and reports *every* fault of a document with its JSON path, a
+//! numbered [`Code`] and advice; [`write_line`] turns a document back into bytes, exactly: a
+//! number that was read is written as the same number.
+//!
+//! Input is bounded: a document may have at most [`MAX_DOCUMENT_BYTES`] bytes and
+//! [`MAX_DEPTH`] levels of nesting.
+
+mod any;
+mod checker;
+mod code;
+mod fault;
+mod frame;
+mod model;
+mod plan;
+mod profile;
+mod read;
+mod run;
+mod schema;
+mod timeline;
+pub mod wire;
+mod workload;
+mod write;
+
+pub use any::{Any, AnyDocuments};
+pub use checker::Checker;
+pub use code::Code;
+pub use fault::{Fault, Faults, ReadError};
+pub use frame::{Frame, Frames, MAX_DEPTH, MAX_DOCUMENT_BYTES};
+pub use model::Model;
+pub use plan::{Choice, Estimate, Plan, PlanTask, RateRow};
+pub use profile::{Failure, Header, Measured, Profile, ProfileEnd, ProfileRecord, Sample};
+pub use read::{Document, Documents, Profiles, Records};
+pub use run::{EventKind, RunEvent};
+pub use schema::{error_reference, schemas};
+pub use timeline::{Phase, Timeline};
+pub use wire::{
+    Balance, Baseline, BatchPolicy, DesignKind, DeviceFingerprint, DeviceKind, Duplex,
+    GpuDescription, HostDescription, Infeasibility, LayerDescription, Method, ObjectiveKind,
+    PhaseKind, Progress, Proof, Provenance, RatesKind, Search, StopReason,
+};
+pub use workload::{DeviceSpec, GpuSpec, HostCost, Job, Link, Memory, Task, UpdateBytes, Workload};
+pub use write::{write_line, write_pretty};

@@ -1,0 +1,136 @@
+use std::io::BufRead;
+
+use crate::wire::{self, Wire};
+use crate::{
+    Code, Fault, Faults, Frame, Frames, Model, Plan, Profile, ProfileRecord, ReadError, RunEvent,
+    Timeline, Workload,
+};
+
+/// A document of any kind; the records of a profile and the events of a run stand together.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Any {
+    /// `mt.workload/1`.
+    Workload(Box<Workload>),
+    /// `mt.profile/1`, all its records.
+    Profile(Box<Profile>),
+    /// `mt.model/1`.
+    Model(Box<Model>),
+    /// `mt.plan/1`.
+    Plan(Box<Plan>),
+    /// `mt.timeline/1`.
+    Timeline(Box<Timeline>),
+    /// `mt.run/1`, all its events, the first of which is a launch.
+    Run(Vec<RunEvent>),
+}
+
+/// The documents of a stream, of any kinds, in order; a fault ends it.
+#[derive(Debug)]
+pub struct AnyDocuments<R: BufRead> {
+    frames: std::iter::Peekable<Frames<R>>,
+    source_name: String,
+    seen: u64,
+    failed: bool,
+}
+
+impl<R: BufRead> AnyDocuments<R> {
+    /// Reads documents from `frames`.
+    pub fn new(frames: Frames<R>) -> Self {
+        Self {
+            source_name: frames.source_name().to_owned(),
+            frames: frames.peekable(),
+            seen: 0,
+            failed: false,
+        }
+    }
+
+    fn faults(&self, line: u64, code: Code, path: &str, problem: String) -> ReadError {
+        ReadError::Faults(Faults {
+            source_name: self.source_name.clone(),
+            line,
+            faults: vec![Fault {
+                code,
+                path: path.to_owned(),
+                problem,
+                advice: code.action().to_owned(),
+            }],
+        })
+    }
+
+    /// Takes the next frame if it goes on with the present profile or run.
+    fn continuation(&mut self, schema: &str) -> Option<Frame> {
+        let goes_on = |frame: &Result<Frame, ReadError>| {
+            let peek = frame.as_ref().ok().and_then(|frame| frame.peek().ok());
+            peek.is_some_and(|peek| {
+                peek.schema == schema
+                    && peek.record.as_deref() != Some("header")
+                    && peek.event.as_deref() != Some("launch")
+            })
+        };
+        self.frames.next_if(goes_on).and_then(Result::ok)
+    }
+
+    fn one(&mut self, frame: &Frame) -> Result<Any, ReadError> {
+        match frame.peek()?.schema.as_str() {
+            wire::Workload::SCHEMA => Ok(Any::Workload(Box::new(frame.parse()?))),
+            wire::Model::SCHEMA => Ok(Any::Model(Box::new(frame.parse()?))),
+            wire::Plan::SCHEMA => Ok(Any::Plan(Box::new(frame.parse()?))),
+            wire::Timeline::SCHEMA => Ok(Any::Timeline(Box::new(frame.parse()?))),
+            wire::ProfileHeader::SCHEMA => self.profile(frame),
+            wire::RunEvent::SCHEMA => self.run(frame),
+            other => Err(self.faults(
+                frame.line,
+                Code::WrongSchema,
+                "$.schema",
+                format!(
+                    "{other:?} is none of {names}",
+                    names = crate::schema::names()
+                ),
+            )),
+        }
+    }
+
+    fn profile(&mut self, frame: &Frame) -> Result<Any, ReadError> {
+        let ProfileRecord::Header(header) = ProfileRecord::parse(frame)? else {
+            let problem = "a profile begins with its header record".to_owned();
+            return Err(self.faults(frame.line, Code::OutOfOrder, "$.record", problem));
+        };
+        let mut profile = Profile::empty(*header);
+        while let Some(frame) = self.continuation(wire::ProfileHeader::SCHEMA) {
+            profile.push(ProfileRecord::parse(&frame)?, &frame)?;
+        }
+        Ok(Any::Profile(Box::new(profile)))
+    }
+
+    fn run(&mut self, frame: &Frame) -> Result<Any, ReadError> {
+        let launch: RunEvent = frame.parse()?;
+        if launch.kind() != wire::EventKind::Launch {
+            let problem = "a run begins with its launch event".to_owned();
+            return Err(self.faults(frame.line, Code::OutOfOrder, "$.event", problem));
+        }
+        let mut events = vec![launch];
+        while let Some(frame) = self.continuation(wire::RunEvent::SCHEMA) {
+            events.push(frame.parse()?);
+        }
+        Ok(Any::Run(events))
+    }
+}
+
+impl<R: BufRead> Iterator for AnyDocuments<R> {
+    type Item = Result<Any, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let item = match self.frames.next() {
+            None if self.seen == 0 => {
+                Err(self.faults(1, Code::Empty, "", "the input is empty".to_owned()))
+            }
+            None => return None,
+            Some(frame) => frame.and_then(|frame| self.one(&frame)),
+        };
+        self.seen += 1;
+        self.failed = item.is_err();
+        Some(item)
+    }
+}

@@ -1,0 +1,111 @@
+use std::fmt;
+
+use units::UnitError;
+
+use crate::{Code, Fault};
+
+/// Collects the faults of one document while it is turned from wire to validated form, and
+/// knows the JSON path of the place that is being looked at.
+#[derive(Debug)]
+pub struct Checker {
+    path: String,
+    faults: Vec<Fault>,
+}
+
+impl Default for Checker {
+    fn default() -> Self {
+        Self {
+            path: "$".to_owned(),
+            faults: Vec::new(),
+        }
+    }
+}
+
+impl Checker {
+    /// Looks into field `name` while `look` runs.
+    pub fn field<T>(&mut self, name: &str, look: impl FnOnce(&mut Self) -> T) -> T {
+        self.at(&format!(".{name}"), look)
+    }
+
+    /// Looks into element `index` of the present list while `look` runs.
+    pub fn index<T>(&mut self, index: usize, look: impl FnOnce(&mut Self) -> T) -> T {
+        self.at(&format!("[{index}]"), look)
+    }
+
+    fn at<T>(&mut self, segment: &str, look: impl FnOnce(&mut Self) -> T) -> T {
+        let length = self.path.len();
+        self.path.push_str(segment);
+        let out = look(self);
+        self.path.truncate(length);
+        out
+    }
+
+    /// Records a fault at the present place.
+    pub fn fault(&mut self, code: Code, problem: impl fmt::Display, advice: impl fmt::Display) {
+        self.faults.push(Fault {
+            code,
+            path: self.path.clone(),
+            problem: problem.to_string(),
+            advice: advice.to_string(),
+        });
+    }
+
+    /// Unwraps a quantity of field `name`, or records why it is none.
+    pub fn unit<T>(&mut self, name: &str, value: Result<T, UnitError>) -> Option<T> {
+        match value {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.field(name, |c| {
+                    c.fault(
+                        Code::OutOfRange,
+                        format_args!("{} is not a {}", error.value, error.quantity),
+                        format_args!("give {}", error.expected),
+                    );
+                });
+                None
+            }
+        }
+    }
+
+    /// As [`Checker::unit`] for a field that may be absent: `Some(None)` when it is.
+    pub fn optional_unit<W, T>(
+        &mut self,
+        name: &str,
+        value: Option<W>,
+        build: impl FnOnce(W) -> Result<T, UnitError>,
+    ) -> Option<Option<T>> {
+        match value {
+            None => Some(None),
+            Some(value) => self.unit(name, build(value)).map(Some),
+        }
+    }
+
+    /// Converts every element of the list in field `name`; `None` if any failed.
+    pub fn list<W, T>(
+        &mut self,
+        name: &str,
+        items: &[W],
+        mut convert: impl FnMut(&W, &mut Self) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        self.field(name, |c| {
+            let converted: Vec<Option<T>> = items
+                .iter()
+                .enumerate()
+                .map(|(i, item)| c.index(i, |c| convert(item, c)))
+                .collect();
+            converted.into_iter().collect()
+        })
+    }
+
+    /// Whether nothing has been found wrong so far.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// The faults found.
+    #[must_use]
+    pub fn into_faults(self) -> Vec<Fault> {
+        self.faults
+    }
+}

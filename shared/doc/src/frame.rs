@@ -1,0 +1,258 @@
+use std::io::BufRead;
+
+use crate::{Code, Fault, Faults, ReadError};
+
+/// Most bytes that one document may have: 64 MiB.
+pub const MAX_DOCUMENT_BYTES: usize = 64 << 20;
+/// Most levels of brackets that one document may have.
+pub const MAX_DEPTH: usize = 64;
+
+/// The bytes of one top-level JSON value, and where it began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// The value as it stood in the input.
+    pub bytes: Vec<u8>,
+    /// The file, or `<stdin>`.
+    pub source_name: String,
+    /// Line on which the value begins, from 1.
+    pub line: u64,
+}
+
+/// Splits a stream into top-level JSON objects without holding more than one in memory.
+///
+/// Only brackets and strings are looked at; whether the object is JSON is decided when it is
+/// parsed. Objects may be spread over lines (as people write them) or stand one a line.
+#[derive(Debug)]
+pub struct Frames<R> {
+    input: R,
+    source_name: String,
+    line: u64,
+    done: bool,
+}
+
+#[derive(Default)]
+struct Scan {
+    bytes: Vec<u8>,
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+enum Step {
+    More,
+    Complete,
+    TooDeep,
+    Stray(u8),
+}
+
+impl Scan {
+    fn step(&mut self, byte: u8) -> Step {
+        if self.depth == 0 {
+            return match byte {
+                b' ' | b'\t' | b'\r' | b'\n' => Step::More,
+                b'{' => {
+                    self.depth = 1;
+                    self.bytes.push(byte);
+                    Step::More
+                }
+                other => Step::Stray(other),
+            };
+        }
+        self.bytes.push(byte);
+        if self.in_string {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' => self.escaped = true,
+                b'"' => self.in_string = false,
+                _ => {}
+            }
+            return Step::More;
+        }
+        match byte {
+            b'"' => self.in_string = true,
+            b'{' | b'[' => {
+                self.depth += 1;
+                if self.depth > MAX_DEPTH {
+                    return Step::TooDeep;
+                }
+            }
+            b'}' | b']' => {
+                self.depth -= 1;
+                if self.depth == 0 {
+                    return Step::Complete;
+                }
+            }
+            _ => {}
+        }
+        Step::More
+    }
+}
+
+impl<R: BufRead> Frames<R> {
+    /// Reads from `input`, which messages call `source_name`.
+    pub fn new(input: R, source_name: impl Into<String>) -> Self {
+        Self {
+            input,
+            source_name: source_name.into(),
+            line: 1,
+            done: false,
+        }
+    }
+
+    /// What messages call the input.
+    #[must_use]
+    pub fn source_name(&self) -> &str {
+        &self.source_name
+    }
+
+    fn fail(
+        &mut self,
+        code: Code,
+        line: u64,
+        problem: String,
+        advice: &str,
+    ) -> Option<Result<Frame, ReadError>> {
+        self.done = true;
+        Some(Err(ReadError::Faults(Faults {
+            source_name: self.source_name.clone(),
+            line,
+            faults: vec![Fault {
+                code,
+                path: String::new(),
+                problem,
+                advice: advice.to_owned(),
+            }],
+        })))
+    }
+
+    fn end_of_input(&mut self, scan: &Scan, start: u64) -> Option<Result<Frame, ReadError>> {
+        if scan.depth == 0 {
+            self.done = true;
+            return None;
+        }
+        let problem = format!("the input ends inside the document that begins on line {start}");
+        self.fail(
+            Code::Truncated,
+            self.line,
+            problem,
+            "write the document again, whole",
+        )
+    }
+
+    fn next_frame(&mut self) -> Option<Result<Frame, ReadError>> {
+        let mut scan = Scan::default();
+        let mut start = self.line;
+        loop {
+            let chunk = match self.input.fill_buf() {
+                Ok(chunk) => chunk,
+                Err(error) => {
+                    self.done = true;
+                    return Some(Err(ReadError::Io {
+                        source_name: self.source_name.clone(),
+                        error,
+                    }));
+                }
+            };
+            if chunk.is_empty() {
+                return self.end_of_input(&scan, start);
+            }
+            let mut outcome = Step::More;
+            let mut used = 0;
+            for &byte in chunk {
+                used += 1;
+                if scan.depth == 0 {
+                    start = self.line;
+                }
+                if byte == b'\n' {
+                    self.line += 1;
+                }
+                outcome = scan.step(byte);
+                if !matches!(outcome, Step::More) {
+                    break;
+                }
+            }
+            self.input.consume(used);
+            match outcome {
+                Step::More if scan.bytes.len() > MAX_DOCUMENT_BYTES => {
+                    let problem = format!("a document has more than {MAX_DOCUMENT_BYTES} bytes");
+                    return self.fail(Code::TooLarge, start, problem, "split it into several");
+                }
+                Step::More => {}
+                Step::Complete => {
+                    return Some(Ok(Frame {
+                        bytes: scan.bytes,
+                        source_name: self.source_name.clone(),
+                        line: start,
+                    }));
+                }
+                Step::TooDeep => {
+                    let problem = format!("more than {MAX_DEPTH} levels of brackets");
+                    let line = self.line;
+                    return self.fail(Code::TooDeep, line, problem, "is this the right file?");
+                }
+                Step::Stray(byte) => {
+                    let problem = format!(
+                        "expected a document, which begins with '{{', and found '{}'",
+                        byte.escape_ascii()
+                    );
+                    return self.fail(Code::Syntax, start, problem, "give JSON objects");
+                }
+            }
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for Frames<R> {
+    type Item = Result<Frame, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done { None } else { self.next_frame() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(text: &str) -> Vec<Result<(String, u64), Code>> {
+        Frames::new(text.as_bytes(), "t")
+            .map(|frame| match frame {
+                Ok(frame) => Ok((String::from_utf8(frame.bytes).unwrap(), frame.line)),
+                Err(ReadError::Faults(faults)) => Err(faults.faults[0].code),
+                Err(error) => panic!("{error}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn splits_objects_over_and_within_lines() {
+        let got = frames("{\"a\":\"}{\\\"\"} {}\n\n{\n\"b\":[1]}\n");
+        let want = [("{\"a\":\"}{\\\"\"}", 1), ("{}", 1), ("{\n\"b\":[1]}", 3)];
+        assert_eq!(got.len(), 3);
+        for (got, (text, line)) in got.iter().zip(want) {
+            assert_eq!(got, &Ok((text.to_owned(), line)));
+        }
+    }
+
+    #[test]
+    fn says_what_ends_a_stream() {
+        assert_eq!(frames(""), []);
+        assert_eq!(frames("{\"a\":1"), [Err(Code::Truncated)]);
+        assert_eq!(frames("NaN"), [Err(Code::Syntax)]);
+        assert_eq!(
+            frames(&format!("{{\"a\":{}", "[".repeat(10_000))),
+            [Err(Code::TooDeep)]
+        );
+    }
+
+    #[test]
+    fn refuses_a_document_without_end() {
+        let endless = std::io::Read::chain(&b"{\"a\":\""[..], std::io::repeat(b'x'));
+        let mut frames = Frames::new(std::io::BufReader::new(endless), "t");
+        let Some(Err(ReadError::Faults(faults))) = frames.next() else {
+            panic!("must be refused");
+        };
+        assert_eq!(faults.faults[0].code, Code::TooLarge);
+        assert!(frames.next().is_none());
+    }
+}

@@ -1,0 +1,242 @@
+use units::{Batch, SamplesPerSec, Seconds, Share, TaskId};
+
+use crate::plan::choice;
+use crate::wire::{self, StopReason, Wire};
+use crate::{Checker, Choice, Code, DesignKind, DeviceFingerprint, Document, Provenance, Workload};
+
+/// A profile: measured co-runs of the tasks of a workload on a device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profile {
+    /// What was profiled, and on what.
+    pub header: Header,
+    /// The measured configurations, in the order of the file.
+    pub samples: Vec<Sample>,
+    /// The configurations that failed.
+    pub failures: Vec<Failure>,
+    /// The last record; absent if profiling was stopped half-way.
+    pub end: Option<ProfileEnd>,
+}
+
+/// First record of a profile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Header {
+    /// What was profiled.
+    pub workload: Workload,
+    /// On what.
+    pub device: DeviceFingerprint,
+    /// How the configurations were chosen.
+    pub design: DesignKind,
+    /// Seed of the design and of the simulator.
+    pub seed: u64,
+    /// Which tools made the document.
+    pub provenance: Vec<Provenance>,
+}
+
+/// One measured co-run; tasks are unique.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// Number of the configuration.
+    pub config: u64,
+    /// The tasks that ran together.
+    pub tasks: Vec<Measured>,
+    /// Length of the window.
+    pub window: Seconds,
+    /// Windows averaged.
+    pub repeats: u32,
+}
+
+/// One task of a measured co-run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// Name.
+    pub id: TaskId,
+    /// Batch size.
+    pub batch: Batch,
+    /// Share.
+    pub share: Share,
+    /// Throughput.
+    pub throughput: SamplesPerSec,
+    /// Standard error of the throughput.
+    pub stderr: Option<SamplesPerSec>,
+}
+
+/// A configuration that could not be measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    /// Number of the configuration.
+    pub config: u64,
+    /// The tasks that were to run together.
+    pub tasks: Vec<Choice>,
+    /// Why there is no measurement.
+    pub reason: String,
+}
+
+/// Last record of a finished profile.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ProfileEnd {
+    /// Configurations measured.
+    pub measured: u64,
+    /// Configurations that failed.
+    pub failed: u64,
+    /// Device time of the measured windows.
+    pub cost: Seconds,
+    /// Why the profile ended.
+    pub stopped: StopReason,
+}
+
+/// One record of a profile.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ProfileRecord {
+    /// The first.
+    Header(Box<Header>),
+    /// A measured co-run.
+    Sample(Sample),
+    /// A configuration that failed.
+    Failure(Failure),
+    /// The last.
+    End(ProfileEnd),
+}
+
+fn record<W: Wire>() -> (String, String) {
+    (
+        W::SCHEMA.to_owned(),
+        W::RECORD.unwrap_or_default().to_owned(),
+    )
+}
+
+impl Document for Header {
+    type Wire = wire::ProfileHeader;
+
+    fn from_wire(wire: &wire::ProfileHeader, c: &mut Checker) -> Option<Self> {
+        let workload = c.field("workload", |c| Workload::from_nested(&wire.workload, c));
+        Some(Self {
+            workload: workload?,
+            device: wire.device.clone(),
+            design: wire.design,
+            seed: wire.seed,
+            provenance: wire.provenance.clone(),
+        })
+    }
+
+    fn to_wire(&self) -> wire::ProfileHeader {
+        let (schema, record) = record::<wire::ProfileHeader>();
+        wire::ProfileHeader {
+            schema,
+            record,
+            workload: self.workload.to_wire(),
+            device: self.device.clone(),
+            design: self.design,
+            seed: self.seed,
+            provenance: self.provenance.clone(),
+        }
+    }
+}
+
+impl Document for Sample {
+    type Wire = wire::ProfileSample;
+
+    fn from_wire(wire: &wire::ProfileSample, c: &mut Checker) -> Option<Self> {
+        if wire.tasks.is_empty() {
+            c.field("tasks", |c| {
+                c.fault(Code::NothingToDo, "no task", "name the tasks that ran");
+            });
+        }
+        let tasks = c.list("tasks", &wire.tasks, measured);
+        crate::workload::unique_ids(c, "tasks", wire.tasks.iter().map(|t| t.id.as_str()));
+        let window = c.unit("window_s", Seconds::new(wire.window_s));
+        Some(Self {
+            config: wire.config,
+            tasks: tasks?,
+            window: window?,
+            repeats: wire.repeats,
+        })
+    }
+
+    fn to_wire(&self) -> wire::ProfileSample {
+        let (schema, record) = record::<wire::ProfileSample>();
+        let tasks = self.tasks.iter().map(|t| wire::MeasuredTask {
+            id: t.id.as_str().to_owned(),
+            batch: u64::from(t.batch.get()),
+            share_percent: t.share.percent(),
+            samples_per_s: t.throughput.get(),
+            stderr_samples_per_s: t.stderr.map(SamplesPerSec::get),
+        });
+        wire::ProfileSample {
+            schema,
+            record,
+            config: self.config,
+            tasks: tasks.collect(),
+            window_s: self.window.get(),
+            repeats: self.repeats,
+        }
+    }
+}
+
+fn measured(wire: &wire::MeasuredTask, c: &mut Checker) -> Option<Measured> {
+    let id = c.unit("id", TaskId::new(&wire.id));
+    let batch = c.unit("batch", Batch::new(wire.batch));
+    let share = c.unit("share_percent", Share::from_percent(wire.share_percent));
+    let throughput = c.unit("samples_per_s", SamplesPerSec::new(wire.samples_per_s));
+    let stderr = c.optional_unit(
+        "stderr_samples_per_s",
+        wire.stderr_samples_per_s,
+        SamplesPerSec::new,
+    );
+    Some(Measured {
+        id: id?,
+        batch: batch?,
+        share: share?,
+        throughput: throughput?,
+        stderr: stderr?,
+    })
+}
+
+impl Document for Failure {
+    type Wire = wire::ProfileFailure;
+
+    fn from_wire(wire: &wire::ProfileFailure, c: &mut Checker) -> Option<Self> {
+        let tasks = c.list("tasks", &wire.tasks, choice);
+        Some(Self {
+            config: wire.config,
+            tasks: tasks?,
+            reason: wire.reason.clone(),
+        })
+    }
+
+    fn to_wire(&self) -> wire::ProfileFailure {
+        let (schema, record) = record::<wire::ProfileFailure>();
+        wire::ProfileFailure {
+            schema,
+            record,
+            config: self.config,
+            tasks: self.tasks.iter().map(Choice::to_wire).collect(),
+            reason: self.reason.clone(),
+        }
+    }
+}
+
+impl Document for ProfileEnd {
+    type Wire = wire::ProfileEnd;
+
+    fn from_wire(wire: &wire::ProfileEnd, c: &mut Checker) -> Option<Self> {
+        let cost = c.unit("cost_s", Seconds::new(wire.cost_s));
+        Some(Self {
+            measured: wire.measured,
+            failed: wire.failed,
+            cost: cost?,
+            stopped: wire.stopped,
+        })
+    }
+
+    fn to_wire(&self) -> wire::ProfileEnd {
+        let (schema, record) = record::<wire::ProfileEnd>();
+        wire::ProfileEnd {
+            schema,
+            record,
+            measured: self.measured,
+            failed: self.failed,
+            cost_s: self.cost.get(),
+            stopped: self.stopped,
+        }
+    }
+}

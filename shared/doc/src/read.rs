@@ -1,0 +1,400 @@
+use std::io::BufRead;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+
+use crate::schema;
+use crate::wire::{self, Wire};
+use crate::{
+    Checker, Code, Failure, Fault, Faults, Frame, Frames, Header, Profile, ProfileEnd,
+    ProfileRecord, ReadError, RunEvent, Sample,
+};
+
+/// A validated document and its form in a file.
+pub trait Document: Sized {
+    /// The form in a file.
+    type Wire: Wire;
+
+    /// Validates; records every fault in `c`. `None` only if a fault was recorded.
+    fn from_wire(wire: &Self::Wire, c: &mut Checker) -> Option<Self>;
+
+    /// The form in a file.
+    fn to_wire(&self) -> Self::Wire;
+
+    /// As [`Document::from_wire`] for a document inside another, whose `schema` has not been
+    /// looked at yet.
+    fn from_nested(wire: &Self::Wire, c: &mut Checker) -> Option<Self>
+    where
+        Self::Wire: NestedSchema,
+    {
+        let found = wire.schema();
+        if found != Self::Wire::SCHEMA {
+            c.field("schema", |c| {
+                let problem = format_args!("{found:?} is not the schema of this part");
+                let advice = format_args!("write {:?}", Self::Wire::SCHEMA);
+                c.fault(Code::WrongSchema, problem, advice);
+            });
+        }
+        Self::from_wire(wire, c)
+    }
+}
+
+/// A wire type that may stand inside another and says which schema it claims to be.
+pub trait NestedSchema {
+    /// The value of the field `schema`.
+    fn schema(&self) -> &str;
+}
+
+macro_rules! nested {
+    ($($name:ident),*) => {
+        $(impl NestedSchema for wire::$name {
+            fn schema(&self) -> &str {
+                &self.schema
+            }
+        })*
+    };
+}
+nested!(Workload, Model, Plan, Timeline);
+
+/// The fields that tell what a document is; everything else is skipped.
+#[derive(Deserialize)]
+struct RawPeek {
+    schema: Option<String>,
+    record: Option<String>,
+    event: Option<String>,
+}
+
+/// What a document claims to be.
+pub(crate) struct Peek {
+    pub(crate) schema: String,
+    pub(crate) record: Option<String>,
+    pub(crate) event: Option<String>,
+}
+
+impl Frame {
+    fn faults(&self, faults: Vec<Fault>) -> ReadError {
+        ReadError::Faults(Faults {
+            source_name: self.source_name.clone(),
+            line: self.line,
+            faults,
+        })
+    }
+
+    fn one_fault(&self, code: Code, path: &str, problem: String, advice: String) -> ReadError {
+        self.faults(vec![Fault {
+            code,
+            path: path.to_owned(),
+            problem,
+            advice,
+        }])
+    }
+
+    fn syntax(&self, error: &serde_json::Error) -> ReadError {
+        let line = self.line + error.line().saturating_sub(1) as u64;
+        ReadError::Faults(Faults {
+            source_name: self.source_name.clone(),
+            line,
+            faults: vec![Fault {
+                code: Code::Syntax,
+                path: String::new(),
+                problem: format!("not JSON: {error}"),
+                advice: Code::Syntax.action().to_owned(),
+            }],
+        })
+    }
+
+    /// What the document claims to be.
+    pub(crate) fn peek(&self) -> Result<Peek, ReadError> {
+        let raw: RawPeek = match serde_json::from_slice(&self.bytes) {
+            Ok(raw) => raw,
+            Err(error) if error.is_data() => RawPeek {
+                schema: None,
+                record: None,
+                event: None,
+            },
+            Err(error) => return Err(self.syntax(&error)),
+        };
+        match raw.schema {
+            Some(schema) => Ok(Peek {
+                schema,
+                record: raw.record,
+                event: raw.event,
+            }),
+            None => Err(self.one_fault(
+                Code::WrongSchema,
+                "$.schema",
+                "the document does not say what it is".to_owned(),
+                format!("begin it with \"schema\":\"…\", one of {}", schema::names()),
+            )),
+        }
+    }
+
+    /// Parses and validates the document as a `D`.
+    pub fn parse<D: Document>(&self) -> Result<D, ReadError> {
+        let Peek { schema, record, .. } = self.peek()?;
+        if schema != D::Wire::SCHEMA {
+            return Err(self.one_fault(
+                Code::WrongSchema,
+                "$.schema",
+                format!("this is a {schema:?} document"),
+                format!("give a {:?} document", D::Wire::SCHEMA),
+            ));
+        }
+        if record.as_deref() != D::Wire::RECORD {
+            return Err(self.one_fault(
+                Code::WrongSchema,
+                "$.record",
+                format!("this is a record of kind {:?}", record.unwrap_or_default()),
+                format!("give one of kind {:?}", D::Wire::RECORD.unwrap_or_default()),
+            ));
+        }
+        let wire = self.wire::<D::Wire>()?;
+        let mut checker = Checker::default();
+        match D::from_wire(&wire, &mut checker) {
+            Some(document) if checker.is_clean() => Ok(document),
+            _ => Err(self.faults(checker.into_faults())),
+        }
+    }
+
+    fn wire<W: Wire>(&self) -> Result<W, ReadError> {
+        let mut parser = serde_json::Deserializer::from_slice(&self.bytes);
+        match serde_path_to_error::deserialize::<_, W>(&mut parser) {
+            Ok(wire) => Ok(wire),
+            Err(error) if error.inner().is_data() => {
+                let found = schema::structural_faults::<W>(&self.bytes);
+                if found.is_empty() {
+                    let path = format!("$.{}", error.path()).replace("$.[", "$[");
+                    let problem = error.inner().to_string();
+                    return Err(self.one_fault(Code::WrongType, &path, problem, String::new()));
+                }
+                Err(self.faults(found))
+            }
+            Err(error) => Err(self.syntax(error.inner())),
+        }
+    }
+}
+
+/// The documents of one kind in a stream, in order; a fault ends it.
+#[derive(Debug)]
+pub struct Documents<R, D> {
+    frames: Frames<R>,
+    seen: u64,
+    failed: bool,
+    kind: PhantomData<fn() -> D>,
+}
+
+impl<R: BufRead, D: Document> Documents<R, D> {
+    /// Reads documents from `frames`.
+    pub fn new(frames: Frames<R>) -> Self {
+        Self {
+            frames,
+            seen: 0,
+            failed: false,
+            kind: PhantomData,
+        }
+    }
+}
+
+fn empty(source_name: &str) -> ReadError {
+    ReadError::Faults(Faults {
+        source_name: source_name.to_owned(),
+        line: 1,
+        faults: vec![Fault {
+            code: Code::Empty,
+            path: String::new(),
+            problem: "the input is empty".to_owned(),
+            advice: Code::Empty.action().to_owned(),
+        }],
+    })
+}
+
+impl<R: BufRead, D: Document> Iterator for Documents<R, D> {
+    type Item = Result<D, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let item = match self.frames.next() {
+            None if self.seen == 0 => Err(empty(self.frames.source_name())),
+            None => return None,
+            Some(frame) => frame.and_then(|f| f.parse::<D>()),
+        };
+        self.seen += 1;
+        self.failed = item.is_err();
+        Some(item)
+    }
+}
+
+impl ProfileRecord {
+    /// Parses one record of a profile.
+    pub fn parse(frame: &Frame) -> Result<Self, ReadError> {
+        Ok(match frame.peek()?.record.as_deref() {
+            Some("sample") => Self::Sample(frame.parse::<Sample>()?),
+            Some("failure") => Self::Failure(frame.parse::<Failure>()?),
+            Some("end") => Self::End(frame.parse::<ProfileEnd>()?),
+            _ => Self::Header(Box::new(frame.parse::<Header>()?)),
+        })
+    }
+}
+
+/// The profiles of a stream: each begins with its header and ends before the next.
+#[derive(Debug)]
+pub struct Profiles<R> {
+    frames: Frames<R>,
+    header: Option<Header>,
+    seen: u64,
+    failed: bool,
+}
+
+impl<R: BufRead> Profiles<R> {
+    /// Reads profiles from `frames`.
+    pub fn new(frames: Frames<R>) -> Self {
+        Self {
+            frames,
+            header: None,
+            seen: 0,
+            failed: false,
+        }
+    }
+
+    fn collect_one(&mut self) -> Result<Option<Profile>, ReadError> {
+        let mut profile = self.header.take().map(Profile::empty);
+        loop {
+            let Some(frame) = self.frames.next() else {
+                if profile.is_none() && self.seen == 0 {
+                    return Err(empty(self.frames.source_name()));
+                }
+                return Ok(profile);
+            };
+            let frame = frame?;
+            self.seen += 1;
+            match (ProfileRecord::parse(&frame)?, &mut profile) {
+                (ProfileRecord::Header(header), None) => profile = Some(Profile::empty(*header)),
+                (ProfileRecord::Header(header), Some(_)) => {
+                    self.header = Some(*header);
+                    return Ok(profile);
+                }
+                (record, Some(open)) => open.push(record, &frame)?,
+                (_, None) => {
+                    return Err(frame.one_fault(
+                        Code::OutOfOrder,
+                        "$.record",
+                        "a profile begins with its header record".to_owned(),
+                        Code::OutOfOrder.action().to_owned(),
+                    ));
+                }
+            }
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for Profiles<R> {
+    type Item = Result<Profile, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let item = self.collect_one();
+        self.failed = item.is_err();
+        item.transpose()
+    }
+}
+
+impl Profile {
+    /// A profile of which only the header is known.
+    #[must_use]
+    pub fn empty(header: Header) -> Self {
+        Self {
+            header,
+            samples: Vec::new(),
+            failures: Vec::new(),
+            end: None,
+        }
+    }
+
+    pub(crate) fn push(&mut self, record: ProfileRecord, frame: &Frame) -> Result<(), ReadError> {
+        if self.end.is_some() {
+            return Err(frame.one_fault(
+                Code::OutOfOrder,
+                "$.record",
+                "a record after the end record".to_owned(),
+                Code::OutOfOrder.action().to_owned(),
+            ));
+        }
+        let names = |ids: Vec<&units::TaskId>| {
+            let unknown = ids
+                .iter()
+                .position(|id| self.header.workload.task_index(id).is_none());
+            unknown.map_or(Ok(()), |i| {
+                let known = self.header.workload.tasks.iter();
+                let known: Vec<_> = known.map(|t| t.id.as_str()).collect();
+                Err(frame.one_fault(
+                    Code::UnknownName,
+                    &format!("$.tasks[{i}].id"),
+                    format!("no task of the workload is called {}", ids[i]),
+                    format!("the workload has {}", known.join(", ")),
+                ))
+            })
+        };
+        match record {
+            ProfileRecord::Sample(sample) => {
+                names(sample.tasks.iter().map(|t| &t.id).collect())?;
+                self.samples.push(sample);
+            }
+            ProfileRecord::Failure(failure) => {
+                names(failure.tasks.iter().map(|t| &t.id).collect())?;
+                self.failures.push(failure);
+            }
+            ProfileRecord::End(end) => self.end = Some(end),
+            ProfileRecord::Header(_) => {}
+        }
+        Ok(())
+    }
+}
+
+/// The events of a stream of runs, each checked to come after a `launch` event.
+#[derive(Debug)]
+pub struct Records<R> {
+    events: Documents<R, RunEvent>,
+    launched: bool,
+    failed: bool,
+}
+
+impl<R: BufRead> Records<R> {
+    /// Reads events from `frames`.
+    pub fn new(frames: Frames<R>) -> Self {
+        Self {
+            events: Documents::new(frames),
+            launched: false,
+            failed: false,
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for Records<R> {
+    type Item = Result<RunEvent, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let event = self.events.next()?;
+        self.launched |= matches!(&event, Ok(e) if e.kind() == wire::EventKind::Launch);
+        if event.is_ok() && !self.launched {
+            self.failed = true;
+            return Some(Err(ReadError::Faults(Faults {
+                source_name: self.events.frames.source_name().to_owned(),
+                line: 1,
+                faults: vec![Fault {
+                    code: Code::OutOfOrder,
+                    path: "$.event".to_owned(),
+                    problem: "a run begins with its launch event".to_owned(),
+                    advice: Code::OutOfOrder.action().to_owned(),
+                }],
+            })));
+        }
+        Some(event)
+    }
+}

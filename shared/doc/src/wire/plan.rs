@@ -1,0 +1,322 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use std::collections::BTreeMap;
+
+use super::{Choice, Link, Model, Provenance, UpdateBytes, Wire, Workload};
+
+/// Batch sizes and shares of every task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "mt.plan/1")]
+pub struct Plan {
+    /// `mt.plan/1`.
+    pub schema: String,
+    /// Name of the device or client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The network link; absent: transfers take no time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
+    /// The tasks; empty only if no plan is feasible.
+    pub tasks: Vec<PlanTask>,
+    /// Measured rates of every set of active tasks, in place of a model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<RateRow>,
+    /// Sum of the shares in percent: the total virtual resource R_v.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rv_percent: Option<f64>,
+    /// What was maximised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<Objective>,
+    /// What had to hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub constraints: Option<Constraints>,
+    /// Distance of the batch sizes from the balance asked for (FedMT eq. 6).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mismatch: Option<f64>,
+    /// Objective of the best plan without the batch constraints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unconstrained_objective: Option<f64>,
+    /// What simpler schemes would reach, predicted alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub baselines: Vec<Baseline>,
+    /// Plans none of which is better than another in both mismatch and objective.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pareto: Vec<ParetoPoint>,
+    /// Plans none of which is better than another in both raw throughput and fairness.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pareto_fairness: Vec<ParetoPoint>,
+    /// The next best plans.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alternatives: Vec<ParetoPoint>,
+    /// What a little more or less share would change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub explanation: Vec<Marginal>,
+    /// Results per GPU, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<GpuPlan>,
+    /// How the plan was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Search>,
+    /// Why no plan is feasible; empty if one is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub infeasible: Vec<Infeasibility>,
+    /// The model that predicted the throughput.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Model>,
+    /// The workload, where the plan has no model to carry it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Workload>,
+    /// Which tools made this document.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provenance: Vec<Provenance>,
+}
+
+impl Wire for Plan {
+    const SCHEMA: &'static str = "mt.plan/1";
+}
+
+/// One task of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanTask {
+    /// Name of the task.
+    pub id: String,
+    /// Batch size; needed with a model and to launch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u64>,
+    /// Share in percent; needed with a model and to launch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_percent: Option<f64>,
+    /// GPU that the task runs on, from 0, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<u32>,
+    /// Samples to train on in one round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u64>,
+    /// Bytes to move before and after compute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_bytes: Option<UpdateBytes>,
+    /// Predicted throughput while all tasks run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<Estimate>,
+    /// Throughput alone on the whole device at this batch size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub solo_samples_per_s: Option<f64>,
+}
+
+/// A predicted throughput with its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Estimate {
+    /// Prediction in samples per second.
+    pub samples_per_s: f64,
+    /// Lower end of the interval.
+    pub low_samples_per_s: f64,
+    /// Upper end of the interval.
+    pub high_samples_per_s: f64,
+}
+
+/// Rates of the tasks that are active together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RateRow {
+    /// Names of the active tasks.
+    pub active: Vec<String>,
+    /// Throughput of each of them.
+    pub samples_per_s: BTreeMap<String, f64>,
+}
+
+/// What is maximised.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum ObjectiveKind {
+    /// Total throughput `sum P_i`, samples per second.
+    Raw,
+    /// Total of throughput relative to solo `sum P_i / S_i`.
+    Fairness,
+    /// Weighted total `sum w_i P_i`, samples per second.
+    Weighted,
+    /// The least `P_i / S_i`.
+    MaxMin,
+    /// Minus the time until every task has trained on its samples, seconds.
+    Round,
+}
+
+/// An objective and its value.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Objective {
+    /// Which objective.
+    pub kind: ObjectiveKind,
+    /// Its predicted value; larger is better.
+    pub value: f64,
+}
+
+/// What a plan must satisfy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Constraints {
+    /// Shares are multiples of this.
+    pub share_step_percent: f64,
+    /// Given sum of the shares; absent: free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rv_percent: Option<f64>,
+    /// Least `P_i / S_i` of every task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starvation_floor: Option<f64>,
+    /// Memory that the tasks of one GPU may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// How batch sizes may be chosen.
+    pub batch: BatchPolicy,
+    /// Largest mismatch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mismatch: Option<f64>,
+    /// What the batch sizes are to be in proportion to.
+    pub balance: Balance,
+}
+
+/// How batch sizes may be chosen.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum BatchPolicy {
+    /// Each task takes any of its batch sizes.
+    #[default]
+    Free,
+    /// Each task takes the largest of its batch sizes.
+    Fixed,
+    /// All tasks take the same batch size.
+    Same,
+}
+
+/// What the batch sizes are to be in proportion to (FedMT eq. 6).
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Balance {
+    /// Data volumes against batch sizes: `|D_a/D_b - B_a/B_b|`.
+    #[default]
+    Batch,
+    /// Data volumes against workloads `O = alpha f B + beta m B`.
+    Workload,
+    /// Data volumes against throughput, so that all finish together.
+    Time,
+}
+
+/// A simpler scheme and what it would reach.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Baseline {
+    /// `temporal`, `isolated`, `sharing`, `nvidia`, `moderate` or `aggressive`.
+    pub name: String,
+    /// Total throughput.
+    pub total_samples_per_s: f64,
+    /// Total of throughput relative to solo.
+    pub fairness: f64,
+    /// Value of the plan's objective.
+    pub objective: f64,
+    /// Whether it meets the constraints.
+    pub feasible: bool,
+    /// What each task runs with.
+    pub tasks: Vec<Choice>,
+}
+
+/// A plan on a front, or a runner-up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ParetoPoint {
+    /// Value of the plan's objective.
+    pub objective: f64,
+    /// Distance from the balance asked for.
+    pub mismatch: f64,
+    /// Total throughput.
+    pub total_samples_per_s: f64,
+    /// Total of throughput relative to solo.
+    pub fairness: f64,
+    /// What each task runs with.
+    pub tasks: Vec<Choice>,
+}
+
+/// What a change of one task's share would do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Marginal {
+    /// Task whose share changes.
+    pub id: String,
+    /// The changed share in percent.
+    pub share_percent: f64,
+    /// Change of the objective.
+    pub objective_change: f64,
+    /// Change of the throughput of each task, by name.
+    pub samples_per_s_change: BTreeMap<String, f64>,
+}
+
+/// What one of several GPUs gets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GpuPlan {
+    /// Number of the GPU, from 0.
+    pub gpu: u32,
+    /// Names of its tasks.
+    pub tasks: Vec<String>,
+    /// Sum of the shares in percent.
+    pub rv_percent: f64,
+    /// Total throughput.
+    pub total_samples_per_s: f64,
+    /// Total of throughput relative to solo.
+    pub fairness: f64,
+    /// Value of the plan's objective on this GPU.
+    pub objective: f64,
+}
+
+/// Whether a result is the best there is.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+#[must_use]
+pub enum Proof {
+    /// Every point was looked at.
+    Enumerated,
+    /// The rest was excluded by a bound.
+    Bounded,
+    /// Not proven.
+    NotProven,
+}
+
+/// How a result was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Search {
+    /// Points (or nodes) looked at.
+    pub points: u64,
+    /// Whether the result is proven to be the best under the model.
+    pub proof: Proof,
+    /// No result can be better than this, where a bound is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<f64>,
+    /// Time of the search in seconds, where asked for (it differs from run to run).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+}
+
+/// One reason why no plan is feasible.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Infeasibility {
+    /// The constraint: `memory`, `starvation-floor`, `mismatch`, `rv`, `batch`.
+    pub constraint: String,
+    /// What the constraint demands.
+    pub limit: f64,
+    /// The best that can be reached.
+    pub best: f64,
+    /// What would make it feasible.
+    pub advice: String,
+}

@@ -1,0 +1,180 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{DeviceKind, Provenance, Wire, Workload};
+
+/// First record of a profile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileHeader {
+    /// `mt.profile/1`.
+    pub schema: String,
+    /// `header`.
+    pub record: String,
+    /// What was profiled.
+    pub workload: Workload,
+    /// On what it was profiled.
+    pub device: DeviceFingerprint,
+    /// How the configurations were chosen.
+    pub design: DesignKind,
+    /// Seed of the design and of the simulator.
+    pub seed: u64,
+    /// Which tools made this document.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provenance: Vec<Provenance>,
+}
+
+impl Wire for ProfileHeader {
+    const SCHEMA: &'static str = "mt.profile/1";
+    const RECORD: Option<&'static str> = Some("header");
+}
+
+/// What a device is, so that a profile of another one is not taken for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceFingerprint {
+    /// Kind of device, never `auto`.
+    pub kind: DeviceKind,
+    /// Name, for example of the GPU or of the processor.
+    pub name: String,
+    /// Whether the numbers come from a simulator.
+    pub simulated: bool,
+    /// Units that shares are divided into: SMs or cores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub units: Option<u32>,
+    /// Driver, kernel or other version that may change the numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// Relative noise that the simulator was asked to add to each throughput, in percent, as
+    /// text so that it is exact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise_percent: Option<String>,
+}
+
+/// How configurations were chosen.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum DesignKind {
+    /// Every combination of a coarse grid.
+    Grid,
+    /// Drawn at random.
+    Random,
+    /// Chosen one after another by expected improvement.
+    Adaptive,
+    /// Given by the user.
+    Given,
+    /// Measured elsewhere and imported.
+    Imported,
+}
+
+/// One measured co-run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileSample {
+    /// `mt.profile/1`.
+    pub schema: String,
+    /// `sample`.
+    pub record: String,
+    /// Number of the configuration in the profile, from 0.
+    pub config: u64,
+    /// The tasks that ran together, in the order of the workload.
+    pub tasks: Vec<MeasuredTask>,
+    /// Length of the window in which all tasks ran, in seconds.
+    pub window_s: f64,
+    /// Number of windows that were averaged.
+    pub repeats: u32,
+}
+
+impl Wire for ProfileSample {
+    const SCHEMA: &'static str = "mt.profile/1";
+    const RECORD: Option<&'static str> = Some("sample");
+}
+
+/// One task of a measured co-run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredTask {
+    /// Name of the task.
+    pub id: String,
+    /// Batch size.
+    pub batch: u64,
+    /// Share in percent.
+    pub share_percent: f64,
+    /// Throughput in samples per second.
+    pub samples_per_s: f64,
+    /// Standard error of the throughput.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr_samples_per_s: Option<f64>,
+}
+
+/// A configuration that could not be measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileFailure {
+    /// `mt.profile/1`.
+    pub schema: String,
+    /// `failure`.
+    pub record: String,
+    /// Number of the configuration in the profile, from 0.
+    pub config: u64,
+    /// The tasks that were to run together.
+    pub tasks: Vec<Choice>,
+    /// Why there is no measurement.
+    pub reason: String,
+}
+
+impl Wire for ProfileFailure {
+    const SCHEMA: &'static str = "mt.profile/1";
+    const RECORD: Option<&'static str> = Some("failure");
+}
+
+/// Batch size and share of one task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    /// Name of the task.
+    pub id: String,
+    /// Batch size.
+    pub batch: u64,
+    /// Share in percent.
+    pub share_percent: f64,
+}
+
+/// Last record of a finished profile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileEnd {
+    /// `mt.profile/1`.
+    pub schema: String,
+    /// `end`.
+    pub record: String,
+    /// Configurations measured.
+    pub measured: u64,
+    /// Configurations that failed.
+    pub failed: u64,
+    /// Device time that the measured windows took, in seconds.
+    pub cost_s: f64,
+    /// Why the profile ended.
+    pub stopped: StopReason,
+}
+
+impl Wire for ProfileEnd {
+    const SCHEMA: &'static str = "mt.profile/1";
+    const RECORD: Option<&'static str> = Some("end");
+}
+
+/// Why profiling ended.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum StopReason {
+    /// Every configuration of the design was measured.
+    Complete,
+    /// The budget was used up.
+    Budget,
+    /// The expected gain fell below the tolerance.
+    Tolerance,
+}

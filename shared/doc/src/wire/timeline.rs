@@ -1,0 +1,100 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Plan, Provenance, Search, Wire};
+
+/// The order of transfers and compute of one round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "mt.timeline/1")]
+pub struct Timeline {
+    /// `mt.timeline/1`.
+    pub schema: String,
+    /// Name of the device or client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Which compute rates were assumed.
+    pub rates: RatesKind,
+    /// Names of the tasks in the order of their downloads.
+    pub download_order: Vec<String>,
+    /// Names of the tasks in the order of their uploads.
+    pub upload_order: Vec<String>,
+    /// Batch sizes, where they were varied or known, in the order of the plan's tasks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub batches: Vec<TaskBatch>,
+    /// Every phase of every task, by start time.
+    pub phases: Vec<Phase>,
+    /// End of the last phase in seconds.
+    pub makespan_s: f64,
+    /// No order can be faster than this, in seconds.
+    pub lower_bound_s: f64,
+    /// `makespan_s / lower_bound_s - 1`.
+    pub gap: f64,
+    /// Whether the order is proven to be the best.
+    pub proven: bool,
+    /// Makespan without overlap: all downloads, then all compute, then all uploads, in seconds.
+    pub overlap_off_s: f64,
+    /// How the order was found.
+    pub search: Search,
+    /// The plan.
+    pub plan: Plan,
+    /// Which tools made this document.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provenance: Vec<Provenance>,
+}
+
+impl Wire for Timeline {
+    const SCHEMA: &'static str = "mt.timeline/1";
+}
+
+/// Which compute rates a timeline assumes.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum RatesKind {
+    /// Predicted for every set of active tasks.
+    Model,
+    /// The plan's table.
+    Table,
+    /// The rate with all tasks active, always (FedMT Algorithm 1).
+    Fixed,
+}
+
+/// Batch size of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskBatch {
+    /// Name of the task.
+    pub id: String,
+    /// Batch size.
+    pub batch: u64,
+}
+
+/// One phase of one task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// Name of the task.
+    pub task: String,
+    /// Which phase.
+    pub phase: PhaseKind,
+    /// Start in seconds from the start of the round.
+    pub start_s: f64,
+    /// End in seconds from the start of the round.
+    pub end_s: f64,
+}
+
+/// The three phases of a task in a round.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum PhaseKind {
+    /// Fetch the model.
+    Download,
+    /// Train.
+    Compute,
+    /// Send the update.
+    Upload,
+}

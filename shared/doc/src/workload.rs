@@ -1,0 +1,281 @@
+mod validate;
+
+use std::collections::BTreeMap;
+
+use units::{Bandwidth, Batch, Bytes, Flops, Samples, TaskId, Weight};
+
+use crate::wire;
+use crate::{
+    Checker, Code, DeviceKind, Document, Duplex, GpuDescription, LayerDescription, Progress,
+    Provenance,
+};
+
+pub(crate) use validate::{link, optional, unique_ids, update_bytes};
+
+/// Most tasks of one workload: sets of tasks are bit sets of 64.
+pub(crate) const MAX_TASKS: usize = 64;
+
+/// One device with its tasks.
+///
+/// Task names are unique; every task has at least one batch size, ascending and unique.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workload {
+    /// Name of the device or client.
+    pub id: Option<String>,
+    /// Where the tasks run.
+    pub device: DeviceSpec,
+    /// The network link; absent: transfers take no time.
+    pub link: Option<Link>,
+    /// 1 to 64 tasks.
+    pub tasks: Vec<Task>,
+    /// Which tools made the document.
+    pub provenance: Vec<Provenance>,
+}
+
+/// Where tasks run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceSpec {
+    /// Kind of device.
+    pub kind: DeviceKind,
+    /// GPU of the simulator.
+    pub gpu: Option<GpuSpec>,
+    /// Memory that the tasks of one GPU may use.
+    pub memory: Option<Bytes>,
+    /// Number of equal GPUs, at least 1.
+    pub gpus: u32,
+}
+
+/// A GPU for the simulator.
+#[derive(Debug, Clone, PartialEq)]
+pub enum GpuSpec {
+    /// By name in the catalogue.
+    Named(String),
+    /// By its figures: positive and finite.
+    Described(GpuDescription),
+}
+
+/// A network link.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Link {
+    /// Downlink.
+    pub down: Bandwidth,
+    /// Uplink.
+    pub up: Bandwidth,
+    /// How transfers share it.
+    pub duplex: Duplex,
+}
+
+/// One training task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    /// Name.
+    pub id: TaskId,
+    /// Catalogue model.
+    pub model: Option<String>,
+    /// Side of the input image of the catalogue model.
+    pub input_pixels: Option<u32>,
+    /// Layers of a model of one's own.
+    pub layers: Vec<LayerDescription>,
+    /// Operations to train on one sample.
+    pub flops_per_sample: Option<Flops>,
+    /// DRAM bytes moved to train on one sample: finite and above 0.
+    pub bytes_per_sample: Option<f64>,
+    /// Batch sizes to choose from, ascending.
+    pub batch_sizes: Vec<Batch>,
+    /// Local data volume of a round.
+    pub samples: Option<Samples>,
+    /// Bytes to move in a round.
+    pub update_bytes: Option<UpdateBytes>,
+    /// Weight in the weighted objective.
+    pub weight: Option<Weight>,
+    /// Memory need.
+    pub memory: Option<Memory>,
+    /// Host cost in the simulator, in place of the GPU's.
+    pub host: HostCost,
+    /// The training program.
+    pub job: Option<Job>,
+}
+
+/// Bytes to move in a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UpdateBytes {
+    /// Download before compute.
+    pub down: Bytes,
+    /// Upload after compute.
+    pub up: Bytes,
+}
+
+/// Memory need of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Context, weights, optimiser state.
+    pub fixed: Bytes,
+    /// Saved activations for each sample of a batch.
+    pub per_sample: Bytes,
+}
+
+impl Memory {
+    /// Bytes needed at a batch size.
+    #[must_use]
+    pub fn at(&self, batch: Batch) -> f64 {
+        self.fixed.get() as f64 + self.per_sample.get() as f64 * batch.as_f64()
+    }
+}
+
+/// Host cost of a step in the simulator; an absent part is the GPU's.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct HostCost {
+    /// Microseconds for each step.
+    pub us_per_step: Option<f64>,
+    /// Microseconds for each sample.
+    pub us_per_sample: Option<f64>,
+}
+
+/// A training program.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Program and arguments; never empty.
+    pub argv: Vec<String>,
+    /// Variables to set.
+    pub env: BTreeMap<String, String>,
+    /// Working directory.
+    pub cwd: Option<String>,
+    /// How it tells its progress.
+    pub progress: Progress,
+    /// Whether it reads the pool protocol.
+    pub pool: bool,
+    /// Program of the download phase; may be empty.
+    pub download: Vec<String>,
+    /// Program of the upload phase; may be empty.
+    pub upload: Vec<String>,
+    /// Program to continue after a fault; empty: `argv`.
+    pub resume: Vec<String>,
+}
+
+impl Workload {
+    /// Index of the task called `id`.
+    #[must_use]
+    pub fn task_index(&self, id: &TaskId) -> Option<usize> {
+        self.tasks.iter().position(|t| t.id == *id)
+    }
+}
+
+impl Document for Workload {
+    type Wire = wire::Workload;
+
+    fn from_wire(wire: &wire::Workload, c: &mut Checker) -> Option<Self> {
+        let device = c.field("device", |c| validate::device(&wire.device, c));
+        let link = optional(c, "link", wire.link.as_ref(), link);
+        if wire.tasks.is_empty() {
+            c.field("tasks", |c| {
+                c.fault(Code::NothingToDo, "no task", "add at least one task");
+            });
+        }
+        if wire.tasks.len() > MAX_TASKS {
+            c.field("tasks", |c| {
+                let problem = format_args!("{} tasks", wire.tasks.len());
+                c.fault(Code::TooMany, problem, "give at most 64");
+            });
+            return None;
+        }
+        let tasks = c.list("tasks", &wire.tasks, validate::task);
+        unique_ids(c, "tasks", wire.tasks.iter().map(|t| t.id.as_str()));
+        Some(Self {
+            id: wire.id.clone(),
+            device: device?,
+            link: link?,
+            tasks: tasks?,
+            provenance: wire.provenance.clone(),
+        })
+    }
+
+    fn to_wire(&self) -> wire::Workload {
+        wire::Workload {
+            schema: <wire::Workload as wire::Wire>::SCHEMA.to_owned(),
+            id: self.id.clone(),
+            device: self.device.to_wire(),
+            link: self.link.map(Link::to_wire),
+            tasks: self.tasks.iter().map(Task::to_wire).collect(),
+            provenance: self.provenance.clone(),
+        }
+    }
+}
+
+impl DeviceSpec {
+    fn to_wire(&self) -> wire::Device {
+        let (gpu, gpu_description) = match &self.gpu {
+            None => (None, None),
+            Some(GpuSpec::Named(name)) => (Some(name.clone()), None),
+            Some(GpuSpec::Described(gpu)) => (None, Some(gpu.clone())),
+        };
+        wire::Device {
+            kind: self.kind,
+            gpu,
+            gpu_description,
+            memory_bytes: self.memory.map(Bytes::get),
+            gpus: (self.gpus != 1).then_some(self.gpus),
+        }
+    }
+}
+
+impl Link {
+    pub(crate) fn to_wire(self) -> wire::Link {
+        wire::Link {
+            down_bps: self.down.get(),
+            up_bps: self.up.get(),
+            duplex: self.duplex,
+        }
+    }
+}
+
+impl UpdateBytes {
+    pub(crate) fn to_wire(self) -> wire::UpdateBytes {
+        wire::UpdateBytes {
+            down: self.down.get(),
+            up: self.up.get(),
+        }
+    }
+}
+
+impl Task {
+    fn to_wire(&self) -> wire::Task {
+        wire::Task {
+            id: self.id.as_str().to_owned(),
+            model: self.model.clone(),
+            input_pixels: self.input_pixels,
+            layers: self.layers.clone(),
+            flops_per_sample: self.flops_per_sample.map(Flops::get),
+            bytes_per_sample: self.bytes_per_sample,
+            batch_sizes: self
+                .batch_sizes
+                .iter()
+                .map(|b| u64::from(b.get()))
+                .collect(),
+            samples: self.samples.map(Samples::get),
+            update_bytes: self.update_bytes.map(UpdateBytes::to_wire),
+            weight: self.weight.map(Weight::get),
+            memory: self.memory.map(|m| wire::Memory {
+                fixed_bytes: m.fixed.get(),
+                bytes_per_sample: m.per_sample.get(),
+            }),
+            host_us_per_step: self.host.us_per_step,
+            host_us_per_sample: self.host.us_per_sample,
+            job: self.job.as_ref().map(Job::to_wire),
+        }
+    }
+}
+
+impl Job {
+    fn to_wire(&self) -> wire::Job {
+        wire::Job {
+            argv: self.argv.clone(),
+            env: self.env.clone(),
+            cwd: self.cwd.clone(),
+            progress: self.progress.clone(),
+            pool: self.pool,
+            download: self.download.clone(),
+            upload: self.upload.clone(),
+            resume: self.resume.clone(),
+        }
+    }
+}
