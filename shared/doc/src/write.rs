@@ -6,7 +6,7 @@ use crate::Document;
 ///
 /// # Errors
 /// Whatever `out` answers; a closed pipe keeps its kind (`serde_json` would wrap it).
-pub fn write_line<D: Document>(out: &mut impl Write, document: &D) -> io::Result<()> {
+pub fn write_line<D: Document>(out: &mut (impl Write + ?Sized), document: &D) -> io::Result<()> {
     serde_json::to_writer(&mut *out, &document.to_wire()).map_err(io::Error::from)?;
     out.write_all(b"\n")
 }
@@ -15,7 +15,7 @@ pub fn write_line<D: Document>(out: &mut impl Write, document: &D) -> io::Result
 ///
 /// # Errors
 /// As [`write_line`].
-pub fn write_pretty<D: Document>(out: &mut impl Write, document: &D) -> io::Result<()> {
+pub fn write_pretty<D: Document>(out: &mut (impl Write + ?Sized), document: &D) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, &document.to_wire()).map_err(io::Error::from)?;
     out.write_all(b"\n")
 }

@@ -1,0 +1,66 @@
+use std::io;
+use std::path::Path;
+
+use doc::ReadError;
+
+use crate::Exit;
+
+/// Why a tool could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The input is not what it should be; the text has a line for each fault.
+    #[error("{0}")]
+    Input(String),
+    /// The arguments do not make sense together.
+    #[error("{0}")]
+    Usage(String),
+    /// The environment cannot: no device, no permission.
+    #[error("{0}")]
+    Environment(String),
+    /// The answer is no: nothing feasible, or a check failed.
+    #[error("{0}")]
+    Negative(String),
+    /// A signal ended the work.
+    #[error("stopped by signal {0}")]
+    Signal(u8),
+    /// The reader of standard output has gone.
+    #[error("the reader of the output has gone")]
+    ClosedPipe,
+}
+
+impl Failure {
+    /// The exit that this failure leads to.
+    pub const fn exit(&self) -> Exit {
+        match self {
+            Failure::Input(_) | Failure::Usage(_) => Exit::BadInput,
+            Failure::Environment(_) => Exit::Environment,
+            Failure::Negative(_) => Exit::Negative,
+            Failure::Signal(number) => Exit::Signal(*number),
+            Failure::ClosedPipe => Exit::Done,
+        }
+    }
+
+    /// A file that could not be opened, read or written.
+    #[must_use]
+    pub fn file(path: &Path, error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Failure::ClosedPipe;
+        }
+        Failure::Input(format!("{}: {error}", path.display()))
+    }
+
+    /// A failed write to standard output or an output file.
+    #[must_use]
+    pub fn write(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
+            _ => Failure::Environment(format!("cannot write the output: {error}")),
+        }
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        Failure::Input(error.to_string())
+    }
+}

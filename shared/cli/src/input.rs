@@ -1,0 +1,97 @@
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use doc::{Any, AnyDocuments, Document, Documents, Frames, Profile, Profiles};
+
+use crate::{Console, Failure};
+
+/// One input: a file or standard input.
+pub type Source = Frames<Box<dyn BufRead>>;
+
+/// The inputs of a tool, opened in the order given.
+pub struct Input {
+    sources: Vec<Source>,
+}
+
+impl Input {
+    /// Opens every file; `-` or no file is standard input. `expected` names what is read, for the
+    /// note to a person who started the tool without input.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] names the first file that cannot be opened; [`Failure::Usage`] if
+    /// standard input is named twice.
+    pub fn open(files: &[PathBuf], expected: &str, console: &Console) -> Result<Self, Failure> {
+        let stdin = [PathBuf::from("-")];
+        let files = if files.is_empty() { &stdin[..] } else { files };
+        if files.iter().filter(|f| is_stdin(f)).count() > 1 {
+            return Err(Failure::Usage(
+                "standard input (-) is named twice; name it once".to_owned(),
+            ));
+        }
+        let sources: Result<Vec<Source>, Failure> = files
+            .iter()
+            .map(|file| open_source(file, expected, console))
+            .collect();
+        Ok(Self { sources: sources? })
+    }
+
+    /// The inputs themselves.
+    #[must_use]
+    pub fn into_sources(self) -> Vec<Source> {
+        self.sources
+    }
+
+    /// The documents of one kind.
+    pub fn documents<D: Document>(self) -> impl Iterator<Item = Result<D, Failure>> {
+        until_failure(self.sources.into_iter().flat_map(Documents::<_, D>::new))
+    }
+
+    /// The profiles.
+    pub fn profiles(self) -> impl Iterator<Item = Result<Profile, Failure>> {
+        until_failure(self.sources.into_iter().flat_map(Profiles::new))
+    }
+
+    /// The documents of any kind.
+    pub fn any(self) -> impl Iterator<Item = Result<Any, Failure>> {
+        until_failure(self.sources.into_iter().flat_map(AnyDocuments::new))
+    }
+}
+
+fn until_failure<T>(
+    items: impl Iterator<Item = Result<T, doc::ReadError>>,
+) -> impl Iterator<Item = Result<T, Failure>> {
+    let mut failed = false;
+    items.map_while(move |item| {
+        if failed {
+            return None;
+        }
+        failed = item.is_err();
+        Some(item.map_err(Failure::from))
+    })
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn open_source(path: &Path, expected: &str, console: &Console) -> Result<Source, Failure> {
+    if is_stdin(path) {
+        let stdin = std::io::stdin();
+        if stdin.is_terminal() {
+            console.note(&format!(
+                "reading {expected} from the terminal; give a FILE, or pipe it in (Ctrl-D ends)"
+            ));
+        }
+        return Ok(Frames::new(Box::new(stdin.lock()), "<stdin>"));
+    }
+    let file = File::open(path).map_err(|error| Failure::file(path, &error))?;
+    if file.metadata().is_ok_and(|m| m.is_dir()) {
+        return Err(Failure::Input(format!(
+            "{}: is a directory; give a file",
+            path.display()
+        )));
+    }
+    let reader = BufReader::with_capacity(1 << 16, file);
+    Ok(Frames::new(Box::new(reader), path.display().to_string()))
+}

@@ -1,0 +1,194 @@
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use doc::Document;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tempfile::TempPath;
+
+use crate::Failure;
+
+/// Where documents go: standard output or a file.
+pub struct Output {
+    sink: Sink,
+    pretty: bool,
+}
+
+enum Sink {
+    Stdout(BufWriter<io::Stdout>),
+    Progressive(BufWriter<File>),
+    Atomic {
+        writer: BufWriter<File>,
+        temporary: TempPath,
+        target: PathBuf,
+    },
+}
+
+impl Output {
+    /// Standard output, or a file that appears whole when [`Output::finish`] is called and not at
+    /// all if it is not, not even after a signal.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] if the file's folder cannot be written.
+    pub fn open(path: Option<&Path>, pretty: bool) -> Result<Self, Failure> {
+        let Some(path) = path.filter(|p| p.as_os_str() != "-") else {
+            let stdout = io::stdout();
+            let pretty = pretty || stdout.is_terminal();
+            let sink = Sink::Stdout(BufWriter::with_capacity(1 << 16, stdout));
+            return Ok(Self { sink, pretty });
+        };
+        let sink = if path.exists() && !path.is_file() {
+            // A device or a pipe (/dev/null, /dev/fd/3) can only be written to, not replaced.
+            Sink::Progressive(BufWriter::new(create(path)?))
+        } else {
+            atomic(path)?
+        };
+        Ok(Self { sink, pretty })
+    }
+
+    /// A file that grows as records are written, so that a prefix survives whatever happens; an
+    /// existing file is replaced. `None` or `-` is standard output.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] if the file cannot be created.
+    pub fn progressive(path: Option<&Path>) -> Result<Self, Failure> {
+        match path.filter(|p| p.as_os_str() != "-") {
+            None => Self::open(None, false),
+            Some(path) => Ok(Self {
+                sink: Sink::Progressive(BufWriter::new(create(path)?)),
+                pretty: false,
+            }),
+        }
+    }
+
+    /// Whether documents are spread over lines.
+    #[must_use]
+    pub const fn is_pretty(&self) -> bool {
+        self.pretty
+    }
+
+    /// Writes one document, whole, and passes it on.
+    ///
+    /// # Errors
+    /// [`Failure::ClosedPipe`] if the reader has gone, else [`Failure::Environment`].
+    pub fn document<D: Document>(&mut self, document: &D) -> Result<(), Failure> {
+        let pretty = self.pretty;
+        let writer = self.writer();
+        let written = if pretty {
+            doc::write_pretty(writer, document)
+        } else {
+            doc::write_line(writer, document)
+        };
+        written
+            .and_then(|()| writer.flush())
+            .map_err(|error| Failure::write(&error))
+    }
+
+    /// Writes one record of a profile or a run on a line of its own, and passes it on.
+    ///
+    /// # Errors
+    /// As [`Output::document`].
+    pub fn record<D: Document>(&mut self, record: &D) -> Result<(), Failure> {
+        let writer = self.writer();
+        doc::write_line(writer, record)
+            .and_then(|()| writer.flush())
+            .map_err(|error| Failure::write(&error))
+    }
+
+    /// Writes text that is the tool's product: a table, a picture, a schema.
+    ///
+    /// # Errors
+    /// As [`Output::document`].
+    pub fn text(&mut self, text: &str) -> Result<(), Failure> {
+        let writer = self.writer();
+        writer
+            .write_all(text.as_bytes())
+            .and_then(|()| writer.flush())
+            .map_err(|error| Failure::write(&error))
+    }
+
+    /// Makes a file appear under its name.
+    ///
+    /// # Errors
+    /// [`Failure::Environment`] if the last bytes cannot be written.
+    pub fn finish(self) -> Result<(), Failure> {
+        let failed = |error: io::Error| Failure::write(&error);
+        match self.sink {
+            Sink::Stdout(mut writer) => writer.flush().map_err(failed),
+            Sink::Progressive(mut writer) => writer.flush().map_err(failed),
+            Sink::Atomic {
+                writer,
+                temporary,
+                target,
+            } => {
+                let file = writer.into_inner().map_err(|e| failed(e.into_error()))?;
+                file.sync_all().map_err(failed)?;
+                temporary.persist(&target).map_err(|e| failed(e.error))
+            }
+        }
+    }
+
+    fn writer(&mut self) -> &mut dyn Write {
+        match &mut self.sink {
+            Sink::Stdout(writer) => writer,
+            Sink::Progressive(writer) | Sink::Atomic { writer, .. } => writer,
+        }
+    }
+}
+
+fn create(path: &Path) -> Result<File, Failure> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path)
+        .map_err(|error| Failure::file(path, &error))
+}
+
+fn atomic(path: &Path) -> Result<Sink, Failure> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let permissions = fs::metadata(path).map_or_else(
+        |_| Permissions::from_mode(0o666 & !current_umask()),
+        |metadata| metadata.permissions(),
+    );
+    let failed = |error: io::Error| Failure::file(path, &error);
+    let (file, temporary) = tempfile::Builder::new()
+        .prefix(".mt-")
+        .tempfile_in(folder)
+        .map_err(failed)?
+        .into_parts();
+    file.set_permissions(permissions).map_err(failed)?;
+    remove_on_signal(temporary.to_path_buf()).map_err(failed)?;
+    Ok(Sink::Atomic {
+        writer: BufWriter::new(file),
+        temporary,
+        target: path.to_owned(),
+    })
+}
+
+fn current_umask() -> u32 {
+    use nix::sys::stat::{Mode, umask};
+    // The mask can only be read by setting it.
+    let mask = umask(Mode::empty());
+    umask(mask);
+    mask.bits()
+}
+
+/// Leaves no temporary file behind when a signal ends the tool.
+fn remove_on_signal(temporary: PathBuf) -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            // The file may have been renamed already; then there is nothing to remove.
+            fs::remove_file(&temporary).ok();
+            signal_hook::low_level::emulate_default_handler(signal).ok();
+        }
+    });
+    Ok(())
+}
