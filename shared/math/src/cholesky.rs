@@ -16,8 +16,8 @@ pub struct Cholesky {
     l: Vec<f64>,
 }
 
-/// Dot product in four independent sums, so that the compiler may use vector registers.
-pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+/// Dot product of two slices of equal length, in four independent sums, so that the compiler may use vector registers.
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut acc = [0.0_f64; 4];
     let (ca, cb) = (a.chunks_exact(4), b.chunks_exact(4));
     let tail: f64 = ca

@@ -1,7 +1,9 @@
 //! Least squares, linear algebra and statistics; knows no domain type.
 
 mod cholesky;
+mod exp;
 pub mod optimise;
 pub mod stats;
 
-pub use cholesky::{Cholesky, NotPositiveDefinite};
+pub use cholesky::{Cholesky, NotPositiveDefinite, dot};
+pub use exp::exp;

@@ -9,8 +9,10 @@ mod dataset;
 mod error;
 mod features;
 mod fit;
+mod gp;
 mod poly;
 mod predictor;
+mod structured;
 
 pub use anchor::Anchor;
 pub use dataset::{Active, Dataset, Sample, TaskSpec};

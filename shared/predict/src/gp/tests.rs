@@ -1,0 +1,100 @@
+use super::*;
+
+fn wave() -> Observations {
+    let rows: Vec<Vec<f64>> = (0..30)
+        .map(|i| {
+            let t = f64::from(i) / 29.0;
+            vec![t, (7.0 * t).fract(), 1.0]
+        })
+        .collect();
+    let y = rows
+        .iter()
+        .map(|r| (5.0 * r[0]).sin() + 0.3 * r[1])
+        .collect();
+    Observations::new(&rows, y)
+}
+
+fn priors() -> Priors {
+    Priors {
+        inverse_length: Prior {
+            mean: -0.5,
+            sd: 1.0,
+        },
+        signal: Prior { mean: 0.0, sd: 2.0 },
+        noise: Prior {
+            mean: -9.0,
+            sd: 1.0,
+        },
+    }
+}
+
+#[test]
+fn gradient_agrees_with_differences() {
+    let obs = wave();
+    let spread = spreads(&obs);
+    let theta = [0.3, -0.7, 0.1, -0.2, -4.0];
+    let mut g = [0.0; 5];
+    objective(&obs, &spread, &priors(), &theta, &mut g);
+    for k in 0..5 {
+        let h = 1e-5;
+        let at = |s: f64| {
+            let mut t = theta;
+            t[k] += s;
+            objective(&obs, &spread, &priors(), &t, &mut [0.0; 5])
+        };
+        let slope = (at(h) - at(-h)) / (2.0 * h);
+        assert!(
+            (slope - g[k]).abs() < 1e-5 * slope.abs().max(1.0),
+            "{k} {slope} {}",
+            g[k]
+        );
+    }
+}
+
+#[test]
+fn fits_a_wave_and_knows_where_it_was_not() {
+    let obs = wave();
+    let hyper = Hyper::most_probable(&obs, &priors(), None, 60);
+    let gp = Gp::new(hyper, &obs).unwrap();
+    let mut scratch = vec![0.0; 30];
+    let x = [0.511, (7.0_f64 * 0.511).fract(), 1.0];
+    let truth = (5.0_f64 * x[0]).sin() + 0.3 * x[1];
+    assert!((gp.mean(&x, &mut scratch) - truth).abs() < 0.02);
+    let (m, near) = gp.mean_variance(&x);
+    assert!((m - gp.mean(&x, &mut scratch)).abs() < 1e-12);
+    let (_, far) = gp.mean_variance(&[4.0, 0.5, 1.0]);
+    assert!(far > 10.0 * near);
+}
+
+#[test]
+fn leave_one_out_is_what_leaving_out_gives() {
+    let obs = wave();
+    let hyper = Hyper::most_probable(&obs, &priors(), None, 20);
+    let gp = Gp::new(hyper.clone(), &obs).unwrap();
+    let all = gp.leave_one_out();
+    for left in [0, 13, 29] {
+        let rest: Vec<usize> = (0..30).filter(|i| *i != left).collect();
+        let part = Gp::new(hyper.clone(), &obs.subset(&rest)).unwrap();
+        let x: Vec<f64> = (0..3).map(|k| obs.column(k)[left]).collect();
+        let (m, v) = part.mean_variance(&x);
+        assert!((obs.y[left] - m - all[left].0).abs() < 1e-8);
+        assert!((v + hyper.noise - all[left].1).abs() < 1e-8);
+    }
+}
+
+#[test]
+fn an_observation_with_much_noise_hardly_counts() {
+    let mut obs = wave();
+    obs.y[10] += 5.0;
+    obs.noise_factor[10] = 1e8;
+    let hyper = Hyper {
+        inverse_length: vec![2.0, 1.0, 1.0],
+        signal: 1.0,
+        noise: 1e-4,
+    };
+    let bad = Gp::new(hyper.clone(), &obs).unwrap();
+    let good = Gp::new(hyper, &wave()).unwrap();
+    let mut s = vec![0.0; 30];
+    let x = [0.4, 0.8, 1.0];
+    assert!((bad.mean(&x, &mut s) - good.mean(&x, &mut s)).abs() < 0.05);
+}
