@@ -1,1 +1,35 @@
-//! Devices that measure a co-run: simulator, CPU quotas, NVIDIA MPS, replay.
+//! Devices that measure a co-run: the simulator, CPU quotas, NVIDIA MPS, and recorded samples.
+//!
+//! [`Device`] is the one thing that a profiler needs to know of the hardware. A configuration is
+//! a list of [`Run`]s: which tasks run together, each with its batch size and its share. Measuring
+//! it gives each one's throughput over a window in which *all* of them ran.
+//!
+//! Two kinds of trouble are kept apart: a configuration that this device cannot run
+//! ([`MeasureError::Failed`], which is a result and is recorded) and a device that cannot be used
+//! any more ([`MeasureError::Unusable`], which ends the measuring).
+
+mod error;
+mod measure;
+
+pub use error::{MeasureError, OpenError};
+pub use measure::{Device, Measurement, Rate, Run, Window};
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use doc::Profile;
+
+/// What a device is opened with, beside the workload.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Seed of everything random: the simulator's jitter and its noise.
+    pub seed: u64,
+    /// Relative standard deviation of the noise that the simulator multiplies onto every
+    /// throughput, in percent; finite and 0 or more. Real devices ignore it.
+    pub noise_percent: f64,
+    /// The recorded samples of the replay device.
+    pub replay: Option<Profile>,
+    /// Set by a signal handler: a real device stops its processes and answers
+    /// [`MeasureError::Interrupted`] soon after.
+    pub interrupted: Arc<AtomicBool>,
+}

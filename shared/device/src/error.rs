@@ -1,0 +1,49 @@
+use doc::DeviceKind;
+
+/// Why a configuration has no measurement.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MeasureError {
+    /// This configuration cannot run here (out of memory, a job that crashes, a stall); others
+    /// may. The reason is recorded in the profile in place of a sample.
+    #[error("{0}")]
+    Failed(String),
+    /// The device cannot be used any more: a lost daemon, a permission taken away.
+    #[error("{0}")]
+    Unusable(String),
+    /// [`crate::Options::interrupted`] was set; every process of the measurement has ended.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Why a device could not be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The machine cannot: no GPU, no permission, no daemon. The text says what to do about it.
+    #[error("the {kind} device cannot be used here: {reason}", kind = name(*kind))]
+    Environment {
+        /// Which device.
+        kind: DeviceKind,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The workload lacks something that this device needs, or asks for something impossible.
+    #[error("{path}: {problem}; {advice}")]
+    Workload {
+        /// JSON path in the workload, for example `$.tasks[0].model`.
+        path: String,
+        /// What is wrong.
+        problem: String,
+        /// What would be right.
+        advice: String,
+    },
+}
+
+fn name(kind: DeviceKind) -> &'static str {
+    match kind {
+        DeviceKind::Auto => "auto",
+        DeviceKind::Sim => "sim",
+        DeviceKind::Cpu => "cpu",
+        DeviceKind::Cuda => "cuda",
+        DeviceKind::Replay => "replay",
+    }
+}

@@ -1,0 +1,78 @@
+use doc::DeviceFingerprint;
+use units::{Batch, SamplesPerSec, Seconds, Share};
+
+use crate::MeasureError;
+
+/// One task of a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Run {
+    /// Index into the workload's tasks.
+    pub task: usize,
+    /// Samples of each step.
+    pub batch: Batch,
+    /// Part of the device.
+    pub share: Share,
+}
+
+/// How long and how often to measure.
+///
+/// A device counts from when every task is ready and its warm-up is over. It ends the window
+/// when `least` has passed and the relative standard error of every task's throughput is at most
+/// `precision`, or when `most` has passed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Window {
+    /// Shortest window.
+    pub least: Seconds,
+    /// Longest window.
+    pub most: Seconds,
+    /// Relative standard error that is good enough, for example 0.01.
+    pub precision: f64,
+    /// Windows to average, at least 1.
+    pub repeats: u32,
+}
+
+/// Throughput of one task in a configuration.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate {
+    /// Mean throughput.
+    pub throughput: SamplesPerSec,
+    /// Its standard error, where the device can tell.
+    pub stderr: Option<SamplesPerSec>,
+}
+
+/// What was measured of a configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measurement {
+    /// One for each run, in the order of the configuration.
+    pub rates: Vec<Rate>,
+    /// Length of one window (their mean, if they differ), in device time: simulated seconds on
+    /// the simulator.
+    pub window: Seconds,
+    /// Windows that were averaged.
+    pub repeats: u32,
+}
+
+/// Something that runs tasks together and says how fast each goes.
+pub trait Device {
+    /// What the device is, for the header of a profile.
+    fn fingerprint(&self) -> DeviceFingerprint;
+
+    /// Measures tasks that run together.
+    ///
+    /// `configuration` names tasks of the workload that the device was opened with, each at most
+    /// once, at least one, ascending. Nothing runs any more that other configurations would
+    /// notice when this returns (a pool of parked workers may wait).
+    ///
+    /// # Errors
+    /// [`MeasureError`], which says whether other configurations may still be measured.
+    fn measure(
+        &mut self,
+        configuration: &[Run],
+        window: &Window,
+    ) -> Result<Measurement, MeasureError>;
+
+    /// What to tell the user once at the end, for example what a sample cost; nothing by default.
+    fn summary(&self) -> Option<String> {
+        None
+    }
+}
