@@ -1,0 +1,66 @@
+# Experiments and housekeeping; `make help` lists the targets.
+SHELL := /bin/sh
+CARGO ?= cargo
+PREFIX ?= /usr/local
+DESTDIR ?=
+TOOLS := mt-profile mt-fit mt-solve mt-overlap mt-launch mt-worker mt-check mt-report
+RELEASE := $(CURDIR)/target/release
+
+.PHONY: help demo build test bench schemas schemas-check lint install uninstall clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
+		while IFS='|' read -r name what; do printf '  %-15s %s\n' "$$name" "$$what"; done
+
+build: ## Build every tool, optimised
+	$(CARGO) build --release --workspace --bins
+
+demo: build ## Plan three models on a simulated RTX 3090, then on this machine's CPU
+	PATH="$(RELEASE):$$PATH" sh examples/quickstart/demo.sh
+
+test: ## Run every test
+	$(CARGO) build --workspace --bins
+	$(CARGO) test --workspace
+
+bench: build ## Measure the tools against their baselines; table, and target/bench.json
+	$(CARGO) run --release -q -p mt-tests --example bench
+
+lint: schemas-check ## Format, clippy and documentation, warnings denied
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
+
+schemas: ## Write the JSON Schemas and the page of faults
+	$(CARGO) run -q -p doc --example schemas -- schemas
+
+schemas-check:
+	$(CARGO) run -q -p doc --example schemas -- --check schemas
+
+install: build ## Install binaries, man pages and completions under PREFIX
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/man/man1" \
+		"$(DESTDIR)$(PREFIX)/share/bash-completion/completions" \
+		"$(DESTDIR)$(PREFIX)/share/zsh/site-functions" \
+		"$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d"
+	set -e; for tool in $(TOOLS); do \
+		install -m 755 "$(RELEASE)/$$tool" "$(DESTDIR)$(PREFIX)/bin/"; \
+		"$(RELEASE)/$$tool" --man >"$(DESTDIR)$(PREFIX)/share/man/man1/$$tool.1"; \
+		"$(RELEASE)/$$tool" --completions bash \
+			>"$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$tool"; \
+		"$(RELEASE)/$$tool" --completions zsh \
+			>"$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$tool"; \
+		"$(RELEASE)/$$tool" --completions fish \
+			>"$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$tool.fish"; \
+	done
+
+uninstall: ## Remove what install put under PREFIX
+	set -e; for tool in $(TOOLS); do \
+		rm -f "$(DESTDIR)$(PREFIX)/bin/$$tool" \
+			"$(DESTDIR)$(PREFIX)/share/man/man1/$$tool.1" \
+			"$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$tool" \
+			"$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$tool" \
+			"$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$tool.fish"; \
+	done
+
+clean: ## Remove everything that was built
+	$(CARGO) clean
+	rm -rf .venv
