@@ -3,7 +3,7 @@ use units::{Batch, Share};
 use crate::PredictError;
 
 /// Most tasks that one device shares in a model.
-pub(crate) const MAX_TASKS: usize = 16;
+pub(crate) const MAX_TASKS: usize = 64;
 
 /// One running task of a co-run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,7 +82,7 @@ impl Dataset {
         {
             return Some("one standard error per active task is needed, 0 or more");
         }
-        let mut seen = 0_u32;
+        let mut seen = 0_u64;
         for a in &s.active {
             if a.task >= self.tasks.len() {
                 return Some("an active task is not one of the workload");

@@ -1,28 +1,40 @@
 use crate::anchor::Anchor;
 use crate::dataset::Dataset;
 use crate::error::PredictError;
-use crate::features;
+use crate::features::Layout;
+use crate::model::{TaskModel, fit_gp};
 use crate::poly::Poly;
 use crate::predictor::Predictor;
+use crate::structured::Law;
+use crate::training::Rows;
 
 /// Family of models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Method {
+    /// The structured law alone.
+    Structured,
     /// Second-order polynomial of the features, ridge regression.
-    #[default]
     Poly,
+    /// The structured law and a Gaussian process on what it leaves.
+    #[default]
+    Gp,
 }
 
 /// Settings of a fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FitOptions {
-    /// Weight of the penalty on large coefficients.
+    /// Penalty on the coefficients of the polynomial.
     pub ridge: f64,
+    /// Most evaluations of the marginal likelihood of one task.
+    pub evaluations: usize,
 }
 
 impl Default for FitOptions {
     fn default() -> Self {
-        Self { ridge: 1e-3 }
+        Self {
+            ridge: 0.1,
+            evaluations: 30,
+        }
     }
 }
 
@@ -41,21 +53,51 @@ pub struct Fitted {
 pub fn fit(data: &Dataset, method: Method, options: &FitOptions) -> Result<Fitted, PredictError> {
     data.check()?;
     let anchors = Anchor::of_all(data)?;
-    let mut rows = vec![Vec::new(); data.tasks.len()];
-    for s in &data.samples {
-        let tau = features::steps(&anchors, &s.active);
-        for (at, (a, &p)) in s.active.iter().zip(&s.throughput).enumerate() {
-            if p > 0.0 {
-                let y = (p / anchors[a.task].rate(a.batch)).ln();
-                rows[a.task].push((features::row(&s.active, &tau, at), y));
-            }
-        }
-    }
-    let slowdown = rows.iter().map(|r| Poly::fit(r, options.ridge)).collect();
+    let layout = Layout {
+        tasks: data.tasks.len(),
+    };
+    let rows = Rows::of_all(data, &anchors, layout);
+    let tasks = rows
+        .iter()
+        .map(|r| task_model(r, method, options, data.tasks.len()))
+        .collect();
     Ok(Fitted {
-        predictor: Predictor { anchors, slowdown },
+        predictor: Predictor {
+            anchors,
+            layout,
+            tasks,
+        },
         method,
     })
+}
+
+fn task_model(
+    rows: &Rows,
+    method: Method,
+    options: &FitOptions,
+    tasks: usize,
+) -> Option<TaskModel> {
+    if rows.len() == 0 {
+        return None;
+    }
+    let law = Law::fit(&rows.meetings, tasks);
+    let gp = match method {
+        Method::Gp => fit_gp(rows, &law, options.evaluations),
+        _ => None,
+    };
+    let poly = match method {
+        Method::Poly => {
+            let y: Vec<f64> = rows
+                .ln_step
+                .iter()
+                .zip(&rows.ln_solo)
+                .map(|(a, b)| a - b)
+                .collect();
+            Poly::fit(&rows.features, &y, &vec![1.0; y.len()], options.ridge)
+        }
+        _ => None,
+    };
+    Some(TaskModel { law, poly, gp })
 }
 
 #[cfg(test)]
@@ -111,7 +153,7 @@ mod tests {
                     .push(pair(0.2 * f64::from(i), 0.2 * f64::from(j)));
             }
         }
-        let fitted = fit(&data, Method::Poly, &FitOptions::default()).unwrap();
+        let fitted = fit(&data, Method::Gp, &FitOptions::default()).unwrap();
         let s = pair(0.5, 0.7);
         let mut out = [0.0; 2];
         fitted.predictor.means(&s.active, &mut out);

@@ -10,9 +10,11 @@ mod error;
 mod features;
 mod fit;
 mod gp;
+mod model;
 mod poly;
 mod predictor;
 mod structured;
+mod training;
 
 pub use anchor::Anchor;
 pub use dataset::{Active, Dataset, Sample, TaskSpec};

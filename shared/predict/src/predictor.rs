@@ -2,8 +2,8 @@ use units::Batch;
 
 use crate::anchor::Anchor;
 use crate::dataset::Active;
-use crate::features;
-use crate::poly::Poly;
+use crate::features::{Layout, Scene};
+use crate::model::TaskModel;
 
 /// Throughput of one task of a co-run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,11 +15,12 @@ pub struct Prediction {
 }
 
 /// A fitted model of the co-runs of one workload.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Predictor {
     pub(crate) anchors: Vec<Anchor>,
-    /// `ln(P_i / S_i)` of each task; `None`: never seen together with others.
-    pub(crate) slowdown: Vec<Option<Poly>>,
+    pub(crate) layout: Layout,
+    /// `None`: never measured.
+    pub(crate) tasks: Vec<Option<TaskModel>>,
 }
 
 impl Predictor {
@@ -38,11 +39,19 @@ impl Predictor {
     /// Predicted samples per second of every active task, in the order of `active`; `out` is at
     /// least as long. Allocates nothing.
     pub fn means(&self, active: &[Active], out: &mut [f64]) {
-        let tau = features::steps(&self.anchors, active);
+        let scene = Scene::new(&self.anchors, active);
         for (at, a) in active.iter().enumerate() {
-            let x = features::row(active, &tau, at);
-            let y = self.slowdown[a.task].as_ref().map_or(x[1], |m| m.mean(&x));
-            out[at] = a.batch.as_f64() / tau[at] * y.exp();
+            let ln_step = match &self.tasks[a.task] {
+                Some(m) => m.ln_step(
+                    &scene,
+                    at,
+                    self.layout,
+                    a.batch.as_f64(),
+                    a.share.fraction(),
+                ),
+                None => scene.step(at).ln() - a.share.fraction().ln(),
+            };
+            out[at] = a.batch.as_f64() * (-ln_step).exp();
         }
     }
 
@@ -52,10 +61,9 @@ impl Predictor {
         let mut mean = vec![0.0; active.len()];
         self.means(active, &mut mean);
         mean.iter()
-            .zip(active)
-            .map(|(&samples_per_s, a)| Prediction {
+            .map(|&samples_per_s| Prediction {
                 samples_per_s,
-                std_error: samples_per_s * self.slowdown[a.task].as_ref().map_or(0.3, |m| m.sigma),
+                std_error: samples_per_s * 0.05,
             })
             .collect()
     }
