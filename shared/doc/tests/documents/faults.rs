@@ -1,0 +1,132 @@
+//! Every fault of a document is reported, each at its place.
+
+use std::collections::BTreeSet;
+
+use doc::*;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::generate;
+
+fn faults_of(value: &Value) -> Vec<Fault> {
+    let text = value.to_string();
+    match AnyDocuments::new(Frames::new(text.as_bytes(), "t")).next() {
+        Some(Err(ReadError::Faults(faults))) => faults.faults,
+        Some(Ok(_)) => Vec::new(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Ways to break the meaning of one task of a workload, with the place and the code.
+fn break_task(task: &mut Value, at: usize, how: usize) -> (String, Code) {
+    let path = |field: &str| format!("$.tasks[{at}].{field}");
+    let (field, value, code) = match how {
+        0 => ("id", json!("not a name"), Code::OutOfRange),
+        1 => ("samples", json!(0), Code::OutOfRange),
+        2 => ("weight", json!(-1.0), Code::OutOfRange),
+        3 => ("batch_sizes", json!([]), Code::NothingToDo),
+        4 => ("host_us_per_step", json!(-3), Code::OutOfRange),
+        _ => ("input_pixels", json!(1), Code::OutOfRange),
+    };
+    task[field] = value;
+    (path(field), code)
+}
+
+/// Ways to break the shape of one task of a workload.
+fn misshape_task(task: &mut Value, at: usize, how: usize) -> (String, Code) {
+    let path = |field: &str| format!("$.tasks[{at}].{field}");
+    match how {
+        0 => {
+            task["wieght"] = json!(1);
+            (path("wieght"), Code::UnknownField)
+        }
+        1 => {
+            task["samples"] = json!("many");
+            (path("samples"), Code::WrongType)
+        }
+        _ => {
+            task.as_object_mut().unwrap().remove("id");
+            (format!("$.tasks[{at}]"), Code::MissingField)
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn of_meaning(wire in generate::workload(), picks in prop::collection::vec((0..4_usize, 0..6_usize), 1..6), link in any::<bool>()) {
+        let mut value = serde_json::to_value(&wire).unwrap();
+        let mut expected = BTreeSet::new();
+        for (at, how) in picks {
+            let at = at % wire.tasks.len();
+            expected.insert(break_task(&mut value["tasks"][at], at, how));
+        }
+        if link {
+            value["link"] = json!({"down_bps": 0, "up_bps": -1});
+            expected.insert(("$.link.down_bps".to_owned(), Code::OutOfRange));
+            expected.insert(("$.link.up_bps".to_owned(), Code::OutOfRange));
+        }
+        let found = faults_of(&value);
+        let found: BTreeSet<_> = found
+            .iter()
+            // Two broken tasks may now bear one name; that is a fault of its own.
+            .filter(|f| f.code != Code::Duplicate)
+            .map(|f| (f.path.clone(), f.code))
+            .collect();
+        prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn of_shape(wire in generate::workload(), picks in prop::collection::vec((0..4_usize, 0..3_usize), 1..6)) {
+        let mut value = serde_json::to_value(&wire).unwrap();
+        let mut expected = BTreeSet::new();
+        for (at, how) in picks {
+            let at = at % wire.tasks.len();
+            expected.insert(misshape_task(&mut value["tasks"][at], at, how));
+        }
+        let found: BTreeSet<_> = faults_of(&value).into_iter().map(|f| (f.path, f.code)).collect();
+        prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn each_with_advice(wire in generate::plan(), at in any::<prop::sample::Index>()) {
+        let mut value = serde_json::to_value(&wire).unwrap();
+        let at = at.index(wire.tasks.len());
+        value["tasks"][at]["share_percent"] = json!(101);
+        value["tasks"][at]["batch"] = json!(0);
+        value["rates"] = json!([{"active": ["nobody"], "samples_per_s": {"nobody": 1}}]);
+        let faults = faults_of(&value);
+        prop_assert_eq!(faults.len(), 3, "{:?}", faults);
+        for fault in faults {
+            prop_assert!(!fault.advice.is_empty() && !fault.problem.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_nested_document_has_its_place() {
+    let plan = json!({"schema": "mt.plan/1", "tasks": [{"id": "a", "batch": 0}]});
+    let timeline = json!({
+        "schema": "mt.timeline/1", "rates": "model", "download_order": ["a"],
+        "upload_order": ["a"], "phases": [], "makespan_s": -1, "lower_bound_s": 1, "gap": 0,
+        "proven": true, "overlap_off_s": 1, "search": {"points": 1, "proof": "bounded"},
+        "plan": plan,
+    });
+    let run = json!({
+        "schema": "mt.run/1", "event": "launch", "time_s": 0, "timeline": timeline,
+        "device": {"kind": "sim", "name": "x", "simulated": true},
+    });
+    let faults = faults_of(&run);
+    assert_eq!(faults[0].path, "$.timeline.plan.tasks[0].batch");
+}
+
+#[test]
+fn every_code_can_be_looked_up() {
+    let page = error_reference();
+    for &code in Code::ALL {
+        assert_eq!(Code::from_number(code.number()), Some(code));
+        assert!(page.contains(&format!("## {code}: {}", code.title())));
+    }
+    assert_eq!(Code::from_number(0), None);
+}

@@ -1,0 +1,7 @@
+//! Properties of documents: what is written is read back exactly, hostile bytes are refused
+//! without a panic, and every fault of a document is reported.
+
+mod faults;
+mod generate;
+mod hostile;
+mod round_trip;
