@@ -1,0 +1,350 @@
+//! The event loop: tasks between host phase, launch wait and kernels; SMs in order of arrival;
+//! memory bandwidth by max-min fairness. Times in microseconds.
+
+use crate::program::Segment;
+use crate::tuning::{Dispatch, Tuning};
+
+/// One task as the engine sees it.
+pub(crate) struct Job {
+    /// Segments of one step; never empty.
+    pub(crate) segments: Vec<Segment>,
+    /// Mean host phase, contention included.
+    pub(crate) host_us: f64,
+}
+
+/// What the engine needs to know of the machine and the run.
+pub(crate) struct Machine<'a> {
+    pub(crate) sms: f64,
+    pub(crate) bytes_per_us: f64,
+    pub(crate) tuning: &'a Tuning,
+    pub(crate) seed: u64,
+    /// Steps that every task must finish in the window.
+    pub(crate) min_steps: u32,
+}
+
+/// Where a task is in its step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Host phase, until the timer.
+    Host,
+    /// Waits for a launch or the gap between kernels, until the timer.
+    Wait,
+    /// Its segment is ready and takes SMs when there are any.
+    Ready,
+}
+
+/// State of one task; `held` and `active` are zero unless it is [`Phase::Ready`].
+#[derive(Debug, Clone)]
+pub(crate) struct Slot {
+    pub(crate) phase: Phase,
+    /// Index of the current segment.
+    pub(crate) segment: usize,
+    /// SMs that it occupies.
+    pub(crate) held: f64,
+    /// SMs whose capacity it uses.
+    pub(crate) active: f64,
+    /// Work per microsecond after bandwidth limits.
+    rate: f64,
+    timer: f64,
+    remaining: f64,
+    launch_base: f64,
+    step: u32,
+    /// End of its first step, once there.
+    first: Option<(u32, f64)>,
+    /// Last completed step and its time.
+    last: (u32, f64),
+}
+
+/// Steps per microsecond of every task, and how the run went.
+pub(crate) struct Measured {
+    pub(crate) steps_per_us: Vec<f64>,
+    pub(crate) steps: Vec<u32>,
+    pub(crate) window_us: f64,
+    pub(crate) events: u64,
+}
+
+/// Sees every interval between events.
+pub(crate) trait Observer {
+    /// From `start` to `end` nothing changed; called before the state advances.
+    fn interval(&mut self, start: f64, end: f64, slots: &[Slot]);
+}
+
+/// Sees nothing and costs nothing.
+pub(crate) struct Blind;
+
+impl Observer for Blind {
+    #[inline]
+    fn interval(&mut self, _: f64, _: f64, _: &[Slot]) {}
+}
+
+/// Runs all jobs together until each has made `min_steps` whole steps after its first.
+pub(crate) fn run<O: Observer>(jobs: &[Job], machine: &Machine<'_>, observer: &mut O) -> Measured {
+    let mut engine = Engine::new(jobs, machine);
+    let mut events = 0;
+    while !engine.finished() {
+        engine.allocate();
+        let next = engine.next_event();
+        observer.interval(engine.now, next, &engine.slots);
+        engine.advance(next);
+        events += 1;
+    }
+    engine.measured(events)
+}
+
+struct Engine<'a> {
+    jobs: &'a [Job],
+    machine: &'a Machine<'a>,
+    slots: Vec<Slot>,
+    /// Ready tasks in order of arrival.
+    queue: Vec<usize>,
+    now: f64,
+    /// Tasks that have not yet made their steps.
+    unfinished: usize,
+}
+
+impl<'a> Engine<'a> {
+    fn new(jobs: &'a [Job], machine: &'a Machine<'a>) -> Self {
+        let n = jobs.len();
+        let slots = jobs
+            .iter()
+            .enumerate()
+            .map(|(i, job)| {
+                let kernels: f64 = job
+                    .segments
+                    .iter()
+                    .map(|s| s.work / s.parallelism + s.gap_us)
+                    .sum();
+                let offset = (job.host_us + kernels) * i as f64 / n as f64;
+                Slot {
+                    phase: Phase::Host,
+                    segment: 0,
+                    held: 0.0,
+                    active: 0.0,
+                    rate: 0.0,
+                    timer: offset + job.host_us * jitter(machine, i, 0),
+                    remaining: 0.0,
+                    launch_base: 0.0,
+                    step: 0,
+                    first: None,
+                    last: (0, 0.0),
+                }
+            })
+            .collect();
+        Self {
+            jobs,
+            machine,
+            slots,
+            queue: Vec::with_capacity(n),
+            now: 0.0,
+            unfinished: n,
+        }
+    }
+
+    fn finished(&self) -> bool {
+        self.unfinished == 0
+    }
+
+    /// Gives SMs to the ready tasks and sets their rates.
+    fn allocate(&mut self) {
+        match self.machine.tuning.dispatch {
+            Dispatch::Fifo => self.allocate_in_order(),
+            Dispatch::Fair => self.allocate_fairly(),
+        }
+        self.share_bandwidth();
+    }
+
+    fn allocate_in_order(&mut self) {
+        let mut free = self.machine.sms;
+        for &i in &self.queue {
+            let slot = &mut self.slots[i];
+            let segment = &self.jobs[i].segments[slot.segment];
+            slot.held = segment.hold.min(free);
+            slot.active = segment.parallelism.min(slot.held);
+            free -= slot.held;
+        }
+    }
+
+    fn allocate_fairly(&mut self) {
+        let mut free = self.machine.sms;
+        let mut left: Vec<usize> = self.queue.clone();
+        let wish = |slots: &[Slot], i: usize| self.jobs[i].segments[slots[i].segment].hold;
+        left.sort_by(|&a, &b| wish(&self.slots, a).total_cmp(&wish(&self.slots, b)));
+        let mut count = left.len() as f64;
+        for i in left {
+            let held = wish(&self.slots, i).min(free / count);
+            let slot = &mut self.slots[i];
+            slot.held = held;
+            slot.active = self.jobs[i].segments[slot.segment].parallelism.min(held);
+            free -= held;
+            count -= 1.0;
+        }
+    }
+
+    /// Rates are the active SMs unless DRAM demand exceeds the bandwidth; then the bandwidth is
+    /// divided by max-min fairness and rates shrink with it.
+    fn share_bandwidth(&mut self) {
+        let busy: f64 = self.queue.iter().map(|&i| self.slots[i].active).sum();
+        let mut demand = 0.0;
+        for &i in &self.queue {
+            demand += self.demand(i, busy);
+            let slot = &mut self.slots[i];
+            slot.rate = slot.active;
+        }
+        if demand <= self.machine.bytes_per_us {
+            return;
+        }
+        let mut order: Vec<(f64, usize)> = self
+            .queue
+            .iter()
+            .map(|&i| (self.demand(i, busy), i))
+            .collect();
+        order.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut left = self.machine.bytes_per_us;
+        let mut count = order.len() as f64;
+        for (wanted, i) in order {
+            let got = wanted.min(left / count);
+            if wanted > 0.0 {
+                self.slots[i].rate *= got / wanted;
+            }
+            left -= got;
+            count -= 1.0;
+        }
+    }
+
+    fn demand(&self, i: usize, busy: f64) -> f64 {
+        let slot = &self.slots[i];
+        let segment = &self.jobs[i].segments[slot.segment];
+        let others = (busy - slot.active) / self.machine.sms;
+        slot.active * segment.intensity * (1.0 + self.machine.tuning.interference * others)
+    }
+
+    fn next_event(&self) -> f64 {
+        let mut next = f64::INFINITY;
+        for slot in &self.slots {
+            let at = match slot.phase {
+                Phase::Host | Phase::Wait => slot.timer,
+                Phase::Ready if slot.rate > 0.0 => self.now + slot.remaining / slot.rate,
+                Phase::Ready => continue,
+            };
+            next = next.min(at);
+        }
+        next.max(self.now)
+    }
+
+    fn advance(&mut self, to: f64) {
+        let elapsed = to - self.now;
+        self.now = to;
+        for i in 0..self.slots.len() {
+            let slot = &mut self.slots[i];
+            match slot.phase {
+                Phase::Host if slot.timer <= to => {
+                    slot.launch_base = to;
+                    slot.segment = 0;
+                    self.wait_for_segment(i);
+                }
+                Phase::Wait if slot.timer <= to => self.arrive(i),
+                Phase::Ready => {
+                    slot.remaining -= slot.rate * elapsed;
+                    // Rounding leaves a little; a thousandth of a nanosecond of work is done.
+                    if slot.rate > 0.0 && slot.remaining <= 1e-6 * slot.rate {
+                        self.complete(i);
+                    }
+                }
+                Phase::Host | Phase::Wait => {}
+            }
+        }
+    }
+
+    /// The next segment is ready when it has been launched and its predecessor is done.
+    fn wait_for_segment(&mut self, i: usize) {
+        let slot = &mut self.slots[i];
+        let segment = &self.jobs[i].segments[slot.segment];
+        slot.timer = (slot.launch_base + segment.issue_us).max(self.now + segment.gap_us);
+        slot.phase = Phase::Wait;
+    }
+
+    fn arrive(&mut self, i: usize) {
+        let slot = &mut self.slots[i];
+        slot.phase = Phase::Ready;
+        slot.remaining = self.jobs[i].segments[slot.segment].work;
+        self.queue.push(i);
+    }
+
+    fn complete(&mut self, i: usize) {
+        self.queue.retain(|&q| q != i);
+        let slot = &mut self.slots[i];
+        slot.held = 0.0;
+        slot.active = 0.0;
+        slot.rate = 0.0;
+        slot.segment += 1;
+        if slot.segment < self.jobs[i].segments.len() {
+            self.wait_for_segment(i);
+        } else {
+            self.end_step(i);
+        }
+    }
+
+    fn end_step(&mut self, i: usize) {
+        let host = self.jobs[i].host_us;
+        let slot = &mut self.slots[i];
+        slot.step += 1;
+        slot.last = (slot.step, self.now);
+        slot.phase = Phase::Host;
+        slot.segment = 0;
+        slot.timer = self.now + host * jitter(self.machine, i, slot.step);
+        match slot.first {
+            // The window opens only once every task is past its first step.
+            None => self.open_windows(),
+            Some((first, _)) if slot.step == first + self.machine.min_steps => {
+                self.unfinished -= 1;
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// A task's own window starts with its first completed step after all have completed one.
+    fn open_windows(&mut self) {
+        if self.slots.iter().all(|s| s.step >= 1) {
+            for slot in &mut self.slots {
+                if slot.first.is_none() && slot.last.1 >= self.now {
+                    slot.first = Some(slot.last);
+                }
+            }
+        }
+    }
+
+    fn measured(&self, events: u64) -> Measured {
+        let spans = self.slots.iter().map(|s| {
+            let (first, start) = s.first.unwrap_or_default();
+            (s.last.0 - first, s.last.1 - start)
+        });
+        Measured {
+            steps_per_us: spans.clone().map(|(n, t)| f64::from(n) / t).collect(),
+            steps: spans.clone().map(|(n, _)| n).collect(),
+            window_us: spans.map(|(_, t)| t).fold(0.0, f64::max),
+            events,
+        }
+    }
+}
+
+/// Factor on the host phase of one step: uniform around 1.
+///
+/// Steps come in antithetic pairs (`u` and `1 - u`) along a golden-ratio sequence, so that the
+/// mean over a short window is that over a long one.
+fn jitter(machine: &Machine<'_>, task: usize, step: u32) -> f64 {
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    let start = hash(machine.seed ^ (task as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let offset = (start >> 11) as f64 / (1u64 << 53) as f64;
+    let u = (offset + f64::from(step / 2) * GOLDEN).fract();
+    let u = if step.is_multiple_of(2) { u } else { 1.0 - u };
+    // Half width of a uniform distribution is sqrt(3) standard deviations.
+    1.0 + machine.tuning.jitter * 3f64.sqrt() * (2.0 * u - 1.0)
+}
+
+/// SplitMix64 finaliser.
+fn hash(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,209 @@
+//! Networks to train: layers with their shapes, or only totals per sample.
+
+use crate::catalogue;
+use crate::layer::{Layer, LayerError};
+
+/// Why a network could not be built.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum NetworkError {
+    /// The catalogue has no such model.
+    #[error("no model in the catalogue is called {name:?}: use one of {}", catalogue::NAMES.join(", "))]
+    UnknownName {
+        /// What was asked for.
+        name: String,
+    },
+    /// The model cannot take inputs of this size.
+    #[error(
+        "input side {side} is out of range: expected {} to {} pixels",
+        catalogue::MIN_SIDE,
+        catalogue::MAX_SIDE
+    )]
+    BadSide {
+        /// What was asked for.
+        side: u32,
+    },
+    /// A total is not a finite number above zero.
+    #[error("{field} is {value}: expected a finite number above 0")]
+    BadTotal {
+        /// Which total.
+        field: &'static str,
+        /// The offending value.
+        value: f64,
+    },
+    /// There are no layers.
+    #[error("a network needs at least one layer")]
+    Empty,
+    /// A layer is impossible.
+    #[error("layer {index}: {source}")]
+    Layer {
+        /// Position in the list, from 0.
+        index: usize,
+        /// What is wrong with it.
+        source: LayerError,
+    },
+}
+
+/// What a training step of a network is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Body {
+    /// Every layer is known.
+    Layers(Vec<Layer>),
+    /// Only totals of one training step are known, per sample.
+    Totals { flops: f64, bytes: f64 },
+}
+
+/// A network that can be trained on the simulator.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Network {
+    name: String,
+    body: Body,
+}
+
+impl Network {
+    /// Names in the catalogue.
+    pub const CATALOGUE: [&'static str; 9] = catalogue::NAMES;
+
+    /// A model of the catalogue, by name and optionally input side: `resnet50`, `resnet50@224`.
+    ///
+    /// Without a side the input is 32 x 32 x 3.
+    pub fn by_name(name: &str) -> Result<Self, NetworkError> {
+        match name.split_once('@') {
+            None => Self::catalogue(name, catalogue::DEFAULT_SIDE),
+            Some((model, side)) => {
+                let side = side.parse().map_err(|_| NetworkError::UnknownName {
+                    name: name.to_owned(),
+                })?;
+                Self::catalogue(model, side)
+            }
+        }
+    }
+
+    /// A model of the catalogue for square inputs of `side` pixels and three channels.
+    ///
+    /// Inputs below 64 pixels get one down-sampling fewer in the stem, as is usual for them.
+    pub fn catalogue(name: &str, side: u32) -> Result<Self, NetworkError> {
+        let layers = catalogue::layers(name, side)?;
+        let suffix = if side == catalogue::DEFAULT_SIDE {
+            String::new()
+        } else {
+            format!("@{side}")
+        };
+        Self::from_layers(&format!("{name}{suffix}"), layers)
+    }
+
+    /// A network from its layers, in forward order; the first takes no gradient to its input.
+    pub fn from_layers(name: &str, layers: Vec<Layer>) -> Result<Self, NetworkError> {
+        if layers.is_empty() {
+            return Err(NetworkError::Empty);
+        }
+        for (index, layer) in layers.iter().enumerate() {
+            layer
+                .check()
+                .map_err(|source| NetworkError::Layer { index, source })?;
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            body: Body::Layers(layers),
+        })
+    }
+
+    /// A network of which only the cost of a training step per sample is known.
+    ///
+    /// `flops` counts forward and backward operations (a multiply-add is two), `bytes` the memory
+    /// traffic of the same. The kernels are a generic mix scaled to these totals.
+    pub fn from_totals(name: &str, flops: f64, bytes: f64) -> Result<Self, NetworkError> {
+        for (field, value) in [("flops_per_sample", flops), ("bytes_per_sample", bytes)] {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(NetworkError::BadTotal { field, value });
+            }
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            body: Body::Totals { flops, bytes },
+        })
+    }
+
+    /// Name for display.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn body(&self) -> &Body {
+        &self.body
+    }
+
+    fn sum(&self, of: impl Fn(&Layer) -> f64) -> Option<f64> {
+        match &self.body {
+            Body::Layers(layers) => Some(layers.iter().map(of).sum()),
+            Body::Totals { .. } => None,
+        }
+    }
+
+    /// Multiply-adds of one forward pass, per sample; `None` when only totals are known.
+    #[must_use]
+    pub fn forward_macs(&self) -> Option<f64> {
+        self.sum(Layer::macs)
+    }
+
+    /// Floating-point operations of one training step (forward and backward), per sample.
+    #[must_use]
+    pub fn flops_per_sample(&self) -> f64 {
+        match &self.body {
+            Body::Totals { flops, .. } => *flops,
+            Body::Layers(layers) => layers
+                .iter()
+                .enumerate()
+                .map(|(i, l)| l.train_flops(i == 0))
+                .sum(),
+        }
+    }
+
+    /// Memory traffic of one training step (activations, forward and backward), bytes per sample.
+    #[must_use]
+    pub fn bytes_per_sample(&self) -> f64 {
+        match &self.body {
+            Body::Totals { bytes, .. } => *bytes,
+            Body::Layers(layers) => layers
+                .iter()
+                .enumerate()
+                .map(|(i, l)| l.train_bytes(i == 0))
+                .sum(),
+        }
+    }
+
+    /// Learnable parameters; `None` when only totals are known.
+    #[must_use]
+    pub fn parameters(&self) -> Option<u64> {
+        self.sum(|l| l.parameters() as f64).map(|p| p as u64)
+    }
+
+    /// Size of the parameters in bytes (FP32), which is also the size of one model update.
+    #[must_use]
+    pub fn model_bytes(&self) -> Option<u64> {
+        self.parameters().map(|p| 4 * p)
+    }
+
+    /// Device memory that does not grow with the batch: parameters, gradients, momentum and
+    /// [`Network::CONTEXT_BYTES`] of the runtime; `None` when only totals are known.
+    #[must_use]
+    pub fn fixed_memory_bytes(&self) -> Option<u64> {
+        self.model_bytes().map(|b| 3 * b + Self::CONTEXT_BYTES)
+    }
+
+    /// Memory that a process takes for its context and libraries before it trains anything.
+    pub const CONTEXT_BYTES: u64 = 600 << 20;
+
+    /// Activations kept for the backward pass, bytes per sample; `None` when only totals are
+    /// known.
+    #[must_use]
+    pub fn activation_bytes_per_sample(&self) -> Option<u64> {
+        self.sum(Layer::saved_bytes).map(|b| b as u64)
+    }
+
+    /// Number of parameter tensors (what an optimiser iterates over).
+    #[must_use]
+    pub fn parameter_tensors(&self) -> Option<u64> {
+        self.sum(|l| f64::from(l.tensors())).map(|p| p as u64)
+    }
+}

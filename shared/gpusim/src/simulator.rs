@@ -1,0 +1,190 @@
+//! Running configurations: shares of tasks in, throughput out.
+
+use units::{Batch, Share};
+
+use crate::engine::{self, Blind, Job, Machine};
+use crate::gpu::{Gpu, GpuError, Host};
+use crate::network::Network;
+use crate::program::{Program, segments};
+use crate::trace::{Trace, Tracer};
+use crate::tuning::Tuning;
+
+/// One task of a configuration.
+#[derive(Debug, Clone, Copy)]
+pub struct SimTask<'a> {
+    /// What it runs; compiled by [`Simulator::program`] of the same simulator.
+    pub program: &'a Program,
+    /// Part of the SMs that it may use at most.
+    pub share: Share,
+}
+
+/// How long and with which randomness to simulate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Seed of the host jitter.
+    pub seed: u64,
+    /// Training steps that the slowest task makes in the measured window; more is more exact.
+    pub min_steps: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            min_steps: 4,
+        }
+    }
+}
+
+/// Throughput of one configuration. Simulated, not measured.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub struct Outcome {
+    /// Samples per second of each task, in the order given.
+    pub samples_per_s: Vec<f64>,
+    /// Whole steps of each task in the window.
+    pub steps: Vec<u32>,
+    /// Length of the longest task's window in simulated seconds.
+    pub window_s: f64,
+    /// Events processed.
+    pub events: u64,
+}
+
+impl Outcome {
+    /// Sum over the tasks.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.samples_per_s.iter().sum()
+    }
+}
+
+/// A GPU with the constants of the model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Simulator {
+    gpu: Gpu,
+    tuning: Tuning,
+}
+
+impl Simulator {
+    /// A simulator with the calibrated constants.
+    #[must_use]
+    pub fn new(gpu: Gpu) -> Self {
+        Self::with_tuning(gpu, Tuning::default())
+    }
+
+    /// A simulator with other constants, for calibration and ablation.
+    #[must_use]
+    pub fn with_tuning(gpu: Gpu, tuning: Tuning) -> Self {
+        Self { gpu, tuning }
+    }
+
+    /// The GPU.
+    #[must_use]
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// The constants.
+    #[must_use]
+    pub fn tuning(&self) -> &Tuning {
+        &self.tuning
+    }
+
+    /// Compiles a task; `host` replaces the host figures of the GPU for it.
+    pub fn program(
+        &self,
+        network: &Network,
+        batch: Batch,
+        host: Option<Host>,
+    ) -> Result<Program, GpuError> {
+        Program::new(network, batch, &self.gpu, host, &self.tuning)
+    }
+
+    /// Simulates the tasks together; all run for the whole window.
+    ///
+    /// Same tasks, options and constants give the same outcome, bit for bit.
+    pub fn run(&self, tasks: &[SimTask<'_>], options: &Options) -> Outcome {
+        self.observe(tasks, options, &mut Blind)
+    }
+
+    /// Like [`Simulator::run`], and records what ran when.
+    pub fn trace(&self, tasks: &[SimTask<'_>], options: &Options) -> (Outcome, Trace) {
+        let jobs = self.jobs(tasks);
+        let mut tracer = Tracer::new(&jobs);
+        let outcome = self.measure(tasks, &jobs, options, &mut tracer);
+        (outcome, tracer.finish(self.gpu.sms()))
+    }
+
+    /// Throughput of one task alone on the whole GPU, samples per second.
+    #[must_use]
+    pub fn solo(&self, program: &Program, options: &Options) -> f64 {
+        let task = SimTask {
+            program,
+            share: Share::FULL,
+        };
+        self.run(&[task], options).total()
+    }
+
+    fn observe<O: engine::Observer>(
+        &self,
+        tasks: &[SimTask<'_>],
+        options: &Options,
+        observer: &mut O,
+    ) -> Outcome {
+        self.measure(tasks, &self.jobs(tasks), options, observer)
+    }
+
+    fn jobs(&self, tasks: &[SimTask<'_>]) -> Vec<Job> {
+        let crowd = 2.0 * (1.0 - 1.0 / tasks.len().max(1) as f64);
+        tasks
+            .iter()
+            .map(|task| {
+                let mut list = Vec::with_capacity(task.program.kernel_count());
+                segments(task.program, task.share, &self.gpu, &self.tuning, &mut list);
+                Job {
+                    segments: list,
+                    host_us: task.program.host_us * (1.0 + task.program.contention * crowd),
+                }
+            })
+            .collect()
+    }
+
+    fn measure<O: engine::Observer>(
+        &self,
+        tasks: &[SimTask<'_>],
+        jobs: &[Job],
+        options: &Options,
+        observer: &mut O,
+    ) -> Outcome {
+        let machine = Machine {
+            sms: f64::from(self.gpu.sms()),
+            bytes_per_us: self.gpu.bytes_per_us(),
+            tuning: &self.tuning,
+            seed: options.seed,
+            min_steps: options.min_steps.max(1),
+        };
+        let measured = engine::run(jobs, &machine, observer);
+        Outcome {
+            samples_per_s: tasks
+                .iter()
+                .zip(&measured.steps_per_us)
+                .map(|(task, steps)| steps * task.program.batch * 1e6)
+                .collect(),
+            steps: measured.steps,
+            window_s: measured.window_us * 1e-6,
+            events: measured.events,
+        }
+    }
+}
+
+/// Total throughput of one task at a time on the whole GPU, each processing the same number of
+/// samples: `n / sum(1 / S_i)` with solo rates `S_i`. Zero if a rate is zero or there is none.
+#[must_use]
+pub fn temporal(solos: &[f64]) -> f64 {
+    let per_sample: f64 = solos.iter().map(|s| 1.0 / s).sum();
+    if per_sample > 0.0 && per_sample.is_finite() {
+        solos.len() as f64 / per_sample
+    } else {
+        0.0
+    }
+}

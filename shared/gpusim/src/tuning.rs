@@ -1,0 +1,61 @@
+//! The constants of the model, and the switches of its ablation.
+
+/// How spare SMs go to kernels that are ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dispatch {
+    /// In order of arrival, each takes what it can hold (hardware's leftover policy).
+    Fifo,
+    /// Equal shares for all that are ready; only for the ablation.
+    Fair,
+}
+
+/// Constants of the kernel and contention model; [`Tuning::default`] holds the calibrated ones.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tuning {
+    /// Part of peak FLOP/s that 3x3 stride-1 convolutions reach.
+    pub conv3_efficiency: f64,
+    /// Part of peak that other matrix products reach.
+    pub gemm_efficiency: f64,
+    /// Part of peak that depthwise convolutions reach.
+    pub depthwise_efficiency: f64,
+    /// Part of peak that element-wise kernels reach.
+    pub elementwise_efficiency: f64,
+    /// Memory traffic that caches do not absorb.
+    pub traffic: f64,
+    /// Blocks that fit on one SM.
+    pub occupancy: f64,
+    /// Host time to launch one kernel, microseconds.
+    pub launch_us: f64,
+    /// Idle time between dependent kernels, microseconds per launch.
+    pub gap_us: f64,
+    /// Growth of memory traffic with the SMs that others hold.
+    pub interference: f64,
+    /// Spread of the host phase around its mean (standard deviation over mean).
+    pub jitter: f64,
+    /// Adjacent kernels are simulated as one up to this duration, microseconds.
+    pub merge_us: f64,
+    /// Whether uncapped kernels spread their blocks over all SMs.
+    pub spreading: bool,
+    /// Who gets free SMs.
+    pub dispatch: Dispatch,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            conv3_efficiency: 0.75,
+            gemm_efficiency: 0.65,
+            depthwise_efficiency: 0.15,
+            elementwise_efficiency: 0.5,
+            traffic: 0.8,
+            occupancy: 3.0,
+            launch_us: 9.0,
+            gap_us: 3.0,
+            interference: 0.35,
+            jitter: 0.2,
+            merge_us: 50.0,
+            spreading: true,
+            dispatch: Dispatch::Fifo,
+        }
+    }
+}
