@@ -1,0 +1,158 @@
+//! Runs every benchmark of the workspace, prints one table and writes `target/bench.json`.
+//!
+//! Each benchmark is the `bench` example of its crate, which prints rows
+//! `{name, value, unit, baseline, baseline_value, ratio, what}` with a baseline measured in the
+//! same run. The start-up time of the tools is measured here, against `/bin/true`.
+
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+use std::{env, fs};
+
+use serde::{Deserialize, Serialize};
+
+const CRATES: [&str; 6] = ["gpusim", "device", "predict", "alloc", "overlap", "jobs"];
+const TOOLS: [&str; 8] = [
+    "mt-profile",
+    "mt-fit",
+    "mt-solve",
+    "mt-overlap",
+    "mt-launch",
+    "mt-worker",
+    "mt-check",
+    "mt-report",
+];
+
+/// One measurement with its baseline.
+#[derive(Debug, Serialize, Deserialize)]
+struct Row {
+    name: String,
+    value: f64,
+    unit: String,
+    baseline: String,
+    baseline_value: f64,
+    /// `value / baseline_value`.
+    ratio: f64,
+    what: String,
+}
+
+#[expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program of its own, run by make"
+)]
+fn main() -> ExitCode {
+    let mut rows = Vec::new();
+    let mut failed = false;
+    for name in CRATES {
+        eprintln!("bench: {name}");
+        match crate_rows(name) {
+            Ok(more) => rows.extend(more),
+            Err(error) => {
+                eprintln!("bench: {name}: {error}");
+                failed = true;
+            }
+        }
+    }
+    match start_up_rows() {
+        Ok(more) => rows.extend(more),
+        Err(error) => {
+            eprintln!("bench: start-up: {error}");
+            failed = true;
+        }
+    }
+    println!("{}", table(&rows));
+    let written = serde_json::to_string_pretty(&rows)
+        .map_err(std::io::Error::from)
+        .and_then(|text| fs::write("target/bench.json", text + "\n"));
+    if let Err(error) = written {
+        eprintln!("bench: target/bench.json: {error}");
+        failed = true;
+    }
+    if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+fn crate_rows(name: &str) -> Result<Vec<Row>, String> {
+    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let output = Command::new(cargo)
+        .args([
+            "run",
+            "--release",
+            "-q",
+            "-p",
+            name,
+            "--example",
+            "bench",
+            "--",
+            "--json",
+        ])
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| e.to_string())?;
+    if !output.status.success() {
+        return Err(output.status.to_string());
+    }
+    serde_json::from_slice(&output.stdout).map_err(|e| e.to_string())
+}
+
+fn start_up_rows() -> Result<Vec<Row>, String> {
+    let baseline = start_up_ms("/bin/true")?;
+    TOOLS
+        .iter()
+        .map(|tool| {
+            let value = start_up_ms(&format!("target/release/{tool}"))?;
+            Ok(Row {
+                name: format!("start_up_{tool}"),
+                value,
+                unit: "ms".to_owned(),
+                baseline: "/bin/true".to_owned(),
+                baseline_value: baseline,
+                ratio: value / baseline,
+                what: format!("start of {tool} --version to its end, median of 31"),
+            })
+        })
+        .collect()
+}
+
+fn start_up_ms(program: &str) -> Result<f64, String> {
+    let mut times: Vec<f64> = Vec::new();
+    for _ in 0..31 {
+        let start = Instant::now();
+        let status = Command::new(program)
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status()
+            .map_err(|e| format!("{program}: {e}"))?;
+        if !status.success() {
+            return Err(format!("{program}: {status}"));
+        }
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() / 2])
+}
+
+fn table(rows: &[Row]) -> comfy_table::Table {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(["name", "value", "unit", "baseline", "its value", "ratio"]);
+    for row in rows {
+        table.add_row([
+            row.name.clone(),
+            figure(row.value),
+            row.unit.clone(),
+            row.baseline.clone(),
+            figure(row.baseline_value),
+            figure(row.ratio),
+        ]);
+    }
+    table
+}
+
+fn figure(value: f64) -> String {
+    let digits = 3 - (value.abs().max(1e-6).log10().floor() as i32);
+    format!("{value:.*}", digits.clamp(0, 6) as usize)
+}

@@ -1,0 +1,158 @@
+//! The pipe from a workload to launched jobs, on the simulator.
+
+use doc::{Any, AnyDocuments, Frames};
+use mt_tests::{Folder, example};
+
+const PIPE: &str = "mt-fit | mt-solve | mt-overlap";
+
+fn documents(bytes: &[u8]) -> Vec<Any> {
+    AnyDocuments::new(Frames::new(bytes, "output"))
+        .collect::<Result<_, _>>()
+        .unwrap()
+}
+
+#[test]
+fn one_pipe_goes_from_a_workload_to_launched_jobs() {
+    let folder = Folder::new();
+    let workload = example("quickstart/workload.json");
+    let out = folder.run(&format!(
+        "set -o pipefail; mt-profile {workload} | {PIPE} | mt-launch --dry-run"
+    ));
+    out.assert_code(0);
+    for id in ["densenet121", "vgg16", "mobilenetv3"] {
+        assert!(out.stdout.contains(id), "{}", out.stdout);
+    }
+    let out = folder.run(&format!(
+        "set -o pipefail; mt-profile {workload} | {PIPE} | mt-launch"
+    ));
+    out.assert_code(0);
+    let Some(Any::Run(events)) = documents(out.stdout.as_bytes()).pop() else {
+        panic!("{}", out.stdout);
+    };
+    let last = events.last().unwrap();
+    assert_eq!(last.fields.ok, Some(true));
+    assert!(last.fields.tasks.iter().all(|t| t.finished));
+}
+
+#[test]
+fn every_stage_reads_files_and_standard_input_alike() {
+    let folder = Folder::new();
+    let workload = example("quickstart/workload.json");
+    folder
+        .run(&format!(
+            "set -e; mt-profile {workload} -o profile; mt-profile - < {workload} > profile2; cmp profile profile2
+             mt-fit profile -o model; mt-fit < profile > model2; cmp model model2
+             mt-solve model -o plan; mt-solve - < model > plan2; cmp plan plan2
+             mt-overlap plan -o timeline; cat plan | mt-overlap > timeline2; cmp timeline timeline2
+             mt-launch timeline -o run; mt-launch - < timeline > run2; cmp run run2
+             mt-report workload.json 2>/dev/null || true
+             mt-check {workload} profile model plan timeline run
+             mt-report {workload} profile model plan timeline run"
+        ))
+        .assert_code(0);
+}
+
+#[test]
+fn two_workloads_in_give_two_results_out_at_every_stage() {
+    let folder = Folder::new();
+    let workload = example("quickstart/workload.json");
+    let steps = [
+        (format!("cat {workload} {workload} | mt-profile"), "1"),
+        ("mt-fit 1".to_owned(), "2"),
+        ("mt-solve 2".to_owned(), "3"),
+        ("mt-overlap 3".to_owned(), "4"),
+        ("mt-launch 4".to_owned(), "5"),
+    ];
+    for (command, file) in steps {
+        folder.run(&format!("{command} > {file}")).assert_code(0);
+        let bytes = std::fs::read(folder.path().join(file)).unwrap();
+        assert_eq!(documents(&bytes).len(), 2, "{command}");
+    }
+    folder
+        .run("mt-launch --dry-run 4 && mt-check 1 2 3 4 5")
+        .assert_code(0);
+}
+
+/// The promise of the quickstart: the plan, measured again, beats full sharing and temporal use,
+/// and the prediction holds.
+#[test]
+fn the_plan_measured_again_keeps_its_promise() {
+    let folder = Folder::new();
+    let workload = example("quickstart/workload.json");
+    folder
+        .run(&format!(
+            "set -e; mt-profile {workload} | mt-fit | mt-solve > plan; mt-profile --configs plan > verified
+             printf '%s\\n' config,task,batch,share_percent 0,densenet121,128,100 0,vgg16,128,100 \
+                 0,mobilenetv3,128,100 > sharing.csv"
+        ))
+        .assert_code(0);
+    let plan = match documents(&std::fs::read(folder.path().join("plan")).unwrap()).pop() {
+        Some(Any::Plan(plan)) => plan,
+        other => panic!("{other:?}"),
+    };
+    let profile = match documents(&std::fs::read(folder.path().join("verified")).unwrap()).pop() {
+        Some(Any::Profile(profile)) => profile,
+        other => panic!("{other:?}"),
+    };
+    let corun = profile
+        .samples
+        .iter()
+        .find(|s| s.tasks.len() == plan.tasks.len())
+        .unwrap();
+    let measured: f64 = corun.tasks.iter().map(|t| t.throughput.get()).sum();
+    let predicted: f64 = plan
+        .tasks
+        .iter()
+        .map(|t| t.throughput.unwrap().mean.get())
+        .sum();
+    let baseline = |name: &str| {
+        let found = plan.baselines.iter().find(|b| b.name == name);
+        found.unwrap().total_samples_per_s
+    };
+    assert!(
+        (predicted / measured - 1.0).abs() < 0.05,
+        "predicted {predicted}, measured {measured}"
+    );
+    assert!(measured > 1.10 * baseline("sharing"), "{measured}");
+    assert!(measured > 1.9 * baseline("temporal"), "{measured}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let folder = Folder::new();
+    let workload = example("quickstart/workload.json");
+    let whole =
+        format!("mt-profile --seed 7 {workload} | mt-fit | mt-solve | mt-overlap | mt-launch");
+    folder
+        .run(&format!(
+            "set -o pipefail; {whole} > a && {whole} > b && cmp a b"
+        ))
+        .assert_code(0);
+}
+
+#[test]
+fn a_reader_that_leaves_ends_a_tool_quietly() {
+    let folder = Folder::new();
+    let workload = example("quickstart/workload.json");
+    folder
+        .run(&format!(
+            "set -e; mt-profile {workload} > 1; mt-fit 1 > 2; mt-solve 2 > 3; mt-overlap 3 > 4; mt-launch 4 > 5"
+        ))
+        .assert_code(0);
+    for command in [
+        &format!("mt-profile {workload}"),
+        "mt-fit 1",
+        "mt-solve 2",
+        "mt-overlap 3",
+        "mt-launch 4",
+        "mt-report 1 2 3 4 5",
+        "mt-check 1 2 3 4 5",
+    ] {
+        let out = folder.run(&format!(
+            "{command} 2>messages | head -c 1; cat messages >&2"
+        ));
+        out.assert_code(0);
+        assert!(!out.stderr.contains("panick"), "{command}: {}", out.stderr);
+        assert!(!out.stderr.contains("ipe"), "{command}: {}", out.stderr);
+    }
+}
