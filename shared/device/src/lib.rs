@@ -8,6 +8,7 @@
 //! ([`MeasureError::Failed`], which is a result and is recorded) and a device that cannot be used
 //! any more ([`MeasureError::Unusable`], which ends the measuring).
 
+pub mod cuda;
 mod error;
 mod measure;
 

@@ -40,4 +40,5 @@
 //! Cargo builds only the package's own binary for that test: a `RUN` line that needs another
 //! tool belongs to the crate of pipelines in `tests/`, run after the whole workspace is built.
 
+pub mod fakes;
 pub mod golden;

@@ -1,0 +1,18 @@
+//! Real GPUs: which there are, sharing them under NVIDIA MPS, and a pool of parked workers.
+
+pub mod discovery;
+pub mod mps;
+
+/// Why a GPU cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CudaError {
+    /// There is no driver, or it sees no GPU.
+    #[error("no usable GPU: {reason}")]
+    NoDriver {
+        /// Why.
+        reason: String,
+    },
+    /// MPS cannot run or misbehaved.
+    #[error(transparent)]
+    Mps(#[from] mps::MpsError),
+}

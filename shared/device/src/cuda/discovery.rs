@@ -1,0 +1,332 @@
+//! Which GPUs there are and whether MPS can run on them, by CUDA and NVML loaded at run time.
+//!
+//! CUDA says what a process can use (the SM count above all); NVML adds the driver's version, MIG
+//! and the compute mode. Nothing here creates a CUDA context, and nothing changes a setting.
+
+use cudarc::driver::{result, sys};
+use nvml_wrapper::Nvml;
+use nvml_wrapper::enum_wrappers::device::ComputeMode;
+use units::Bytes;
+
+use super::{CudaError, mps};
+
+/// One GPU as a process on this machine sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gpu {
+    /// Stable name, `GPU-` and 32 hexadecimal digits; what `CUDA_VISIBLE_DEVICES` is given.
+    pub uuid: String,
+    /// Product name.
+    pub name: String,
+    /// Streaming multiprocessors.
+    pub sms: u32,
+    /// Device memory.
+    pub memory: Bytes,
+    /// Compute capability, major and minor.
+    pub compute_capability: (u32, u32),
+    /// Highest CUDA version of the driver, major and minor.
+    pub cuda_version: (u32, u32),
+    /// The driver's version, where NVML tells it.
+    pub driver: Option<String>,
+    /// Whether tasks can share it under MPS.
+    pub mps: MpsSupport,
+}
+
+/// Whether a GPU can be shared under MPS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MpsSupport {
+    /// It can.
+    Available {
+        /// Most clients at a time.
+        client_limit: usize,
+    },
+    /// It cannot.
+    Unavailable {
+        /// Why, and what to do.
+        reason: String,
+    },
+}
+
+/// What CUDA says of a GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct CudaFacts {
+    uuid: String,
+    name: String,
+    sms: u32,
+    memory: Bytes,
+    compute_capability: (u32, u32),
+}
+
+/// What NVML adds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct NvmlFacts {
+    uuid: String,
+    mig: bool,
+    mode: Mode,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Shared,
+    Prohibited,
+}
+
+/// Finds the GPUs of this machine.
+///
+/// # Errors
+/// [`CudaError::NoDriver`] with the reason if CUDA cannot be loaded, is incomplete, does not
+/// start or sees no GPU.
+pub fn discover() -> Result<Vec<Gpu>, CudaError> {
+    let version = driver_version()?;
+    let gpus = cuda_facts()?;
+    let (driver, nvml) = nvml_facts();
+    let control = mps::find_control();
+    Ok(gpus
+        .into_iter()
+        .map(|gpu| {
+            let more = nvml.iter().find(|n| n.uuid == gpu.uuid);
+            let mps = mps_support(&gpu, more, version, control.is_some());
+            Gpu {
+                uuid: gpu.uuid,
+                name: gpu.name,
+                sms: gpu.sms,
+                memory: gpu.memory,
+                compute_capability: gpu.compute_capability,
+                cuda_version: version,
+                driver: driver.clone(),
+                mps,
+            }
+        })
+        .collect())
+}
+
+/// Most MPS clients of one GPU: 48 up to CUDA 13.0, 60 after (NVIDIA MPS documentation).
+#[must_use]
+pub fn client_limit(cuda_version: (u32, u32)) -> usize {
+    if cuda_version > (13, 0) { 60 } else { 48 }
+}
+
+fn mps_support(
+    gpu: &CudaFacts,
+    nvml: Option<&NvmlFacts>,
+    version: (u32, u32),
+    has_control: bool,
+) -> MpsSupport {
+    let reason = if !has_control {
+        Some(format!(
+            "{} is not on PATH; it comes with the NVIDIA driver (package nvidia-compute-utils)",
+            mps::CONTROL
+        ))
+    } else if gpu.compute_capability < (7, 0) {
+        Some("shares of SMs need a Volta GPU (compute capability 7.0) or newer".to_owned())
+    } else if nvml.is_some_and(|n| n.mig) {
+        Some("the GPU is split by MIG, which this tool neither uses nor changes".to_owned())
+    } else if nvml.is_some_and(|n| n.mode == Mode::Prohibited) {
+        Some("the GPU's compute mode is PROHIBITED, which this tool never changes".to_owned())
+    } else {
+        None
+    };
+    match reason {
+        Some(reason) => MpsSupport::Unavailable { reason },
+        None => MpsSupport::Available {
+            client_limit: client_limit(version),
+        },
+    }
+}
+
+fn no_driver(reason: impl Into<String>) -> CudaError {
+    CudaError::NoDriver {
+        reason: reason.into(),
+    }
+}
+
+/// Makes sure that CUDA can be called at all (`cudarc` panics when a symbol is missing), starts
+/// it and returns its version.
+#[expect(
+    unsafe_code,
+    reason = "the CUDA driver is a C library loaded at run time"
+)]
+fn driver_version() -> Result<(u32, u32), CudaError> {
+    // SAFETY: loading libcuda runs its initialisers, which NVIDIA supports in any process.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(no_driver(
+            "the CUDA driver library (libcuda.so.1) cannot be loaded; install the NVIDIA driver",
+        ));
+    }
+    const NEEDED: [&[u8]; 8] = [
+        b"cuInit\0",
+        b"cuDriverGetVersion\0",
+        b"cuDeviceGetCount\0",
+        b"cuDeviceGet\0",
+        b"cuDeviceGetName\0",
+        b"cuDeviceGetUuid\0",
+        b"cuDeviceGetAttribute\0",
+        b"cuDeviceTotalMem_v2\0",
+    ];
+    for symbol in NEEDED {
+        // SAFETY: the symbol is only looked up, never called through this type.
+        if unsafe { sys::culib().get::<unsafe extern "C" fn()>(symbol) }.is_err() {
+            let name = String::from_utf8_lossy(&symbol[..symbol.len() - 1]);
+            return Err(no_driver(format!(
+                "the CUDA driver library has no {name}; it is too old"
+            )));
+        }
+    }
+    result::init().map_err(|e| no_driver(format!("CUDA does not start: {e}")))?;
+    let mut version = 0;
+    // SAFETY: `version` is a valid place for the one integer that is written.
+    unsafe { sys::cuDriverGetVersion(&raw mut version) }
+        .result()
+        .map_err(|e| no_driver(format!("CUDA does not tell its version: {e}")))?;
+    let version = u32::try_from(version).unwrap_or(0);
+    Ok((version / 1000, version % 1000 / 10))
+}
+
+fn cuda_facts() -> Result<Vec<CudaFacts>, CudaError> {
+    let count = result::device::get_count().map_err(|e| no_driver(e.to_string()))?;
+    if count == 0 {
+        return Err(no_driver("CUDA sees no GPU"));
+    }
+    (0..count)
+        .map(|ordinal| {
+            facts_of(ordinal).map_err(|e| no_driver(format!("GPU {ordinal} does not answer: {e}")))
+        })
+        .collect()
+}
+
+#[expect(
+    unsafe_code,
+    reason = "the CUDA driver is a C library loaded at run time"
+)]
+fn facts_of(ordinal: i32) -> Result<CudaFacts, result::DriverError> {
+    use sys::CUdevice_attribute_enum as A;
+    let device = result::device::get(ordinal)?;
+    // SAFETY: `device` was returned by CUDA just now.
+    let attribute = |a| {
+        unsafe { result::device::get_attribute(device, a) }.map(|v| u32::try_from(v).unwrap_or(0))
+    };
+    // SAFETY: as above.
+    let memory = unsafe { result::device::total_mem(device) }?;
+    Ok(CudaFacts {
+        uuid: uuid_text(
+            &result::device::get_uuid(device)?
+                .bytes
+                .map(i8::cast_unsigned),
+        ),
+        name: result::device::get_name(device)?,
+        sms: attribute(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        memory: Bytes::new(memory as u64).unwrap_or_default(),
+        compute_capability: (
+            attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        ),
+    })
+}
+
+/// The form that NVML, `nvidia-smi` and `CUDA_VISIBLE_DEVICES` use.
+fn uuid_text(bytes: &[u8; 16]) -> String {
+    let mut text = "GPU-".to_owned();
+    for (i, byte) in bytes.iter().enumerate() {
+        if matches!(i, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text += &format!("{byte:02x}");
+    }
+    text
+}
+
+/// The driver's version and what NVML says of each GPU; nothing where NVML does not answer,
+/// which loses no more than these facts.
+fn nvml_facts() -> (Option<String>, Vec<NvmlFacts>) {
+    let Ok(nvml) = Nvml::init() else {
+        return (None, Vec::new());
+    };
+    let facts = |index| {
+        let device = nvml.device_by_index(index).ok()?;
+        let prohibited = device.compute_mode().ok() == Some(ComputeMode::Prohibited);
+        Some(NvmlFacts {
+            uuid: device.uuid().ok()?,
+            // GPUs without MIG answer "not supported".
+            mig: device.mig_mode().is_ok_and(|m| m.current != 0),
+            mode: if prohibited {
+                Mode::Prohibited
+            } else {
+                Mode::Shared
+            },
+        })
+    };
+    let count = nvml.device_count().unwrap_or(0);
+    (
+        nvml.sys_driver_version().ok(),
+        (0..count).filter_map(facts).collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gpu() -> CudaFacts {
+        CudaFacts {
+            uuid: uuid_text(&[0xab; 16]),
+            name: "NVIDIA TITAN V".into(),
+            sms: 80,
+            memory: Bytes::new(12 << 30).unwrap(),
+            compute_capability: (7, 0),
+        }
+    }
+
+    fn nvml(mig: bool, mode: Mode) -> NvmlFacts {
+        NvmlFacts {
+            uuid: gpu().uuid,
+            mig,
+            mode,
+        }
+    }
+
+    fn reason(support: MpsSupport) -> String {
+        match support {
+            MpsSupport::Unavailable { reason } => reason,
+            MpsSupport::Available { .. } => String::new(),
+        }
+    }
+
+    #[test]
+    fn uuid_has_the_form_of_nvidia_smi() {
+        assert_eq!(gpu().uuid, "GPU-abababab-abab-abab-abab-abababababab");
+    }
+
+    #[test]
+    fn a_volta_gpu_with_the_control_program_can_share() {
+        let shared = nvml(false, Mode::Shared);
+        for nvml in [None, Some(&shared)] {
+            let got = mps_support(&gpu(), nvml, (12, 6), true);
+            assert_eq!(got, MpsSupport::Available { client_limit: 48 });
+        }
+        let got = mps_support(&gpu(), None, (13, 1), true);
+        assert_eq!(got, MpsSupport::Available { client_limit: 60 });
+    }
+
+    #[test]
+    fn each_obstacle_is_named() {
+        let why = |g: &CudaFacts, n: &NvmlFacts, control| {
+            reason(mps_support(g, Some(n), (12, 6), control))
+        };
+        let fine = nvml(false, Mode::Shared);
+        assert!(why(&gpu(), &fine, false).contains("PATH"));
+        assert!(why(&gpu(), &nvml(true, Mode::Shared), true).contains("MIG"));
+        assert!(why(&gpu(), &nvml(false, Mode::Prohibited), true).contains("PROHIBITED"));
+        let pascal = CudaFacts {
+            compute_capability: (6, 1),
+            ..gpu()
+        };
+        assert!(why(&pascal, &fine, true).contains("Volta"));
+    }
+
+    #[test]
+    fn without_a_driver_there_is_a_reason_and_no_panic() {
+        match discover() {
+            Ok(gpus) => assert!(gpus.iter().all(|g| g.sms > 0 && g.uuid.starts_with("GPU-"))),
+            Err(e) => assert!(e.to_string().contains("no usable GPU"), "{e}"),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! NVIDIA MPS: the control program, a private daemon, and whether a client really is attached.
+//!
+//! Invariants: the compute mode, clocks and MIG are never touched; what [`Mps::start`] started is
+//! gone when the guard is dropped, and what a killed owner left behind is found and removed by
+//! the next start; a daemon that was there before is used ([`Mps::attach`]) but never stopped.
+//!
+//! Facts relied on are those of NVIDIA's MPS documentation (r510 to r580): the control program
+//! reads commands on stdin and exits 0 whenever it could talk to the daemon, *also when the
+//! command failed*, so what it prints decides; a client that cannot reach the daemon silently
+//! runs without MPS; after a fatal fault the server is in state FAULT until all clients exited.
+
+mod control;
+mod daemon;
+mod process;
+mod stale;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use control::{CONTROL, Control, ServerStatus, find_control};
+pub use daemon::{Attachment, Mps, MpsOptions, Ready};
+pub use stale::default_root;
+
+/// A process id.
+pub type Pid = i32;
+
+/// What can go wrong with MPS.
+#[derive(Debug, thiserror::Error)]
+pub enum MpsError {
+    /// The control program is missing.
+    #[error("MPS cannot run: {CONTROL} is not on PATH; it comes with the NVIDIA driver")]
+    NoControl,
+    /// The daemon did not come up.
+    #[error("the MPS daemon does not start: {detail}")]
+    Start {
+        /// What was seen.
+        detail: String,
+    },
+    /// No daemon answers where one was to be attached to.
+    #[error("no MPS daemon answers at {}: {detail}", pipe_dir.display())]
+    NoDaemon {
+        /// The pipe directory that was tried.
+        pipe_dir: PathBuf,
+        /// What the control program said.
+        detail: String,
+    },
+    /// A command to the daemon failed, whatever the exit code of the control program.
+    #[error("MPS control command {command:?} failed: {detail}")]
+    Command {
+        /// The command.
+        command: String,
+        /// What was printed, or that nothing came in time.
+        detail: String,
+    },
+    /// A process runs without MPS.
+    #[error("process {pid} is not attached to MPS: {detail}")]
+    NotAttached {
+        /// The process.
+        pid: Pid,
+        /// How that was seen.
+        detail: String,
+    },
+    /// A client has the whole GPU though its share is less.
+    #[error(
+        "process {pid} sees {sms} of {gpu_sms} SMs at a share of {share}: the share was not applied"
+    )]
+    ShareNotApplied {
+        /// The process.
+        pid: Pid,
+        /// SMs that it reports.
+        sms: u32,
+        /// SMs of the GPU.
+        gpu_sms: u32,
+        /// Its share.
+        share: units::Share,
+    },
+    /// The server did not recover from a fault.
+    #[error("the MPS server is still in state {status:?} after {}", humane(*.waited))]
+    Fault {
+        /// The last state.
+        status: ServerStatus,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// A directory that must be private is not.
+    #[error("{} must be a directory of this user with mode 0700: {detail}", path.display())]
+    NotPrivate {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong.
+        detail: String,
+    },
+    /// The operating system refused something.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// The refusal.
+        source: std::io::Error,
+    },
+}
+
+impl MpsError {
+    fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+}
+
+fn humane(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}

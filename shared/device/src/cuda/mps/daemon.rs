@@ -1,0 +1,306 @@
+//! A daemon that this process started, or one that it attached to.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use units::Share;
+
+use super::control::{self, Control, ServerStatus};
+use super::stale::{self, RunDir};
+use super::{MpsError, Pid, process};
+
+/// How to start or find a daemon.
+#[derive(Debug, Clone)]
+pub struct MpsOptions {
+    /// The control program.
+    pub program: PathBuf,
+    /// Where run directories are made.
+    pub root: PathBuf,
+    /// GPU by UUID that daemon and clients are limited to; absent: as the environment has it.
+    pub gpu: Option<String>,
+    /// How long the daemon may take for one answer.
+    pub timeout: Duration,
+}
+
+impl MpsOptions {
+    /// The control program on `PATH`, the default root and 5 s for an answer.
+    ///
+    /// # Errors
+    /// [`MpsError::NoControl`].
+    pub fn from_environment() -> Result<Self, MpsError> {
+        Ok(Self {
+            program: control::find_control().ok_or(MpsError::NoControl)?,
+            root: stale::default_root(),
+            gpu: None,
+            timeout: Duration::from_secs(5),
+        })
+    }
+}
+
+/// An MPS daemon in use. Dropping it stops a daemon that was started here.
+#[derive(Debug)]
+pub struct Mps {
+    control: Control,
+    gpu: Option<String>,
+    /// Absent: the daemon is another's.
+    owned: Option<RunDir>,
+}
+
+/// What a worker says of itself when it is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ready {
+    /// Whether CUDA told it that it is an MPS client (device attribute 133).
+    pub mps: Option<bool>,
+    /// SMs that CUDA told it it has.
+    pub sms: Option<u32>,
+}
+
+/// A verified client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attachment {
+    /// The process in the server's list; absent where an attached daemon of another process
+    /// namespace lists other numbers and the client's own word had to do.
+    pub client: Option<Pid>,
+    /// SMs that the client reports.
+    pub sms: Option<u32>,
+}
+
+impl Mps {
+    /// Starts a private daemon, after cleaning up what dead owners left.
+    ///
+    /// # Errors
+    /// [`MpsError::Start`] with what the program or its log said.
+    pub fn start(options: &MpsOptions) -> Result<Self, MpsError> {
+        let run = RunDir::create(&options.root, &options.program)?;
+        let control = Control::new(options.program.clone(), run.pipe(), options.timeout);
+        let mut command = control.command();
+        command
+            .arg("-d")
+            .env("CUDA_MPS_LOG_DIRECTORY", run.log())
+            .stdin(Stdio::null());
+        if let Some(gpu) = &options.gpu {
+            command.env("CUDA_VISIBLE_DEVICES", gpu);
+        }
+        // From here on the guard cleans up.
+        let mps = Self {
+            control,
+            gpu: options.gpu.clone(),
+            owned: Some(run),
+        };
+        let failed = |detail: String| MpsError::Start { detail };
+        let child = command.spawn().map_err(|e| failed(e.to_string()))?;
+        let answer = control::wait_with_output(child, options.timeout)
+            .map_err(|e| failed(e.to_string()))?
+            .ok_or_else(|| failed("it does not go to the background".to_owned()))?;
+        if !answer.success {
+            return Err(failed(answer.text.trim().to_owned()));
+        }
+        mps.wait_until_it_answers()?;
+        Ok(mps)
+    }
+
+    /// Uses a daemon that runs already, at the given pipe directory or where the environment or
+    /// NVIDIA's default says.
+    ///
+    /// # Errors
+    /// [`MpsError::NoDaemon`].
+    pub fn attach(options: &MpsOptions, pipe_dir: Option<PathBuf>) -> Result<Self, MpsError> {
+        let pipe_dir = pipe_dir
+            .or_else(|| std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").map(PathBuf::from))
+            .unwrap_or_else(|| PathBuf::from("/tmp/nvidia-mps"));
+        let control = Control::new(options.program.clone(), pipe_dir.clone(), options.timeout);
+        control.servers().map_err(|e| MpsError::NoDaemon {
+            pipe_dir,
+            detail: e.to_string(),
+        })?;
+        Ok(Self {
+            control,
+            gpu: options.gpu.clone(),
+            owned: None,
+        })
+    }
+
+    /// The control connection.
+    #[must_use]
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Environment of a client at a share. The percentage is read when CUDA starts in the
+    /// client and never again.
+    #[must_use]
+    pub fn client_environment(&self, share: Share) -> Vec<(OsString, OsString)> {
+        let mut env = vec![
+            (
+                "CUDA_MPS_PIPE_DIRECTORY".into(),
+                self.control.pipe_dir().as_os_str().to_owned(),
+            ),
+            (
+                "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE".into(),
+                share.percent().to_string().into(),
+            ),
+        ];
+        if let Some(gpu) = &self.gpu {
+            env.push(("CUDA_VISIBLE_DEVICES".into(), gpu.into()));
+        }
+        env
+    }
+
+    /// Checks that a worker (a process group) is a client and that its share took effect.
+    ///
+    /// # Errors
+    /// [`MpsError::NotAttached`], [`MpsError::ShareNotApplied`], or that the daemon is mute.
+    pub fn verify(
+        &self,
+        group: Pid,
+        ready: Ready,
+        share: Share,
+        gpu_sms: Option<u32>,
+    ) -> Result<Attachment, MpsError> {
+        let not_attached = |detail: &str| {
+            Err(MpsError::NotAttached {
+                pid: group,
+                detail: detail.to_owned(),
+            })
+        };
+        if ready.mps == Some(false) {
+            return not_attached("CUDA tells it that MPS is off");
+        }
+        let members = process::of_group(group);
+        let client = self.clients()?.into_iter().find(|c| members.contains(c));
+        if client.is_none() && (self.owned.is_some() || ready.mps != Some(true)) {
+            return not_attached("no process of its group is in the server's client list");
+        }
+        if let (Some(sms), Some(gpu_sms)) = (ready.sms, gpu_sms) {
+            let most = f64::from(gpu_sms) - 1.0;
+            if share.fraction() * f64::from(gpu_sms) <= most && sms >= gpu_sms {
+                return Err(MpsError::ShareNotApplied {
+                    pid: group,
+                    sms,
+                    gpu_sms,
+                    share,
+                });
+            }
+        }
+        Ok(Attachment {
+            client,
+            sms: ready.sms,
+        })
+    }
+
+    /// Clients of all servers.
+    ///
+    /// # Errors
+    /// That the daemon does not answer.
+    pub fn clients(&self) -> Result<Vec<Pid>, MpsError> {
+        let mut all = Vec::new();
+        for server in self.control.servers()? {
+            all.extend(self.control.clients(server)?);
+        }
+        Ok(all)
+    }
+
+    /// Ends the GPU work of the clients in a process group, so that it may be killed. Not being
+    /// a client is no error: then nothing is pending.
+    ///
+    /// # Errors
+    /// [`MpsError::Command`] with what was printed when the daemon refused.
+    pub fn terminate_group(&self, group: Pid) -> Result<(), MpsError> {
+        let members = process::of_group(group);
+        for server in self.control.servers()? {
+            for client in self.control.clients(server)? {
+                if members.contains(&client) {
+                    self.control.terminate(server, client)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a server is in state FAULT.
+    ///
+    /// # Errors
+    /// That the daemon does not answer.
+    pub fn is_faulted(&self) -> Result<bool, MpsError> {
+        for server in self.control.servers()? {
+            if self.control.status(server)? == ServerStatus::Fault {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// After a fault and with all clients ended: waits until the servers serve again.
+    ///
+    /// # Errors
+    /// [`MpsError::Fault`] if they do not within `patience`.
+    pub fn wait_recovered(&self, patience: Duration) -> Result<(), MpsError> {
+        let start = Instant::now();
+        loop {
+            let mut worst = ServerStatus::Active;
+            for server in self.control.servers()? {
+                let status = self.control.status(server)?;
+                if status != ServerStatus::Active {
+                    worst = status;
+                }
+            }
+            if worst == ServerStatus::Active {
+                return Ok(());
+            }
+            if start.elapsed() >= patience {
+                return Err(MpsError::Fault {
+                    status: worst,
+                    waited: patience,
+                });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Stops the daemon if it was started here, and says what could not be done.
+    ///
+    /// # Errors
+    /// Processes that outlive SIGKILL, or a directory that cannot be removed.
+    pub fn stop(mut self) -> Result<(), MpsError> {
+        self.stop_owned()
+    }
+
+    fn stop_owned(&mut self) -> Result<(), MpsError> {
+        let Some(run) = self.owned.take() else {
+            return Ok(());
+        };
+        let left = stale::stop_all(&self.control);
+        if !left.is_empty() {
+            return Err(MpsError::Command {
+                command: "quit".to_owned(),
+                detail: format!("processes {left:?} outlive SIGKILL"),
+            });
+        }
+        run.remove()
+    }
+
+    fn wait_until_it_answers(&self) -> Result<(), MpsError> {
+        let deadline = Instant::now() + self.control.timeout();
+        loop {
+            match self.control.servers() {
+                Ok(_) => return Ok(()),
+                Err(e) if Instant::now() >= deadline => {
+                    return Err(MpsError::Start {
+                        detail: format!("it does not answer: {e}"),
+                    });
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+}
+
+impl Drop for Mps {
+    fn drop(&mut self) {
+        // `stop` reports; a drop on the way out of an error or panic has nobody to report to,
+        // and the next start finds what is left.
+        let _ = self.stop_owned();
+    }
+}

@@ -1,0 +1,167 @@
+//! Run directories of private daemons, and cleaning up those whose owner is dead.
+//!
+//! Each daemon has a directory `run-*` below a root of this user. Its owner holds an exclusive
+//! lock on the file `lock` in it for as long as it lives; the kernel drops the lock with the
+//! owner however it dies, so a lock that can be taken means an orphan.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::control::Control;
+use super::{MpsError, process};
+
+/// Where run directories are by default: a short path, because sockets inside it may have at
+/// most 107 bytes of path.
+#[must_use]
+pub fn default_root() -> PathBuf {
+    std::env::temp_dir().join(format!("mt-mps-{}", nix::unistd::getuid()))
+}
+
+/// A run directory that this process owns.
+#[derive(Debug)]
+pub(super) struct RunDir {
+    path: PathBuf,
+    /// Held, not read: the lock ends with it.
+    _lock: File,
+}
+
+impl RunDir {
+    /// Makes a new one below `root` (made too, mode 0700) after removing orphans there.
+    pub(super) fn create(root: &Path, program: &Path) -> Result<Self, MpsError> {
+        private_dir(root)?;
+        // Held while orphans are looked for, so that a directory whose owner is just about to
+        // lock it is not taken for one.
+        let _guard = lock(&root.join("lock"))?;
+        clean(root, program)?;
+        let path = tempfile::Builder::new()
+            .prefix("run-")
+            .permissions(fs::Permissions::from_mode(0o700))
+            .tempdir_in(root)
+            .map_err(MpsError::io(format!(
+                "cannot make a directory in {}",
+                root.display()
+            )))?
+            .keep();
+        for name in ["pipe", "log"] {
+            private_dir(&path.join(name))?;
+        }
+        let lock = lock(&path.join("lock"))?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    pub(super) fn pipe(&self) -> PathBuf {
+        self.path.join("pipe")
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    pub(super) fn remove(&self) -> Result<(), MpsError> {
+        remove(&self.path)
+    }
+}
+
+/// Stops what dead owners left below `root` and removes their directories.
+fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
+    let what = || format!("cannot read {}", root.display());
+    for entry in fs::read_dir(root).map_err(MpsError::io(what()))? {
+        let path = entry.map_err(MpsError::io(what()))?.path();
+        let is_run = path
+            .file_name()
+            .is_some_and(|n| n.to_string_lossy().starts_with("run-"));
+        if !is_run || owner_lives(&path)? {
+            continue;
+        }
+        let control = Control::new(
+            program.to_owned(),
+            path.join("pipe"),
+            Duration::from_secs(2),
+        );
+        stop_all(&control);
+        remove(&path)?;
+    }
+    Ok(())
+}
+
+/// Ends the clients, servers and the daemon of a pipe directory, gently first. Returns those
+/// that could not be ended.
+pub(super) fn stop_all(control: &Control) -> Vec<super::Pid> {
+    let servers = control.servers().unwrap_or_default();
+    for &server in &servers {
+        for client in control.clients(server).unwrap_or_default() {
+            // SIGKILL with work pending is undefined, so the work goes first. A refusal leaves
+            // the kill below as the only way.
+            let _ = control.terminate(server, client);
+        }
+    }
+    // The clients before the daemon: a server waits for them.
+    let daemon_side = |pid: &super::Pid| {
+        servers.contains(pid)
+            || fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|name| name.starts_with("nvidia-cuda-mps"))
+    };
+    let all = process::with_pipe_dir(control.pipe_dir());
+    let clients: Vec<_> = all.iter().copied().filter(|p| !daemon_side(p)).collect();
+    process::end(&clients, Duration::from_secs(2));
+    // A daemon that does not answer is ended by signal.
+    let _ = control.quit(Duration::from_secs(1));
+    let mut rest = process::with_pipe_dir(control.pipe_dir());
+    rest.extend(servers.iter().filter(|p| process::is_alive(**p)));
+    process::end(&rest, Duration::from_secs(2))
+}
+
+fn owner_lives(path: &Path) -> Result<bool, MpsError> {
+    let lock = path.join("lock");
+    let file = match File::open(&lock) {
+        Ok(file) => file,
+        // Its owner died between making the directory and locking it.
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(e) => return Err(MpsError::io(format!("cannot open {}", lock.display()))(e)),
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(e)) => {
+            Err(MpsError::io(format!("cannot lock {}", lock.display()))(e))
+        }
+    }
+}
+
+fn lock(path: &Path) -> Result<File, MpsError> {
+    let what = || format!("cannot lock {}", path.display());
+    let file = File::create(path).map_err(MpsError::io(what()))?;
+    file.lock().map_err(MpsError::io(what()))?;
+    Ok(file)
+}
+
+fn remove(path: &Path) -> Result<(), MpsError> {
+    fs::remove_dir_all(path).map_err(MpsError::io(format!("cannot remove {}", path.display())))
+}
+
+/// Makes a directory of mode 0700, or checks that an existing one is private.
+fn private_dir(path: &Path) -> Result<(), MpsError> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            let meta = fs::symlink_metadata(path)
+                .map_err(MpsError::io(format!("cannot look at {}", path.display())))?;
+            let detail = if !meta.is_dir() {
+                "it is no directory".to_owned()
+            } else if meta.uid() != nix::unistd::getuid().as_raw() {
+                format!("it belongs to user {}", meta.uid())
+            } else if meta.mode() & 0o077 != 0 {
+                format!("its mode is {:o}", meta.mode() & 0o777)
+            } else {
+                return Ok(());
+            };
+            Err(MpsError::NotPrivate {
+                path: path.to_owned(),
+                detail,
+            })
+        }
+        Err(e) => Err(MpsError::io(format!("cannot make {}", path.display()))(e)),
+    }
+}

@@ -1,0 +1,58 @@
+#!/bin/sh
+# A training job that speaks the worker protocol and trains nothing, on a GPU of 80 SMs.
+# FAKE_START_S: seconds that it takes to start.  FAKE_STEP_S: seconds of a step.
+# FAKE_MODE (words): misses (silently misses the daemon), unaware (tells nothing of MPS),
+#   nopool (does not read stdin), hangs (never gets ready), deaf (ignores SIGTERM),
+#   whole (sees all SMs), faults (its first step brings the server down), stalls (no steps).
+CONTROL=@CONTROL@
+S=$CUDA_MPS_PIPE_DIRECTORY/fake
+mode() { case " $FAKE_MODE " in *" $1 "*) return 0 ;; esac; return 1; }
+mode deaf && trap '' TERM
+mode hangs && { while :; do sleep 1; done; }
+sleep "${FAKE_START_S:-0}"
+mps=false
+percent=100
+if ! mode misses; then
+    percent=$("$CONTROL" --connect $$)
+    case $? in
+    0) mps=true ;;
+    2) echo "CUDA_ERROR_MPS_MAX_CLIENTS_REACHED" >&2; exit 1 ;;
+    *) percent=100 ;;
+    esac
+fi
+mode whole && percent=100
+sms=$(((80 * ${percent%%.*} + 99) / 100))
+batch=$MT_BATCH_SIZE
+emitter=
+train() {
+    mode stalls && return
+    if mode faults; then
+        echo FAULT >"$S/status"
+        echo "CUDA_ERROR_ILLEGAL_ADDRESS" >&2
+        exit 1
+    fi
+    while :; do
+        echo "{\"mt\":\"step\",\"samples\":$batch,\"loss\":1.5}"
+        sleep "${FAKE_STEP_S:-0.01}"
+    done &
+    emitter=$!
+}
+stop() { [ -n "$emitter" ] && kill "$emitter" && wait "$emitter" 2>/dev/null; emitter=; }
+if mode unaware; then echo '{"mt":"ready"}'; else
+    echo "{\"mt\":\"ready\",\"mps\":$mps,\"sms\":$sms}"
+fi
+if mode nopool; then
+    train
+    wait
+    exit 0
+fi
+while read -r word argument; do
+    case $word in
+    run) train ;;
+    park) stop; echo '{"mt":"parked"}' ;;
+    batch) batch=$argument ;;
+    quit) break ;;
+    esac
+done
+stop
+exit 0
