@@ -8,7 +8,7 @@ const PIPE: &str = "mt-fit | mt-solve | mt-overlap";
 fn documents(bytes: &[u8]) -> Vec<Any> {
     AnyDocuments::new(Frames::new(bytes, "output"))
         .collect::<Result<_, _>>()
-        .unwrap()
+        .expect("documents")
 }
 
 #[test]
