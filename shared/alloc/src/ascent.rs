@@ -1,0 +1,309 @@
+use std::collections::HashMap;
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use crate::CoRun;
+use crate::additive::Additive;
+use crate::instance::{Instance, Point};
+use crate::shortlist::Shortlist;
+
+/// Constraints first, then the objective.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Score {
+    violation: f64,
+    value: f64,
+}
+
+impl Score {
+    const WORST: Score = Score {
+        violation: f64::INFINITY,
+        value: f64::NEG_INFINITY,
+    };
+
+    fn beats(self, other: Score) -> bool {
+        if self.violation == other.violation {
+            self.value > other.value + 1e-12 * other.value.abs()
+        } else {
+            self.violation < other.violation
+        }
+    }
+}
+
+/// Local search from many starts: shares move between two tasks or (where the sum is free) of one
+/// task, batch sizes of one task or two; a step that improves is taken at once. Constraints that
+/// do not hold yet are approached first. Where the rates are additive the batch sizes of every
+/// visited share are chosen exactly.
+pub(crate) struct Ascent<'s, 'a, 'b, C: CoRun + ?Sized> {
+    inst: &'a Instance<'b, C>,
+    law: Option<&'s mut Additive<'a, 'b, C>>,
+    list: &'s mut Shortlist,
+    memo: HashMap<Point, Score>,
+    x: Vec<f64>,
+    points: u64,
+    most_points: u64,
+}
+
+/// How much to try.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tries {
+    pub starts: u32,
+    pub points: u64,
+    pub seed: u64,
+}
+
+impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
+    pub fn new(
+        inst: &'a Instance<'b, C>,
+        law: Option<&'s mut Additive<'a, 'b, C>>,
+        list: &'s mut Shortlist,
+    ) -> Self {
+        Self {
+            x: vec![0.0; inst.n],
+            memo: HashMap::new(),
+            points: 0,
+            most_points: 0,
+            inst,
+            law,
+            list,
+        }
+    }
+
+    /// Runs all starts; returns the points looked at.
+    pub fn run(mut self, tries: Tries) -> u64 {
+        let sums = self.inst.sums();
+        if sums.is_empty() || self.inst.batches.iter().any(Vec::is_empty) {
+            return 0;
+        }
+        let mut rng = SmallRng::seed_from_u64(tries.seed);
+        for start in 0..tries.starts {
+            // An equal part for every start, so that none starves the later ones.
+            let left = tries.points.saturating_sub(self.points);
+            self.most_points = self.points + left / u64::from(tries.starts - start);
+            let sum = match start {
+                0 => sums[sums.len() / 2],
+                1 => sums[sums.len() - 1],
+                _ => sums[rng.random_range(0..sums.len())],
+            };
+            let mut point = Point {
+                batch: self.start_batches(start, &mut rng),
+                level: if start < 2 {
+                    self.equal_levels(sum)
+                } else {
+                    self.random_levels(sum, &mut rng)
+                },
+            };
+            self.climb(&mut point, sums.len() > 1);
+        }
+        self.points
+    }
+
+    fn start_batches(&self, start: u32, rng: &mut SmallRng) -> Vec<u8> {
+        let lists = &self.inst.batches;
+        if start < 2 {
+            return lists.iter().map(|l| (l.len() - 1) as u8).collect();
+        }
+        if self.inst.same {
+            return vec![rng.random_range(0..lists[0].len()) as u8; lists.len()];
+        }
+        lists
+            .iter()
+            .map(|l| rng.random_range(0..l.len()) as u8)
+            .collect()
+    }
+
+    fn equal_levels(&self, sum: u32) -> Vec<u16> {
+        let n = self.inst.n as u32;
+        (0..n)
+            .map(|i| (sum / n + u32::from(i < sum % n)) as u16)
+            .collect()
+    }
+
+    fn random_levels(&self, sum: u32, rng: &mut SmallRng) -> Vec<u16> {
+        let n = self.inst.n;
+        let most = u32::from(self.inst.levels);
+        let mut left = sum;
+        let mut order: Vec<usize> = (0..n).collect();
+        for i in (1..n).rev() {
+            order.swap(i, rng.random_range(0..=i));
+        }
+        let mut levels = vec![1; n];
+        for (at, &i) in order.iter().enumerate() {
+            let rest = (n - 1 - at) as u32;
+            let from = left.saturating_sub(rest * most).max(1);
+            let to = most.min(left - rest);
+            let level = rng.random_range(from..=to);
+            levels[i] = level as u16;
+            left -= level;
+        }
+        levels
+    }
+
+    fn climb(&mut self, point: &mut Point, sum_is_free: bool) {
+        let mut score = self.score(point, Score::WORST);
+        loop {
+            let before = score;
+            let mut delta = (self.inst.levels / 4).max(1);
+            loop {
+                self.share_moves(point, &mut score, delta, sum_is_free);
+                if delta == 1 {
+                    break;
+                }
+                delta /= 2;
+            }
+            if self.law.is_none() {
+                self.batch_moves(point, &mut score);
+            }
+            if !score.beats(before) || self.points >= self.most_points {
+                return;
+            }
+        }
+    }
+
+    fn share_moves(&mut self, point: &mut Point, score: &mut Score, delta: u16, free: bool) {
+        let n = self.inst.n;
+        for i in 0..n {
+            if free {
+                self.attempt(point, score, |p| raise(p, i, delta));
+                self.attempt(point, score, |p| lower(p, i, delta));
+            }
+            for j in 0..n {
+                if i != j {
+                    self.attempt(point, score, |p| {
+                        lower(p, i, delta);
+                        raise(p, j, delta);
+                    });
+                }
+            }
+        }
+    }
+
+    fn batch_moves(&mut self, point: &mut Point, score: &mut Score) {
+        let n = self.inst.n;
+        let count = |i: usize| self.inst.batches[i].len() as u8;
+        let counts: Vec<u8> = (0..n).map(count).collect();
+        if self.inst.same {
+            for b in 0..counts[0] {
+                self.attempt(point, score, |p| p.batch.fill(b));
+            }
+            return;
+        }
+        let coupled = self.inst.epsilon.is_finite() || self.inst.capacity.is_finite();
+        for i in 0..n {
+            for b in 0..counts[i] {
+                self.attempt(point, score, |p| p.batch[i] = b);
+                for j in (0..i).filter(|_| coupled) {
+                    for c in 0..counts[j] {
+                        self.attempt(point, score, |p| {
+                            p.batch[i] = b;
+                            p.batch[j] = c;
+                        });
+                    }
+                }
+            }
+        }
+        if coupled {
+            self.scale_batches(point, score);
+        }
+    }
+
+    /// All batch sizes one up or one down: keeps their proportions where they are powers of two.
+    fn scale_batches(&mut self, point: &mut Point, score: &mut Score) {
+        for up in [true, false] {
+            self.attempt(point, score, |p| {
+                for b in &mut p.batch {
+                    *b = if up {
+                        b.wrapping_add(1)
+                    } else {
+                        b.wrapping_sub(1)
+                    };
+                }
+            });
+        }
+    }
+
+    /// Makes a change if it improves the score.
+    fn attempt(&mut self, point: &mut Point, score: &mut Score, change: impl Fn(&mut Point)) {
+        if self.points >= self.most_points {
+            return;
+        }
+        let mut next = point.clone();
+        change(&mut next);
+        let levels_fit = next
+            .level
+            .iter()
+            .all(|&l| (1..=self.inst.levels).contains(&l));
+        let batches_fit = next
+            .batch
+            .iter()
+            .zip(&self.inst.batches)
+            .all(|(&b, list)| usize::from(b) < list.len());
+        if !levels_fit || !batches_fit || next == *point {
+            return;
+        }
+        let got = self.score(&mut next, *score);
+        if got.beats(*score) {
+            *score = got;
+            *point = next;
+        }
+    }
+
+    /// Score of a point, in the additive case with the best batch sizes at its levels; one that
+    /// does not beat `current` may be reported as worst.
+    fn score(&mut self, point: &mut Point, current: Score) -> Score {
+        match self.law.as_deref_mut() {
+            None => self.score_any(point),
+            Some(law) => {
+                self.points += 1;
+                law.interference(&point.level, &mut self.x);
+                let met = current.violation == 0.0;
+                let cutoff = if met {
+                    current.value
+                } else {
+                    f64::NEG_INFINITY
+                };
+                if let Some(value) = law.best_at(&point.level, &self.x, cutoff) {
+                    point.batch.copy_from_slice(law.picks());
+                    self.list.offer(value, point);
+                    return Score {
+                        violation: 0.0,
+                        value,
+                    };
+                }
+                if met {
+                    return Score::WORST;
+                }
+                Score {
+                    violation: law.violation(&point.level, &self.x),
+                    value: f64::NEG_INFINITY,
+                }
+            }
+        }
+    }
+
+    fn score_any(&mut self, point: &Point) -> Score {
+        if let Some(&known) = self.memo.get(point) {
+            return known;
+        }
+        self.points += 1;
+        let (_, judged) = self.inst.look(point);
+        let score = Score {
+            violation: judged.violation,
+            value: judged.value,
+        };
+        if score.violation == 0.0 {
+            self.list.offer(score.value, point);
+        }
+        self.memo.insert(point.clone(), score);
+        score
+    }
+}
+
+fn raise(p: &mut Point, i: usize, by: u16) {
+    p.level[i] = p.level[i].saturating_add(by);
+}
+
+/// Zero is no level and makes the change invalid.
+fn lower(p: &mut Point, i: usize, by: u16) {
+    p.level[i] = p.level[i].saturating_sub(by);
+}

@@ -1,0 +1,125 @@
+use doc::{Balance, BatchPolicy, ObjectiveKind};
+use predict::Active;
+use units::{Batch, Share};
+
+use crate::{CoRun, Problem, Setting};
+
+/// The slow twin of [`crate::solve`]: looks at every choice with plain loops, no tables and no
+/// bounds, and judges it by the definitions of the objectives and constraints. Returns the best
+/// value and one choice that has it; `None` if none is feasible. For tests and benchmarks.
+#[must_use]
+pub fn brute_force<C: CoRun + ?Sized>(rates: &C, problem: &Problem) -> Option<(f64, Vec<Setting>)> {
+    let mut best: Option<(f64, Vec<Setting>)> = None;
+    let mut settings = Vec::new();
+    each_choice(problem, &mut settings, &mut |settings| {
+        let active: Vec<Active> = settings
+            .iter()
+            .enumerate()
+            .map(|(task, s)| Active {
+                task,
+                batch: s.batch,
+                share: s.share,
+            })
+            .collect();
+        let mut p = vec![0.0; active.len()];
+        rates.means(&active, &mut p);
+        if let Some(value) = judge(rates, problem, settings, &p)
+            && best.as_ref().is_none_or(|(b, _)| value > *b)
+        {
+            best = Some((value, settings.to_vec()));
+        }
+    });
+    best
+}
+
+fn each_choice(problem: &Problem, settings: &mut Vec<Setting>, visit: &mut impl FnMut(&[Setting])) {
+    let Some(task) = problem.tasks.get(settings.len()) else {
+        visit(settings);
+        return;
+    };
+    let largest = task.batches.iter().max();
+    let step = problem.limits.step.hundredths();
+    for &batch in &task.batches {
+        if problem.limits.policy == BatchPolicy::Fixed && Some(&batch) != largest {
+            continue;
+        }
+        for level in 1..=Share::FULL.hundredths() / step {
+            let share = Share::from_hundredths(level * step);
+            settings.push(Setting { batch, share });
+            each_choice(problem, settings, visit);
+            settings.pop();
+        }
+    }
+}
+
+/// The objective of a choice; `None` if a constraint does not hold.
+fn judge<C: CoRun + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    settings: &[Setting],
+    p: &[f64],
+) -> Option<f64> {
+    let l = &problem.limits;
+    let total: Share = settings.iter().map(|s| s.share).sum();
+    let memory: f64 = problem
+        .tasks
+        .iter()
+        .zip(settings)
+        .map(|(t, s)| t.memory.map_or(0.0, |m| m.at(s.batch)))
+        .sum();
+    let solo: Vec<f64> = settings
+        .iter()
+        .enumerate()
+        .map(|(i, s)| rates.solo(i, s.batch))
+        .collect();
+    let first: Batch = settings[0].batch;
+    let same = settings.iter().all(|s| s.batch == first);
+    let fed = p
+        .iter()
+        .zip(&solo)
+        .all(|(p, s)| *p >= l.floor * s - 1e-9 * s);
+    let ok = fed
+        && l.rv.is_none_or(|rv| rv == total)
+        && l.memory.is_none_or(|m| memory <= m.get() as f64)
+        && (l.policy != BatchPolicy::Same || same)
+        && l.mismatch
+            .is_none_or(|most| mismatch(problem, settings, p) <= most + 1e-9);
+    ok.then(|| objective(problem, p, &solo))
+}
+
+fn objective(problem: &Problem, p: &[f64], solo: &[f64]) -> f64 {
+    let relative = p.iter().zip(solo).map(|(p, s)| p / s);
+    match problem.objective {
+        ObjectiveKind::Raw => p.iter().sum(),
+        ObjectiveKind::Fairness => relative.sum(),
+        ObjectiveKind::Weighted => {
+            let weighted = problem.tasks.iter().zip(p).map(|(t, p)| t.weight.get() * p);
+            weighted.sum()
+        }
+        ObjectiveKind::MaxMin => relative.fold(f64::INFINITY, f64::min),
+        ObjectiveKind::Round => {
+            let samples = |i: usize| problem.tasks[i].samples.map_or(1.0, units::Samples::as_f64);
+            let finish = p.iter().enumerate().map(|(i, p)| samples(i) / p);
+            -finish.fold(0.0, f64::max)
+        }
+    }
+}
+
+/// `sum_a sum_b | D_a/D_b - q_a/q_b |` (FedMT eq. 6).
+fn mismatch(problem: &Problem, settings: &[Setting], p: &[f64]) -> f64 {
+    let data = |i: usize| problem.tasks[i].samples.map_or(1.0, units::Samples::as_f64);
+    let load = |i: usize| match problem.limits.balance {
+        Balance::Batch => settings[i].batch.as_f64(),
+        Balance::Workload => {
+            problem.tasks[i].work_per_sample.unwrap_or(1.0) * settings[i].batch.as_f64()
+        }
+        Balance::Time => p[i],
+    };
+    let mut sum = 0.0;
+    for a in 0..p.len() {
+        for b in 0..p.len() {
+            sum += (data(a) / data(b) - load(a) / load(b)).abs();
+        }
+    }
+    sum
+}

@@ -1,0 +1,115 @@
+use predict::{Active, Predictor};
+use units::{Batch, Share};
+
+/// Throughput of tasks that share a GPU, as the search needs it.
+pub trait CoRun: Sync {
+    /// Number of tasks.
+    fn task_count(&self) -> usize;
+
+    /// Samples per second of a task alone on the whole GPU: `S_i(B_i)`.
+    fn solo(&self, task: usize, batch: Batch) -> f64;
+
+    /// Samples per second of every active task, in the order of `active`: `P_i`.
+    fn means(&self, active: &[Active], out: &mut [f64]);
+
+    /// `means` of many co-runs of `n` tasks each, one after another in `active` and `out`.
+    fn means_many(&self, n: usize, active: &[Active], out: &mut [f64]) {
+        for (a, o) in active.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
+            self.means(a, o);
+        }
+    }
+
+    /// Coefficients `c_ij` (row `i`, column `j`, all 0 or more, diagonal 0) if the tasks act on
+    /// each other only through the interference `x_i = sum_j c_ij R_j`, shares as fractions:
+    /// then `P_i = 1 / (alone + interfered * x_i)` with [`CoRun::sample_time`]. This is what
+    /// lets batch sizes be chosen apart from each other, and bounds be proven.
+    fn interference(&self) -> Option<&[f64]> {
+        None
+    }
+
+    /// Seconds per sample without interference, and what each unit of interference adds;
+    /// only asked where [`CoRun::interference`] is given.
+    fn sample_time(&self, task: usize, batch: Batch, share: Share) -> SampleTime {
+        let active = [Active { task, batch, share }];
+        let mut rate = [0.0];
+        self.means(&active, &mut rate);
+        SampleTime {
+            alone: 1.0 / rate[0],
+            interfered: 0.0,
+        }
+    }
+}
+
+/// Seconds per sample as a function of interference `x`: `alone + interfered * x`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SampleTime {
+    /// Without interference.
+    pub alone: f64,
+    /// For each unit of interference; 0 or more.
+    pub interfered: f64,
+}
+
+impl CoRun for Predictor {
+    fn task_count(&self) -> usize {
+        Predictor::task_count(self)
+    }
+
+    fn solo(&self, task: usize, batch: Batch) -> f64 {
+        Predictor::solo(self, task, batch)
+    }
+
+    fn means(&self, active: &[Active], out: &mut [f64]) {
+        Predictor::means(self, active, out);
+    }
+}
+
+/// The tasks `members` of another co-run, renumbered from 0.
+pub(crate) struct Subset<'a, C: CoRun + ?Sized> {
+    inner: &'a C,
+    members: &'a [usize],
+    coupling: Option<Vec<f64>>,
+}
+
+impl<'a, C: CoRun + ?Sized> Subset<'a, C> {
+    pub(crate) fn new(inner: &'a C, members: &'a [usize]) -> Self {
+        let n = inner.task_count();
+        let coupling = inner.interference().map(|c| {
+            let row = |&i: &usize| members.iter().map(move |&j| c[i * n + j]);
+            members.iter().flat_map(row).collect()
+        });
+        Self {
+            inner,
+            members,
+            coupling,
+        }
+    }
+}
+
+impl<C: CoRun + ?Sized> CoRun for Subset<'_, C> {
+    fn task_count(&self) -> usize {
+        self.members.len()
+    }
+
+    fn solo(&self, task: usize, batch: Batch) -> f64 {
+        self.inner.solo(self.members[task], batch)
+    }
+
+    fn means(&self, active: &[Active], out: &mut [f64]) {
+        let active: Vec<Active> = active
+            .iter()
+            .map(|a| Active {
+                task: self.members[a.task],
+                ..*a
+            })
+            .collect();
+        self.inner.means(&active, out);
+    }
+
+    fn interference(&self) -> Option<&[f64]> {
+        self.coupling.as_deref()
+    }
+
+    fn sample_time(&self, task: usize, batch: Batch, share: Share) -> SampleTime {
+        self.inner.sample_time(self.members[task], batch, share)
+    }
+}

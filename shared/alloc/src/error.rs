@@ -1,0 +1,56 @@
+use units::Share;
+
+/// Why a problem cannot be worked on. (That no plan is feasible is not an error but an answer.)
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum AllocError {
+    /// No task, or more than 64.
+    #[error("{found} tasks: give 1 to 64")]
+    TaskCount {
+        /// How many there are.
+        found: usize,
+    },
+    /// The predictor knows another number of tasks.
+    #[error("the predictor knows {predictor} tasks, the problem has {problem}")]
+    OtherTasks {
+        /// Tasks of the predictor.
+        predictor: usize,
+        /// Tasks of the problem.
+        problem: usize,
+    },
+    /// A task has no batch size.
+    #[error("task {task} has no batch size")]
+    NoBatch {
+        /// Index of the task.
+        task: usize,
+    },
+    /// A data volume is needed and missing.
+    #[error("task {task} has no data volume; the objective `round` and a mismatch need `samples`")]
+    NoSamples {
+        /// Index of the task.
+        task: usize,
+    },
+    /// The work of a sample is needed and missing.
+    #[error("the work of a sample of task {task} is not known; the balance `workload` needs it")]
+    NoWork {
+        /// Index of the task.
+        task: usize,
+    },
+    /// The share step is not a share of one task.
+    #[error("a share step of {step} is not above 0 and at most 100 %")]
+    Step {
+        /// The step.
+        step: Share,
+    },
+    /// The floor is not a fraction.
+    #[error("a starvation floor of {floor} is not from 0 to 1")]
+    Floor {
+        /// The floor.
+        floor: f64,
+    },
+    /// The mismatch bound is no bound.
+    #[error("a mismatch bound of {bound} is not a finite number of 0 or more")]
+    Mismatch {
+        /// The bound.
+        bound: f64,
+    },
+}

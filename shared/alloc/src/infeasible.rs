@@ -1,0 +1,235 @@
+use doc::{BatchPolicy, Infeasibility, ObjectiveKind};
+use units::{Bytes, Share};
+
+use crate::instance::Instance;
+use crate::solve::{Effort, Options, Solution, search};
+use crate::{AllocError, CoRun, Problem};
+
+/// Halvings of an interval when the least feasible bound is sought.
+const HALVINGS: u32 = 30;
+
+/// Says which constraints stand in the way: each one that, relaxed alone to the value named,
+/// makes the problem feasible; where no single one does, each that cannot be met even alone, or
+/// else all of them with what each could reach without the others.
+pub(crate) fn explain_infeasible<C: CoRun + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    options: &Options,
+) -> Result<Vec<Infeasibility>, AllocError> {
+    let inst = Instance::new(rates, problem)?;
+    if inst.sums().is_empty() {
+        return Ok(vec![impossible_rv(&inst)]);
+    }
+    if inst.batches.iter().any(Vec::is_empty) {
+        return Ok(vec![no_common_batch()]);
+    }
+    let options = Options {
+        top: 1,
+        effort: match options.effort {
+            Effort::Exact => Effort::Auto,
+            effort => effort,
+        },
+        max_points: options.max_points.min(200_000),
+        ..options.clone()
+    };
+    let active: Vec<Constraint> = Constraint::ALL
+        .into_iter()
+        .filter(|c| c.is_active(problem))
+        .collect();
+    let mut found = Vec::new();
+    for &c in &active {
+        if let Some(best) = c.best(rates, problem, &options)? {
+            found.push(c.report(problem, best, "alone is enough"));
+        }
+    }
+    if found.is_empty() {
+        for &c in &active {
+            let mut only = problem.clone();
+            for &other in active.iter().filter(|&&o| o != c) {
+                other.drop_from(&mut only);
+            }
+            if let Some(best) = c.best(rates, &only, &options)? {
+                let along = "is needed, and other constraints must be relaxed too";
+                found.push(c.report(problem, best, along));
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Constraint {
+    Floor,
+    Mismatch,
+    Memory,
+    Rv,
+    Policy,
+}
+
+impl Constraint {
+    const ALL: [Constraint; 5] = [
+        Constraint::Floor,
+        Constraint::Mismatch,
+        Constraint::Memory,
+        Constraint::Rv,
+        Constraint::Policy,
+    ];
+
+    fn is_active(self, problem: &Problem) -> bool {
+        let l = &problem.limits;
+        match self {
+            Constraint::Floor => l.floor > 0.0,
+            Constraint::Mismatch => l.mismatch.is_some(),
+            Constraint::Memory => l.memory.is_some(),
+            Constraint::Rv => l.rv.is_some(),
+            Constraint::Policy => l.policy != BatchPolicy::Free,
+        }
+    }
+
+    fn drop_from(self, problem: &mut Problem) {
+        let l = &mut problem.limits;
+        match self {
+            Constraint::Floor => l.floor = 0.0,
+            Constraint::Mismatch => l.mismatch = None,
+            Constraint::Memory => l.memory = None,
+            Constraint::Rv => l.rv = None,
+            Constraint::Policy => l.policy = BatchPolicy::Free,
+        }
+    }
+
+    /// The best value of this constraint under which the others can be met; `None` if none is.
+    fn best<C: CoRun + ?Sized>(
+        self,
+        rates: &C,
+        problem: &Problem,
+        options: &Options,
+    ) -> Result<Option<f64>, AllocError> {
+        let mut relaxed = problem.clone();
+        self.drop_from(&mut relaxed);
+        if self == Constraint::Floor {
+            relaxed.objective = ObjectiveKind::MaxMin;
+        }
+        let Some(plan) = first(rates, &relaxed, options)? else {
+            return Ok(None);
+        };
+        Ok(Some(match self {
+            Constraint::Floor => plan.least,
+            Constraint::Rv => total(&plan).percent(),
+            Constraint::Policy => 1.0,
+            Constraint::Mismatch => least_bound(plan.mismatch, |bound| {
+                relaxed.limits.mismatch = Some(bound);
+                Ok(first(rates, &relaxed, options)?.map(|p| p.mismatch))
+            })?,
+            Constraint::Memory => least_bound(memory(&relaxed, &plan), |bound| {
+                relaxed.limits.memory = Bytes::new(bound as u64).ok();
+                Ok(first(rates, &relaxed, options)?.map(|p| memory(&relaxed, &p)))
+            })?,
+        }))
+    }
+
+    fn report(self, problem: &Problem, best: f64, along: &str) -> Infeasibility {
+        let l = &problem.limits;
+        let (name, limit, advice) = match self {
+            Constraint::Floor => (
+                "starvation-floor",
+                l.floor,
+                format!("a floor of at most {best}"),
+            ),
+            Constraint::Mismatch => (
+                "mismatch",
+                l.mismatch.unwrap_or(0.0),
+                format!("a mismatch bound of at least {best}"),
+            ),
+            Constraint::Memory => (
+                "memory",
+                l.memory.map_or(0.0, |m| m.get() as f64),
+                format!("memory of at least {best} bytes"),
+            ),
+            Constraint::Rv => (
+                "rv",
+                l.rv.map_or(0.0, Share::percent),
+                format!("a total share of {best} %"),
+            ),
+            Constraint::Policy => (
+                "batch",
+                0.0,
+                "a free choice of batch sizes (--batch free)".to_owned(),
+            ),
+        };
+        Infeasibility {
+            constraint: name.to_owned(),
+            limit,
+            best,
+            advice: format!("{advice} {along}"),
+        }
+    }
+}
+
+fn first<C: CoRun + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    options: &Options,
+) -> Result<Option<Solution>, AllocError> {
+    Ok(search(rates, problem, options)?.0.into_iter().next())
+}
+
+/// Least bound under which `reach` finds something; it returns what was reached.
+fn least_bound(
+    feasible: f64,
+    mut reach: impl FnMut(f64) -> Result<Option<f64>, AllocError>,
+) -> Result<f64, AllocError> {
+    let (mut low, mut high) = (0.0, feasible);
+    for _ in 0..HALVINGS {
+        if high - low <= 1e-9 * high {
+            break;
+        }
+        let middle = 0.5 * (low + high);
+        match reach(middle)? {
+            Some(reached) => high = reached.min(middle),
+            None => low = middle,
+        }
+    }
+    Ok(high)
+}
+
+fn total(plan: &Solution) -> Share {
+    plan.settings.iter().map(|s| s.share).sum()
+}
+
+fn memory(problem: &Problem, plan: &Solution) -> f64 {
+    problem
+        .tasks
+        .iter()
+        .zip(&plan.settings)
+        .map(|(t, s)| t.memory.map_or(0.0, |m| m.at(s.batch)))
+        .sum()
+}
+
+fn impossible_rv<C: CoRun + ?Sized>(inst: &Instance<'_, C>) -> Infeasibility {
+    let limits = &inst.problem.limits;
+    let step = limits.step.hundredths();
+    let asked = limits.rv.map_or(0, Share::hundredths);
+    let n = inst.n as u32;
+    let units = (f64::from(asked) / f64::from(step)).round() as u32;
+    let nearest = Share::from_hundredths(units.clamp(n, n * u32::from(inst.levels)) * step);
+    Infeasibility {
+        constraint: "rv".to_owned(),
+        limit: Share::from_hundredths(asked).percent(),
+        best: nearest.percent(),
+        advice: format!(
+            "the shares of {n} tasks are multiples of {} and sum to {} to {}: ask for {nearest}",
+            limits.step,
+            Share::from_hundredths(n * step),
+            Share::from_hundredths(n * u32::from(inst.levels) * step),
+        ),
+    }
+}
+
+fn no_common_batch() -> Infeasibility {
+    Infeasibility {
+        constraint: "batch".to_owned(),
+        limit: 1.0,
+        best: 0.0,
+        advice: "the tasks have no batch size in common: give them one, or --batch free".to_owned(),
+    }
+}

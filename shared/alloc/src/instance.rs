@@ -1,0 +1,284 @@
+use doc::{Balance, BatchPolicy, ObjectiveKind};
+use predict::Active;
+use units::{Batch, Share};
+
+use crate::{AllocError, CoRun, Problem, Setting};
+
+/// Slack on constraints, relative where they are: sums of a few rounded terms.
+pub(crate) const TOLERANCE: f64 = 1e-9;
+
+/// A choice for every task: index into its batch sizes, and multiple of the share step.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Point {
+    pub batch: Vec<u8>,
+    pub level: Vec<u16>,
+}
+
+/// What is maximised, as a sum or a minimum over the tasks of a gain of each.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Goal {
+    /// One of the objectives of a plan.
+    Objective(ObjectiveKind),
+    /// `raw sum P_i + fair sum P_i / S_i`, for fronts.
+    Blend { raw: f64, fair: f64 },
+}
+
+/// How the gains of the tasks make the objective.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fold {
+    Sum,
+    Min,
+}
+
+impl Fold {
+    pub fn start(self) -> f64 {
+        match self {
+            Fold::Sum => 0.0,
+            Fold::Min => f64::INFINITY,
+        }
+    }
+
+    pub fn join(self, a: f64, b: f64) -> f64 {
+        match self {
+            Fold::Sum => a + b,
+            Fold::Min => a.min(b),
+        }
+    }
+}
+
+/// What a choice reaches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Judged {
+    pub value: f64,
+    pub mismatch: f64,
+    pub raw: f64,
+    pub fairness: f64,
+    /// Least `P_i / S_i`.
+    pub least: f64,
+    /// By how much constraints are missed, 0 if they hold.
+    pub violation: f64,
+}
+
+/// A problem with everything that does not depend on the choice worked out.
+pub(crate) struct Instance<'a, C: CoRun + ?Sized> {
+    pub rates: &'a C,
+    pub problem: &'a Problem,
+    pub goal: Goal,
+    /// Number of tasks.
+    pub n: usize,
+    /// Largest multiple of the step that one task can have.
+    pub levels: u16,
+    /// Batch sizes that the policy leaves.
+    pub batches: Vec<Vec<Batch>>,
+    /// Width of a row of the tables below.
+    pub width: usize,
+    /// `S_i(B)`, row by row.
+    pub solo: Vec<f64>,
+    /// Bytes, row by row.
+    pub memory: Vec<f64>,
+    /// Capacity in bytes.
+    pub capacity: f64,
+    /// Static loads for the mismatch (not for balance `time`), row by row.
+    pub load: Option<Vec<f64>>,
+    /// Data volumes.
+    pub data: Vec<f64>,
+    /// Bound on the mismatch, infinite if there is none.
+    pub epsilon: f64,
+    /// All tasks take the same index.
+    pub same: bool,
+}
+
+impl<'a, C: CoRun + ?Sized> Instance<'a, C> {
+    pub fn new(rates: &'a C, problem: &'a Problem) -> Result<Self, AllocError> {
+        problem.check()?;
+        let n = problem.tasks.len();
+        if rates.task_count() != n {
+            return Err(AllocError::OtherTasks {
+                predictor: rates.task_count(),
+                problem: n,
+            });
+        }
+        let limits = &problem.limits;
+        let batches = allowed_batches(problem);
+        let width = batches.iter().map(Vec::len).max().unwrap_or(0);
+        let table = |f: &dyn Fn(usize, Batch) -> f64| {
+            let mut rows = vec![f64::NAN; n * width];
+            for (i, list) in batches.iter().enumerate() {
+                for (b, &batch) in list.iter().enumerate() {
+                    rows[i * width + b] = f(i, batch);
+                }
+            }
+            rows
+        };
+        let tasks = &problem.tasks;
+        let work = |i: usize| tasks[i].work_per_sample.unwrap_or(1.0);
+        Ok(Self {
+            goal: Goal::Objective(problem.objective),
+            levels: (Share::FULL.hundredths() / limits.step.hundredths()) as u16,
+            solo: table(&|i, b| rates.solo(i, b)),
+            memory: table(&|i, b| tasks[i].memory.map_or(0.0, |m| m.at(b))),
+            capacity: limits.memory.map_or(f64::INFINITY, |m| m.get() as f64),
+            load: match limits.balance {
+                Balance::Batch => Some(table(&|_, b| b.as_f64())),
+                Balance::Workload => Some(table(&|i, b| work(i) * b.as_f64())),
+                Balance::Time => None,
+            },
+            data: tasks
+                .iter()
+                .map(|t| t.samples.map_or(1.0, units::Samples::as_f64))
+                .collect(),
+            epsilon: limits.mismatch.unwrap_or(f64::INFINITY),
+            same: limits.policy == BatchPolicy::Same,
+            rates,
+            problem,
+            n,
+            batches,
+            width,
+        })
+    }
+
+    pub fn fold(&self) -> Fold {
+        match self.goal {
+            Goal::Objective(ObjectiveKind::MaxMin | ObjectiveKind::Round) => Fold::Min,
+            _ => Fold::Sum,
+        }
+    }
+
+    /// What task `i` at batch index `b` adds to the objective at `rate` samples per second; a
+    /// larger rate is never worth less.
+    pub fn gain(&self, i: usize, b: usize, rate: f64) -> f64 {
+        let solo = self.solo[i * self.width + b];
+        match self.goal {
+            Goal::Objective(ObjectiveKind::Raw) => rate,
+            Goal::Objective(ObjectiveKind::Fairness | ObjectiveKind::MaxMin) => rate / solo,
+            Goal::Objective(ObjectiveKind::Weighted) => self.problem.tasks[i].weight.get() * rate,
+            Goal::Objective(ObjectiveKind::Round) => -self.data[i] / rate,
+            Goal::Blend { raw, fair } => raw * rate + fair * rate / solo,
+        }
+    }
+
+    /// Multiples of the step that the shares may sum to; empty if none can.
+    pub fn sums(&self) -> Vec<u32> {
+        let (n, step) = (self.n as u32, self.problem.limits.step.hundredths());
+        let all = n..=n * u32::from(self.levels);
+        match self.problem.limits.rv {
+            None => all.collect(),
+            Some(rv) => {
+                let units = rv.hundredths() / step;
+                let fits = rv.hundredths() % step == 0 && all.contains(&units);
+                fits.then_some(units).into_iter().collect()
+            }
+        }
+    }
+
+    /// Share of a level.
+    pub fn share(&self, level: u16) -> Share {
+        Share::from_hundredths(self.problem.limits.step.hundredths() * u32::from(level))
+    }
+
+    /// Writes the co-run of a point.
+    pub fn fill(&self, point: &Point, active: &mut Vec<Active>) {
+        for i in 0..self.n {
+            active.push(Active {
+                task: i,
+                batch: self.batches[i][usize::from(point.batch[i])],
+                share: self.share(point.level[i]),
+            });
+        }
+    }
+
+    pub fn settings(&self, point: &Point) -> Vec<Setting> {
+        (0..self.n)
+            .map(|i| Setting {
+                batch: self.batches[i][usize::from(point.batch[i])],
+                share: self.share(point.level[i]),
+            })
+            .collect()
+    }
+
+    /// Mismatch of two tasks in both orders:
+    /// `| D_a/D_b - q_a/q_b | + | D_b/D_a - q_b/q_a |` (FedMT eq. 6), `q` the loads.
+    pub fn pair_mismatch(&self, a: usize, qa: f64, b: usize, qb: f64) -> f64 {
+        let (da, db) = (self.data[a], self.data[b]);
+        (da / db - qa / qb).abs() + (db / da - qb / qa).abs()
+    }
+
+    /// Load of a task in the sense of the balance.
+    pub fn load_at(&self, i: usize, b: usize, rate: f64) -> f64 {
+        self.load
+            .as_ref()
+            .map_or(rate, |load| load[i * self.width + b])
+    }
+
+    /// Objective, mismatch and constraints of a point at the given rates.
+    pub fn judge(&self, point: &Point, rates: &[f64]) -> Judged {
+        let fold = self.fold();
+        let phi = self.problem.limits.floor;
+        let mut j = Judged {
+            value: fold.start(),
+            mismatch: 0.0,
+            raw: 0.0,
+            fairness: 0.0,
+            least: f64::INFINITY,
+            violation: 0.0,
+        };
+        let mut memory = 0.0;
+        for i in 0..self.n {
+            let b = usize::from(point.batch[i]);
+            let relative = rates[i] / self.solo[i * self.width + b];
+            j.value = fold.join(j.value, self.gain(i, b, rates[i]));
+            j.raw += rates[i];
+            j.fairness += relative;
+            j.least = j.least.min(relative);
+            j.violation += excess(phi * (1.0 - TOLERANCE) - relative);
+            memory += self.memory[i * self.width + b];
+            for k in 0..i {
+                let c = usize::from(point.batch[k]);
+                let (qi, qk) = (self.load_at(i, b, rates[i]), self.load_at(k, c, rates[k]));
+                j.mismatch += self.pair_mismatch(i, qi, k, qk);
+            }
+            if self.same && point.batch[i] != point.batch[0] {
+                j.violation += 1.0;
+            }
+        }
+        j.violation += excess(j.mismatch - self.epsilon - TOLERANCE);
+        j.violation += excess(memory / self.capacity - 1.0);
+        if j.value.is_nan() {
+            j.value = f64::NEG_INFINITY;
+            j.violation += 1.0;
+        }
+        j
+    }
+
+    /// Rates and judgement of one point.
+    pub fn look(&self, point: &Point) -> (Vec<f64>, Judged) {
+        let mut active = Vec::with_capacity(self.n);
+        self.fill(point, &mut active);
+        let mut rates = vec![0.0; self.n];
+        self.rates.means(&active, &mut rates);
+        let judged = self.judge(point, &rates);
+        (rates, judged)
+    }
+}
+
+/// By how much a demand is missed; never NaN.
+fn excess(by: f64) -> f64 {
+    if by > 0.0 { by } else { 0.0 }
+}
+
+/// Batch sizes that the policy leaves to each task; empty lists if `same` leaves none.
+fn allowed_batches(problem: &Problem) -> Vec<Vec<Batch>> {
+    let tasks = &problem.tasks;
+    match problem.limits.policy {
+        BatchPolicy::Free => tasks.iter().map(|t| t.batches.clone()).collect(),
+        BatchPolicy::Fixed => tasks
+            .iter()
+            .map(|t| t.batches.iter().copied().max().into_iter().collect())
+            .collect(),
+        BatchPolicy::Same => {
+            let mut common = tasks[0].batches.clone();
+            common.retain(|b| tasks.iter().all(|t| t.batches.contains(b)));
+            vec![common; tasks.len()]
+        }
+    }
+}

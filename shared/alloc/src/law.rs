@@ -1,0 +1,61 @@
+use predict::Active;
+use units::{Batch, Share};
+
+use crate::corun::{CoRun, SampleTime};
+
+/// Constants of one task of an [`InterferenceLaw`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TaskLaw {
+    /// Seconds of each step that no share shortens.
+    pub step_s: f64,
+    /// Seconds of a sample on the whole GPU.
+    pub sample_s: f64,
+    /// How the share counts: the work takes `1 / R^exponent` times as long.
+    pub exponent: f64,
+}
+
+/// Co-run throughput by a law with a few constants:
+/// `t_i = step_i + sample_i B_i / R_i^p_i (1 + sum_j c_ij R_j)`, `P_i = B_i / t_i`
+/// (the paper's `gamma_0 + gamma_1 O_i` with a share and an interference term).
+#[derive(Debug, Clone, PartialEq)]
+pub struct InterferenceLaw {
+    /// Constants of each task.
+    pub tasks: Vec<TaskLaw>,
+    /// `c_ij`, row by row; 0 or more, the diagonal 0.
+    pub coupling: Vec<f64>,
+}
+
+impl CoRun for InterferenceLaw {
+    fn task_count(&self) -> usize {
+        self.tasks.len()
+    }
+
+    fn solo(&self, task: usize, batch: Batch) -> f64 {
+        1.0 / self.sample_time(task, batch, Share::FULL).alone
+    }
+
+    fn means(&self, active: &[Active], out: &mut [f64]) {
+        let n = self.tasks.len();
+        for (o, a) in out.iter_mut().zip(active) {
+            let x: f64 = active
+                .iter()
+                .map(|b| self.coupling[a.task * n + b.task] * b.share.fraction())
+                .sum();
+            let t = self.sample_time(a.task, a.batch, a.share);
+            *o = 1.0 / (t.alone + t.interfered * x);
+        }
+    }
+
+    fn interference(&self) -> Option<&[f64]> {
+        Some(&self.coupling)
+    }
+
+    fn sample_time(&self, task: usize, batch: Batch, share: Share) -> SampleTime {
+        let t = &self.tasks[task];
+        let work = t.sample_s / share.fraction().powf(t.exponent);
+        SampleTime {
+            alone: t.step_s / batch.as_f64() + work,
+            interfered: work,
+        }
+    }
+}

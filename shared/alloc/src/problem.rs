@@ -1,0 +1,130 @@
+use doc::{Balance, BatchPolicy, Memory, ObjectiveKind};
+use units::{Batch, Bytes, Samples, Share, Weight};
+
+use crate::AllocError;
+
+/// Most tasks that share one GPU: sets of tasks are bit sets.
+pub const MAX_TASKS: usize = 64;
+
+/// One task as the search sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    /// Batch sizes to choose from, ascending, not empty.
+    pub batches: Vec<Batch>,
+    /// Local data volume `D_i`; needed by the objective `round` and by a mismatch bound.
+    pub samples: Option<Samples>,
+    /// Weight `w_i` in the weighted objective.
+    pub weight: Weight,
+    /// Memory need; absent: none.
+    pub memory: Option<Memory>,
+    /// Work of one sample (any unit, the same for all tasks), for the balance `workload`.
+    pub work_per_sample: Option<f64>,
+}
+
+/// What a plan must satisfy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// Shares are multiples of this, at most [`Share::FULL`].
+    pub step: Share,
+    /// Sum of the shares `R_v`; absent: free.
+    pub rv: Option<Share>,
+    /// Starvation floor `phi`: `P_i >= phi S_i` for every task; 0 for none.
+    pub floor: f64,
+    /// Memory of the GPU: `sum_i memory_i(B_i)` may not exceed it.
+    pub memory: Option<Bytes>,
+    /// How batch sizes may be chosen.
+    pub policy: BatchPolicy,
+    /// Largest mismatch (FedMT eq. 6).
+    pub mismatch: Option<f64>,
+    /// What the batch sizes are to be in proportion to the data volumes by.
+    pub balance: Balance,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            step: Share::from_hundredths(500),
+            rv: None,
+            floor: 0.0,
+            memory: None,
+            policy: BatchPolicy::Free,
+            mismatch: None,
+            balance: Balance::Batch,
+        }
+    }
+}
+
+/// An allocation problem: choose `B_i` and `R_i` of every task of one GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem {
+    /// The tasks, in the order of the predictor's.
+    pub tasks: Vec<Task>,
+    /// What is maximised.
+    pub objective: ObjectiveKind,
+    /// What has to hold.
+    pub limits: Limits,
+}
+
+/// Batch size and share of one task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Setting {
+    /// Batch size.
+    pub batch: Batch,
+    /// Share.
+    pub share: Share,
+}
+
+impl Problem {
+    /// Checks what the types cannot: number of tasks, batch lists, data that the objective or
+    /// the constraints need, and the ranges of the limits.
+    pub fn check(&self) -> Result<(), AllocError> {
+        let n = self.tasks.len();
+        if n == 0 || n > MAX_TASKS {
+            return Err(AllocError::TaskCount { found: n });
+        }
+        for (task, t) in self.tasks.iter().enumerate() {
+            if t.batches.is_empty() {
+                return Err(AllocError::NoBatch { task });
+            }
+            if self.needs_samples() && t.samples.is_none() {
+                return Err(AllocError::NoSamples { task });
+            }
+            let work_is_fine = t.work_per_sample.is_some_and(|w| w.is_finite() && w > 0.0);
+            if self.limits.balance == Balance::Workload
+                && self.limits.mismatch.is_some()
+                && !work_is_fine
+            {
+                return Err(AllocError::NoWork { task });
+            }
+        }
+        let l = &self.limits;
+        if l.step == Share::ZERO || l.step > Share::FULL {
+            return Err(AllocError::Step { step: l.step });
+        }
+        if !(0.0..=1.0).contains(&l.floor) {
+            return Err(AllocError::Floor { floor: l.floor });
+        }
+        if let Some(bound) = l.mismatch.filter(|m| !(m.is_finite() && *m >= 0.0)) {
+            return Err(AllocError::Mismatch { bound });
+        }
+        Ok(())
+    }
+
+    fn needs_samples(&self) -> bool {
+        self.objective == ObjectiveKind::Round || self.limits.mismatch.is_some()
+    }
+
+    /// The same problem for some of the tasks only. A given `R_v` is capped at 100 % a task.
+    #[must_use]
+    pub fn restricted(&self, tasks: &[usize]) -> Problem {
+        let mut limits = self.limits.clone();
+        let step = limits.step.hundredths();
+        let most = (Share::FULL.hundredths() / step * step) * tasks.len() as u32;
+        limits.rv = limits.rv.map(|rv| rv.min(Share::from_hundredths(most)));
+        Problem {
+            tasks: tasks.iter().map(|&i| self.tasks[i].clone()).collect(),
+            objective: self.objective,
+            limits,
+        }
+    }
+}

@@ -1,0 +1,264 @@
+use doc::{Infeasibility, Proof};
+
+use crate::additive::Additive;
+use crate::ascent::{Ascent, Tries};
+use crate::bounded::branch_and_bound;
+use crate::exhaustive::{all_levels, combinations, share_points, sweep};
+use crate::infeasible::explain_infeasible;
+use crate::instance::{Instance, Point};
+use crate::shortlist::Shortlist;
+use crate::{AllocError, CoRun, Problem, Setting};
+
+/// How to search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Effort {
+    /// Exactly where `max_points` allows it, else by local search.
+    #[default]
+    Auto,
+    /// Exactly, however long it takes.
+    Exact,
+    /// By local search only.
+    Local,
+}
+
+/// Settings of a search. The same options give the same result, to the byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// How to search.
+    pub effort: Effort,
+    /// Points (or nodes of the branch and bound) that `Auto` spends on a proof, and most points
+    /// of the local search.
+    pub max_points: u64,
+    /// Starts of the local search.
+    pub starts: u32,
+    /// How many of the best solutions to return, at least 1.
+    pub top: usize,
+    /// Seed of the random starts.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            effort: Effort::Auto,
+            max_points: 1_000_000,
+            starts: 16,
+            top: 1,
+            seed: 0,
+        }
+    }
+}
+
+/// A choice for every task and what it reaches under the predictor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Solution {
+    /// Batch size and share of each task.
+    pub settings: Vec<Setting>,
+    /// `P_i`, samples per second.
+    pub rates: Vec<f64>,
+    /// Value of the objective; larger is better.
+    pub objective: f64,
+    /// Mismatch in the sense of the problem's balance (FedMT eq. 6).
+    pub mismatch: f64,
+    /// `sum P_i`.
+    pub raw: f64,
+    /// `sum P_i / S_i`.
+    pub fairness: f64,
+    /// `min P_i / S_i`.
+    pub least: f64,
+}
+
+/// How a result was found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Report {
+    /// Points, or nodes of the branch and bound, looked at.
+    pub points: u64,
+    /// Whether the result is proven to be best under the predictor.
+    pub proof: Proof,
+    /// No choice can be better than this, where a bound is known.
+    pub bound: Option<f64>,
+}
+
+/// The answer to a problem.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub struct Outcome {
+    /// The best choices, best first; empty if none is feasible.
+    pub solutions: Vec<Solution>,
+    /// How they were found.
+    pub report: Report,
+    /// Why none is feasible.
+    pub infeasible: Vec<Infeasibility>,
+}
+
+/// Finds the best batch sizes and shares, and says whether they are proven to be.
+///
+/// A predictor with additive interference ([`CoRun::interference`]) is searched by branch and
+/// bound, any other by predicting every point; what is too large for `max_points` by local
+/// search alone.
+pub fn solve<C: CoRun + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    options: &Options,
+) -> Result<Outcome, AllocError> {
+    let (solutions, report) = search(rates, problem, options)?;
+    let infeasible = if solutions.is_empty() {
+        explain_infeasible(rates, problem, options)?
+    } else {
+        Vec::new()
+    };
+    Ok(Outcome {
+        solutions,
+        report,
+        infeasible,
+    })
+}
+
+/// [`solve`] without the explanation.
+pub(crate) fn search<C: CoRun + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    options: &Options,
+) -> Result<(Vec<Solution>, Report), AllocError> {
+    let inst = Instance::new(rates, problem)?;
+    Ok(search_instance(&inst, options))
+}
+
+pub(crate) fn search_instance<C: CoRun + ?Sized>(
+    inst: &Instance<'_, C>,
+    options: &Options,
+) -> (Vec<Solution>, Report) {
+    let mut list = Shortlist::new(options.top);
+    let report = match Additive::new(inst) {
+        Some(mut law) => search_additive(inst, &mut law, &mut list, options),
+        None => search_any(inst, &mut list, options),
+    };
+    let solutions = list
+        .into_points()
+        .iter()
+        .map(|p| solution(inst, p))
+        .collect();
+    (solutions, report)
+}
+
+fn search_additive<'a, 'b, C: CoRun + ?Sized>(
+    inst: &'a Instance<'b, C>,
+    law: &mut Additive<'a, 'b, C>,
+    list: &mut Shortlist,
+    options: &Options,
+) -> Report {
+    let tries = Tries {
+        starts: if options.effort == Effort::Local {
+            options.starts
+        } else {
+            options.starts.div_ceil(4)
+        },
+        points: options.max_points,
+        seed: options.seed,
+    };
+    let points = Ascent::new(inst, Some(law), list).run(tries);
+    let most = match options.effort {
+        Effort::Local => {
+            return Report {
+                points,
+                proof: Proof::NotProven,
+                bound: None,
+            };
+        }
+        Effort::Auto => options.max_points,
+        Effort::Exact => u64::MAX,
+    };
+    let end = branch_and_bound(law, list, most);
+    if !end.complete && options.starts > tries.starts {
+        let rest = Tries {
+            starts: options.starts - tries.starts,
+            seed: options.seed.wrapping_add(1),
+            ..tries
+        };
+        let more = Ascent::new(inst, Some(law), list).run(rest);
+        return Report {
+            points: points + end.points + more,
+            proof: Proof::NotProven,
+            bound: Some(end.bound),
+        };
+    }
+    Report {
+        points: points + end.points,
+        proof: if end.complete {
+            Proof::Bounded
+        } else {
+            Proof::NotProven
+        },
+        bound: Some(end.bound).filter(|b| b.is_finite()),
+    }
+}
+
+fn search_any<C: CoRun + ?Sized>(
+    inst: &Instance<'_, C>,
+    list: &mut Shortlist,
+    options: &Options,
+) -> Report {
+    if let Some((combinations, points)) = enumerable(inst, options) {
+        let levels = all_levels(inst);
+        let lists = sweep(
+            inst,
+            &combinations,
+            &levels,
+            || Shortlist::new(options.top),
+            |list, point, judged| {
+                if judged.violation == 0.0 {
+                    list.offer(judged.value, point);
+                }
+            },
+        );
+        for part in lists {
+            list.merge(part);
+        }
+        return Report {
+            points,
+            proof: Proof::Enumerated,
+            bound: list.best().map(|b| b.0),
+        };
+    }
+    let points = Ascent::new(inst, None, list).run(Tries {
+        starts: options.starts,
+        points: options.max_points,
+        seed: options.seed,
+    });
+    Report {
+        points,
+        proof: Proof::NotProven,
+        bound: None,
+    }
+}
+
+/// The batch combinations, and the number of points, if enumeration is wanted and small enough.
+pub(crate) fn enumerable<C: CoRun + ?Sized>(
+    inst: &Instance<'_, C>,
+    options: &Options,
+) -> Option<(Vec<Vec<u8>>, u64)> {
+    let most = match options.effort {
+        Effort::Local => return None,
+        Effort::Auto => options.max_points,
+        Effort::Exact => u64::MAX,
+    };
+    let shares = share_points(inst);
+    let most_combinations = u128::from(most) / shares.max(1);
+    let combinations = combinations(inst, usize::try_from(most_combinations).ok()?)?;
+    let points = shares.checked_mul(combinations.len() as u128)?;
+    let points = u64::try_from(points).ok()?;
+    (points <= most).then_some((combinations, points))
+}
+
+pub(crate) fn solution<C: CoRun + ?Sized>(inst: &Instance<'_, C>, point: &Point) -> Solution {
+    let (rates, judged) = inst.look(point);
+    Solution {
+        settings: inst.settings(point),
+        rates,
+        objective: judged.value,
+        mismatch: judged.mismatch,
+        raw: judged.raw,
+        fairness: judged.fairness,
+        least: judged.least,
+    }
+}

@@ -1,0 +1,244 @@
+//! The searches against the slow twin, on random problems.
+
+use allocation::{
+    CoRun, Effort, InterferenceLaw, Limits, Options, Problem, Task, TaskLaw, brute_force, solve,
+};
+use doc::{Balance, BatchPolicy, Memory, ObjectiveKind, Proof};
+use predict::Active;
+use proptest::prelude::*;
+use units::{Batch, Bytes, Samples, Share, Weight};
+
+/// The same rates without the knowledge that they are additive.
+struct Opaque<'a>(&'a InterferenceLaw);
+
+impl CoRun for Opaque<'_> {
+    fn task_count(&self) -> usize {
+        self.0.task_count()
+    }
+    fn solo(&self, task: usize, batch: Batch) -> f64 {
+        self.0.solo(task, batch)
+    }
+    fn means(&self, active: &[Active], out: &mut [f64]) {
+        self.0.means(active, out);
+    }
+}
+
+fn law(n: usize) -> impl Strategy<Value = InterferenceLaw> {
+    let task =
+        (0.0..0.02, 1e-5..1e-3, 0.2..1.0_f64).prop_map(|(step_s, sample_s, exponent)| TaskLaw {
+            step_s,
+            sample_s,
+            exponent,
+        });
+    let coupling = prop::collection::vec(0.0..1.5_f64, n * n);
+    (prop::collection::vec(task, n), coupling).prop_map(move |(tasks, mut coupling)| {
+        for i in 0..n {
+            coupling[i * n + i] = 0.0;
+        }
+        InterferenceLaw { tasks, coupling }
+    })
+}
+
+fn task() -> impl Strategy<Value = Task> {
+    let batches = prop::sample::subsequence(vec![8_u64, 16, 32, 64, 128], 1..=3);
+    (batches, 1_u64..100, 0.5..4.0_f64, 0_u64..50, 1e8..1e10_f64).prop_map(
+        |(batches, samples, weight, memory, work)| Task {
+            batches: batches
+                .into_iter()
+                .map(|b| Batch::new(b).unwrap())
+                .collect(),
+            samples: Samples::new(samples * 100).ok(),
+            weight: Weight::new(weight).unwrap(),
+            memory: Some(Memory {
+                fixed: Bytes::new(1000).unwrap(),
+                per_sample: Bytes::new(memory).unwrap(),
+            }),
+            work_per_sample: Some(work),
+        },
+    )
+}
+
+fn limits(n: usize) -> impl Strategy<Value = Limits> {
+    let rv = prop::option::of(1..=4 * n as u32)
+        .prop_map(|v| v.map(|v| Share::from_hundredths(v * 2500)));
+    let floor = prop_oneof![Just(0.0), 0.0..0.6_f64];
+    let memory = prop::option::of(4000_u64..12_000).prop_map(|m| m.map(|m| Bytes::new(m).unwrap()));
+    let policy = prop::sample::select(vec![
+        BatchPolicy::Free,
+        BatchPolicy::Fixed,
+        BatchPolicy::Same,
+    ]);
+    let balance = prop::sample::select(vec![Balance::Batch, Balance::Workload, Balance::Time]);
+    let mismatch = prop::option::of(0.0..60.0_f64);
+    (rv, floor, memory, policy, balance, mismatch).prop_map(
+        |(rv, floor, memory, policy, balance, mismatch)| Limits {
+            step: Share::from_hundredths(2500),
+            rv,
+            floor,
+            memory,
+            policy,
+            mismatch,
+            balance,
+        },
+    )
+}
+
+fn objective() -> impl Strategy<Value = ObjectiveKind> {
+    prop::sample::select(vec![
+        ObjectiveKind::Raw,
+        ObjectiveKind::Fairness,
+        ObjectiveKind::Weighted,
+        ObjectiveKind::MaxMin,
+        ObjectiveKind::Round,
+    ])
+}
+
+fn case() -> impl Strategy<Value = (InterferenceLaw, Problem)> {
+    (1_usize..=3).prop_flat_map(|n| {
+        let tasks = prop::collection::vec(task(), n);
+        (law(n), tasks, objective(), limits(n)).prop_map(|(law, tasks, objective, limits)| {
+            let problem = Problem {
+                tasks,
+                objective,
+                limits,
+            };
+            (law, problem)
+        })
+    })
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn branch_and_bound_and_enumeration_find_the_optimum((law, problem) in case()) {
+        let expected = brute_force(&law, &problem);
+        let options = Options::default();
+        let bounded = solve(&law, &problem, &options).unwrap();
+        let listed = solve(&Opaque(&law), &problem, &options).unwrap();
+        prop_assert_eq!(bounded.report.proof, Proof::Bounded);
+        prop_assert_eq!(listed.report.proof, Proof::Enumerated);
+        for outcome in [bounded, listed] {
+            match (&expected, outcome.solutions.first()) {
+                (Some((value, _)), Some(best)) => {
+                    prop_assert!(close(*value, best.objective), "{} {}", value, best.objective);
+                    prop_assert!(outcome.infeasible.is_empty());
+                }
+                (None, None) => prop_assert!(!outcome.infeasible.is_empty()),
+                (e, s) => prop_assert!(false, "expected {:?}, found {:?}", e, s),
+            }
+        }
+    }
+
+    #[test]
+    fn both_exact_searches_rank_alike((law, problem) in case()) {
+        let options = Options { top: 5, ..Options::default() };
+        let bounded = solve(&law, &problem, &options).unwrap().solutions;
+        let listed = solve(&Opaque(&law), &problem, &options).unwrap().solutions;
+        prop_assert_eq!(bounded.len(), listed.len());
+        for (a, b) in bounded.iter().zip(&listed) {
+            prop_assert!(close(a.objective, b.objective));
+        }
+        for pair in bounded.windows(2) {
+            prop_assert!(pair[0].objective >= pair[1].objective * (1.0 - 1e-9 * pair[1].objective.signum()));
+            prop_assert!(pair[0].settings != pair[1].settings);
+        }
+    }
+
+    #[test]
+    fn local_search_is_feasible_and_never_above_the_optimum((law, problem) in case()) {
+        let expected = brute_force(&law, &problem);
+        let options = Options { effort: Effort::Local, ..Options::default() };
+        for outcome in [
+            solve(&law, &problem, &options).unwrap(),
+            solve(&Opaque(&law), &problem, &options).unwrap(),
+        ] {
+            prop_assert_eq!(outcome.report.proof, Proof::NotProven);
+            if let Some(best) = outcome.solutions.first() {
+                let (value, _) = expected.clone().unwrap();
+                prop_assert!(best.objective <= value + 1e-9 * value.abs());
+            }
+        }
+    }
+
+    #[test]
+    fn twice_the_speed_gives_the_same_shares((law, problem) in case()) {
+        prop_assume!(problem.limits.balance != Balance::Time);
+        let mut fast = law.clone();
+        for t in &mut fast.tasks {
+            t.step_s *= 0.5;
+            t.sample_s *= 0.5;
+        }
+        let options = Options::default();
+        let a = solve(&law, &problem, &options).unwrap();
+        let b = solve(&fast, &problem, &options).unwrap();
+        let key = |o: &allocation::Outcome| o.solutions.first().map(|s| s.settings.clone());
+        prop_assert_eq!(key(&a), key(&b));
+    }
+
+    #[test]
+    fn a_tighter_limit_is_never_better((law, problem) in case(), floor in 0.0..0.5_f64) {
+        let options = Options::default();
+        let mut tight = problem.clone();
+        tight.limits.floor = tight.limits.floor.max(floor);
+        let loose = solve(&law, &problem, &options).unwrap();
+        let tight = solve(&law, &tight, &options).unwrap();
+        if let Some(t) = tight.solutions.first() {
+            let l = loose.solutions.first().unwrap();
+            prop_assert!(t.objective <= l.objective + 1e-9 * l.objective.abs());
+        }
+    }
+
+    #[test]
+    fn relaxing_as_advised_makes_it_feasible((law, problem) in case()) {
+        let outcome = solve(&law, &problem, &Options::default()).unwrap();
+        for reason in &outcome.infeasible {
+            if !reason.advice.ends_with("alone is enough") {
+                continue;
+            }
+            let mut relaxed = problem.clone();
+            let l = &mut relaxed.limits;
+            match reason.constraint.as_str() {
+                "starvation-floor" => l.floor = reason.best,
+                "mismatch" => l.mismatch = Some(reason.best),
+                "memory" => l.memory = Some(Bytes::new(reason.best.ceil() as u64).unwrap()),
+                "rv" => l.rv = Some(Share::from_hundredths((reason.best * 100.0).round() as u32)),
+                _ => l.policy = BatchPolicy::Free,
+            }
+            prop_assert!(brute_force(&law, &relaxed).is_some(), "{:?}", reason);
+        }
+    }
+}
+
+/// On most problems the local search finds the optimum itself.
+#[test]
+fn local_search_mostly_reaches_the_optimum() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let options = Options {
+        effort: Effort::Local,
+        ..Options::default()
+    };
+    let (mut feasible, mut additive, mut opaque) = (0, 0, 0);
+    while feasible < 150 {
+        let (law, problem) = case().new_tree(&mut runner).unwrap().current();
+        let Some((value, _)) = brute_force(&law, &problem) else {
+            continue;
+        };
+        feasible += 1;
+        let hit = |o: allocation::Outcome| {
+            let best = o.solutions.first().map(|s| s.objective);
+            i32::from(best.is_some_and(|b| close(b, value)))
+        };
+        additive += hit(solve(&law, &problem, &options).unwrap());
+        opaque += hit(solve(&Opaque(&law), &problem, &options).unwrap());
+    }
+    assert!(additive >= 148, "{additive} of {feasible}");
+    assert!(opaque >= 145, "{opaque} of {feasible}");
+}
