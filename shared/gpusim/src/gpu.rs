@@ -1,12 +1,12 @@
-//! GPUs: four cards that are built in, an H100, and a user's own from a file.
+//! GPUs: five that are built in and a user's own by its figures.
 
-use serde::{Deserialize, Serialize};
+use doc::{GpuDescription, HostDescription};
 
 /// Why a GPU description was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum GpuError {
     /// No built-in GPU has this name.
-    #[error("no built-in GPU is called {name:?}: use one of {}, or a GPU file", Gpu::BUILT_IN.join(", "))]
+    #[error("no built-in GPU is called {name:?}: use one of {}, or give its figures", Gpu::BUILT_IN.join(", "))]
     UnknownName {
         /// What was asked for.
         name: String,
@@ -14,7 +14,7 @@ pub enum GpuError {
     /// A figure of the description is out of range.
     #[error("GPU field `{field}` is {value}: expected {expected}")]
     OutOfRange {
-        /// Field of [`GpuSpec`].
+        /// Field of the description.
         field: &'static str,
         /// The offending value.
         value: f64,
@@ -34,20 +34,16 @@ pub enum GpuError {
 /// Belongs to the machine and the job, not to the card. One step of a task with batch `B`, of
 /// `n` tasks that share the GPU, spends
 /// `(us_per_step + us_per_sample B) (1 + contention 2 (1 - 1/n)) jitter` microseconds here.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Host {
     /// Fixed part, microseconds per step.
     pub us_per_step: f64,
     /// Part that grows with the batch, microseconds per sample.
     pub us_per_sample: f64,
     /// How much tasks slow each other down on the host; 0 = not at all.
-    #[serde(default = "default_contention")]
     pub contention: f64,
-}
-
-fn default_contention() -> f64 {
-    Host::DEFAULT.contention
+    /// Time to launch one kernel, microseconds; launches run ahead of the GPU.
+    pub launch_us: f64,
 }
 
 impl Host {
@@ -56,33 +52,34 @@ impl Host {
         us_per_step: 5_500.0,
         us_per_sample: 186.0,
         contention: 0.43,
+        launch_us: 9.0,
     };
 
-    pub(crate) fn check(self) -> Result<Self, GpuError> {
-        in_range("host.us_per_step", self.us_per_step, 0.0, 1e9)?;
-        in_range("host.us_per_sample", self.us_per_sample, 0.0, 1e9)?;
-        in_range("host.contention", self.contention, 0.0, 100.0)?;
-        Ok(self)
+    /// Checks the figures of a description.
+    pub fn new(description: &HostDescription) -> Result<Self, GpuError> {
+        let host = Self {
+            us_per_step: description.us_per_step,
+            us_per_sample: description.us_per_sample,
+            contention: description.contention,
+            launch_us: description.launch_us,
+        };
+        in_range("host.us_per_step", host.us_per_step, 0.0, 1e9)?;
+        in_range("host.us_per_sample", host.us_per_sample, 0.0, 1e9)?;
+        in_range("host.contention", host.contention, 0.0, 100.0)?;
+        in_range("host.launch_us", host.launch_us, 0.0, 1e6)?;
+        Ok(host)
     }
-}
 
-/// A GPU description as written in a file: plain figures from a data sheet.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GpuSpec {
-    /// Name, for display.
-    pub name: String,
-    /// Streaming multiprocessors.
-    pub sms: u32,
-    /// Dense FP32 throughput in TFLOP/s.
-    pub fp32_tflops: f64,
-    /// Memory bandwidth in GB/s (1e9 bytes).
-    pub mem_gb_per_s: f64,
-    /// Device memory in bytes.
-    pub memory_bytes: u64,
-    /// Host of the machine; [`Host::DEFAULT`] where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host: Option<Host>,
+    /// The same as a description.
+    #[must_use]
+    pub fn description(&self) -> HostDescription {
+        HostDescription {
+            us_per_step: self.us_per_step,
+            us_per_sample: self.us_per_sample,
+            contention: self.contention,
+            launch_us: self.launch_us,
+        }
+    }
 }
 
 /// A GPU with the machine around it: every figure finite and in range.
@@ -92,13 +89,16 @@ pub struct Gpu {
     sms: u32,
     flops_per_us: f64,
     bytes_per_us: f64,
-    memory_bytes: u64,
+    memory_bytes: Option<u64>,
     host: Host,
 }
 
 impl Gpu {
     /// Names that [`Gpu::built_in`] knows.
     pub const BUILT_IN: [&'static str; 5] = ["titan-v", "rtx-3080", "rtx-3090", "a100", "h100"];
+
+    /// The GPU that is simulated where none is named.
+    pub const DEFAULT_NAME: &'static str = "rtx-3090";
 
     /// A built-in GPU by name.
     ///
@@ -116,58 +116,61 @@ impl Gpu {
                 });
             }
         };
-        Self::new(GpuSpec {
+        Self::new(&GpuDescription {
             name: name.to_owned(),
             sms,
             fp32_tflops: tflops,
-            mem_gb_per_s: gb_per_s,
-            memory_bytes: memory_gib << 30,
+            memory_gb_per_s: gb_per_s,
+            memory_bytes: Some(memory_gib << 30),
             host: None,
         })
     }
 
-    /// Checks a description; the error names the first field that is out of range.
-    pub fn new(spec: GpuSpec) -> Result<Self, GpuError> {
-        if spec.name.is_empty() || spec.name.chars().count() > 64 {
+    /// Checks a description; the error names the first figure that is out of range.
+    pub fn new(description: &GpuDescription) -> Result<Self, GpuError> {
+        let d = description;
+        if d.name.is_empty() || d.name.chars().count() > 64 {
             return Err(GpuError::BadName);
         }
-        in_range("sms", f64::from(spec.sms), 1.0, 4_096.0)?;
-        in_range("fp32_tflops", spec.fp32_tflops, 1e-3, 1e5)?;
-        in_range("mem_gb_per_s", spec.mem_gb_per_s, 1e-1, 1e6)?;
-        in_range("memory_bytes", spec.memory_bytes as f64, 1.0, 2f64.powi(53))?;
+        in_range("sms", f64::from(d.sms), 1.0, 10_000.0)?;
+        in_range("fp32_tflops", d.fp32_tflops, 1e-3, 1e5)?;
+        in_range("memory_gb_per_s", d.memory_gb_per_s, 1e-1, 1e6)?;
+        if let Some(bytes) = d.memory_bytes {
+            in_range("memory_bytes", bytes as f64, 1.0, 2f64.powi(53))?;
+        }
         Ok(Self {
-            name: spec.name,
-            sms: spec.sms,
-            flops_per_us: spec.fp32_tflops * 1e6,
-            bytes_per_us: spec.mem_gb_per_s * 1e3,
-            memory_bytes: spec.memory_bytes,
-            host: spec.host.unwrap_or(Host::DEFAULT).check()?,
+            name: d.name.clone(),
+            sms: d.sms,
+            flops_per_us: d.fp32_tflops * 1e6,
+            bytes_per_us: d.memory_gb_per_s * 1e3,
+            memory_bytes: d.memory_bytes,
+            host: d.host.as_ref().map_or(Ok(Host::DEFAULT), Host::new)?,
         })
     }
 
     /// Reads a description from JSON text, for example the content of a GPU file.
     pub fn from_json(text: &str) -> Result<Self, GpuError> {
-        let spec: GpuSpec =
+        let description: GpuDescription =
             serde_json::from_str(text).map_err(|e| GpuError::Syntax(e.to_string()))?;
-        Self::new(spec)
+        Self::new(&description)
     }
 
-    /// The description of this GPU, host block included; [`Gpu::new`] of it gives an equal GPU.
+    /// The description of this GPU, host block included.
     #[must_use]
-    pub fn spec(&self) -> GpuSpec {
-        GpuSpec {
+    pub fn description(&self) -> GpuDescription {
+        GpuDescription {
             name: self.name.clone(),
             sms: self.sms,
             fp32_tflops: self.flops_per_us / 1e6,
-            mem_gb_per_s: self.bytes_per_us / 1e3,
+            memory_gb_per_s: self.bytes_per_us / 1e3,
             memory_bytes: self.memory_bytes,
-            host: Some(self.host),
+            host: Some(self.host.description()),
         }
     }
 
     /// The same GPU in another machine.
     pub fn with_host(mut self, host: Host) -> Result<Self, GpuError> {
-        self.host = host.check()?;
+        self.host = Host::new(&host.description())?;
         Ok(self)
     }
 
@@ -195,9 +198,9 @@ impl Gpu {
         self.bytes_per_us
     }
 
-    /// Device memory in bytes.
+    /// Device memory in bytes, where known.
     #[must_use]
-    pub fn memory_bytes(&self) -> u64 {
+    pub fn memory_bytes(&self) -> Option<u64> {
         self.memory_bytes
     }
 
@@ -232,7 +235,7 @@ mod tests {
     fn built_in_names_resolve_and_survive_their_own_description() {
         for name in Gpu::BUILT_IN {
             let gpu = Gpu::built_in(name).unwrap();
-            let text = serde_json::to_string(&gpu.spec()).unwrap();
+            let text = serde_json::to_string(&gpu.description()).unwrap();
             assert_eq!(Gpu::from_json(&text).unwrap().sms(), gpu.sms());
         }
         assert!(matches!(
@@ -243,38 +246,24 @@ mod tests {
 
     #[test]
     fn refuses_what_cannot_be_a_gpu() {
-        let good = Gpu::built_in("a100").unwrap().spec();
-        for bad in [
-            GpuSpec {
-                sms: 0,
-                ..good.clone()
-            },
-            GpuSpec {
-                fp32_tflops: -1.0,
-                ..good.clone()
-            },
-            GpuSpec {
-                mem_gb_per_s: f64::NAN,
-                ..good.clone()
-            },
-            GpuSpec {
-                memory_bytes: 0,
-                ..good.clone()
-            },
-            GpuSpec {
-                name: String::new(),
-                ..good.clone()
-            },
-            GpuSpec {
-                host: Some(Host {
-                    us_per_step: -1.0,
-                    ..Host::DEFAULT
-                }),
-                ..good.clone()
-            },
-        ] {
-            assert!(Gpu::new(bad.clone()).is_err(), "{bad:?}");
+        let good = Gpu::built_in("a100").unwrap().description();
+        let host = Host {
+            us_per_step: -1.0,
+            ..Host::DEFAULT
+        };
+        let spoil: [fn(&mut GpuDescription); 5] = [
+            |d| d.sms = 0,
+            |d| d.fp32_tflops = -1.0,
+            |d| d.memory_gb_per_s = f64::NAN,
+            |d| d.memory_bytes = Some(0),
+            |d| d.name.clear(),
+        ];
+        for change in spoil {
+            let mut bad = good.clone();
+            change(&mut bad);
+            assert!(Gpu::new(&bad).is_err(), "{bad:?}");
         }
+        assert!(Gpu::new(&good).unwrap().with_host(host).is_err());
         assert!(Gpu::from_json(r#"{"name":"x","sms":10,"color":"red"}"#).is_err());
     }
 }

@@ -27,8 +27,9 @@ mod program;
 mod simulator;
 mod trace;
 mod tuning;
+mod workload;
 
-pub use gpu::{Gpu, GpuError, GpuSpec, Host};
+pub use gpu::{Gpu, GpuError, Host};
 pub use kernel::KernelKind;
 pub use layer::{Layer, LayerError, Shape, Window};
 pub use network::{Network, NetworkError};
@@ -36,3 +37,4 @@ pub use program::Program;
 pub use simulator::{Options, Outcome, SimTask, Simulator, temporal};
 pub use trace::{KernelSpan, OccupancyPoint, Trace};
 pub use tuning::{Dispatch, Tuning};
+pub use workload::TaskError;

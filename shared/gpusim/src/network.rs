@@ -63,19 +63,9 @@ impl Network {
     /// Names in the catalogue.
     pub const CATALOGUE: [&'static str; 9] = catalogue::NAMES;
 
-    /// A model of the catalogue, by name and optionally input side: `resnet50`, `resnet50@224`.
-    ///
-    /// Without a side the input is 32 x 32 x 3.
+    /// A model of the catalogue by name, for inputs of 32 x 32 x 3.
     pub fn by_name(name: &str) -> Result<Self, NetworkError> {
-        match name.split_once('@') {
-            None => Self::catalogue(name, catalogue::DEFAULT_SIDE),
-            Some((model, side)) => {
-                let side = side.parse().map_err(|_| NetworkError::UnknownName {
-                    name: name.to_owned(),
-                })?;
-                Self::catalogue(model, side)
-            }
-        }
+        Self::catalogue(name, catalogue::DEFAULT_SIDE)
     }
 
     /// A model of the catalogue for square inputs of `side` pixels and three channels.

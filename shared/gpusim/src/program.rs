@@ -17,6 +17,7 @@ pub struct Program {
     pub(crate) batch: f64,
     pub(crate) host_us: f64,
     pub(crate) contention: f64,
+    pub(crate) launch_us: f64,
 }
 
 impl Program {
@@ -30,13 +31,14 @@ impl Program {
         host: Option<Host>,
         tuning: &Tuning,
     ) -> Result<Self, GpuError> {
-        let host = host.unwrap_or(gpu.host()).check()?;
+        let host = host.map_or(Ok(gpu.host()), |h| Host::new(&h.description()))?;
         let batch = batch.as_f64();
         Ok(Self {
             kernels: Emitter::step(network, gpu, tuning, batch),
             batch,
             host_us: host.us_per_step + host.us_per_sample * batch,
             contention: host.contention,
+            launch_us: host.launch_us,
         })
     }
 
@@ -140,14 +142,14 @@ pub(crate) fn segments(
         let (parallelism, hold) = cap.of(kernel);
         let duration = kernel.work / parallelism;
         if open.count > 0.0 && open.duration + duration > tuning.merge_us {
-            out.push(open.close(launches, tuning));
+            out.push(open.close(launches * program.launch_us, tuning));
             open = Merge::default();
         }
         open.add(kernel, duration, hold);
         launches += 1.0;
     }
     if open.count > 0.0 {
-        out.push(open.close(launches, tuning));
+        out.push(open.close(launches * program.launch_us, tuning));
     }
 }
 
@@ -176,13 +178,13 @@ impl Merge {
         }
     }
 
-    fn close(&self, launches: f64, tuning: &Tuning) -> Segment {
+    fn close(&self, issue_us: f64, tuning: &Tuning) -> Segment {
         Segment {
             work: self.work,
             parallelism: self.work / self.duration,
             hold: self.held / self.duration,
             intensity: self.bytes / self.work,
-            issue_us: launches * tuning.launch_us,
+            issue_us,
             gap_us: self.count * tuning.gap_us,
             kind: self.kind.unwrap_or(KernelKind::Elementwise),
         }

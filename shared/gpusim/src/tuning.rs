@@ -24,8 +24,6 @@ pub struct Tuning {
     pub traffic: f64,
     /// Blocks that fit on one SM.
     pub occupancy: f64,
-    /// Host time to launch one kernel, microseconds.
-    pub launch_us: f64,
     /// Idle time between dependent kernels, microseconds per launch.
     pub gap_us: f64,
     /// Growth of memory traffic with the SMs that others hold.
@@ -49,7 +47,6 @@ impl Default for Tuning {
             elementwise_efficiency: 0.5,
             traffic: 0.8,
             occupancy: 3.0,
-            launch_us: 9.0,
             gap_us: 3.0,
             interference: 0.35,
             jitter: 0.2,

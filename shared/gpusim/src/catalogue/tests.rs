@@ -47,10 +47,11 @@ fn sizes_at_32_pixels_are_within_a_tenth_of_the_stated_ones() {
 #[test]
 fn names_take_a_resolution_and_refuse_nonsense() {
     let small = Network::by_name("resnet50").unwrap();
-    let large = Network::by_name("resnet50@224").unwrap();
+    let large = Network::catalogue("resnet50", 224).unwrap();
     assert!(large.flops_per_sample() > 10.0 * small.flops_per_sample());
     assert_eq!(large.name(), "resnet50@224");
-    for bad in ["resnet9", "resnet50@", "resnet50@7", "resnet50@99999", ""] {
+    for bad in ["resnet9", "resnet50@224", ""] {
         assert!(Network::by_name(bad).is_err(), "{bad}");
     }
+    assert!(Network::catalogue("vgg16", 7).is_err());
 }

@@ -1,0 +1,133 @@
+//! Simulators and networks from the entries of a workload document.
+
+use doc::{DeviceSpec, GpuSpec, LayerDescription, Task};
+use units::Batch;
+
+use crate::gpu::{Gpu, GpuError, Host};
+use crate::layer::{Layer, Shape, Window};
+use crate::network::{Network, NetworkError};
+use crate::program::Program;
+use crate::simulator::Simulator;
+
+/// Why a task cannot be simulated.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum TaskError {
+    /// The GPU or host figures are wrong.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    /// The network is wrong.
+    #[error("task {task}: {source}")]
+    Network {
+        /// Which task.
+        task: String,
+        /// What is wrong.
+        source: NetworkError,
+    },
+    /// Only the program of the task is known, not what it computes.
+    #[error(
+        "task {task} has no model to simulate: give `model`, `layers`, or `flops_per_sample` with `bytes_per_sample`"
+    )]
+    NoModel {
+        /// Which task.
+        task: String,
+    },
+}
+
+impl Simulator {
+    /// The simulator of a workload's device; [`Gpu::DEFAULT_NAME`] where none is named.
+    pub fn of_device(device: &DeviceSpec) -> Result<Self, GpuError> {
+        let gpu = match &device.gpu {
+            None => Gpu::built_in(Gpu::DEFAULT_NAME),
+            Some(GpuSpec::Named(name)) => Gpu::built_in(name),
+            Some(GpuSpec::Described(description)) => Gpu::new(description),
+        }?;
+        Ok(Self::new(gpu))
+    }
+
+    /// Compiles a task of a workload at one batch size, with the task's own host cost.
+    pub fn task_program(&self, task: &Task, batch: Batch) -> Result<Program, TaskError> {
+        let network = Network::of_task(task)?;
+        let machine = self.gpu().host();
+        let host = Host {
+            us_per_step: task.host.us_per_step.unwrap_or(machine.us_per_step),
+            us_per_sample: task.host.us_per_sample.unwrap_or(machine.us_per_sample),
+            ..machine
+        };
+        Ok(self.program(&network, batch, Some(host))?)
+    }
+}
+
+impl Network {
+    /// The network that a task of a workload trains: its catalogue model, its layers, or its
+    /// totals, in this order of preference.
+    pub fn of_task(task: &Task) -> Result<Self, TaskError> {
+        let name = task.id.as_str();
+        let network = if let Some(model) = &task.model {
+            match task.input_pixels {
+                None => Self::by_name(model),
+                Some(side) => Self::catalogue(model, side),
+            }
+        } else if !task.layers.is_empty() {
+            let layers = task.layers.iter().flat_map(described).collect();
+            Self::from_layers(name, layers)
+        } else if let (Some(flops), Some(bytes)) = (task.flops_per_sample, task.bytes_per_sample) {
+            Self::from_totals(name, flops.get(), bytes)
+        } else {
+            return Err(TaskError::NoModel {
+                task: name.to_owned(),
+            });
+        };
+        network.map_err(|source| TaskError::Network {
+            task: name.to_owned(),
+            source,
+        })
+    }
+}
+
+/// One described layer as one or two of ours.
+fn described(layer: &LayerDescription) -> Vec<Layer> {
+    match *layer {
+        LayerDescription::Conv {
+            in_channels,
+            out_channels,
+            kernel,
+            stride,
+            out_pixels,
+            groups,
+        } => vec![Layer::Convolution {
+            input: Shape {
+                channels: in_channels,
+                side: out_pixels.saturating_mul(stride),
+            },
+            output: out_channels,
+            window: Window {
+                kernel,
+                stride,
+                padding: kernel.saturating_sub(1) / 2,
+            },
+            groups,
+            bias: false,
+        }],
+        LayerDescription::Linear {
+            in_features,
+            out_features,
+        } => vec![Layer::Linear {
+            inputs: in_features,
+            outputs: out_features,
+        }],
+        LayerDescription::Norm { channels, pixels } => {
+            let shape = Shape {
+                channels,
+                side: pixels,
+            };
+            vec![Layer::BatchNorm(shape), Layer::Activation(shape)]
+        }
+        LayerDescription::Pool {
+            channels,
+            out_pixels,
+        } => vec![Layer::Shuffle(Shape {
+            channels,
+            side: out_pixels,
+        })],
+    }
+}
