@@ -69,6 +69,8 @@ pub struct PlanTask {
     pub gpu: Option<u32>,
     /// Samples of a round.
     pub samples: Option<Samples>,
+    /// Exponential average of the samples over rounds, where damped.
+    pub load: Option<Samples>,
     /// Bytes to move in a round.
     pub update_bytes: Option<UpdateBytes>,
     /// Predicted throughput.
@@ -293,6 +295,7 @@ fn plan_task(wire: &wire::PlanTask, c: &mut Checker) -> Option<PlanTask> {
     let batch = c.optional_unit("batch", wire.batch, Batch::new);
     let share = c.optional_unit("share_percent", wire.share_percent, Share::from_percent);
     let samples = c.optional_unit("samples", wire.samples, Samples::new);
+    let load = c.optional_unit("load_samples", wire.load_samples, Samples::new);
     let update = optional(c, "update_bytes", wire.update_bytes.as_ref(), update_bytes);
     let throughput = optional(c, "throughput", wire.throughput.as_ref(), estimate);
     let solo = c.optional_unit(
@@ -306,6 +309,7 @@ fn plan_task(wire: &wire::PlanTask, c: &mut Checker) -> Option<PlanTask> {
         share: share?,
         gpu: wire.gpu,
         samples: samples?,
+        load: load?,
         update_bytes: update?,
         throughput: throughput?,
         solo: solo?,
@@ -421,6 +425,7 @@ impl PlanTask {
             share_percent: self.share.map(Share::percent),
             gpu: self.gpu,
             samples: self.samples.map(Samples::get),
+            load_samples: self.load.map(Samples::get),
             update_bytes: self.update_bytes.map(UpdateBytes::to_wire),
             throughput: self.throughput.map(|e| wire::Estimate {
                 samples_per_s: e.mean.get(),

@@ -95,6 +95,10 @@ pub struct PlanTask {
     /// Samples to train on in one round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
+    /// Exponential average of the samples over rounds that the mismatch was judged by, where
+    /// damping was asked for; absent: `samples`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_samples: Option<u64>,
     /// Bytes to move before and after compute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_bytes: Option<UpdateBytes>,
