@@ -13,6 +13,7 @@
 
 mod args;
 mod console;
+mod control;
 mod exit;
 mod failure;
 mod input;
@@ -21,6 +22,7 @@ mod output;
 
 pub use args::{SeedArgs, StreamArgs};
 pub use console::Console;
+pub use control::control_lines;
 pub use exit::Exit;
 pub use failure::Failure;
 pub use input::{Input, Source};

@@ -1,3 +1,13 @@
 //! A built-in training job that speaks the worker protocol.
 
-fn main() {}
+mod args;
+mod cpu;
+mod protocol;
+mod run;
+mod trainer;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run::<args::Args>("mt-worker", run::run)
+}

@@ -1,0 +1,165 @@
+use clap::{Parser, ValueEnum};
+use cli::Failure;
+use units::{Batch, Samples, UnitError};
+
+/// Train a network and tell the progress, one JSON line for each step
+///
+/// A job for workloads that need a real training program and no Python. On the CPU it trains a
+/// fully connected network on synthetic, separable data by stochastic gradient descent with
+/// momentum; the loss falls.
+///
+/// Without --pool it trains until --samples is reached (or for ever). With --pool it waits for
+/// lines on standard input: `run`, `park`, `batch N`, `quit`.
+#[derive(Debug, Clone, Parser)]
+#[command(version, after_help = EXAMPLES)]
+pub struct Args {
+    /// Where to train
+    #[arg(long, value_enum, default_value_t = DeviceChoice::Cpu)]
+    device: DeviceChoice,
+    /// Threads that share each step; 0: one for each core of the machine
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+    /// Neurons of each hidden layer
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    width: usize,
+    /// Hidden layers
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    depth: usize,
+    /// Features of a sample
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    features: usize,
+    /// Classes to tell apart
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    classes: usize,
+    /// Step length of the descent
+    #[arg(long, value_name = "X", default_value_t = 0.01)]
+    learning_rate: f32,
+    /// Part of the last update that is kept
+    #[arg(long, value_name = "X", default_value_t = 0.9)]
+    momentum: f32,
+    /// Samples of each step
+    #[arg(long, value_name = "N", env = "MT_BATCH_SIZE", default_value_t = 64)]
+    batch: u64,
+    /// Stop after so many samples
+    #[arg(long, value_name = "N", env = "MT_SAMPLES")]
+    samples: Option<u64>,
+    /// Round of the federation: every round sees other data
+    #[arg(long, value_name = "N", env = "MT_ROUND", default_value_t = 0)]
+    round: u64,
+    /// Obey `run`, `park`, `batch N` and `quit` on standard input, parked at first
+    #[arg(long, env = "MT_POOL", value_parser = clap::builder::FalseyValueParser::new())]
+    pool: bool,
+    #[command(flatten)]
+    seed: cli::SeedArgs,
+}
+
+const EXAMPLES: &str = "Examples:
+  mt-worker --width 512 --depth 3 --samples 10000
+  MT_BATCH_SIZE=128 MT_SAMPLES=5000 mt-worker --threads 2
+  printf 'run\\nbatch 32\\n' | mt-worker --pool --samples 1000
+
+Environment: MT_BATCH_SIZE, MT_SAMPLES, MT_ROUND and MT_POOL stand for the options of these
+names; MT_TASK, MT_SHARE_PERCENT and MT_DEVICE are accepted and need no action here.";
+
+/// Where to train.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DeviceChoice {
+    /// This machine's processor
+    Cpu,
+}
+
+/// What to train, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Where.
+    pub device: DeviceChoice,
+    /// Size of the network and how it learns.
+    pub network: Network,
+    /// Samples of the first steps.
+    pub batch: Batch,
+    /// When to stop.
+    pub samples: Option<Samples>,
+    /// Whether standard input directs.
+    pub pool: bool,
+}
+
+/// A fully connected network and how it learns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Network {
+    /// Threads, at least 1.
+    pub threads: usize,
+    /// Neurons of the input, of each hidden layer and of the output.
+    pub sizes: Vec<usize>,
+    /// Step length.
+    pub learning_rate: f32,
+    /// Momentum.
+    pub momentum: f32,
+    /// Seed of weights and data.
+    pub seed: u64,
+    /// Seed of the order of the data.
+    pub round: u64,
+}
+
+/// Most neurons of a layer, hidden layers and threads.
+const MOST_NEURONS: usize = 1 << 15;
+const MOST_LAYERS: usize = 256;
+const MOST_THREADS: usize = 1024;
+
+impl Args {
+    /// Checks every value.
+    pub fn config(&self) -> Result<Config, Failure> {
+        let mut faults = Vec::new();
+        let mut range = |name: &str, value: usize, least: usize, most: usize| {
+            if !(least..=most).contains(&value) {
+                faults.push(format!("--{name} {value}: give {least} to {most}"));
+            }
+        };
+        range("width", self.width, 1, MOST_NEURONS);
+        range("features", self.features, 1, MOST_NEURONS);
+        range("classes", self.classes, 2, MOST_NEURONS);
+        range("depth", self.depth, 0, MOST_LAYERS);
+        range("threads", self.threads, 0, MOST_THREADS);
+        if !(self.learning_rate > 0.0 && self.learning_rate <= 10.0) {
+            faults.push("--learning-rate: give a number above 0, at most 10".to_owned());
+        }
+        if !(0.0..1.0).contains(&self.momentum) {
+            faults.push("--momentum: give a number from 0 to below 1".to_owned());
+        }
+        let batch = noted(Batch::new(self.batch), "--batch", &mut faults);
+        let samples = match self.samples {
+            Some(n) => noted(Samples::new(n), "--samples", &mut faults).map(Some),
+            None => Some(None),
+        };
+        let (Some(batch), Some(samples), true) = (batch, samples, faults.is_empty()) else {
+            return Err(Failure::Usage(faults.join("\n")));
+        };
+        let mut sizes = vec![self.width; self.depth];
+        sizes.insert(0, self.features);
+        sizes.push(self.classes);
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Config {
+            device: self.device,
+            network: Network {
+                threads: if self.threads == 0 {
+                    cores()
+                } else {
+                    self.threads
+                },
+                sizes,
+                learning_rate: self.learning_rate,
+                momentum: self.momentum,
+                seed: self.seed.seed,
+                round: self.round,
+            },
+            batch,
+            samples,
+            pool: self.pool,
+        })
+    }
+}
+
+fn noted<T>(value: Result<T, UnitError>, name: &str, faults: &mut Vec<String>) -> Option<T> {
+    value
+        .map_err(|error| faults.push(format!("{name}: {error}")))
+        .ok()
+}

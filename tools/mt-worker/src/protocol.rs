@@ -1,0 +1,95 @@
+//! The worker protocol as a job sees it: lines on standard output, orders on standard input.
+
+use cli::{Failure, Output};
+use units::Batch;
+
+/// The lines that a job writes.
+pub struct Reporter {
+    output: Output,
+}
+
+impl Reporter {
+    /// Writes to standard output.
+    pub fn open() -> Result<Self, Failure> {
+        Ok(Self {
+            output: Output::open(None, false)?,
+        })
+    }
+
+    /// Warm: `{"mt":"ready"}` with further members, whose values are JSON already.
+    pub fn ready(&mut self, members: &[(&'static str, String)]) -> Result<(), Failure> {
+        let mut line = r#"{"mt":"ready""#.to_owned();
+        for (name, value) in members {
+            line.push_str(&format!(",\"{name}\":{value}"));
+        }
+        line.push_str("}\n");
+        self.output.text(&line)
+    }
+
+    /// One step done.
+    pub fn step(&mut self, samples: Batch, loss: f64) -> Result<(), Failure> {
+        // JSON has no NaN: a loss that has diverged is left out.
+        let line = if loss.is_finite() {
+            format!("{{\"mt\":\"step\",\"samples\":{samples},\"loss\":{loss}}}\n")
+        } else {
+            format!("{{\"mt\":\"step\",\"samples\":{samples}}}\n")
+        };
+        self.output.text(&line)
+    }
+
+    /// Parked: no step is under way.
+    pub fn parked(&mut self) -> Result<(), Failure> {
+        self.output.text("{\"mt\":\"parked\"}\n")
+    }
+
+    /// All done.
+    pub fn done(&mut self, samples: u64) -> Result<(), Failure> {
+        self.output
+            .text(&format!("{{\"mt\":\"done\",\"samples\":{samples}}}\n"))
+    }
+}
+
+/// An order on standard input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Train.
+    Run,
+    /// Stop training after the step under way, and wait.
+    Park,
+    /// Use another batch size from the next step on.
+    Batch(Batch),
+    /// End.
+    Quit,
+}
+
+impl Order {
+    /// Reads a line; `None` if it is none of the orders.
+    pub fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let order = match (words.next()?, words.next()) {
+            ("run", None) => Order::Run,
+            ("park", None) => Order::Park,
+            ("quit", None) => Order::Quit,
+            ("batch", Some(n)) => Order::Batch(Batch::new(n.parse().ok()?).ok()?),
+            _ => return None,
+        };
+        words.next().is_none().then_some(order)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders() {
+        assert_eq!(Order::parse(" run "), Some(Order::Run));
+        assert_eq!(
+            Order::parse("batch 32"),
+            Some(Order::Batch(Batch::new(32).unwrap()))
+        );
+        for bad in ["", "batch", "batch 0", "batch 1 2", "run now", "RUN"] {
+            assert_eq!(Order::parse(bad), None, "{bad:?}");
+        }
+    }
+}

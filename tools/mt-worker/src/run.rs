@@ -1,0 +1,101 @@
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+use cli::{Console, Exit, Failure};
+use units::Batch;
+
+use crate::args::{Args, Config, DeviceChoice};
+use crate::cpu::CpuTrainer;
+use crate::protocol::{Order, Reporter};
+use crate::trainer::Trainer;
+
+/// Trains as the arguments say.
+pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
+    let config = args.config()?;
+    let mut trainer: Box<dyn Trainer> = match config.device {
+        DeviceChoice::Cpu => Box::new(CpuTrainer::new(&config.network)),
+    };
+    let mut reporter = Reporter::open()?;
+    let members = trainer.warm_up(config.batch)?;
+    reporter.ready(&members)?;
+    let mut session = Session {
+        trainer: trainer.as_mut(),
+        reporter,
+        batch: config.batch,
+        samples: 0,
+        limit: config.samples.map(units::Samples::get),
+        console,
+    };
+    session.train(&config)?;
+    session.reporter.done(session.samples)?;
+    Ok(Exit::Done)
+}
+
+struct Session<'a> {
+    trainer: &'a mut dyn Trainer,
+    reporter: Reporter,
+    batch: Batch,
+    samples: u64,
+    limit: Option<u64>,
+    console: &'a Console,
+}
+
+impl Session<'_> {
+    fn train(&mut self, config: &Config) -> Result<(), Failure> {
+        if config.pool {
+            return self.obey(&cli::control_lines());
+        }
+        while self.step()? {}
+        Ok(())
+    }
+
+    /// One step; false when all samples are done. The last step is short if need be, so that the
+    /// count is met exactly.
+    fn step(&mut self) -> Result<bool, Failure> {
+        let left = self.limit.map_or(u64::MAX, |n| n - self.samples);
+        let size = left.min(u64::from(self.batch.get()));
+        let Ok(size) = Batch::new(size) else {
+            return Ok(false);
+        };
+        let loss = self.trainer.step(size)?;
+        self.samples += u64::from(size.get());
+        self.reporter.step(size, loss)?;
+        Ok(left > u64::from(size.get()))
+    }
+
+    /// Trains while told to; the end of the orders is `quit`, for whoever gave them has gone.
+    fn obey(&mut self, orders: &Receiver<String>) -> Result<(), Failure> {
+        let mut running = false;
+        loop {
+            let line = if running {
+                match orders.try_recv() {
+                    Ok(line) => Some(line),
+                    Err(TryRecvError::Empty) => None,
+                    Err(TryRecvError::Disconnected) => return Ok(()),
+                }
+            } else {
+                match orders.recv() {
+                    Ok(line) => Some(line),
+                    Err(_) => return Ok(()),
+                }
+            };
+            match line.as_deref().map(Order::parse) {
+                None => {
+                    if !self.step()? {
+                        return Ok(());
+                    }
+                }
+                Some(Some(Order::Run)) => running = true,
+                Some(Some(Order::Park)) => {
+                    running = false;
+                    self.reporter.parked()?;
+                }
+                Some(Some(Order::Batch(batch))) => self.batch = batch,
+                Some(Some(Order::Quit)) => return Ok(()),
+                Some(None) => self.console.warn(&format!(
+                    "unknown order {:?}; say run, park, batch N or quit",
+                    line.unwrap_or_default()
+                )),
+            }
+        }
+    }
+}
