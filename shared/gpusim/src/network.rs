@@ -119,6 +119,15 @@ impl Network {
         &self.name
     }
 
+    /// Layers in forward order; `None` when only totals are known.
+    #[must_use]
+    pub fn layers(&self) -> Option<&[Layer]> {
+        match &self.body {
+            Body::Layers(layers) => Some(layers),
+            Body::Totals { .. } => None,
+        }
+    }
+
     pub(crate) fn body(&self) -> &Body {
         &self.body
     }
