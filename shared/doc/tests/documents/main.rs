@@ -1,6 +1,8 @@
 //! Properties of documents: what is written is read back exactly, hostile bytes are refused
 //! without a panic, and every fault of a document is reported.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
+
 mod faults;
 mod generate;
 mod hostile;

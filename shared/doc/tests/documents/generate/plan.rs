@@ -1,0 +1,193 @@
+//! Plans.
+
+use std::collections::BTreeMap;
+
+use doc::wire::{self, Wire};
+use doc::*;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::*;
+
+fn rate_rows(names: &[String], rates: &[f64]) -> Vec<wire::RateRow> {
+    let single = |name: &String, &rate: &f64| wire::RateRow {
+        active: vec![name.clone()],
+        samples_per_s: BTreeMap::from([(name.clone(), rate)]),
+    };
+    let mut rows: Vec<_> = names.iter().zip(rates).map(|(n, r)| single(n, r)).collect();
+    if names.len() > 1 {
+        rows.push(wire::RateRow {
+            active: names.to_vec(),
+            samples_per_s: names.iter().cloned().zip(rates.iter().copied()).collect(),
+        });
+    }
+    rows
+}
+
+fn points() -> impl Strategy<Value = Vec<wire::ParetoPoint>> {
+    let point = (finite(), finite(), finite(), finite(), choices());
+    let point = point.prop_map(
+        |(objective, mismatch, total, fairness, tasks)| wire::ParetoPoint {
+            objective,
+            mismatch,
+            total_samples_per_s: total,
+            fairness,
+            tasks,
+        },
+    );
+    vec(point, 0..3)
+}
+
+pub fn search() -> impl Strategy<Value = Search> {
+    (any::<u64>(), option::of(finite()), option::of(finite())).prop_map(
+        |(points, bound, seconds)| Search {
+            points,
+            proof: Proof::Bounded,
+            bound,
+            seconds,
+        },
+    )
+}
+
+/// Fills the parts of a plan that are kept as they stand.
+fn decorate(
+    mut plan: wire::Plan,
+    numbers: &[f64],
+    fronts: (Vec<wire::ParetoPoint>, Vec<wire::ParetoPoint>),
+    search: Option<Search>,
+) -> wire::Plan {
+    let n = |i: usize| numbers[i];
+    let first = plan.tasks[0].id.clone();
+    plan.objective = Some(wire::Objective {
+        kind: ObjectiveKind::MaxMin,
+        value: n(0),
+    });
+    plan.constraints = Some(wire::Constraints {
+        share_step_percent: n(1),
+        rv_percent: Some(n(2)),
+        starvation_floor: Some(n(3)),
+        memory_bytes: Some(17),
+        batch: BatchPolicy::Same,
+        mismatch: Some(n(4)),
+        balance: Balance::Time,
+    });
+    plan.mismatch = Some(n(5));
+    plan.unconstrained_objective = Some(n(6));
+    plan.baselines.push(Baseline {
+        name: "sharing".to_owned(),
+        total_samples_per_s: n(7),
+        fairness: n(8),
+        objective: n(9),
+        feasible: true,
+        tasks: Vec::new(),
+    });
+    plan.explanation.push(wire::Marginal {
+        id: first.clone(),
+        share_percent: n(10),
+        objective_change: n(11),
+        samples_per_s_change: BTreeMap::from([(first.clone(), n(12))]),
+    });
+    plan.gpus.push(wire::GpuPlan {
+        gpu: 0,
+        tasks: vec![first],
+        rv_percent: n(13),
+        total_samples_per_s: n(14),
+        fairness: n(15),
+        objective: n(16),
+    });
+    (plan.pareto, plan.alternatives) = fronts;
+    plan.search = search;
+    plan
+}
+
+pub fn plan_task() -> BoxedStrategy<wire::PlanTask> {
+    let estimate = (positive(), positive(), positive()).prop_map(|(a, b, c)| wire::Estimate {
+        samples_per_s: a,
+        low_samples_per_s: b,
+        high_samples_per_s: c,
+    });
+    let run = (
+        option::of(batch()),
+        option::of(share_percent()),
+        option::of(0..8_u32),
+    );
+    let round = (option::of(count()), option::of(update_bytes()));
+    (run, round, option::of(estimate), option::of(positive()))
+        .prop_map(
+            |((batch, share_percent, gpu), (samples, update_bytes), throughput, solo)| {
+                wire::PlanTask {
+                    id: String::new(),
+                    batch,
+                    share_percent,
+                    gpu,
+                    samples,
+                    load_samples: samples,
+                    update_bytes,
+                    throughput,
+                    solo_samples_per_s: solo,
+                }
+            },
+        )
+        .boxed()
+}
+
+/// A plan with a table of rates, or a workload, or neither.
+pub fn plan() -> BoxedStrategy<wire::Plan> {
+    let parts = names().prop_flat_map(|names| {
+        let n = names.len();
+        let carried = option::of(workload_of(names.clone()));
+        (
+            Just(names),
+            vec(plan_task(), n),
+            vec(positive(), n),
+            carried,
+        )
+    });
+    let head = (
+        option::of(text()),
+        option::of(link()),
+        any::<bool>(),
+        provenance(),
+    );
+    let extra = (
+        vec(finite(), 17),
+        (points(), points()),
+        option::of(search()),
+    );
+    (parts, head, extra)
+        .prop_map(|((names, mut tasks, rates, workload), head, extra)| {
+            for (task, name) in tasks.iter_mut().zip(&names) {
+                task.id.clone_from(name);
+            }
+            let plan = wire::Plan {
+                schema: wire::Plan::SCHEMA.to_owned(),
+                id: head.0,
+                link: head.1,
+                tasks,
+                rates: if head.2 {
+                    rate_rows(&names, &rates)
+                } else {
+                    Vec::new()
+                },
+                rv_percent: Some(f64::from(names.len() as u32) * 66.67),
+                objective: None,
+                constraints: None,
+                mismatch: None,
+                unconstrained_objective: None,
+                baselines: Vec::new(),
+                pareto: Vec::new(),
+                pareto_fairness: Vec::new(),
+                alternatives: Vec::new(),
+                explanation: Vec::new(),
+                gpus: Vec::new(),
+                search: None,
+                infeasible: Vec::new(),
+                model: None,
+                workload,
+                provenance: head.3,
+            };
+            decorate(plan, &extra.0, extra.1, extra.2)
+        })
+        .boxed()
+}
