@@ -161,6 +161,12 @@ impl<'a, 'b, C: CoRun + ?Sized> Additive<'a, 'b, C> {
         total
     }
 
+    /// Gains by task and batch index at the given levels, rows of [`Instance::width`].
+    pub fn gains_at(&mut self, levels: &[u16], x: &[f64]) -> &[f64] {
+        self.fill(levels, x);
+        &self.gains
+    }
+
     /// Tables of gains and loads at the given levels.
     fn fill(&mut self, levels: &[u16], x: &[f64]) {
         let inst = self.inst;

@@ -19,6 +19,11 @@ pub trait CoRun: Sync {
         }
     }
 
+    /// One standard deviation of each throughput, samples per second; 0 where it is certain.
+    fn std_errors(&self, active: &[Active]) -> Vec<f64> {
+        vec![0.0; active.len()]
+    }
+
     /// Coefficients `c_ij` (row `i`, column `j`, all 0 or more, diagonal 0) if the tasks act on
     /// each other only through the interference `x_i = sum_j c_ij R_j`, shares as fractions:
     /// then `P_i = 1 / (alone + interfered * x_i)` with [`CoRun::sample_time`]. This is what
@@ -49,17 +54,36 @@ pub struct SampleTime {
     pub interfered: f64,
 }
 
-impl CoRun for Predictor {
+/// The rates that a fitted predictor gives.
+#[derive(Debug)]
+pub struct Predicted<'a> {
+    predictor: &'a Predictor,
+}
+
+impl<'a> Predicted<'a> {
+    /// Looks at what kind of predictor it is.
+    #[must_use]
+    pub fn new(predictor: &'a Predictor) -> Self {
+        Self { predictor }
+    }
+}
+
+impl CoRun for Predicted<'_> {
     fn task_count(&self) -> usize {
-        Predictor::task_count(self)
+        self.predictor.task_count()
     }
 
     fn solo(&self, task: usize, batch: Batch) -> f64 {
-        Predictor::solo(self, task, batch)
+        self.predictor.solo(task, batch)
     }
 
     fn means(&self, active: &[Active], out: &mut [f64]) {
-        Predictor::means(self, active, out);
+        self.predictor.means(active, out);
+    }
+
+    fn std_errors(&self, active: &[Active]) -> Vec<f64> {
+        let predicted = self.predictor.predict(active);
+        predicted.iter().map(|p| p.std_error).collect()
     }
 }
 
@@ -83,6 +107,14 @@ impl<'a, C: CoRun + ?Sized> Subset<'a, C> {
             coupling,
         }
     }
+
+    fn renamed(&self, active: &[Active]) -> Vec<Active> {
+        let rename = |a: &Active| Active {
+            task: self.members[a.task],
+            ..*a
+        };
+        active.iter().map(rename).collect()
+    }
 }
 
 impl<C: CoRun + ?Sized> CoRun for Subset<'_, C> {
@@ -95,14 +127,11 @@ impl<C: CoRun + ?Sized> CoRun for Subset<'_, C> {
     }
 
     fn means(&self, active: &[Active], out: &mut [f64]) {
-        let active: Vec<Active> = active
-            .iter()
-            .map(|a| Active {
-                task: self.members[a.task],
-                ..*a
-            })
-            .collect();
-        self.inner.means(&active, out);
+        self.inner.means(&self.renamed(active), out);
+    }
+
+    fn std_errors(&self, active: &[Active]) -> Vec<f64> {
+        self.inner.std_errors(&self.renamed(active))
     }
 
     fn interference(&self) -> Option<&[f64]> {

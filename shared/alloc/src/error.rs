@@ -53,4 +53,10 @@ pub enum AllocError {
         /// The bound.
         bound: f64,
     },
+    /// A predictor gave something that is no throughput.
+    #[error("the predictor failed: {what}")]
+    Prediction {
+        /// What it gave.
+        what: String,
+    },
 }

@@ -12,22 +12,34 @@
 
 mod additive;
 mod ascent;
+mod baseline;
 mod bounded;
 mod brute;
 mod chooser;
 mod corun;
+mod damping;
+mod document;
 mod error;
 mod exhaustive;
+mod explain;
+mod front;
 mod infeasible;
 mod instance;
 mod law;
+mod partition;
 mod problem;
 mod shortlist;
 mod solve;
 
+pub use baseline::{Scheme, SchemeResult};
 pub use brute::brute_force;
-pub use corun::{CoRun, SampleTime};
+pub use corun::{CoRun, Predicted, SampleTime};
+pub use damping::damped_load;
+pub use document::{Request, plan_workload};
 pub use error::AllocError;
+pub use explain::{Change, marginals};
+pub use front::{Front, fairness_front, mismatch_front};
 pub use law::{InterferenceLaw, TaskLaw};
+pub use partition::{Partition, solve_partition};
 pub use problem::{Limits, MAX_TASKS, Problem, Setting, Task};
 pub use solve::{Effort, Options, Outcome, Report, Solution, solve};

@@ -114,6 +114,32 @@ impl Problem {
         self.objective == ObjectiveKind::Round || self.limits.mismatch.is_some()
     }
 
+    /// Mismatch `sum_a sum_b | D_a/D_b - q_a/q_b |` of a choice (FedMT eq. 6); the loads `q` are
+    /// batch sizes, workloads or throughputs `rates`, as the balance says. A task without a data
+    /// volume counts as 1 sample.
+    #[must_use]
+    pub fn mismatch(&self, settings: &[Setting], rates: &[f64]) -> f64 {
+        let of = |i: usize| {
+            let task = &self.tasks[i];
+            let load = match self.limits.balance {
+                Balance::Batch => settings[i].batch.as_f64(),
+                Balance::Workload => {
+                    task.work_per_sample.unwrap_or(1.0) * settings[i].batch.as_f64()
+                }
+                Balance::Time => rates[i],
+            };
+            (task.samples.map_or(1.0, Samples::as_f64), load)
+        };
+        let mut sum = 0.0;
+        for a in 0..self.tasks.len() {
+            for b in 0..a {
+                let ((da, qa), (db, qb)) = (of(a), of(b));
+                sum += (da / db - qa / qb).abs() + (db / da - qb / qa).abs();
+            }
+        }
+        sum
+    }
+
     /// The same problem for some of the tasks only. A given `R_v` is capped at 100 % a task.
     #[must_use]
     pub fn restricted(&self, tasks: &[usize]) -> Problem {

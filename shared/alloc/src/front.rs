@@ -1,0 +1,268 @@
+use doc::Proof;
+
+use crate::additive::Additive;
+use crate::exhaustive::{all_levels, combinations, share_points, sweep};
+use crate::instance::{Goal, Instance, Judged, Point};
+use crate::solve::{Effort, Options, Solution, enumerable, search_instance, solution};
+use crate::{AllocError, CoRun, Problem};
+
+/// Largest table of shares and combinations that the exact front of an additive problem builds.
+const MOST_PRODUCT: u128 = 200_000_000;
+/// Bounds or weights that an approximate front is traced with.
+const TRACES: u32 = 24;
+
+/// Choices none of which is better than another in both respects, in order of the first.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub struct Front {
+    /// The choices.
+    pub points: Vec<Solution>,
+    /// [`Proof::NotProven`]: choices of the front may be missing.
+    pub proof: Proof,
+}
+
+/// Points none of which is at least as good as another in both coordinates; `x` rises and `y`
+/// falls.
+#[derive(Debug, Clone, Default)]
+struct Skyline {
+    entries: Vec<(f64, f64, Point)>,
+}
+
+impl Skyline {
+    /// Both coordinates are better when larger.
+    fn offer(&mut self, x: f64, y: f64, point: &Point) {
+        let at = self.entries.partition_point(|e| e.0 < x);
+        if let Some(next) = self.entries.get(at) {
+            let equal = next.0 == x && next.1 == y;
+            if (next.1 >= y && !equal) || (equal && next.2 <= *point) {
+                return;
+            }
+        }
+        // What stands before has a smaller x: it falls if its y is no larger.
+        let from = self.entries[..at].partition_point(|e| e.1 > y);
+        let to = at + usize::from(self.entries.get(at).is_some_and(|e| e.0 == x));
+        self.entries
+            .splice(from..to, [(x, y, point.clone())])
+            .for_each(drop);
+    }
+
+    fn merge(&mut self, other: Self) {
+        for (x, y, point) in other.entries {
+            self.offer(x, y, &point);
+        }
+    }
+}
+
+/// Front of mismatch (small is good) against the objective; the problem's own bound on the
+/// mismatch is not applied.
+pub fn mismatch_front<C: CoRun + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    options: &Options,
+) -> Result<Front, AllocError> {
+    let mut open = problem.clone();
+    open.limits.mismatch = None;
+    let inst = Instance::new(rates, &open)?;
+    if let Some(front) = additive_mismatch_front(&inst, options) {
+        return Ok(front);
+    }
+    if let Some(front) = swept_front(&inst, options, |j| (-j.mismatch, j.value)) {
+        return Ok(front);
+    }
+    let mut line = Vec::new();
+    let (best, _) = search_instance(&inst, &single(options));
+    let most = best.first().map_or(0.0, |s| s.mismatch);
+    line.extend(best);
+    for k in 0..TRACES {
+        let mut bounded = open.clone();
+        bounded.limits.mismatch = Some(most * (f64::from(k) / f64::from(TRACES)).powi(2));
+        let inst = Instance::new(rates, &bounded)?;
+        line.extend(search_instance(&inst, &single(options)).0);
+    }
+    Ok(thin(line, |s| (-s.mismatch, s.objective)))
+}
+
+/// Front of total throughput against fairness, both large.
+pub fn fairness_front<C: CoRun + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    options: &Options,
+) -> Result<Front, AllocError> {
+    let mut inst = Instance::new(rates, problem)?;
+    if let Some(front) = swept_front(&inst, options, |j| (j.raw, j.fairness)) {
+        return Ok(front);
+    }
+    let mut line = Vec::new();
+    // Raw throughput in units of a task's mean solo rate, so that both parts weigh alike.
+    let solos = inst.solo.iter().filter(|s| s.is_finite());
+    let mean = solos.clone().sum::<f64>() / solos.count().max(1) as f64;
+    for k in 0..=TRACES {
+        let w = f64::from(k) / f64::from(TRACES);
+        inst.goal = Goal::Blend {
+            raw: w / mean,
+            fair: 1.0 - w,
+        };
+        line.extend(search_instance(&inst, &single(options)).0);
+    }
+    for s in &mut line {
+        s.objective = objective(rates, problem, s)?;
+    }
+    Ok(thin(line, |s| (s.raw, s.fairness)))
+}
+
+fn single(options: &Options) -> Options {
+    Options {
+        top: 1,
+        ..options.clone()
+    }
+}
+
+/// The problem's own objective of a solution found with another goal.
+fn objective<C: CoRun + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    s: &Solution,
+) -> Result<f64, AllocError> {
+    let inst = Instance::new(rates, problem)?;
+    let at = |i: usize| {
+        inst.batches[i]
+            .iter()
+            .position(|b| *b == s.settings[i].batch)
+    };
+    let point = Point {
+        batch: (0..inst.n).map(|i| at(i).unwrap_or(0) as u8).collect(),
+        level: vec![1; inst.n],
+    };
+    Ok(inst.judge(&point, &s.rates).value)
+}
+
+/// Exact front by looking at every point, if there are few enough.
+fn swept_front<C: CoRun + ?Sized>(
+    inst: &Instance<'_, C>,
+    options: &Options,
+    axes: impl Fn(&Judged) -> (f64, f64) + Sync,
+) -> Option<Front> {
+    let (combinations, _) = enumerable(inst, options)?;
+    let levels = all_levels(inst);
+    let parts = sweep(
+        inst,
+        &combinations,
+        &levels,
+        Skyline::default,
+        |line, point, judged| {
+            if judged.violation == 0.0 {
+                let (x, y) = axes(judged);
+                line.offer(x, y, point);
+            }
+        },
+    );
+    let mut line = Skyline::default();
+    for part in parts {
+        line.merge(part);
+    }
+    Some(Front {
+        points: front_solutions(inst, &line),
+        proof: Proof::Enumerated,
+    })
+}
+
+fn front_solutions<C: CoRun + ?Sized>(inst: &Instance<'_, C>, line: &Skyline) -> Vec<Solution> {
+    let mut points: Vec<Solution> = line
+        .entries
+        .iter()
+        .map(|(_, _, p)| solution(inst, p))
+        .collect();
+    points.reverse();
+    points
+}
+
+/// Exact front of mismatch against objective where the rates are additive and the mismatch does
+/// not depend on them: the gains of every task at every share are worked out once, each
+/// combination of batch sizes then only adds them up.
+fn additive_mismatch_front<C: CoRun + ?Sized>(
+    inst: &Instance<'_, C>,
+    options: &Options,
+) -> Option<Front> {
+    let load = inst.load.as_ref()?;
+    let mut law = Additive::new(inst)?;
+    let shares = share_points(inst);
+    let most = MOST_PRODUCT / shares.max(1);
+    if options.effort == Effort::Local || most == 0 {
+        return None;
+    }
+    let combinations = combinations(inst, usize::try_from(most).unwrap_or(usize::MAX))?;
+    let levels = all_levels(inst);
+    let best = best_of_each(&mut law, &combinations, &levels);
+    let mut line = Skyline::default();
+    for (batch, (value, at)) in combinations.into_iter().zip(best) {
+        if value == f64::NEG_INFINITY {
+            continue;
+        }
+        let mut mismatch = 0.0;
+        for i in 0..inst.n {
+            for k in 0..i {
+                let q = |t: usize| load[t * inst.width + usize::from(batch[t])];
+                mismatch += inst.pair_mismatch(i, q(i), k, q(k));
+            }
+        }
+        let level = levels[at * inst.n..(at + 1) * inst.n].to_vec();
+        line.offer(-mismatch, value, &Point { batch, level });
+    }
+    Some(Front {
+        points: front_solutions(inst, &line),
+        proof: Proof::Enumerated,
+    })
+}
+
+/// Best value of every combination of batch sizes, and the shares that reach it.
+fn best_of_each<C: CoRun + ?Sized>(
+    law: &mut Additive<'_, '_, C>,
+    combinations: &[Vec<u8>],
+    levels: &[u16],
+) -> Vec<(f64, usize)> {
+    let inst = law.inst;
+    let (n, fold) = (inst.n, inst.fold());
+    let mut best = vec![(f64::NEG_INFINITY, 0); combinations.len()];
+    let mut x = vec![0.0; n];
+    let mut partial = vec![fold.start(); n + 1];
+    for (at, level) in levels.chunks_exact(n).enumerate() {
+        law.interference(level, &mut x);
+        let gains = law.gains_at(level, &x);
+        let mut before: &[u8] = &[];
+        for (combination, best) in combinations.iter().zip(&mut best) {
+            // Combinations come in order: only what follows the common prefix changes.
+            let same = before
+                .iter()
+                .zip(combination)
+                .take_while(|(a, b)| a == b)
+                .count();
+            for i in same..n {
+                let gain = gains[i * inst.width + usize::from(combination[i])];
+                partial[i + 1] = fold.join(partial[i], gain);
+            }
+            before = combination;
+            if partial[n] > best.0 {
+                *best = (partial[n], at);
+            }
+        }
+    }
+    best
+}
+
+/// Front of solutions found one by one.
+fn thin(mut found: Vec<Solution>, axes: impl Fn(&Solution) -> (f64, f64)) -> Front {
+    found.sort_by(|a, b| {
+        let ((ax, ay), (bx, by)) = (axes(a), axes(b));
+        bx.total_cmp(&ax).then(by.total_cmp(&ay))
+    });
+    let mut points: Vec<Solution> = Vec::new();
+    for s in found {
+        if points.last().is_none_or(|p| axes(&s).1 > axes(p).1) {
+            points.push(s);
+        }
+    }
+    Front {
+        points,
+        proof: Proof::NotProven,
+    }
+}

@@ -1,0 +1,348 @@
+use std::collections::HashMap;
+
+use doc::{Infeasibility, ObjectiveKind, Proof};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use crate::corun::Subset;
+use crate::solve::{Effort, Options, Outcome, Report, Solution, solve};
+use crate::{AllocError, CoRun, Problem};
+
+/// Most tasks for which every partition is considered.
+const EXACT_TASKS: usize = 10;
+/// Kicks of the local search after its first local optimum.
+const KICKS: u32 = 40;
+
+/// Assignment of tasks to several equal GPUs, and the choice on each.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub struct Partition {
+    /// Tasks of each GPU, ascending; a GPU may stay empty. Empty if nothing is feasible.
+    pub groups: Vec<Vec<usize>>,
+    /// The choice on each GPU; `None` where it has no task.
+    pub solutions: Vec<Option<Solution>>,
+    /// Objective over all GPUs: the sum, or the least for `max-min` and `round`.
+    pub objective: f64,
+    /// How it was found.
+    pub report: Report,
+    /// Why nothing is feasible.
+    pub infeasible: Vec<Infeasibility>,
+}
+
+/// Solved subsets of the tasks.
+struct Subsets<'a, C: CoRun + ?Sized> {
+    rates: &'a C,
+    problem: &'a Problem,
+    options: Options,
+    known: HashMap<u64, Option<Solution>>,
+    points: u64,
+    proven: bool,
+}
+
+impl<C: CoRun + ?Sized> Subsets<'_, C> {
+    fn value(&mut self, set: u64) -> Result<f64, AllocError> {
+        if set == 0 {
+            return Ok(neutral(self.problem));
+        }
+        if let Some(known) = self.known.get(&set) {
+            return Ok(worth(known.as_ref()));
+        }
+        let members = members(set);
+        let part = self.problem.restricted(&members);
+        let outcome: Outcome = solve_subset(self.rates, &part, &members, &self.options)?;
+        self.points += outcome.report.points;
+        self.proven &= outcome.report.proof != Proof::NotProven;
+        let best = outcome.solutions.into_iter().next();
+        let value = worth(best.as_ref());
+        self.known.insert(set, best);
+        Ok(value)
+    }
+
+    /// Objective of an assignment to GPUs.
+    fn total(&mut self, groups: &[u64]) -> Result<f64, AllocError> {
+        let mut total = neutral(self.problem);
+        for &set in groups {
+            let value = self.value(set)?;
+            total = join(self.problem, total, value);
+        }
+        Ok(total)
+    }
+}
+
+fn solve_subset<C: CoRun + ?Sized>(
+    rates: &C,
+    part: &Problem,
+    members: &[usize],
+    options: &Options,
+) -> Result<Outcome, AllocError> {
+    let (solutions, report) = crate::solve::search(&Subset::new(rates, members), part, options)?;
+    Ok(Outcome {
+        solutions,
+        report,
+        infeasible: Vec::new(),
+    })
+}
+
+fn worth(solution: Option<&Solution>) -> f64 {
+    solution.map_or(f64::NEG_INFINITY, |s| s.objective)
+}
+
+fn is_bottleneck(problem: &Problem) -> bool {
+    matches!(
+        problem.objective,
+        ObjectiveKind::MaxMin | ObjectiveKind::Round
+    )
+}
+
+fn neutral(problem: &Problem) -> f64 {
+    if is_bottleneck(problem) {
+        f64::INFINITY
+    } else {
+        0.0
+    }
+}
+
+fn join(problem: &Problem, a: f64, b: f64) -> f64 {
+    if is_bottleneck(problem) {
+        a.min(b)
+    } else {
+        a + b
+    }
+}
+
+fn members(set: u64) -> Vec<usize> {
+    (0..64).filter(|i| set >> i & 1 == 1).collect()
+}
+
+/// Assigns tasks to `gpus` equal GPUs and solves each: all set partitions up to 10 tasks (a
+/// dynamic programme over subsets), local search with moves and swaps beyond. `R_v`, memory,
+/// mismatch and floor hold for the tasks of each GPU.
+pub fn solve_partition<C: CoRun + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    gpus: usize,
+    options: &Options,
+) -> Result<Partition, AllocError> {
+    problem.check()?;
+    let n = problem.tasks.len();
+    let exact = n <= EXACT_TASKS && options.effort != Effort::Local;
+    let mut subsets = Subsets {
+        rates,
+        problem,
+        options: Options {
+            top: 1,
+            max_points: if exact {
+                options.max_points
+            } else {
+                // Thousands of subsets: what matters is their order, the winner is solved anew.
+                options.max_points.min(20_000)
+            },
+            starts: options.starts.min(4),
+            ..options.clone()
+        },
+        known: HashMap::new(),
+        points: 0,
+        proven: true,
+    };
+    let groups = if exact {
+        all_partitions(&mut subsets, n, gpus)?
+    } else {
+        local_partition(&mut subsets, n, gpus, options.seed)?
+    };
+    finish(subsets, groups, exact, options)
+}
+
+fn finish<C: CoRun + ?Sized>(
+    subsets: Subsets<'_, C>,
+    groups: Vec<u64>,
+    exact: bool,
+    options: &Options,
+) -> Result<Partition, AllocError> {
+    let (rates, problem) = (subsets.rates, subsets.problem);
+    let mut points = subsets.points;
+    let mut proven = subsets.proven && exact;
+    let single = Options {
+        top: 1,
+        ..options.clone()
+    };
+    let mut solutions = Vec::new();
+    let mut infeasible = Vec::new();
+    let mut objective = neutral(problem);
+    for &set in &groups {
+        if set == 0 {
+            solutions.push(None);
+            continue;
+        }
+        let members = members(set);
+        let part = problem.restricted(&members);
+        let outcome = solve(&Subset::new(rates, &members), &part, &single)?;
+        points += outcome.report.points;
+        proven &= outcome.report.proof != Proof::NotProven || exact;
+        // The search of a subset may have found better than the one from scratch.
+        let known = subsets.known.get(&set).cloned().flatten();
+        let best = outcome.solutions.into_iter().next();
+        let best = if worth(best.as_ref()) >= worth(known.as_ref()) {
+            best
+        } else {
+            known
+        };
+        infeasible.extend(outcome.infeasible);
+        objective = join(problem, objective, worth(best.as_ref()));
+        solutions.push(best);
+    }
+    let feasible = objective > f64::NEG_INFINITY;
+    Ok(Partition {
+        groups: if feasible {
+            groups.iter().map(|&s| members(s)).collect()
+        } else {
+            Vec::new()
+        },
+        solutions: if feasible { solutions } else { Vec::new() },
+        objective,
+        report: Report {
+            points,
+            proof: if proven {
+                Proof::Enumerated
+            } else {
+                Proof::NotProven
+            },
+            bound: (proven && feasible).then_some(objective),
+        },
+        infeasible: if feasible { Vec::new() } else { infeasible },
+    })
+}
+
+/// Best partition of all: `best[k][set]` is the most that `set` reaches on `k` GPUs; the lowest
+/// task of a set goes to the last GPU with some of the others.
+fn all_partitions<C: CoRun + ?Sized>(
+    subsets: &mut Subsets<'_, C>,
+    n: usize,
+    gpus: usize,
+) -> Result<Vec<u64>, AllocError> {
+    let problem = subsets.problem;
+    let size = 1_usize << n;
+    let used = gpus.clamp(1, n);
+    let mut best = vec![vec![f64::NEG_INFINITY; size]; used + 1];
+    let mut last = vec![vec![0_u64; size]; used + 1];
+    best[0][0] = neutral(problem);
+    for k in 1..=used {
+        best[k][0] = neutral(problem);
+        for set in 1..size {
+            let low = set & set.wrapping_neg();
+            let others = set ^ low;
+            let mut sub = others;
+            loop {
+                let group = sub | low;
+                let before = best[k - 1][set ^ group];
+                if before > f64::NEG_INFINITY {
+                    let value = join(problem, before, subsets.value(group as u64)?);
+                    if value > best[k][set] {
+                        best[k][set] = value;
+                        last[k][set] = group as u64;
+                    }
+                }
+                if sub == 0 {
+                    break;
+                }
+                sub = (sub - 1) & others;
+            }
+        }
+    }
+    let mut groups = Vec::new();
+    let (mut k, mut set) = (used, size - 1);
+    if best[used][set] == f64::NEG_INFINITY {
+        // Nothing is feasible: show why all tasks together are not.
+        groups.push(set as u64);
+    }
+    while groups.is_empty() || (set > 0 && k > 0) {
+        let group = last[k][set];
+        if group == 0 {
+            break;
+        }
+        groups.push(group);
+        set ^= group as usize;
+        k -= 1;
+    }
+    groups.resize(gpus.max(groups.len()), 0);
+    Ok(groups)
+}
+
+/// Moves and swaps of tasks between GPUs, with random kicks.
+fn local_partition<C: CoRun + ?Sized>(
+    subsets: &mut Subsets<'_, C>,
+    n: usize,
+    gpus: usize,
+    seed: u64,
+) -> Result<Vec<u64>, AllocError> {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let mut of: Vec<usize> = (0..n).map(|i| i % gpus).collect();
+    let mut value = subsets.total(&sets(&of, gpus))?;
+    descend(subsets, &mut of, &mut value, gpus)?;
+    let (mut best, mut best_value) = (of.clone(), value);
+    for _ in 0..KICKS {
+        of.clone_from(&best);
+        for _ in 0..3 {
+            let (i, g) = (rng.random_range(0..n), rng.random_range(0..gpus));
+            of[i] = g;
+        }
+        value = subsets.total(&sets(&of, gpus))?;
+        descend(subsets, &mut of, &mut value, gpus)?;
+        if value > best_value {
+            best_value = value;
+            best.clone_from(&of);
+        }
+    }
+    Ok(sets(&best, gpus))
+}
+
+fn sets(of: &[usize], gpus: usize) -> Vec<u64> {
+    let mut groups = vec![0_u64; gpus];
+    for (i, &g) in of.iter().enumerate() {
+        groups[g] |= 1 << i;
+    }
+    groups
+}
+
+fn descend<C: CoRun + ?Sized>(
+    subsets: &mut Subsets<'_, C>,
+    of: &mut Vec<usize>,
+    value: &mut f64,
+    gpus: usize,
+) -> Result<(), AllocError> {
+    let n = of.len();
+    loop {
+        let before = *value;
+        for i in 0..n {
+            for g in (0..gpus).filter(|g| *g != of[i]).collect::<Vec<_>>() {
+                let mut next = of.clone();
+                next[i] = g;
+                keep_better(subsets, of, value, next, gpus)?;
+            }
+            for j in 0..i {
+                if of[i] != of[j] {
+                    let mut next = of.clone();
+                    next.swap(i, j);
+                    keep_better(subsets, of, value, next, gpus)?;
+                }
+            }
+        }
+        if *value <= before + 1e-12 * before.abs() {
+            return Ok(());
+        }
+    }
+}
+
+fn keep_better<C: CoRun + ?Sized>(
+    subsets: &mut Subsets<'_, C>,
+    of: &mut Vec<usize>,
+    value: &mut f64,
+    next: Vec<usize>,
+    gpus: usize,
+) -> Result<(), AllocError> {
+    let got = subsets.total(&sets(&next, gpus))?;
+    if got > *value {
+        *value = got;
+        *of = next;
+    }
+    Ok(())
+}
