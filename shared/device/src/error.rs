@@ -10,6 +10,9 @@ pub enum MeasureError {
     /// The device cannot be used any more: a lost daemon, a permission taken away.
     #[error("{0}")]
     Unusable(String),
+    /// The recording does not have this configuration.
+    #[error("this configuration was not recorded")]
+    Unrecorded,
     /// [`crate::Options::interrupted`] was set; every process of the measurement has ended.
     #[error("interrupted")]
     Interrupted,
@@ -26,6 +29,9 @@ pub enum OpenError {
         /// Why, and what to do.
         reason: String,
     },
+    /// The replay device was asked for without a recording.
+    #[error("the replay device needs a recording: give it a profile")]
+    NoRecording,
     /// The workload lacks something that this device needs, or asks for something impossible.
     #[error("{path}: {problem}; {advice}")]
     Workload {

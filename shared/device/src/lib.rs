@@ -10,10 +10,17 @@
 
 pub mod cuda;
 mod error;
+mod facts;
 mod measure;
+mod replay;
+mod select;
+mod sim;
 
 pub use error::{MeasureError, OpenError};
 pub use measure::{Device, Measurement, Rate, Run, Window};
+pub use replay::Replay;
+pub use select::{Opened, open};
+pub use sim::Sim;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

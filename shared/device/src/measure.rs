@@ -71,6 +71,11 @@ pub trait Device {
         window: &Window,
     ) -> Result<Measurement, MeasureError>;
 
+    /// The only configurations that can be measured; `None`: any.
+    fn only(&self) -> Option<&[Vec<Run>]> {
+        None
+    }
+
     /// What to tell the user once at the end, for example what a sample cost; nothing by default.
     fn summary(&self) -> Option<String> {
         None

@@ -1,0 +1,61 @@
+//! What the catalogue knows of a task, written into the workload for the tools that follow.
+
+use doc::{DeviceKind, GpuSpec, Memory, Task, UpdateBytes, Workload};
+use gpusim::{Gpu, Network};
+use units::{Bytes, Flops};
+
+use crate::OpenError;
+use crate::sim;
+
+/// Fills in what a workload leaves to the catalogue: operations and bytes per sample and the size
+/// of an update of every model that is known, and on the simulator the memory of tasks and GPU.
+/// What is given stays as it is.
+///
+/// # Errors
+/// [`OpenError::Workload`] if the GPU of a simulated device is not known.
+pub(crate) fn complete(workload: &Workload, kind: DeviceKind) -> Result<Workload, OpenError> {
+    let mut workload = workload.clone();
+    workload.device.kind = kind;
+    let simulated = kind == DeviceKind::Sim;
+    if simulated {
+        workload
+            .device
+            .gpu
+            .get_or_insert_with(|| GpuSpec::Named(Gpu::DEFAULT_NAME.to_owned()));
+        workload.device.memory = sim::simulator(&workload)?.1;
+    }
+    for task in &mut workload.tasks {
+        // What is not known or wrong is reported by the device that needs it.
+        if let Ok(network) = Network::of_task(task) {
+            fill(task, &network, simulated);
+        }
+    }
+    Ok(workload)
+}
+
+fn fill(task: &mut Task, network: &Network, simulated: bool) {
+    let both_absent = task.flops_per_sample.is_none() && task.bytes_per_sample.is_none();
+    let bytes = network.bytes_per_sample();
+    if let (true, Ok(flops)) = (both_absent, Flops::new(network.flops_per_sample()))
+        && bytes.is_finite()
+        && bytes > 0.0
+    {
+        task.flops_per_sample = Some(flops);
+        task.bytes_per_sample = Some(bytes);
+    }
+    let size = |bytes: Option<u64>| bytes.and_then(|b| Bytes::new(b).ok());
+    if let (None, Some(model)) = (task.update_bytes, size(network.model_bytes())) {
+        task.update_bytes = Some(UpdateBytes {
+            down: model,
+            up: model,
+        });
+    }
+    if let (true, None, Some(fixed), Some(per_sample)) = (
+        simulated,
+        task.memory,
+        size(network.fixed_memory_bytes()),
+        size(network.activation_bytes_per_sample()),
+    ) {
+        task.memory = Some(Memory { fixed, per_sample });
+    }
+}
