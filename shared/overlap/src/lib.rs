@@ -1,1 +1,43 @@
-//! Ordering of downloads, compute and uploads in a round.
+//! Order of downloads, compute and uploads in a round of several tasks on one device.
+//!
+//! Task `i` downloads for `d_i` seconds, computes `W_i` samples and uploads for `u_i` seconds.
+//! Compute starts when the download ends and is shared: while the set `A` computes, task `i`
+//! advances at `r_i(A)` samples per second ([`Rates`]). A link carries one transfer at a time
+//! per direction, or one at all, or shares itself among all ([`Link`]). Wanted is the order of
+//! the transfers, and optionally the batch sizes, that end the round soonest.
+//!
+//! * [`simulate`] plays a round for a given order.
+//! * [`solve`] searches: exactly for few tasks, from seeds by descent for many, and always says
+//!   how far from a lower bound the answer is and why the search stopped.
+//! * [`lower_bounds`] holds for every order and for any idling.
+//! * [`brute_force`] is the slow twin that the tests compare with.
+//!
+//! # Invariants
+//! * A link that could start a transfer of its next task does so: the schedules searched never
+//!   keep a link idle on purpose. Where co-running slows tasks down, deliberate idling can in
+//!   principle help; the lower bounds allow for it, the word "proven" does not.
+//! * The same input gives the same answer, unless a time limit is set and reached.
+
+mod anytime;
+mod batches;
+mod bounds;
+mod brute;
+mod cache;
+mod error;
+mod exact;
+mod gpu;
+mod half;
+mod instance;
+mod rates;
+mod round;
+mod solve;
+mod workload_bound;
+
+pub use batches::{BatchChoices, vary};
+pub use bounds::{LowerBounds, lower_bounds};
+pub use brute::brute_force;
+pub use error::OverlapError;
+pub use instance::{Instance, Job, Link, MAX_TASKS};
+pub use rates::{FixedRates, ModelRates, Rates, TableRates};
+pub use round::{Order, Phase, PhaseKind, Schedule, Transfer, overlap_off, simulate};
+pub use solve::{Options, Outcome, Stop, solve};

@@ -1,0 +1,312 @@
+use std::time::Instant;
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use crate::cache::RateCache;
+use crate::gpu::Gpu;
+use crate::round::{Order, Transfer};
+use crate::{Instance, Link};
+
+/// Work that a search may still do.
+#[derive(Debug, Clone)]
+pub(crate) struct Budget {
+    pub spent: u64,
+    limit: u64,
+    deadline: Option<Instant>,
+    pub exhausted: bool,
+    pub timed_out: bool,
+}
+
+impl Budget {
+    /// At most `limit` units of work until `deadline`.
+    pub fn new(limit: u64, deadline: Option<Instant>) -> Self {
+        Self {
+            spent: 0,
+            limit,
+            deadline,
+            exhausted: false,
+            timed_out: false,
+        }
+    }
+
+    /// Takes one unit; `false` once there is none left.
+    #[inline]
+    pub fn spend(&mut self) -> bool {
+        const CLOCK_EVERY: u64 = 64;
+        if self.exhausted || self.spent >= self.limit {
+            self.exhausted = true;
+            return false;
+        }
+        if self.spent.is_multiple_of(CLOCK_EVERY)
+            && self.deadline.is_some_and(|d| Instant::now() >= d)
+        {
+            self.exhausted = true;
+            self.timed_out = true;
+            return false;
+        }
+        self.spent += 1;
+        true
+    }
+}
+
+/// Plays sequences of transfers.
+///
+/// On a full-duplex link a sequence is the order of the downloads, and uploads go first come
+/// first served (or in the same order, with `single`). On a half-duplex link it lists all
+/// transfers, `i` for a download and `n + i` for an upload, by priority: a free link takes the
+/// first that may start.
+pub(crate) struct Player<'a, 'r> {
+    instance: &'a Instance,
+    pub rates: &'a mut RateCache<'r>,
+    single: bool,
+    ends: Vec<(f64, usize)>,
+}
+
+impl<'a, 'r> Player<'a, 'r> {
+    pub fn new(instance: &'a Instance, rates: &'a mut RateCache<'r>, single: bool) -> Self {
+        Self {
+            instance,
+            rates,
+            single,
+            ends: Vec::with_capacity(instance.len()),
+        }
+    }
+
+    /// The makespan of a sequence in seconds.
+    pub fn value(&mut self, sequence: &[usize]) -> f64 {
+        match self.instance.link() {
+            Link::Full | Link::Shared => self.full(sequence),
+            Link::Half => self.half(sequence, |_| {}),
+        }
+    }
+
+    fn full(&mut self, sequence: &[usize]) -> f64 {
+        let jobs = self.instance.jobs();
+        let mut gpu = Gpu::new();
+        if self.single {
+            let mut end = [0.0; crate::MAX_TASKS];
+            for &i in sequence {
+                gpu.advance(gpu.now + jobs[i].download_s, self.rates, |j, t| end[j] = t);
+                gpu.start(i, jobs[i].work);
+            }
+            gpu.advance(f64::INFINITY, self.rates, |j, t| end[j] = t);
+            return sequence
+                .iter()
+                .fold(0.0, |free: f64, &i| free.max(end[i]) + jobs[i].upload_s);
+        }
+        let mut free = 0.0_f64;
+        for &i in sequence {
+            gpu.advance(gpu.now + jobs[i].download_s, self.rates, |j, t| {
+                free = free.max(t) + jobs[j].upload_s;
+            });
+            gpu.start(i, jobs[i].work);
+        }
+        gpu.advance(f64::INFINITY, self.rates, |j, t| {
+            free = free.max(t) + jobs[j].upload_s;
+        });
+        free
+    }
+
+    fn half(&mut self, sequence: &[usize], mut made: impl FnMut(Transfer)) -> f64 {
+        let jobs = self.instance.jobs();
+        let n = jobs.len();
+        let mut gpu = Gpu::new();
+        let mut todo = sequence.to_vec();
+        let mut downloaded: Vec<usize> = Vec::with_capacity(n);
+        let mut ended = 0u32;
+        while !todo.is_empty() {
+            let turn = downloaded
+                .iter()
+                .find(|&&i| todo.contains(&(n + i)))
+                .copied();
+            let may_start = |&code: &usize| {
+                code < n
+                    || (ended & 1 << (code - n) != 0 && (!self.single || turn == Some(code - n)))
+            };
+            let Some(at) = todo.iter().position(may_start) else {
+                let next = gpu.next_end(self.rates);
+                gpu.advance(next, self.rates, |j, _| ended |= 1 << j);
+                continue;
+            };
+            let code = todo.remove(at);
+            let seconds = if code < n {
+                made(Transfer::Download(code));
+                jobs[code].download_s
+            } else {
+                made(Transfer::Upload(code - n));
+                jobs[code - n].upload_s
+            };
+            gpu.advance(gpu.now + seconds, self.rates, |j, _| ended |= 1 << j);
+            if code < n {
+                downloaded.push(code);
+                gpu.start(code, jobs[code].work);
+            }
+        }
+        gpu.now
+    }
+
+    /// The order that a sequence means.
+    pub fn order(&mut self, sequence: &[usize]) -> Order {
+        match self.instance.link() {
+            Link::Shared => Order::Together,
+            Link::Half => {
+                let mut transfers = Vec::with_capacity(sequence.len());
+                self.half(sequence, |t| transfers.push(t));
+                Order::OneByOne(transfers)
+            }
+            Link::Full => {
+                let uploads = if self.single {
+                    sequence.to_vec()
+                } else {
+                    self.first_come(sequence)
+                };
+                Order::PerDirection {
+                    downloads: sequence.to_vec(),
+                    uploads,
+                }
+            }
+        }
+    }
+
+    /// The tasks in the order in which compute ends.
+    fn first_come(&mut self, sequence: &[usize]) -> Vec<usize> {
+        let jobs = self.instance.jobs();
+        let mut gpu = Gpu::new();
+        self.ends.clear();
+        let ends = &mut self.ends;
+        for &i in sequence {
+            gpu.advance(gpu.now + jobs[i].download_s, self.rates, |j, t| {
+                ends.push((t, j))
+            });
+            gpu.start(i, jobs[i].work);
+        }
+        gpu.advance(f64::INFINITY, self.rates, |j, t| ends.push((t, j)));
+        self.ends.iter().map(|e| e.1).collect()
+    }
+}
+
+/// Sequences to start from: Mitten's order (Johnson's rule on `d + c`, `c + u`), most compute
+/// first, least download first, longest tail first, with the compute times `c`.
+pub(crate) fn seeds(instance: &Instance, c: &[f64]) -> Vec<Vec<usize>> {
+    let jobs = instance.jobs();
+    let n = jobs.len();
+    let sorted = |key: &dyn Fn(usize) -> f64| {
+        let mut s: Vec<usize> = (0..n).collect();
+        s.sort_by(|&a, &b| key(a).total_cmp(&key(b)).then(a.cmp(&b)));
+        s
+    };
+    let mut orders = vec![mitten(instance, c)];
+    orders.push(sorted(&|i| -c[i]));
+    orders.push(sorted(&|i| jobs[i].download_s));
+    orders.push(sorted(&|i| -(c[i] + jobs[i].upload_s)));
+    orders.push(sorted(&|i| jobs[i].download_s - c[i]));
+    if instance.link() != Link::Half {
+        return orders;
+    }
+    let uploads = |s: &[usize]| s.iter().map(|&i| n + i).collect::<Vec<_>>();
+    orders
+        .iter()
+        .flat_map(|s| {
+            [
+                [s.clone(), uploads(s)].concat(),
+                [uploads(s), s.clone()].concat(),
+            ]
+        })
+        .collect()
+}
+
+/// Johnson's rule for two machines with the times `d + c` and `c + u`: the best order if each
+/// task computed for `c` whoever else computes, and uploads kept the order of the downloads
+/// (Mitten 1959).
+pub(crate) fn mitten(instance: &Instance, c: &[f64]) -> Vec<usize> {
+    let jobs = instance.jobs();
+    let (mut front, mut back): (Vec<usize>, Vec<usize>) =
+        (0..jobs.len()).partition(|&i| jobs[i].download_s <= jobs[i].upload_s);
+    let head = |i: usize| jobs[i].download_s + c[i];
+    let tail = |i: usize| c[i] + jobs[i].upload_s;
+    front.sort_by(|&a, &b| head(a).total_cmp(&head(b)).then(a.cmp(&b)));
+    back.sort_by(|&a, &b| tail(b).total_cmp(&tail(a)).then(a.cmp(&b)));
+    front.extend(back);
+    front
+}
+
+/// Improves `sequence` by moving one entry at a time until no move helps; returns its value.
+pub(crate) fn descend(
+    player: &mut Player<'_, '_>,
+    sequence: &mut Vec<usize>,
+    mut value: f64,
+    budget: &mut Budget,
+) -> f64 {
+    let len = sequence.len();
+    let mut since = 0;
+    let mut from = 0;
+    let mut trial = Vec::with_capacity(len);
+    while since < len {
+        let mut better = None;
+        for to in (0..len).filter(|&to| to != from) {
+            if !budget.spend() {
+                return value;
+            }
+            trial.clone_from(sequence);
+            let entry = trial.remove(from);
+            trial.insert(to, entry);
+            let v = player.value(&trial);
+            if v < value * (1.0 - 1e-12) {
+                value = v;
+                better = Some(to);
+            }
+        }
+        if let Some(to) = better {
+            let entry = sequence.remove(from);
+            sequence.insert(to, entry);
+            since = 0;
+        } else {
+            since += 1;
+        }
+        from = (from + 1) % len;
+    }
+    value
+}
+
+/// Iterated descent: kick, descend, keep what is not worse, until the budget ends or `enough` is
+/// reached.
+pub(crate) fn iterate(
+    player: &mut Player<'_, '_>,
+    best: &mut Vec<usize>,
+    mut best_s: f64,
+    enough: f64,
+    seed: u64,
+    budget: &mut Budget,
+) -> f64 {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let len = best.len();
+    let mut here = best.clone();
+    let mut here_s = best_s;
+    while best_s > enough && len > 2 && !budget.exhausted {
+        let mut trial = here.clone();
+        for _ in 0..rng.random_range(2..=4) {
+            let (a, b) = (rng.random_range(0..len), rng.random_range(0..len));
+            let entry = trial.remove(a);
+            trial.insert(b, entry);
+        }
+        if !budget.spend() {
+            break;
+        }
+        let value = player.value(&trial);
+        let value = descend(player, &mut trial, value, budget);
+        if value < best_s {
+            best_s = value;
+            best.clone_from(&trial);
+        }
+        // A little worse is taken too, or plateaus would hold the search.
+        if value <= here_s * 1.002 {
+            here = trial;
+            here_s = value;
+        } else if rng.random_range(0..20) == 0 {
+            here.clone_from(best);
+            here_s = best_s;
+        }
+    }
+    best_s
+}

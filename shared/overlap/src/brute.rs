@@ -1,0 +1,123 @@
+use units::Batch;
+
+use crate::cache::RateCache;
+use crate::instance::members;
+use crate::round::{Order, Transfer, play};
+use crate::{Instance, Link, OverlapError, Rates};
+
+/// The least makespan of all orders, in seconds, by trying them all: both permutations on a
+/// full-duplex link, every sequence without deliberate idling on a half-duplex one. With
+/// `single` the uploads keep the order of the downloads. Takes `n!^2` plays and is for tests.
+pub fn brute_force(
+    instance: &Instance,
+    rates: &dyn Rates,
+    batches: &[Batch],
+    single: bool,
+) -> Result<f64, OverlapError> {
+    let choices: Vec<Vec<Batch>> = batches.iter().map(|&b| vec![b]).collect();
+    let mut cache = RateCache::new(rates, instance.len(), &choices);
+    let n = instance.len();
+    let mut best = f64::INFINITY;
+    match instance.link() {
+        Link::Shared => best = play(instance, &mut cache, &Order::Together).makespan_s,
+        Link::Full => {
+            let all = permutations(n);
+            for downloads in &all {
+                for uploads in &all {
+                    if single && uploads != downloads {
+                        continue;
+                    }
+                    let order = Order::PerDirection {
+                        downloads: downloads.clone(),
+                        uploads: uploads.clone(),
+                    };
+                    best = best.min(play(instance, &mut cache, &order).makespan_s);
+                }
+            }
+        }
+        Link::Half => extend(instance, &mut cache, single, &mut Vec::new(), &mut best),
+    }
+    cache.failure()?;
+    Ok(best)
+}
+
+fn permutations(n: usize) -> Vec<Vec<usize>> {
+    fn grow(n: usize, prefix: &mut Vec<usize>, out: &mut Vec<Vec<usize>>) {
+        if prefix.len() == n {
+            out.push(prefix.clone());
+        }
+        for i in 0..n {
+            if !prefix.contains(&i) {
+                prefix.push(i);
+                grow(n, prefix, out);
+                prefix.pop();
+            }
+        }
+    }
+    let mut out = Vec::new();
+    grow(n, &mut Vec::new(), &mut out);
+    out
+}
+
+/// Tries every transfer that the link may start after `made`.
+fn extend(
+    instance: &Instance,
+    cache: &mut RateCache<'_>,
+    single: bool,
+    made: &mut Vec<Transfer>,
+    best: &mut f64,
+) {
+    let n = instance.len();
+    if made.len() == 2 * n {
+        let order = Order::OneByOne(made.clone());
+        *best = best.min(play(instance, cache, &order).makespan_s);
+        return;
+    }
+    let downloaded = |i: usize| made.contains(&Transfer::Download(i));
+    let uploaded = |i: usize| made.contains(&Transfer::Upload(i));
+    let left: Vec<usize> = (0..n).filter(|&i| !downloaded(i)).collect();
+    let turn = made.iter().find_map(|t| match *t {
+        Transfer::Download(i) if !uploaded(i) => Some(i),
+        _ => None,
+    });
+    let uploads: Vec<usize> = (0..n)
+        .filter(|&i| downloaded(i) && !uploaded(i))
+        .filter(|&i| !single || turn == Some(i))
+        .filter(|&i| left.is_empty() || ends_by_now(instance, cache, made, i))
+        .collect();
+    let next = left
+        .into_iter()
+        .map(Transfer::Download)
+        .chain(uploads.into_iter().map(Transfer::Upload));
+    for t in next.collect::<Vec<_>>() {
+        made.push(t);
+        extend(instance, cache, single, made, best);
+        made.pop();
+    }
+}
+
+/// Whether task `i` has ended compute when the transfers `made` are over.
+fn ends_by_now(
+    instance: &Instance,
+    cache: &mut RateCache<'_>,
+    made: &[Transfer],
+    i: usize,
+) -> bool {
+    let mut gpu = crate::gpu::Gpu::new();
+    let mut over = 0u32;
+    let mut clock = 0.0;
+    for t in made {
+        match *t {
+            Transfer::Download(j) => {
+                clock += instance.jobs()[j].download_s;
+                gpu.advance(clock, cache, |k, _| over |= 1 << k);
+                gpu.start(j, instance.jobs()[j].work);
+            }
+            Transfer::Upload(j) => {
+                clock += instance.jobs()[j].upload_s;
+                gpu.advance(clock, cache, |k, _| over |= 1 << k);
+            }
+        }
+    }
+    members(over).any(|k| k == i)
+}

@@ -1,0 +1,168 @@
+use std::collections::HashMap;
+
+use units::Batch;
+
+use crate::instance::members;
+use crate::{OverlapError, Rates};
+
+/// Up to this many tasks the sets are indexed by an array.
+const DENSE_TASKS: usize = 16;
+const UNKNOWN: u32 = u32::MAX;
+
+enum Index {
+    Dense(Vec<u32>),
+    Sparse(HashMap<u32, u32>),
+}
+
+/// Rates asked for once per (active set, batch levels of the active tasks).
+///
+/// With three batch levels that is at most `4^n - 1` calls, however many orders are tried: this
+/// is what keeps the search in milliseconds when one prediction costs microseconds.
+pub(crate) struct RateCache<'r> {
+    source: &'r dyn Rates,
+    n: usize,
+    choices: Vec<Vec<Batch>>,
+    levels: Vec<u8>,
+    batches: Vec<Batch>,
+    by_levels: HashMap<u64, u32>,
+    by_set: Index,
+    rows: Vec<f64>,
+    failure: Option<OverlapError>,
+}
+
+impl<'r> RateCache<'r> {
+    /// `choices` are the batch sizes of each task, at most three; empty where batch sizes are
+    /// not known.
+    pub fn new(source: &'r dyn Rates, n: usize, choices: &[Vec<Batch>]) -> Self {
+        let by_set = if n <= DENSE_TASKS {
+            Index::Dense(vec![UNKNOWN; 1 << n])
+        } else {
+            Index::Sparse(HashMap::new())
+        };
+        let mut cache = Self {
+            source,
+            n,
+            choices: choices.to_vec(),
+            levels: vec![0; n],
+            batches: Vec::new(),
+            by_levels: HashMap::new(),
+            by_set,
+            rows: Vec::new(),
+            failure: None,
+        };
+        cache.batches = cache.choices.iter().map(|c| c[0]).collect();
+        cache
+    }
+
+    /// Batch sizes in use; empty where they are not known.
+    pub fn batches(&self) -> &[Batch] {
+        &self.batches
+    }
+
+    /// Takes choice `levels[i]` for task `i` from now on.
+    pub fn set_levels(&mut self, levels: &[u8]) {
+        if self.levels == levels {
+            return;
+        }
+        self.levels.copy_from_slice(levels);
+        for (i, &level) in levels.iter().enumerate() {
+            self.batches[i] = self.choices[i][usize::from(level)];
+        }
+        match &mut self.by_set {
+            Index::Dense(v) => v.fill(UNKNOWN),
+            Index::Sparse(m) => m.clear(),
+        }
+    }
+
+    /// The first failure to get rates, if any; every search must ask before it answers.
+    pub fn failure(&self) -> Result<(), OverlapError> {
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// `r_i(active)` for every active `i`; a set without rates is remembered as a failure and
+    /// runs at rate 1.
+    #[inline]
+    pub fn row(&mut self, active: u32) -> &[f64] {
+        let at = match &self.by_set {
+            Index::Dense(v) => v[active as usize],
+            Index::Sparse(m) => m.get(&active).copied().unwrap_or(UNKNOWN),
+        };
+        let at = if at == UNKNOWN {
+            self.look_up(active)
+        } else {
+            at
+        };
+        &self.rows[at as usize..][..self.n]
+    }
+
+    fn look_up(&mut self, active: u32) -> u32 {
+        // Two bits per task: 0 idle, 1 to 3 its batch level.
+        let key = members(active).fold(0u64, |key, i| {
+            key | (u64::from(self.levels[i]) + 1) << (2 * i)
+        });
+        let at = match self.by_levels.get(&key) {
+            Some(&at) => at,
+            None => {
+                let at = self.rows.len() as u32;
+                self.ask(active);
+                self.by_levels.insert(key, at);
+                at
+            }
+        };
+        match &mut self.by_set {
+            Index::Dense(v) => v[active as usize] = at,
+            Index::Sparse(m) => {
+                m.insert(active, at);
+            }
+        }
+        at
+    }
+
+    fn ask(&mut self, active: u32) {
+        let at = self.rows.len();
+        self.rows.resize(at + self.n, 0.0);
+        let row = &mut self.rows[at..];
+        let mut outcome = self.source.rates(active, &self.batches, row);
+        if outcome.is_ok() {
+            let bad = members(active).find(|&i| !(row[i].is_finite() && row[i] > 0.0));
+            if let Some(task) = bad {
+                outcome = Err(OverlapError::BadRate {
+                    task,
+                    active: members(active).collect(),
+                    value: row[task],
+                });
+            }
+        }
+        if let Err(error) = outcome {
+            row.fill(1.0);
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    /// Whether no task is slower for having fewer companions, by its source's word or by looking
+    /// at every set where there are few.
+    pub fn falls_with_company(&mut self) -> bool {
+        const LOOK_TASKS: usize = 10;
+        if self.source.falls_with_company() {
+            return true;
+        }
+        if self.n > LOOK_TASKS {
+            return false;
+        }
+        (1u32..1 << self.n).all(|set| {
+            let whole = self.row(set).to_vec();
+            members(set).all(|out| {
+                let fewer = set & !(1 << out);
+                fewer == 0 || {
+                    let row = self.row(fewer);
+                    members(fewer).all(|i| row[i] >= whole[i])
+                }
+            })
+        })
+    }
+
+    /// Whether the source says that company never speeds a task up.
+    pub fn source_falls(&self) -> bool {
+        self.source.falls_with_company()
+    }
+}

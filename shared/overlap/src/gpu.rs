@@ -1,0 +1,99 @@
+use crate::MAX_TASKS;
+use crate::cache::RateCache;
+use crate::instance::members;
+
+/// Part of a task's work below which it counts as done: rounding, not time.
+const DONE: f64 = 1e-12;
+
+/// The shared processor: who computes and how much work is left.
+#[derive(Clone, Copy)]
+pub(crate) struct Gpu {
+    pub now: f64,
+    pub active: u32,
+    pub left: [f64; MAX_TASKS],
+}
+
+impl Gpu {
+    pub fn new() -> Self {
+        Self {
+            now: 0.0,
+            active: 0,
+            left: [0.0; MAX_TASKS],
+        }
+    }
+
+    /// Task `i` starts to compute now.
+    pub fn start(&mut self, i: usize, work: f64) {
+        self.active |= 1 << i;
+        self.left[i] = work;
+    }
+
+    /// Computes until `until`, or to the end of all work if that is infinite; `ended(i, t)` is
+    /// told each end, in order of time and, at one time, of index.
+    #[inline]
+    pub fn advance(
+        &mut self,
+        until: f64,
+        rates: &mut RateCache<'_>,
+        ended: impl FnMut(usize, f64),
+    ) {
+        self.run(until, u32::MAX, rates, ended);
+        if until.is_finite() {
+            self.now = self.now.max(until);
+        }
+    }
+
+    /// Computes until the last task of `watch` ends.
+    pub fn finish(&mut self, watch: u32, rates: &mut RateCache<'_>, ended: impl FnMut(usize, f64)) {
+        self.run(f64::INFINITY, watch, rates, ended);
+    }
+
+    /// When the next task ends, if none joins; infinite if none computes.
+    pub fn next_end(&self, rates: &mut RateCache<'_>) -> f64 {
+        let row = rates.row(self.active);
+        let step = members(self.active)
+            .map(|i| self.left[i] / row[i])
+            .fold(f64::INFINITY, f64::min);
+        self.now + step
+    }
+
+    #[inline]
+    fn run(
+        &mut self,
+        until: f64,
+        watch: u32,
+        rates: &mut RateCache<'_>,
+        mut ended: impl FnMut(usize, f64),
+    ) {
+        while self.active & watch != 0 {
+            let row = rates.row(self.active);
+            let mut step = f64::INFINITY;
+            for i in members(self.active) {
+                step = step.min(self.left[i] / row[i]);
+            }
+            let end = self.now + step;
+            if end > until {
+                let step = until - self.now;
+                for i in members(self.active) {
+                    self.left[i] = (self.left[i] - row[i] * step).max(0.0);
+                }
+                self.now = until;
+                return;
+            }
+            let mut gone = 0u32;
+            for i in members(self.active) {
+                let done = row[i] * step;
+                if self.left[i] - done <= DONE * done {
+                    gone |= 1 << i;
+                } else {
+                    self.left[i] -= done;
+                }
+            }
+            self.now = end;
+            self.active &= !gone;
+            for i in members(gone) {
+                ended(i, end);
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+use crate::OverlapError;
+
+/// Most tasks of one round: a set of tasks is a `u32`, and one bit stays spare.
+pub const MAX_TASKS: usize = 31;
+
+/// One task of a round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Job {
+    /// Seconds to download alone on the link, `d_i`.
+    pub download_s: f64,
+    /// Samples to compute, `W_i`; in the unit that the rates count per second.
+    pub work: f64,
+    /// Seconds to upload alone on the link, `u_i`.
+    pub upload_s: f64,
+}
+
+/// How transfers share the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Link {
+    /// One download and one upload at a time.
+    Full,
+    /// One transfer at a time, whichever way.
+    Half,
+    /// All transfers of a direction at once, each at an equal part of the bandwidth.
+    Shared,
+}
+
+/// The tasks of one round and their link.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Instance {
+    jobs: Vec<Job>,
+    link: Link,
+}
+
+impl Instance {
+    /// Builds a round of 1 to [`MAX_TASKS`] tasks with finite quantities, 0 or more.
+    pub fn new(jobs: Vec<Job>, link: Link) -> Result<Self, OverlapError> {
+        if jobs.is_empty() {
+            return Err(OverlapError::NoTasks);
+        }
+        if jobs.len() > MAX_TASKS {
+            return Err(OverlapError::TooManyTasks(jobs.len()));
+        }
+        for (task, job) in jobs.iter().enumerate() {
+            for (what, value) in [
+                ("download time", job.download_s),
+                ("work", job.work),
+                ("upload time", job.upload_s),
+            ] {
+                if !(value.is_finite() && value >= 0.0) {
+                    return Err(OverlapError::BadQuantity { task, what, value });
+                }
+            }
+        }
+        Ok(Self { jobs, link })
+    }
+
+    /// The tasks.
+    #[must_use]
+    pub fn jobs(&self) -> &[Job] {
+        &self.jobs
+    }
+
+    /// The link.
+    #[must_use]
+    pub fn link(&self) -> Link {
+        self.link
+    }
+
+    /// Number of tasks, at least 1.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "never empty")]
+    pub fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// The set of all tasks.
+    pub(crate) fn everyone(&self) -> u32 {
+        (1u32 << self.jobs.len()) - 1
+    }
+}
+
+/// Indices of the tasks of a set, ascending.
+pub(crate) fn members(mut set: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        (set != 0).then(|| {
+            let i = set.trailing_zeros() as usize;
+            set &= set - 1;
+            i
+        })
+    })
+}

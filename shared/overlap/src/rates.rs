@@ -1,0 +1,136 @@
+use std::collections::BTreeMap;
+
+use predict::{Active, Predictor};
+use units::{Batch, Share};
+
+use crate::OverlapError;
+use crate::instance::members;
+
+/// Rates of compute: who advances how fast while a set of tasks computes.
+pub trait Rates {
+    /// Writes `r_i(active)` in samples per second to `out[i]` for each `i` of the bit set
+    /// `active`; `batches` holds the batch size of every task (it is empty where batch sizes are
+    /// not known), `out` has one place per task.
+    fn rates(&self, active: u32, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError>;
+
+    /// Whether no task is ever slower for having fewer companions:
+    /// `r_i(A) >= r_i(B)` for `A` within `B`. `false` where it is not known.
+    fn falls_with_company(&self) -> bool {
+        false
+    }
+}
+
+/// Each task at one rate whoever else computes: FedMT Algorithm 1, `T_i = D_i / P_i`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FixedRates(
+    /// Samples per second of each task.
+    pub Vec<f64>,
+);
+
+impl Rates for FixedRates {
+    fn rates(&self, active: u32, _: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
+        for i in members(active) {
+            out[i] = self.0[i];
+        }
+        Ok(())
+    }
+
+    fn falls_with_company(&self) -> bool {
+        true
+    }
+}
+
+/// Rates given for each set of active tasks.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TableRates {
+    rows: BTreeMap<u32, Vec<f64>>,
+}
+
+impl TableRates {
+    /// An empty table.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the rates while `active` computes; `samples_per_s` has one place per task, those of
+    /// other tasks are not read. Returns whether the set had none before.
+    pub fn insert(&mut self, active: u32, samples_per_s: Vec<f64>) -> bool {
+        self.rows.insert(active, samples_per_s).is_none()
+    }
+}
+
+impl Rates for TableRates {
+    fn rates(&self, active: u32, _: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
+        let row = self
+            .rows
+            .get(&active)
+            .ok_or_else(|| OverlapError::MissingRates {
+                active: members(active).collect(),
+            })?;
+        for i in members(active) {
+            out[i] = row[i];
+        }
+        Ok(())
+    }
+}
+
+/// Rates that a fitted predictor gives at the shares of a plan.
+///
+/// Tasks on different GPUs of a client share its link but not each other's compute, so each GPU
+/// is predicted for its own tasks.
+#[derive(Debug, Clone)]
+pub struct ModelRates<'p> {
+    predictor: &'p Predictor,
+    shares: Vec<Share>,
+    gpus: Vec<u32>,
+    /// Index of each task in the predictor's workload.
+    tasks: Vec<usize>,
+}
+
+impl<'p> ModelRates<'p> {
+    /// Rates of tasks `tasks` of the predictor's workload under `shares`, task by task on GPU
+    /// `gpus` (a set of tasks for each GPU); the three have the same length.
+    #[must_use]
+    pub fn new(
+        predictor: &'p Predictor,
+        tasks: Vec<usize>,
+        shares: Vec<Share>,
+        gpu_of: &[u32],
+    ) -> Self {
+        let mut sets = BTreeMap::<u32, u32>::new();
+        for (i, &gpu) in gpu_of.iter().enumerate() {
+            *sets.entry(gpu).or_default() |= 1 << i;
+        }
+        Self {
+            predictor,
+            shares,
+            gpus: sets.into_values().collect(),
+            tasks,
+        }
+    }
+}
+
+impl Rates for ModelRates<'_> {
+    fn rates(&self, active: u32, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
+        for &gpu in &self.gpus {
+            let here = active & gpu;
+            if here == 0 {
+                continue;
+            }
+            let set: Vec<Active> = members(here)
+                .map(|i| Active {
+                    task: self.tasks[i],
+                    batch: batches[i],
+                    share: self.shares[i],
+                })
+                .collect();
+            let mut means = vec![0.0; set.len()];
+            self.predictor.means(&set, &mut means);
+            for (i, mean) in members(here).zip(means) {
+                out[i] = mean;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,322 @@
+use units::Batch;
+
+use crate::cache::RateCache;
+use crate::gpu::Gpu;
+use crate::{Instance, Job, Link, OverlapError, Rates};
+
+/// A transfer on a link that carries one at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transfer {
+    /// Task's download.
+    Download(usize),
+    /// Task's upload.
+    Upload(usize),
+}
+
+/// Who transfers when; the variant must be the one of the instance's [`Link`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// [`Link::Full`]: the tasks in the order of their downloads, and of their uploads. The
+    /// uplink serves strictly in this order, waiting where the next task still computes.
+    PerDirection {
+        /// Every task once.
+        downloads: Vec<usize>,
+        /// Every task once.
+        uploads: Vec<usize>,
+    },
+    /// [`Link::Half`]: all transfers, one after another.
+    OneByOne(Vec<Transfer>),
+    /// [`Link::Shared`]: nothing to order.
+    Together,
+}
+
+/// The three phases of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PhaseKind {
+    /// Fetch the model.
+    Download,
+    /// Train.
+    Compute,
+    /// Send the update.
+    Upload,
+}
+
+/// One phase of one task.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Phase {
+    /// Index of the task.
+    pub task: usize,
+    /// Which phase.
+    pub kind: PhaseKind,
+    /// Start in seconds from the start of the round.
+    pub start_s: f64,
+    /// End in seconds from the start of the round.
+    pub end_s: f64,
+}
+
+/// A round as it plays out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schedule {
+    /// All phases of all tasks by start time; at one time, by kind and task.
+    pub phases: Vec<Phase>,
+    /// End of the last phase in seconds.
+    pub makespan_s: f64,
+}
+
+impl Schedule {
+    fn new(mut phases: Vec<Phase>) -> Self {
+        phases.sort_by(|a, b| {
+            a.start_s
+                .total_cmp(&b.start_s)
+                .then(a.kind.cmp(&b.kind))
+                .then(a.task.cmp(&b.task))
+        });
+        let makespan_s = phases.iter().fold(0.0, |m: f64, p| m.max(p.end_s));
+        Self { phases, makespan_s }
+    }
+
+    /// The tasks in the order in which their phases of one kind start.
+    #[must_use]
+    pub fn order_of(&self, kind: PhaseKind) -> Vec<usize> {
+        let of_kind = self.phases.iter().filter(|p| p.kind == kind);
+        of_kind.map(|p| p.task).collect()
+    }
+
+    /// Seconds of the round in which no task computes.
+    #[must_use]
+    pub fn compute_idle_s(&self) -> f64 {
+        let (mut idle, mut until) = (0.0, 0.0_f64);
+        for p in self.phases.iter().filter(|p| p.kind == PhaseKind::Compute) {
+            idle += (p.start_s - until).max(0.0);
+            until = until.max(p.end_s);
+        }
+        idle + (self.makespan_s - until).max(0.0)
+    }
+}
+
+/// Plays a round. `batches` holds one batch size per task, or nothing where `rates` needs none.
+pub fn simulate(
+    instance: &Instance,
+    rates: &dyn Rates,
+    batches: &[Batch],
+    order: &Order,
+) -> Result<Schedule, OverlapError> {
+    check(instance, order)?;
+    let choices: Vec<Vec<Batch>> = batches.iter().map(|&b| vec![b]).collect();
+    let mut cache = RateCache::new(rates, instance.len(), &choices);
+    let schedule = play(instance, &mut cache, order);
+    cache.failure()?;
+    Ok(schedule)
+}
+
+fn check(instance: &Instance, order: &Order) -> Result<(), OverlapError> {
+    let n = instance.len();
+    let complete = |tasks: &[usize]| {
+        let mut seen = tasks.to_vec();
+        seen.sort_unstable();
+        seen.iter().copied().eq(0..n)
+    };
+    let wrong = match (instance.link(), order) {
+        (Link::Full, Order::PerDirection { downloads, uploads }) => {
+            (!complete(downloads) || !complete(uploads)).then_some("each task must be in it once")
+        }
+        (Link::Half, Order::OneByOne(transfers)) => {
+            let (mut downloads, mut uploads) = (Vec::new(), Vec::new());
+            let mut early = false;
+            for t in transfers {
+                match *t {
+                    Transfer::Download(i) => downloads.push(i),
+                    Transfer::Upload(i) => {
+                        early |= !downloads.contains(&i);
+                        uploads.push(i);
+                    }
+                }
+            }
+            if early {
+                Some("a task uploads before it downloads")
+            } else {
+                (!complete(&downloads) || !complete(&uploads))
+                    .then_some("each task must be in it once")
+            }
+        }
+        (Link::Shared, Order::Together) => None,
+        _ => Some("it is not of the kind that the link needs"),
+    };
+    wrong.map_or(Ok(()), |what| Err(OverlapError::BadOrder(what)))
+}
+
+fn phase(task: usize, kind: PhaseKind, start_s: f64, end_s: f64) -> Phase {
+    Phase {
+        task,
+        kind,
+        start_s,
+        end_s,
+    }
+}
+
+/// [`simulate`] for an order known to be valid.
+pub(crate) fn play(instance: &Instance, rates: &mut RateCache<'_>, order: &Order) -> Schedule {
+    match order {
+        Order::PerDirection { downloads, uploads } => {
+            per_direction(instance.jobs(), rates, downloads, uploads)
+        }
+        Order::OneByOne(transfers) => one_by_one(instance.jobs(), rates, transfers),
+        Order::Together => together(instance.jobs(), rates),
+    }
+}
+
+/// Ends of compute, given when each download ends; tasks in the order of these times.
+fn compute(
+    jobs: &[Job],
+    rates: &mut RateCache<'_>,
+    arrivals: impl Iterator<Item = (usize, f64)>,
+    phases: &mut Vec<Phase>,
+) -> Vec<f64> {
+    let mut ends = vec![0.0; jobs.len()];
+    let mut starts = vec![0.0; jobs.len()];
+    let mut gpu = Gpu::new();
+    for (i, at) in arrivals {
+        gpu.advance(at, rates, |j, t| ends[j] = t);
+        starts[i] = at;
+        gpu.start(i, jobs[i].work);
+    }
+    gpu.advance(f64::INFINITY, rates, |j, t| ends[j] = t);
+    for i in 0..jobs.len() {
+        phases.push(phase(i, PhaseKind::Compute, starts[i], ends[i]));
+    }
+    ends
+}
+
+fn per_direction(
+    jobs: &[Job],
+    rates: &mut RateCache<'_>,
+    downloads: &[usize],
+    uploads: &[usize],
+) -> Schedule {
+    let mut phases = Vec::with_capacity(3 * jobs.len());
+    let mut clock = 0.0;
+    let mut arrivals = Vec::with_capacity(jobs.len());
+    for &i in downloads {
+        let end = clock + jobs[i].download_s;
+        phases.push(phase(i, PhaseKind::Download, clock, end));
+        arrivals.push((i, end));
+        clock = end;
+    }
+    let ends = compute(jobs, rates, arrivals.into_iter(), &mut phases);
+    let mut free = 0.0_f64;
+    for &i in uploads {
+        let start = free.max(ends[i]);
+        free = start + jobs[i].upload_s;
+        phases.push(phase(i, PhaseKind::Upload, start, free));
+    }
+    Schedule::new(phases)
+}
+
+fn one_by_one(jobs: &[Job], rates: &mut RateCache<'_>, transfers: &[Transfer]) -> Schedule {
+    let mut phases = Vec::with_capacity(3 * jobs.len());
+    let mut gpu = Gpu::new();
+    let mut starts = vec![0.0; jobs.len()];
+    let mut ends = vec![0.0; jobs.len()];
+    let mut clock = 0.0_f64;
+    for t in transfers {
+        match *t {
+            Transfer::Download(i) => {
+                let end = clock + jobs[i].download_s;
+                phases.push(phase(i, PhaseKind::Download, clock, end));
+                gpu.advance(end, rates, |j, t| ends[j] = t);
+                starts[i] = end;
+                gpu.start(i, jobs[i].work);
+                clock = end;
+            }
+            Transfer::Upload(i) => {
+                gpu.finish(1 << i, rates, |j, t| ends[j] = t);
+                let start = clock.max(ends[i]);
+                clock = start + jobs[i].upload_s;
+                phases.push(phase(i, PhaseKind::Upload, start, clock));
+            }
+        }
+    }
+    for i in 0..jobs.len() {
+        phases.push(phase(i, PhaseKind::Compute, starts[i], ends[i]));
+    }
+    Schedule::new(phases)
+}
+
+fn together(jobs: &[Job], rates: &mut RateCache<'_>) -> Schedule {
+    let mut phases = Vec::with_capacity(3 * jobs.len());
+    let at_once: Vec<(usize, f64)> = (0..jobs.len()).map(|i| (i, 0.0)).collect();
+    let downloads = share_link(&at_once, |i| jobs[i].download_s);
+    for &(i, end) in &downloads {
+        phases.push(phase(i, PhaseKind::Download, 0.0, end));
+    }
+    let ends = compute(jobs, rates, downloads.into_iter(), &mut phases);
+    let mut ready: Vec<(usize, f64)> = ends.iter().copied().enumerate().collect();
+    ready.sort_by(|a, b| a.1.total_cmp(&b.1));
+    for (i, end) in share_link(&ready, |i| jobs[i].upload_s) {
+        phases.push(phase(i, PhaseKind::Upload, ends[i], end));
+    }
+    Schedule::new(phases)
+}
+
+/// Ends of transfers on a link that all share equally, by end time; `ready` is by time.
+fn share_link(ready: &[(usize, f64)], seconds: impl Fn(usize) -> f64) -> Vec<(usize, f64)> {
+    let mut done = Vec::with_capacity(ready.len());
+    let mut running: Vec<(usize, f64)> = Vec::new();
+    let mut now = 0.0_f64;
+    let mut next = ready.iter().peekable();
+    loop {
+        while let Some(&&(i, at)) = next.peek()
+            && (running.is_empty() || at <= now)
+        {
+            now = now.max(at);
+            running.push((i, seconds(i)));
+            next.next();
+        }
+        if running.is_empty() {
+            return done;
+        }
+        running.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
+        let k = running.len() as f64;
+        let end = now + running[0].1 * k;
+        let event = next.peek().map_or(end, |n| end.min(n.1));
+        let part = if event < end {
+            (event - now) / k
+        } else {
+            running[0].1
+        };
+        now = event;
+        for r in &mut running {
+            r.1 = (r.1 - part).max(0.0);
+        }
+        if event >= end {
+            let (i, _) = running.remove(0);
+            done.push((i, now));
+        }
+    }
+}
+
+/// Seconds of the round without overlap: all downloads, then all compute at once, then all
+/// uploads (`sum d + compute + sum u`, whatever the link).
+pub fn overlap_off(
+    instance: &Instance,
+    rates: &dyn Rates,
+    batches: &[Batch],
+) -> Result<f64, OverlapError> {
+    let choices: Vec<Vec<Batch>> = batches.iter().map(|&b| vec![b]).collect();
+    let mut cache = RateCache::new(rates, instance.len(), &choices);
+    let off = overlap_off_cached(instance, &mut cache);
+    cache.failure()?;
+    Ok(off)
+}
+
+pub(crate) fn overlap_off_cached(instance: &Instance, rates: &mut RateCache<'_>) -> f64 {
+    let jobs = instance.jobs();
+    let mut gpu = Gpu::new();
+    for (i, job) in jobs.iter().enumerate() {
+        gpu.start(i, job.work);
+    }
+    let mut last = 0.0;
+    gpu.advance(f64::INFINITY, rates, |_, t| last = t);
+    let transfers: f64 = jobs.iter().map(|j| j.download_s + j.upload_s).sum();
+    transfers + last
+}

@@ -1,0 +1,371 @@
+use std::time::{Duration, Instant};
+
+use units::Batch;
+
+use crate::anytime::{Budget, Player, descend, iterate, mitten, seeds};
+use crate::batches::combinations;
+use crate::bounds::Floor;
+use crate::cache::RateCache;
+use crate::exact::FullSearch;
+use crate::half::HalfSearch;
+use crate::round::{Order, Schedule, overlap_off_cached, play};
+use crate::{Instance, Link, LowerBounds, OverlapError, Rates};
+
+/// How hard to search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Uploads keep the order of the downloads (FedMT Algorithm 1).
+    pub single_order: bool,
+    /// Batch sizes each task may take; empty where batch sizes are not known.
+    pub batches: Vec<Vec<Batch>>,
+    /// Nodes of branch and bound at most, over all batch combinations.
+    pub nodes: u64,
+    /// Rounds played by the descent at most, over all batch combinations.
+    pub plays: u64,
+    /// Stop by the clock; the result may then differ from run to run.
+    pub time_limit: Option<Duration>,
+    /// Seed of the descent's kicks.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            single_order: false,
+            batches: Vec::new(),
+            nodes: 400_000,
+            plays: 120_000,
+            time_limit: None,
+            seed: 1,
+        }
+    }
+}
+
+/// Why a search stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Stop {
+    /// Every order was tried or excluded.
+    Complete,
+    /// The schedule meets the lower bound.
+    BoundMet,
+    /// As the two above, but under the assumption that company never speeds a task up, which was
+    /// not verified as there are too many sets of tasks.
+    Assumed,
+    /// The limit of nodes and plays was reached.
+    Budget,
+    /// The time limit was reached.
+    TimeLimit,
+}
+
+/// The best round found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// Batch size of each task; empty where not known.
+    pub batches: Vec<Batch>,
+    /// Order of the transfers.
+    pub order: Order,
+    /// How the round plays out.
+    pub schedule: Schedule,
+    /// Lower bounds at these batch sizes.
+    pub bounds: LowerBounds,
+    /// No order and no batch sizes of the choice end sooner, in seconds; the makespan itself
+    /// where that is proven.
+    pub lower_bound_s: f64,
+    /// Makespan of these batch sizes without overlap, in seconds.
+    pub overlap_off_s: f64,
+    /// Why the search stopped.
+    pub stop: Stop,
+    /// Nodes and plays looked at.
+    pub points: u64,
+}
+
+impl Outcome {
+    /// `makespan / lower bound - 1`; 0 for a round that takes no time.
+    #[must_use]
+    pub fn gap(&self) -> f64 {
+        if self.lower_bound_s > 0.0 {
+            (self.schedule.makespan_s / self.lower_bound_s - 1.0).max(0.0)
+        } else {
+            0.0
+        }
+    }
+
+    /// Whether no order and no batch sizes of the choice end sooner.
+    #[must_use]
+    pub fn proven(&self) -> bool {
+        matches!(self.stop, Stop::Complete | Stop::BoundMet)
+    }
+}
+
+/// Up to this many batch combinations all are tried.
+const ALL_COMBINATIONS: usize = 729;
+/// Relative difference below which two times are the same.
+const SAME: f64 = 1e-9;
+
+/// Finds the order of transfers, and the batch sizes among the choices, that end the round
+/// soonest.
+///
+/// Small rounds are solved by branch and bound ([`Stop::Complete`]); it starts from the best of
+/// several seeds after descent, so that a search cut short has a good answer too. Up to 729 batch
+/// combinations all are searched; beyond, batch sizes are changed one task at a time.
+pub fn solve(
+    instance: &Instance,
+    rates: &dyn Rates,
+    options: &Options,
+) -> Result<Outcome, OverlapError> {
+    for (task, choices) in options.batches.iter().enumerate() {
+        if !(1..=3).contains(&choices.len()) {
+            let count = choices.len();
+            return Err(OverlapError::BadBatches { task, count });
+        }
+    }
+    let mut cache = RateCache::new(rates, instance.len(), &options.batches);
+    let mut search = Search::new(instance, &mut cache, options);
+    let counts: Vec<usize> = options.batches.iter().map(Vec::len).collect();
+    let total = counts
+        .iter()
+        .try_fold(1usize, |p, &c| p.checked_mul(c))
+        .unwrap_or(usize::MAX);
+    if total <= ALL_COMBINATIONS {
+        search.plays_each = options.plays / total.max(1) as u64;
+        for levels in combinations(&counts) {
+            search.levels(&levels);
+        }
+    } else {
+        search.vary_one_by_one(&counts);
+    }
+    search.rates.failure()?;
+    Ok(search.outcome())
+}
+
+struct Search<'a, 'r> {
+    instance: &'a Instance,
+    rates: &'a mut RateCache<'r>,
+    options: &'a Options,
+    nodes: Budget,
+    plays: u64,
+    plays_each: u64,
+    deadline: Option<Instant>,
+    best_s: f64,
+    best: Option<(Vec<u8>, Order)>,
+    /// No schedule of the batch combinations looked at ends sooner.
+    floor_s: f64,
+    complete: bool,
+    bound_met: bool,
+    assumed: bool,
+    timed_out: bool,
+}
+
+impl<'a, 'r> Search<'a, 'r> {
+    fn new(instance: &'a Instance, rates: &'a mut RateCache<'r>, options: &'a Options) -> Self {
+        let deadline = options
+            .time_limit
+            .and_then(|limit| Instant::now().checked_add(limit));
+        Self {
+            instance,
+            rates,
+            options,
+            nodes: Budget::new(options.nodes, deadline),
+            plays: 0,
+            plays_each: options.plays / 16,
+            deadline,
+            best_s: f64::INFINITY,
+            best: None,
+            floor_s: f64::INFINITY,
+            complete: true,
+            bound_met: true,
+            assumed: false,
+            timed_out: false,
+        }
+    }
+
+    /// Searches the orders of one batch combination.
+    fn levels(&mut self, levels: &[u8]) {
+        if !levels.is_empty() {
+            self.rates.set_levels(levels);
+        }
+        let floor = Floor::new(self.instance, self.rates);
+        let bounds = floor.bounds(self.instance);
+        self.assumed |= bounds.assumes_falling_rates;
+        let bound = bounds.best();
+        if self.best.is_some() && bound >= self.best_s {
+            self.floor_s = self.floor_s.min(bound);
+            return;
+        }
+        if self.instance.link() == Link::Shared {
+            let value = play(self.instance, self.rates, &Order::Together).makespan_s;
+            self.keep(value, levels, || Order::Together);
+            self.bound_met = false;
+            return;
+        }
+        let descended = self.descent(levels, &floor, bound);
+        if self.best_s <= bound * (1.0 + SAME) {
+            self.floor_s = self.floor_s.min(bound);
+            return;
+        }
+        self.bound_met = false;
+        let finished = self.branch_and_bound(levels, &floor);
+        if !finished {
+            self.complete = false;
+            self.floor_s = self.floor_s.min(bound);
+            self.iterated(levels, descended, bound);
+        }
+    }
+
+    fn keep(&mut self, value: f64, levels: &[u8], order: impl FnOnce() -> Order) {
+        if value < self.best_s {
+            self.best_s = value;
+            self.best = Some((levels.to_vec(), order()));
+        }
+    }
+
+    /// The best seed after descent, as a sequence.
+    fn descent(&mut self, levels: &[u8], floor: &Floor, bound: f64) -> (Vec<usize>, f64) {
+        let mut budget = Budget::new(self.plays_each, self.deadline);
+        let mut player = Player::new(self.instance, self.rates, self.options.single_order);
+        let mut starts: Vec<(f64, Vec<usize>)> = seeds(self.instance, &floor.compute)
+            .into_iter()
+            .map(|s| (player.value(&s), s))
+            .collect();
+        starts.sort_by(|a, b| a.0.total_cmp(&b.0));
+        starts.dedup();
+        budget.spent += starts.len() as u64;
+        let (mut best_s, mut best) = starts[0].clone();
+        let descents = if self.best.is_none() { 2 } else { 1 };
+        for (value, start) in starts.into_iter().take(descents) {
+            if best_s <= bound * (1.0 + SAME) {
+                break;
+            }
+            let mut sequence = start;
+            let value = descend(&mut player, &mut sequence, value, &mut budget);
+            if value < best_s {
+                best_s = value;
+                best = sequence;
+            }
+        }
+        let order = player.order(&best);
+        self.plays += budget.spent;
+        self.timed_out |= budget.timed_out;
+        self.keep(best_s, levels, || order);
+        (best, best_s)
+    }
+
+    fn branch_and_bound(&mut self, levels: &[u8], floor: &Floor) -> bool {
+        let first = mitten(self.instance, &floor.compute);
+        let single = self.options.single_order;
+        let (value, order) = if self.instance.link() == Link::Half {
+            let mut search = HalfSearch::new(self.instance, self.rates, floor, single, self.best_s);
+            search.run(&first, &mut self.nodes);
+            (search.best_s, Order::OneByOne(search.best))
+        } else {
+            let mut search = FullSearch::new(self.instance, self.rates, floor, single, self.best_s);
+            search.run(&first, &mut self.nodes);
+            let (value, sequence) = (search.best_s, search.best);
+            let mut player = Player::new(self.instance, self.rates, single);
+            let order = player.order(&sequence);
+            (value, order)
+        };
+        self.keep(value, levels, || order);
+        self.timed_out |= self.nodes.timed_out;
+        !self.nodes.exhausted
+    }
+
+    fn iterated(&mut self, levels: &[u8], start: (Vec<usize>, f64), bound: f64) {
+        let mut budget = Budget::new(self.plays_each, self.deadline);
+        let mut player = Player::new(self.instance, self.rates, self.options.single_order);
+        let (mut sequence, value) = start;
+        let enough = bound * (1.0 + SAME);
+        let value = iterate(
+            &mut player,
+            &mut sequence,
+            value,
+            enough,
+            self.options.seed,
+            &mut budget,
+        );
+        let order = player.order(&sequence);
+        self.plays += budget.spent;
+        self.timed_out |= budget.timed_out;
+        self.keep(value, levels, || order);
+    }
+
+    /// Batch sizes by descent: one task's at a time while that helps.
+    fn vary_one_by_one(&mut self, counts: &[usize]) {
+        let mut levels = vec![0u8; counts.len()];
+        self.levels(&levels);
+        let mut since = 0;
+        let mut task = 0;
+        while since < counts.len() {
+            let before = self.best_s;
+            let kept = levels[task];
+            for level in (0..counts[task] as u8).filter(|&l| l != kept) {
+                let mut trial = levels.clone();
+                trial[task] = level;
+                let so_far = self.best_s;
+                self.levels(&trial);
+                if self.best_s < so_far {
+                    levels = trial;
+                }
+            }
+            since = if self.best_s < before { 0 } else { since + 1 };
+            task = (task + 1) % counts.len();
+        }
+        self.complete = false;
+        self.bound_met = false;
+        self.floor_s = self.any_batches_bound(counts);
+    }
+
+    /// A lower bound for every batch combination: each task at the best of its rates alone.
+    fn any_batches_bound(&mut self, counts: &[usize]) -> f64 {
+        let n = self.instance.len();
+        let mut fastest = vec![0.0_f64; n];
+        for level in 0..3u8 {
+            let levels: Vec<u8> = counts.iter().map(|&c| level.min(c as u8 - 1)).collect();
+            self.rates.set_levels(&levels);
+            for (i, fastest) in fastest.iter_mut().enumerate() {
+                *fastest = fastest.max(self.rates.row(1 << i)[i]);
+            }
+        }
+        self.assumed |= !self.rates.source_falls();
+        Floor::of_tasks(self.instance, &fastest)
+            .bounds(self.instance)
+            .best()
+    }
+
+    fn outcome(self) -> Outcome {
+        let (levels, order) = self.best.unwrap_or((Vec::new(), Order::Together));
+        if !levels.is_empty() {
+            self.rates.set_levels(&levels);
+        }
+        let schedule = play(self.instance, self.rates, &order);
+        let bounds = Floor::new(self.instance, self.rates).bounds(self.instance);
+        let stop = if self.timed_out {
+            Stop::TimeLimit
+        } else if !(self.complete || self.bound_met) {
+            Stop::Budget
+        } else if self.assumed {
+            Stop::Assumed
+        } else if self.bound_met {
+            Stop::BoundMet
+        } else {
+            Stop::Complete
+        };
+        let known = matches!(stop, Stop::Complete | Stop::BoundMet);
+        let lower_bound_s = if known {
+            schedule.makespan_s
+        } else {
+            self.floor_s.min(schedule.makespan_s)
+        };
+        Outcome {
+            batches: self.rates.batches().to_vec(),
+            overlap_off_s: overlap_off_cached(self.instance, self.rates),
+            order,
+            schedule,
+            bounds,
+            lower_bound_s,
+            stop,
+            points: self.nodes.spent + self.plays,
+        }
+    }
+}
