@@ -6,7 +6,8 @@ use units::{Batch, Samples, UnitError};
 ///
 /// A job for workloads that need a real training program and no Python. On the CPU it trains a
 /// fully connected network on synthetic, separable data by stochastic gradient descent with
-/// momentum; the loss falls.
+/// momentum; the loss falls. With --device cuda it trains a model of the catalogue on an NVIDIA
+/// GPU, as the kernels of its layers.
 ///
 /// Without --pool it trains until --samples is reached (or for ever). With --pool it waits for
 /// lines on standard input: `run`, `park`, `batch N`, `quit`.
@@ -16,6 +17,12 @@ pub struct Args {
     /// Where to train
     #[arg(long, value_enum, default_value_t = DeviceChoice::Cpu)]
     device: DeviceChoice,
+    /// Model of the catalogue for --device cuda, for example resnet18
+    #[arg(long, value_name = "NAME", default_value = "resnet18")]
+    model: String,
+    /// Side of the square input images for --device cuda
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    input_pixels: u32,
     /// Threads that share each step; 0: one for each core of the machine
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
@@ -56,6 +63,7 @@ pub struct Args {
 const EXAMPLES: &str = "Examples:
   mt-worker --width 512 --depth 3 --samples 10000
   MT_BATCH_SIZE=128 MT_SAMPLES=5000 mt-worker --threads 2
+  mt-worker --device cuda --model vgg16 --batch 128 --samples 50000
   printf 'run\\nbatch 32\\n' | mt-worker --pool --samples 1000
 
 Environment: MT_BATCH_SIZE, MT_SAMPLES, MT_ROUND and MT_POOL stand for the options of these
@@ -66,6 +74,8 @@ names; MT_TASK, MT_SHARE_PERCENT and MT_DEVICE are accepted and need no action h
 pub enum DeviceChoice {
     /// This machine's processor
     Cpu,
+    /// The first GPU that CUDA_VISIBLE_DEVICES shows
+    Cuda,
 }
 
 /// What to train, checked.
@@ -75,6 +85,8 @@ pub struct Config {
     pub device: DeviceChoice,
     /// Size of the network and how it learns.
     pub network: Network,
+    /// What is trained on a GPU.
+    pub model: gpusim::Network,
     /// Samples of the first steps.
     pub batch: Batch,
     /// When to stop.
@@ -130,7 +142,12 @@ impl Args {
             Some(n) => noted(Samples::new(n), "--samples", &mut faults).map(Some),
             None => Some(None),
         };
-        let (Some(batch), Some(samples), true) = (batch, samples, faults.is_empty()) else {
+        let model = gpusim::Network::catalogue(&self.model, self.input_pixels)
+            .map_err(|error| faults.push(format!("--model {}: {error}", self.model)))
+            .ok();
+        let (Some(batch), Some(samples), Some(model), true) =
+            (batch, samples, model, faults.is_empty())
+        else {
             return Err(Failure::Usage(faults.join("\n")));
         };
         let mut sizes = vec![self.width; self.depth];
@@ -151,6 +168,7 @@ impl Args {
                 seed: self.seed.seed,
                 round: self.round,
             },
+            model,
             batch,
             samples,
             pool: self.pool,

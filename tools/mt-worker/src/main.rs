@@ -2,6 +2,7 @@
 
 mod args;
 mod cpu;
+mod cuda;
 mod protocol;
 mod run;
 mod trainer;

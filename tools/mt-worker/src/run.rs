@@ -5,6 +5,7 @@ use units::Batch;
 
 use crate::args::{Args, Config, DeviceChoice};
 use crate::cpu::CpuTrainer;
+use crate::cuda::{CudaTrainer, Training};
 use crate::protocol::{Order, Reporter};
 use crate::trainer::Trainer;
 
@@ -13,6 +14,12 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let config = args.config()?;
     let mut trainer: Box<dyn Trainer> = match config.device {
         DeviceChoice::Cpu => Box::new(CpuTrainer::new(&config.network)),
+        DeviceChoice::Cuda => Box::new(CudaTrainer::new(Training {
+            network: config.model.clone(),
+            rate: config.network.learning_rate,
+            momentum: config.network.momentum,
+            seed: config.network.seed,
+        })?),
     };
     let mut reporter = Reporter::open()?;
     let members = trainer.warm_up(config.batch)?;

@@ -1,0 +1,227 @@
+//! Which earlier value each layer reads, inferred from shapes.
+
+use gpusim::{Layer, Shape};
+
+use super::{Start, count};
+
+/// Where a layer reads from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A value: 0 is the input, the others are what layers put out.
+    Value(usize),
+    /// Nothing of this shape was made before: a buffer that stays as it is.
+    Constant(Shape),
+}
+
+/// A layer in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Node {
+    pub(super) layer: Layer,
+    pub(super) inputs: Vec<Source>,
+    pub(super) output: usize,
+    /// Its first parameter.
+    pub(super) parameter: u32,
+    /// Its first sum (batch normalisation), counted from the end of the parameters.
+    pub(super) sum: u32,
+}
+
+/// Layers with their sources.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Graph {
+    pub(super) input: Shape,
+    pub(super) nodes: Vec<Node>,
+    pub(super) values: Vec<Shape>,
+    pub(super) parameters: u32,
+    pub(super) starts: Vec<(u32, Start)>,
+    sums: u32,
+    /// How often each value is read.
+    reads: Vec<u32>,
+}
+
+impl Graph {
+    /// Infers the graph of layers in forward order.
+    ///
+    /// A layer reads the value before it where the shape fits, else the newest that fits. The
+    /// second operand of a sum or concatenation is the newest fitting value that nothing has
+    /// read yet (a parallel branch), else what the block began with.
+    pub(super) fn infer(layers: &[Layer]) -> Self {
+        let input = layers.first().map_or(
+            Shape {
+                channels: 1,
+                side: 1,
+            },
+            input_of,
+        );
+        let mut graph = Self {
+            input,
+            nodes: Vec::new(),
+            values: vec![input],
+            parameters: 0,
+            starts: Vec::new(),
+            sums: 0,
+            reads: vec![0],
+        };
+        for layer in layers {
+            graph.push(layer);
+        }
+        graph
+    }
+
+    /// Where in the buffer of gradients the loss is: after the parameters and the sums.
+    pub(super) fn loss_at(&self) -> u32 {
+        self.parameters + self.sums
+    }
+
+    /// The largest value that no layer makes.
+    pub(super) fn largest_constant(&self) -> Option<Shape> {
+        self.nodes
+            .iter()
+            .flat_map(|n| &n.inputs)
+            .filter_map(|s| match s {
+                Source::Constant(shape) => Some(*shape),
+                Source::Value(_) => None,
+            })
+            .max_by_key(|s| count(*s))
+    }
+
+    fn push(&mut self, layer: &Layer) {
+        let inputs = self.sources(layer);
+        for source in &inputs {
+            if let Source::Value(v) = source {
+                self.reads[*v] += 1;
+            }
+        }
+        self.nodes.push(Node {
+            layer: layer.clone(),
+            inputs,
+            output: self.values.len(),
+            parameter: self.parameters,
+            sum: self.sums,
+        });
+        self.values.push(layer.output());
+        self.reads.push(0);
+        self.start(layer);
+    }
+
+    fn sources(&self, layer: &Layer) -> Vec<Source> {
+        let shape = input_of(layer);
+        match *layer {
+            Layer::Add(_) => {
+                let first = self.newest(shape);
+                vec![first, self.branch(shape, first)]
+            }
+            Layer::Scale(_) => {
+                let gate = Shape { side: 1, ..shape };
+                let first = self.newest(gate);
+                vec![self.newest(shape), first]
+            }
+            Layer::Concat { output, parts } => {
+                let last = self.values.len() - 1;
+                let before = self.values[last];
+                let rest = output.channels.saturating_sub(before.channels);
+                if parts < 2 || rest == 0 || before.side != output.side {
+                    return vec![self.newest(output)];
+                }
+                let first = Source::Value(last);
+                let rest = Shape {
+                    channels: rest,
+                    ..output
+                };
+                vec![self.branch(rest, first), first]
+            }
+            Layer::Linear { inputs, .. } => {
+                let found = self.values.iter().rposition(|v| count(*v) == inputs);
+                vec![found.map_or(Source::Constant(shape), Source::Value)]
+            }
+            _ => vec![self.newest(shape)],
+        }
+    }
+
+    fn newest(&self, shape: Shape) -> Source {
+        self.values
+            .iter()
+            .rposition(|v| *v == shape)
+            .map_or(Source::Constant(shape), Source::Value)
+    }
+
+    /// A value of this shape other than `not`, as the second operand of a layer that joins.
+    fn branch(&self, shape: Shape, not: Source) -> Source {
+        let fits = |v: usize| self.values[v] == shape && Source::Value(v) != not;
+        let all = || (1..self.values.len()).filter(|&v| fits(v));
+        if let Some(unread) = all().rfind(|&v| self.reads[v] == 0) {
+            return Source::Value(unread);
+        }
+        // The block began with what the last sum of this shape put out, or its activation.
+        let sum = all().rfind(|&v| matches!(self.nodes[v - 1].layer, Layer::Add(_)));
+        let begin = sum.or_else(|| all().next());
+        let activated = begin.map(|v| v + 1).filter(|&v| {
+            v < self.values.len()
+                && fits(v)
+                && matches!(self.nodes[v - 1].layer, Layer::Activation(_))
+        });
+        activated
+            .or(begin)
+            .map_or_else(|| self.newest_other(shape, not), Source::Value)
+    }
+
+    fn newest_other(&self, shape: Shape, not: Source) -> Source {
+        (0..self.values.len())
+            .rfind(|&v| self.values[v] == shape && Source::Value(v) != not)
+            .map_or(Source::Constant(shape), Source::Value)
+    }
+
+    fn start(&mut self, layer: &Layer) {
+        let mut push = |n: u32, start: Start| {
+            self.starts.push((n, start));
+            self.parameters += n;
+        };
+        let deviation = |fan_in: u32| Start::Normal((2.0 / f64::from(fan_in.max(1))).sqrt() as f32);
+        match *layer {
+            Layer::Convolution {
+                input,
+                output,
+                window,
+                groups,
+                bias,
+            } => {
+                let fan_in = input.channels / groups * window.kernel * window.kernel;
+                push(fan_in * output, deviation(fan_in));
+                if bias {
+                    push(output, Start::Constant(0.0));
+                }
+            }
+            Layer::Linear { inputs, outputs } => {
+                push(inputs * outputs, deviation(inputs));
+                push(outputs, Start::Constant(0.0));
+            }
+            Layer::BatchNorm(shape) => {
+                push(shape.channels, Start::Constant(1.0));
+                push(shape.channels, Start::Constant(0.0));
+                self.sums += 2 * shape.channels;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What a layer reads, for one image.
+fn input_of(layer: &Layer) -> Shape {
+    match *layer {
+        Layer::Convolution { input, .. } | Layer::Pool { input, .. } => input,
+        Layer::BatchNorm(s)
+        | Layer::Activation(s)
+        | Layer::Scale(s)
+        | Layer::Add(s)
+        | Layer::Shuffle(s)
+        | Layer::GlobalPool(s) => s,
+        Layer::Concat { output, .. } => output,
+        Layer::Linear { inputs, .. } => Shape {
+            channels: inputs,
+            side: 1,
+        },
+        Layer::Loss { classes } => Shape {
+            channels: classes,
+            side: 1,
+        },
+    }
+}
