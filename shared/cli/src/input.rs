@@ -76,6 +76,20 @@ fn is_stdin(path: &Path) -> bool {
 }
 
 fn open_source(path: &Path, expected: &str, console: &Console) -> Result<Source, Failure> {
+    let (reader, name) = open_reader(path, expected, console)?;
+    Ok(Frames::new(reader, name))
+}
+
+/// Opens one file, or standard input for `-`, and says what messages call it; `expected` as in
+/// [`Input::open`].
+///
+/// # Errors
+/// [`Failure::Input`] if the file cannot be opened.
+pub fn open_reader(
+    path: &Path,
+    expected: &str,
+    console: &Console,
+) -> Result<(Box<dyn BufRead>, String), Failure> {
     if is_stdin(path) {
         let stdin = std::io::stdin();
         if stdin.is_terminal() {
@@ -83,7 +97,7 @@ fn open_source(path: &Path, expected: &str, console: &Console) -> Result<Source,
                 "reading {expected} from the terminal; give a FILE, or pipe it in (Ctrl-D ends)"
             ));
         }
-        return Ok(Frames::new(Box::new(stdin.lock()), "<stdin>"));
+        return Ok((Box::new(stdin.lock()), "<stdin>".to_owned()));
     }
     let file = File::open(path).map_err(|error| Failure::file(path, &error))?;
     if file.metadata().is_ok_and(|m| m.is_dir()) {
@@ -93,5 +107,5 @@ fn open_source(path: &Path, expected: &str, console: &Console) -> Result<Source,
         )));
     }
     let reader = BufReader::with_capacity(1 << 16, file);
-    Ok(Frames::new(Box::new(reader), path.display().to_string()))
+    Ok((Box::new(reader), path.display().to_string()))
 }

@@ -25,6 +25,6 @@ pub use console::Console;
 pub use control::control_lines;
 pub use exit::Exit;
 pub use failure::Failure;
-pub use input::{Input, Source};
+pub use input::{Input, Source, open_reader};
 pub use meta::{provenance, run};
 pub use output::Output;

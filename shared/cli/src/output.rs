@@ -20,6 +20,11 @@ pub struct Output {
 enum Sink {
     Stdout(BufWriter<io::Stdout>),
     Progressive(BufWriter<File>),
+    Replacing {
+        writer: BufWriter<File>,
+        temporary: TempPath,
+        target: PathBuf,
+    },
     Atomic {
         writer: BufWriter<File>,
         temporary: TempPath,
@@ -62,6 +67,49 @@ impl Output {
                 pretty: false,
             }),
         }
+    }
+
+    /// As [`Output::progressive`], but an existing file keeps its content until
+    /// [`Output::settle`], so that what continues a file may begin by writing what it has.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] if the file's folder cannot be written.
+    pub fn replacing(path: &Path) -> Result<Self, Failure> {
+        if path.exists() && !path.is_file() {
+            return Self::progressive(Some(path));
+        }
+        let (file, temporary) = temporary_beside(path)?;
+        Ok(Self {
+            sink: Sink::Replacing {
+                writer: BufWriter::new(file),
+                temporary,
+                target: path.to_owned(),
+            },
+            pretty: false,
+        })
+    }
+
+    /// Puts the new content of [`Output::replacing`] in place of the old; what is written from now
+    /// on is appended. Does nothing to other outputs.
+    ///
+    /// # Errors
+    /// [`Failure::Environment`] if the file cannot be written or replaced.
+    pub fn settle(self) -> Result<Self, Failure> {
+        let Sink::Replacing {
+            mut writer,
+            temporary,
+            target,
+        } = self.sink
+        else {
+            return Ok(self);
+        };
+        let failed = |error: io::Error| Failure::write(&error);
+        writer.flush().map_err(failed)?;
+        temporary.persist(&target).map_err(|e| failed(e.error))?;
+        Ok(Self {
+            sink: Sink::Progressive(writer),
+            pretty: self.pretty,
+        })
     }
 
     /// Whether documents are spread over lines.
@@ -116,9 +164,11 @@ impl Output {
     /// [`Failure::Environment`] if the last bytes cannot be written.
     pub fn finish(self) -> Result<(), Failure> {
         let failed = |error: io::Error| Failure::write(&error);
-        match self.sink {
+        match self.settle()?.sink {
             Sink::Stdout(mut writer) => writer.flush().map_err(failed),
-            Sink::Progressive(mut writer) => writer.flush().map_err(failed),
+            Sink::Progressive(mut writer) | Sink::Replacing { mut writer, .. } => {
+                writer.flush().map_err(failed)
+            }
             Sink::Atomic {
                 writer,
                 temporary,
@@ -134,7 +184,9 @@ impl Output {
     fn writer(&mut self) -> &mut dyn Write {
         match &mut self.sink {
             Sink::Stdout(writer) => writer,
-            Sink::Progressive(writer) | Sink::Atomic { writer, .. } => writer,
+            Sink::Progressive(writer)
+            | Sink::Replacing { writer, .. }
+            | Sink::Atomic { writer, .. } => writer,
         }
     }
 }
@@ -149,6 +201,17 @@ fn create(path: &Path) -> Result<File, Failure> {
 }
 
 fn atomic(path: &Path) -> Result<Sink, Failure> {
+    let (file, temporary) = temporary_beside(path)?;
+    remove_on_signal(temporary.to_path_buf()).map_err(|error| Failure::file(path, &error))?;
+    Ok(Sink::Atomic {
+        writer: BufWriter::new(file),
+        temporary,
+        target: path.to_owned(),
+    })
+}
+
+/// A new file in the folder of `path` with the permissions that `path` has or would get.
+fn temporary_beside(path: &Path) -> Result<(File, TempPath), Failure> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -164,12 +227,7 @@ fn atomic(path: &Path) -> Result<Sink, Failure> {
         .map_err(failed)?
         .into_parts();
     file.set_permissions(permissions).map_err(failed)?;
-    remove_on_signal(temporary.to_path_buf()).map_err(failed)?;
-    Ok(Sink::Atomic {
-        writer: BufWriter::new(file),
-        temporary,
-        target: path.to_owned(),
-    })
+    Ok((file, temporary))
 }
 
 fn current_umask() -> u32 {

@@ -1,4 +1,4 @@
-use doc::DeviceKind;
+use doc::{Code, DeviceKind, Fault};
 
 /// Why a configuration has no measurement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,16 +32,23 @@ pub enum OpenError {
     /// The replay device was asked for without a recording.
     #[error("the replay device needs a recording: give it a profile")]
     NoRecording,
-    /// The workload lacks something that this device needs, or asks for something impossible.
-    #[error("{path}: {problem}; {advice}")]
-    Workload {
-        /// JSON path in the workload, for example `$.tasks[0].model`.
-        path: String,
-        /// What is wrong.
-        problem: String,
-        /// What would be right.
-        advice: String,
-    },
+    /// The workload lacks something that this device needs, or asks for something impossible; the
+    /// path of the fault is one in the workload.
+    #[error("{0}")]
+    Workload(Fault),
+}
+
+impl OpenError {
+    /// A fault of the workload at `path`, for example `$.tasks[0].model`.
+    #[must_use]
+    pub fn workload(code: Code, path: &str, problem: String, advice: &str) -> Self {
+        Self::Workload(Fault {
+            code,
+            path: path.to_owned(),
+            problem,
+            advice: advice.to_owned(),
+        })
+    }
 }
 
 fn name(kind: DeviceKind) -> &'static str {

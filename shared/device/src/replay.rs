@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use doc::{DeviceFingerprint, DeviceKind, Profile, Workload};
+use doc::{Code, DeviceFingerprint, DeviceKind, Profile, Workload};
 use units::{SamplesPerSec, Seconds, TaskId};
 
 use crate::{Device, MeasureError, Measurement, OpenError, Rate, Run, Window};
@@ -54,11 +54,12 @@ impl Replay {
             }
         }
         if recorded.is_empty() {
-            return Err(OpenError::Workload {
-                path: "$.tasks".to_owned(),
-                problem: "the recording has no configuration of these tasks".to_owned(),
-                advice: "give the profile of this workload".to_owned(),
-            });
+            return Err(OpenError::workload(
+                Code::UnknownName,
+                "$.tasks",
+                "the recording has no configuration of these tasks".to_owned(),
+                "give the profile of this workload",
+            ));
         }
         Ok(Self {
             fingerprint: DeviceFingerprint {

@@ -4,8 +4,10 @@ mod noise;
 
 use std::collections::BTreeMap;
 
-use doc::{DeviceFingerprint, DeviceKind, GpuSpec, Task, Workload};
-use gpusim::{GpuError, Network, Outcome, Program, SimTask, Simulator, TaskError, Trace};
+use doc::{Code, DeviceFingerprint, DeviceKind, Task, Workload};
+use gpusim::{
+    GpuError, Network, NetworkError, Outcome, Program, SimTask, Simulator, TaskError, Trace,
+};
 use units::{Batch, Bytes, SamplesPerSec, Seconds};
 
 use crate::{Device, MeasureError, Measurement, OpenError, Options, Rate, Run, Window};
@@ -28,16 +30,12 @@ pub struct Sim {
 pub(crate) fn simulator(workload: &Workload) -> Result<(Simulator, Option<Bytes>), OpenError> {
     let device = &workload.device;
     let simulator = Simulator::of_device(device).map_err(|error| {
-        let (field, advice) = match (&error, &device.gpu) {
-            (GpuError::UnknownName { .. }, _) => ("gpu", "name one of these"),
-            (_, Some(GpuSpec::Described(_))) => ("gpu_description", "correct the figure"),
-            _ => ("gpu", "name another GPU"),
+        let (code, field, advice) = match &error {
+            GpuError::UnknownName { .. } => (Code::UnknownName, "gpu", "name one of these"),
+            _ => (Code::OutOfRange, "gpu_description", "correct the figure"),
         };
-        OpenError::Workload {
-            path: format!("$.device.{field}"),
-            problem: error.to_string(),
-            advice: advice.to_owned(),
-        }
+        let path = format!("$.device.{field}");
+        OpenError::workload(code, &path, error.to_string(), advice)
     })?;
     let built_in = simulator.gpu().memory_bytes();
     let built_in = built_in.and_then(|bytes| Bytes::new(bytes).ok());
@@ -141,17 +139,22 @@ impl Sim {
 }
 
 fn task_fault(index: usize, task: &Task, error: &TaskError) -> OpenError {
-    let (field, advice) = match error {
-        TaskError::NoModel { .. } => ("", "or choose a device that runs the task's program"),
-        _ if task.model.is_some() => (".model", "correct it"),
-        _ if task.layers.is_empty() => (".flops_per_sample", "correct it"),
-        _ => (".layers", "correct it"),
+    let (code, field, advice) = match error {
+        TaskError::NoModel { .. } => (
+            Code::NeedsMore,
+            "",
+            "or choose a device that runs the task's program",
+        ),
+        TaskError::Network {
+            source: NetworkError::UnknownName { .. },
+            ..
+        } => (Code::UnknownName, ".model", "name one of these"),
+        _ if task.model.is_some() => (Code::OutOfRange, ".model", "correct it"),
+        _ if task.layers.is_empty() => (Code::OutOfRange, ".flops_per_sample", "correct it"),
+        _ => (Code::OutOfRange, ".layers", "correct it"),
     };
-    OpenError::Workload {
-        path: format!("$.tasks[{index}]{field}"),
-        problem: error.to_string(),
-        advice: advice.to_owned(),
-    }
+    let path = format!("$.tasks[{index}]{field}");
+    OpenError::workload(code, &path, error.to_string(), advice)
 }
 
 impl Device for Sim {
