@@ -1,115 +1,11 @@
-//! The searches against the slow twin, on random problems.
+//! The searches against the slow twin.
 
-use allocation::{
-    CoRun, Effort, InterferenceLaw, Limits, Options, Problem, Task, TaskLaw, brute_force, solve,
-};
-use doc::{Balance, BatchPolicy, Memory, ObjectiveKind, Proof};
-use predict::Active;
+use allocation::{Effort, Options, Outcome, brute_force, solve};
+use doc::{Balance, BatchPolicy, Proof};
 use proptest::prelude::*;
-use units::{Batch, Bytes, Samples, Share, Weight};
+use units::{Bytes, Share};
 
-/// The same rates without the knowledge that they are additive.
-struct Opaque<'a>(&'a InterferenceLaw);
-
-impl CoRun for Opaque<'_> {
-    fn task_count(&self) -> usize {
-        self.0.task_count()
-    }
-    fn solo(&self, task: usize, batch: Batch) -> f64 {
-        self.0.solo(task, batch)
-    }
-    fn means(&self, active: &[Active], out: &mut [f64]) {
-        self.0.means(active, out);
-    }
-}
-
-fn law(n: usize) -> impl Strategy<Value = InterferenceLaw> {
-    let task =
-        (0.0..0.02, 1e-5..1e-3, 0.2..1.0_f64).prop_map(|(step_s, sample_s, exponent)| TaskLaw {
-            step_s,
-            sample_s,
-            exponent,
-        });
-    let coupling = prop::collection::vec(0.0..1.5_f64, n * n);
-    (prop::collection::vec(task, n), coupling).prop_map(move |(tasks, mut coupling)| {
-        for i in 0..n {
-            coupling[i * n + i] = 0.0;
-        }
-        InterferenceLaw { tasks, coupling }
-    })
-}
-
-fn task() -> impl Strategy<Value = Task> {
-    let batches = prop::sample::subsequence(vec![8_u64, 16, 32, 64, 128], 1..=3);
-    (batches, 1_u64..100, 0.5..4.0_f64, 0_u64..50, 1e8..1e10_f64).prop_map(
-        |(batches, samples, weight, memory, work)| Task {
-            batches: batches
-                .into_iter()
-                .map(|b| Batch::new(b).unwrap())
-                .collect(),
-            samples: Samples::new(samples * 100).ok(),
-            weight: Weight::new(weight).unwrap(),
-            memory: Some(Memory {
-                fixed: Bytes::new(1000).unwrap(),
-                per_sample: Bytes::new(memory).unwrap(),
-            }),
-            work_per_sample: Some(work),
-        },
-    )
-}
-
-fn limits(n: usize) -> impl Strategy<Value = Limits> {
-    let rv = prop::option::of(1..=4 * n as u32)
-        .prop_map(|v| v.map(|v| Share::from_hundredths(v * 2500)));
-    let floor = prop_oneof![Just(0.0), 0.0..0.6_f64];
-    let memory = prop::option::of(4000_u64..12_000).prop_map(|m| m.map(|m| Bytes::new(m).unwrap()));
-    let policy = prop::sample::select(vec![
-        BatchPolicy::Free,
-        BatchPolicy::Fixed,
-        BatchPolicy::Same,
-    ]);
-    let balance = prop::sample::select(vec![Balance::Batch, Balance::Workload, Balance::Time]);
-    let mismatch = prop::option::of(0.0..60.0_f64);
-    (rv, floor, memory, policy, balance, mismatch).prop_map(
-        |(rv, floor, memory, policy, balance, mismatch)| Limits {
-            step: Share::from_hundredths(2500),
-            rv,
-            floor,
-            memory,
-            policy,
-            mismatch,
-            balance,
-        },
-    )
-}
-
-fn objective() -> impl Strategy<Value = ObjectiveKind> {
-    prop::sample::select(vec![
-        ObjectiveKind::Raw,
-        ObjectiveKind::Fairness,
-        ObjectiveKind::Weighted,
-        ObjectiveKind::MaxMin,
-        ObjectiveKind::Round,
-    ])
-}
-
-fn case() -> impl Strategy<Value = (InterferenceLaw, Problem)> {
-    (1_usize..=3).prop_flat_map(|n| {
-        let tasks = prop::collection::vec(task(), n);
-        (law(n), tasks, objective(), limits(n)).prop_map(|(law, tasks, objective, limits)| {
-            let problem = Problem {
-                tasks,
-                objective,
-                limits,
-            };
-            (law, problem)
-        })
-    })
-}
-
-fn close(a: f64, b: f64) -> bool {
-    (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
-}
+use crate::cases::{Opaque, case, close};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
@@ -176,7 +72,7 @@ proptest! {
         let options = Options::default();
         let a = solve(&law, &problem, &options).unwrap();
         let b = solve(&fast, &problem, &options).unwrap();
-        let key = |o: &allocation::Outcome| o.solutions.first().map(|s| s.settings.clone());
+        let key = |o: &Outcome| o.solutions.first().map(|s| s.settings.clone());
         prop_assert_eq!(key(&a), key(&b));
     }
 
@@ -232,7 +128,7 @@ fn local_search_mostly_reaches_the_optimum() {
             continue;
         };
         feasible += 1;
-        let hit = |o: allocation::Outcome| {
+        let hit = |o: Outcome| {
             let best = o.solutions.first().map(|s| s.objective);
             i32::from(best.is_some_and(|b| close(b, value)))
         };
