@@ -54,8 +54,7 @@ impl Budget {
 ///
 /// On a full-duplex link a sequence is the order of the downloads, and uploads go first come
 /// first served (or in the same order, with `single`). On a half-duplex link it lists all
-/// transfers, `i` for a download and `n + i` for an upload, by priority: a free link takes the
-/// first that may start.
+/// transfers, `i` for a download and `n + i` for an upload.
 pub(crate) struct Player<'a, 'r> {
     instance: &'a Instance,
     pub rates: &'a mut RateCache<'r>,
@@ -77,7 +76,7 @@ impl<'a, 'r> Player<'a, 'r> {
     pub fn value(&mut self, sequence: &[usize]) -> f64 {
         match self.instance.link() {
             Link::Full | Link::Shared => self.full(sequence),
-            Link::Half => self.half(sequence, |_| {}),
+            Link::Half => self.half(sequence),
         }
     }
 
@@ -108,17 +107,43 @@ impl<'a, 'r> Player<'a, 'r> {
         free
     }
 
-    fn half(&mut self, sequence: &[usize], mut made: impl FnMut(Transfer)) -> f64 {
+    /// Infinite where an upload comes before its download, or out of turn.
+    fn half(&mut self, sequence: &[usize]) -> f64 {
         let jobs = self.instance.jobs();
         let n = jobs.len();
         let mut gpu = Gpu::new();
-        let mut todo = sequence.to_vec();
-        let mut downloaded: Vec<usize> = Vec::with_capacity(n);
+        let mut downloaded = 0u32;
+        let mut turns = sequence.iter().filter(|&&code| code < n);
+        for &code in sequence {
+            if code < n {
+                gpu.advance(gpu.now + jobs[code].download_s, self.rates, |_, _| {});
+                gpu.start(code, jobs[code].work);
+                downloaded |= 1 << code;
+                continue;
+            }
+            let i = code - n;
+            if downloaded & 1 << i == 0 || (self.single && turns.next() != Some(&i)) {
+                return f64::INFINITY;
+            }
+            gpu.finish(1 << i, self.rates, |_, _| {});
+            gpu.advance(gpu.now + jobs[i].upload_s, self.rates, |_, _| {});
+        }
+        gpu.now
+    }
+
+    /// The sequence of a half-duplex link that, whenever free, takes the first transfer of
+    /// `priority` that may start.
+    pub fn greedy(&mut self, priority: &[usize]) -> Vec<usize> {
+        let jobs = self.instance.jobs();
+        let n = jobs.len();
+        let mut gpu = Gpu::new();
+        let mut todo = priority.to_vec();
+        let mut made = Vec::with_capacity(todo.len());
         let mut ended = 0u32;
         while !todo.is_empty() {
-            let turn = downloaded
+            let turn = made
                 .iter()
-                .find(|&&i| todo.contains(&(n + i)))
+                .find(|&&i| i < n && todo.contains(&(n + i)))
                 .copied();
             let may_start = |&code: &usize| {
                 code < n
@@ -130,20 +155,18 @@ impl<'a, 'r> Player<'a, 'r> {
                 continue;
             };
             let code = todo.remove(at);
+            made.push(code);
             let seconds = if code < n {
-                made(Transfer::Download(code));
                 jobs[code].download_s
             } else {
-                made(Transfer::Upload(code - n));
                 jobs[code - n].upload_s
             };
             gpu.advance(gpu.now + seconds, self.rates, |j, _| ended |= 1 << j);
             if code < n {
-                downloaded.push(code);
                 gpu.start(code, jobs[code].work);
             }
         }
-        gpu.now
+        made
     }
 
     /// The order that a sequence means.
@@ -151,9 +174,15 @@ impl<'a, 'r> Player<'a, 'r> {
         match self.instance.link() {
             Link::Shared => Order::Together,
             Link::Half => {
-                let mut transfers = Vec::with_capacity(sequence.len());
-                self.half(sequence, |t| transfers.push(t));
-                Order::OneByOne(transfers)
+                let n = self.instance.len();
+                let transfer = |&code: &usize| {
+                    if code < n {
+                        Transfer::Download(code)
+                    } else {
+                        Transfer::Upload(code - n)
+                    }
+                };
+                Order::OneByOne(sequence.iter().map(transfer).collect())
             }
             Link::Full => {
                 let uploads = if self.single {
@@ -187,33 +216,31 @@ impl<'a, 'r> Player<'a, 'r> {
 }
 
 /// Sequences to start from: Mitten's order (Johnson's rule on `d + c`, `c + u`), most compute
-/// first, least download first, longest tail first, with the compute times `c`.
-pub(crate) fn seeds(instance: &Instance, c: &[f64]) -> Vec<Vec<usize>> {
-    let jobs = instance.jobs();
+/// first, least download first, longest tail first, with the compute times `c`; on a half-duplex
+/// link with uploads as soon as ready and as late as can be.
+pub(crate) fn seeds(player: &mut Player<'_, '_>, c: &[f64]) -> Vec<Vec<usize>> {
+    let jobs = player.instance.jobs();
     let n = jobs.len();
     let sorted = |key: &dyn Fn(usize) -> f64| {
         let mut s: Vec<usize> = (0..n).collect();
         s.sort_by(|&a, &b| key(a).total_cmp(&key(b)).then(a.cmp(&b)));
         s
     };
-    let mut orders = vec![mitten(instance, c)];
+    let mut orders = vec![mitten(player.instance, c)];
     orders.push(sorted(&|i| -c[i]));
     orders.push(sorted(&|i| jobs[i].download_s));
     orders.push(sorted(&|i| -(c[i] + jobs[i].upload_s)));
     orders.push(sorted(&|i| jobs[i].download_s - c[i]));
-    if instance.link() != Link::Half {
+    if player.instance.link() != Link::Half {
         return orders;
     }
-    let uploads = |s: &[usize]| s.iter().map(|&i| n + i).collect::<Vec<_>>();
-    orders
-        .iter()
-        .flat_map(|s| {
-            [
-                [s.clone(), uploads(s)].concat(),
-                [uploads(s), s.clone()].concat(),
-            ]
-        })
-        .collect()
+    let mut sequences = Vec::new();
+    for order in orders {
+        let uploads: Vec<usize> = order.iter().map(|&i| n + i).collect();
+        sequences.push(player.greedy(&[order.clone(), uploads.clone()].concat()));
+        sequences.push(player.greedy(&[uploads, order].concat()));
+    }
+    sequences
 }
 
 /// Johnson's rule for two machines with the times `d + c` and `c + u`: the best order if each
@@ -290,6 +317,9 @@ pub(crate) fn iterate(
             let entry = trial.remove(a);
             trial.insert(b, entry);
         }
+        if player.instance.link() == Link::Half {
+            download_first(&mut trial);
+        }
         if !budget.spend() {
             break;
         }
@@ -309,4 +339,18 @@ pub(crate) fn iterate(
         }
     }
     best_s
+}
+
+/// Swaps where an upload of a half-duplex sequence comes before its download.
+fn download_first(sequence: &mut [usize]) {
+    let n = sequence.len() / 2;
+    let mut place = vec![0; sequence.len()];
+    for (at, &code) in sequence.iter().enumerate() {
+        place[code] = at;
+    }
+    for i in 0..n {
+        if place[n + i] < place[i] {
+            sequence.swap(place[i], place[n + i]);
+        }
+    }
 }

@@ -1,12 +1,11 @@
 use units::Batch;
 
 use crate::cache::RateCache;
-use crate::instance::members;
 use crate::round::{Order, Transfer, play};
 use crate::{Instance, Link, OverlapError, Rates};
 
 /// The least makespan of all orders, in seconds, by trying them all: both permutations on a
-/// full-duplex link, every sequence without deliberate idling on a half-duplex one. With
+/// full-duplex link, every sequence of transfers on a half-duplex one. With
 /// `single` the uploads keep the order of the downloads. Takes `n!^2` plays and is for tests.
 pub fn brute_force(
     instance: &Instance,
@@ -59,7 +58,7 @@ fn permutations(n: usize) -> Vec<Vec<usize>> {
     out
 }
 
-/// Tries every transfer that the link may start after `made`.
+/// Tries every transfer that may follow `made`.
 fn extend(
     instance: &Instance,
     cache: &mut RateCache<'_>,
@@ -83,7 +82,6 @@ fn extend(
     let uploads: Vec<usize> = (0..n)
         .filter(|&i| downloaded(i) && !uploaded(i))
         .filter(|&i| !single || turn == Some(i))
-        .filter(|&i| left.is_empty() || ends_by_now(instance, cache, made, i))
         .collect();
     let next = left
         .into_iter()
@@ -94,30 +92,4 @@ fn extend(
         extend(instance, cache, single, made, best);
         made.pop();
     }
-}
-
-/// Whether task `i` has ended compute when the transfers `made` are over.
-fn ends_by_now(
-    instance: &Instance,
-    cache: &mut RateCache<'_>,
-    made: &[Transfer],
-    i: usize,
-) -> bool {
-    let mut gpu = crate::gpu::Gpu::new();
-    let mut over = 0u32;
-    let mut clock = 0.0;
-    for t in made {
-        match *t {
-            Transfer::Download(j) => {
-                clock += instance.jobs()[j].download_s;
-                gpu.advance(clock, cache, |k, _| over |= 1 << k);
-                gpu.start(j, instance.jobs()[j].work);
-            }
-            Transfer::Upload(j) => {
-                clock += instance.jobs()[j].upload_s;
-                gpu.advance(clock, cache, |k, _| over |= 1 << k);
-            }
-        }
-    }
-    members(over).any(|k| k == i)
 }

@@ -12,9 +12,9 @@ const KEPT_STATES: usize = 48;
 
 /// Branch and bound over all transfers of a half-duplex link.
 ///
-/// Whenever the link is free it takes one of the downloads left or one of the uploads that are
-/// ready; it waits only when there is neither. With no download left, uploads go first come
-/// first served, which ends soonest. With `single`, uploads keep the order of the downloads.
+/// The next transfer is any download left, or the upload of any task downloaded, for whose
+/// compute the link waits if need be. With no download left, uploads go first come first served,
+/// which ends soonest. With `single`, uploads keep the order of the downloads.
 ///
 /// Dominance as for the full-duplex link, among states that have made the same transfers by the
 /// same time.
@@ -80,10 +80,10 @@ impl<'a, 'r> HalfSearch<'a, 'r> {
             self.upload_rest(state);
             return;
         }
-        let ready = self.ready(state);
+        let uploads = self.uploads(state);
         for &i in first {
             let bit = 1 << i;
-            let transfer = if ready & bit != 0 {
+            let transfer = if uploads & bit != 0 {
                 Transfer::Upload(i)
             } else if state.to_download & bit != 0 {
                 Transfer::Download(i)
@@ -103,13 +103,13 @@ impl<'a, 'r> HalfSearch<'a, 'r> {
         }
     }
 
-    /// The uploads that may start now.
-    fn ready(&self, state: &State) -> u32 {
-        let ready = state.to_upload & !state.gpu.active;
-        if !self.single {
-            return ready;
+    /// The tasks that may upload next.
+    fn uploads(&self, state: &State) -> u32 {
+        if self.single {
+            self.next_in_order(state).map_or(0, |i| 1 << i)
+        } else {
+            state.to_upload
         }
-        self.next_in_order(state).map_or(0, |i| ready & 1 << i)
     }
 
     fn next_in_order(&self, state: &State) -> Option<usize> {
@@ -120,20 +120,21 @@ impl<'a, 'r> HalfSearch<'a, 'r> {
     }
 
     fn transfer(&mut self, state: &mut State, transfer: Transfer) {
-        let (i, seconds) = match transfer {
-            Transfer::Download(i) => (i, self.jobs[i].download_s),
-            Transfer::Upload(i) => (i, self.jobs[i].upload_s),
-        };
         let end = &mut state.end;
-        let at = state.gpu.now + seconds;
-        state.gpu.advance(at, self.rates, |j, t| end[j] = t);
         match transfer {
-            Transfer::Download(_) => {
+            Transfer::Download(i) => {
+                let at = state.gpu.now + self.jobs[i].download_s;
+                state.gpu.advance(at, self.rates, |j, t| end[j] = t);
                 state.to_download &= !(1 << i);
                 state.to_upload |= 1 << i;
                 state.gpu.start(i, self.jobs[i].work);
             }
-            Transfer::Upload(_) => state.to_upload &= !(1 << i),
+            Transfer::Upload(i) => {
+                state.gpu.finish(1 << i, self.rates, |j, t| end[j] = t);
+                let at = state.gpu.now + self.jobs[i].upload_s;
+                state.gpu.advance(at, self.rates, |j, t| end[j] = t);
+                state.to_upload &= !(1 << i);
+            }
         }
     }
 
@@ -153,7 +154,6 @@ impl<'a, 'r> HalfSearch<'a, 'r> {
         for &i in &rest {
             clock = clock.max(all.end[i]) + self.jobs[i].upload_s;
         }
-        // Tasks that neither compute nor transfer anything still end with their last phase.
         if clock < self.best_s {
             self.best_s = clock;
             self.best.clone_from(&self.path);

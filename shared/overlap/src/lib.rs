@@ -13,9 +13,10 @@
 //! * [`brute_force`] is the slow twin that the tests compare with.
 //!
 //! # Invariants
-//! * A link that could start a transfer of its next task does so: the schedules searched never
-//!   keep a link idle on purpose. Where co-running slows tasks down, deliberate idling can in
-//!   principle help; the lower bounds allow for it, the word "proven" does not.
+//! * Given an order, a transfer starts as soon as its turn has come, the link is free and, for an
+//!   upload, compute has ended; compute starts when the download ends. Nothing is held back on
+//!   purpose. Where company slows tasks down, holding a download back can in principle help: the
+//!   lower bounds allow for it, the word "proven" is about orders.
 //! * The same input gives the same answer, unless a time limit is set and reached.
 
 mod anytime;
@@ -28,6 +29,7 @@ mod exact;
 mod gpu;
 mod half;
 mod instance;
+mod plan;
 mod rates;
 mod round;
 mod solve;
@@ -38,6 +40,7 @@ pub use bounds::{LowerBounds, lower_bounds};
 pub use brute::brute_force;
 pub use error::OverlapError;
 pub use instance::{Instance, Job, Link, MAX_TASKS};
+pub use plan::{BATCH_PERCENT, PlanError, PlanRequest, order_plan};
 pub use rates::{FixedRates, ModelRates, Rates, TableRates};
 pub use round::{Order, Phase, PhaseKind, Schedule, Transfer, overlap_off, simulate};
 pub use solve::{Options, Outcome, Stop, solve};

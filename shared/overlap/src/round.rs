@@ -57,7 +57,7 @@ pub struct Phase {
 /// A round as it plays out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
-    /// All phases of all tasks by start time; at one time, by kind and task.
+    /// All phases of all tasks, by start time; at one time by kind, end and task.
     pub phases: Vec<Phase>,
     /// End of the last phase in seconds.
     pub makespan_s: f64,
@@ -69,6 +69,7 @@ impl Schedule {
             a.start_s
                 .total_cmp(&b.start_s)
                 .then(a.kind.cmp(&b.kind))
+                .then(a.end_s.total_cmp(&b.end_s))
                 .then(a.task.cmp(&b.task))
         });
         let makespan_s = phases.iter().fold(0.0, |m: f64, p| m.max(p.end_s));

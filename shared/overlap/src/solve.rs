@@ -224,7 +224,7 @@ impl<'a, 'r> Search<'a, 'r> {
     fn descent(&mut self, levels: &[u8], floor: &Floor, bound: f64) -> (Vec<usize>, f64) {
         let mut budget = Budget::new(self.plays_each, self.deadline);
         let mut player = Player::new(self.instance, self.rates, self.options.single_order);
-        let mut starts: Vec<(f64, Vec<usize>)> = seeds(self.instance, &floor.compute)
+        let mut starts: Vec<(f64, Vec<usize>)> = seeds(&mut player, &floor.compute)
             .into_iter()
             .map(|s| (player.value(&s), s))
             .collect();

@@ -1,0 +1,350 @@
+use doc::{BatchPolicy, Duplex, Plan, PlanTask, Proof, RatesKind, Search, Timeline};
+use predict::Predictor;
+use units::{Batch, Bytes, Seconds, Share, TaskId};
+
+use crate::{
+    FixedRates, Instance, Job, Link, ModelRates, Options, Outcome, OverlapError, PhaseKind, Rates,
+    Stop, TableRates, solve, vary,
+};
+
+/// Percent by which batch sizes vary where the plan left them free.
+pub const BATCH_PERCENT: f64 = 20.0;
+
+/// What to order a plan by.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PlanRequest {
+    /// Which rates to compute with; `None`: the plan's table if it has one, else its model.
+    pub rates: Option<RatesKind>,
+    /// How transfers share the link, in place of what the plan says.
+    pub duplex: Option<Duplex>,
+    /// Percent by which batch sizes may differ from the plan's; `None`: [`BATCH_PERCENT`] where
+    /// the plan has a model and left batch sizes free, else 0.
+    pub batch_percent: Option<f64>,
+}
+
+/// Why a plan cannot be ordered.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PlanError {
+    /// The plan is infeasible, so it has no tasks.
+    #[error("the plan is infeasible: there is nothing to order")]
+    Infeasible,
+    /// A task lacks something that its rates or times need.
+    #[error("task {task} has no {what}; {advice}")]
+    Missing {
+        /// The task.
+        task: TaskId,
+        /// What it lacks.
+        what: &'static str,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// There is nothing to take compute rates from.
+    #[error("the plan has no {wanted}; {advice}")]
+    NoRates {
+        /// What was looked for.
+        wanted: &'static str,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The table lacks a set of tasks.
+    #[error(
+        "the table of rates has no row for the active tasks {0}; add one for every set of tasks"
+    )]
+    MissingRow(String),
+    /// A predicted rate is not above 0, so its task would never end.
+    #[error("the rate of task {task} is {value}; fit the model again on more samples")]
+    BadRate {
+        /// The task.
+        task: TaskId,
+        /// Its rate.
+        value: f64,
+    },
+    /// A time is beyond what a number can hold.
+    #[error("the round takes longer than any finite time; check samples, bytes and bandwidth")]
+    TooLong,
+    /// The round cannot be ordered for another reason.
+    #[error(transparent)]
+    Other(OverlapError),
+}
+
+/// Orders the round of a plan. `predictor` is that of the plan's model, where it has one.
+pub fn order_plan(
+    plan: Plan,
+    predictor: Option<&Predictor>,
+    request: &PlanRequest,
+    options: &Options,
+) -> Result<Timeline, PlanError> {
+    if plan.tasks.is_empty() {
+        return Err(PlanError::Infeasible);
+    }
+    let kind = request.rates.unwrap_or(if plan.rates.is_empty() {
+        RatesKind::Model
+    } else {
+        RatesKind::Table
+    });
+    let instance = instance(&plan, request.duplex)?;
+    let rates = rates(&plan, predictor, kind)?;
+    let mut options = options.clone();
+    options.batches = batches(&plan, kind, request.batch_percent)?;
+    let outcome = solve(&instance, rates.as_ref(), &options).map_err(|e| explain(e, &plan))?;
+    timeline(plan, kind, &outcome)
+}
+
+fn explain(error: OverlapError, plan: &Plan) -> PlanError {
+    let name = |i: &usize| plan.tasks[*i].id.clone();
+    match error {
+        OverlapError::MissingRates { active } => {
+            let names: Vec<String> = active.iter().map(|i| name(i).to_string()).collect();
+            PlanError::MissingRow(names.join(", "))
+        }
+        OverlapError::BadRate { task, value, .. } => PlanError::BadRate {
+            task: name(&task),
+            value,
+        },
+        other => PlanError::Other(other),
+    }
+}
+
+fn missing(task: &PlanTask, what: &'static str, advice: &'static str) -> PlanError {
+    PlanError::Missing {
+        task: task.id.clone(),
+        what,
+        advice,
+    }
+}
+
+/// Times of transfer and work of every task; what the plan does not say its workload does.
+fn instance(plan: &Plan, duplex: Option<Duplex>) -> Result<Instance, PlanError> {
+    let workload = plan.workload();
+    let link = plan.link.or(workload.and_then(|w| w.link));
+    let mut jobs = Vec::with_capacity(plan.tasks.len());
+    for task in &plan.tasks {
+        let source = workload.and_then(|w| w.task_index(&task.id).map(|i| &w.tasks[i]));
+        let samples = task
+            .samples
+            .or(source.and_then(|t| t.samples))
+            .ok_or_else(|| missing(task, "samples", "say how many it trains on in a round"))?;
+        let bytes = task
+            .update_bytes
+            .or(source.and_then(|t| t.update_bytes))
+            .unwrap_or_default();
+        jobs.push(Job {
+            download_s: link.map_or(0.0, |l| bytes.down.transfer_seconds(l.down)),
+            work: samples.as_f64(),
+            upload_s: link.map_or(0.0, |l| bytes.up.transfer_seconds(l.up)),
+        });
+    }
+    let link = match duplex.or(link.map(|l| l.duplex)).unwrap_or_default() {
+        Duplex::Full => Link::Full,
+        Duplex::Half => Link::Half,
+        Duplex::Shared => Link::Shared,
+    };
+    Instance::new(jobs, link).map_err(PlanError::Other)
+}
+
+fn rates<'p>(
+    plan: &Plan,
+    predictor: Option<&'p Predictor>,
+    kind: RatesKind,
+) -> Result<Box<dyn Rates + 'p>, PlanError> {
+    match kind {
+        RatesKind::Table => Ok(Box::new(table(plan)?)),
+        RatesKind::Model => Ok(Box::new(model(plan, predictor)?)),
+        RatesKind::Fixed => Ok(Box::new(fixed(plan, predictor)?)),
+    }
+}
+
+fn table(plan: &Plan) -> Result<TableRates, PlanError> {
+    if plan.rates.is_empty() {
+        return Err(PlanError::NoRates {
+            wanted: "table of rates",
+            advice: "add `rates`, or compute with --rates model",
+        });
+    }
+    let mut table = TableRates::new();
+    for row in &plan.rates {
+        let mut rates = vec![0.0; plan.tasks.len()];
+        for (&i, rate) in row.active.iter().zip(&row.rates) {
+            rates[i] = rate.get();
+        }
+        table.insert(set_of(&row.active), rates);
+    }
+    Ok(table)
+}
+
+fn set_of(tasks: &[usize]) -> u32 {
+    tasks
+        .iter()
+        .fold(0, |set, &i| set | 1u32.wrapping_shl(i as u32))
+}
+
+fn model<'p>(plan: &Plan, predictor: Option<&'p Predictor>) -> Result<ModelRates<'p>, PlanError> {
+    let (Some(predictor), Some(model)) = (predictor, &plan.model) else {
+        return Err(PlanError::NoRates {
+            wanted: "model to predict rates with",
+            advice: "make the plan with mt-solve, or add a table of `rates`",
+        });
+    };
+    let mut shares: Vec<Share> = Vec::new();
+    let mut tasks = Vec::new();
+    for task in &plan.tasks {
+        shares.push(
+            task.share
+                .ok_or_else(|| missing(task, "share_percent", "a model needs it"))?,
+        );
+        tasks.push(
+            model
+                .workload
+                .task_index(&task.id)
+                .ok_or_else(|| missing(task, "place in the model", "fit one that has it"))?,
+        );
+    }
+    let gpus: Vec<u32> = plan.tasks.iter().map(|t| t.gpu.unwrap_or(0)).collect();
+    Ok(ModelRates::new(predictor, tasks, shares, &gpus))
+}
+
+/// The rates with all tasks active: as the plan predicts them, else by its table or model.
+fn fixed(plan: &Plan, predictor: Option<&Predictor>) -> Result<FixedRates, PlanError> {
+    let planned: Option<Vec<f64>> = plan
+        .tasks
+        .iter()
+        .map(|t| t.throughput.map(|e| e.mean.get()))
+        .collect();
+    if let Some(rates) = planned {
+        return Ok(FixedRates(rates));
+    }
+    let n = plan.tasks.len();
+    let everyone: Vec<usize> = (0..n).collect();
+    if !plan.rates.is_empty() {
+        let all = plan.rates.iter().find(|row| row.active == everyone);
+        let names = || plan.tasks.iter().map(|t| t.id.to_string());
+        let row =
+            all.ok_or_else(|| PlanError::MissingRow(names().collect::<Vec<_>>().join(", ")))?;
+        return Ok(FixedRates(row.rates.iter().map(|r| r.get()).collect()));
+    }
+    let source = model(plan, predictor)?;
+    let batches = planned_batches(plan)?;
+    let mut rates = vec![0.0; n];
+    source
+        .rates(set_of(&everyone), &batches, &mut rates)
+        .map_err(|e| explain(e, plan))?;
+    Ok(FixedRates(rates))
+}
+
+fn planned_batches(plan: &Plan) -> Result<Vec<Batch>, PlanError> {
+    let each = plan.tasks.iter().map(|t| {
+        t.batch
+            .ok_or_else(|| missing(t, "batch", "a model needs its batch size"))
+    });
+    each.collect()
+}
+
+/// The batch sizes that each task may take; none where rates do not depend on them.
+fn batches(
+    plan: &Plan,
+    kind: RatesKind,
+    percent: Option<f64>,
+) -> Result<Vec<Vec<Batch>>, PlanError> {
+    if kind != RatesKind::Model {
+        return Ok(Vec::new());
+    }
+    let constraints = plan.constraints.as_ref();
+    let free = constraints.is_some_and(|c| c.batch == BatchPolicy::Free && c.mismatch.is_none());
+    let percent = percent.unwrap_or(if free { BATCH_PERCENT } else { 0.0 });
+    let planned = planned_batches(plan)?;
+    let mut choices: Vec<Vec<Batch>> = planned.iter().map(|&b| vary(b, percent)).collect();
+    for (task, choices) in plan.tasks.iter().zip(&mut choices) {
+        let known = plan
+            .workload()
+            .and_then(|w| w.task_index(&task.id).map(|i| &w.tasks[i].batch_sizes));
+        let Some((low, high)) = known.and_then(|sizes| sizes.iter().min().zip(sizes.iter().max()))
+        else {
+            continue;
+        };
+        // The plan's own size comes first and stays whatever the workload says.
+        let own = choices[0];
+        choices.retain(|b| *b == own || (b >= low && b <= high));
+    }
+    fit_memory(plan, &planned, &mut choices);
+    Ok(choices)
+}
+
+/// Leaves out larger batch sizes on a GPU whose memory would not hold them all at once.
+fn fit_memory(plan: &Plan, planned: &[Batch], choices: &mut [Vec<Batch>]) {
+    let Some(workload) = plan.workload() else {
+        return;
+    };
+    let limit = plan
+        .constraints
+        .as_ref()
+        .and_then(|c| c.memory_bytes)
+        .and_then(|bytes| Bytes::new(bytes).ok())
+        .or(workload.device.memory);
+    let Some(limit) = limit else {
+        return;
+    };
+    let gpu = |i: usize| plan.tasks[i].gpu.unwrap_or(0);
+    let most: Vec<f64> = (0..choices.len())
+        .map(|i| {
+            let task = workload.task_index(&plan.tasks[i].id);
+            let memory = task.and_then(|t| workload.tasks[t].memory);
+            let largest = choices[i].iter().max();
+            memory.zip(largest).map_or(0.0, |(m, &b)| m.at(b))
+        })
+        .collect();
+    for i in 0..choices.len() {
+        let together = (0..choices.len()).filter(|&j| gpu(j) == gpu(i));
+        if together.map(|j| most[j]).sum::<f64>() > limit.get() as f64 {
+            choices[i].retain(|b| *b <= planned[i]);
+        }
+    }
+}
+
+fn timeline(plan: Plan, kind: RatesKind, outcome: &Outcome) -> Result<Timeline, PlanError> {
+    let seconds = |s: f64| Seconds::new(s).map_err(|_| PlanError::TooLong);
+    let proof = match outcome.stop {
+        Stop::Complete | Stop::BoundMet => Proof::Bounded,
+        Stop::Assumed | Stop::Budget | Stop::TimeLimit => Proof::NotProven,
+    };
+    let batches = (0..plan.tasks.len())
+        .map(|i| outcome.batches.get(i).copied().or(plan.tasks[i].batch))
+        .collect();
+    let phases: Result<Vec<doc::Phase>, PlanError> = outcome
+        .schedule
+        .phases
+        .iter()
+        .map(|p| {
+            Ok(doc::Phase {
+                task: p.task,
+                kind: match p.kind {
+                    PhaseKind::Download => doc::PhaseKind::Download,
+                    PhaseKind::Compute => doc::PhaseKind::Compute,
+                    PhaseKind::Upload => doc::PhaseKind::Upload,
+                },
+                start: seconds(p.start_s)?,
+                end: seconds(p.end_s)?,
+            })
+        })
+        .collect();
+    Ok(Timeline {
+        id: plan.id.clone(),
+        rates: kind,
+        download_order: outcome.schedule.order_of(PhaseKind::Download),
+        upload_order: outcome.schedule.order_of(PhaseKind::Upload),
+        batches,
+        phases: phases?,
+        makespan: seconds(outcome.schedule.makespan_s)?,
+        lower_bound: seconds(outcome.lower_bound_s)?,
+        gap: outcome.gap(),
+        proven: outcome.proven(),
+        overlap_off: seconds(outcome.overlap_off_s)?,
+        search: Search {
+            points: outcome.points,
+            proof,
+            bound: Some(outcome.lower_bound_s),
+            seconds: None,
+        },
+        plan,
+        provenance: Vec::new(),
+    })
+}
