@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 
 use crate::schema;
+use crate::shape;
 use crate::wire::{self, Wire};
 use crate::{
     Checker, Code, Failure, Fault, Faults, Frame, Frames, Header, Profile, ProfileEnd,
@@ -72,7 +73,7 @@ pub(crate) struct Peek {
 }
 
 impl Frame {
-    fn faults(&self, faults: Vec<Fault>) -> ReadError {
+    pub(crate) fn faults(&self, faults: Vec<Fault>) -> ReadError {
         ReadError::Faults(Faults {
             source_name: self.source_name.clone(),
             line: self.line,
@@ -156,12 +157,12 @@ impl Frame {
         }
     }
 
-    fn wire<W: Wire>(&self) -> Result<W, ReadError> {
+    pub(crate) fn wire<W: Wire>(&self) -> Result<W, ReadError> {
         let mut parser = serde_json::Deserializer::from_slice(&self.bytes);
         match serde_path_to_error::deserialize::<_, W>(&mut parser) {
             Ok(wire) => Ok(wire),
             Err(error) if error.inner().is_data() => {
-                let found = schema::structural_faults::<W>(&self.bytes);
+                let found = shape::structural_faults::<W>(&self.bytes);
                 if found.is_empty() {
                     let path = format!("$.{}", error.path()).replace("$.[", "$[");
                     let problem = error.inner().to_string();
@@ -195,7 +196,7 @@ impl<R: BufRead, D: Document> Documents<R, D> {
     }
 }
 
-fn empty(source_name: &str) -> ReadError {
+pub(crate) fn empty(source_name: &str) -> ReadError {
     ReadError::Faults(Faults {
         source_name: source_name.to_owned(),
         line: 1,

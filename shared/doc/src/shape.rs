@@ -1,0 +1,206 @@
+//! Every place where a value does not have the shape that a JSON Schema demands.
+//!
+//! `serde` stops at the first deviation, and people want all of them. This looks at what the
+//! schemas of this crate use and no more: `$ref`, `anyOf` with null, `oneOf` of constants or of
+//! tagged objects, `type`, `properties`, `required`, `additionalProperties`, `items`.
+
+use serde_json::{Map, Value};
+
+use crate::schema::schema_of;
+use crate::wire::Wire;
+use crate::{Checker, Code, Fault};
+
+/// The deviations of a document from the shape of `W`.
+pub(crate) fn structural_faults<W: Wire>(bytes: &[u8]) -> Vec<Fault> {
+    let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
+        return Vec::new();
+    };
+    let root = schema_of::<W>();
+    let mut checker = Checker::default();
+    Shape { root: &root }.compare(&root, &value, &mut checker);
+    checker.into_faults()
+}
+
+struct Shape<'a> {
+    root: &'a Value,
+}
+
+impl<'a> Shape<'a> {
+    fn resolve(&self, schema: &'a Value) -> &'a Value {
+        let pointer = schema.get("$ref").and_then(Value::as_str);
+        pointer
+            .and_then(|p| self.root.pointer(p.trim_start_matches('#')))
+            .unwrap_or(schema)
+    }
+
+    fn compare(&self, schema: &'a Value, value: &Value, c: &mut Checker) {
+        let schema = self.resolve(schema);
+        if let Some(branches) = schema.get("anyOf").and_then(Value::as_array) {
+            let is_null = |b: &&Value| b.get("type").and_then(Value::as_str) == Some("null");
+            if let Some(branch) = branches.iter().find(|b| !is_null(b))
+                && !value.is_null()
+            {
+                self.compare(branch, value, c);
+            }
+            return;
+        }
+        if let Some(branches) = schema.get("oneOf").and_then(Value::as_array) {
+            self.one_of(branches, value, c);
+            return;
+        }
+        for names in [schema.get("enum"), schema.get("const")]
+            .into_iter()
+            .flatten()
+        {
+            let names = names
+                .as_array()
+                .map_or(std::slice::from_ref(names), Vec::as_slice);
+            one_of_names(names, value, c);
+        }
+        if !type_fits(schema, value) {
+            let problem = format_args!("{} is not {}", shortened(value), expectation(schema));
+            c.fault(
+                Code::WrongType,
+                problem,
+                format_args!("give {}", expectation(schema)),
+            );
+            return;
+        }
+        match value {
+            Value::Object(fields) => self.object(schema, fields, c),
+            Value::Array(items) => {
+                if let Some(schema) = schema.get("items") {
+                    for (i, item) in items.iter().enumerate() {
+                        c.index(i, |c| self.compare(schema, item, c));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn one_of(&self, branches: &'a [Value], value: &Value, c: &mut Checker) {
+        let constant = |b: &'a Value| b.get("const");
+        if let Some(names) = branches.iter().map(constant).collect::<Option<Vec<_>>>() {
+            let names: Vec<Value> = names.into_iter().cloned().collect();
+            one_of_names(&names, value, c);
+            return;
+        }
+        let tag = |b: &'a Value| b.pointer("/properties/kind/const");
+        let kind = value.get("kind");
+        match branches.iter().find(|b| tag(b) == kind && kind.is_some()) {
+            Some(branch) => self.compare(branch, value, c),
+            None => {
+                let names: Vec<Value> = branches.iter().filter_map(tag).cloned().collect();
+                c.field("kind", |c| {
+                    one_of_names(&names, kind.unwrap_or(&Value::Null), c);
+                });
+            }
+        }
+    }
+
+    fn object(&self, schema: &'a Value, fields: &Map<String, Value>, c: &mut Checker) {
+        let known = schema.get("properties").and_then(Value::as_object);
+        let others = schema.get("additionalProperties");
+        for (name, value) in fields {
+            let inner = known.and_then(|k| k.get(name));
+            match (inner, others) {
+                (Some(inner), _) => c.field(name, |c| self.compare(inner, value, c)),
+                (None, Some(Value::Bool(false))) => c.field(name, |c| {
+                    let advice = unknown_advice(name, known);
+                    c.fault(Code::UnknownField, "this field is not known", advice);
+                }),
+                (None, Some(inner)) => c.field(name, |c| self.compare(inner, value, c)),
+                (None, None) => {}
+            }
+        }
+        let required = schema.get("required").and_then(Value::as_array);
+        for name in required.into_iter().flatten().filter_map(Value::as_str) {
+            if !fields.contains_key(name) {
+                let problem = format_args!("the field {name:?} is missing");
+                c.fault(Code::MissingField, problem, "add it");
+            }
+        }
+    }
+}
+
+/// Names the known fields, so that a misspelt one can be corrected at once.
+fn unknown_advice(name: &str, known: Option<&Map<String, Value>>) -> String {
+    let known: Vec<&str> = known
+        .into_iter()
+        .flat_map(|k| k.keys().map(String::as_str))
+        .collect();
+    format!("remove {name:?}, or use one of {}", known.join(", "))
+}
+
+fn one_of_names(names: &[Value], value: &Value, c: &mut Checker) {
+    if names.contains(value) {
+        return;
+    }
+    let names: Vec<String> = names.iter().map(Value::to_string).collect();
+    let problem = format_args!("{} is not known here", shortened(value));
+    c.fault(
+        Code::WrongType,
+        problem,
+        format_args!("give one of {}", names.join(", ")),
+    );
+}
+
+fn types(schema: &Value) -> Vec<&str> {
+    match schema.get("type") {
+        Some(Value::String(name)) => vec![name],
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn type_fits(schema: &Value, value: &Value) -> bool {
+    let types = types(schema);
+    types.is_empty()
+        || types.iter().any(|name| match *name {
+            "null" => value.is_null(),
+            "boolean" => value.is_boolean(),
+            "string" => value.is_string(),
+            "array" => value.is_array(),
+            "object" => value.is_object(),
+            "integer" => integer_fits(schema, value),
+            _ => value.is_number(),
+        })
+}
+
+fn integer_fits(schema: &Value, value: &Value) -> bool {
+    match schema.get("format").and_then(Value::as_str) {
+        Some("uint32") => value.as_u64().is_some_and(|v| u32::try_from(v).is_ok()),
+        Some("int32") => value.as_i64().is_some_and(|v| i32::try_from(v).is_ok()),
+        _ => value.is_u64(),
+    }
+}
+
+fn expectation(schema: &Value) -> String {
+    let words: Vec<&str> = types(schema)
+        .into_iter()
+        .filter(|name| *name != "null")
+        .map(|name| match name {
+            "array" => "a list",
+            "object" => "an object",
+            "string" => "a string",
+            "boolean" => "true or false",
+            "integer" if schema.get("format").and_then(Value::as_str) == Some("int32") => {
+                "a whole number"
+            }
+            "integer" => "a whole number, 0 or more",
+            _ => "a number",
+        })
+        .collect();
+    words.join(" or ")
+}
+
+/// A value may be a whole document; people need its beginning.
+fn shortened(value: &Value) -> String {
+    const KEEP: usize = 60;
+    let text = value.to_string();
+    match text.char_indices().nth(KEEP) {
+        Some((end, _)) => format!("{} …", &text[..end]),
+        None => text,
+    }
+}
