@@ -10,7 +10,7 @@ use crate::{
     Provenance,
 };
 
-pub(crate) use validate::{link, optional, unique_ids, update_bytes};
+pub(crate) use validate::{gpu_description, link, optional, unique_ids, update_bytes};
 
 /// Most tasks of one workload: sets of tasks are bit sets of 64.
 pub(crate) const MAX_TASKS: usize = 64;

@@ -93,7 +93,7 @@ pub(super) fn device(wire: &wire::Device, c: &mut Checker) -> Option<DeviceSpec>
     })
 }
 
-fn gpu_description(wire: &GpuDescription, c: &mut Checker) -> Option<GpuDescription> {
+pub(crate) fn gpu_description(wire: &GpuDescription, c: &mut Checker) -> Option<GpuDescription> {
     if !(1..=10_000).contains(&wire.sms) {
         c.field("sms", |c| {
             let problem = format_args!("{} is not a number of multiprocessors", wire.sms);
