@@ -1,1 +1,36 @@
 //! Process groups, supervision, signals, logs and worker pools.
+//!
+//! A [`Supervisor`] starts jobs, each in a process group of its own, reads what they print, and
+//! tells what happened as [`Event`]s. It works on the thread that calls [`Supervisor::poll`], and
+//! on no other: a job that prints faster than it is read waits, so memory stays bounded whatever
+//! jobs print.
+//!
+//! What this crate holds to:
+//!
+//! - a job is an argument list; no shell is involved, and its environment is passed explicitly;
+//! - when a job's first process has ended, none of its descendants is left running, also not one
+//!   that made itself a daemon;
+//! - when this process ends, however it ends, its jobs end; what SIGKILL leaves behind (control
+//!   groups, directories) is found by the next start in the [`RunDir`] of the dead;
+//! - directories are private (mode 0700, files 0600), and a symbolic link is never followed to
+//!   reach them.
+
+pub mod cgroup;
+pub mod corun;
+mod lines;
+mod log;
+mod private;
+pub mod process;
+mod protocol;
+mod run_dir;
+mod signals;
+mod spawn;
+mod supervisor;
+
+pub use log::{LogLimits, RotatingLog};
+pub use private::{open_private_dir, write_atomically};
+pub use protocol::{Message, Progress, ProgressError};
+pub use run_dir::{Cleaned, Resource, RunDir, RunDirError};
+pub use signals::{Arrived, Signals};
+pub use spawn::{JobSpec, PASSED_VARIABLES, SpawnError, base_environment};
+pub use supervisor::{Event, Exit, Happening, JobId, Order, OrderError, Supervisor};

@@ -1,0 +1,168 @@
+//! Where a control group can be made.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::Version;
+
+/// A directory below which a group may be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) version: Version,
+    pub(super) parent: PathBuf,
+}
+
+/// Candidates, the best first.
+pub(super) fn candidates() -> Vec<Candidate> {
+    if let Some(parent) = std::env::var_os("MT_CGROUP_PARENT") {
+        let parent = PathBuf::from(parent);
+        let v1 = parent.join("cpu.cfs_quota_us").exists();
+        let version = if v1 { Version::V1 } else { Version::V2 };
+        return vec![Candidate { version, parent }];
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    from_tables(&mounts, &own)
+}
+
+fn from_tables(mounts: &str, own: &str) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for line in mounts.lines() {
+        let Some((left, right)) = line.split_once(" - ") else {
+            continue;
+        };
+        let left: Vec<&str> = left.split(' ').collect();
+        let right: Vec<&str> = right.split(' ').collect();
+        let (Some(&root), Some(&point), Some(&kind)) = (left.get(3), left.get(4), right.first())
+        else {
+            continue;
+        };
+        let has_cpu = right
+            .get(2)
+            .is_some_and(|o| o.split(',').any(|o| o == "cpu"));
+        let (version, path) = match kind {
+            "cgroup2" => (Version::V2, own_path(own, "")),
+            "cgroup" if has_cpu => (Version::V1, own_path(own, "cpu")),
+            _ => continue,
+        };
+        let relative = path
+            .as_deref()
+            .and_then(|p| p.strip_prefix(root.trim_end_matches('/')))
+            .unwrap_or_default();
+        let mut parent = PathBuf::from(point).join(relative.trim_start_matches('/'));
+        loop {
+            found.push(Candidate {
+                version,
+                parent: parent.clone(),
+            });
+            if parent == Path::new(point) || !parent.pop() {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// This process's path in the hierarchy of a controller; "" is version 2.
+fn own_path(own: &str, controller: &str) -> Option<String> {
+    own.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let controllers = fields.next()?;
+        let path = fields.next()?;
+        controllers
+            .split(',')
+            .any(|c| c == controller)
+            .then(|| path.to_owned())
+    })
+}
+
+/// Makes the group `dir` below a candidate, so that groups below it can have quotas.
+pub(super) fn make(candidate: &Candidate, dir: &Path) -> io::Result<()> {
+    let parent = &candidate.parent;
+    match candidate.version {
+        Version::V1 => {
+            fs::create_dir(dir)?;
+            fs::write(dir.join("cpu.cfs_quota_us"), "-1")
+        }
+        Version::V2 => {
+            let controllers = fs::read_to_string(parent.join("cgroup.controllers"))?;
+            if !controllers.split_whitespace().any(|c| c == "cpu") {
+                let text = "the cpu controller is not available here";
+                return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+            }
+            enable(parent, dir)?;
+            fs::create_dir(dir)?;
+            fs::write(dir.join("cgroup.subtree_control"), "+cpu")
+        }
+    }
+}
+
+/// Lets groups below `parent` have quotas. The kernel refuses while processes are in `parent`
+/// itself; if this process is the only one (a scope of its own), it moves down first.
+fn enable(parent: &Path, dir: &Path) -> io::Result<()> {
+    let control = parent.join("cgroup.subtree_control");
+    let enabled = fs::read_to_string(&control)?;
+    if enabled.split_whitespace().any(|c| c == "cpu") {
+        return Ok(());
+    }
+    let refused = match fs::write(&control, "+cpu") {
+        Ok(()) => return Ok(()),
+        Err(error) => error,
+    };
+    let members = fs::read_to_string(parent.join("cgroup.procs"))?;
+    if members.trim() != std::process::id().to_string() {
+        return Err(refused);
+    }
+    let leaf = dir.with_extension("self");
+    fs::create_dir(&leaf)?;
+    fs::write(leaf.join("cgroup.procs"), members.trim())?;
+    fs::write(&control, "+cpu")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_both_versions() {
+        let v1 = "33 25 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+                  34 25 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+        let own = "4:cpu,cpuacct:/user/me\n3:memory:/x\n0::/\n";
+        let parents = |mounts, own| -> Vec<String> {
+            from_tables(mounts, own)
+                .iter()
+                .map(|c| c.parent.display().to_string())
+                .collect()
+        };
+        let root = "/sys/fs/cgroup/cpu,cpuacct";
+        let expected = [&format!("{root}/user/me"), &format!("{root}/user"), root];
+        assert_eq!(parents(v1, own), expected);
+        let v2 = "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n";
+        let expected = [
+            "/sys/fs/cgroup/user.slice/a.scope",
+            "/sys/fs/cgroup/user.slice",
+            "/sys/fs/cgroup",
+        ];
+        assert_eq!(parents(v2, "0::/user.slice/a.scope\n"), expected);
+        assert_eq!(from_tables(v2, "0::/\n")[0].version, Version::V2);
+        assert!(from_tables("nonsense\n", "x").is_empty());
+    }
+
+    #[test]
+    fn a_parent_without_the_controller_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let candidate = Candidate {
+            version: Version::V2,
+            parent: dir.path().to_owned(),
+        };
+        fs::write(dir.path().join("cgroup.controllers"), "memory io\n").unwrap();
+        fs::write(dir.path().join("cgroup.subtree_control"), "").unwrap();
+        let group = dir.path().join("mt-x");
+        assert!(make(&candidate, &group).is_err());
+        fs::write(dir.path().join("cgroup.controllers"), "cpu memory\n").unwrap();
+        make(&candidate, &group).unwrap();
+        let enabled = fs::read_to_string(dir.path().join("cgroup.subtree_control")).unwrap();
+        assert_eq!(enabled, "+cpu");
+    }
+}

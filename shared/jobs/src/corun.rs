@@ -1,0 +1,375 @@
+//! Throughput of jobs that run together, counted by the times of their steps.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::{Exit, Happening, JobId, Supervisor};
+
+/// How long to wait and to count.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Longest time from the start until a job is ready.
+    pub ready: Duration,
+    /// Longest time between two steps.
+    pub stall: Duration,
+    /// What is not counted at first, beside each job's first step.
+    pub warm_up: Duration,
+    /// Shortest window.
+    pub least: Duration,
+    /// Longest window; it is extended further only until each job has [`FEWEST_STEPS`].
+    pub most: Duration,
+    /// Relative standard error that is good enough.
+    pub precision: f64,
+}
+
+/// Fewest steps that give a throughput.
+pub const FEWEST_STEPS: usize = 4;
+
+/// Throughput of one job.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct JobRate {
+    /// Samples per second.
+    pub samples_per_s: f64,
+    /// Standard error of it.
+    pub std_error: f64,
+    /// Steps that were counted.
+    pub steps: usize,
+}
+
+/// What was counted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Counted {
+    /// One for each job, in the order asked for.
+    pub rates: Vec<JobRate>,
+    /// Length of the window.
+    pub window: Duration,
+    /// The last loss of each job, if told.
+    pub losses: Vec<Option<f64>>,
+}
+
+/// Why there is no throughput.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CountError {
+    /// A job ended.
+    #[error("job {index} ended ({how}) while it was measured{}", last_words(tail))]
+    Ended {
+        /// Which, in the order asked for.
+        index: usize,
+        /// Exit code or signal.
+        how: String,
+        /// The end of its log.
+        tail: String,
+    },
+    /// A job was not ready in time.
+    #[error("job {index} was not ready after {} s{}", after.as_secs_f64(), last_words(tail))]
+    NotReady {
+        /// Which.
+        index: usize,
+        /// How long it had.
+        after: Duration,
+        /// The end of its log.
+        tail: String,
+    },
+    /// A job made no step for too long.
+    #[error("job {index} made no step for {} s{}", after.as_secs_f64(), last_words(tail))]
+    Stalled {
+        /// Which.
+        index: usize,
+        /// How long it had.
+        after: Duration,
+        /// The end of its log.
+        tail: String,
+    },
+    /// A signal arrived.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+fn last_words(tail: &str) -> String {
+    match tail.lines().last() {
+        None => String::new(),
+        Some(line) => format!("; its last line was: {line}"),
+    }
+}
+
+/// How often a flag set by a signal handler is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Waits until every job has told that it is ready (a step tells it as well).
+///
+/// # Errors
+/// [`CountError`].
+pub fn wait_ready(
+    supervisor: &mut Supervisor,
+    jobs: &[JobId],
+    patience: Duration,
+    interrupted: &AtomicBool,
+) -> Result<(), CountError> {
+    let deadline = Instant::now() + patience;
+    let mut waiting: Vec<JobId> = jobs.to_vec();
+    while !waiting.is_empty() {
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(CountError::Interrupted);
+        }
+        for event in supervisor.poll(LOOK) {
+            match event.what {
+                Happening::Ready { .. } | Happening::Steps { .. } => {
+                    waiting.retain(|j| *j != event.job);
+                }
+                Happening::Exited { exit, tail, .. } => ended(jobs, event.job, exit, tail)?,
+                _ => {}
+            }
+        }
+        if let (Some(late), true) = (waiting.first(), Instant::now() > deadline) {
+            return Err(CountError::NotReady {
+                index: position(jobs, *late),
+                after: patience,
+                tail: supervisor.tail(*late),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Waits until every job has told that it is parked, at most `patience`; a job that does not tell
+/// is given that time.
+///
+/// # Errors
+/// [`CountError::Ended`] or [`CountError::Interrupted`].
+pub fn wait_parked(
+    supervisor: &mut Supervisor,
+    jobs: &[JobId],
+    patience: Duration,
+    interrupted: &AtomicBool,
+) -> Result<(), CountError> {
+    let deadline = Instant::now() + patience;
+    let mut waiting = jobs.to_vec();
+    while !waiting.is_empty() && Instant::now() < deadline {
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(CountError::Interrupted);
+        }
+        for event in supervisor.poll(LOOK) {
+            match event.what {
+                Happening::Parked => waiting.retain(|j| *j != event.job),
+                Happening::Exited { exit, tail, .. } => ended(jobs, event.job, exit, tail)?,
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Counts the steps of jobs that all run: after the warm-up, for at least `limits.least`, until
+/// the relative standard error of every job is at most `limits.precision` or `limits.most` has
+/// passed.
+///
+/// # Errors
+/// [`CountError`].
+pub fn count(
+    supervisor: &mut Supervisor,
+    jobs: &[JobId],
+    limits: &Limits,
+    interrupted: &AtomicBool,
+) -> Result<Counted, CountError> {
+    let begun = Instant::now();
+    let mut tracks: BTreeMap<JobId, Track> = jobs.iter().map(|j| (*j, Track::new(begun))).collect();
+    let mut window_start = None;
+    loop {
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(CountError::Interrupted);
+        }
+        for event in supervisor.poll(LOOK) {
+            match event.what {
+                Happening::Steps { samples, loss, .. } => {
+                    if let Some(track) = tracks.get_mut(&event.job) {
+                        track.step(event.at, samples, loss, window_start.is_some());
+                    }
+                }
+                Happening::Exited { exit, tail, .. } => ended(jobs, event.job, exit, tail)?,
+                _ => {}
+            }
+        }
+        let now = Instant::now();
+        stalled(supervisor, jobs, &tracks, limits.stall, now)?;
+        match window_start {
+            None => {
+                let warm = now.duration_since(begun) >= limits.warm_up;
+                if warm && tracks.values().all(|t| t.seen) {
+                    window_start = Some(now);
+                }
+            }
+            Some(start) => {
+                let window = now.duration_since(start);
+                if let Some(rates) = finished(jobs, &tracks, window, limits) {
+                    let losses = jobs.iter().map(|j| tracks[j].loss).collect();
+                    return Ok(Counted {
+                        rates,
+                        window,
+                        losses,
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn finished(
+    jobs: &[JobId],
+    tracks: &BTreeMap<JobId, Track>,
+    window: Duration,
+    limits: &Limits,
+) -> Option<Vec<JobRate>> {
+    if window < limits.least {
+        return None;
+    }
+    let rates: Option<Vec<JobRate>> = jobs.iter().map(|j| tracks[j].rate()).collect();
+    let rates = rates?;
+    let good = |r: &JobRate| r.std_error <= limits.precision * r.samples_per_s;
+    (window >= limits.most || rates.iter().all(good)).then_some(rates)
+}
+
+fn stalled(
+    supervisor: &Supervisor,
+    jobs: &[JobId],
+    tracks: &BTreeMap<JobId, Track>,
+    limit: Duration,
+    now: Instant,
+) -> Result<(), CountError> {
+    for (job, track) in tracks {
+        if now.duration_since(track.last) > limit {
+            return Err(CountError::Stalled {
+                index: position(jobs, *job),
+                after: limit,
+                tail: supervisor.tail(*job),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn ended(jobs: &[JobId], job: JobId, exit: Exit, tail: String) -> Result<(), CountError> {
+    let Some(index) = jobs.iter().position(|j| *j == job) else {
+        return Ok(());
+    };
+    let how = match exit {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => format!("signal {signal}"),
+    };
+    Err(CountError::Ended { index, how, tail })
+}
+
+fn position(jobs: &[JobId], job: JobId) -> usize {
+    jobs.iter().position(|j| *j == job).unwrap_or_default()
+}
+
+/// The steps of one job.
+struct Track {
+    /// A step has been seen at all.
+    seen: bool,
+    last: Instant,
+    loss: Option<f64>,
+    /// Times of the steps in the window, with the samples of each. The first only begins the
+    /// count.
+    steps: Vec<(Instant, u64)>,
+}
+
+/// Parts of a window whose spread gives the standard error.
+const MOST_GROUPS: usize = 20;
+
+impl Track {
+    fn new(begun: Instant) -> Self {
+        Self {
+            seen: false,
+            last: begun,
+            loss: None,
+            steps: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, at: Instant, samples: u64, loss: Option<f64>, counted: bool) {
+        self.seen = true;
+        self.last = at;
+        self.loss = loss.or(self.loss);
+        if counted {
+            self.steps.push((at, samples));
+        }
+    }
+
+    /// `sum of samples / time` from the first to the last step; its standard error from groups of
+    /// successive steps as batch means: with `d_g = samples_g - rate * time_g`, it is
+    /// `sqrt(G / (G - 1) * sum d_g^2) / time` (ratio estimator).
+    fn rate(&self) -> Option<JobRate> {
+        let steps = self
+            .steps
+            .len()
+            .checked_sub(1)
+            .filter(|n| *n >= FEWEST_STEPS)?;
+        let time = |a: usize, b: usize| {
+            self.steps[b]
+                .0
+                .duration_since(self.steps[a].0)
+                .as_secs_f64()
+        };
+        let samples = |a: usize, b: usize| -> f64 {
+            self.steps[a + 1..=b].iter().map(|(_, n)| *n as f64).sum()
+        };
+        let total = time(0, steps);
+        if total <= 0.0 {
+            return None;
+        }
+        let rate = samples(0, steps) / total;
+        let groups = steps.min(MOST_GROUPS);
+        let spread: f64 = (0..groups)
+            .map(|g| {
+                let (a, b) = (steps * g / groups, steps * (g + 1) / groups);
+                (samples(a, b) - rate * time(a, b)).powi(2)
+            })
+            .sum();
+        let groups = groups as f64;
+        Some(JobRate {
+            samples_per_s: rate,
+            std_error: (groups / (groups - 1.0) * spread).sqrt() / total,
+            steps,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn track(intervals: impl Iterator<Item = f64>) -> Track {
+        let mut at = Instant::now();
+        let mut track = Track::new(at);
+        track.step(at, 10, None, true);
+        for s in intervals {
+            at += Duration::from_secs_f64(s);
+            track.step(at, 10, None, true);
+        }
+        track
+    }
+
+    #[test]
+    fn even_steps_have_no_error() {
+        let rate = track(std::iter::repeat_n(0.1, 50)).rate().unwrap();
+        assert!((rate.samples_per_s - 100.0).abs() < 1e-6);
+        assert!(rate.std_error < 1e-6);
+        assert_eq!(rate.steps, 50);
+        assert!(track(std::iter::repeat_n(0.1, 3)).rate().is_none());
+    }
+
+    #[test]
+    fn the_error_is_that_of_the_mean() {
+        // Independent intervals of 0.1 s +- 20 %: over 2000 steps the mean is known to
+        // 0.2 / sqrt(2000) = 0.45 %.
+        let mut state = 1u64;
+        let intervals = (0..2000).map(|_| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+            if state >> 63 == 0 { 0.08 } else { 0.12 }
+        });
+        let rate = track(intervals).rate().unwrap();
+        let relative = rate.std_error / rate.samples_per_s;
+        assert!((0.002..0.009).contains(&relative), "{relative}");
+    }
+}

@@ -1,0 +1,82 @@
+/// Cuts a stream of bytes into lines and keeps no more than [`LineCutter::LONGEST`] of one.
+#[derive(Debug, Default)]
+pub(crate) struct LineCutter {
+    partial: Vec<u8>,
+    /// The line under way is too long to be looked at.
+    overlong: bool,
+}
+
+impl LineCutter {
+    /// A longer line is passed over: no message is that long.
+    pub(crate) const LONGEST: usize = 64 * 1024;
+
+    /// Takes the next bytes and calls `line` for every line that they end. Returns how many lines
+    /// were passed over.
+    pub(crate) fn push(&mut self, mut bytes: &[u8], mut line: impl FnMut(&[u8])) -> u64 {
+        let mut passed_over = 0;
+        while let Some(end) = bytes.iter().position(|&b| b == b'\n') {
+            let (head, rest) = bytes.split_at(end);
+            bytes = &rest[1..];
+            if self.overlong || self.partial.len() + head.len() > Self::LONGEST {
+                passed_over += 1;
+            } else if self.partial.is_empty() {
+                line(head);
+            } else {
+                self.partial.extend_from_slice(head);
+                line(&self.partial);
+            }
+            self.partial.clear();
+            self.overlong = false;
+        }
+        if self.overlong || self.partial.len() + bytes.len() > Self::LONGEST {
+            self.overlong = true;
+            self.partial = Vec::new();
+        } else {
+            self.partial.extend_from_slice(bytes);
+        }
+        passed_over
+    }
+
+    /// The last line, if the stream ends without a line end.
+    pub(crate) fn finish(&mut self, line: impl FnOnce(&[u8])) {
+        if !self.partial.is_empty() {
+            line(&self.partial);
+            self.partial.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cut(chunks: &[&[u8]]) -> (Vec<Vec<u8>>, u64) {
+        let mut cutter = LineCutter::default();
+        let mut lines = Vec::new();
+        let passed_over = chunks
+            .iter()
+            .map(|chunk| cutter.push(chunk, |l| lines.push(l.to_vec())))
+            .sum();
+        cutter.finish(|l| lines.push(l.to_vec()));
+        (lines, passed_over)
+    }
+
+    proptest! {
+        #[test]
+        fn where_the_stream_is_cut_does_not_matter(
+            bytes in proptest::collection::vec(prop_oneof![Just(b'\n'), any::<u8>()], 0..200),
+            size in 1usize..20,
+        ) {
+            let chunks: Vec<&[u8]> = bytes.chunks(size).collect();
+            prop_assert_eq!(cut(&chunks), cut(&[&bytes]));
+        }
+    }
+
+    #[test]
+    fn an_overlong_line_is_passed_over_and_the_next_is_read() {
+        let long = vec![b'x'; 10 << 20];
+        let chunks: Vec<&[u8]> = long.chunks(4096).chain([&b"\nnext\n"[..]]).collect();
+        assert_eq!(cut(&chunks), (vec![b"next".to_vec()], 1));
+    }
+}

@@ -1,0 +1,89 @@
+//! Directories and files that belong to this user alone.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Makes a directory with mode 0700, or checks that the one that is there is a real directory (no
+/// symbolic link), belongs to this user and is closed to others.
+///
+/// # Errors
+/// [`io::ErrorKind::PermissionDenied`] says what is wrong with the directory that is there.
+pub fn open_private_dir(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    let found = fs::symlink_metadata(path)?;
+    let refused = |why: &str| {
+        let text = format!("{} {why}; remove it or choose another", path.display());
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+    };
+    if found.file_type().is_symlink() {
+        return refused("is a symbolic link");
+    }
+    if !found.is_dir() {
+        return refused("is not a directory");
+    }
+    if found.uid() != nix::unistd::geteuid().as_raw() {
+        return refused("belongs to another user");
+    }
+    if found.mode() & 0o077 != 0 {
+        return refused("is open to other users (mode should be 0700)");
+    }
+    Ok(())
+}
+
+/// Opens a file for appending, mode 0600, not through a symbolic link.
+pub(crate) fn append_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
+        .open(path)
+}
+
+/// Replaces a file as a whole: readers see the old one or the new one.
+///
+/// # Errors
+/// Whatever hinders writing beside `path`.
+pub fn write_atomically(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let mut file = tempfile::Builder::new()
+        .prefix(".mt-")
+        .permissions(fs::Permissions::from_mode(mode))
+        .tempfile_in(folder)?;
+    file.write_all(content)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn refuses_links_and_open_directories() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        open_private_dir(&at("new")).unwrap();
+        assert_eq!(fs::metadata(at("new")).unwrap().mode() & 0o777, 0o700);
+        open_private_dir(&at("new")).unwrap();
+        symlink(at("new"), at("link")).unwrap();
+        assert!(open_private_dir(&at("link")).is_err());
+        fs::set_permissions(at("new"), fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(open_private_dir(&at("new")).is_err());
+        fs::write(at("file"), "").unwrap();
+        assert!(open_private_dir(&at("file")).is_err());
+        symlink(at("file"), at("log")).unwrap();
+        assert!(append_private(&at("log")).is_err());
+    }
+}

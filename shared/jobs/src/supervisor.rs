@@ -1,0 +1,350 @@
+mod job;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use units::{Batch, TaskId};
+
+use crate::process::{self, Identity};
+use crate::signals::{drain, pipe_of};
+use crate::{Arrived, JobSpec, Signals, SpawnError, run_dir};
+use job::Job;
+
+/// A job of a [`Supervisor`]; never given twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(u64);
+
+/// Something that happened to a job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// Which job.
+    pub job: JobId,
+    /// When it was seen.
+    pub at: Instant,
+    /// What happened.
+    pub what: Happening,
+}
+
+/// What can happen to a job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Happening {
+    /// It is warm.
+    Ready {
+        /// Multiprocessors that it sees, if it says so.
+        sms: Option<u32>,
+        /// Whether it is an MPS client, if it says so.
+        mps: Option<bool>,
+    },
+    /// It trained. Steps that were read together are told together.
+    Steps {
+        /// How many steps.
+        steps: u64,
+        /// Samples of all of them.
+        samples: u64,
+        /// The last loss.
+        loss: Option<f64>,
+    },
+    /// It waits for orders.
+    Parked,
+    /// It says that it is done.
+    Done {
+        /// Samples in all, if it says so.
+        samples: Option<u64>,
+    },
+    /// Its log can no longer be written; the job goes on without.
+    LogFailed(String),
+    /// Lines that were too long to be looked at (they are in the log).
+    Overlong(u64),
+    /// It ended, and everything that it had started too. The last event of a job.
+    Exited {
+        /// How.
+        exit: Exit,
+        /// Processes that it had left behind and that were killed.
+        strays: usize,
+        /// The end of its log.
+        tail: String,
+    },
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// With an exit code.
+    Code(i32),
+    /// By a signal.
+    Signal(i32),
+}
+
+/// An order to a pool worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Train.
+    Run,
+    /// Stop after the step under way.
+    Park,
+    /// Use another batch size.
+    Batch(Batch),
+    /// End.
+    Quit,
+}
+
+/// An order that did not reach a job.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OrderError {
+    /// The job has ended.
+    #[error("the job has ended")]
+    Ended,
+    /// The job reads no orders.
+    #[error("the job does not read its standard input: {0}")]
+    NotRead(String),
+}
+
+/// Starts jobs, reads what they print, and sees them end.
+///
+/// Make it on a thread that lives as long as the jobs should: they die with it. Dropped, it kills
+/// them all.
+#[derive(Debug)]
+pub struct Supervisor {
+    jobs: BTreeMap<JobId, Job>,
+    next: u64,
+    mark: String,
+    children: UnixStream,
+    signals: Option<Signals>,
+    coalesce: Duration,
+    chunk: Vec<u8>,
+    echo: Option<Echo>,
+    queue: Vec<Event>,
+}
+
+/// Takes what jobs print, with the task's name.
+struct Echo(Box<EchoFn>);
+type EchoFn = dyn FnMut(&TaskId, &[u8]);
+
+impl std::fmt::Debug for Echo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Echo")
+    }
+}
+
+/// Bytes read from one pipe in one go.
+const CHUNK: usize = 64 * 1024;
+/// How long a killed process may take to go.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Supervisor {
+    /// A supervisor whose jobs carry `mark` (the token of a [`crate::RunDir`]).
+    ///
+    /// # Errors
+    /// If the system has no room for another pipe.
+    pub fn new(mark: &str) -> io::Result<Self> {
+        // Daemons of a job become children of this process and can be waited for.
+        nix::sys::prctl::set_child_subreaper(true)?;
+        Ok(Self {
+            jobs: BTreeMap::new(),
+            next: 0,
+            mark: mark.to_owned(),
+            children: pipe_of(signal_hook::consts::SIGCHLD)?,
+            signals: None,
+            coalesce: Duration::ZERO,
+            chunk: vec![0; CHUNK],
+            echo: None,
+            queue: Vec::new(),
+        })
+    }
+
+    /// Lets [`Supervisor::poll`] wake on signals, too.
+    pub fn listen(&mut self, signals: Signals) {
+        self.signals = Some(signals);
+    }
+
+    /// What has arrived of the signals listened to.
+    pub fn arrived(&mut self) -> Arrived {
+        self.signals
+            .as_mut()
+            .map_or_else(Arrived::default, Signals::arrived)
+    }
+
+    /// Lets output gather for `pause` before it is read: fewer wake-ups, coarser times.
+    pub fn coalesce(&mut self, pause: Duration) {
+        self.coalesce = pause;
+    }
+
+    /// Passes every line that a job prints to `echo` as well.
+    pub fn follow(&mut self, echo: impl FnMut(&TaskId, &[u8]) + 'static) {
+        self.echo = Some(Echo(Box::new(echo)));
+    }
+
+    /// Starts a job.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; nothing runs then.
+    pub fn spawn(&mut self, spec: &JobSpec) -> Result<JobId, SpawnError> {
+        let id = JobId(self.next);
+        let mark = format!("{}.{}", self.mark, self.next);
+        let job = Job::start(spec, mark)?;
+        self.next += 1;
+        self.jobs.insert(id, job);
+        Ok(id)
+    }
+
+    /// Process id of a job that has not ended.
+    #[must_use]
+    pub fn pid(&self, job: JobId) -> Option<i32> {
+        self.jobs.get(&job).map(Job::pid)
+    }
+
+    /// Jobs that have not ended.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether a job has not ended.
+    #[must_use]
+    pub fn is_running(&self, job: JobId) -> bool {
+        self.jobs.contains_key(&job)
+    }
+
+    /// The end of a job's log.
+    #[must_use]
+    pub fn tail(&self, job: JobId) -> String {
+        self.jobs.get(&job).map(Job::tail).unwrap_or_default()
+    }
+
+    /// Gives an order to a job.
+    ///
+    /// # Errors
+    /// [`OrderError`].
+    pub fn order(&mut self, job: JobId, order: Order) -> Result<(), OrderError> {
+        let line = match order {
+            Order::Run => "run\n".to_owned(),
+            Order::Park => "park\n".to_owned(),
+            Order::Batch(batch) => format!("batch {batch}\n"),
+            Order::Quit => "quit\n".to_owned(),
+        };
+        let job = self.jobs.get_mut(&job).ok_or(OrderError::Ended)?;
+        job.tell(line.as_bytes())
+    }
+
+    /// Ends a job: SIGTERM to its process group, and SIGKILL after `grace`.
+    pub fn stop(&mut self, job: JobId, grace: Duration) {
+        if let Some(job) = self.jobs.get_mut(&job) {
+            job.terminate(grace);
+        }
+    }
+
+    /// Ends all jobs.
+    pub fn stop_all(&mut self, grace: Duration) {
+        for job in self.jobs.values_mut() {
+            job.terminate(grace);
+        }
+    }
+
+    /// Waits until something happens, at most `timeout`, and tells what.
+    pub fn poll(&mut self, timeout: Duration) -> Vec<Event> {
+        if self.queue.is_empty() {
+            self.wait(timeout);
+        }
+        let busy = self.read_all();
+        drain(&mut self.children);
+        self.end_overdue();
+        self.reap();
+        if !busy && !self.coalesce.is_zero() && !self.jobs.is_empty() && self.queue_is_quiet() {
+            std::thread::sleep(self.coalesce.min(timeout));
+        }
+        std::mem::take(&mut self.queue)
+    }
+
+    /// Only progress is waiting to be told: nothing that cannot wait a little.
+    fn queue_is_quiet(&self) -> bool {
+        let quiet = |e: &Event| matches!(e.what, Happening::Steps { .. });
+        self.queue.iter().all(quiet)
+    }
+
+    fn wait(&self, timeout: Duration) {
+        let overdue = self.jobs.values().filter_map(Job::kill_at).min();
+        let timeout = match overdue {
+            Some(at) => timeout.min(at.saturating_duration_since(Instant::now())),
+            None => timeout,
+        };
+        let mut fds: Vec<BorrowedFd<'_>> = vec![self.children.as_fd()];
+        fds.extend(self.signals.iter().flat_map(Signals::fds));
+        fds.extend(self.jobs.values().flat_map(Job::fds));
+        let mut fds: Vec<PollFd<'_>> = fds
+            .into_iter()
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
+            .collect();
+        let millis = timeout.as_micros().div_ceil(1000).min(60_000) as u16;
+        // An interrupted wait is a short one.
+        poll(&mut fds, PollTimeout::from(millis)).ok();
+    }
+
+    /// Reads what is there, at most one chunk of each pipe; whether a pipe held a whole chunk.
+    fn read_all(&mut self) -> bool {
+        let mut busy = false;
+        for (id, job) in &mut self.jobs {
+            busy |= job.read(*id, &mut self.chunk, &mut self.queue, &mut self.echo);
+        }
+        busy
+    }
+
+    fn end_overdue(&mut self) {
+        let now = Instant::now();
+        for job in self.jobs.values_mut() {
+            if job.kill_at().is_some_and(|at| at <= now) {
+                job.kill();
+            }
+        }
+    }
+
+    fn reap(&mut self) {
+        let ended: Vec<JobId> = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| job.has_exited())
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ended {
+            let Some(mut job) = self.jobs.remove(&id) else {
+                continue;
+            };
+            let strays = job.put_away();
+            job.drain(id, &mut self.chunk, &mut self.queue, &mut self.echo);
+            let exit = job.wait();
+            self.queue.push(Event {
+                job: id,
+                at: Instant::now(),
+                what: Happening::Exited {
+                    exit,
+                    strays,
+                    tail: job.tail(),
+                },
+            });
+        }
+    }
+
+    /// Kills everything that carries the mark of this supervisor's jobs.
+    fn kill_everything(&mut self) {
+        for job in self.jobs.values_mut() {
+            job.kill();
+        }
+        let left: Vec<Identity> = run_dir::marked(&self.mark);
+        process::kill_all(&left, PATIENCE);
+        for (_, mut job) in std::mem::take(&mut self.jobs) {
+            job.wait();
+        }
+        process::bury(&left);
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        if !self.jobs.is_empty() {
+            self.kill_everything();
+        }
+    }
+}

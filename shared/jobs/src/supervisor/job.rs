@@ -1,0 +1,289 @@
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdin};
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+use units::TaskId;
+
+use super::{Echo, Event, Exit, Happening, JobId, OrderError, PATIENCE};
+use crate::lines::LineCutter;
+use crate::log::RotatingLog;
+use crate::process::{self, Identity};
+use crate::spawn::{MARK, spawn};
+use crate::{JobSpec, Message, Progress, SpawnError};
+
+/// A process group, its pipes and its log.
+#[derive(Debug)]
+pub(super) struct Job {
+    task: TaskId,
+    child: Child,
+    mark: String,
+    stdin: Option<ChildStdin>,
+    pipes: Vec<Pipe>,
+    log: RotatingLog,
+    progress: Progress,
+    kill_at: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Pipe {
+    fd: std::fs::File,
+    cutter: LineCutter,
+    /// Whether its lines may tell progress: standard output, and standard error where a regular
+    /// expression looks for the job's own log lines.
+    tells: bool,
+}
+
+/// Most bytes that are still read from the pipes of a job that has ended.
+const LAST_WORDS: usize = 1 << 20;
+
+impl Job {
+    pub(super) fn start(spec: &JobSpec, mark: String) -> Result<Self, SpawnError> {
+        let log_failed = |source| SpawnError::Log {
+            path: spec.log.clone(),
+            source,
+        };
+        let log = RotatingLog::open(&spec.log, spec.log_limits).map_err(log_failed)?;
+        let mut child = spawn(spec, &mark)?;
+        let regex = matches!(spec.progress, Progress::Regex(_));
+        let out = child.stdout.take().map(|p| (OwnedFd::from(p), true));
+        let err = child.stderr.take().map(|p| (OwnedFd::from(p), regex));
+        let pipes = [out, err]
+            .into_iter()
+            .flatten()
+            .map(|(fd, tells)| Pipe {
+                fd: nonblocking(fd).into(),
+                cutter: LineCutter::default(),
+                tells,
+            })
+            .collect();
+        let stdin = child.stdin.take();
+        if let Some(stdin) = &stdin {
+            // A worker that does not read must not block this process.
+            fcntl(stdin, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).ok();
+        }
+        Ok(Self {
+            task: spec.task.clone(),
+            child,
+            mark,
+            stdin,
+            pipes,
+            log,
+            progress: spec.progress.clone(),
+            kill_at: None,
+        })
+    }
+
+    pub(super) fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.pipes.iter().map(|pipe| pipe.fd.as_fd())
+    }
+
+    pub(super) fn tail(&self) -> String {
+        self.log.tail()
+    }
+
+    pub(super) fn tell(&mut self, line: &[u8]) -> Result<(), OrderError> {
+        let Some(stdin) = &mut self.stdin else {
+            return Err(OrderError::NotRead("it was started without".to_owned()));
+        };
+        stdin
+            .write_all(line)
+            .map_err(|error| OrderError::NotRead(error.to_string()))
+    }
+
+    /// When SIGKILL is due.
+    pub(super) fn kill_at(&self) -> Option<Instant> {
+        self.kill_at
+    }
+
+    pub(super) fn terminate(&mut self, grace: Duration) {
+        if self.kill_at.is_none() {
+            self.signal(Signal::SIGTERM);
+            self.kill_at = Some(Instant::now() + grace);
+        } else if grace.is_zero() {
+            self.kill();
+        }
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.signal(Signal::SIGKILL);
+        // Ask again should it still be there: a fork may have got away from the first.
+        self.kill_at = Some(Instant::now() + Duration::from_millis(200));
+    }
+
+    fn signal(&self, signal: Signal) {
+        // The first process has not been waited for, so its number still names this group.
+        killpg(Pid::from_raw(self.pid()), signal).ok();
+    }
+
+    /// Reads at most a chunk of each pipe; whether one held a whole chunk.
+    pub(super) fn read(
+        &mut self,
+        id: JobId,
+        chunk: &mut [u8],
+        queue: &mut Vec<Event>,
+        echo: &mut Option<Echo>,
+    ) -> bool {
+        let mut busy = false;
+        let mut gathered = Gathered::default();
+        let mut closed = Vec::new();
+        for (index, pipe) in self.pipes.iter_mut().enumerate() {
+            let n = match pipe.fd.read(chunk) {
+                Ok(0) => {
+                    closed.push(index);
+                    0
+                }
+                Ok(n) => n,
+                Err(error) if would_block(&error) => continue,
+                Err(_) => {
+                    closed.push(index);
+                    0
+                }
+            };
+            busy |= n == chunk.len();
+            if let Err(error) = self.log.append(&chunk[..n]) {
+                gathered.log_failed = Some(format!("{}: {error}", self.log.path().display()));
+            }
+            let mut overlong = 0;
+            let line = |line: &[u8]| {
+                if let Some(echo) = echo {
+                    (echo.0)(&self.task, line);
+                }
+                if pipe.tells {
+                    gathered.line(&self.progress, line);
+                }
+            };
+            if n > 0 {
+                overlong = pipe.cutter.push(&chunk[..n], line);
+            } else {
+                pipe.cutter.finish(line);
+            }
+            gathered.overlong += overlong;
+        }
+        for index in closed.into_iter().rev() {
+            self.pipes.remove(index);
+        }
+        gathered.tell(id, queue);
+        busy
+    }
+
+    /// Whether the first process has ended (it is not waited for yet).
+    pub(super) fn has_exited(&self) -> bool {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        match waitid(Id::Pid(Pid::from_raw(self.pid())), flags) {
+            Ok(WaitStatus::StillAlive) => false,
+            Ok(_) => true,
+            Err(error) => error != nix::errno::Errno::EINTR,
+        }
+    }
+
+    /// Kills what the first process has left behind, in its group or elsewhere; how many.
+    pub(super) fn put_away(&mut self) -> usize {
+        let wanted = format!("{MARK}={}", self.mark);
+        let pid = self.pid();
+        let mut left: Vec<Identity> = process::with_variable(|v| v == wanted.as_bytes());
+        left.extend(process::of_group(pid).into_iter().filter(|p| p.pid != pid));
+        left.sort_unstable_by_key(|p| p.pid);
+        left.dedup();
+        self.signal(Signal::SIGKILL);
+        process::kill_all(&left, PATIENCE);
+        process::bury(&left);
+        left.len()
+    }
+
+    /// Reads the last words of a job that has ended.
+    pub(super) fn drain(
+        &mut self,
+        id: JobId,
+        chunk: &mut [u8],
+        queue: &mut Vec<Event>,
+        echo: &mut Option<Echo>,
+    ) {
+        let mut left = LAST_WORDS / chunk.len().max(1);
+        while !self.pipes.is_empty() && left > 0 && self.read(id, chunk, queue, echo) {
+            left -= 1;
+        }
+        // A short read may have been followed by the end of the pipe.
+        self.read(id, chunk, queue, echo);
+        self.read(id, chunk, queue, echo);
+    }
+
+    pub(super) fn wait(&mut self) -> Exit {
+        match self.child.wait() {
+            Ok(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => Exit::Code(code),
+                (None, Some(signal)) => Exit::Signal(signal),
+                (None, None) => Exit::Code(-1),
+            },
+            // Somebody else has waited for it: how it ended is lost.
+            Err(_) => Exit::Code(-1),
+        }
+    }
+}
+
+fn would_block(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn nonblocking(fd: OwnedFd) -> OwnedFd {
+    // It cannot fail on a pipe of our own; if it did, reads would wait for the job.
+    fcntl(&fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).ok();
+    fd
+}
+
+/// What one pass over the pipes of a job has brought.
+#[derive(Debug, Default)]
+struct Gathered {
+    events: Vec<Happening>,
+    overlong: u64,
+    log_failed: Option<String>,
+}
+
+impl Gathered {
+    fn line(&mut self, progress: &Progress, line: &[u8]) {
+        let what = match progress.parse(line) {
+            None => return,
+            Some(Message::Ready { sms, mps }) => Happening::Ready { sms, mps },
+            Some(Message::Parked) => Happening::Parked,
+            Some(Message::Done { samples }) => Happening::Done { samples },
+            Some(Message::Step { samples, loss }) => return self.step(samples, loss),
+        };
+        self.events.push(what);
+    }
+
+    fn step(&mut self, more: u64, new: Option<f64>) {
+        if let Some(Happening::Steps {
+            steps,
+            samples,
+            loss,
+        }) = self.events.last_mut()
+        {
+            *steps += 1;
+            *samples = samples.saturating_add(more);
+            *loss = new.or(*loss);
+        } else {
+            self.events.push(Happening::Steps {
+                steps: 1,
+                samples: more,
+                loss: new,
+            });
+        }
+    }
+
+    fn tell(self, job: JobId, queue: &mut Vec<Event>) {
+        let at = Instant::now();
+        let overlong = (self.overlong > 0).then_some(Happening::Overlong(self.overlong));
+        let failed = self.log_failed.map(Happening::LogFailed);
+        let all = self.events.into_iter().chain(overlong).chain(failed);
+        queue.extend(all.map(|what| Event { job, at, what }));
+    }
+}
