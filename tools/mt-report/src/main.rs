@@ -1,3 +1,14 @@
 //! Tables and pictures of any document.
 
-fn main() {}
+mod args;
+mod content;
+mod number;
+mod render;
+mod report;
+mod run;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run("mt-report", run::run)
+}

@@ -1,0 +1,46 @@
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+/// Show any document as tables
+///
+/// A workload, profile, model, plan, timeline or run becomes a readable report. Of several
+/// documents each becomes a report; a profile or a run after a plan is compared with it, so that
+/// predicted stands against measured. Numbers of the simulator are labelled `simulated`.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXAMPLES)]
+pub struct Args {
+    /// Files to read; `-` or none: standard input
+    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+    /// Write to FILE, which appears only when it is complete
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// How to show it
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Show only the tables of this name, for example `tasks` or `phases`; may be given again
+    #[arg(short, long = "table", value_name = "NAME")]
+    pub tables: Vec<String>,
+}
+
+/// Forms of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Tables for a terminal
+    Table,
+    /// Tables of exact numbers; those of a profile can be imported again
+    Csv,
+    /// Markdown
+    Md,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  mt-report plan.json
+  mt-profile workload.json | mt-fit | mt-solve | mt-overlap | mt-report
+  mt-report plan.json verification.ndjson         predicted against measured
+  mt-report --format csv --table samples profile.ndjson > samples.csv
+  mt-report --format md timeline.json >> README.md
+
+Exit codes: 0 done; 2 bad input or usage.";

@@ -1,0 +1,214 @@
+//! Predicted by a plan against measured afterwards.
+
+use std::collections::BTreeMap;
+
+use doc::{Plan, Profile, Sample, wire};
+use units::TaskId;
+
+use crate::number::{change, plain};
+use crate::report::{Cell, Report, Table};
+
+/// Batch size and share in hundredths of a percent of every task, by name.
+type Setting = BTreeMap<String, (u64, u32)>;
+
+/// Whether a profile measures tasks of the plan.
+pub fn concerns(plan: &Plan, profile: &Profile) -> bool {
+    let known = |id: &TaskId| profile.header.workload.task_index(id).is_some();
+    !plan.tasks.is_empty() && plan.tasks.iter().all(|t| known(&t.id))
+}
+
+/// A choice of the plan and what it promises.
+struct Promise {
+    name: String,
+    setting: Setting,
+    rates: Option<Vec<(String, f64)>>,
+    total: f64,
+    fairness: Option<f64>,
+}
+
+fn setting_of(choices: &[wire::Choice]) -> Setting {
+    let hundredths = |percent: f64| (percent * 100.0).round() as u32;
+    let each = choices.iter();
+    each.map(|c| (c.id.clone(), (c.batch, hundredths(c.share_percent))))
+        .collect()
+}
+
+fn own(plan: &Plan) -> Option<Promise> {
+    let mut setting = Setting::new();
+    let mut rates = Vec::new();
+    let mut fairness = Some(0.0);
+    for task in &plan.tasks {
+        let id = task.id.as_str().to_owned();
+        let batch = u64::from(task.batch?.get());
+        setting.insert(id.clone(), (batch, task.share?.hundredths()));
+        let rate = task.throughput?.mean.get();
+        fairness = fairness
+            .zip(task.solo)
+            .map(|(sum, solo)| sum + rate / solo.get());
+        rates.push((id, rate));
+    }
+    Some(Promise {
+        name: "plan".to_owned(),
+        setting,
+        total: rates.iter().map(|(_, r)| r).sum(),
+        rates: Some(rates),
+        fairness,
+    })
+}
+
+fn promises(plan: &Plan) -> Vec<Promise> {
+    let baselines = plan
+        .baselines
+        .iter()
+        .filter(|b| b.name != "temporal")
+        .map(|b| Promise {
+            name: b.name.clone(),
+            setting: setting_of(&b.tasks),
+            rates: None,
+            total: b.total_samples_per_s,
+            fairness: Some(b.fairness),
+        });
+    let others = plan.alternatives.iter().enumerate().map(|(i, p)| Promise {
+        name: format!("alternative {}", i + 1),
+        setting: setting_of(&p.tasks),
+        rates: None,
+        total: p.total_samples_per_s,
+        fairness: Some(p.fairness),
+    });
+    own(plan)
+        .into_iter()
+        .chain(baselines)
+        .chain(others)
+        .collect()
+}
+
+fn measured_as<'a>(promise: &Promise, profile: &'a Profile) -> Option<&'a Sample> {
+    profile.samples.iter().find(|sample| {
+        let tasks = sample.tasks.iter();
+        let setting: Setting = tasks
+            .map(|t| {
+                let value = (u64::from(t.batch.get()), t.share.hundredths());
+                (t.id.as_str().to_owned(), value)
+            })
+            .collect();
+        setting == promise.setting
+    })
+}
+
+/// Adds tables of what the plan promised and what was measured.
+pub fn add(report: &mut Report, plan: &Plan, profile: &Profile) {
+    let mut totals = Table::new("compared", "Predicted by the plan against measured, total")
+        .column("scheme", "scheme", "")
+        .measured("predicted_samples_per_s", "predicted", "samples/s")
+        .measured("measured_samples_per_s", "measured", "samples/s")
+        .column("error_percent", "error", "%")
+        .measured("predicted_fairness", "predicted fairness", "sum of P/S")
+        .measured("measured_fairness", "measured fairness", "sum of P/S");
+    let mut tasks = Table::new(
+        "compared_tasks",
+        "Predicted by the plan against measured, each task",
+    )
+    .column("task", "task", "")
+    .measured("predicted_samples_per_s", "predicted", "samples/s")
+    .measured("measured_samples_per_s", "measured", "samples/s")
+    .column("error_percent", "error", "%");
+    let mut measured: Vec<(String, f64)> = Vec::new();
+    for promise in promises(plan) {
+        let Some(sample) = measured_as(&promise, profile) else {
+            continue;
+        };
+        let total: f64 = sample.tasks.iter().map(|t| t.throughput.get()).sum();
+        measured.push((promise.name.clone(), total));
+        totals.rows.push(vec![
+            promise.name.clone().into(),
+            Cell::Number(promise.total),
+            Cell::Number(total),
+            Cell::Number(100.0 * (promise.total / total - 1.0)),
+            Cell::number(promise.fairness),
+            Cell::number(fairness(plan, profile, sample)),
+        ]);
+        for (id, rate) in promise.rates.into_iter().flatten() {
+            let truth = sample.tasks.iter().find(|t| t.id.as_str() == id);
+            let truth = truth.map(|t| t.throughput.get());
+            tasks.rows.push(vec![
+                id.into(),
+                Cell::Number(rate),
+                Cell::number(truth),
+                Cell::number(truth.map(|t| 100.0 * (rate / t - 1.0))),
+            ]);
+        }
+    }
+    if let Some(temporal) = temporal(plan, profile) {
+        let claimed = plan.baselines.iter().find(|b| b.name == "temporal");
+        let claimed = claimed.map(|b| b.total_samples_per_s);
+        totals.rows.push(vec![
+            "temporal".into(),
+            Cell::number(claimed),
+            Cell::Number(temporal),
+            Cell::number(claimed.map(|c| 100.0 * (c / temporal - 1.0))),
+            Cell::Empty,
+            Cell::Empty,
+        ]);
+        measured.push(("temporal".to_owned(), temporal));
+    }
+    gains(report, &measured);
+    if super::plan::simulated(plan) && !report.simulated {
+        report
+            .notes
+            .push("The predictions were learnt from simulated samples.".to_owned());
+    }
+    report.table(totals.without_empty_columns());
+    report.table(tasks);
+}
+
+/// What the plan gains over each scheme, as measured.
+fn gains(report: &mut Report, measured: &[(String, f64)]) {
+    let Some((_, plan)) = measured.iter().find(|(name, _)| name == "plan") else {
+        return;
+    };
+    let others = measured
+        .iter()
+        .filter(|(name, _)| name != "plan" && !name.starts_with("alt"));
+    let gains: Vec<String> = others
+        .map(|(name, total)| format!("{name} {}x ({})", plain(plan / total), change(plan / total)))
+        .collect();
+    if !gains.is_empty() {
+        report.fact("measured gain of the plan over", gains.join(", "));
+    }
+}
+
+/// Throughput of a task alone at a batch size, as measured.
+fn solo(profile: &Profile, id: &TaskId, batch: units::Batch) -> Option<f64> {
+    let alone = profile.samples.iter().find_map(|s| match &s.tasks[..] {
+        [t] if t.id == *id && t.batch == batch && t.share == units::Share::FULL => Some(t),
+        _ => None,
+    });
+    alone.map(|t| t.throughput.get())
+}
+
+/// `sum P_i / S_i`, where the solo runs were measured too, else with the plan's.
+fn fairness(plan: &Plan, profile: &Profile, sample: &Sample) -> Option<f64> {
+    let parts: Option<Vec<f64>> = sample
+        .tasks
+        .iter()
+        .map(|t| {
+            let planned = plan.task_index(&t.id).map(|i| &plan.tasks[i]);
+            let planned = planned.filter(|p| p.batch == Some(t.batch));
+            let solo = solo(profile, &t.id, t.batch)
+                .or_else(|| planned?.solo.map(units::SamplesPerSec::get))?;
+            Some(t.throughput.get() / solo)
+        })
+        .collect();
+    parts.map(|p| p.into_iter().sum())
+}
+
+/// Total throughput of one task after another with equal work: `n / sum(1 / S_i)`.
+fn temporal(plan: &Plan, profile: &Profile) -> Option<f64> {
+    let times: Option<Vec<f64>> = plan
+        .tasks
+        .iter()
+        .map(|t| Some(1.0 / solo(profile, &t.id, t.batch?)?))
+        .collect();
+    let times = times.filter(|t| !t.is_empty())?;
+    Some(times.len() as f64 / times.iter().sum::<f64>())
+}

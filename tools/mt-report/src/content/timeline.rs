@@ -1,0 +1,94 @@
+use doc::{PhaseKind, RatesKind, Timeline};
+
+use super::{listed, plan, workload};
+use crate::number::{change, plain};
+use crate::report::{Cell, Report, Table};
+
+/// Characters of a drawn bar.
+const BAR: f64 = 40.0;
+
+/// A timeline: makespan, bound and gap, overlap on against off, the phases; then its plan.
+pub fn report(timeline: &Timeline) -> Report {
+    let simulated = plan::simulated(&timeline.plan);
+    let mut report = Report::new("Timeline", timeline.id.as_deref(), simulated);
+    let seconds = |s: f64| format!("{} s", plain(s));
+    let makespan = timeline.makespan.get();
+    report.fact("makespan", seconds(makespan));
+    let proof = if timeline.proven {
+        "proven to be the best order".to_owned()
+    } else {
+        format!("gap {:.2} %", 100.0 * timeline.gap)
+    };
+    let bound = seconds(timeline.lower_bound.get());
+    report.fact("lower bound", format!("{bound}, {proof}"));
+    let off = timeline.overlap_off.get();
+    if makespan > 0.0 {
+        let gain = change(off / makespan);
+        report.fact(
+            "without overlap",
+            format!("{}, so overlap gains {gain}", seconds(off)),
+        );
+    }
+    let rates = match timeline.rates {
+        RatesKind::Model => "predicted for every set of tasks that compute together",
+        RatesKind::Table => "from the plan's table",
+        RatesKind::Fixed => "always those of all tasks together",
+    };
+    report.fact("compute rates", rates);
+    let carried = timeline.plan.workload().and_then(|w| w.link);
+    if let Some(link) = timeline.plan.link.or(carried) {
+        report.fact("link", workload::link(link));
+    }
+    let name = |&i: &usize| timeline.plan.tasks[i].id.clone();
+    report.fact(
+        "downloads",
+        listed(timeline.download_order.iter().map(name)),
+    );
+    report.fact("uploads", listed(timeline.upload_order.iter().map(name)));
+    report.table(phases(timeline));
+    plan::add(&mut report, &timeline.plan);
+    report
+}
+
+/// The name of a phase.
+pub fn phase_name(kind: PhaseKind) -> &'static str {
+    match kind {
+        PhaseKind::Download => "download",
+        PhaseKind::Compute => "compute",
+        PhaseKind::Upload => "upload",
+    }
+}
+
+/// A span of time as a bar on a line of `BAR` characters that stands for `whole` seconds.
+pub fn bar(start: f64, end: f64, whole: f64) -> String {
+    if whole <= 0.0 {
+        return String::new();
+    }
+    let place = |t: f64| (t / whole * BAR).round() as usize;
+    let from = place(start).min(BAR as usize - 1);
+    let length = place(end).saturating_sub(from).max(1);
+    format!("{}{}", " ".repeat(from), "█".repeat(length))
+}
+
+fn phases(timeline: &Timeline) -> Table {
+    let whole = timeline.makespan.get();
+    let mut table = Table::new("phases", "Phases of the round")
+        .column("task", "task", "")
+        .column("phase", "phase", "")
+        .measured("start_s", "start", "s")
+        .measured("end_s", "end", "s")
+        .measured("duration_s", "takes", "s")
+        .drawing("from start to end");
+    for p in &timeline.phases {
+        let (start, end) = (p.start.get(), p.end.get());
+        table.rows.push(vec![
+            timeline.plan.tasks[p.task].id.as_str().into(),
+            phase_name(p.kind).into(),
+            Cell::Number(start),
+            Cell::Number(end),
+            Cell::Number(end - start),
+            bar(start, end, whole).into(),
+        ]);
+    }
+    table
+}

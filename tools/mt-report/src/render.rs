@@ -1,0 +1,59 @@
+//! A report as text.
+
+mod csv;
+mod markdown;
+mod terminal;
+
+pub use csv::csv;
+pub use markdown::markdown;
+pub use terminal::terminal;
+
+use crate::number::{decimals, fixed};
+use crate::report::{Cell, Column, Table};
+
+/// The cells of a column for people: numbers of one column have the same decimals.
+fn shown(table: &Table, column: usize) -> Vec<String> {
+    let cells = || table.rows.iter().map(|row| &row[column]);
+    let numbers = cells().filter_map(|cell| match cell {
+        Cell::Number(value) => Some(*value),
+        _ => None,
+    });
+    let percent = table.columns[column].unit == "%";
+    let decimals = decimals(numbers).min(if percent { 2 } else { usize::MAX });
+    cells()
+        .map(|cell| match cell {
+            Cell::Empty => String::new(),
+            Cell::Text(text) => text.clone(),
+            Cell::Number(value) => fixed(*value, decimals),
+            Cell::Count(value) => value.to_string(),
+            Cell::Flag(true) => "yes".to_owned(),
+            Cell::Flag(false) => "no".to_owned(),
+        })
+        .collect()
+}
+
+/// Whether a column is one of numbers, which stand at the right.
+fn at_right(table: &Table, column: usize) -> bool {
+    let mut filled = table
+        .rows
+        .iter()
+        .map(|r| &r[column])
+        .filter(|c| **c != Cell::Empty);
+    filled.all(|cell| cell.value().is_some())
+}
+
+/// Heading, unit and origin of a column.
+fn heading(column: &Column, simulated: bool) -> Vec<&'static str> {
+    let origin = if simulated && column.of_device {
+        "simulated"
+    } else {
+        ""
+    };
+    let parts = [column.heading, column.unit, origin];
+    parts.into_iter().filter(|part| !part.is_empty()).collect()
+}
+
+/// Text without control characters, which could drive a terminal.
+fn clean(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).collect()
+}

@@ -1,0 +1,186 @@
+//! What is shown of a document, whatever the form.
+
+/// Everything that is shown of one document.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Report {
+    /// What the document is, with its name.
+    pub title: String,
+    /// Whether numbers of a device come from a simulator.
+    pub simulated: bool,
+    /// Single facts: label and value.
+    pub facts: Vec<(String, String)>,
+    /// The tables.
+    pub tables: Vec<Table>,
+    /// Remarks below the tables.
+    pub notes: Vec<String>,
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// Name for `--table`.
+    pub key: &'static str,
+    /// What it shows.
+    pub title: String,
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// Its rows, each with one cell for every column.
+    pub rows: Vec<Vec<Cell>>,
+    /// Whether it is for programs: shown only as CSV, or if it is asked for.
+    pub long: bool,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// Name in CSV, with the unit.
+    pub key: &'static str,
+    /// Name for people.
+    pub heading: &'static str,
+    /// Unit, or empty.
+    pub unit: &'static str,
+    /// Whether its numbers come from the device, directly or by prediction.
+    pub of_device: bool,
+    /// Whether it is drawn for the eye and has no place in CSV.
+    pub drawn: bool,
+}
+
+/// One cell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    /// Nothing.
+    Empty,
+    /// A name or a remark.
+    Text(String),
+    /// A number, shown rounded and written exactly.
+    Number(f64),
+    /// A whole number.
+    Count(u64),
+    /// A yes or no.
+    Flag(bool),
+}
+
+impl Report {
+    /// A report without content.
+    pub fn new(kind: &str, id: Option<&str>, simulated: bool) -> Self {
+        let name = id.map_or(String::new(), |id| format!(" {id}"));
+        let label = if simulated { " (simulated)" } else { "" };
+        Self {
+            title: format!("{kind}{name}{label}"),
+            simulated,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a fact.
+    pub fn fact(&mut self, label: &str, value: impl Into<String>) {
+        self.facts.push((label.to_owned(), value.into()));
+    }
+
+    /// Adds a table, unless it has no rows.
+    pub fn table(&mut self, table: Table) {
+        if !table.rows.is_empty() {
+            self.tables.push(table);
+        }
+    }
+}
+
+impl Table {
+    /// A table without columns.
+    pub fn new(key: &'static str, title: impl Into<String>) -> Self {
+        Self {
+            key,
+            title: title.into(),
+            columns: Vec::new(),
+            rows: Vec::new(),
+            long: false,
+        }
+    }
+
+    /// Adds a column whose numbers are given or counted.
+    pub fn column(mut self, key: &'static str, heading: &'static str, unit: &'static str) -> Self {
+        self.columns.push(Column {
+            key,
+            heading,
+            unit,
+            of_device: false,
+            drawn: false,
+        });
+        self
+    }
+
+    /// Adds a column whose numbers come from the device, directly or by prediction.
+    pub fn measured(
+        mut self,
+        key: &'static str,
+        heading: &'static str,
+        unit: &'static str,
+    ) -> Self {
+        self = self.column(key, heading, unit);
+        if let Some(last) = self.columns.last_mut() {
+            last.of_device = true;
+        }
+        self
+    }
+
+    /// Adds a column that is drawn for the eye.
+    pub fn drawing(mut self, heading: &'static str) -> Self {
+        self = self.column("", heading, "");
+        if let Some(last) = self.columns.last_mut() {
+            last.drawn = true;
+        }
+        self
+    }
+
+    /// Leaves out columns that are empty in every row.
+    pub fn without_empty_columns(mut self) -> Self {
+        let keep: Vec<bool> = (0..self.columns.len())
+            .map(|c| self.rows.iter().any(|row| row[c] != Cell::Empty))
+            .collect();
+        let mut at = keep.iter();
+        self.columns.retain(|_| at.next().copied().unwrap_or(true));
+        for row in &mut self.rows {
+            let mut at = keep.iter();
+            row.retain(|_| at.next().copied().unwrap_or(true));
+        }
+        self
+    }
+}
+
+impl Cell {
+    /// A number, where there is one.
+    pub fn number(value: Option<f64>) -> Self {
+        value.map_or(Self::Empty, Self::Number)
+    }
+
+    /// A text, where there is one.
+    pub fn text(value: Option<impl Into<String>>) -> Self {
+        value.map_or(Self::Empty, |t| Self::Text(t.into()))
+    }
+
+    /// A whole number, where there is one.
+    pub fn count(value: Option<u64>) -> Self {
+        value.map_or(Self::Empty, Self::Count)
+    }
+
+    /// The number, if it is one.
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            Self::Number(value) => Some(*value),
+            Self::Count(value) => Some(*value as f64),
+            _ => None,
+        }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
