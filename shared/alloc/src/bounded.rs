@@ -6,7 +6,7 @@ use crate::shortlist::Shortlist;
 /// Outcome of a search that may be cut short.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Effort {
-    /// Points looked at.
+    /// Nodes and points looked at.
     pub points: u64,
     /// Whether everything else was excluded.
     pub complete: bool,
@@ -16,21 +16,24 @@ pub(crate) struct Effort {
 
 /// Branch and bound over the shares of an [`Additive`] problem.
 ///
-/// For a fixed sum `V` of levels the interference on task `i` at level `l` is at least
-/// `min_j c_ij (V - l)`, so a table `suffix[k][v]` of what tasks `k..` gain at most on `v`
-/// levels bounds every completion; with the levels of tasks `..k` chosen, their interference is
-/// known up to the least the remaining levels must add. Both bounds are exact relaxations:
-/// whatever they exclude cannot beat the incumbent.
+/// For a fixed sum `V` of levels the interference on task `i` at level `l` is at least what the
+/// other `V - l` levels add when they go to the tasks that disturb `i` least. So a table
+/// `suffix[k][v]` of what tasks `k..` gain at most on `v` levels bounds every completion; with
+/// the levels of tasks `..k` chosen, their interference is known up to the least that the
+/// remaining levels must add. Both bounds are relaxations: whatever they exclude cannot beat the
+/// incumbent.
 struct Tree<'t, 'a, 'b, C: CoRun + ?Sized> {
     law: &'t mut Additive<'a, 'b, C>,
     list: &'t mut Shortlist,
-    /// `least[k * n + i] = min_{j >= k, j != i} c_ij`.
+    /// `least[(k * n + i) * width + v]`: least interference on task `i` by the tasks `k..` but
+    /// `i` when these have `v` levels.
     least: Vec<f64>,
+    /// Largest number of levels plus 1.
+    width: usize,
     suffix: Vec<f64>,
     levels: Vec<u16>,
     /// Interference by the tasks chosen so far, one row for each depth.
     x: Vec<f64>,
-    sum: u32,
     points: u64,
     most_points: u64,
 }
@@ -43,12 +46,13 @@ pub(crate) fn branch_and_bound<C: CoRun + ?Sized>(
 ) -> Effort {
     let n = law.inst.n;
     let sums = law.inst.sums();
+    let width = n * usize::from(law.inst.levels) + 1;
     let mut tree = Tree {
-        least: least_coupling(law),
+        least: least_interference(law, width),
+        width,
         suffix: Vec::new(),
         levels: vec![1; n],
         x: vec![0.0; (n + 1) * n],
-        sum: 0,
         points: 0,
         most_points,
         law,
@@ -82,23 +86,26 @@ pub(crate) fn branch_and_bound<C: CoRun + ?Sized>(
     }
 }
 
-fn least_coupling<C: CoRun + ?Sized>(law: &Additive<'_, '_, C>) -> Vec<f64> {
+fn least_interference<C: CoRun + ?Sized>(law: &Additive<'_, '_, C>, width: usize) -> Vec<f64> {
     let n = law.inst.n;
-    let mut least = vec![f64::INFINITY; (n + 1) * n];
-    for k in (0..n).rev() {
+    let mut least = vec![0.0; n * n * width];
+    for k in 0..n {
         for i in 0..n {
-            let here = if i == k {
-                f64::INFINITY
-            } else {
-                law.coupling[i * n + k]
-            };
-            least[k * n + i] = least[(k + 1) * n + i].min(here);
-        }
-    }
-    // No task is left to interfere: nothing is added.
-    for value in &mut least {
-        if value.is_infinite() {
-            *value = 0.0;
+            let row = &mut least[(k * n + i) * width..][..width];
+            let mut others: Vec<f64> = (k..n)
+                .filter(|&j| j != i)
+                .map(|j| law.coupling[i * n + j])
+                .collect();
+            others.sort_by(f64::total_cmp);
+            // One level each, then the cheapest first.
+            let base: f64 = others.iter().sum();
+            let spare = usize::from(law.inst.levels) - 1;
+            let mut added = others.iter().flat_map(|&c| std::iter::repeat_n(c, spare));
+            let mut x = base;
+            for cell in row.iter_mut().skip(others.len()) {
+                *cell = x;
+                x += added.next().unwrap_or(0.0);
+            }
         }
     }
     least
@@ -109,16 +116,15 @@ impl<C: CoRun + ?Sized> Tree<'_, '_, '_, C> {
     fn root(&mut self, sum: u32) -> f64 {
         let n = self.law.inst.n;
         let levels = u32::from(self.law.inst.levels);
-        let width = sum as usize + 1;
+        let width = self.width;
         let fold = self.law.inst.fold();
-        self.sum = sum;
         self.suffix.clear();
         self.suffix.resize((n + 1) * width, f64::NEG_INFINITY);
         self.suffix[n * width] = fold.start();
         for i in (0..n).rev() {
             let rest = (n - 1 - i) as u32;
             for level in 1..=levels.min(sum.saturating_sub(n as u32 - 1)) {
-                let x = self.least[i] * f64::from(sum - level);
+                let x = self.least[i * self.width + (sum - level) as usize];
                 let (gain, _) = self.law.top(i, level as u16, x);
                 for v in (level + rest)..=sum.min(level + rest * levels) {
                     let below = self.suffix[(i + 1) * width + (v - level) as usize];
@@ -155,13 +161,14 @@ impl<C: CoRun + ?Sized> Tree<'_, '_, '_, C> {
     }
 
     /// Most that any completion of levels `..k` reaches with `left` levels for the rest.
-    fn bound(&self, k: usize, left: u32) -> f64 {
+    fn bound(&mut self, k: usize, left: u32) -> f64 {
         let n = self.law.inst.n;
         let fold: Fold = self.law.inst.fold();
-        let mut total = self.suffix[k * (self.sum as usize + 1) + left as usize];
+        let mut total = self.suffix[k * self.width + left as usize];
+        self.points += 1;
         let cutoff = self.list.cutoff();
         for i in 0..k {
-            let x = self.x[k * n + i] + self.least[k * n + i] * f64::from(left);
+            let x = self.x[k * n + i] + self.least[(k * n + i) * self.width + left as usize];
             total = fold.join(total, self.law.top(i, self.levels[i], x).0);
             if fold == Fold::Min && total <= cutoff {
                 break;

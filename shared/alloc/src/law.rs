@@ -25,6 +25,19 @@ pub struct InterferenceLaw {
     pub coupling: Vec<f64>,
 }
 
+impl InterferenceLaw {
+    /// The law of some of the tasks.
+    #[must_use]
+    pub fn restricted(&self, members: &[usize]) -> Self {
+        let n = self.tasks.len();
+        let row = |&i: &usize| members.iter().map(move |&j| self.coupling[i * n + j]);
+        Self {
+            tasks: members.iter().map(|&i| self.tasks[i]).collect(),
+            coupling: members.iter().flat_map(row).collect(),
+        }
+    }
+}
+
 impl CoRun for InterferenceLaw {
     fn task_count(&self) -> usize {
         self.tasks.len()

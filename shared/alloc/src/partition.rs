@@ -12,6 +12,8 @@ use crate::{AllocError, CoRun, Problem};
 const EXACT_TASKS: usize = 10;
 /// Kicks of the local search after its first local optimum.
 const KICKS: u32 = 40;
+/// Subsets that the local search solves at most.
+const MOST_SUBSETS: usize = 6_000;
 
 /// Assignment of tasks to several equal GPUs, and the choice on each.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,16 +131,20 @@ pub fn solve_partition<C: CoRun + ?Sized>(
     let mut subsets = Subsets {
         rates,
         problem,
-        options: Options {
-            top: 1,
-            max_points: if exact {
-                options.max_points
-            } else {
-                // Thousands of subsets: what matters is their order, the winner is solved anew.
-                options.max_points.min(20_000)
-            },
-            starts: options.starts.min(4),
-            ..options.clone()
+        options: if exact {
+            Options {
+                top: 1,
+                ..options.clone()
+            }
+        } else {
+            // Thousands of subsets: what matters is their order, the winners are solved anew.
+            Options {
+                top: 1,
+                effort: Effort::Local,
+                max_points: options.max_points.min(2_000),
+                starts: options.starts.min(2),
+                ..options.clone()
+            }
         },
         known: HashMap::new(),
         points: 0,
@@ -280,6 +286,9 @@ fn local_partition<C: CoRun + ?Sized>(
     descend(subsets, &mut of, &mut value, gpus)?;
     let (mut best, mut best_value) = (of.clone(), value);
     for _ in 0..KICKS {
+        if subsets.known.len() >= MOST_SUBSETS {
+            break;
+        }
         of.clone_from(&best);
         for _ in 0..3 {
             let (i, g) = (rng.random_range(0..n), rng.random_range(0..gpus));

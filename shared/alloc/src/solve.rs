@@ -35,6 +35,8 @@ pub struct Options {
     pub top: usize,
     /// Seed of the random starts.
     pub seed: u64,
+    /// Work out why nothing is feasible, which takes several searches more.
+    pub reasons: bool,
 }
 
 impl Default for Options {
@@ -45,6 +47,7 @@ impl Default for Options {
             starts: 16,
             top: 1,
             seed: 0,
+            reasons: true,
         }
     }
 }
@@ -87,7 +90,7 @@ pub struct Outcome {
     pub solutions: Vec<Solution>,
     /// How they were found.
     pub report: Report,
-    /// Why none is feasible.
+    /// Why none is feasible, if that was asked for.
     pub infeasible: Vec<Infeasibility>,
 }
 
@@ -102,7 +105,7 @@ pub fn solve<C: CoRun + ?Sized>(
     options: &Options,
 ) -> Result<Outcome, AllocError> {
     let (solutions, report) = search(rates, problem, options)?;
-    let infeasible = if solutions.is_empty() {
+    let infeasible = if solutions.is_empty() && options.reasons {
         explain_infeasible(rates, problem, options)?
     } else {
         Vec::new()

@@ -27,18 +27,6 @@ fn case() -> impl Strategy<Value = (InterferenceLaw, Problem, usize)> {
     })
 }
 
-/// The law of some of the tasks.
-fn restrict(law: &InterferenceLaw, members: &[usize]) -> InterferenceLaw {
-    let n = law.tasks.len();
-    InterferenceLaw {
-        tasks: members.iter().map(|&i| law.tasks[i]).collect(),
-        coupling: members
-            .iter()
-            .flat_map(|&i| members.iter().map(move |&j| law.coupling[i * n + j]))
-            .collect(),
-    }
-}
-
 /// Best objective over every assignment of tasks to GPUs, each solved by brute force.
 fn best_assignment(law: &InterferenceLaw, problem: &Problem, gpus: usize) -> Option<f64> {
     use doc::ObjectiveKind::{MaxMin, Round};
@@ -53,7 +41,7 @@ fn best_assignment(law: &InterferenceLaw, problem: &Problem, gpus: usize) -> Opt
             if members.is_empty() {
                 continue;
             }
-            let part = brute_force(&restrict(law, &members), &problem.restricted(&members));
+            let part = brute_force(&law.restricted(&members), &problem.restricted(&members));
             total = total
                 .zip(part)
                 .map(|(t, (v, _))| if bottleneck { t.min(v) } else { t + v });

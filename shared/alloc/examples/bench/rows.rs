@@ -1,0 +1,245 @@
+//! The measurements.
+
+use std::error::Error;
+use std::time::Instant;
+
+use allocation::{
+    CoRun, Effort, InterferenceLaw, Options, Outcome, Solution, mismatch_front, solve,
+    solve_partition,
+};
+use doc::Proof;
+use predict::Active;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use units::Batch;
+
+use crate::problems::{Case, RECIPES, Recipe, case, plain};
+
+pub type Trouble = Box<dyn Error>;
+
+/// One measurement with its baseline.
+pub struct Row {
+    pub name: String,
+    pub value: f64,
+    pub unit: &'static str,
+    pub baseline: &'static str,
+    pub baseline_value: f64,
+    pub what: String,
+}
+
+/// The same rates without the knowledge that they are additive: every point is predicted.
+struct Opaque<'a>(&'a InterferenceLaw);
+
+impl CoRun for Opaque<'_> {
+    fn task_count(&self) -> usize {
+        self.0.task_count()
+    }
+    fn solo(&self, task: usize, batch: Batch) -> f64 {
+        self.0.solo(task, batch)
+    }
+    fn means(&self, active: &[Active], out: &mut [f64]) {
+        self.0.means(active, out);
+    }
+}
+
+/// Median milliseconds of `runs` runs, and the last result.
+fn median_ms<T>(runs: usize, mut work: impl FnMut() -> T) -> (f64, T) {
+    let mut times = Vec::with_capacity(runs);
+    let started = Instant::now();
+    let mut last = work();
+    times.push(started.elapsed().as_secs_f64() * 1e3);
+    for _ in 1..runs {
+        let started = Instant::now();
+        last = work();
+        times.push(started.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    (times[times.len() / 2], last)
+}
+
+fn best(outcome: &Outcome) -> Result<&Solution, Trouble> {
+    let none = || format!("nothing is feasible: {:?}", outcome.infeasible);
+    Ok(outcome.solutions.first().ok_or_else(none)?)
+}
+
+/// Measures what is named, or everything.
+pub fn measure(names: &[String]) -> Result<Vec<Row>, Trouble> {
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|n| n == name);
+    let mut rows = Vec::new();
+    for recipe in RECIPES {
+        if wanted(recipe.name) {
+            rows.extend(exact_and_local(recipe)?);
+        }
+    }
+    if wanted("front") {
+        rows.push(front()?);
+    }
+    if wanted("gpus") {
+        rows.push(several_gpus()?);
+    }
+    Ok(rows)
+}
+
+/// Proof by bounds against the prediction of every point where that ends, and the local search.
+fn exact_and_local(recipe: Recipe) -> Result<Vec<Row>, Trouble> {
+    let Case { law, problem, .. } = case(recipe)?;
+    let options = Options {
+        max_points: if recipe.tasks > 5 {
+            2_000_000
+        } else {
+            u64::MAX
+        },
+        ..Options::default()
+    };
+    let (exact_ms, exact) = median_ms(9, || solve(&law, &problem, &options));
+    let exact = exact?;
+    let value = best(&exact)?.objective;
+    let local_options = Options {
+        effort: Effort::Local,
+        ..Options::default()
+    };
+    let (local_ms, local) = median_ms(9, || solve(&law, &problem, &local_options));
+    let local_value = best(&local?)?.objective;
+    let (baseline, baseline_ms, check) = if recipe.tasks <= 5 {
+        let runs = if recipe.tasks == 3 { 5 } else { 1 };
+        let (ms, all) = median_ms(runs, || solve(&Opaque(&law), &problem, &options));
+        ("every point predicted", ms, best(&all?)?.objective)
+    } else {
+        ("local search", local_ms, value)
+    };
+    if (check - value).abs() > 1e-9 * value.abs() {
+        return Err(format!("{}: {check} is not {value}", recipe.name).into());
+    }
+    let proof = if exact.report.proof == Proof::NotProven {
+        "NOT proven"
+    } else {
+        "proven"
+    };
+    Ok(vec![
+        Row {
+            name: format!("solve_{}_proven_ms", recipe.name),
+            value: exact_ms,
+            unit: "ms",
+            baseline,
+            baseline_value: baseline_ms,
+            what: format!(
+                "optimum {value:.3} {proof} by {} nodes and points",
+                exact.report.points
+            ),
+        },
+        Row {
+            name: format!("solve_{}_local_ms", recipe.name),
+            value: local_ms,
+            unit: "ms",
+            baseline: "proof by bounds",
+            baseline_value: exact_ms,
+            what: format!(
+                "local search reaches {:.6} of the optimum",
+                local_value / value
+            ),
+        },
+    ])
+}
+
+fn front() -> Result<Row, Trouble> {
+    let recipe = Recipe {
+        batches: 12,
+        ..plain("front", 3, 200)
+    };
+    let Case { law, problem, .. } = case(recipe)?;
+    let options = Options {
+        max_points: u64::MAX,
+        ..Options::default()
+    };
+    let (ms, line) = median_ms(15, || mismatch_front(&law, &problem, &options));
+    let line = line?;
+    let (all_ms, all) = median_ms(3, || mismatch_front(&Opaque(&law), &problem, &options));
+    if all?.points.len() != line.points.len() {
+        return Err("the two fronts differ".into());
+    }
+    Ok(Row {
+        name: "pareto_n3_12_batches_ms".to_owned(),
+        value: ms,
+        unit: "ms",
+        baseline: "every point predicted",
+        baseline_value: all_ms,
+        what: format!(
+            "exact front of mismatch against throughput, {} points on it",
+            line.points.len()
+        ),
+    })
+}
+
+fn several_gpus() -> Result<Row, Trouble> {
+    const GPUS: usize = 4;
+    let recipe = Recipe {
+        rv_percent: None,
+        floor: 0.2,
+        ..plain("gpus", 16, 0)
+    };
+    let Case { law, problem, .. } = case(recipe)?;
+    let options = Options::default();
+    let (ms, found) = median_ms(3, || solve_partition(&law, &problem, GPUS, &options));
+    let found = found?;
+    let mut rng = StdRng::seed_from_u64(4);
+    let options = Options {
+        effort: Effort::Local,
+        reasons: false,
+        ..options
+    };
+    let started = Instant::now();
+    let mut best_random = f64::NEG_INFINITY;
+    for _ in 0..1000 {
+        let of: Vec<usize> = (0..16).map(|_| rng.random_range(0..GPUS)).collect();
+        let mut total = 0.0;
+        for gpu in 0..GPUS {
+            let members: Vec<usize> = (0..16).filter(|&i| of[i] == gpu).collect();
+            if !members.is_empty() {
+                let part = problem.restricted(&members);
+                let outcome = solve(&law.restricted(&members), &part, &options)?;
+                let best = outcome.solutions.first();
+                total += best.map_or(f64::NEG_INFINITY, |s| s.objective);
+            }
+        }
+        best_random = best_random.max(total);
+    }
+    Ok(Row {
+        name: "solve_16_tasks_4_gpus_ms".to_owned(),
+        value: ms,
+        unit: "ms",
+        baseline: "1,000 random partitions",
+        baseline_value: started.elapsed().as_secs_f64() * 1e3,
+        what: format!(
+            "total throughput {:.4} times that of the best random partition",
+            found.objective / best_random
+        ),
+    })
+}
+
+pub fn json(rows: &[Row]) -> String {
+    let row = |r: &Row| {
+        format!(
+            "{{\"name\":{:?},\"value\":{},\"unit\":{:?},\"baseline\":{:?},\
+             \"baseline_value\":{},\"ratio\":{},\"what\":{:?}}}",
+            r.name,
+            r.value,
+            r.unit,
+            r.baseline,
+            r.baseline_value,
+            r.value / r.baseline_value,
+            r.what
+        )
+    };
+    let lines: Vec<String> = rows.iter().map(row).collect();
+    format!("[{}]", lines.join(",\n"))
+}
+
+pub fn table(rows: &[Row]) -> Vec<String> {
+    let row = |r: &Row| {
+        format!(
+            "{:32} {:>12.3} {:4} {:>12.3} {:24} {}",
+            r.name, r.value, r.unit, r.baseline_value, r.baseline, r.what
+        )
+    };
+    rows.iter().map(row).collect()
+}
