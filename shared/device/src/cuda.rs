@@ -1,7 +1,15 @@
 //! Real GPUs: which there are, sharing them under NVIDIA MPS, and a pool of parked workers.
 
+mod cost;
+mod device;
 pub mod discovery;
 pub mod mps;
+mod pool;
+
+pub use cost::{Costs, Tally, Way};
+pub use device::{Cuda, Setup};
+pub(crate) use device::{averaged, seconds};
+pub use pool::Limits;
 
 /// Why a GPU cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -9,13 +9,16 @@ use crate::sim;
 
 /// Fills in what a workload leaves to the catalogue: operations and bytes per sample and the size
 /// of an update of every model that is known, and on the simulator the memory of tasks and GPU.
-/// What is given stays as it is.
+/// What is given stays as it is. `kind` becomes the workload's, except that of a replay, which is
+/// not where the tasks run.
 ///
 /// # Errors
 /// [`OpenError::Workload`] if the GPU of a simulated device is not known.
-pub(crate) fn complete(workload: &Workload, kind: DeviceKind) -> Result<Workload, OpenError> {
+pub fn complete(workload: &Workload, kind: DeviceKind) -> Result<Workload, OpenError> {
     let mut workload = workload.clone();
-    workload.device.kind = kind;
+    if kind != DeviceKind::Replay {
+        workload.device.kind = kind;
+    }
     let simulated = kind == DeviceKind::Sim;
     if simulated {
         workload

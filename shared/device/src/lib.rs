@@ -8,6 +8,8 @@
 //! ([`MeasureError::Failed`], which is a result and is recorded) and a device that cannot be used
 //! any more ([`MeasureError::Unusable`], which ends the measuring).
 
+mod cpu;
+mod cpus;
 pub mod cuda;
 mod error;
 mod facts;
@@ -16,7 +18,10 @@ mod replay;
 mod select;
 mod sim;
 
+pub use cpu::{Cpu, Patience};
+pub use cpus::{Cpus, CpusError};
 pub use error::{MeasureError, OpenError};
+pub use facts::complete;
 pub use measure::{Device, Measurement, Rate, Run, Window};
 pub use replay::Replay;
 pub use select::{Opened, open};
@@ -40,4 +45,8 @@ pub struct Options {
     /// Set by a signal handler: a real device stops its processes and answers
     /// [`MeasureError::Interrupted`] soon after.
     pub interrupted: Arc<AtomicBool>,
+    /// How jobs on real devices are pinned to processors.
+    pub cpus: Cpus,
+    /// Use the MPS daemon that runs already instead of starting a private one.
+    pub attach_mps: bool,
 }

@@ -2,6 +2,8 @@
 
 use doc::{DeviceKind, GpuSpec, Workload};
 
+use crate::cpu::Cpu;
+use crate::cuda::Cuda;
 use crate::cuda::discovery::{self, MpsSupport};
 use crate::replay::Replay;
 use crate::sim::Sim;
@@ -31,12 +33,8 @@ pub fn open(workload: &Workload, options: &Options) -> Result<Opened, OpenError>
             let recording = options.replay.as_ref().ok_or(OpenError::NoRecording)?;
             Box::new(Replay::open(&workload, recording)?)
         }
-        DeviceKind::Cpu | DeviceKind::Cuda => {
-            return Err(OpenError::Environment {
-                kind,
-                reason: "this version cannot measure on it".to_owned(),
-            });
-        }
+        DeviceKind::Cuda => Box::new(Cuda::open(&workload, options)?),
+        DeviceKind::Cpu => Box::new(Cpu::open(&workload, options)?),
     };
     Ok(Opened {
         device,

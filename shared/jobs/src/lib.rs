@@ -15,6 +15,7 @@
 //! - directories are private (mode 0700, files 0600), and a symbolic link is never followed to
 //!   reach them.
 
+mod assignment;
 pub mod cgroup;
 pub mod corun;
 mod lines;
@@ -27,6 +28,7 @@ mod signals;
 mod spawn;
 mod supervisor;
 
+pub use assignment::Assignment;
 pub use log::{LogLimits, RotatingLog};
 pub use private::{open_private_dir, write_atomically};
 pub use protocol::{Message, Progress, ProgressError};

@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -45,7 +45,8 @@ pub const PASSED_VARIABLES: &[&str] = &[
     "no_proxy",
 ];
 
-/// The variables of this process that jobs get: [`PASSED_VARIABLES`].
+/// The variables of this process that jobs get: [`PASSED_VARIABLES`]. `PATH` is extended by the
+/// folder of this program, so that `mt-worker` is found beside it.
 #[must_use]
 pub fn base_environment() -> BTreeMap<OsString, OsString> {
     let passed = |name: &str| {
@@ -54,9 +55,18 @@ pub fn base_environment() -> BTreeMap<OsString, OsString> {
             None => name == *p,
         })
     };
-    std::env::vars_os()
+    let mut all: BTreeMap<OsString, OsString> = std::env::vars_os()
         .filter(|(name, _)| name.to_str().is_some_and(passed))
-        .collect()
+        .collect();
+    let own = std::env::current_exe().ok();
+    if let (Some(path), Some(own)) = (all.get_mut(OsStr::new("PATH")), own) {
+        let folders = std::env::split_paths(path).chain(own.parent().map(Path::to_owned));
+        // A folder whose name holds a colon cannot be added; then it is left out.
+        if let Ok(longer) = std::env::join_paths(folders) {
+            *path = longer;
+        }
+    }
+    all
 }
 
 /// A program to start and how to look after it.

@@ -9,7 +9,7 @@ use units::Share;
 
 use super::control::{self, Control, ServerStatus};
 use super::stale::{self, RunDir};
-use super::{MpsError, Pid, process};
+use super::{MpsError, Pid};
 
 /// How to start or find a daemon.
 #[derive(Debug, Clone)]
@@ -168,7 +168,7 @@ impl Mps {
         if ready.mps == Some(false) {
             return not_attached("CUDA tells it that MPS is off");
         }
-        let members = process::of_group(group);
+        let members = members(group);
         let client = self.clients()?.into_iter().find(|c| members.contains(c));
         if client.is_none() && (self.owned.is_some() || ready.mps != Some(true)) {
             return not_attached("no process of its group is in the server's client list");
@@ -208,7 +208,7 @@ impl Mps {
     /// # Errors
     /// [`MpsError::Command`] with what was printed when the daemon refused.
     pub fn terminate_group(&self, group: Pid) -> Result<(), MpsError> {
-        let members = process::of_group(group);
+        let members = members(group);
         for server in self.control.servers()? {
             for client in self.control.clients(server)? {
                 if members.contains(&client) {
@@ -295,6 +295,12 @@ impl Mps {
             }
         }
     }
+}
+
+/// Living processes of a process group.
+fn members(group: Pid) -> Vec<Pid> {
+    let all = jobs::process::of_group(group);
+    all.into_iter().map(|process| process.pid).collect()
 }
 
 impl Drop for Mps {

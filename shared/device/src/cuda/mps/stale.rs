@@ -9,8 +9,10 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jobs::process::Identity;
+
 use super::control::Control;
-use super::{MpsError, process};
+use super::{MpsError, Pid, process};
 
 /// Where run directories are by default: a short path, because sockets inside it may have at
 /// most 107 bytes of path.
@@ -88,29 +90,34 @@ fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
 
 /// Ends the clients, servers and the daemon of a pipe directory, gently first. Returns those
 /// that could not be ended.
-pub(super) fn stop_all(control: &Control) -> Vec<super::Pid> {
-    let servers = control.servers().unwrap_or_default();
-    for &server in &servers {
-        for client in control.clients(server).unwrap_or_default() {
+pub(super) fn stop_all(control: &Control) -> Vec<Pid> {
+    let servers: Vec<Identity> = control
+        .servers()
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(Identity::of)
+        .collect();
+    for server in &servers {
+        for client in control.clients(server.pid).unwrap_or_default() {
             // SIGKILL with work pending is undefined, so the work goes first. A refusal leaves
             // the kill below as the only way.
-            let _ = control.terminate(server, client);
+            control.terminate(server.pid, client).ok();
         }
     }
     // The clients before the daemon: a server waits for them.
-    let daemon_side = |pid: &super::Pid| {
-        servers.contains(pid)
-            || fs::read_to_string(format!("/proc/{pid}/comm"))
-                .is_ok_and(|name| name.starts_with("nvidia-cuda-mps"))
+    let daemon_side = |process: &Identity| {
+        let name = fs::read_to_string(format!("/proc/{}/comm", process.pid));
+        servers.contains(process) || name.is_ok_and(|n| n.starts_with("nvidia-cuda-mps"))
     };
     let all = process::with_pipe_dir(control.pipe_dir());
-    let clients: Vec<_> = all.iter().copied().filter(|p| !daemon_side(p)).collect();
+    let clients: Vec<_> = all.into_iter().filter(|p| !daemon_side(p)).collect();
     process::end(&clients, Duration::from_secs(2));
     // A daemon that does not answer is ended by signal.
-    let _ = control.quit(Duration::from_secs(1));
+    control.quit(Duration::from_secs(1)).ok();
     let mut rest = process::with_pipe_dir(control.pipe_dir());
-    rest.extend(servers.iter().filter(|p| process::is_alive(**p)));
-    process::end(&rest, Duration::from_secs(2))
+    rest.extend(servers);
+    let left = process::end(&rest, Duration::from_secs(2));
+    left.into_iter().map(|process| process.pid).collect()
 }
 
 fn owner_lives(path: &Path) -> Result<bool, MpsError> {

@@ -1,0 +1,77 @@
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use units::{Batch, Share};
+
+use crate::{JobSpec, LogLimits, Progress, ProgressError, base_environment};
+
+/// What a job is told about its work, by environment (the worker protocol).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assignment {
+    /// Samples of each step: `MT_BATCH_SIZE`.
+    pub batch: Option<Batch>,
+    /// Part of the device: `MT_SHARE_PERCENT`.
+    pub share: Option<Share>,
+    /// Kind of device: `MT_DEVICE`.
+    pub device: &'static str,
+    /// Round, from 0: `MT_ROUND`.
+    pub round: u32,
+    /// Stop after so many samples: `MT_SAMPLES`; absent: run until told.
+    pub samples: Option<u64>,
+    /// Whether it gets orders on standard input: `MT_POOL=1`.
+    pub orders: bool,
+}
+
+impl Assignment {
+    /// The variables of the worker protocol, in a fixed order.
+    #[must_use]
+    pub fn variables(&self, task: &str) -> Vec<(&'static str, String)> {
+        let mut all = vec![("MT_TASK", task.to_owned())];
+        all.extend(self.batch.map(|b| ("MT_BATCH_SIZE", b.to_string())));
+        let share = self.share.map(|s| s.percent().to_string());
+        all.extend(share.map(|s| ("MT_SHARE_PERCENT", s)));
+        all.push(("MT_DEVICE", self.device.to_owned()));
+        all.push(("MT_ROUND", self.round.to_string()));
+        all.extend(self.samples.map(|n| ("MT_SAMPLES", n.to_string())));
+        if self.orders {
+            all.push(("MT_POOL", "1".to_owned()));
+        }
+        all
+    }
+}
+
+impl JobSpec {
+    /// The program `argv` of a task with its assignment: environment of [`base_environment`], then
+    /// the variables of the workload, then those of the worker protocol.
+    ///
+    /// # Errors
+    /// [`ProgressError`] if the task's progress expression cannot be used.
+    pub fn for_task(
+        task: &doc::Task,
+        argv: &[String],
+        assignment: &Assignment,
+        log: PathBuf,
+    ) -> Result<Self, ProgressError> {
+        let job = task.job.as_ref();
+        let progress = job.map_or(Ok(Progress::Protocol), |job| {
+            Progress::from_document(&job.progress)
+        })?;
+        let mut env = base_environment();
+        let own = job.iter().flat_map(|j| &j.env);
+        env.extend(own.map(|(name, value)| (name.into(), value.into())));
+        let protocol = assignment.variables(task.id.as_str());
+        env.extend(protocol.into_iter().map(|(n, v)| (n.into(), v.into())));
+        Ok(Self {
+            task: task.id.clone(),
+            argv: argv.iter().map(OsString::from).collect(),
+            env,
+            cwd: job.and_then(|j| j.cwd.as_ref()).map(PathBuf::from),
+            orders: assignment.orders,
+            progress,
+            cgroup_procs: None,
+            cpus: Vec::new(),
+            log,
+            log_limits: LogLimits::default(),
+        })
+    }
+}
