@@ -1,0 +1,153 @@
+//! Collects what does not agree, with the JSON path of the place.
+
+use std::fmt::Display;
+
+use serde::Serialize;
+
+/// Relative difference that is put down to rounding: the same sum in another order.
+pub const ROUNDING: f64 = 1e-9;
+
+/// A place that does not agree with what was recomputed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Lie {
+    /// JSON path.
+    pub path: String,
+    /// What the document says.
+    pub claimed: String,
+    /// What it should say.
+    pub recomputed: String,
+}
+
+/// A place with a remark.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Remark {
+    /// JSON path.
+    pub path: String,
+    /// The remark.
+    pub text: String,
+}
+
+/// What was found in one document.
+#[derive(Debug)]
+pub struct Judge {
+    path: String,
+    /// What is wrong.
+    pub lies: Vec<Lie>,
+    /// Measurements that are hard to believe.
+    pub doubts: Vec<Remark>,
+    /// What could not be recomputed.
+    pub unjudged: Vec<Remark>,
+}
+
+impl Judge {
+    /// Nothing found yet, at the top of a document.
+    pub fn new() -> Self {
+        Self {
+            path: "$".to_owned(),
+            lies: Vec::new(),
+            doubts: Vec::new(),
+            unjudged: Vec::new(),
+        }
+    }
+
+    /// Looks into a field while `look` runs.
+    pub fn field<T>(&mut self, name: &str, look: impl FnOnce(&mut Self) -> T) -> T {
+        self.at(&format!(".{name}"), look)
+    }
+
+    /// Looks into an element of the present list while `look` runs.
+    pub fn index<T>(&mut self, index: usize, look: impl FnOnce(&mut Self) -> T) -> T {
+        self.at(&format!("[{index}]"), look)
+    }
+
+    fn at<T>(&mut self, segment: &str, look: impl FnOnce(&mut Self) -> T) -> T {
+        let length = self.path.len();
+        self.path.push_str(segment);
+        let out = look(self);
+        self.path.truncate(length);
+        out
+    }
+
+    fn place(&self, name: &str) -> String {
+        if name.is_empty() {
+            self.path.clone()
+        } else {
+            format!("{}.{name}", self.path)
+        }
+    }
+
+    /// Field `name` (or this place, where empty) is wrong.
+    pub fn lie(&mut self, name: &str, claimed: impl Display, recomputed: impl Display) {
+        self.lies.push(Lie {
+            path: self.place(name),
+            claimed: claimed.to_string(),
+            recomputed: recomputed.to_string(),
+        });
+    }
+
+    /// Field `name` is hard to believe.
+    pub fn doubt(&mut self, name: &str, text: impl Display) {
+        self.doubts.push(Remark {
+            path: self.place(name),
+            text: text.to_string(),
+        });
+    }
+
+    /// Field `name` cannot be recomputed.
+    pub fn unjudged(&mut self, name: &str, text: impl Display) {
+        self.unjudged.push(Remark {
+            path: self.place(name),
+            text: text.to_string(),
+        });
+    }
+
+    /// A number must be another up to rounding.
+    pub fn number(&mut self, name: &str, claimed: f64, recomputed: f64) {
+        self.number_of(name, claimed, recomputed, 0.0);
+    }
+
+    /// A number must be another up to rounding, where numbers of size `scale` were added up.
+    pub fn number_of(&mut self, name: &str, claimed: f64, recomputed: f64, scale: f64) {
+        if !close(claimed, recomputed, scale) {
+            self.lie(name, claimed, recomputed);
+        }
+    }
+
+    /// As [`Judge::number`] for a field that may be absent where the recomputed one is.
+    pub fn optional_number(&mut self, name: &str, claimed: Option<f64>, recomputed: Option<f64>) {
+        match (claimed, recomputed) {
+            (None, None) => {}
+            (Some(claimed), Some(recomputed)) => self.number(name, claimed, recomputed),
+            (claimed, recomputed) => self.lie(name, shown(claimed), shown(recomputed)),
+        }
+    }
+
+    /// A value must be another exactly.
+    pub fn same<T: PartialEq + Display>(&mut self, name: &str, claimed: T, recomputed: T) {
+        if claimed != recomputed {
+            self.lie(name, claimed, recomputed);
+        }
+    }
+
+    /// As [`Judge::same`] for values that may be absent.
+    pub fn same_option<T: PartialEq + Display>(
+        &mut self,
+        name: &str,
+        claimed: Option<T>,
+        recomputed: Option<T>,
+    ) {
+        if claimed != recomputed {
+            self.lie(name, shown(claimed), shown(recomputed));
+        }
+    }
+}
+
+/// An optional value for people.
+pub fn shown<T: Display>(value: Option<T>) -> String {
+    value.map_or("nothing".to_owned(), |v| v.to_string())
+}
+
+/// Whether two numbers agree up to rounding, where numbers of size `scale` were added up.
+pub fn close(a: f64, b: f64, scale: f64) -> bool {
+    (a - b).abs() <= ROUNDING * a.abs().max(b.abs()).max(scale)
+}

@@ -1,0 +1,144 @@
+//! A plan: are its predictions its model's, does it keep its constraints, and are the objective,
+//! the baselines and the fronts what follows from the predictions?
+
+mod baselines;
+mod choices;
+mod figures;
+mod points;
+mod table;
+
+use doc::{Plan, Workload};
+use predict::Predictor;
+
+use crate::judge::Judge;
+use crate::{model, workload};
+use choices::{Choices, Frame};
+
+/// Judges a plan with the model and workload in it.
+pub fn judge(plan: &Plan, j: &mut Judge) {
+    if let Some(model) = &plan.model {
+        j.field("model", |j| model::judge(model, j));
+    }
+    if let Some(carried) = &plan.workload {
+        j.field("workload", |j| workload::judge(carried, j));
+    }
+    if let Some(carried) = plan.workload() {
+        of_workload(plan, carried, j);
+    }
+    if plan.tasks.is_empty() != !plan.infeasible.is_empty() {
+        j.lie(
+            "infeasible",
+            plan.infeasible.len(),
+            "a plan or a reason why there is none",
+        );
+    }
+    for (i, _) in plan.infeasible.iter().enumerate() {
+        j.field("infeasible", |j| {
+            j.index(i, |j| j.unjudged("best", "would need a search of its own"));
+        });
+    }
+    shares(plan, j);
+    match (&plan.model, plan.workload()) {
+        (Some(model), Some(carried)) => match Predictor::from_model(model) {
+            Err(error) => j.lie("model.predictor", "a predictor", error),
+            Ok(predictor) if !plan.tasks.is_empty() => predicted(plan, carried, &predictor, j),
+            Ok(_) => {}
+        },
+        _ if !plan.rates.is_empty() => table::judge(plan, j),
+        _ => j.unjudged(
+            "tasks",
+            "neither a model nor a table of rates to recompute from",
+        ),
+    }
+    if let Some(search) = &plan.search {
+        j.field("search", |j| {
+            j.unjudged("points", "counts the steps of a search");
+            if search.seconds.is_some() {
+                j.unjudged("seconds", "how long a search took cannot be repeated");
+            }
+        });
+    }
+}
+
+/// What a plan repeats of its workload.
+fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
+    j.same_option("id", plan.id.as_ref(), workload.id.as_ref());
+    if plan.link != workload.link {
+        j.lie(
+            "link",
+            format!("{:?}", plan.link),
+            format!("{:?}", workload.link),
+        );
+    }
+    if !plan.tasks.is_empty() && plan.tasks.len() != workload.tasks.len() {
+        j.lie("tasks", plan.tasks.len(), workload.tasks.len());
+    }
+    for (i, task) in plan.tasks.iter().enumerate() {
+        let Some(known) = workload.task_index(&task.id).map(|i| &workload.tasks[i]) else {
+            continue;
+        };
+        j.field("tasks", |j| {
+            j.index(i, |j| {
+                let count = |s: Option<units::Samples>| s.map(units::Samples::get);
+                j.same_option("samples", count(task.samples), count(known.samples));
+                let bytes = |b: Option<doc::UpdateBytes>| {
+                    b.map(|b| format!("{} down, {} up", b.down.get(), b.up.get()))
+                };
+                let (claimed, truth) = (bytes(task.update_bytes), bytes(known.update_bytes));
+                j.same_option("update_bytes", claimed, truth);
+                if let Some(batch) = task.batch
+                    && !known.batch_sizes.contains(&batch)
+                {
+                    j.lie("batch", batch, "one of the workload's batch sizes");
+                }
+                if task.load.is_some() {
+                    j.unjudged("load_samples", "depends on the plan of the round before");
+                }
+            });
+        });
+    }
+}
+
+/// `R_v` is the sum of the shares.
+fn shares(plan: &Plan, j: &mut Judge) {
+    let shares: Option<Vec<units::Share>> = plan.tasks.iter().map(|t| t.share).collect();
+    let sum = shares.map(|s| s.into_iter().sum::<units::Share>().percent());
+    if let Some(claimed) = plan.rv {
+        match sum {
+            Some(sum) => j.same("rv_percent", claimed.percent(), sum),
+            None => j.lie(
+                "rv_percent",
+                claimed.percent(),
+                "nothing: a task has no share",
+            ),
+        }
+    }
+}
+
+/// Everything that follows from the predictions of the model.
+fn predicted(plan: &Plan, workload: &Workload, predictor: &Predictor, j: &mut Judge) {
+    if predictor.task_count() != workload.tasks.len() {
+        let (claimed, truth) = (predictor.task_count(), workload.tasks.len());
+        return j.lie(
+            "model.predictor",
+            format!("{claimed} tasks"),
+            format!("{truth}"),
+        );
+    }
+    let frame = Frame::new(plan, workload, predictor);
+    let Some(choices) = Choices::of_plan(plan, workload) else {
+        return j.lie(
+            "tasks",
+            "tasks without batch size or share",
+            "both: there is a model",
+        );
+    };
+    let value = frame.evaluate(&choices);
+    figures::tasks(plan, &frame, &choices, &value, j);
+    figures::totals(plan, &frame, &choices, &value, j);
+    figures::constraints(plan, &frame, &choices, &value, j);
+    figures::gpus(plan, &frame, &choices, &value, j);
+    baselines::judge(plan, &frame, &choices, j);
+    points::fronts(plan, &frame, &value, j);
+    points::explanation(plan, &frame, &choices, &value, j);
+}

@@ -1,0 +1,127 @@
+//! What simpler schemes would reach at the batch sizes of the plan.
+
+use doc::{Baseline, ObjectiveKind, Plan};
+use units::Share;
+
+use super::choices::{Choices, Frame, Value};
+use crate::judge::Judge;
+
+/// Judges every baseline.
+pub fn judge(plan: &Plan, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
+    for (at, claimed) in plan.baselines.iter().enumerate() {
+        let repeated = plan.baselines[..at].iter().any(|b| b.name == claimed.name);
+        j.field("baselines", |j| {
+            j.index(at, |j| match share_of(&claimed.name, chosen.batch.len()) {
+                Some(_) if !repeated => one(claimed, frame, chosen, j),
+                _ => j.lie("name", &claimed.name, "the name of a scheme, each once"),
+            });
+        });
+    }
+}
+
+/// Share of each of `n` tasks, to 0.01 % downwards.
+fn share_of(name: &str, n: usize) -> Option<Share> {
+    let n = u32::try_from(n).ok().filter(|n| *n > 0)?;
+    let hundredths = match name {
+        "temporal" | "sharing" => 10_000,
+        "isolated" => 10_000 / n,
+        "nvidia" => (20_000 / n).min(10_000),
+        "moderate" => 6_000,
+        "aggressive" => 8_000,
+        _ => return None,
+    };
+    Some(Share::from_hundredths(hundredths))
+}
+
+fn one(claimed: &Baseline, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
+    let mut choices = chosen.clone();
+    for gpu in chosen.gpus() {
+        let tasks = chosen.on(gpu);
+        for &i in &tasks {
+            choices.share[i] = share_of(&claimed.name, tasks.len()).unwrap_or(Share::FULL);
+        }
+    }
+    compare_choices(claimed, frame, &choices, j);
+    let temporal = claimed.name == "temporal";
+    let value = if temporal {
+        one_after_another(frame, &choices)
+    } else {
+        frame.evaluate(&choices)
+    };
+    let every: Vec<usize> = (0..choices.batch.len()).collect();
+    let (raw, fair) = Frame::totals(&value, &every);
+    j.number("total_samples_per_s", claimed.total_samples_per_s, raw);
+    j.number("fairness", claimed.fairness, fair);
+    let by_gpu = choices.gpus();
+    let objective = frame.join(by_gpu.iter().map(|&g| {
+        let tasks = choices.on(g);
+        if temporal && frame.kind == ObjectiveKind::Round {
+            -tasks
+                .iter()
+                .map(|&i| frame.data[i] / value.solo[i])
+                .sum::<f64>()
+        } else {
+            frame.objective(&value, &tasks)
+        }
+    }));
+    j.number("objective", claimed.objective, objective);
+    j.same(
+        "feasible",
+        claimed.feasible,
+        feasible(frame, &choices, &value, temporal),
+    );
+}
+
+fn compare_choices(claimed: &Baseline, frame: &Frame<'_>, choices: &Choices, j: &mut Judge) {
+    match Choices::of_wire(&claimed.tasks, frame.workload) {
+        None => j.lie("tasks", "these tasks", "every task of the workload once"),
+        Some(own) if own.batch != choices.batch => {
+            j.lie("tasks", "these batch sizes", "those of the plan");
+        }
+        Some(own) if own.share != choices.share => {
+            let show = |c: &Choices| -> String {
+                let each = c.share.iter().map(ToString::to_string);
+                each.collect::<Vec<_>>().join(", ")
+            };
+            j.lie("tasks", show(&own), show(choices));
+        }
+        Some(_) => {}
+    }
+}
+
+/// One task at a time on the whole GPU with equal work: everyone advances once in the sum of the
+/// solo times.
+fn one_after_another(frame: &Frame<'_>, choices: &Choices) -> Value {
+    let mut value = frame.evaluate(choices);
+    for gpu in choices.gpus() {
+        let tasks = choices.on(gpu);
+        let rate = 1.0 / tasks.iter().map(|&i| 1.0 / value.solo[i]).sum::<f64>();
+        for i in tasks {
+            value.rates[i] = rate;
+        }
+    }
+    value
+}
+
+/// Whether floor, mismatch and memory hold; one after another, only the largest need counts.
+fn feasible(frame: &Frame<'_>, choices: &Choices, value: &Value, temporal: bool) -> bool {
+    let Some(c) = frame.constraints else {
+        return true;
+    };
+    choices.gpus().into_iter().all(|gpu| {
+        let tasks = choices.on(gpu);
+        let floor = c.starvation_floor.unwrap_or(0.0) * (1.0 - 1e-9);
+        let needs = frame.memory(choices, &tasks);
+        let need = if temporal {
+            needs.iter().copied().fold(0.0, f64::max)
+        } else {
+            needs.iter().sum()
+        };
+        let mismatch = frame.mismatch(choices, value, &tasks);
+        tasks
+            .iter()
+            .all(|&i| value.rates[i] / value.solo[i] >= floor)
+            && c.memory_bytes.is_none_or(|most| need <= most as f64)
+            && c.mismatch.is_none_or(|most| mismatch <= most + 1e-9)
+    })
+}

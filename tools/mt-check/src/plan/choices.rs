@@ -1,0 +1,258 @@
+//! Batch sizes and shares of all tasks, and what they are worth under the model.
+
+use doc::{Balance, BatchPolicy, ObjectiveKind, Plan, Workload, wire};
+use predict::{Active, Predictor};
+use units::{Batch, Share, TaskId};
+
+/// Slack of a constraint that is met up to rounding.
+const SLACK: f64 = 1e-9;
+
+/// Batch size, share and GPU of every task of the workload, in its order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choices {
+    pub batch: Vec<Batch>,
+    pub share: Vec<Share>,
+    pub gpu: Vec<u32>,
+}
+
+impl Choices {
+    /// What the plan chose.
+    pub fn of_plan(plan: &Plan, workload: &Workload) -> Option<Self> {
+        let task = |t: &doc::Task| plan.task_index(&t.id).map(|i| &plan.tasks[i]);
+        let all = || workload.tasks.iter().map(task);
+        Some(Self {
+            batch: all().map(|t| t?.batch).collect::<Option<_>>()?,
+            share: all().map(|t| t?.share).collect::<Option<_>>()?,
+            gpu: all()
+                .map(|t| Some(t?.gpu.unwrap_or(0)))
+                .collect::<Option<_>>()?,
+        })
+    }
+
+    /// What a point of a front chose, on one GPU; `None` unless it names every task once.
+    pub fn of_wire(choices: &[wire::Choice], workload: &Workload) -> Option<Self> {
+        if choices.len() != workload.tasks.len() {
+            return None;
+        }
+        let mut batch = vec![None; choices.len()];
+        let mut share = vec![None; choices.len()];
+        for choice in choices {
+            let i = workload.task_index(&TaskId::new(&choice.id).ok()?)?;
+            batch[i] = Batch::new(choice.batch).ok();
+            share[i] = Share::from_percent(choice.share_percent).ok();
+        }
+        Some(Self {
+            gpu: vec![0; choices.len()],
+            batch: batch.into_iter().collect::<Option<_>>()?,
+            share: share.into_iter().collect::<Option<_>>()?,
+        })
+    }
+
+    /// Numbers of the GPUs in use, ascending.
+    pub fn gpus(&self) -> Vec<u32> {
+        let mut gpus = self.gpu.clone();
+        gpus.sort_unstable();
+        gpus.dedup();
+        gpus
+    }
+
+    /// Indices of the tasks on a GPU.
+    pub fn on(&self, gpu: u32) -> Vec<usize> {
+        (0..self.gpu.len())
+            .filter(|&i| self.gpu[i] == gpu)
+            .collect()
+    }
+}
+
+/// What choices are worth.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Value {
+    /// Predicted throughput of every task, samples per second.
+    pub rates: Vec<f64>,
+    /// Standard error of each.
+    pub errors: Vec<f64>,
+    /// Throughput of every task alone.
+    pub solo: Vec<f64>,
+}
+
+/// The model and what a plan asked of it.
+pub struct Frame<'a> {
+    pub workload: &'a Workload,
+    pub predictor: &'a Predictor,
+    pub kind: ObjectiveKind,
+    pub constraints: Option<&'a wire::Constraints>,
+    /// Data volumes, damped where the plan damps them.
+    pub data: Vec<f64>,
+}
+
+impl<'a> Frame<'a> {
+    pub fn new(plan: &'a Plan, workload: &'a Workload, predictor: &'a Predictor) -> Self {
+        let data = workload.tasks.iter().map(|task| {
+            let chosen = plan.task_index(&task.id).map(|i| &plan.tasks[i]);
+            let load = chosen.and_then(|t| t.load).or(task.samples);
+            load.map_or(1.0, units::Samples::as_f64)
+        });
+        Self {
+            workload,
+            predictor,
+            kind: plan.objective.map_or(ObjectiveKind::Raw, |o| o.kind),
+            constraints: plan.constraints.as_ref(),
+            data: data.collect(),
+        }
+    }
+
+    /// Predictions for every task with the others of its GPU.
+    pub fn evaluate(&self, choices: &Choices) -> Value {
+        let n = choices.batch.len();
+        let mut value = Value {
+            rates: vec![0.0; n],
+            errors: vec![0.0; n],
+            solo: (0..n)
+                .map(|i| self.predictor.solo(i, choices.batch[i]))
+                .collect(),
+        };
+        for gpu in choices.gpus() {
+            let tasks = choices.on(gpu);
+            let active: Vec<Active> = tasks
+                .iter()
+                .map(|&task| Active {
+                    task,
+                    batch: choices.batch[task],
+                    share: choices.share[task],
+                })
+                .collect();
+            for (&i, p) in tasks.iter().zip(self.predictor.predict(&active)) {
+                value.rates[i] = p.samples_per_s;
+                value.errors[i] = p.std_error;
+            }
+        }
+        value
+    }
+
+    /// Total throughput and total relative to solo.
+    pub fn totals(value: &Value, tasks: &[usize]) -> (f64, f64) {
+        let raw = tasks.iter().map(|&i| value.rates[i]).sum();
+        let fair = tasks.iter().map(|&i| value.rates[i] / value.solo[i]).sum();
+        (raw, fair)
+    }
+
+    /// The objective over some tasks of one GPU.
+    pub fn objective(&self, value: &Value, tasks: &[usize]) -> f64 {
+        let of = |i: usize| match self.kind {
+            ObjectiveKind::Raw => value.rates[i],
+            ObjectiveKind::Fairness | ObjectiveKind::MaxMin => value.rates[i] / value.solo[i],
+            ObjectiveKind::Weighted => self.weight(i) * value.rates[i],
+            ObjectiveKind::Round => -self.data[i] / value.rates[i],
+        };
+        self.join(tasks.iter().map(|&i| of(i)))
+    }
+
+    /// Joins the objectives of tasks, or of GPUs.
+    pub fn join(&self, values: impl Iterator<Item = f64>) -> f64 {
+        match self.kind {
+            ObjectiveKind::MaxMin | ObjectiveKind::Round => values.fold(f64::INFINITY, f64::min),
+            _ => values.sum(),
+        }
+    }
+
+    /// Weight of a task in the weighted objective.
+    pub fn weight(&self, task: usize) -> f64 {
+        self.workload.tasks[task]
+            .weight
+            .map_or(1.0, units::Weight::get)
+    }
+
+    /// Mismatch of the loads of some tasks of one GPU: `sum_a sum_b |D_a/D_b - q_a/q_b|`
+    /// (FedMT eq. 6), where `q` is what the balance says.
+    pub fn mismatch(&self, choices: &Choices, value: &Value, tasks: &[usize]) -> f64 {
+        let balance = self.constraints.map_or(Balance::Batch, |c| c.balance);
+        let load = |i: usize| match balance {
+            Balance::Batch => choices.batch[i].as_f64(),
+            Balance::Workload => self.work_per_sample(i) * choices.batch[i].as_f64(),
+            Balance::Time => value.rates[i],
+        };
+        let mut sum = 0.0;
+        for &a in tasks {
+            for &b in tasks {
+                sum += (self.data[a] / self.data[b] - load(a) / load(b)).abs();
+            }
+        }
+        sum
+    }
+
+    /// What a sample adds to the solo step time: its slope from the smallest batch size to the
+    /// largest, or the mean where the slope says nothing.
+    fn work_per_sample(&self, task: usize) -> f64 {
+        let sizes = &self.workload.tasks[task].batch_sizes;
+        let step = |b: Batch| b.as_f64() / self.predictor.solo(task, b);
+        let (small, large) = (sizes[0], sizes[sizes.len() - 1]);
+        let slope = (step(large) - step(small)) / (large.as_f64() - small.as_f64());
+        if small < large && slope > 0.0 {
+            slope
+        } else {
+            step(large) / large.as_f64()
+        }
+    }
+
+    /// Bytes that tasks need together.
+    pub fn memory(&self, choices: &Choices, tasks: &[usize]) -> Vec<f64> {
+        let need = |&i: &usize| {
+            self.workload.tasks[i]
+                .memory
+                .map_or(0.0, |m| m.at(choices.batch[i]))
+        };
+        tasks.iter().map(need).collect()
+    }
+
+    /// The first constraint that choices break, but for step, `R_v` and, if asked, mismatch.
+    pub fn broken(&self, choices: &Choices, value: &Value, with_mismatch: bool) -> Option<String> {
+        let c = self.constraints?;
+        for gpu in choices.gpus() {
+            let tasks = choices.on(gpu);
+            let floor = c.starvation_floor.unwrap_or(0.0);
+            for &i in &tasks {
+                let relative = value.rates[i] / value.solo[i];
+                if relative < floor * (1.0 - SLACK) {
+                    let id = &self.workload.tasks[i].id;
+                    return Some(format!(
+                        "task {id} gets {relative} of its solo rate, at least {floor} is asked for"
+                    ));
+                }
+            }
+            let need: f64 = self.memory(choices, &tasks).iter().sum();
+            if let Some(most) = c.memory_bytes.filter(|most| need > *most as f64) {
+                return Some(format!("{need} bytes of memory are needed, {most} allowed"));
+            }
+            let mismatch = self.mismatch(choices, value, &tasks);
+            if let Some(most) = c
+                .mismatch
+                .filter(|most| with_mismatch && mismatch > most + SLACK)
+            {
+                return Some(format!(
+                    "the mismatch is {mismatch}, at most {most} is allowed"
+                ));
+            }
+        }
+        self.batches_broken(choices, c.batch)
+    }
+
+    fn batches_broken(&self, choices: &Choices, policy: BatchPolicy) -> Option<String> {
+        for (i, task) in self.workload.tasks.iter().enumerate() {
+            let batch = choices.batch[i];
+            let largest = task.batch_sizes.last().copied();
+            let first = choices
+                .gpu
+                .iter()
+                .position(|g| *g == choices.gpu[i])
+                .unwrap_or(i);
+            let fault = match policy {
+                _ if !task.batch_sizes.contains(&batch) => "it is none of the task's",
+                BatchPolicy::Fixed if Some(batch) != largest => "it is not the task's largest",
+                BatchPolicy::Same if batch != choices.batch[first] => "others differ",
+                _ => continue,
+            };
+            return Some(format!("batch size {batch} of task {}: {fault}", task.id));
+        }
+        None
+    }
+}

@@ -1,0 +1,190 @@
+//! Figures of the plan itself: predictions, totals, constraints, GPUs.
+
+use doc::{Plan, Proof};
+use units::Share;
+
+use super::choices::{Choices, Frame, Value};
+use crate::judge::Judge;
+
+/// Half width of a 95 % interval in standard errors.
+const INTERVAL: f64 = 1.96;
+
+/// Throughput, interval and solo throughput of every task.
+pub fn tasks(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
+    for (at, task) in plan.tasks.iter().enumerate() {
+        let Some(i) = frame.workload.task_index(&task.id) else {
+            continue;
+        };
+        j.field("tasks", |j| {
+            j.index(at, |j| {
+                if let Some(claimed) = task.throughput {
+                    let (mean, spread) = (value.rates[i], INTERVAL * value.errors[i]);
+                    j.field("throughput", |j| {
+                        j.number("samples_per_s", claimed.mean.get(), mean);
+                        let low = (mean - spread).max(0.0);
+                        j.number_of("low_samples_per_s", claimed.low.get(), low, mean);
+                        j.number("high_samples_per_s", claimed.high.get(), mean + spread);
+                    });
+                }
+                if let Some(claimed) = task.solo {
+                    j.number("solo_samples_per_s", claimed.get(), value.solo[i]);
+                }
+                if task.gpu.is_some_and(|g| g >= frame.workload.device.gpus) {
+                    let most = frame.workload.device.gpus;
+                    j.lie(
+                        "gpu",
+                        choices.gpu[i],
+                        format!("below {most}, the number of GPUs"),
+                    );
+                }
+            });
+        });
+    }
+}
+
+/// Objective, mismatch, and what the search says of them.
+pub fn totals(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
+    let by_gpu = choices.gpus();
+    let objective = frame.join(
+        by_gpu
+            .iter()
+            .map(|&g| frame.objective(value, &choices.on(g))),
+    );
+    if let Some(claimed) = plan.objective {
+        j.field("objective", |j| j.number("value", claimed.value, objective));
+    }
+    let known = frame.workload.tasks.iter().all(|t| t.samples.is_some());
+    let mismatch = by_gpu
+        .iter()
+        .map(|&g| frame.mismatch(choices, value, &choices.on(g)))
+        .fold(0.0, f64::max);
+    if let Some(claimed) = plan.mismatch {
+        j.number_of("mismatch", claimed, mismatch, 1.0);
+    } else if known && plan.objective.is_some() {
+        j.lie("mismatch", "nothing", mismatch);
+    }
+    let room = 1e-9 * objective.abs();
+    if let Some(open) = plan.unconstrained_objective {
+        if open < objective - room {
+            let truth = format!("at least {objective}, which the plan reaches");
+            j.lie("unconstrained_objective", open, truth);
+        }
+        j.unjudged("unconstrained_objective", "would need a search of its own");
+    }
+    let Some(search) = &plan.search else {
+        return;
+    };
+    if let Some(bound) = search.bound {
+        let proven = search.proof != Proof::NotProven;
+        if bound < objective - room {
+            let truth = format!("at least {objective}, which the plan reaches");
+            j.lie("search.bound", bound, truth);
+        } else if proven && bound > objective + room {
+            let truth = format!("{objective}, since the plan is proven to be the best");
+            j.lie("search.bound", bound, truth);
+        } else if !proven {
+            j.unjudged("search.bound", "would need a search of its own");
+        }
+    }
+}
+
+/// The constraints hold.
+pub fn constraints(
+    plan: &Plan,
+    frame: &Frame<'_>,
+    choices: &Choices,
+    value: &Value,
+    j: &mut Judge,
+) {
+    let Some(constraints) = frame.constraints else {
+        return;
+    };
+    j.field("constraints", |j| {
+        steps(constraints.share_step_percent, choices, j);
+        for gpu in choices.gpus() {
+            let tasks = choices.on(gpu);
+            let sum: Share = tasks.iter().map(|&i| choices.share[i]).sum();
+            if let Some(rv) = constraints.rv_percent {
+                let most = 100.0 * tasks.len() as f64;
+                let several = choices.gpus().len() > 1;
+                let wanted = if several { rv.min(most) } else { rv };
+                if (sum.percent() - wanted).abs() > 1e-6 {
+                    j.lie(
+                        "rv_percent",
+                        rv,
+                        format!("{}, the sum of the shares", sum.percent()),
+                    );
+                }
+            }
+        }
+        if let (Some(asked), Some(device)) =
+            (constraints.memory_bytes, frame.workload.device.memory)
+            && asked != device.get()
+        {
+            j.doubt(
+                "memory_bytes",
+                format!("the device of the workload has {}", device.get()),
+            );
+        }
+        if constraints
+            .starvation_floor
+            .is_some_and(|f| !(0.0..=1.0).contains(&f))
+        {
+            let floor = constraints.starvation_floor.unwrap_or_default();
+            j.lie("starvation_floor", floor, "a part of the solo rate, 0 to 1");
+        }
+    });
+    if let Some(fault) = frame.broken(choices, value, true) {
+        j.lie("constraints", "kept", fault);
+    }
+    if plan.objective.is_none() {
+        j.lie(
+            "objective",
+            "nothing",
+            "an objective: there are constraints",
+        );
+    }
+}
+
+fn steps(step_percent: f64, choices: &Choices, j: &mut Judge) {
+    let step = (step_percent * 100.0).round();
+    let valid = (1.0..=10_000.0).contains(&step) && (step_percent * 100.0 - step).abs() < 1e-6;
+    if !valid {
+        return j.lie("share_step_percent", step_percent, "a step of 0.01 to 100");
+    }
+    for share in &choices.share {
+        if share.hundredths() % step as u32 != 0 {
+            let truth = format!("a step of which {} is a multiple", share.percent());
+            j.lie("share_step_percent", step_percent, truth);
+        }
+    }
+}
+
+/// Figures of every GPU, where there are several.
+pub fn gpus(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
+    for (at, claimed) in plan.gpus.iter().enumerate() {
+        let tasks = choices.on(claimed.gpu);
+        let mut names: Vec<&str> = claimed.tasks.iter().map(String::as_str).collect();
+        names.sort_unstable();
+        let mut truth: Vec<&str> = tasks
+            .iter()
+            .map(|&i| frame.workload.tasks[i].id.as_str())
+            .collect();
+        truth.sort_unstable();
+        let share: Share = tasks.iter().map(|&i| choices.share[i]).sum();
+        let (raw, fair) = Frame::totals(value, &tasks);
+        j.field("gpus", |j| {
+            j.index(at, |j| {
+                j.same("tasks", names.join(", "), truth.join(", "));
+                j.number("rv_percent", claimed.rv_percent, share.percent());
+                j.number("total_samples_per_s", claimed.total_samples_per_s, raw);
+                j.number("fairness", claimed.fairness, fair);
+                j.number(
+                    "objective",
+                    claimed.objective,
+                    frame.objective(value, &tasks),
+                );
+            });
+        });
+    }
+}

@@ -1,0 +1,117 @@
+//! Fronts, runners-up and marginal changes.
+
+use doc::Plan;
+use doc::wire::ParetoPoint;
+use units::{Share, TaskId};
+
+use super::choices::{Choices, Frame, Value};
+use crate::judge::Judge;
+
+/// Judges the points of both fronts and the alternatives.
+pub fn fronts(plan: &Plan, frame: &Frame<'_>, value: &Value, j: &mut Judge) {
+    let every: Vec<usize> = (0..value.rates.len()).collect();
+    let best = frame.objective(value, &every);
+    j.field("pareto", |j| {
+        points(&plan.pareto, frame, false, j);
+        undominated(&plan.pareto, |p| (-p.mismatch, p.objective), j);
+    });
+    j.field("pareto_fairness", |j| {
+        points(&plan.pareto_fairness, frame, true, j);
+        let axes = |p: &ParetoPoint| (p.total_samples_per_s, p.fairness);
+        undominated(&plan.pareto_fairness, axes, j);
+    });
+    j.field("alternatives", |j| {
+        points(&plan.alternatives, frame, true, j);
+        let mut before = best;
+        for (i, p) in plan.alternatives.iter().enumerate() {
+            if p.objective > before + 1e-9 * before.abs() {
+                let truth = format!("at most {before}, what stands before it");
+                j.index(i, |j| j.lie("objective", p.objective, truth));
+            }
+            before = p.objective;
+        }
+    });
+}
+
+fn points(claimed: &[ParetoPoint], frame: &Frame<'_>, with_mismatch: bool, j: &mut Judge) {
+    for (i, point) in claimed.iter().enumerate() {
+        j.index(i, |j| {
+            let Some(choices) = Choices::of_wire(&point.tasks, frame.workload) else {
+                return j.lie("tasks", "these tasks", "every task of the workload once");
+            };
+            let every: Vec<usize> = (0..choices.batch.len()).collect();
+            let value = frame.evaluate(&choices);
+            let (raw, fair) = Frame::totals(&value, &every);
+            j.number(
+                "objective",
+                point.objective,
+                frame.objective(&value, &every),
+            );
+            j.number_of(
+                "mismatch",
+                point.mismatch,
+                frame.mismatch(&choices, &value, &every),
+                1.0,
+            );
+            j.number("total_samples_per_s", point.total_samples_per_s, raw);
+            j.number("fairness", point.fairness, fair);
+            if let Some(fault) = frame.broken(&choices, &value, with_mismatch) {
+                j.lie("tasks", "kept constraints", fault);
+            }
+        });
+    }
+}
+
+/// No point may be at least as good as another in both respects (larger is better).
+fn undominated(claimed: &[ParetoPoint], axes: impl Fn(&ParetoPoint) -> (f64, f64), j: &mut Judge) {
+    for (i, p) in claimed.iter().enumerate() {
+        let (x, y) = axes(p);
+        let dominating = claimed.iter().enumerate().position(|(k, q)| {
+            let (u, v) = axes(q);
+            k != i && u >= x && v >= y
+        });
+        if let Some(k) = dominating {
+            j.index(i, |j| {
+                j.lie("", "on the front", format!("point {k} is as good in both"))
+            });
+        }
+    }
+}
+
+/// What a change of one share would do.
+pub fn explanation(plan: &Plan, frame: &Frame<'_>, chosen: &Choices, value: &Value, j: &mut Judge) {
+    for (at, claimed) in plan.explanation.iter().enumerate() {
+        let task = TaskId::new(&claimed.id).ok();
+        let task = task.and_then(|id| frame.workload.task_index(&id));
+        let share = Share::from_percent(claimed.share_percent).ok();
+        j.field("explanation", |j| {
+            j.index(at, |j| {
+                let (Some(task), Some(share)) = (task, share) else {
+                    return j.lie("", "this task and share", "a task of the plan and a share");
+                };
+                let tasks = chosen.on(chosen.gpu[task]);
+                let mut moved = chosen.clone();
+                moved.share[task] = share;
+                let other = frame.evaluate(&moved);
+                let before = frame.objective(value, &tasks);
+                let change = frame.objective(&other, &tasks) - before;
+                j.number_of(
+                    "objective_change",
+                    claimed.objective_change,
+                    change,
+                    before.abs(),
+                );
+                for &i in &tasks {
+                    let id = frame.workload.tasks[i].id.as_str();
+                    let change = other.rates[i] - value.rates[i];
+                    j.field("samples_per_s_change", |j| {
+                        match claimed.samples_per_s_change.get(id) {
+                            Some(&c) => j.number_of(id, c, change, value.rates[i]),
+                            None => j.lie(id, "nothing", change),
+                        }
+                    });
+                }
+            });
+        });
+    }
+}

@@ -1,0 +1,95 @@
+//! A profile: what the simulator said is simulated again; what a real device said is looked at
+//! for plausibility.
+
+mod plausible;
+mod simulated;
+
+use std::collections::BTreeSet;
+
+use doc::{DesignKind, DeviceKind, Profile};
+
+use crate::judge::Judge;
+use crate::workload;
+
+/// Judges a profile. Paths name records: `$.samples[3]` is the fourth sample record.
+pub fn judge(profile: &Profile, j: &mut Judge) {
+    j.field("header", |j| {
+        j.field("workload", |j| workload::judge(&profile.header.workload, j));
+        let simulated = profile.header.device.kind == DeviceKind::Sim;
+        let claimed = profile.header.device.simulated;
+        if simulated && !claimed {
+            j.field("device", |j| j.same("simulated", claimed, true));
+        }
+        if profile.header.device.kind == DeviceKind::Auto {
+            j.field("device", |j| {
+                j.lie("kind", "auto", "the device that was used")
+            });
+        }
+    });
+    counts(profile, j);
+    configurations(profile, j);
+    let imported = profile.header.design == DesignKind::Imported;
+    match profile.header.device.kind {
+        DeviceKind::Sim if !imported => simulated::judge(profile, j),
+        _ => {
+            plausible::judge(profile, j);
+            let why = "measured on a device; only its plausibility was looked at";
+            j.unjudged("samples", why);
+        }
+    }
+}
+
+/// What the end record says of the records before it.
+fn counts(profile: &Profile, j: &mut Judge) {
+    let Some(end) = &profile.end else {
+        return j.unjudged("end", "the profile was stopped half-way");
+    };
+    j.field("end", |j| {
+        j.same("measured", end.measured, profile.samples.len() as u64);
+        j.same("failed", end.failed, profile.failures.len() as u64);
+        let each = profile.samples.iter();
+        let cost: f64 = each.map(|s| s.window.get() * f64::from(s.repeats)).sum();
+        j.number("cost_s", end.cost.get(), cost);
+    });
+}
+
+/// Numbers of configurations are used once; batch sizes are the workload's.
+fn configurations(profile: &Profile, j: &mut Judge) {
+    let tasks = &profile.header.workload.tasks;
+    let mut seen = BTreeSet::new();
+    for (i, sample) in profile.samples.iter().enumerate() {
+        j.field("samples", |j| {
+            j.index(i, |j| {
+                if !seen.insert(sample.config) {
+                    j.lie("config", sample.config, "a number that is used once");
+                }
+                if sample.repeats == 0 {
+                    j.lie("repeats", 0, "1 or more");
+                }
+                for (k, run) in sample.tasks.iter().enumerate() {
+                    let known = profile.header.workload.task_index(&run.id);
+                    let listed = known.is_some_and(|t| tasks[t].batch_sizes.contains(&run.batch));
+                    let given = matches!(
+                        profile.header.design,
+                        DesignKind::Given | DesignKind::Imported
+                    );
+                    if !listed && !given {
+                        let truth = "one of the workload's batch sizes";
+                        j.field("tasks", |j| {
+                            j.index(k, |j| j.lie("batch", run.batch, truth))
+                        });
+                    }
+                }
+            });
+        });
+    }
+    for (i, failure) in profile.failures.iter().enumerate() {
+        if !seen.insert(failure.config) {
+            j.field("failures", |j| {
+                j.index(i, |j| {
+                    j.lie("config", failure.config, "a number that is used once")
+                });
+            });
+        }
+    }
+}

@@ -1,0 +1,71 @@
+use cli::{Console, Exit, Failure, Input, Output};
+use doc::Any;
+
+use crate::args::Args;
+use crate::judge::Judge;
+use crate::verdict::Verdict;
+use crate::{explain, model, plan, profile, run_log, timeline, workload};
+
+/// Judges every document of the inputs, in order.
+pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
+    let mut output = Output::open(args.output.as_deref(), false)?;
+    if let Some(code) = &args.explain {
+        output.text(&explain::page(code)?)?;
+        output.finish()?;
+        return Ok(Exit::Done);
+    }
+    let input = Input::open(&args.files, "documents to judge", console)?;
+    let mut exit = Exit::Done;
+    for document in input.any() {
+        let verdict = judge(&document?);
+        if !verdict.ok {
+            exit = Exit::Negative;
+        }
+        output.text(&text(&verdict, &args)?)?;
+    }
+    output.finish()?;
+    Ok(exit)
+}
+
+fn text(verdict: &Verdict, args: &Args) -> Result<String, Failure> {
+    if !args.json {
+        return Ok(verdict.lines(args.verbose));
+    }
+    let mut line = serde_json::to_string(verdict)
+        .map_err(|error| Failure::Environment(format!("cannot write the verdict: {error}")))?;
+    line.push('\n');
+    Ok(line)
+}
+
+/// Judges one document.
+fn judge(document: &Any) -> Verdict {
+    let mut judge = Judge::new();
+    let j = &mut judge;
+    let (kind, id) = match document {
+        Any::Workload(w) => {
+            workload::judge(w, j);
+            ("workload", w.id.clone())
+        }
+        Any::Profile(p) => {
+            profile::judge(p, j);
+            ("profile", p.header.workload.id.clone())
+        }
+        Any::Model(m) => {
+            model::judge(m, j);
+            ("model", m.workload.id.clone())
+        }
+        Any::Plan(p) => {
+            plan::judge(p, j);
+            ("plan", p.id.clone())
+        }
+        Any::Timeline(t) => {
+            timeline::judge(t, j);
+            ("timeline", t.id.clone())
+        }
+        Any::Run(events) => {
+            let id = run_log::judge(events, j);
+            ("run", id)
+        }
+    };
+    Verdict::new(kind, id, judge)
+}

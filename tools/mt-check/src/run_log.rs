@@ -1,0 +1,119 @@
+//! A run: are its events possible in this order, and is the summary theirs?
+
+mod phases;
+mod tally;
+
+use doc::wire::EventKind;
+use doc::{Plan, RunEvent};
+
+use crate::judge::Judge;
+use crate::{plan, timeline};
+
+/// Judges the events of a run; answers its name. Paths name events: `$.events[3]`.
+pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
+    carried(events, j);
+    order(events, j);
+    phases::judge(events, j);
+    tally::judge(events, j);
+    let launch = events.first()?;
+    let plan = plan_of(launch)?;
+    predictions(events, plan, j);
+    plan.id.clone()
+}
+
+/// The plan that an event carries.
+fn plan_of(event: &RunEvent) -> Option<&Plan> {
+    let of_timeline = event.timeline.as_ref().map(|t| &t.plan);
+    of_timeline.or(event.plan.as_ref())
+}
+
+/// Looks into event `at` while `look` runs.
+fn at_event(at: usize, j: &mut Judge, look: impl FnOnce(&mut Judge)) {
+    j.field("events", |j| j.index(at, look));
+}
+
+/// Timelines and plans that stand in events.
+fn carried(events: &[RunEvent], j: &mut Judge) {
+    for (at, event) in events.iter().enumerate() {
+        at_event(at, j, |j| {
+            if let Some(t) = &event.timeline {
+                j.field("timeline", |j| timeline::judge(t, j));
+            }
+            if let Some(p) = &event.plan {
+                j.field("plan", |j| plan::judge(p, j));
+            }
+        });
+    }
+}
+
+/// Times never fall, a job is started before it does anything, nothing follows the summary.
+fn order(events: &[RunEvent], j: &mut Judge) {
+    let mut now = 0.0_f64;
+    let mut started: Vec<&str> = Vec::new();
+    for (at, event) in events.iter().enumerate() {
+        let f = &event.fields;
+        at_event(at, j, |j| {
+            if f.time_s < now {
+                j.lie(
+                    "time_s",
+                    f.time_s,
+                    format!("at least {now}, the time of an event before"),
+                );
+            }
+            let task = f.task.as_deref().unwrap_or_default();
+            let needs_start = matches!(event.kind(), EventKind::Ready | EventKind::Progress);
+            if needs_start && !started.contains(&task) {
+                j.lie(
+                    "event",
+                    format!("{:?} of {task}", event.kind()),
+                    "after its start",
+                );
+            }
+            if event.kind() == EventKind::Summary && at + 1 < events.len() {
+                j.lie("event", "summary", "the last event");
+            }
+            if event.kind() == EventKind::Launch && at > 0 {
+                j.lie("event", "launch", "the first event");
+            }
+        });
+        now = now.max(f.time_s);
+        if event.kind() == EventKind::Start {
+            started.extend(f.task.as_deref());
+        }
+    }
+    if events.last().is_none_or(|e| e.kind() != EventKind::Summary) {
+        j.unjudged(
+            "events",
+            "the run has no summary: it was stopped or still goes on",
+        );
+    }
+}
+
+/// Predictions that events repeat are those of the plan.
+fn predictions(events: &[RunEvent], first: &Plan, j: &mut Judge) {
+    let mut plan = first;
+    for (at, event) in events.iter().enumerate() {
+        if event.kind() == EventKind::Replan {
+            plan = plan_of(event).unwrap_or(plan);
+        }
+        let known = |id: &str| {
+            let task = plan.tasks.iter().find(|t| t.id.as_str() == id);
+            task.and_then(|t| t.throughput).map(|e| e.mean.get())
+        };
+        at_event(at, j, |j| {
+            let of_event = event.fields.task.as_deref().and_then(known);
+            if let (Some(claimed), Some(truth)) = (event.fields.predicted_samples_per_s, of_event) {
+                j.number("predicted_samples_per_s", claimed, truth);
+            }
+            for (i, task) in event.fields.tasks.iter().enumerate() {
+                if let (Some(claimed), Some(truth)) =
+                    (task.predicted_samples_per_s, known(&task.id))
+                {
+                    j.field("tasks", |j| {
+                        j.index(i, |j| j.number("predicted_samples_per_s", claimed, truth));
+                    });
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,126 @@
+//! Phases of the rounds of a run: in order, one transfer at a time, and the makespan is theirs.
+
+use std::collections::BTreeMap;
+
+use doc::wire::EventKind;
+use doc::{Duplex, PhaseKind, RunEvent};
+
+use super::{at_event, plan_of};
+use crate::judge::Judge;
+
+/// A phase of a task in a round, and the event that tells of it.
+struct Told<'a> {
+    at: usize,
+    task: &'a str,
+    kind: PhaseKind,
+    start: f64,
+    end: f64,
+}
+
+/// Judges the phases of every round.
+pub fn judge(events: &[RunEvent], j: &mut Judge) {
+    let mut rounds: BTreeMap<u32, Vec<Told<'_>>> = BTreeMap::new();
+    for (at, event) in events.iter().enumerate() {
+        let f = &event.fields;
+        if event.kind() != EventKind::Phase {
+            continue;
+        }
+        if let (Some(round), Some(task), Some(kind), Some(start), Some(end)) =
+            (f.round, f.task.as_deref(), f.phase, f.start_s, f.end_s)
+        {
+            let told = Told {
+                at,
+                task,
+                kind,
+                start,
+                end,
+            };
+            if end < start {
+                at_event(at, j, |j| {
+                    j.lie("end_s", end, format!("at least {start}, the start"))
+                });
+            }
+            rounds.entry(round).or_default().push(told);
+        }
+    }
+    let plan = events.first().and_then(plan_of);
+    let link = plan.and_then(|p| p.link.or(p.workload().and_then(|w| w.link)));
+    let duplex = link.map_or(Duplex::Shared, |l| l.duplex);
+    for phases in rounds.values() {
+        sequence(phases, j);
+        transfers(phases, duplex, j);
+    }
+    makespans(events, &rounds, j);
+}
+
+/// Compute follows the download, the upload follows compute.
+fn sequence(phases: &[Told<'_>], j: &mut Judge) {
+    for phase in phases {
+        let before = match phase.kind {
+            PhaseKind::Download => continue,
+            PhaseKind::Compute => PhaseKind::Download,
+            PhaseKind::Upload => PhaseKind::Compute,
+        };
+        let ends = phases
+            .iter()
+            .filter(|p| p.task == phase.task && p.kind == before && p.at < phase.at);
+        let earliest = ends.map(|p| p.end).fold(0.0, f64::max);
+        if phase.start < earliest * (1.0 - 1e-9) {
+            at_event(phase.at, j, |j| {
+                let truth = format!("at least {earliest}, the end of the phase before");
+                j.lie("start_s", phase.start, truth);
+            });
+        }
+    }
+}
+
+/// One transfer at a time, as the link has it.
+fn transfers(phases: &[Told<'_>], duplex: Duplex, j: &mut Judge) {
+    let share_a_link = |a: PhaseKind, b: PhaseKind| match duplex {
+        Duplex::Full => a == b && a != PhaseKind::Compute,
+        Duplex::Half => a != PhaseKind::Compute && b != PhaseKind::Compute,
+        Duplex::Shared => false,
+    };
+    for (k, late) in phases.iter().enumerate() {
+        for early in &phases[..k] {
+            let together = share_a_link(early.kind, late.kind);
+            let overlap = early.end.min(late.end) - early.start.max(late.start);
+            if together && overlap > 1e-9 * late.end {
+                at_event(late.at, j, |j| {
+                    let truth = format!("no transfer of {} at the same time", early.task);
+                    j.lie("start_s", late.start, truth);
+                });
+            }
+        }
+    }
+}
+
+/// The makespan of a round is the end of its last phase, and the planned one is the timeline's.
+fn makespans(events: &[RunEvent], rounds: &BTreeMap<u32, Vec<Told<'_>>>, j: &mut Judge) {
+    let mut planned = None;
+    for (at, event) in events.iter().enumerate() {
+        if matches!(event.kind(), EventKind::Launch | EventKind::Replan) {
+            planned = event
+                .timeline
+                .as_ref()
+                .map(|t| t.makespan.get())
+                .or(planned);
+        }
+        if event.kind() != EventKind::Round {
+            continue;
+        }
+        let f = &event.fields;
+        let last = f.round.and_then(|round| rounds.get(&round)).map(|phases| {
+            let ends = phases.iter().map(|p| p.end);
+            ends.fold(0.0, f64::max)
+        });
+        at_event(at, j, |j| {
+            if let (Some(claimed), Some(last)) = (f.makespan_s, last) {
+                j.number_of("makespan_s", claimed, last, 1.0);
+            }
+            if let (Some(claimed), Some(planned)) = (f.planned_makespan_s, planned) {
+                j.number("planned_makespan_s", claimed, planned);
+            }
+        });
+    }
+}

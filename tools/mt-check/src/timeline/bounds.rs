@@ -1,0 +1,90 @@
+//! Lower bounds on the makespan that need no search.
+
+use doc::{Duplex, RatesKind, Timeline};
+
+use super::Job;
+use crate::judge::Judge;
+use crate::rates::{Rates, Set, everyone, members};
+
+/// Up to this many tasks the best rate of a task is looked for in every set.
+const ENUMERATE_TASKS: usize = 10;
+
+/// A lower bound that is worse than one that anyone can see is a lie about the gap.
+pub fn judge(timeline: &Timeline, jobs: &[Job], rates: &mut Rates, j: &mut Judge) {
+    let fastest = if timeline.rates == RatesKind::Model {
+        j.unjudged(
+            "lower_bound_s",
+            "batch sizes may have been varied: only the bound of the transfers is recomputed",
+        );
+        Ok(vec![f64::INFINITY; jobs.len()])
+    } else {
+        fastest(jobs.len(), rates)
+    };
+    let fastest = match fastest {
+        Ok(fastest) => fastest,
+        Err(why) => return j.unjudged("lower_bound_s", why),
+    };
+    let carried = timeline.plan.workload().and_then(|w| w.link);
+    let duplex = timeline
+        .plan
+        .link
+        .or(carried)
+        .map_or(Duplex::Full, |l| l.duplex);
+    let simple = simple(jobs, &fastest, duplex);
+    let claimed = timeline.lower_bound.get();
+    if claimed < simple * (1.0 - 1e-9) {
+        j.lie("lower_bound_s", claimed, format!("at least {simple}"));
+    }
+}
+
+/// Highest rate of every task over all sets, or over the task alone and all tasks where there
+/// are many (company rarely helps).
+fn fastest(n: usize, rates: &mut Rates) -> Result<Vec<f64>, String> {
+    let all = everyone(n);
+    let sets: Vec<Set> = if n <= ENUMERATE_TASKS {
+        (1..=all).collect()
+    } else {
+        (0..n).map(|i| 1 << i).chain([all]).collect()
+    };
+    let mut best = vec![0.0_f64; n];
+    for set in sets {
+        let row = rates.row(set)?;
+        for i in members(set) {
+            best[i] = best[i].max(row[i]);
+        }
+    }
+    Ok(best)
+}
+
+/// `max(d + c + u)`, `max_S (sum_S d + min_S (c + u))` and `max_S (min_S (d + c) + sum_S u)`
+/// with `c = W / max rate`; transfers one by one where the link is half duplex.
+///
+/// Of the sets with a given least tail the largest is best, so that sets are prefixes by tail.
+fn simple(jobs: &[Job], fastest: &[f64], duplex: Duplex) -> f64 {
+    let c: Vec<f64> = jobs
+        .iter()
+        .zip(fastest)
+        .map(|(job, r)| job.work / r)
+        .collect();
+    let longest = jobs
+        .iter()
+        .zip(&c)
+        .map(|(job, c)| job.download + c + job.upload)
+        .fold(0.0, f64::max);
+    let tail = |i: usize| c[i] + jobs[i].upload;
+    let head = |i: usize| c[i] + jobs[i].download;
+    let prefix = |rest: &dyn Fn(usize) -> f64, sum: &dyn Fn(usize) -> f64| {
+        let thresholds = (0..jobs.len()).map(rest);
+        thresholds
+            .map(|least| {
+                let inside = (0..jobs.len()).filter(|&i| rest(i) >= least);
+                least + inside.map(sum).sum::<f64>()
+            })
+            .fold(0.0, f64::max)
+    };
+    let down = prefix(&tail, &|i| jobs[i].download);
+    let up = prefix(&head, &|i| jobs[i].upload);
+    let all: f64 = jobs.iter().map(|job| job.download + job.upload).sum();
+    let one_link = if duplex == Duplex::Half { all } else { 0.0 };
+    longest.max(down).max(up).max(one_link)
+}

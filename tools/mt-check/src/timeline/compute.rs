@@ -1,0 +1,131 @@
+//! Compute: what the rates of the tasks that compute together add up to.
+
+use doc::{PhaseKind, Timeline};
+
+use super::{Job, Lane, all_at_once};
+use crate::judge::{Judge, close};
+use crate::rates::{Rates, Set, members};
+
+/// Judges the compute phases and the makespan without overlap.
+pub fn judge(timeline: &Timeline, jobs: &[Job], lanes: &[Lane], rates: &mut Rates, j: &mut Judge) {
+    match work_done(lanes, rates) {
+        Err(why) => j.unjudged("phases", format!("compute cannot be recomputed: {why}")),
+        Ok(done) => compare(timeline, jobs, lanes, &done, j),
+    }
+    match all_at_once(jobs, rates) {
+        Err(why) => j.unjudged("overlap_off_s", why),
+        Ok(compute) => {
+            let transfers: f64 = jobs.iter().map(|job| job.download + job.upload).sum();
+            j.number(
+                "overlap_off_s",
+                timeline.overlap_off.get(),
+                transfers + compute,
+            );
+        }
+    }
+}
+
+fn compare(timeline: &Timeline, jobs: &[Job], lanes: &[Lane], done: &[f64], j: &mut Judge) {
+    for (at, phase) in timeline.phases.iter().enumerate() {
+        let (i, lane) = (phase.task, lanes[phase.task].compute);
+        if phase.kind != PhaseKind::Compute {
+            continue;
+        }
+        // A rounding of the times, where the rate is what the work per time is.
+        let rate = jobs[i].work / (lane.end - lane.start).max(f64::MIN_POSITIVE);
+        let scale = if rate.is_finite() {
+            rate * timeline.makespan.get()
+        } else {
+            0.0
+        };
+        if !close(done[i], jobs[i].work, scale) {
+            j.field("phases", |j| {
+                j.index(at, |j| {
+                    let truth = format!("an end by which it trains on {}", jobs[i].work);
+                    j.lie(
+                        "end_s",
+                        format!("{} ({} samples)", lane.end, done[i]),
+                        truth,
+                    );
+                });
+            });
+        }
+    }
+}
+
+/// Samples that every task trains on in its compute phase: the rates of the set that computes,
+/// added up over time.
+fn work_done(lanes: &[Lane], rates: &mut Rates) -> Result<Vec<f64>, String> {
+    let mut times: Vec<f64> = lanes
+        .iter()
+        .flat_map(|l| [l.compute.start, l.compute.end])
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times.dedup();
+    let mut done = vec![0.0; lanes.len()];
+    let longest = times.last().copied().unwrap_or(0.0);
+    for w in times.windows(2) {
+        // Slivers of rounding would ask for sets that never computed.
+        if w[1] - w[0] <= 1e-12 * longest {
+            continue;
+        }
+        let middle = f64::midpoint(w[0], w[1]);
+        let active = (0..lanes.len()).fold(0, |set: Set, i| {
+            let c = lanes[i].compute;
+            set | Set::from(c.start <= middle && middle < c.end) << i
+        });
+        if active == 0 {
+            continue;
+        }
+        let row = rates.row(active)?;
+        for i in members(active) {
+            done[i] += row[i] * (w[1] - w[0]);
+        }
+    }
+    Ok(done)
+}
+
+/// Ends of compute of the tasks of `known`, which start at `starts`: from event to event, the
+/// rates of the set that computes. The ends of the others are infinite.
+pub fn ends(
+    jobs: &[Job],
+    starts: &[f64],
+    known: Set,
+    rates: &mut Rates,
+) -> Result<Vec<f64>, String> {
+    let mut left: Vec<f64> = jobs.iter().map(|job| job.work).collect();
+    let mut ends = vec![f64::INFINITY; jobs.len()];
+    let mut waiting: Vec<usize> = members(known).collect();
+    waiting.sort_by(|&a, &b| starts[b].total_cmp(&starts[a]));
+    let mut active: Set = 0;
+    let mut now = 0.0_f64;
+    loop {
+        while let Some(&next) = waiting.last()
+            && (active == 0 || starts[next] <= now)
+        {
+            waiting.pop();
+            now = now.max(starts[next]);
+            active |= 1 << next;
+        }
+        if active == 0 {
+            return Ok(ends);
+        }
+        let row = rates.row(active)?;
+        let soonest = members(active)
+            .map(|i| (left[i] / row[i], i))
+            .fold((f64::INFINITY, 0), |a, b| if b.0 < a.0 { b } else { a });
+        let arrival = waiting.last().map_or(f64::INFINITY, |&i| starts[i] - now);
+        let step = soonest.0.min(arrival);
+        for i in members(active) {
+            left[i] -= row[i] * step;
+        }
+        now += step;
+        for i in members(active) {
+            let over = left[i] <= 1e-12 * jobs[i].work;
+            if over || (soonest.0 <= arrival && i == soonest.1) {
+                ends[i] = now;
+                active &= !(1 << i);
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use crate::judge::{Judge, Lie, Remark};
+
+/// What is found of one document, as it is printed with `--json`.
+#[derive(Debug, Serialize)]
+pub struct Verdict {
+    /// `workload`, `profile`, `model`, `plan`, `timeline` or `run`.
+    pub kind: &'static str,
+    /// Name of the device or client, where the document has one.
+    pub id: Option<String>,
+    /// Whether nothing is wrong.
+    pub ok: bool,
+    /// What is wrong.
+    pub lies: Vec<Lie>,
+    /// What is hard to believe.
+    pub doubts: Vec<Remark>,
+    /// What could not be recomputed.
+    pub unjudged: Vec<Remark>,
+}
+
+impl Verdict {
+    pub fn new(kind: &'static str, id: Option<String>, judge: Judge) -> Self {
+        Self {
+            kind,
+            id,
+            ok: judge.lies.is_empty(),
+            lies: judge.lies,
+            doubts: judge.doubts,
+            unjudged: judge.unjudged,
+        }
+    }
+
+    /// One line for each finding, ended by line feeds.
+    pub fn lines(&self, verbose: bool) -> String {
+        let subject = match &self.id {
+            Some(id) => format!("{} {}", self.kind, id.escape_debug()),
+            None => format!("{} -", self.kind),
+        };
+        let mut out = String::new();
+        // Writing to a String cannot fail.
+        if self.ok {
+            let _ = writeln!(out, "OK {subject}");
+        }
+        for lie in &self.lies {
+            let Lie {
+                path,
+                claimed,
+                recomputed,
+            } = lie;
+            let _ = writeln!(
+                out,
+                "LIE {subject} {path}: claimed {claimed}, recomputed {recomputed}"
+            );
+        }
+        for Remark { path, text } in &self.doubts {
+            let _ = writeln!(out, "DOUBT {subject} {path}: {text}");
+        }
+        if verbose {
+            for Remark { path, text } in &self.unjudged {
+                let _ = writeln!(out, "UNJUDGED {subject} {path}: {text}");
+            }
+        }
+        out
+    }
+}
