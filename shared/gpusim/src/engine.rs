@@ -2,7 +2,7 @@
 //! memory bandwidth by max-min fairness. Times in microseconds.
 
 use crate::program::Segment;
-use crate::tuning::{Dispatch, Tuning};
+use crate::tuning::Tuning;
 
 /// One task as the engine sees it.
 pub(crate) struct Job {
@@ -39,12 +39,20 @@ pub(crate) struct Slot {
     pub(crate) phase: Phase,
     /// Index of the current segment.
     pub(crate) segment: usize,
+    /// Copy of the current segment's limits, next to what changes with them.
+    hold: f64,
+    parallelism: f64,
+    intensity: f64,
     /// SMs that it occupies.
     pub(crate) held: f64,
     /// SMs whose capacity it uses.
     pub(crate) active: f64,
     /// Work per microsecond after bandwidth limits.
     rate: f64,
+    /// Bytes per microsecond that it asks for.
+    demand: f64,
+    /// SMs that ran this task last, whether or not it holds them now.
+    warm: f64,
     timer: f64,
     remaining: f64,
     launch_base: f64,
@@ -82,7 +90,9 @@ pub(crate) fn run<O: Observer>(jobs: &[Job], machine: &Machine<'_>, observer: &m
     let mut engine = Engine::new(jobs, machine);
     let mut events = 0;
     while !engine.finished() {
-        engine.allocate();
+        if engine.changed {
+            engine.allocate();
+        }
         let next = engine.next_event();
         observer.interval(engine.now, next, &engine.slots);
         engine.advance(next);
@@ -97,7 +107,11 @@ struct Engine<'a> {
     slots: Vec<Slot>,
     /// Ready tasks in order of arrival.
     queue: Vec<usize>,
+    /// Scratch for ordering demands.
+    order: Vec<usize>,
     now: f64,
+    /// Whether the queue has changed since the last allocation.
+    changed: bool,
     /// Tasks that have not yet made their steps.
     unfinished: usize,
 }
@@ -118,9 +132,14 @@ impl<'a> Engine<'a> {
                 Slot {
                     phase: Phase::Host,
                     segment: 0,
+                    hold: 0.0,
+                    parallelism: 0.0,
+                    intensity: 0.0,
                     held: 0.0,
                     active: 0.0,
                     rate: 0.0,
+                    demand: 0.0,
+                    warm: 0.0,
                     timer: offset + job.host_us * jitter(machine, i, 0),
                     remaining: 0.0,
                     launch_base: 0.0,
@@ -135,7 +154,9 @@ impl<'a> Engine<'a> {
             machine,
             slots,
             queue: Vec::with_capacity(n),
+            order: Vec::with_capacity(n),
             now: 0.0,
+            changed: false,
             unfinished: n,
         }
     }
@@ -144,39 +165,55 @@ impl<'a> Engine<'a> {
         self.unfinished == 0
     }
 
-    /// Gives SMs to the ready tasks and sets their rates.
+    /// Gives SMs to the ready tasks in order of arrival and sets their rates.
+    ///
+    /// Everyone first gets what retiring blocks hand over, then the rest goes first come, first
+    /// served.
     fn allocate(&mut self) {
-        match self.machine.tuning.dispatch {
-            Dispatch::Fifo => self.allocate_in_order(),
-            Dispatch::Fair => self.allocate_fairly(),
-        }
-        self.share_bandwidth();
-    }
-
-    fn allocate_in_order(&mut self) {
+        let sure = self.machine.tuning.handover * self.machine.sms / self.queue.len().max(1) as f64;
         let mut free = self.machine.sms;
         for &i in &self.queue {
-            let slot = &mut self.slots[i];
-            let segment = &self.jobs[i].segments[slot.segment];
-            slot.held = segment.hold.min(free);
-            slot.active = segment.parallelism.min(slot.held);
-            free -= slot.held;
+            free -= self.slots[i].hold.min(sure);
         }
+        for k in 0..self.queue.len() {
+            let i = self.queue[k];
+            let slot = &mut self.slots[i];
+            let base = slot.hold.min(sure);
+            let extra = (slot.hold - base).min(free);
+            free -= extra;
+            let starts = slot.held == 0.0;
+            slot.held = base + extra;
+            slot.active = slot.parallelism.min(slot.held);
+            if starts && slot.held > slot.warm {
+                self.warm_up(i);
+            }
+        }
+        self.share_bandwidth();
+        self.changed = false;
     }
 
-    fn allocate_fairly(&mut self) {
-        let mut free = self.machine.sms;
-        let mut left: Vec<usize> = self.queue.clone();
-        let wish = |slots: &[Slot], i: usize| self.jobs[i].segments[slots[i].segment].hold;
-        left.sort_by(|&a, &b| wish(&self.slots, a).total_cmp(&wish(&self.slots, b)));
-        let mut count = left.len() as f64;
-        for i in left {
-            let held = wish(&self.slots, i).min(free / count);
-            let slot = &mut self.slots[i];
-            slot.held = held;
-            slot.active = self.jobs[i].segments[slot.segment].parallelism.min(held);
-            free -= held;
-            count -= 1.0;
+    /// Charges the start of a segment for the SMs that it takes over from other tasks.
+    fn warm_up(&mut self, i: usize) {
+        let segment = &self.jobs[i].segments[self.slots[i].segment];
+        let slot = &mut self.slots[i];
+        let cold = slot.held - slot.warm;
+        let lost_us = self.machine.tuning.switch_us * segment.count * cold / slot.held;
+        slot.remaining += lost_us * slot.active;
+        slot.warm = slot.held;
+        // Others lose what exceeds the device, those with most idle warm SMs first in proportion.
+        let total: f64 = self.slots.iter().map(|s| s.warm).sum();
+        let excess = total - self.machine.sms;
+        if excess <= 0.0 {
+            return;
+        }
+        let idle = |s: &Slot| (s.warm - s.held).max(0.0);
+        let pool: f64 = self.slots.iter().map(idle).sum();
+        if pool > 0.0 {
+            let keep = 1.0 - (excess / pool).min(1.0);
+            for slot in &mut self.slots {
+                let spare = idle(slot);
+                slot.warm -= spare * (1.0 - keep);
+            }
         }
     }
 
@@ -184,38 +221,37 @@ impl<'a> Engine<'a> {
     /// divided by max-min fairness and rates shrink with it.
     fn share_bandwidth(&mut self) {
         let busy: f64 = self.queue.iter().map(|&i| self.slots[i].active).sum();
+        let growth = self.machine.tuning.interference / self.machine.sms;
         let mut demand = 0.0;
         for &i in &self.queue {
-            demand += self.demand(i, busy);
             let slot = &mut self.slots[i];
+            let others = busy - slot.active;
+            slot.demand = slot.active * slot.intensity * (1.0 + growth * others);
             slot.rate = slot.active;
+            demand += slot.demand;
         }
-        if demand <= self.machine.bytes_per_us {
-            return;
+        if demand > self.machine.bytes_per_us {
+            self.fill_bandwidth();
         }
-        let mut order: Vec<(f64, usize)> = self
-            .queue
-            .iter()
-            .map(|&i| (self.demand(i, busy), i))
-            .collect();
-        order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+
+    /// Max-min fair division of the bandwidth among demands that exceed it.
+    fn fill_bandwidth(&mut self) {
+        let mut order = std::mem::take(&mut self.order);
+        order.clone_from(&self.queue);
+        order.sort_by(|&a, &b| self.slots[a].demand.total_cmp(&self.slots[b].demand));
         let mut left = self.machine.bytes_per_us;
         let mut count = order.len() as f64;
-        for (wanted, i) in order {
-            let got = wanted.min(left / count);
-            if wanted > 0.0 {
-                self.slots[i].rate *= got / wanted;
+        for &i in &order {
+            let slot = &mut self.slots[i];
+            let got = slot.demand.min(left / count);
+            if slot.demand > got {
+                slot.rate *= got / slot.demand;
             }
             left -= got;
             count -= 1.0;
         }
-    }
-
-    fn demand(&self, i: usize, busy: f64) -> f64 {
-        let slot = &self.slots[i];
-        let segment = &self.jobs[i].segments[slot.segment];
-        let others = (busy - slot.active) / self.machine.sms;
-        slot.active * segment.intensity * (1.0 + self.machine.tuning.interference * others)
+        self.order = order;
     }
 
     fn next_event(&self) -> f64 {
@@ -265,13 +301,19 @@ impl<'a> Engine<'a> {
 
     fn arrive(&mut self, i: usize) {
         let slot = &mut self.slots[i];
+        let segment = &self.jobs[i].segments[slot.segment];
         slot.phase = Phase::Ready;
-        slot.remaining = self.jobs[i].segments[slot.segment].work;
+        slot.remaining = segment.work;
+        slot.hold = segment.hold;
+        slot.parallelism = segment.parallelism;
+        slot.intensity = segment.intensity;
+        self.changed = true;
         self.queue.push(i);
     }
 
     fn complete(&mut self, i: usize) {
         self.queue.retain(|&q| q != i);
+        self.changed = true;
         let slot = &mut self.slots[i];
         slot.held = 0.0;
         slot.active = 0.0;
@@ -335,7 +377,8 @@ fn jitter(machine: &Machine<'_>, task: usize, step: u32) -> f64 {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     let start = hash(machine.seed ^ (task as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let offset = (start >> 11) as f64 / (1u64 << 53) as f64;
-    let u = (offset + f64::from(step / 2) * GOLDEN).fract();
+    // Windows open after step 0, so that pairs begin at odd steps.
+    let u = (offset + f64::from(step.div_ceil(2)) * GOLDEN).fract();
     let u = if step.is_multiple_of(2) { u } else { 1.0 - u };
     // Half width of a uniform distribution is sqrt(3) standard deviations.
     1.0 + machine.tuning.jitter * 3f64.sqrt() * (2.0 * u - 1.0)

@@ -14,8 +14,8 @@ const TENSORS_PER_UPDATE: f64 = 64.0;
 /// Cost of one kernel on one GPU, independent of its share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Kernel {
-    /// Work in SM-microseconds: duration when it runs on one SM.
-    pub(crate) work: f64,
+    /// Arithmetic in SM-microseconds: duration when it runs on one SM with data at hand.
+    pub(crate) compute: f64,
     /// DRAM traffic in bytes.
     pub(crate) bytes: f64,
     /// Thread blocks.
@@ -105,13 +105,11 @@ impl<'a> Emitter<'a> {
     }
 
     fn push(&mut self, flops: f64, efficiency: f64, bytes: f64, blocks: f64, kind: KernelKind) {
-        let sms = f64::from(self.gpu.sms());
-        let traffic = bytes * self.tuning.traffic;
-        let compute = flops * sms / (self.gpu.flops_per_us() * efficiency);
-        let memory = traffic * sms / self.gpu.bytes_per_us();
+        let peak = self.gpu.flops_per_us() / f64::from(self.gpu.sms());
+        let per_flop = 1.0 / (peak * efficiency) + 1.0 / self.tuning.operand_rate;
         self.kernels.push(Kernel {
-            work: compute.max(memory),
-            bytes: traffic,
+            compute: flops * per_flop,
+            bytes: bytes * self.tuning.traffic,
             blocks: blocks.max(1.0),
             kind,
         });

@@ -36,5 +36,5 @@ pub use network::{Network, NetworkError};
 pub use program::Program;
 pub use simulator::{Options, Outcome, SimTask, Simulator, temporal};
 pub use trace::{KernelSpan, OccupancyPoint, Trace};
-pub use tuning::{Dispatch, Tuning};
+pub use tuning::Tuning;
 pub use workload::TaskError;

@@ -58,7 +58,7 @@ impl Program {
     #[must_use]
     pub fn kernel_us(&self, gpu: &Gpu, tuning: &Tuning) -> f64 {
         let cap = Cap::new(Share::FULL, gpu, tuning);
-        self.kernels.iter().map(|k| k.work / cap.of(k).0).sum()
+        self.kernels.iter().map(|k| cap.of(k).duration).sum()
     }
 
     /// Mean host time of one step alone on the machine, microseconds.
@@ -71,7 +71,7 @@ impl Program {
 /// A run of adjacent kernels that the engine treats as one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Segment {
-    /// SM-microseconds.
+    /// SM-microseconds, memory limits of the kernels alone included.
     pub(crate) work: f64,
     /// SMs whose capacity it can use at most.
     pub(crate) parallelism: f64,
@@ -83,47 +83,67 @@ pub(crate) struct Segment {
     pub(crate) issue_us: f64,
     /// Idle time in front of it.
     pub(crate) gap_us: f64,
+    /// Kernels in it.
+    pub(crate) count: f64,
     /// What its longest kernel does.
     pub(crate) kind: KernelKind,
 }
 
 /// How a share limits kernels.
-#[derive(Clone, Copy)]
-struct Cap {
+struct Cap<'a> {
     sms: f64,
-    occupancy: f64,
-    spreading: bool,
+    all_sms: f64,
+    bytes_per_us: f64,
+    tuning: &'a Tuning,
 }
 
-impl Cap {
-    fn new(share: Share, gpu: &Gpu, tuning: &Tuning) -> Self {
-        let sms = (share.fraction() * f64::from(gpu.sms())).round().max(1.0);
+impl<'a> Cap<'a> {
+    fn new(share: Share, gpu: &Gpu, tuning: &'a Tuning) -> Self {
+        let all_sms = f64::from(gpu.sms());
         Self {
-            sms,
-            occupancy: tuning.occupancy,
-            spreading: tuning.spreading,
+            sms: (share.fraction() * all_sms).round().max(1.0),
+            all_sms,
+            bytes_per_us: gpu.bytes_per_us(),
+            tuning,
         }
     }
 
-    /// Parallelism and hold of a kernel.
+    /// How a kernel runs alone under the cap.
     ///
     /// With `nb = max(1, blocks / occupancy)` SMs' worth of blocks and a cap of `C` SMs:
-    /// parallelism `nb` if it fits, else `nb / ceil(nb / C)` (the last wave runs part empty);
-    /// blocks go breadth first, so it holds `min(blocks, C)` SMs.
-    fn of(self, kernel: &Kernel) -> (f64, f64) {
-        let packed = (kernel.blocks / self.occupancy).max(1.0);
+    /// parallelism `p = nb` if it fits, else `nb / ceil(nb / C)` (the last wave runs part empty);
+    /// blocks go breadth first, so it holds `min(blocks, C)` SMs. It takes
+    /// `max(compute / p, bytes / (BW min(1, reach p / S)))`.
+    fn of(&self, kernel: &Kernel) -> Placed {
+        let packed = (kernel.blocks / self.tuning.occupancy).max(1.0);
         let parallelism = if packed <= self.sms {
             packed
         } else {
             packed / (packed / self.sms).ceil()
         };
-        let hold = if self.spreading {
+        let hold = if self.tuning.spreading {
             parallelism.max(kernel.blocks.min(self.sms))
         } else {
             parallelism
         };
-        (parallelism, hold)
+        let reach = (self.tuning.memory_reach * parallelism / self.all_sms).min(1.0);
+        let memory = kernel.bytes / (self.bytes_per_us * reach);
+        Placed {
+            duration: (kernel.compute / parallelism).max(memory),
+            parallelism,
+            hold,
+        }
     }
+}
+
+/// How one kernel runs alone under a cap.
+struct Placed {
+    /// Microseconds.
+    duration: f64,
+    /// SMs whose capacity it uses.
+    parallelism: f64,
+    /// SMs that it occupies.
+    hold: f64,
 }
 
 /// Segments of one step under `share`, appended to `out` after clearing it.
@@ -139,13 +159,12 @@ pub(crate) fn segments(
     let mut open = Merge::default();
     let mut launches = 0.0;
     for kernel in &program.kernels {
-        let (parallelism, hold) = cap.of(kernel);
-        let duration = kernel.work / parallelism;
-        if open.count > 0.0 && open.duration + duration > tuning.merge_us {
+        let placed = cap.of(kernel);
+        if open.count > 0.0 && open.duration + placed.duration > tuning.merge_us {
             out.push(open.close(launches * program.launch_us, tuning));
             open = Merge::default();
         }
-        open.add(kernel, duration, hold);
+        open.add(kernel, &placed);
         launches += 1.0;
     }
     if open.count > 0.0 {
@@ -166,11 +185,12 @@ struct Merge {
 }
 
 impl Merge {
-    fn add(&mut self, kernel: &Kernel, duration: f64, hold: f64) {
+    fn add(&mut self, kernel: &Kernel, placed: &Placed) {
+        let duration = placed.duration;
         self.count += 1.0;
-        self.work += kernel.work;
+        self.work += placed.parallelism * duration;
         self.duration += duration;
-        self.held += hold * duration;
+        self.held += placed.hold * duration;
         self.bytes += kernel.bytes;
         if self.kind.is_none() || duration > self.longest {
             self.longest = duration;
@@ -186,6 +206,7 @@ impl Merge {
             intensity: self.bytes / self.work,
             issue_us,
             gap_us: self.count * tuning.gap_us,
+            count: self.count,
             kind: self.kind.unwrap_or(KernelKind::Elementwise),
         }
     }

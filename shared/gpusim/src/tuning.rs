@@ -1,14 +1,5 @@
 //! The constants of the model, and the switches of its ablation.
 
-/// How spare SMs go to kernels that are ready.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dispatch {
-    /// In order of arrival, each takes what it can hold (hardware's leftover policy).
-    Fifo,
-    /// Equal shares for all that are ready; only for the ablation.
-    Fair,
-}
-
 /// Constants of the kernel and contention model; [`Tuning::default`] holds the calibrated ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tuning {
@@ -20,6 +11,10 @@ pub struct Tuning {
     pub depthwise_efficiency: f64,
     /// Part of peak that element-wise kernels reach.
     pub elementwise_efficiency: f64,
+    /// FLOP per microsecond for which one SM can deliver operands, whatever its arithmetic peak.
+    pub operand_rate: f64,
+    /// How many times its even share of the memory bandwidth one SM can draw.
+    pub memory_reach: f64,
     /// Memory traffic that caches do not absorb.
     pub traffic: f64,
     /// Blocks that fit on one SM.
@@ -28,14 +23,18 @@ pub struct Tuning {
     pub gap_us: f64,
     /// Growth of memory traffic with the SMs that others hold.
     pub interference: f64,
+    /// Time that a kernel loses when all its SMs last ran another task (cold instruction and data
+    /// caches and address translation), microseconds; in proportion when only some did.
+    pub switch_us: f64,
     /// Spread of the host phase around its mean (standard deviation over mean).
     pub jitter: f64,
     /// Adjacent kernels are simulated as one up to this duration, microseconds.
     pub merge_us: f64,
     /// Whether uncapped kernels spread their blocks over all SMs.
     pub spreading: bool,
-    /// Who gets free SMs.
-    pub dispatch: Dispatch,
+    /// Part of an equal share of the SMs that a waiting kernel gets while an earlier one still
+    /// runs, because retiring blocks free slots: 0 is strict order of arrival, 1 equal shares.
+    pub handover: f64,
 }
 
 impl Default for Tuning {
@@ -45,14 +44,17 @@ impl Default for Tuning {
             gemm_efficiency: 0.65,
             depthwise_efficiency: 0.15,
             elementwise_efficiency: 0.5,
+            operand_rate: 1e6,
+            memory_reach: 1.5,
             traffic: 0.8,
             occupancy: 3.0,
             gap_us: 3.0,
             interference: 0.35,
+            switch_us: 0.0,
             jitter: 0.2,
-            merge_us: 50.0,
+            merge_us: 100.0,
             spreading: true,
-            dispatch: Dispatch::Fifo,
+            handover: 0.0,
         }
     }
 }

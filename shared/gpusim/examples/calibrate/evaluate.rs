@@ -1,0 +1,151 @@
+//! Simulating the rows under given constants.
+
+use std::collections::HashMap;
+
+use gpusim::{Gpu, Host, Network, Options, Program, SimTask, Simulator, Tuning, temporal};
+use units::{Batch, Share};
+
+use crate::rows::Row;
+
+/// Everything that the fit may change.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Constants {
+    pub tuning: Tuning,
+    pub host: Host,
+    /// Host of the machine with the RTX cards.
+    pub rtx_host: Host,
+}
+
+impl Default for Constants {
+    fn default() -> Self {
+        Self {
+            tuning: Tuning::default(),
+            host: Host::DEFAULT,
+            rtx_host: Host::DEFAULT,
+        }
+    }
+}
+
+/// One simulated row.
+#[derive(Debug, Clone)]
+pub struct Simulated {
+    pub temporal: f64,
+    pub ratios: [f64; 3],
+    pub best_shares: Vec<u32>,
+}
+
+/// A mix ready to run under any shares, in steps of 5 %.
+pub struct Mix {
+    simulator: Simulator,
+    programs: Vec<Program>,
+    cache: HashMap<Vec<u32>, Vec<f64>>,
+    options: Options,
+}
+
+impl Mix {
+    pub fn new(
+        gpu: &str,
+        models: &[&str],
+        batches: &[u64],
+        constants: &Constants,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let host = if gpu == "titan-v" {
+            constants.host
+        } else {
+            constants.rtx_host
+        };
+        let gpu = Gpu::built_in(gpu)?.with_host(host)?;
+        let simulator = Simulator::with_tuning(gpu, constants.tuning);
+        let mut programs = Vec::new();
+        for (model, &batch) in models.iter().zip(batches) {
+            let network = Network::by_name(model)?;
+            programs.push(simulator.program(&network, Batch::new(batch)?, None)?);
+        }
+        Ok(Self {
+            simulator,
+            programs,
+            cache: HashMap::new(),
+            options: Options { min_steps: std::env::var("STEPS").ok().and_then(|v| v.parse().ok()).unwrap_or(4), ..Options::default() },
+        })
+    }
+
+    /// Samples per second of each task at shares in percent.
+    pub fn rates(&mut self, shares: &[u32]) -> &[f64] {
+        if !self.cache.contains_key(shares) {
+            let tasks: Vec<SimTask<'_>> = self
+                .programs
+                .iter()
+                .zip(shares)
+                .map(|(program, &percent)| SimTask {
+                    program,
+                    share: Share::from_hundredths(100 * percent),
+                })
+                .collect();
+            let outcome = self.simulator.run(&tasks, &self.options);
+            self.cache.insert(shares.to_vec(), outcome.samples_per_s);
+        }
+        &self.cache[shares]
+    }
+
+    pub fn total(&mut self, shares: &[u32]) -> f64 {
+        self.rates(shares).iter().sum()
+    }
+
+    pub fn solos(&self) -> Vec<f64> {
+        self.programs
+            .iter()
+            .map(|p| self.simulator.solo(p, &self.options))
+            .collect()
+    }
+
+    /// Best shares by coordinate ascent with pair moves from several starts on a grid of `step`.
+    pub fn best(&mut self, step: u32) -> Vec<u32> {
+        let n = self.programs.len();
+        let mut best = vec![100; n];
+        for start in [100, 80, 60, (200 / n as u32).min(100) / step * step] {
+            let found = self.ascend(vec![start.max(step); n], step);
+            if self.total(&found) > self.total(&best) {
+                best = found;
+            }
+        }
+        best
+    }
+
+    pub fn ascend(&mut self, mut shares: Vec<u32>, step: u32) -> Vec<u32> {
+        loop {
+            let before = self.total(&shares);
+            for i in 0..shares.len() {
+                let mut candidate = shares.clone();
+                for percent in (step..=100).step_by(step as usize) {
+                    candidate[i] = percent;
+                    if self.total(&candidate) > self.total(&shares) {
+                        shares.clone_from(&candidate);
+                    }
+                }
+            }
+            if self.total(&shares) <= before * (1.0 + 1e-9) {
+                return shares;
+            }
+        }
+    }
+}
+
+/// Simulates one row; `step` is the grid of shares in percent.
+pub fn simulate(
+    row: &Row,
+    constants: &Constants,
+    step: u32,
+) -> Result<Simulated, Box<dyn std::error::Error>> {
+    let n = row.models.len();
+    let mut mix = Mix::new(&row.gpu, &row.models, &vec![128; n], constants)?;
+    let base = temporal(&mix.solos());
+    let isolated = mix.total(&vec![100 / n as u32; n]);
+    let sharing = mix.total(&vec![100; n]);
+    let best_shares = mix.best(step);
+    let best = mix.total(&best_shares);
+    Ok(Simulated {
+        temporal: base,
+        ratios: [isolated / base, sharing / base, best / base],
+        best_shares,
+    })
+}
