@@ -58,7 +58,11 @@ impl Client {
         let share = Share::from_percent(share).expect("a share");
         let mut child = Command::new(bench.fake.worker())
             .envs(mps.client_environment(share))
-            .envs([("FAKE_MODE", mode), ("MT_BATCH_SIZE", "8")])
+            .envs([
+                ("FAKE_MODE", mode),
+                ("MT_BATCH_SIZE", "8"),
+                ("MT_POOL", "1"),
+            ])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .process_group(0)
@@ -307,7 +311,7 @@ fn owner_for_the_next_test() {
     let mps = Mps::start(&options).unwrap();
     let mut client = Command::new(worker)
         .envs(mps.client_environment(share(50.0)))
-        .env("FAKE_MODE", "nopool deaf")
+        .env("FAKE_MODE", "deaf")
         .stdout(Stdio::null())
         .process_group(0)
         .spawn()

@@ -5,17 +5,12 @@
 //! client limit or when memory would run out. A job that does not speak the pool protocol is
 //! started for one sample and stopped after it.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use doc::{Task, Workload};
-use jobs::{
-    Event, Exit, Happening, JobId, JobSpec, LogLimits, Order, Progress, Supervisor,
-    base_environment,
-};
+use jobs::{Assignment, Event, Exit, Happening, JobId, JobSpec, Order, Supervisor};
 use units::{Batch, Share};
 
 use super::mps::{Attachment, Mps, Pid, Ready};
@@ -292,39 +287,29 @@ impl Pool {
             .job
             .as_ref()
             .ok_or_else(|| fail("it has no job to start"))?;
-        let progress = Progress::from_document(&job.progress).map_err(|e| fail(&e.to_string()))?;
-        let mut env: BTreeMap<OsString, OsString> = base_environment();
-        // Another daemon's settings in our environment are not meant for these clients.
-        env.retain(|name, _| !name.to_string_lossy().starts_with("CUDA_MPS_"));
-        env.extend(job.env.iter().map(|(k, v)| (k.into(), v.into())));
-        let words = [
-            ("MT_TASK", task.id.to_string()),
-            ("MT_BATCH_SIZE", run.batch.to_string()),
-            ("MT_SHARE_PERCENT", run.share.percent().to_string()),
-            ("MT_DEVICE", "cuda".to_owned()),
-            ("MT_ROUND", "0".to_owned()),
-            ("MT_POOL", if job.pool { "1" } else { "" }.to_owned()),
-        ];
-        env.extend(words.map(|(k, v)| (k.into(), v.into())));
-        env.extend(mps.client_environment(run.share));
-        self.started += 1;
-        Ok(JobSpec {
-            task: task.id.clone(),
-            argv: job.argv.iter().map(OsString::from).collect(),
-            env,
-            cwd: job.cwd.as_ref().map(PathBuf::from),
+        let assignment = Assignment {
+            batch: Some(run.batch),
+            share: Some(run.share),
+            device: "cuda",
+            round: 0,
+            samples: None,
             orders: job.pool,
-            progress,
-            cgroup_procs: None,
-            cpus: self.cpus[run.task].clone(),
-            log: self.logs.join(format!(
-                "{}-{}-{}.log",
-                self.started,
-                task.id,
-                run.share.hundredths()
-            )),
-            log_limits: LogLimits::default(),
-        })
+        };
+        self.started += 1;
+        let name = format!(
+            "{}-{}-{}.log",
+            self.started,
+            task.id,
+            run.share.hundredths()
+        );
+        let mut spec = JobSpec::for_task(task, &job.argv, &assignment, self.logs.join(name))
+            .map_err(|e| fail(&e.to_string()))?;
+        // Another daemon's settings in our environment are not meant for these clients.
+        spec.env
+            .retain(|name, _| !name.to_string_lossy().starts_with("CUDA_MPS_"));
+        spec.env.extend(mps.client_environment(run.share));
+        spec.cpus.clone_from(&self.cpus[run.task]);
+        Ok(spec)
     }
 
     fn wait_ready(&mut self, interrupted: &AtomicBool) -> Result<(), Trouble> {

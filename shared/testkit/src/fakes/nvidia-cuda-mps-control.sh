@@ -29,11 +29,15 @@ case $1 in
 --connect)
     # What the driver does for a client (pid $2) that finds the daemon; prints its percentage.
     alive "$S/daemon.pid" || exit 1
+    # The real server is the daemon's child and nothing of the client's.
+    unset MT_JOB_MARK
+    until mkdir "$S/gate" 2>/dev/null; do sleep 0.01; done
     if ! alive "$S/server.pid"; then
         echo ACTIVE >"$S/status"
         setsid "$0" --process "$S/server.pid" </dev/null >/dev/null 2>&1 &
         echo $! >"$S/server.pid"
     fi
+    rmdir "$S/gate"
     # New clients wait until a faulted server has recovered.
     while [ "$(cat "$S/status")" = FAULT ]; do
         echo "get_server_status $(cat "$S/server.pid")" | "$0" >/dev/null
