@@ -5,15 +5,17 @@
 //! client limit or when memory would run out. A job that does not speak the pool protocol is
 //! started for one sample and stopped after it.
 
+mod evict;
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use doc::{Task, Workload};
 use jobs::{Assignment, Event, Exit, Happening, JobId, JobSpec, Order, Supervisor};
-use units::{Batch, Share};
+use units::Share;
 
-use super::mps::{Attachment, Mps, Pid, Ready};
+use super::mps::{Attachment, Mps, Ready};
 use crate::Run;
 
 /// How patient the pool is, and what it may use.
@@ -213,52 +215,12 @@ impl Pool {
         Ok(())
     }
 
-    /// Ends every worker.
-    pub(super) fn end_all(&mut self, mps: &Mps) {
-        while let Some(worker) = self.workers.last() {
-            self.end(worker.job, mps);
-        }
-    }
-
     /// The worker of a task at a share; one that takes no orders has its batch size for good.
     fn position(&self, run: &Run) -> Option<usize> {
         self.workers.iter().position(|w| {
             (w.run.task, w.run.share) == (run.task, run.share)
                 && (w.pool || w.run.batch == run.batch)
         })
-    }
-
-    /// Evicts the least recently used workers that this configuration does not need until one
-    /// more fits.
-    fn make_room(&mut self, run: &Run, configuration: &[Run], mps: &Mps) {
-        while self.workers.len() >= self.limits.clients || !self.fits(run) {
-            let victim = self
-                .workers
-                .iter()
-                .filter(|w| w.parked && !needed(w, configuration))
-                .min_by_key(|w| w.used)
-                .map(|w| w.job);
-            let Some(job) = victim else {
-                return;
-            };
-            self.end(job, mps);
-        }
-    }
-
-    fn fits(&self, run: &Run) -> bool {
-        let Some(capacity) = self.limits.memory else {
-            return true;
-        };
-        let need = |task: usize, batch: Batch| {
-            let memory = self.tasks[task].memory.as_ref();
-            memory.map_or(0.0, |m| m.at(batch))
-        };
-        let used: f64 = self
-            .workers
-            .iter()
-            .map(|w| need(w.run.task, w.run.batch))
-            .sum();
-        used + need(run.task, run.batch) <= capacity
     }
 
     fn start(&mut self, run: &Run, mps: &Mps) -> Result<(), Trouble> {
@@ -382,54 +344,6 @@ impl Pool {
         }
     }
 
-    /// Forgets workers that have ended while others looked at the events, and ends those that
-    /// did not become ready.
-    pub(super) fn tidy(&mut self, mps: &Mps) {
-        let supervisor = &self.supervisor;
-        self.workers.retain(|w| supervisor.is_running(w.job));
-        let stuck = |w: &&Worker| w.ready.is_none();
-        let stuck: Vec<JobId> = self.workers.iter().filter(stuck).map(|w| w.job).collect();
-        for job in stuck {
-            self.end(job, mps);
-        }
-    }
-
-    /// Ends the worker of a run, for one that is in the way.
-    pub(super) fn end_run(&mut self, run: &Run, mps: &Mps) {
-        if let Some(index) = self.position(run) {
-            self.end(self.workers[index].job, mps);
-        }
-    }
-
-    /// Ends a worker: a parked one is asked to, then its work on the GPU is ended by MPS before
-    /// any signal that it could not refuse.
-    fn end(&mut self, job: JobId, mps: &Mps) {
-        let Some(index) = self.workers.iter().position(|w| w.job == job) else {
-            return;
-        };
-        let worker = self.workers.remove(index);
-        let asked = worker.pool && self.supervisor.order(job, Order::Quit).is_ok();
-        if asked && worker.parked && self.gone(job, self.limits.grace) {
-            return;
-        }
-        if let Some(group) = self.supervisor.pid(job) {
-            // Refused (it may not be a client): then the signals below are all there is.
-            mps.terminate_group(group as Pid).ok();
-        }
-        self.supervisor.stop(job, self.limits.grace);
-        self.gone(job, self.limits.grace + Duration::from_secs(5));
-    }
-
-    fn gone(&mut self, job: JobId, patience: Duration) -> bool {
-        let deadline = Instant::now() + patience;
-        while self.supervisor.is_running(job) && Instant::now() < deadline {
-            for event in self.supervisor.poll(Duration::from_millis(20)) {
-                self.note(&event);
-            }
-        }
-        !self.supervisor.is_running(job)
-    }
-
     /// SMs that each worker reports, for the table of percentages and SMs.
     pub(super) fn sms_seen(&self) -> Vec<(Share, u32)> {
         self.workers
@@ -437,12 +351,6 @@ impl Pool {
             .filter_map(|w| Some((w.run.share, w.attachment?.sms?)))
             .collect()
     }
-}
-
-fn needed(worker: &Worker, configuration: &[Run]) -> bool {
-    configuration
-        .iter()
-        .any(|run| (run.task, run.share) == (worker.run.task, worker.run.share))
 }
 
 fn trouble(run: &Run, tasks: &[Task], what: &str) -> Trouble {
