@@ -70,7 +70,15 @@ pub(crate) struct Floor {
 }
 
 impl Floor {
+    /// All bounds.
     pub fn new(instance: &Instance, rates: &mut RateCache<'_>) -> Self {
+        let mut floor = Self::without_workload(instance, rates);
+        floor.workload = WorkloadBound::new(instance, &floor.compute, rates);
+        floor
+    }
+
+    /// The bounds without that of the shared processor, which costs a linear program.
+    pub fn without_workload(instance: &Instance, rates: &mut RateCache<'_>) -> Self {
         let n = instance.len();
         let few = n <= ENUMERATE_TASKS;
         let mut fastest = vec![0.0_f64; n];
@@ -88,11 +96,10 @@ impl Floor {
         }
         let mut floor = Self::of_tasks(instance, &fastest);
         floor.assumes_falling_rates = !few && !rates.source_falls();
-        floor.workload = WorkloadBound::new(instance, &floor.compute, rates);
         floor
     }
 
-    /// The bounds without those of the shared processor.
+    /// The bounds without that of the shared processor, for given highest rates.
     pub fn of_tasks(instance: &Instance, fastest: &[f64]) -> Self {
         let jobs = instance.jobs();
         let n = jobs.len();
@@ -103,7 +110,7 @@ impl Floor {
         Self {
             fastest: fastest.to_vec(),
             compute,
-            workload: WorkloadBound::none(n),
+            workload: WorkloadBound::none(),
             by_tail,
             assumes_falling_rates: false,
         }

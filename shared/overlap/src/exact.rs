@@ -165,8 +165,6 @@ impl<'a, 'r> FullSearch<'a, 'r> {
         // Uplink: first come first served at the earliest ends imaginable.
         let mut ready = [(0.0_f64, 0.0_f64); crate::MAX_TASKS];
         let mut count = 0;
-        let mut work = 0.0;
-        let mut least_upload = f64::INFINITY;
         let mut put = |at: f64, upload: f64| {
             let mut k = count;
             while k > 0 && ready[k - 1].0 > at {
@@ -175,16 +173,13 @@ impl<'a, 'r> FullSearch<'a, 'r> {
             }
             ready[k] = (at, upload);
             count += 1;
-            least_upload = least_upload.min(upload);
         };
         for j in members(state.gpu.active) {
             let left = state.gpu.left[j];
-            work += self.floor.workload.prices[j] * left;
             put(now + left / self.floor.fastest[j], self.jobs[j].upload_s);
         }
         for j in members(rest) {
             let job = self.jobs[j];
-            work += self.floor.workload.prices[j] * job.work;
             put(now + job.download_s + c[j], job.upload_s);
         }
         let waiting: f64 = members(state.ended).map(|j| self.jobs[j].upload_s).sum();
@@ -192,7 +187,26 @@ impl<'a, 'r> FullSearch<'a, 'r> {
         for &(at, upload) in &ready[..count] {
             uplink = uplink.max(at) + upload;
         }
-        bound.max(uplink).max(now + work + least_upload)
+        let bound = bound.max(uplink);
+        if bound >= self.best_s {
+            return bound;
+        }
+        bound.max(now + self.rest_s(state, rest))
+    }
+
+    /// Seconds that the processor still needs at least, with the last upload.
+    fn rest_s(&self, state: &State, rest: u32) -> f64 {
+        let mut left = [0.0; crate::MAX_TASKS];
+        for j in members(state.gpu.active) {
+            left[j] = state.gpu.left[j];
+        }
+        let mut soonest = f64::INFINITY;
+        for j in members(rest) {
+            left[j] = self.jobs[j].work;
+            soonest = soonest.min(self.jobs[j].download_s);
+        }
+        let workload = &self.floor.workload;
+        workload.rest_s(&left[..self.jobs.len()], state.gpu.active, soonest)
     }
 
     /// Whether a state seen before ends no later than `state` whatever follows.

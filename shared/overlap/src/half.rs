@@ -168,30 +168,29 @@ impl<'a, 'r> HalfSearch<'a, 'r> {
         let mut sum = 0.0;
         let mut bound = 0.0_f64;
         let mut transfers = 0.0;
-        let mut work = 0.0;
-        let mut least_upload = f64::INFINITY;
+        let mut remaining = [0.0; crate::MAX_TASKS];
         for &j in &self.floor.by_tail {
             let job = self.jobs[j];
             if state.to_download & 1 << j != 0 {
                 sum += job.download_s;
                 bound = bound.max(now + sum + c[j] + job.upload_s);
                 transfers += job.download_s + job.upload_s;
-                work += self.floor.workload.prices[j] * job.work;
-                least_upload = least_upload.min(job.upload_s);
+                remaining[j] = job.work;
             } else if state.to_upload & 1 << j != 0 {
                 transfers += job.upload_s;
                 if state.gpu.active & 1 << j != 0 {
                     let left = state.gpu.left[j];
-                    work += self.floor.workload.prices[j] * left;
-                    least_upload = least_upload.min(job.upload_s);
+                    remaining[j] = left;
                     bound = bound.max(now + left / self.floor.fastest[j] + job.upload_s);
                 }
             }
         }
-        if least_upload.is_finite() {
-            bound = bound.max(now + work + least_upload);
+        bound = bound.max(now + transfers);
+        if bound >= self.best_s {
+            return bound;
         }
-        bound.max(now + transfers)
+        let workload = &self.floor.workload;
+        bound.max(now + workload.rest_s(&remaining[..self.jobs.len()], state.gpu.active, 0.0))
     }
 
     fn dominated(&mut self, state: &State) -> bool {

@@ -40,7 +40,7 @@ pub use bounds::{LowerBounds, lower_bounds};
 pub use brute::brute_force;
 pub use error::OverlapError;
 pub use instance::{Instance, Job, Link, MAX_TASKS};
-pub use plan::{BATCH_PERCENT, PlanError, PlanRequest, order_plan};
+pub use plan::{BATCH_PERCENT, PlanError, PlanRequest, order_plan, plan_instance};
 pub use rates::{FixedRates, ModelRates, Rates, TableRates};
 pub use round::{Order, Phase, PhaseKind, Schedule, Transfer, overlap_off, simulate};
 pub use solve::{Options, Outcome, Stop, solve};

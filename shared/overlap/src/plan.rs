@@ -82,7 +82,7 @@ pub fn order_plan(
     } else {
         RatesKind::Table
     });
-    let instance = instance(&plan, request.duplex)?;
+    let instance = plan_instance(&plan, request.duplex)?;
     let rates = rates(&plan, predictor, kind)?;
     let mut options = options.clone();
     options.batches = batches(&plan, kind, request.batch_percent)?;
@@ -113,8 +113,12 @@ fn missing(task: &PlanTask, what: &'static str, advice: &'static str) -> PlanErr
     }
 }
 
-/// Times of transfer and work of every task; what the plan does not say its workload does.
-fn instance(plan: &Plan, duplex: Option<Duplex>) -> Result<Instance, PlanError> {
+/// Times of transfer and work of every task of a plan; what the plan does not say its workload
+/// does.
+///
+/// # Errors
+/// [`PlanError`] names the task that lacks its samples.
+pub fn plan_instance(plan: &Plan, duplex: Option<Duplex>) -> Result<Instance, PlanError> {
     let workload = plan.workload();
     let link = plan.link.or(workload.and_then(|w| w.link));
     let mut jobs = Vec::with_capacity(plan.tasks.len());

@@ -18,10 +18,27 @@ use crate::{Instance, Job};
 /// `phi(t) = max {v(A) : d(A) <= t}` and `psi(t) = max {v(A) : u(A) <= t}`:
 /// `sum_i y_i W_i <= integral_0^T min(phi(t), psi(T - t)) dt`; the least such `T` is the bound.
 pub(crate) struct WorkloadBound {
-    /// Price of each task's samples, in seconds.
-    pub prices: Vec<f64>,
+    priced: Option<Priced>,
     /// Bound on the makespan in seconds.
     pub makespan_s: f64,
+}
+
+/// Prices and what follows from them.
+struct Priced {
+    /// Price of each task's samples, in seconds.
+    prices: Vec<f64>,
+    /// Highest value of any part of each set; empty if not all tasks are priced.
+    best_within: Vec<f64>,
+    late: Vec<Stair>,
+}
+
+/// One step of `psi`.
+#[derive(Clone, Copy)]
+struct Stair {
+    from_s: f64,
+    value: f64,
+    /// Integral of `psi` up to `from_s`.
+    before: f64,
 }
 
 /// The value of one set of tasks.
@@ -33,9 +50,9 @@ struct Valued {
 
 impl WorkloadBound {
     /// Says nothing.
-    pub fn none(tasks: usize) -> Self {
+    pub fn none() -> Self {
         Self {
-            prices: vec![0.0; tasks],
+            priced: None,
             makespan_s: 0.0,
         }
     }
@@ -49,16 +66,97 @@ impl WorkloadBound {
         kept.sort_unstable();
         let jobs: Vec<Job> = kept.iter().map(|&i| instance.jobs()[i]).collect();
         let rows = rows_of(&kept, rates);
-        let mut prices = vec![0.0; n];
-        let mut makespan_s = 0.0;
-        if let Some(best) = solve_prices(&jobs, &rows) {
-            makespan_s = makespan_bound(&jobs, &rows, &best);
-            for (&i, y) in kept.iter().zip(best) {
-                prices[i] = y;
-            }
+        if company_does_not_matter(&rows) {
+            // Then the longest task says it all.
+            return Self::none();
         }
-        Self { prices, makespan_s }
+        let Some(best) = solve_prices(&jobs, &rows) else {
+            return Self::none();
+        };
+        let sets = valued(&jobs, &rows, &best);
+        let makespan_s = makespan_bound(&jobs, &sets, &best);
+        let mut prices = vec![0.0; n];
+        for (&i, y) in kept.iter().zip(best) {
+            prices[i] = y;
+        }
+        let best_within = if kept.len() == n {
+            best_within(&sets)
+        } else {
+            Vec::new()
+        };
+        let priced = Some(Priced {
+            prices,
+            best_within,
+            late: stairs(&sets),
+        });
+        Self { priced, makespan_s }
     }
+
+    /// Least seconds until the round ends, while `left(i)` is left of task `i`, the tasks
+    /// `active` compute, and no other can for `alone_s` seconds.
+    pub fn rest_s(&self, left: &[f64], active: u32, alone_s: f64) -> f64 {
+        let priced = self.priced.as_ref();
+        priced.map_or(0.0, |p| p.rest_s(left, active, alone_s))
+    }
+}
+
+impl Priced {
+    fn rest_s(&self, left: &[f64], active: u32, alone_s: f64) -> f64 {
+        let work = value(left, &self.prices);
+        let first = self.least_s(work);
+        let Some(&here) = self.best_within.get(active as usize) else {
+            return first;
+        };
+        // What the processor could do later than `alone_s`, it cannot do before.
+        let lost = alone_s * (self.psi(first - alone_s) - here).max(0.0);
+        self.least_s(work + lost)
+    }
+
+    fn psi(&self, seconds: f64) -> f64 {
+        let stair = self.late.iter().rev().find(|s| s.from_s <= seconds);
+        stair.map_or(0.0, |s| s.value)
+    }
+
+    /// The least `t` with `integral_0^t psi >= work`.
+    fn least_s(&self, work: f64) -> f64 {
+        if work <= 0.0 {
+            return 0.0;
+        }
+        let stair = self.late.iter().rev().find(|s| s.before < work);
+        stair.map_or(0.0, |s| s.from_s + (work - s.before) / s.value)
+    }
+}
+
+fn stairs(sets: &[Valued]) -> Vec<Stair> {
+    let steps = staircase(sets.iter().map(|s| (s.upload_s, s.value)).collect());
+    let mut stairs: Vec<Stair> = Vec::with_capacity(steps.len());
+    for (from_s, value) in steps.into_iter().filter(|s| s.1 > 0.0) {
+        let before = stairs
+            .last()
+            .map_or(0.0, |s| s.before + (from_s - s.from_s) * s.value);
+        stairs.push(Stair {
+            from_s,
+            value,
+            before,
+        });
+    }
+    stairs
+}
+
+/// For each set the highest value of its parts, the set itself included; place 0 is no task.
+fn best_within(sets: &[Valued]) -> Vec<f64> {
+    let mut best = vec![0.0; sets.len() + 1];
+    for set in 1..best.len() {
+        let parts = members(set as u32).map(|i| best[set & !(1 << i)]);
+        best[set] = parts.fold(sets[set - 1].value, f64::max);
+    }
+    best
+}
+
+fn company_does_not_matter(rows: &[Vec<f64>]) -> bool {
+    rows.iter().enumerate().all(|(k, row)| {
+        members(k as u32 + 1).all(|i| (row[i] - rows[(1 << i) - 1][i]).abs() <= 1e-12 * row[i])
+    })
 }
 
 /// Rates of each subset of `kept`: row `set - 1`, one place per kept task.
@@ -139,11 +237,8 @@ fn worst_set(rows: &[Vec<f64>], prices: &[f64]) -> (usize, f64) {
         .fold((0, 0.0), |a, b| if b.1 > a.1 { b } else { a })
 }
 
-/// The least `T` whose integral holds all priced work, from below.
-fn makespan_bound(jobs: &[Job], rows: &[Vec<f64>], prices: &[f64]) -> f64 {
-    let wanted: f64 = jobs.iter().zip(prices).map(|(j, y)| j.work * y).sum();
-    let sets: Vec<Valued> = rows
-        .iter()
+fn valued(jobs: &[Job], rows: &[Vec<f64>], prices: &[f64]) -> Vec<Valued> {
+    rows.iter()
         .enumerate()
         .map(|(k, row)| {
             let mut v = Valued {
@@ -157,7 +252,12 @@ fn makespan_bound(jobs: &[Job], rows: &[Vec<f64>], prices: &[f64]) -> f64 {
             }
             v
         })
-        .collect();
+        .collect()
+}
+
+/// The least `T` whose integral holds all priced work, from below.
+fn makespan_bound(jobs: &[Job], sets: &[Valued], prices: &[f64]) -> f64 {
+    let wanted: f64 = jobs.iter().zip(prices).map(|(j, y)| j.work * y).sum();
     let early = staircase(sets.iter().map(|s| (s.download_s, s.value)).collect());
     let late = staircase(sets.iter().map(|s| (s.upload_s, s.value)).collect());
     let ends = |stairs: &[(f64, f64)]| stairs.last().map_or((0.0, 0.0), |&s| s);

@@ -1,24 +1,52 @@
 //! Random rounds for the tests.
 
-use overlap::{FixedRates, Instance, Job, Link, TableRates};
+use overlap::{FixedRates, Instance, Job, Link, OverlapError, Rates, TableRates};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use units::Batch;
 
 /// Rates of a processor on which sharing pays: task `i` alone runs at `solo_i`, and together at
-/// `solo_i * s_i / max(1, sum_(j in A) s_j)` slowed a little more by each companion, where `s_i`
-/// is the part of the processor that it can use.
+/// `solo_i / max(1, sum_(j in A) part_j) / (1 + hurt (1 - 1/|A|))`, where `part_j` is the part of
+/// the processor that a task can use.
+#[derive(Debug, Clone)]
+pub struct FormulaRates {
+    solo: Vec<f64>,
+    part: Vec<f64>,
+    hurt: f64,
+}
+
+impl Rates for FormulaRates {
+    fn rates(&self, active: u32, _: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
+        let on = |i: &usize| active & 1 << i != 0;
+        let sum: f64 = (0..self.part.len()).filter(on).map(|i| self.part[i]).sum();
+        let company = 1.0 - 1.0 / f64::from(active.count_ones());
+        for i in (0..self.part.len()).filter(on) {
+            out[i] = self.solo[i] / sum.max(1.0) / (1.0 + self.hurt * company);
+        }
+        Ok(())
+    }
+
+    fn falls_with_company(&self) -> bool {
+        true
+    }
+}
+
+/// Random [`FormulaRates`].
+pub fn formula_rates(rng: &mut SmallRng, n: usize) -> FormulaRates {
+    FormulaRates {
+        solo: (0..n).map(|_| rng.random_range(300.0..2000.0)).collect(),
+        part: (0..n).map(|_| rng.random_range(0.3..0.9)).collect(),
+        hurt: rng.random_range(0.0..0.4),
+    }
+}
+
+/// The same as a table, of which nothing is known beforehand.
 pub fn co_run_rates(rng: &mut SmallRng, n: usize) -> TableRates {
-    let solo: Vec<f64> = (0..n).map(|_| rng.random_range(300.0..2000.0)).collect();
-    let part: Vec<f64> = (0..n).map(|_| rng.random_range(0.3..0.9)).collect();
-    let hurt: f64 = rng.random_range(0.0..0.08);
+    let rates = formula_rates(rng, n);
     let mut table = TableRates::new();
     for set in 1u32..1 << n {
-        let on = |i: usize| set & 1 << i != 0;
-        let sum: f64 = (0..n).filter(|&i| on(i)).map(|i| part[i]).sum();
-        let others = f64::from(set.count_ones() - 1);
-        let row = (0..n)
-            .map(|i| solo[i] / sum.max(1.0) / (1.0 + hurt * others))
-            .collect();
+        let mut row = vec![0.0; n];
+        rates.rates(set, &[], &mut row).unwrap();
         table.insert(set, row);
     }
     table
