@@ -20,7 +20,7 @@ sys.path.insert(0, str(HERE.parent))
 from worker_protocol import Pipeline, Worker  # noqa: E402
 
 STAND_IN = """
-import runpy, sys
+import os, runpy, sys
 from unittest import mock
 torch, vision = mock.MagicMock(name="torch"), mock.MagicMock(name="torchvision")
 torch.cuda.is_available.return_value = False
@@ -29,6 +29,7 @@ torch.rand.return_value.__lt__.return_value = mock.MagicMock()
 torch.nn.functional.cross_entropy.return_value.detach.return_value = 2.5
 sys.modules.update({"torch": torch, "torch.nn": torch.nn, "torchvision": vision})
 sys.argv = sys.argv[1:]
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
