@@ -47,12 +47,19 @@ pub struct Host {
 }
 
 impl Host {
-    /// The host of the calibration set-up, used where a GPU description has no `host` block.
+    /// The host that was calibrated with the RTX 3090, used where a GPU description has no
+    /// `host` block.
     pub const DEFAULT: Host = Host {
         us_per_step: 5_500.0,
-        us_per_sample: 186.0,
-        contention: 0.43,
-        launch_us: 9.0,
+        us_per_sample: 170.0,
+        contention: 0.51,
+        launch_us: 10.0,
+    };
+
+    /// The host that was calibrated with the Titan V.
+    const TITAN_V: Host = Host {
+        us_per_sample: 239.0,
+        ..Self::DEFAULT
     };
 
     /// Checks the figures of a description.
@@ -122,7 +129,7 @@ impl Gpu {
             fp32_tflops: tflops,
             memory_gb_per_s: gb_per_s,
             memory_bytes: Some(memory_gib << 30),
-            host: None,
+            host: (name == "titan-v").then(|| Host::TITAN_V.description()),
         })
     }
 

@@ -40,21 +40,21 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Self {
         Self {
-            conv3_efficiency: 0.75,
-            gemm_efficiency: 0.65,
+            conv3_efficiency: 0.91,
+            gemm_efficiency: 0.78,
             depthwise_efficiency: 0.15,
             elementwise_efficiency: 0.5,
-            operand_rate: 1e6,
-            memory_reach: 1.5,
-            traffic: 0.8,
+            operand_rate: 6.3e5,
+            memory_reach: 1.4,
+            traffic: 0.53,
             occupancy: 3.0,
-            gap_us: 3.0,
+            gap_us: 2.5,
             interference: 0.35,
-            switch_us: 0.0,
+            switch_us: 8.6,
             jitter: 0.2,
             merge_us: 100.0,
             spreading: true,
-            handover: 0.0,
+            handover: 0.057,
         }
     }
 }

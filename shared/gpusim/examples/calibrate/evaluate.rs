@@ -1,6 +1,7 @@
 //! Simulating the rows under given constants.
 
 use std::collections::HashMap;
+use std::error::Error;
 
 use gpusim::{Gpu, Host, Network, Options, Program, SimTask, Simulator, Tuning, temporal};
 use units::{Batch, Share};
@@ -16,13 +17,30 @@ pub struct Constants {
     pub rtx_host: Host,
 }
 
-impl Default for Constants {
-    fn default() -> Self {
-        Self {
+impl Constants {
+    /// The constants that are built in.
+    pub fn built_in() -> Result<Self, Box<dyn Error>> {
+        Ok(Self {
             tuning: Tuning::default(),
-            host: Host::DEFAULT,
-            rtx_host: Host::DEFAULT,
+            host: Gpu::built_in("titan-v")?.host(),
+            rtx_host: Gpu::built_in("rtx-3090")?.host(),
+        })
+    }
+
+    /// Where a fit starts: rounded guesses, so that it owes nothing to an earlier fit.
+    pub fn guess() -> Result<Self, Box<dyn Error>> {
+        let mut c = Self::built_in()?;
+        c.tuning.conv3_efficiency = 0.8;
+        c.tuning.gemm_efficiency = 0.7;
+        c.tuning.memory_reach = 1.5;
+        c.tuning.traffic = 0.7;
+        c.tuning.switch_us = 5.0;
+        c.tuning.handover = 0.1;
+        for host in [&mut c.host, &mut c.rtx_host] {
+            host.us_per_sample = 200.0;
+            host.contention = 0.4;
         }
+        Ok(c)
     }
 }
 
@@ -48,7 +66,7 @@ impl Mix {
         models: &[&str],
         batches: &[u64],
         constants: &Constants,
-    ) -> Result<Self, Box<dyn std::error::Error>> {
+    ) -> Result<Self, Box<dyn Error>> {
         let host = if gpu == "titan-v" {
             constants.host
         } else {
@@ -65,7 +83,7 @@ impl Mix {
             simulator,
             programs,
             cache: HashMap::new(),
-            options: Options { min_steps: std::env::var("STEPS").ok().and_then(|v| v.parse().ok()).unwrap_or(4), ..Options::default() },
+            options: Options::default(),
         })
     }
 
@@ -131,11 +149,7 @@ impl Mix {
 }
 
 /// Simulates one row; `step` is the grid of shares in percent.
-pub fn simulate(
-    row: &Row,
-    constants: &Constants,
-    step: u32,
-) -> Result<Simulated, Box<dyn std::error::Error>> {
+pub fn simulate(row: &Row, constants: &Constants, step: u32) -> Result<Simulated, Box<dyn Error>> {
     let n = row.models.len();
     let mut mix = Mix::new(&row.gpu, &row.models, &vec![128; n], constants)?;
     let base = temporal(&mix.solos());

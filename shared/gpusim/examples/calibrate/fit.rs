@@ -1,61 +1,110 @@
-//! Fitting the constants by the simplex method.
+//! Fitting the constants by the simplex method of Nelder and Mead.
 
 use std::error::Error;
+use std::io::Write;
 
 use argmin::core::{CostFunction, Executor, State};
 use argmin::solver::neldermead::NelderMead;
+use gpusim::temporal;
 
 use crate::evaluate::{Constants, Mix};
 use crate::rows::Row;
-use gpusim::temporal;
 
-/// Constants under fit, each with its bounds.
-type Knob = (&'static str, fn(&mut Constants) -> &mut f64, f64, f64);
+/// Iterations of one round; every round starts a new simplex at the best point so far.
+const ITERATIONS: u64 = 200;
 
-pub const KNOBS: &[Knob] = &[
-    ("conv3_efficiency", |c| &mut c.tuning.conv3_efficiency, 0.5, 1.5),
-    ("gemm_efficiency", |c| &mut c.tuning.gemm_efficiency, 0.3, 0.95),
-    ("operand_rate", |c| &mut c.tuning.operand_rate, 1.5e5, 1.5e6),
-    ("memory_reach", |c| &mut c.tuning.memory_reach, 1.0, 4.0),
-    ("traffic", |c| &mut c.tuning.traffic, 0.3, 1.5),
-    ("occupancy", |c| &mut c.tuning.occupancy, 1.5, 6.0),
-    ("gap_us", |c| &mut c.tuning.gap_us, 0.5, 8.0),
-    ("interference", |c| &mut c.tuning.interference, 0.0, 1.5),
-    ("switch_us", |c| &mut c.tuning.switch_us, 0.0, 40.0),
-    ("handover", |c| &mut c.tuning.handover, 0.0, 1.0),
-    ("us_per_sample", |c| &mut c.host.us_per_sample, 50.0, 400.0),
-    ("contention", |c| &mut c.host.contention, 0.0, 1.0),
-    ("rtx us_per_sample", |c| &mut c.rtx_host.us_per_sample, 50.0, 400.0),
-    ("rtx contention", |c| &mut c.rtx_host.contention, 0.0, 1.0),
-    ("launch_us", |c| &mut c.host.launch_us, 2.0, 15.0),
+/// A constant under fit with its bounds.
+struct Knob {
+    name: &'static str,
+    of: fn(&mut Constants) -> &mut f64,
+    low: f64,
+    high: f64,
+}
+
+const fn knob(name: &'static str, of: fn(&mut Constants) -> &mut f64, low: f64, high: f64) -> Knob {
+    Knob {
+        name,
+        of,
+        low,
+        high,
+    }
+}
+
+const KNOBS: [Knob; 9] = [
+    knob(
+        "conv3_efficiency",
+        |c| &mut c.tuning.conv3_efficiency,
+        0.5,
+        1.5,
+    ),
+    knob(
+        "gemm_efficiency",
+        |c| &mut c.tuning.gemm_efficiency,
+        0.3,
+        0.95,
+    ),
+    knob("memory_reach", |c| &mut c.tuning.memory_reach, 1.0, 4.0),
+    knob("traffic", |c| &mut c.tuning.traffic, 0.3, 1.5),
+    knob("switch_us", |c| &mut c.tuning.switch_us, 0.0, 40.0),
+    knob("handover", |c| &mut c.tuning.handover, 0.0, 1.0),
+    knob(
+        "Titan V host us_per_sample",
+        |c| &mut c.host.us_per_sample,
+        50.0,
+        400.0,
+    ),
+    knob(
+        "RTX host us_per_sample",
+        |c| &mut c.rtx_host.us_per_sample,
+        50.0,
+        400.0,
+    ),
+    knob("host contention", |c| &mut c.host.contention, 0.0, 1.0),
 ];
+
+impl Knob {
+    /// From the whole line to the interval of the knob.
+    fn bounded(&self, x: f64) -> f64 {
+        self.low + (self.high - self.low) / (1.0 + (-x).exp())
+    }
+
+    fn unbounded(&self, value: f64) -> f64 {
+        let t = ((value - self.low) / (self.high - self.low)).clamp(0.01, 0.99);
+        (t / (1.0 - t)).ln()
+    }
+}
+
+fn constants(x: &[f64], start: &Constants) -> Constants {
+    let mut c = *start;
+    for (x, knob) in x.iter().zip(&KNOBS) {
+        *(knob.of)(&mut c) = knob.bounded(*x);
+    }
+    c.rtx_host.contention = c.host.contention;
+    c
+}
+
+/// Rows that may be fitted: all but those of the RTX 3080.
+pub fn fit_set<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
+    let fitted = rows.iter().filter(|r| r.gpu != "rtx-3080");
+    fitted.copied().collect()
+}
+
+/// Writes the fitted constants.
+pub fn write(out: &mut impl Write, fitted: &Constants) -> Result<(), Box<dyn Error>> {
+    let mut c = *fitted;
+    for knob in &KNOBS {
+        writeln!(out, "{} = {:.4}", knob.name, *(knob.of)(&mut c))?;
+    }
+    Ok(())
+}
 
 struct Cost<'a> {
     rows: &'a [&'a Row],
     start: Constants,
 }
 
-/// Maps the unbounded coordinate onto the interval of a knob.
-fn bounded(x: f64, low: f64, high: f64) -> f64 {
-    low + (high - low) / (1.0 + (-x).exp())
-}
-
-fn unbounded(v: f64, low: f64, high: f64) -> f64 {
-    let t = ((v - low) / (high - low)).clamp(0.01, 0.99);
-    (t / (1.0 - t)).ln()
-}
-
-fn constants(x: &[f64], start: &Constants) -> Constants {
-    let mut c = *start;
-    for (x, (_, knob, low, high)) in x.iter().zip(KNOBS) {
-        *knob(&mut c) = bounded(*x, *low, *high);
-    }
-    c.rtx_host.launch_us = c.host.launch_us;
-    c
-}
-
-/// Errors of one row on a coarse grid: squares of the ratios, of the temporal rate beyond a
-/// tenth, and of sharing below isolated.
+/// Errors of one row on a coarse grid: of the three ratios, of the temporal rate beyond a tenth,
+/// and of sharing below isolated where the paper has it above.
 fn row_cost(row: &Row, c: &Constants) -> Result<f64, Box<dyn Error>> {
     let n = row.models.len();
     let mut mix = Mix::new(&row.gpu, &row.models, &vec![128; n], c)?;
@@ -64,20 +113,27 @@ fn row_cost(row: &Row, c: &Constants) -> Result<f64, Box<dyn Error>> {
     let sharing = mix.total(&vec![100; n]) / base;
     let shares = mix.ascend(vec![60; n], 20);
     let best = mix.total(&shares) / base;
-    let errors = [isolated, sharing, best];
-    let mut sum: f64 = errors.iter().zip(&row.ratios).map(|(a, b)| huber(a - b)).sum();
-    let off = ((base / row.temporal).ln().abs() - 0.1).max(0.0);
-    sum += 1.0 * off * off;
-    let below = (isolated - sharing - 0.02).max(0.0);
-    if row.ratios[1] >= row.ratios[0] - 0.05 {
-        sum += 2.0 * below * below;
+    let ratios = [isolated, sharing, best];
+    let mut sum: f64 = ratios
+        .iter()
+        .zip(&row.ratios)
+        .map(|(a, b)| huber(a - b))
+        .sum();
+    sum += ((base / row.temporal).ln().abs() - 0.1).max(0.0).powi(2);
+    if row.ratios[1] >= row.ratios[0] {
+        sum += 4.0 * (isolated - sharing - 0.01).max(0.0).powi(2);
     }
     Ok(sum)
 }
 
-fn huber(e: f64) -> f64 {
-    let a = e.abs();
-    if a < 0.1 { e * e } else { 0.1 * (2.0 * a - 0.1) }
+/// Square near zero, straight beyond a tenth.
+fn huber(error: f64) -> f64 {
+    let a = error.abs();
+    if a < 0.1 {
+        a * a
+    } else {
+        0.1 * (2.0 * a - 0.1)
+    }
 }
 
 impl CostFunction for Cost<'_> {
@@ -86,47 +142,43 @@ impl CostFunction for Cost<'_> {
 
     fn cost(&self, x: &Vec<f64>) -> Result<f64, argmin::core::Error> {
         let c = constants(x, &self.start);
-        let costs: Vec<f64> = std::thread::scope(|s| {
-            let half = self.rows.len() / 2;
-            let work = |part: &[&Row]| -> f64 {
-                part.iter().map(|r| row_cost(r, &c).unwrap_or(1e6)).sum()
-            };
-            let (a, b) = self.rows.split_at(half);
-            let other = s.spawn(move || work(a));
-            let mine = work(b);
-            vec![mine, other.join().unwrap_or(1e6)]
-        });
-        Ok(costs.iter().sum())
+        let sum = |rows: &[&Row]| -> f64 {
+            let costs = rows.iter().map(|row| row_cost(row, &c).unwrap_or(1e6));
+            costs.sum()
+        };
+        let (a, b) = self.rows.split_at(self.rows.len() / 2);
+        std::thread::scope(|s| {
+            let other = s.spawn(|| sum(a));
+            let mine = sum(b);
+            Ok(mine + other.join().unwrap_or(1e6))
+        })
     }
 }
 
-pub fn fit(rows: &[Row], start: Constants) -> Result<Constants, Box<dyn Error>> {
-    let fitted: Vec<&Row> = rows.iter().filter(|r| r.gpu != "rtx-3080").collect();
-    let rounds: usize = std::env::var("FIT")?.parse()?;
+/// Fits the knobs to `rows`, starting from `start`.
+pub fn fit(rows: &[&Row], start: Constants, rounds: u32) -> Result<Constants, Box<dyn Error>> {
     let mut best = start;
     for round in 0..rounds {
-        let mut copy = best;
         let x: Vec<f64> = KNOBS
             .iter()
-            .map(|(_, knob, low, high)| unbounded(*knob(&mut copy), *low, *high))
+            .map(|knob| knob.unbounded(*(knob.of)(&mut best)))
             .collect();
         let mut simplex = vec![x.clone()];
         for i in 0..x.len() {
-            let mut y = x.clone();
-            y[i] += if round % 2 == 0 { 0.7 } else { -0.7 };
-            simplex.push(y);
+            let mut corner = x.clone();
+            corner[i] += if round % 2 == 0 { 0.7 } else { -0.7 };
+            simplex.push(corner);
         }
+        let cost = Cost { rows, start: best };
         let solver = NelderMead::new(simplex).with_sd_tolerance(1e-4)?;
-        let result = Executor::new(Cost { rows: &fitted, start: best }, solver)
-            .configure(|s| s.max_iters(220))
+        let result = Executor::new(cost, solver)
+            .configure(|state| state.max_iters(ITERATIONS))
             .run()?;
-        let x = result.state().get_best_param().ok_or("no result")?;
-        eprintln!("round {round}: {:.4}", result.state().get_best_cost());
-        best = constants(x, &best);
-        for (name, knob, _, _) in KNOBS {
-            eprint!(" {name} {:.4}", *knob(&mut best));
-        }
-        eprintln!();
+        let found = result
+            .state()
+            .get_best_param()
+            .ok_or("the fit found nothing")?;
+        best = constants(found, &best);
     }
     Ok(best)
 }

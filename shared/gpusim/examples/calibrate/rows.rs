@@ -61,7 +61,9 @@ fn row(header: &[&str], cells: &[&str]) -> Result<Row, Box<dyn Error>> {
     let number = |name: &str| -> Result<f64, Box<dyn Error>> { Ok(cell(name)?.parse::<f64>()?) };
     let temporal = number("temporal_img_s")?;
     let mix = cell("combination")?;
-    let models = mix.split('+').map(|m| model(m).ok_or_else(|| format!("no model {m}")));
+    let models = mix
+        .split('+')
+        .map(|m| model(m).ok_or_else(|| format!("no model {m}")));
     Ok(Row {
         gpu: cell("gpu")?.to_owned(),
         mix: mix.to_owned(),
