@@ -1,0 +1,153 @@
+#!/bin/sh
+# Profiles, plans, verifies and compares the task mixes of the FedMT paper (Tables IV and V) within
+# a time budget, and writes one folder of results.
+#
+#   examples/torch/campaign.sh [--minutes N] [--out DIR] [--device KIND] [MIX...]
+#
+# A mix is names joined by +, for example R18+M3+S2; without any: R18+M3+S2, R50+V16+M3 and
+# D121+V16+R101, and --all for every mix of both tables. The minutes are divided over the mixes;
+# when they run out, what has been measured so far is what the plan is made from. A folder that
+# exists is continued: what was measured is not measured again.
+#
+# Environment: TRAIN the training command (default: python3 train.py beside this script; with
+# mt-worker: TRAIN="mt-worker --device cuda"), FLAGS its further flags, BATCHES a JSON list of
+# batch sizes ([128]), SAMPLES of a round (50000), COMMANDS_DIR where mt-profile and the others
+# are (default: PATH), CPUS as for mt-profile --cpus (auto).
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+minutes=60
+out=campaign
+device=cuda
+mixes=
+all="V16+R34 R18+R34 R34+R50 R50+R101 V16+R18+M3+D121 M3+R34+R50+R101 V16+R18+R34+R50+D121
+    ALEX+V16+R18 D121+V16+R34 R50+V16+M3 R101+D121+M3 R34+R50+R101"
+while [ $# -gt 0 ]; do
+    case $1 in
+    --minutes) minutes=$2; shift ;;
+    --out) out=$2; shift ;;
+    --device) device=$2; shift ;;
+    --all) mixes="$mixes $all" ;;
+    -h | --help) sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -*) echo "campaign.sh: unknown option $1" >&2; exit 2 ;;
+    *) mixes="$mixes $1" ;;
+    esac
+    shift
+done
+[ -n "$mixes" ] || mixes="R18+M3+S2 R50+V16+M3 D121+V16+R101"
+[ -z "${COMMANDS_DIR:-}" ] || PATH="$COMMANDS_DIR:$PATH"
+TRAIN=${TRAIN:-"python3 $here/train.py"}
+FLAGS=${FLAGS:-}
+BATCHES=${BATCHES:-[128]}
+SAMPLES=${SAMPLES:-50000}
+CPUS=${CPUS:-auto}
+
+model_of() {
+    case $1 in
+    ALEX) echo alexnet ;;
+    V16) echo vgg16 ;;
+    R18) echo resnet18 ;;
+    R34) echo resnet34 ;;
+    R50) echo resnet50 ;;
+    R101) echo resnet101 ;;
+    M3) echo mobilenet_v3_large ;;
+    S2) echo shufflenet_v2_x1_0 ;;
+    D121) echo densenet121 ;;
+    *) echo "campaign.sh: unknown model $1 (ALEX V16 R18 R34 R50 R101 M3 S2 D121)" >&2; exit 2 ;;
+    esac
+}
+
+json_words() {
+    for word in "$@"; do printf '"%s",' "$word"; done
+}
+
+workload() { # MIX
+    tasks=
+    for short in $(echo "$1" | tr + ' '); do
+        model=$(model_of "$short")
+        # The command is split into words on purpose.
+        argv=$(json_words $TRAIN --model "$model" $FLAGS)
+        tasks="$tasks{\"id\":\"$short\",\"model\":\"$model\",\"batch_sizes\":$BATCHES,\"samples\":$SAMPLES,
+            \"job\":{\"argv\":[${argv%,}],\"pool\":true}},"
+    done
+    printf '{"schema":"mt.workload/1","id":"%s","device":{"kind":"%s"},"tasks":[%s]}' \
+        "$1" "$device" "${tasks%,}" | tr '\n' ' '
+    echo
+}
+
+# Runs a command for at most so many seconds; stopped like Ctrl-C, mt-profile leaves every finished
+# record behind, which is a profile that can be used and continued.
+within() { # SECONDS COMMAND...
+    limit=$1
+    shift
+    status=0
+    timeout --signal=INT "$limit" "$@" || status=$?
+    case $status in 0 | 124) return 0 ;; *) return "$status" ;; esac
+}
+
+measure() { # SECONDS OUTPUT ARGUMENTS...
+    limit=$1 file=$2
+    shift 2
+    echo "+ mt-profile --resume $file -o $file $*" >>"$out/commands.txt"
+    within "$limit" mt-profile --cpus "$CPUS" --resume "$file" -o "$file" "$@"
+}
+
+count=$(echo "$mixes" | wc -w)
+seconds=$((minutes * 60 / count))
+for mix in $mixes; do
+    for short in $(echo "$mix" | tr + ' '); do model_of "$short" >/dev/null; done
+done
+mkdir -p "$out"
+{
+    date -u '+%Y-%m-%d %H:%M UTC'
+    uname -sr
+    mt-profile --version
+    nvidia-smi --query-gpu=name,uuid,driver_version,memory.total,compute_mode --format=csv 2>/dev/null ||
+        echo "no nvidia-smi here"
+    echo "device $device, train: $TRAIN $FLAGS, batches $BATCHES, cpus $CPUS"
+} >"$out/environment.txt"
+
+for mix in $mixes; do
+    folder=$out/$mix
+    mkdir -p "$folder"
+    echo "== $mix: $seconds s" >&2
+    workload "$mix" >"$folder/workload.json"
+    # Half of the time to learn, a third to verify, the rest for the sweep.
+    measure $((seconds / 2)) "$folder/profile.ndjson" --budget 120 "$folder/workload.json"
+    mt-fit "$folder/profile.ndjson" >"$folder/model.json"
+    mt-solve "$folder/model.json" >"$folder/plan.json"
+    # The plan, every static baseline and each task alone, three times each.
+    measure $((seconds / 3)) "$folder/verified.ndjson" --configs "$folder/plan.json" --baselines --solos --repeats 3
+    : >"$folder/sweep.plans"
+    for rv in 100 150 200 250 300 400 500; do
+        [ "$rv" -le $((100 * $(echo "$mix" | tr + ' ' | wc -w))) ] || continue
+        mt-solve --rv "$rv" "$folder/model.json" >>"$folder/sweep.plans" || echo "$mix: nothing feasible at R_v $rv" >&2
+    done
+    measure $((seconds / 6)) "$folder/sweep.ndjson" --configs "$folder/sweep.plans"
+    # The five best co-runs of the profile once more, twice: how much do repeats differ?
+    tasks=$(echo "$mix" | tr + ' ' | wc -w)
+    mt-report --format csv --table samples "$folder/profile.ndjson" >"$folder/samples.csv"
+    awk -F, -v tasks="$tasks" '
+        $1 ~ /^[0-9]+$/ { total[$1] += $5; seen[$1]++ }
+        END { for (c in total) if (seen[c] == tasks) printf "%.3f %s\n", total[c], c }' "$folder/samples.csv" |
+        sort -rn | head -5 | cut -d' ' -f2 >"$folder/best.txt"
+    awk -F, 'NR == FNR { best[$1] = 1; next } /^config/ || $1 in best { print $1 "," $2 "," $3 "," $4 }' \
+        "$folder/best.txt" "$folder/samples.csv" >"$folder/best.csv"
+    for again in 1 2; do
+        measure $((seconds / 12)) "$folder/repeat-$again.ndjson" --configs "$folder/best.csv" "$folder/workload.json"
+    done
+    mt-report --format md "$folder/plan.json" "$folder/verified.ndjson" >"$folder/report.md"
+done
+
+{
+    echo "# Campaign"
+    echo
+    sed 's/^/    /' "$out/environment.txt"
+    for mix in $mixes; do
+        echo
+        echo "# $mix"
+        echo
+        cat "$out/$mix/report.md"
+    done
+} >"$out/report.md"
+echo "results: $out/report.md" >&2
