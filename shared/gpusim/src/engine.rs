@@ -51,8 +51,6 @@ pub(crate) struct Slot {
     rate: f64,
     /// Bytes per microsecond that it asks for.
     demand: f64,
-    /// SMs that ran this task last, whether or not it holds them now.
-    warm: f64,
     timer: f64,
     remaining: f64,
     launch_base: f64,
@@ -139,7 +137,6 @@ impl<'a> Engine<'a> {
                     active: 0.0,
                     rate: 0.0,
                     demand: 0.0,
-                    warm: 0.0,
                     timer: offset + job.host_us * jitter(machine, i, 0),
                     remaining: 0.0,
                     launch_base: 0.0,
@@ -175,46 +172,16 @@ impl<'a> Engine<'a> {
         for &i in &self.queue {
             free -= self.slots[i].hold.min(sure);
         }
-        for k in 0..self.queue.len() {
-            let i = self.queue[k];
+        for &i in &self.queue {
             let slot = &mut self.slots[i];
             let base = slot.hold.min(sure);
             let extra = (slot.hold - base).min(free);
             free -= extra;
-            let starts = slot.held == 0.0;
             slot.held = base + extra;
             slot.active = slot.parallelism.min(slot.held);
-            if starts && slot.held > slot.warm {
-                self.warm_up(i);
-            }
         }
         self.share_bandwidth();
         self.changed = false;
-    }
-
-    /// Charges the start of a segment for the SMs that it takes over from other tasks.
-    fn warm_up(&mut self, i: usize) {
-        let segment = &self.jobs[i].segments[self.slots[i].segment];
-        let slot = &mut self.slots[i];
-        let cold = slot.held - slot.warm;
-        let lost_us = self.machine.tuning.switch_us * segment.count * cold / slot.held;
-        slot.remaining += lost_us * slot.active;
-        slot.warm = slot.held;
-        // Others lose what exceeds the device, those with most idle warm SMs first in proportion.
-        let total: f64 = self.slots.iter().map(|s| s.warm).sum();
-        let excess = total - self.machine.sms;
-        if excess <= 0.0 {
-            return;
-        }
-        let idle = |s: &Slot| (s.warm - s.held).max(0.0);
-        let pool: f64 = self.slots.iter().map(idle).sum();
-        if pool > 0.0 {
-            let keep = 1.0 - (excess / pool).min(1.0);
-            for slot in &mut self.slots {
-                let spare = idle(slot);
-                slot.warm -= spare * (1.0 - keep);
-            }
-        }
     }
 
     /// Rates are the active SMs unless DRAM demand exceeds the bandwidth; then the bandwidth is

@@ -83,8 +83,6 @@ pub(crate) struct Segment {
     pub(crate) issue_us: f64,
     /// Idle time in front of it.
     pub(crate) gap_us: f64,
-    /// Kernels in it.
-    pub(crate) count: f64,
     /// What its longest kernel does.
     pub(crate) kind: KernelKind,
 }
@@ -113,7 +111,7 @@ impl<'a> Cap<'a> {
     /// With `nb = max(1, blocks / occupancy)` SMs' worth of blocks and a cap of `C` SMs:
     /// parallelism `p = nb` if it fits, else `nb / ceil(nb / C)` (the last wave runs part empty);
     /// blocks go breadth first, so it holds `min(blocks, C)` SMs. It takes
-    /// `max(compute / p, bytes / (BW min(1, reach p / S)))`.
+    /// `max(compute / p, bytes / (BW p / S))`.
     fn of(&self, kernel: &Kernel) -> Placed {
         let packed = (kernel.blocks / self.tuning.occupancy).max(1.0);
         let parallelism = if packed <= self.sms {
@@ -126,8 +124,7 @@ impl<'a> Cap<'a> {
         } else {
             parallelism
         };
-        let reach = (self.tuning.memory_reach * parallelism / self.all_sms).min(1.0);
-        let memory = kernel.bytes / (self.bytes_per_us * reach);
+        let memory = kernel.bytes * self.all_sms / (self.bytes_per_us * parallelism);
         Placed {
             duration: (kernel.compute / parallelism).max(memory),
             parallelism,
@@ -206,7 +203,6 @@ impl Merge {
             intensity: self.bytes / self.work,
             issue_us,
             gap_us: self.count * tuning.gap_us,
-            count: self.count,
             kind: self.kind.unwrap_or(KernelKind::Elementwise),
         }
     }

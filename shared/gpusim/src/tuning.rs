@@ -13,8 +13,6 @@ pub struct Tuning {
     pub elementwise_efficiency: f64,
     /// FLOP per microsecond for which one SM can deliver operands, whatever its arithmetic peak.
     pub operand_rate: f64,
-    /// How many times its even share of the memory bandwidth one SM can draw.
-    pub memory_reach: f64,
     /// Memory traffic that caches do not absorb.
     pub traffic: f64,
     /// Blocks that fit on one SM.
@@ -23,9 +21,6 @@ pub struct Tuning {
     pub gap_us: f64,
     /// Growth of memory traffic with the SMs that others hold.
     pub interference: f64,
-    /// Time that a kernel loses when all its SMs last ran another task (cold instruction and data
-    /// caches and address translation), microseconds; in proportion when only some did.
-    pub switch_us: f64,
     /// Spread of the host phase around its mean (standard deviation over mean).
     pub jitter: f64,
     /// Adjacent kernels are simulated as one up to this duration, microseconds.
@@ -45,12 +40,10 @@ impl Default for Tuning {
             depthwise_efficiency: 0.15,
             elementwise_efficiency: 0.5,
             operand_rate: 6.3e5,
-            memory_reach: 1.4,
             traffic: 0.53,
             occupancy: 3.0,
             gap_us: 2.5,
             interference: 0.35,
-            switch_us: 8.6,
             jitter: 0.2,
             merge_us: 100.0,
             spreading: true,

@@ -130,7 +130,6 @@ proptest! {
         let fast = Simulator::with_tuning(Gpu::new(&description).unwrap(), Tuning {
             operand_rate: tuning.operand_rate * 2.0,
             gap_us: tuning.gap_us / 2.0,
-            switch_us: tuning.switch_us / 2.0,
             merge_us: tuning.merge_us / 2.0,
             ..tuning
         });

@@ -32,9 +32,7 @@ impl Constants {
         let mut c = Self::built_in()?;
         c.tuning.conv3_efficiency = 0.8;
         c.tuning.gemm_efficiency = 0.7;
-        c.tuning.memory_reach = 1.5;
         c.tuning.traffic = 0.7;
-        c.tuning.switch_us = 5.0;
         c.tuning.handover = 0.1;
         for host in [&mut c.host, &mut c.rtx_host] {
             host.us_per_sample = 200.0;

@@ -30,7 +30,7 @@ const fn knob(name: &'static str, of: fn(&mut Constants) -> &mut f64, low: f64, 
     }
 }
 
-const KNOBS: [Knob; 9] = [
+const KNOBS: [Knob; 7] = [
     knob(
         "conv3_efficiency",
         |c| &mut c.tuning.conv3_efficiency,
@@ -43,9 +43,7 @@ const KNOBS: [Knob; 9] = [
         0.3,
         0.95,
     ),
-    knob("memory_reach", |c| &mut c.tuning.memory_reach, 1.0, 4.0),
     knob("traffic", |c| &mut c.tuning.traffic, 0.3, 1.5),
-    knob("switch_us", |c| &mut c.tuning.switch_us, 0.0, 40.0),
     knob("handover", |c| &mut c.tuning.handover, 0.0, 1.0),
     knob(
         "Titan V host us_per_sample",

@@ -105,8 +105,8 @@ pub fn ablation(out: &mut impl Write, rows: &[Row], c: &Constants) -> Result<(),
             c.host.contention = 0.0;
             c.rtx_host.contention = 0.0;
         }),
-        ("no cost of changing owner", |c| c.tuning.switch_us = 0.0),
-        ("memory reach 1", |c| c.tuning.memory_reach = 1.0),
+        ("strict FIFO, no hand-over", |c| c.tuning.handover = 0.0),
+        ("operands without limit", |c| c.tuning.operand_rate = 1e12),
         ("no cache interference", |c| c.tuning.interference = 0.0),
     ];
     writeln!(
