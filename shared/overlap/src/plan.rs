@@ -69,13 +69,18 @@ pub enum PlanError {
 
 /// Orders the round of a plan. `predictor` is that of the plan's model, where it has one.
 pub fn order_plan(
-    plan: Plan,
+    mut plan: Plan,
     predictor: Option<&Predictor>,
     request: &PlanRequest,
     options: &Options,
 ) -> Result<Timeline, PlanError> {
     if plan.tasks.is_empty() {
         return Err(PlanError::Infeasible);
+    }
+    if let Some(duplex) = request.duplex {
+        let link = plan.link.or(plan.workload().and_then(|w| w.link));
+        // The timeline carries the link that it assumes.
+        plan.link = link.map(|l| doc::Link { duplex, ..l });
     }
     let kind = request.rates.unwrap_or(if plan.rates.is_empty() {
         RatesKind::Model
@@ -138,7 +143,7 @@ pub fn plan_instance(plan: &Plan, duplex: Option<Duplex>) -> Result<Instance, Pl
             upload_s: link.map_or(0.0, |l| bytes.up.transfer_seconds(l.up)),
         });
     }
-    let link = match duplex.or(link.map(|l| l.duplex)).unwrap_or_default() {
+    let link = match link.map(|l| l.duplex).unwrap_or_default() {
         Duplex::Full => Link::Full,
         Duplex::Half => Link::Half,
         Duplex::Shared => Link::Shared,

@@ -230,6 +230,12 @@ impl<'a, 'r> Search<'a, 'r> {
         let finished = self.branch_and_bound(levels, &floor);
         if !finished {
             self.complete = false;
+            let bound = if small {
+                let floor = Floor::new(self.instance, self.rates);
+                floor.bounds(self.instance).best()
+            } else {
+                bound
+            };
             self.floor_s = self.floor_s.min(bound);
             self.iterated(levels, descended, bound);
         }

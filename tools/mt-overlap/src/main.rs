@@ -1,3 +1,10 @@
 //! Order transfers and compute of a round.
 
-fn main() {}
+mod args;
+mod run;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run::<args::Args>("mt-overlap", run::run)
+}

@@ -1,0 +1,131 @@
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use cli::{Failure, SeedArgs, StreamArgs};
+use doc::{Duplex, RatesKind};
+use overlap::{Options, PlanRequest};
+
+/// Order transfers and compute of a round
+///
+/// Reads plans (mt-solve, or written by hand) and writes for each a timeline: in which order the
+/// tasks download and upload so that the round ends soonest, when each phase starts and ends, how
+/// far the round may be from the best, and how long it would take without overlap. Compute
+/// rates follow the set of tasks that compute at the moment.
+#[derive(Debug, Clone, Parser)]
+#[command(version, after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    pub stream: StreamArgs,
+    /// Compute rates; absent: the plan's table if it has one, else its model
+    #[arg(long, value_enum)]
+    rates: Option<RatesChoice>,
+    /// Uploads keep the order of the downloads (with `--rates fixed`: FedMT Algorithm 1)
+    #[arg(long)]
+    single_order: bool,
+    /// How transfers share the link; absent: as the plan says
+    #[arg(long, value_enum)]
+    link: Option<LinkChoice>,
+    /// Try batch sizes this much below and above the plan's too; absent: 20 where the plan left
+    /// them free, else 0. Never outside the sizes of the workload, nor beyond its memory
+    #[arg(long, value_name = "PERCENT")]
+    batch_delta: Option<f64>,
+    /// Stop after so many seconds with the best found; the result may then differ from run to run
+    #[arg(long, value_name = "SECONDS")]
+    time_limit: Option<f64>,
+    /// Nodes of branch and bound to look at before giving up on a proof
+    #[arg(long, value_name = "N", default_value_t = Options::default().nodes)]
+    max_nodes: u64,
+    /// Rounds to play in the descent from heuristic orders
+    #[arg(long, value_name = "N", default_value_t = Options::default().plays)]
+    max_plays: u64,
+    /// Write the seconds of the search into the timeline (they differ from run to run)
+    #[arg(long)]
+    pub timing: bool,
+    #[command(flatten)]
+    pub seed: SeedArgs,
+}
+
+const EXAMPLES: &str = "Examples:
+  mt-profile workload.json | mt-fit | mt-solve | mt-overlap > timeline.json
+  mt-overlap --pretty plan.json
+  mt-overlap --rates fixed --single-order plan.json
+  mt-overlap --link half --batch-delta 0 --time-limit 5 plan.json
+
+A plan written by hand, with a table of rates in place of a model:
+  {\"schema\":\"mt.plan/1\",\"link\":{\"down_bps\":4e8,\"up_bps\":4e8},
+   \"tasks\":[{\"id\":\"a\",\"samples\":18000,\"update_bytes\":{\"down\":30000000,\"up\":30000000}},
+            {\"id\":\"b\",\"samples\":6400,\"update_bytes\":{\"down\":9000000,\"up\":9000000}}],
+   \"rates\":[{\"active\":[\"a\"],\"samples_per_s\":{\"a\":1886.5}},
+            {\"active\":[\"b\"],\"samples_per_s\":{\"b\":1515.7}},
+            {\"active\":[\"a\",\"b\"],\"samples_per_s\":{\"a\":1279.1,\"b\":1027.7}}]}
+
+Exit codes: 0 done; 1 a plan is infeasible; 2 bad input or usage.";
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum RatesChoice {
+    /// Predicted for every set of active tasks
+    Model,
+    /// The plan's table
+    Table,
+    /// The rate with all tasks active, always
+    Fixed,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum LinkChoice {
+    /// One download and one upload at a time
+    Full,
+    /// One transfer at a time, whichever way
+    Half,
+    /// All transfers of a direction at once, sharing equally
+    Shared,
+}
+
+impl Args {
+    /// What to order each plan by.
+    pub fn request(&self) -> Result<PlanRequest, Failure> {
+        let fine = self.batch_delta.is_none_or(|d| (0.0..=90.0).contains(&d));
+        if !fine {
+            return Err(Failure::Usage(
+                "--batch-delta: give a percentage from 0 to 90".to_owned(),
+            ));
+        }
+        Ok(PlanRequest {
+            rates: self.rates.map(|rates| match rates {
+                RatesChoice::Model => RatesKind::Model,
+                RatesChoice::Table => RatesKind::Table,
+                RatesChoice::Fixed => RatesKind::Fixed,
+            }),
+            duplex: self.link.map(|link| match link {
+                LinkChoice::Full => Duplex::Full,
+                LinkChoice::Half => Duplex::Half,
+                LinkChoice::Shared => Duplex::Shared,
+            }),
+            batch_percent: self.batch_delta,
+        })
+    }
+
+    /// How hard to search.
+    pub fn options(&self) -> Result<Options, Failure> {
+        let time_limit = self
+            .time_limit
+            .map(|s| Duration::try_from_secs_f64(s).ok().filter(|d| !d.is_zero()))
+            .map(|d| {
+                d.ok_or_else(|| {
+                    Failure::Usage("--time-limit: give a number of seconds above 0".to_owned())
+                })
+            })
+            .transpose()?;
+        if self.max_plays == 0 {
+            return Err(Failure::Usage("--max-plays: give 1 or more".to_owned()));
+        }
+        Ok(Options {
+            single_order: self.single_order,
+            batches: Vec::new(),
+            nodes: self.max_nodes,
+            plays: self.max_plays,
+            time_limit,
+            seed: self.seed.seed,
+        })
+    }
+}
