@@ -111,3 +111,6 @@ impl Trainer for CudaTrainer {
         self.gpu.read(loaded, GRADIENTS, at).map(f64::from)
     }
 }
+
+#[cfg(test)]
+mod tests;

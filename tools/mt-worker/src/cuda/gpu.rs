@@ -115,9 +115,12 @@ fn open_blas(stream: &Arc<CudaStream>) -> Option<CudaBlas> {
 
 impl Gpu {
     /// Opens the first GPU that `CUDA_VISIBLE_DEVICES` shows and loads the kernels.
+    #[expect(unsafe_code, reason = "one stream needs no events, which cost time")]
     pub(super) fn open() -> Result<Self, Failure> {
         check_driver()?;
         let context = CudaContext::new(0).map_err(failed("cannot be opened"))?;
+        // SAFETY: everything here is issued to the one default stream, in order.
+        unsafe { context.disable_event_tracking() };
         let stream = context.default_stream();
         let module = context
             .load_module(Ptx::from_src(PTX))
