@@ -38,7 +38,8 @@ fn main() -> ExitCode {
 fn print_problems() -> Result<(), rows::Trouble> {
     let mut lines = Vec::new();
     for recipe in problems::RECIPES {
-        lines.push(problems::json(&problems::case(recipe)?));
+        let case = problems::case(recipe)?;
+        lines.push(problems::json(&case, &rows::answer(&case)?));
     }
     print_lines(&[format!("[{}]", lines.join(",\n"))])
 }

@@ -15,6 +15,16 @@ pub struct Case {
     pub problem: Problem,
 }
 
+/// What the searches of this crate find.
+pub struct Answer {
+    pub value: f64,
+    pub proven: bool,
+    pub points: u64,
+    pub proven_ms: f64,
+    pub local_value: f64,
+    pub local_ms: f64,
+}
+
 /// What makes a case.
 #[derive(Clone, Copy)]
 pub struct Recipe {
@@ -118,8 +128,9 @@ pub fn case(recipe: Recipe) -> Result<Case, UnitError> {
     })
 }
 
-/// A case as JSON for solvers in other languages; floats as Rust prints them, which is exact.
-pub fn json(case: &Case) -> String {
+/// A case as JSON for solvers in other languages, with the answer of this one; floats as Rust
+/// prints them, which is exact.
+pub fn json(case: &Case, ours: &Answer) -> String {
     let list = |values: Vec<String>| format!("[{}]", values.join(","));
     let laws = &case.law.tasks;
     let floats =
@@ -132,7 +143,8 @@ pub fn json(case: &Case) -> String {
         text,
         "{{\"name\":\"{}\",\"step_s\":{},\"sample_s\":{},\"exponent\":{},\"coupling\":{},\
          \"batches\":{},\"samples\":{},\"step_percent\":{},\"rv_percent\":{},\"floor\":{},\
-         \"mismatch\":{}}}",
+         \"mismatch\":{},\"ours\":{{\"value\":{},\"proven\":{},\"proven_ms\":{},\"local_value\":{},\
+         \"local_ms\":{}}}}}",
         case.name,
         floats(&|t| t.step_s),
         floats(&|t| t.sample_s),
@@ -154,6 +166,11 @@ pub fn json(case: &Case) -> String {
         l.rv.map_or("null".to_owned(), |r| r.percent().to_string()),
         l.floor,
         l.mismatch.map_or("null".to_owned(), |m| m.to_string()),
+        ours.value,
+        ours.proven,
+        ours.proven_ms,
+        ours.local_value,
+        ours.local_ms,
     )
     .ok();
     text

@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use units::Batch;
 
-use crate::problems::{Case, RECIPES, Recipe, case, plain};
+use crate::problems::{Answer, Case, RECIPES, Recipe, case, plain};
 
 pub type Trouble = Box<dyn Error>;
 
@@ -80,62 +80,71 @@ pub fn measure(names: &[String]) -> Result<Vec<Row>, Trouble> {
     Ok(rows)
 }
 
-/// Proof by bounds against the prediction of every point where that ends, and the local search.
-fn exact_and_local(recipe: Recipe) -> Result<Vec<Row>, Trouble> {
-    let Case { law, problem, .. } = case(recipe)?;
+/// Solves a case by proof and by local search.
+pub fn answer(case: &Case) -> Result<Answer, Trouble> {
+    let Case { law, problem, .. } = case;
     let options = Options {
-        max_points: if recipe.tasks > 5 {
-            2_000_000
-        } else {
-            u64::MAX
-        },
+        max_points: 5_000_000,
         ..Options::default()
     };
-    let (exact_ms, exact) = median_ms(9, || solve(&law, &problem, &options));
+    let (proven_ms, exact) = median_ms(9, || solve(law, problem, &options));
     let exact = exact?;
-    let value = best(&exact)?.objective;
     let local_options = Options {
         effort: Effort::Local,
         ..Options::default()
     };
-    let (local_ms, local) = median_ms(9, || solve(&law, &problem, &local_options));
-    let local_value = best(&local?)?.objective;
-    let (baseline, baseline_ms, check) = if recipe.tasks <= 5 {
+    let (local_ms, local) = median_ms(9, || solve(law, problem, &local_options));
+    Ok(Answer {
+        value: best(&exact)?.objective,
+        proven: exact.report.proof != Proof::NotProven,
+        points: exact.report.points,
+        proven_ms,
+        local_value: best(&local?)?.objective,
+        local_ms,
+    })
+}
+
+/// Proof by bounds against the prediction of every point where that ends, and the local search.
+fn exact_and_local(recipe: Recipe) -> Result<Vec<Row>, Trouble> {
+    let case = case(recipe)?;
+    let ours = answer(&case)?;
+    let everything = Options {
+        effort: Effort::Exact,
+        ..Options::default()
+    };
+    let (baseline, baseline_ms) = if recipe.tasks <= 5 {
         let runs = if recipe.tasks == 3 { 5 } else { 1 };
-        let (ms, all) = median_ms(runs, || solve(&Opaque(&law), &problem, &options));
-        ("every point predicted", ms, best(&all?)?.objective)
+        let (ms, all) = median_ms(runs, || solve(&Opaque(&case.law), &case.problem, &everything));
+        let check = best(&all?)?.objective;
+        if (check - ours.value).abs() > 1e-9 * ours.value.abs() {
+            return Err(format!("{}: {check} is not {}", recipe.name, ours.value).into());
+        }
+        ("every point predicted", ms)
     } else {
-        ("local search", local_ms, value)
+        ("local search", ours.local_ms)
     };
-    if (check - value).abs() > 1e-9 * value.abs() {
-        return Err(format!("{}: {check} is not {value}", recipe.name).into());
-    }
-    let proof = if exact.report.proof == Proof::NotProven {
-        "NOT proven"
-    } else {
-        "proven"
-    };
+    let proof = if ours.proven { "proven" } else { "NOT proven" };
     Ok(vec![
         Row {
             name: format!("solve_{}_proven_ms", recipe.name),
-            value: exact_ms,
+            value: ours.proven_ms,
             unit: "ms",
             baseline,
             baseline_value: baseline_ms,
             what: format!(
-                "optimum {value:.3} {proof} by {} nodes and points",
-                exact.report.points
+                "optimum {:.3} {proof} by {} nodes and points",
+                ours.value, ours.points
             ),
         },
         Row {
             name: format!("solve_{}_local_ms", recipe.name),
-            value: local_ms,
+            value: ours.local_ms,
             unit: "ms",
             baseline: "proof by bounds",
-            baseline_value: exact_ms,
+            baseline_value: ours.proven_ms,
             what: format!(
                 "local search reaches {:.6} of the optimum",
-                local_value / value
+                ours.local_value / ours.value
             ),
         },
     ])
