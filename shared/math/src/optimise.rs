@@ -40,6 +40,8 @@ struct State {
     best: Vec<f64>,
     best_cost: f64,
     evaluations: usize,
+    /// Times that a solver asked for anything, evaluated or remembered.
+    questions: usize,
     stop: Option<Stop>,
     /// Point, cost, gradient and Gauss-Newton matrix of the last evaluation: solvers ask for
     /// these one by one.
@@ -68,6 +70,7 @@ where
                 best: x0.to_vec(),
                 best_cost: f64::INFINITY,
                 evaluations: 0,
+                questions: 0,
                 stop: None,
                 last: None,
             }),
@@ -81,6 +84,16 @@ where
 
     /// Evaluates at `x` unless that was the last point.
     fn at(&self, x: &[f64]) -> Result<(), Error> {
+        {
+            let mut s = self.state.borrow_mut();
+            s.questions += 1;
+            // A line search whose steps have become too small to move the point asks about it
+            // for ever.
+            if s.questions > 16 * (self.limit + 4) {
+                drop(s);
+                return Err(self.stop(Stop::Stalled));
+            }
+        }
         if matches!(&self.state.borrow().last, Some((p, ..)) if p == x) {
             return Ok(());
         }

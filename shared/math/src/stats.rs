@@ -32,6 +32,30 @@ pub fn mad_sigma(v: &[f64], centre: f64) -> Option<f64> {
     median(&d).map(|m| 1.4826 * m)
 }
 
+/// Density of the standard normal distribution.
+#[must_use]
+pub fn normal_pdf(z: f64) -> f64 {
+    (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt()
+}
+
+/// Distribution function of the standard normal distribution, absolute error below 8e-8
+/// (Abramowitz and Stegun, *Handbook of Mathematical Functions*, 26.2.17).
+#[must_use]
+pub fn normal_cdf(z: f64) -> f64 {
+    let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
+    let series = [
+        1.330_274_429,
+        -1.821_255_978,
+        1.781_477_937,
+        -0.356_563_782,
+        0.319_381_530,
+    ]
+    .iter()
+    .fold(0.0, |sum, c| (sum + c) * t);
+    let tail = normal_pdf(z) * series;
+    if z >= 0.0 { 1.0 - tail } else { tail }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,6 +68,14 @@ mod tests {
         assert_eq!(quantile(&v, 1.0), Some(4.0));
         assert_eq!(mean(&v), Some(2.5));
         assert_eq!(median(&[]), None);
+    }
+
+    #[test]
+    fn normal_distribution_at_known_points() {
+        for (z, p) in [(0.0, 0.5), (1.0, 0.841_344_746), (-1.96, 0.024_997_895)] {
+            assert!((normal_cdf(z) - p).abs() < 1e-7, "{z}");
+        }
+        assert!((normal_pdf(0.0) - 0.398_942_280_4).abs() < 1e-10);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 use std::collections::BTreeMap;
 
+use math::stats;
 use units::{Batch, Share};
 
-use crate::{Dataset, PredictError};
+use crate::structured::Pace;
+use crate::{Dataset, TaskSpec};
 
 /// Solo rate of one task at every batch size.
 ///
@@ -12,10 +14,14 @@ use crate::{Dataset, PredictError};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Anchor {
     /// `(batch, step seconds)`, by batch, not empty.
-    points: Vec<(f64, f64)>,
-    /// Seconds per sample added where only one batch size is known.
-    slope: f64,
+    pub(crate) points: Vec<(f64, f64)>,
+    /// Seconds for each further sample where only one batch size is known.
+    pub(crate) slope: f64,
 }
+
+/// A solo step that differs from the law by more than this (in logarithms) from how the others
+/// differ was a stalled or broken run.
+const BROKEN: f64 = 0.3;
 
 impl Anchor {
     /// Step time in seconds, alone on the whole device.
@@ -24,27 +30,21 @@ impl Anchor {
         let b = batch.as_f64();
         let p = &self.points;
         let (first, last) = (p[0], p[p.len() - 1]);
-        if p.len() == 1 {
-            return first.1 + self.slope * (b - first.0);
+        let t = if p.len() == 1 {
+            first.1 + self.slope * (b - first.0)
+        } else {
+            let at = p.partition_point(|q| q.0 < b).clamp(1, p.len() - 1);
+            let ((b0, t0), (b1, t1)) = (p[at - 1], p[at]);
+            t0 + (t1 - t0) * (b - b0) / (b1 - b0)
+        };
+        // Noise may not make a larger step cheaper, nor a sample dearer than in a smaller one.
+        if b < first.0 {
+            t.clamp(first.1 * (b / first.0), first.1)
+        } else if b > last.0 {
+            t.clamp(last.1, last.1 * (b / last.0))
+        } else {
+            t
         }
-        let at = p.partition_point(|q| q.0 < b).clamp(1, p.len() - 1);
-        let ((b0, t0), (b1, t1)) = (p[at - 1], p[at]);
-        let t = t0 + (t1 - t0) * (b - b0) / (b1 - b0);
-        if b < first.0 || b > last.0 {
-            // A law through noisy points may not make a step free or a larger one cheaper.
-            let floor = if b < first.0 {
-                first.1 * (b / first.0)
-            } else {
-                last.1
-            };
-            let ceiling = if b < first.0 {
-                first.1
-            } else {
-                last.1 * (b / last.0)
-            };
-            return t.clamp(floor, ceiling);
-        }
-        t
     }
 
     /// Samples per second, alone on the whole device.
@@ -53,74 +53,53 @@ impl Anchor {
         batch.as_f64() / self.step_seconds(batch)
     }
 
-    /// Anchors of all tasks from the solo runs at full share; where a task has none, from its
-    /// fastest co-runs; where it has no run at all, from the others' law in FLOPs and bytes.
-    pub(crate) fn of_all(data: &Dataset) -> Result<Vec<Anchor>, PredictError> {
-        let n = data.tasks.len();
-        let mut solo: Vec<BTreeMap<u32, Vec<f64>>> = vec![BTreeMap::new(); n];
-        let mut shared = solo.clone();
-        for s in &data.samples {
-            for (a, &p) in s.active.iter().zip(&s.throughput) {
-                if p <= 0.0 {
-                    continue;
+    /// From the solo runs where there are some, else from the law.
+    pub(crate) fn new(solo: &BTreeMap<u32, f64>, pace: &Pace, spec: &TaskSpec) -> Anchor {
+        let by_law = |b: f64| pace.fixed + pace.per_sample * b;
+        let mut points: Vec<(f64, f64)> = solo.iter().map(|(&b, &t)| (f64::from(b), t)).collect();
+        if points.len() >= 3 {
+            let gap = |p: &(f64, f64)| (p.1 / by_law(p.0)).ln();
+            let gaps: Vec<f64> = points.iter().map(gap).collect();
+            let usual = stats::median(&gaps).unwrap_or(0.0);
+            for (p, g) in points.iter_mut().zip(gaps) {
+                if (g - usual).abs() > BROKEN {
+                    p.1 = by_law(p.0) * usual.exp();
                 }
-                let alone = s.active.len() == 1 && a.share == Share::FULL;
-                let table = if alone { &mut solo } else { &mut shared };
-                table[a.task].entry(a.batch.get()).or_default().push(p);
             }
         }
-        let known: Vec<Option<Anchor>> = (0..n)
-            .map(|i| Anchor::of_one(&solo[i], &shared[i]))
-            .collect();
-        if known.iter().all(Option::is_none) {
-            return Err(PredictError::NoUsableSample);
-        }
-        let per_flop = seconds_per_flop(data, &known);
-        known
-            .into_iter()
-            .enumerate()
-            .map(
-                |(task, a)| match (a, data.tasks[task].flops_per_sample, per_flop) {
-                    (Some(a), _, _) => Ok(a),
-                    (None, Some(f), Some(c)) => Ok(Anchor {
-                        points: vec![(1.0, c * f)],
-                        slope: c * f,
-                    }),
-                    _ => Err(PredictError::UnknownTask { task }),
-                },
-            )
-            .collect()
-    }
-
-    fn of_one(solo: &BTreeMap<u32, Vec<f64>>, shared: &BTreeMap<u32, Vec<f64>>) -> Option<Anchor> {
-        let points: Vec<(f64, f64)> = if solo.is_empty() {
-            shared
+        if points.is_empty() {
+            points = spec
+                .batches
                 .iter()
-                .map(|(&b, v)| (f64::from(b), v.iter().copied().fold(0.0, f64::max)))
-                .collect()
-        } else {
-            solo.iter()
-                .filter_map(|(&b, v)| Some((f64::from(b), math::stats::median(v)?)))
-                .collect()
-        };
-        let points: Vec<(f64, f64)> = points.into_iter().map(|(b, p)| (b, b / p)).collect();
-        let &(b, t) = points.first()?;
-        Some(Anchor {
-            slope: 0.5 * t / b,
+                .map(|b| (b.as_f64(), by_law(b.as_f64())))
+                .collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            points.dedup_by(|a, b| a.0 == b.0);
+        }
+        if points.is_empty() {
+            points.push((1.0, by_law(1.0)));
+        }
+        Anchor {
             points,
-        })
+            slope: pace.per_sample,
+        }
     }
 }
 
-/// Median solo seconds per FLOP over the tasks that have both.
-fn seconds_per_flop(data: &Dataset, known: &[Option<Anchor>]) -> Option<f64> {
-    let rates: Vec<f64> = known
-        .iter()
-        .zip(&data.tasks)
-        .filter_map(|(a, t)| {
-            let &(b, step) = a.as_ref()?.points.last()?;
-            Some(step / (b * t.flops_per_sample?))
-        })
-        .collect();
-    math::stats::median(&rates)
+/// Median solo step seconds of every task by batch size, from the runs alone on the whole device.
+pub(crate) fn solo_steps(data: &Dataset) -> Vec<BTreeMap<u32, f64>> {
+    let mut rates: Vec<BTreeMap<u32, Vec<f64>>> = vec![BTreeMap::new(); data.tasks.len()];
+    for s in &data.samples {
+        let ([a], [p]) = (s.active.as_slice(), s.throughput.as_slice()) else {
+            continue;
+        };
+        if a.share == Share::FULL && *p > 0.0 {
+            rates[a.task].entry(a.batch.get()).or_default().push(*p);
+        }
+    }
+    let step = |(b, v): (u32, Vec<f64>)| Some((b, f64::from(b) / stats::median(&v)?));
+    rates
+        .into_iter()
+        .map(|table| table.into_iter().filter_map(step).collect())
+        .collect()
 }

@@ -67,6 +67,25 @@ impl Dataset {
         Ok(())
     }
 
+    /// At most `most` samples, evenly over the list, after all solo runs at full share.
+    pub(crate) fn thinned(&self, most: usize) -> Dataset {
+        let alone = |s: &&Sample| s.active.len() == 1;
+        let mut kept: Vec<Sample> = self
+            .samples
+            .iter()
+            .filter(alone)
+            .take(most)
+            .cloned()
+            .collect();
+        let rest: Vec<&Sample> = self.samples.iter().filter(|s| !alone(s)).collect();
+        let room = most.saturating_sub(kept.len()).min(rest.len());
+        kept.extend((0..room).map(|k| rest[k * rest.len() / room].clone()));
+        Dataset {
+            tasks: self.tasks.clone(),
+            samples: kept,
+        }
+    }
+
     fn fault(&self, s: &Sample) -> Option<&'static str> {
         if s.active.is_empty() {
             return Some("no task is active");

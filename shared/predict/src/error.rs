@@ -35,4 +35,12 @@ pub enum PredictError {
         /// Index of the task.
         task: usize,
     },
+    /// The parameters of a model document are not those of a predictor.
+    #[error("{path}: {problem}; fit the model again")]
+    BadModel {
+        /// JSON path of the place.
+        path: String,
+        /// What is wrong.
+        problem: String,
+    },
 }

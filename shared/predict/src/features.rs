@@ -1,4 +1,5 @@
 use crate::dataset::MAX_TASKS;
+use crate::structured::{Law, company};
 use crate::{Active, Anchor};
 
 /// Most tasks for which each of the others has features of its own; beyond, only sums.
@@ -10,34 +11,43 @@ pub(crate) const MAX_FEATURES: usize = SUMS + 2 * (MOST_NAMED - 1);
 /// Features that do not name another task.
 const SUMS: usize = 8;
 
-/// What the features of a co-run are made of, once for all its tasks.
+/// What predictions of a co-run are made of, once for all its tasks.
 pub(crate) struct Scene {
     len: usize,
+    /// `x_m` of the law.
+    company: f64,
     task: [usize; MAX_TASKS],
     share: [f64; MAX_TASKS],
+    /// Solo step seconds by the anchor.
     step: [f64; MAX_TASKS],
-    ln_step: [f64; MAX_TASKS],
-    ln_batch: [f64; MAX_TASKS],
+    batch: [f64; MAX_TASKS],
+    /// `u_j` of the law: part of its step in which the task uses the device.
+    busy: [f64; MAX_TASKS],
+    /// `u_j sqrt(R_j)`.
+    pressure: [f64; MAX_TASKS],
 }
 
 impl Scene {
     /// Of a co-run.
-    pub fn new(anchors: &[Anchor], active: &[Active]) -> Self {
+    pub fn new(anchors: &[Anchor], laws: &[Law], active: &[Active]) -> Self {
         let zero = [0.0; MAX_TASKS];
         let mut s = Self {
             len: active.len(),
+            company: company(active.len()),
             task: [0; MAX_TASKS],
             share: zero,
             step: zero,
-            ln_step: zero,
-            ln_batch: zero,
+            batch: zero,
+            busy: zero,
+            pressure: zero,
         };
         for (k, a) in active.iter().enumerate() {
             s.task[k] = a.task;
             s.share[k] = a.share.fraction();
             s.step[k] = anchors[a.task].step_seconds(a.batch);
-            s.ln_step[k] = s.step[k].ln();
-            s.ln_batch[k] = a.batch.as_f64().ln();
+            s.batch[k] = a.batch.as_f64();
+            s.busy[k] = laws[a.task].pace.busy(s.batch[k], s.share[k], s.company);
+            s.pressure[k] = s.busy[k] * s.share[k].sqrt();
         }
         s
     }
@@ -47,12 +57,21 @@ impl Scene {
         self.step[at]
     }
 
-    /// `(task, share)` of the others.
-    pub fn others(&self, at: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
-        (0..self.len)
-            .filter(move |k| *k != at)
-            .map(|k| (self.task[k], self.share[k]))
+    /// Step time of the task at position `at` by its law, seconds.
+    pub fn by_law(&self, at: usize, law: &Law) -> f64 {
+        let others = (0..self.len).filter(|k| *k != at);
+        let pressure = others.map(|k| (self.task[k], self.pressure[k]));
+        law.step(self.batch[at], self.share[at], self.company, pressure)
     }
+}
+
+/// Something that throughput depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Driver {
+    /// What it is.
+    pub what: &'static str,
+    /// Of which other task; `None`: of the task itself, or of all others.
+    pub of: Option<usize>,
 }
 
 /// Which features describe a task's place in a co-run.
@@ -76,24 +95,26 @@ impl Layout {
         }
     }
 
-    /// Names of the features of task `task`, for people; `name` gives a task's.
-    pub fn names(self, task: usize, name: &dyn Fn(usize) -> String) -> Vec<String> {
-        let mut v: Vec<String> = [
-            "ln batch",
-            "ln share",
-            "sum of other shares",
-            "work of others",
-            "share x work of others",
-            "ln total share",
+    /// What the features of task `task` are.
+    pub fn drivers(self, task: usize) -> Vec<Driver> {
+        let mut v: Vec<Driver> = [
+            "batch size",
+            "share",
+            "sum of the others' shares",
+            "device time of the others",
+            "pressure of the others",
+            "total share",
             "overlap of shares",
             "number of others",
         ]
-        .map(String::from)
+        .map(|what| Driver { what, of: None })
         .to_vec();
         if self.named() > 0 {
             for j in (0..self.tasks).filter(|j| *j != task) {
-                v.push(format!("share of {}", name(j)));
-                v.push(format!("batch of {}", name(j)));
+                for what in ["share", "device time"] {
+                    let of = Some(j);
+                    v.push(Driver { what, of });
+                }
             }
         }
         v
@@ -107,19 +128,18 @@ impl Layout {
         x[SUMS..SUMS + 2 * named].fill(0.0);
         for j in (0..s.len).filter(|j| *j != at) {
             let r = s.share[j];
-            let w = s.step[j] / (s.step[at] + s.step[j]);
             share += r;
-            work += w;
-            both += r * w;
+            work += s.busy[j];
+            both += s.pressure[j];
             excess += (own + r - 1.0).max(0.0);
             if named > 0 {
                 // Position of task j among the others of this task.
                 let place = s.task[j] - usize::from(s.task[j] > s.task[at]);
                 x[SUMS + 2 * place] = r;
-                x[SUMS + 2 * place + 1] = r * (s.ln_batch[j] - 4.0);
+                x[SUMS + 2 * place + 1] = s.busy[j];
             }
         }
-        x[0] = s.ln_batch[at];
+        x[0] = s.batch[at].ln();
         x[1] = own.ln();
         x[2] = share;
         x[3] = work;

@@ -1,166 +1,386 @@
-use crate::anchor::Anchor;
-use crate::dataset::Dataset;
-use crate::error::PredictError;
-use crate::features::Layout;
-use crate::model::{TaskModel, fit_gp};
-use crate::poly::Poly;
-use crate::predictor::Predictor;
-use crate::structured::Law;
-use crate::training::Rows;
+use std::collections::HashMap;
 
-/// Family of models.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Method {
-    /// The structured law alone.
-    Structured,
-    /// Second-order polynomial of the features, ridge regression.
-    Poly,
-    /// The structured law and a Gaussian process on what it leaves.
-    #[default]
-    Gp,
-}
+use doc::Method;
+use doc::wire::Evidence;
+use units::{Batch, Share};
+
+use crate::base::Base;
+use crate::dataset::{Active, Dataset};
+use crate::error::PredictError;
+use crate::gp::Hyper;
+use crate::model::{GpPart, Parts, fit_poly, learn_gp, overconfidence};
+use crate::predictor::{Predictor, Trust};
+use crate::report::{FitReport, TaskReport, Worst};
+use crate::training::Rows;
+use crate::validation::{
+    self, Known, Left, calibrate, cross_validate, leave_out, total_error_percent, trimmed,
+};
 
 /// Settings of a fit.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct FitOptions {
-    /// Penalty on the coefficients of the polynomial.
-    pub ridge: f64,
     /// Most evaluations of the marginal likelihood of one task.
     pub evaluations: usize,
+    /// Whether to cross-validate. Without it the family cannot be chosen by merit and intervals
+    /// are not calibrated.
+    pub validate: bool,
+    /// An earlier model of the same tasks, whose hyper-parameters are where the search starts.
+    pub start: Option<Predictor>,
 }
 
 impl Default for FitOptions {
     fn default() -> Self {
         Self {
-            ridge: 0.1,
             evaluations: 30,
+            validate: true,
+            start: None,
         }
     }
 }
 
-/// A fitted model and how it was reached.
+/// A fitted model and what there is to say of it.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct Fitted {
     /// The model.
     pub predictor: Predictor,
-    /// Its family.
-    pub method: Method,
+    /// How good it is, and why.
+    pub report: FitReport,
+    /// Measured configurations that its Gaussian processes rest on.
+    pub(crate) points: Vec<Vec<Active>>,
+    /// Configurations learnt from.
+    pub(crate) configurations: usize,
 }
 
-/// Learns the co-run throughput of the tasks from measurements.
+/// Most samples that are used to validate: a fold costs as much as a fit.
+const MOST_TO_VALIDATE: usize = 400;
+/// A more complex family must be better by this factor to be chosen.
+const WORTH: f64 = 0.98;
+/// Standard deviation of the logarithm where nothing was validated.
+const UNVALIDATED: f64 = 0.1;
+/// The same for a task that never ran with others, and for one that never ran.
+const NEVER_TOGETHER: f64 = 0.25;
+const NEVER_RAN: f64 = 0.4;
+/// Configurations that the report calls the worst.
+const MOST_WORST: usize = 5;
+
+/// Learns the co-run throughput of the tasks from measurements, as a model of one family.
 ///
-/// Throughputs of zero are left out. The same data gives the same model, to the byte.
+/// Throughputs of zero are left out, wrong ones are found and weighed down. The same data gives
+/// the same model, to the byte.
 pub fn fit(data: &Dataset, method: Method, options: &FitOptions) -> Result<Fitted, PredictError> {
+    learn(data, &[method], options)
+}
+
+/// As [`fit`], with the family that cross-validation finds best; the simplest among nearly
+/// equal ones, and the Gaussian process where there is too little data to tell.
+pub fn fit_by_merit(data: &Dataset, options: &FitOptions) -> Result<Fitted, PredictError> {
+    let all = [Method::Structured, Method::Poly, Method::Gp, Method::Blend];
+    learn(data, &all, options)
+}
+
+fn learn(
+    data: &Dataset,
+    families: &[Method],
+    options: &FitOptions,
+) -> Result<Fitted, PredictError> {
     data.check()?;
-    let anchors = Anchor::of_all(data)?;
-    let layout = Layout {
-        tasks: data.tasks.len(),
-    };
-    let rows = Rows::of_all(data, &anchors, layout);
-    let tasks = rows
+    let base = Base::learn(data)?;
+    let rows = Rows::of_all(data, &base.anchors, &base.laws, base.layout);
+    let wants = |list: &[Method]| families.iter().any(|f| list.contains(f));
+    let (want_gp, want_poly) = (
+        wants(&[Method::Gp, Method::Blend]),
+        wants(&[Method::Poly, Method::Blend]),
+    );
+    let mut tasks: Vec<Parts> = rows
         .iter()
-        .map(|r| task_model(r, method, options, data.tasks.len()))
+        .enumerate()
+        .map(|(i, r)| parts_of(r, i, want_gp, want_poly, options))
         .collect();
+    let thin = data.thinned(MOST_TO_VALIDATE);
+    let whole = thin.samples.len() == data.samples.len();
+    let checked = if whole { data } else { &thin };
+    let known = known(&tasks, &rows, want_poly, whole);
+    let (folds, left) = if options.validate {
+        cross_validate(checked, &known)?
+    } else {
+        (0, Vec::new())
+    };
+    let merits: Vec<(Method, f64)> = families
+        .iter()
+        .filter_map(|m| Some((*m, total_error_percent(checked, &left, *m)?)))
+        .collect();
+    let method = choose(families, &merits);
+    let mut report = FitReport {
+        folds,
+        families: merits,
+        zeros: data
+            .samples
+            .iter()
+            .flat_map(|s| &s.throughput)
+            .filter(|p| **p <= 0.0)
+            .count(),
+        ..FitReport::default()
+    };
+    if options.validate {
+        report.learning = learning_curve(checked, &known, folds, &left, method)?;
+    }
+    report.worst = worst(checked, data, &left, method);
+    let calibrations: Vec<_> = (0..tasks.len())
+        .map(|i| calibrate(&left, i, method))
+        .collect();
+    let (inside, all) = calibrations
+        .iter()
+        .flatten()
+        .fold((0, 0), |(a, b), c| (a + c.inside.0, b + c.inside.1));
+    report.coverage_90 = (all > 0).then(|| inside as f64 / all as f64);
+    let mut trust = Vec::new();
+    for i in 0..tasks.len() {
+        let error_percent = task_error(&left, i, method);
+        report
+            .tasks
+            .push(task_report(&base, &rows[i], &tasks[i], i, error_percent));
+        let gp = tasks[i].gp.as_ref().map(|g| g.gp.hyper.noise.sqrt());
+        let floor = match base.evidence[i] {
+            Evidence::Together => 0.0,
+            Evidence::Alone => NEVER_TOGETHER,
+            Evidence::Nothing => NEVER_RAN,
+        };
+        let (batches, shares) = ranges(data, i);
+        trust.push(Trust {
+            spread: calibrations[i]
+                .map_or(gp.unwrap_or(UNVALIDATED), |c| c.spread)
+                .max(floor),
+            interval_scale: calibrations[i].map_or_else(
+                || tasks[i].gp.as_ref().map_or(1.0, overconfidence),
+                |c| c.scale,
+            ),
+            error_percent,
+            batches,
+            shares,
+        });
+    }
+    let points = collect_points(data, &rows, &mut tasks, method);
     Ok(Fitted {
         predictor: Predictor {
-            anchors,
-            layout,
+            method,
+            base,
             tasks,
+            trust,
+            most_together: data
+                .samples
+                .iter()
+                .map(|s| s.active.len())
+                .max()
+                .unwrap_or(0),
         },
-        method,
+        report,
+        points,
+        configurations: data.samples.len(),
     })
 }
 
-fn task_model(
+fn parts_of(
     rows: &Rows,
-    method: Method,
+    task: usize,
+    want_gp: bool,
+    want_poly: bool,
     options: &FitOptions,
-    tasks: usize,
-) -> Option<TaskModel> {
-    if rows.len() == 0 {
-        return None;
+) -> Parts {
+    let start = options.start.as_ref().and_then(|p| {
+        let h = &p.tasks.get(task)?.gp.as_ref()?.gp.hyper;
+        let d = rows.features.first()?.len();
+        (h.inverse_length.len() == d).then(|| h.clone())
+    });
+    let gp = || learn_gp(rows, options.evaluations, start.as_ref());
+    Parts {
+        gp: if want_gp && rows.len() > 0 {
+            gp()
+        } else {
+            None
+        },
+        poly: if want_poly { fit_poly(rows) } else { None },
     }
-    let law = Law::fit(&rows.meetings, tasks);
-    let gp = match method {
-        Method::Gp => fit_gp(rows, &law, options.evaluations),
-        _ => None,
-    };
-    let poly = match method {
-        Method::Poly => {
-            let y: Vec<f64> = rows
-                .ln_step
+}
+
+fn known<'a>(tasks: &'a [Parts], rows: &[Rows], poly: bool, whole: bool) -> Known<'a> {
+    let hyper = |p: &'a Parts| p.gp.as_ref().map(|g: &GpPart| &g.gp.hyper);
+    let hyper: Vec<Option<&Hyper>> = tasks.iter().map(hyper).collect();
+    let wrong = tasks.iter().zip(rows).map(|(p, r)| {
+        let g =
+            p.gp.as_ref()
+                .filter(|g| whole && g.points.len() == r.len())?;
+        Some(
+            r.sample
                 .iter()
-                .zip(&rows.ln_solo)
-                .map(|(a, b)| a - b)
-                .collect();
-            Poly::fit(&rows.features, &y, &vec![1.0; y.len()], options.ridge)
-        }
-        _ => None,
+                .copied()
+                .zip(g.noise_factor.iter().copied())
+                .collect::<HashMap<_, _>>(),
+        )
+    });
+    Known {
+        hyper,
+        wrong: wrong.collect(),
+        poly,
+    }
+}
+
+/// The best family; a later one only if it is clearly better.
+fn choose(families: &[Method], merits: &[(Method, f64)]) -> Method {
+    let fallback = if families.contains(&Method::Gp) {
+        Method::Gp
+    } else {
+        families[0]
     };
-    Some(TaskModel { law, poly, gp })
+    let mut best: Option<(Method, f64)> = None;
+    for &(m, e) in merits {
+        if best.is_none_or(|(_, b)| e < WORTH * b) {
+            best = Some((m, e));
+        }
+    }
+    best.map_or(fallback, |(m, _)| m)
+}
+
+/// Error with half of the configurations and with all but a fold.
+fn learning_curve(
+    data: &Dataset,
+    known: &Known<'_>,
+    folds: usize,
+    left: &[Left],
+    method: Method,
+) -> Result<Vec<(usize, f64)>, PredictError> {
+    let n = data.samples.iter().filter(|s| s.active.len() > 1).count();
+    let mut curve = Vec::new();
+    let halves = leave_out(data, known, 2)?;
+    if let Some(e) = total_error_percent(data, &halves, method) {
+        curve.push((n / 2, e));
+    }
+    if let Some(e) = total_error_percent(data, left, method) {
+        curve.push((n - n / folds.max(1), e));
+    }
+    Ok(curve)
+}
+
+fn worst(checked: &Dataset, data: &Dataset, left: &[Left], method: Method) -> Vec<Worst> {
+    let mut errors = validation::total_errors(checked, left, method);
+    errors.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    errors
+        .iter()
+        .take(MOST_WORST)
+        .filter_map(|(k, e)| {
+            let s = &checked.samples[*k];
+            Some(Worst {
+                sample: data.samples.iter().position(|d| d == s)?,
+                error_percent: 100.0 * e,
+            })
+        })
+        .collect()
+}
+
+fn task_error(left: &[Left], task: usize, method: Method) -> Option<f64> {
+    let own = left.iter().filter(|l| l.task == task);
+    trimmed(
+        own.map(|l| ((l.ln_step - l.answer.of(method)).exp() - 1.0).abs())
+            .collect(),
+    )
+}
+
+fn task_report(
+    base: &Base,
+    rows: &Rows,
+    parts: &Parts,
+    task: usize,
+    error_percent: Option<f64>,
+) -> TaskReport {
+    let law = &base.laws[task];
+    let others = (0..law.slowdown.len()).filter(|j| *j != task);
+    let most = others
+        .map(|j| (j, law.slowdown[j]))
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    let mut drivers = Vec::new();
+    let mut rejected = Vec::new();
+    if let Some(g) = &parts.gp {
+        let spread = crate::gp::spreads(&crate::gp::Observations::new(
+            &rows.features,
+            vec![0.0; rows.len()],
+        ));
+        for (k, driver) in base.layout.drivers(task).into_iter().enumerate() {
+            drivers.push((driver, spread[k] * g.gp.hyper.inverse_length[k]));
+        }
+        drivers.sort_by(|a, b| b.1.total_cmp(&a.1));
+        if g.points.len() == rows.len() {
+            let wrong = g
+                .noise_factor
+                .iter()
+                .zip(&rows.sample)
+                .filter(|(f, _)| **f > 1.0);
+            rejected = wrong.map(|(_, s)| *s).collect();
+        }
+    }
+    TaskReport {
+        rows: rows.len(),
+        error_percent,
+        host_ms: 1e3 * law.pace.fixed,
+        device_us_per_sample: 1e6 * law.pace.per_sample,
+        bend_percent: (100.0 * law.pace.bend).min(100.0),
+        slowed_most_by: most,
+        drivers,
+        rejected,
+    }
+}
+
+type Ranges = (Option<(Batch, Batch)>, Option<(Share, Share)>);
+
+fn ranges(data: &Dataset, task: usize) -> Ranges {
+    let rows = || {
+        let all = data
+            .samples
+            .iter()
+            .flat_map(|s| s.active.iter().zip(&s.throughput));
+        all.filter(|(a, p)| a.task == task && **p > 0.0)
+            .map(|(a, _)| a)
+    };
+    let batches = rows()
+        .map(|a| a.batch)
+        .min()
+        .zip(rows().map(|a| a.batch).max());
+    (
+        batches,
+        rows()
+            .map(|a| a.share)
+            .min()
+            .zip(rows().map(|a| a.share).max()),
+    )
+}
+
+/// Drops the parts that the family does not use, and numbers the configurations that the rest
+/// stands on.
+fn collect_points(
+    data: &Dataset,
+    rows: &[Rows],
+    tasks: &mut [Parts],
+    method: Method,
+) -> Vec<Vec<Active>> {
+    let mut number: Vec<Option<usize>> = vec![None; data.samples.len()];
+    let mut points = Vec::new();
+    for (parts, rows) in tasks.iter_mut().zip(rows) {
+        if !matches!(method, Method::Gp | Method::Blend) {
+            parts.gp = None;
+        }
+        if !matches!(method, Method::Poly | Method::Blend) {
+            parts.poly = None;
+        }
+        let Some(g) = &mut parts.gp else { continue };
+        for p in &mut g.points {
+            let sample = rows.sample[*p];
+            *p = *number[sample].get_or_insert_with(|| {
+                points.push(data.samples[sample].active.clone());
+                points.len() - 1
+            });
+        }
+    }
+    points
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Active, Sample, TaskSpec};
-    use units::{Batch, Share};
-
-    fn law(r: f64, other: f64) -> f64 {
-        1000.0 * r.powf(0.7) / (1.0 + 0.4 * other)
-    }
-
-    fn pair(r0: f64, r1: f64) -> Sample {
-        let one = |task, r: f64| Active {
-            task,
-            batch: Batch::new(64).unwrap(),
-            share: Share::from_percent((r * 100.0).round()).unwrap(),
-        };
-        Sample {
-            active: vec![one(0, r0), one(1, r1)],
-            throughput: vec![law(r0, r1), 2.0 * law(r1, r0)],
-            stderr: None,
-        }
-    }
-
-    #[test]
-    fn learns_a_smooth_law_of_shares() {
-        let mut data = Dataset {
-            tasks: vec![
-                TaskSpec {
-                    flops_per_sample: None,
-                    bytes_per_sample: None,
-                    batches: vec![Batch::new(64).unwrap()],
-                };
-                2
-            ],
-            samples: Vec::new(),
-        };
-        for task in 0..2 {
-            data.samples.push(Sample {
-                active: vec![Active {
-                    task,
-                    batch: Batch::new(64).unwrap(),
-                    share: Share::FULL,
-                }],
-                throughput: vec![1000.0 * (task + 1) as f64],
-                stderr: None,
-            });
-        }
-        for i in 1..=5 {
-            for j in 1..=5 {
-                data.samples
-                    .push(pair(0.2 * f64::from(i), 0.2 * f64::from(j)));
-            }
-        }
-        let fitted = fit(&data, Method::Gp, &FitOptions::default()).unwrap();
-        let s = pair(0.5, 0.7);
-        let mut out = [0.0; 2];
-        fitted.predictor.means(&s.active, &mut out);
-        for (p, t) in out.iter().zip(&s.throughput) {
-            assert!((p / t - 1.0).abs() < 0.05, "{p} {t}");
-        }
-        let solo = fitted.predictor.solo(1, Batch::new(64).unwrap());
-        assert!((solo - 2000.0).abs() < 1e-9);
-    }
-}
+mod tests;

@@ -3,6 +3,8 @@
 //! Rasmussen and Williams, *Gaussian Processes for Machine Learning*, equations 2.23-2.26 (mean
 //! and variance), 2.30 and 5.9 (marginal likelihood and its gradient), 5.12 (leave-one-out).
 
+mod sparse;
+
 use math::optimise::minimise;
 use math::{Cholesky, NotPositiveDefinite, exp};
 
@@ -69,7 +71,12 @@ impl Observations {
     }
 }
 
+pub(crate) use sparse::sparse;
+
 const SQRT_5: f64 = 2.236_067_977_499_79;
+
+/// Added to the noise so that repeated configurations keep the covariance definite.
+const LEAST_NOISE: f64 = 1e-9;
 
 /// Turns squared scaled distances into kernel values, in place: Matern 5/2,
 /// `(1 + a + a^2/3) e^-a` with `a = sqrt(5 r2)`.
@@ -134,7 +141,7 @@ fn objective(
             *r = (1.0 + a + a * a * (1.0 / 3.0)) * e;
             *s = (5.0 / 3.0) * (1.0 + a) * e;
         }
-        cov[i * n + i] = signal + noise * obs.noise_factor[i];
+        cov[i * n + i] = signal + (noise + LEAST_NOISE) * obs.noise_factor[i];
     }
     let kernel = cov.clone();
     let Ok(chol) = Cholesky::new(cov, n) else {
@@ -185,7 +192,7 @@ fn objective(
 }
 
 /// Standard deviation of each feature; 1 where it is constant.
-fn spreads(obs: &Observations) -> Vec<f64> {
+pub(crate) fn spreads(obs: &Observations) -> Vec<f64> {
     let n = obs.len() as f64;
     (0..obs.features)
         .map(|k| {
@@ -271,7 +278,7 @@ impl Gp {
                 }
             }
             matern(row, hyper.signal);
-            cov[i * n + i] = hyper.signal + hyper.noise * obs.noise_factor[i];
+            cov[i * n + i] = hyper.signal + (hyper.noise + LEAST_NOISE) * obs.noise_factor[i];
         }
         Ok(Self {
             chol: Cholesky::new(cov, n)?,

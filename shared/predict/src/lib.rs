@@ -3,21 +3,35 @@
 //! `(P_1 .. P_n) = Pre((B_1, R_1) .. (B_n, R_n))`: given which tasks run together on one device,
 //! at which batch sizes and shares, how many samples per second does each of them train?
 //! [`fit`] learns a [`Predictor`] from measured co-runs (a [`Dataset`]).
+//!
+//! Every family rests on the solo rates and on a law of a step with a few constants of meaning;
+//! a Gaussian process learns what the law leaves. Everything is learnt and predicted as the
+//! logarithm of the step time, because errors are relative.
 
 mod anchor;
+mod base;
 mod dataset;
+pub mod design;
+mod document;
 mod error;
 mod features;
 mod fit;
 mod gp;
 mod model;
+mod params;
 mod poly;
 mod predictor;
+mod report;
 mod structured;
 mod training;
+mod validation;
+mod workload_law;
 
 pub use anchor::Anchor;
 pub use dataset::{Active, Dataset, Sample, TaskSpec};
+pub use doc::Method;
 pub use error::PredictError;
-pub use fit::{FitOptions, Fitted, Method, fit};
-pub use predictor::{Prediction, Predictor};
+pub use features::Driver;
+pub use fit::{FitOptions, Fitted, fit, fit_by_merit};
+pub use predictor::{Outside, Prediction, Predictor};
+pub use report::{FitReport, TaskReport, Worst};

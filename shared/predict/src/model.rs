@@ -1,27 +1,156 @@
 use math::stats;
 
-use crate::features::{Layout, MAX_FEATURES, Scene};
-use crate::gp::{Gp, Hyper, Observations, Prior, Priors};
+use crate::base::Base;
+use crate::features::{MAX_FEATURES, Scene};
+use crate::gp::{Gp, Hyper, Observations, Prior, Priors, sparse};
 use crate::poly::Poly;
-use crate::structured::Law;
 use crate::training::Rows;
 
-/// Most points that a Gaussian process keeps.
+/// Most points that a Gaussian process keeps; more measurements are projected on these.
 pub(crate) const MOST_POINTS: usize = 256;
 
-/// `ln(step seconds)` of one task by the parts of its model.
-#[derive(Debug, Clone)]
-pub(crate) struct TaskModel {
-    pub law: Law,
+/// Most measurements that hyper-parameters are learnt from.
+const MOST_FOR_HYPER: usize = 160;
+
+/// Penalty on the coefficients of the polynomial.
+const RIDGE: f64 = 0.1;
+
+/// A measurement that is off by more than this many robust standard deviations is wrong.
+const WRONG: f64 = 5.0;
+
+/// Regressions of one task beside its law.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Parts {
     pub poly: Option<Poly>,
-    pub gp: Option<Gp>,
+    pub gp: Option<GpPart>,
 }
 
-/// Learns what the law leaves of `ln step`.
-pub(crate) fn fit_gp(rows: &Rows, law: &Law, evaluations: usize) -> Option<Gp> {
-    let y: Vec<f64> = rows.meetings.iter().map(|m| law.error(m)).collect();
+/// A Gaussian process with where its points come from.
+#[derive(Debug, Clone)]
+pub(crate) struct GpPart {
+    pub gp: Gp,
+    /// Position of each point among the task's rows while it is being fitted, among the points
+    /// of the model in a finished one.
+    pub points: Vec<usize>,
+    pub noise_factor: Vec<f64>,
+}
+
+/// `ln(step seconds)` of one task by each part of its model.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer {
+    pub law: f64,
+    pub poly: Option<f64>,
+    pub gp: Option<f64>,
+    /// Variance of the Gaussian process, where asked for.
+    pub variance: f64,
+}
+
+impl Parts {
+    /// Asks every part about the task at position `at` of a scene.
+    pub fn answer(
+        &self,
+        base: &Base,
+        scene: &Scene,
+        at: usize,
+        task: usize,
+        with_variance: bool,
+    ) -> Answer {
+        let law = scene.by_law(at, &base.laws[task]).ln();
+        let mut x = [0.0; MAX_FEATURES];
+        if self.gp.is_some() || self.poly.is_some() {
+            base.layout.fill(scene, at, &mut x);
+        }
+        let x = &x[..base.layout.len()];
+        let mut variance = 0.0;
+        let gp = self.gp.as_ref().map(|g| {
+            if with_variance {
+                let (mean, v) = g.gp.mean_variance(x);
+                variance = v;
+                law + mean
+            } else {
+                law + g.gp.mean(x, &mut [0.0; MOST_POINTS])
+            }
+        });
+        let poly = self.poly.as_ref();
+        Answer {
+            law,
+            poly: poly.map(|p| scene.step(at).ln() + p.mean(x)),
+            gp,
+            variance,
+        }
+    }
+}
+
+/// The polynomial of one task: robust, in two rounds.
+pub(crate) fn fit_poly(rows: &Rows) -> Option<Poly> {
+    let y: Vec<f64> = rows
+        .ln_step
+        .iter()
+        .zip(&rows.ln_solo)
+        .map(|(a, b)| a - b)
+        .collect();
+    let mut weight = vec![1.0; y.len()];
+    let mut poly = Poly::fit(&rows.features, &y, &weight, RIDGE)?;
+    for _ in 0..2 {
+        let e: Vec<f64> = rows
+            .features
+            .iter()
+            .zip(&y)
+            .map(|(x, y)| y - poly.mean(x))
+            .collect();
+        let sigma = stats::mad_sigma(&e, 0.0)?.max(0.01);
+        for (w, e) in weight.iter_mut().zip(e) {
+            *w = (2.0 * sigma / e.abs().max(1e-12)).min(1.0);
+        }
+        poly = Poly::fit(&rows.features, &y, &weight, RIDGE)?;
+    }
+    Some(poly)
+}
+
+/// What the law leaves of `ln step`.
+fn residual(rows: &Rows) -> Vec<f64> {
+    let pairs = rows.ln_step.iter().zip(&rows.ln_law);
+    pairs.map(|(a, b)| a - b).collect()
+}
+
+/// Noise factor of a residual: 1 within [`WRONG`] deviations, growing with the square beyond.
+fn factor(residual: f64, sigma: f64) -> f64 {
+    let z = residual.abs() / (WRONG * sigma);
+    if z > 1.0 { 100.0 * z * z } else { 1.0 }
+}
+
+/// Learns what the law leaves of `ln step`, hyper-parameters included, from `start` on.
+///
+/// Wrong measurements are found by their leave-one-out residuals and weighed down; the search is
+/// run again without them.
+pub(crate) fn learn_gp(rows: &Rows, evaluations: usize, start: Option<&Hyper>) -> Option<GpPart> {
+    let y = residual(rows);
     let spread = stats::mad_sigma(&y, 0.0)?.max(0.01);
-    let priors = Priors {
+    let mut obs = Observations::new(&rows.features, y);
+    // Before anything is learnt only the absurd can be told from the unexpected.
+    for (f, y) in obs.noise_factor.iter_mut().zip(&obs.y) {
+        *f = factor(*y, (2.0 * spread).max(0.08));
+    }
+    let priors = priors(rows, spread);
+    let some = evenly(obs.len(), MOST_FOR_HYPER);
+    let mut part = obs.subset(&some);
+    let mut hyper = Hyper::most_probable(&part, &priors, start, evaluations);
+    for _ in 0..2 {
+        let Some(changed) = mark_wrong(&mut part, &hyper) else {
+            break;
+        };
+        if !changed {
+            break;
+        }
+        hyper = Hyper::most_probable(&part, &priors, Some(&hyper), evaluations / 2);
+    }
+    condition(rows, hyper, None)
+}
+
+fn priors(rows: &Rows, spread: f64) -> Priors {
+    let known: Vec<f64> = rows.error.iter().flatten().copied().collect();
+    let noise = stats::median(&known).unwrap_or(0.015).clamp(0.003, 0.1);
+    Priors {
         inverse_length: Prior {
             mean: -1.0,
             sd: 1.0,
@@ -31,30 +160,72 @@ pub(crate) fn fit_gp(rows: &Rows, law: &Law, evaluations: usize) -> Option<Gp> {
             sd: 1.5,
         },
         noise: Prior {
-            mean: 2.0 * 0.015_f64.ln(),
+            mean: 2.0 * noise.ln(),
             sd: 1.0,
         },
-    };
-    let obs = Observations::new(&rows.features, y);
-    let hyper = Hyper::most_probable(&obs, &priors, None, evaluations);
-    Gp::new(hyper, &obs).ok()
+    }
 }
 
-impl TaskModel {
-    /// `ln(step seconds)` of the task at position `at`.
-    pub fn ln_step(&self, scene: &Scene, at: usize, layout: Layout, batch: f64, share: f64) -> f64 {
-        let law = self.law.step(batch, share, scene.others(at)).ln();
-        let mut x = [0.0; MAX_FEATURES];
-        let mut scratch = [0.0; MOST_POINTS];
-        let mut y = law;
-        if let Some(gp) = &self.gp {
-            layout.fill(scene, at, &mut x);
-            y += gp.mean(&x[..layout.len()], &mut scratch);
-        }
-        if let Some(poly) = &self.poly {
-            layout.fill(scene, at, &mut x);
-            y = scene.step(at).ln() + poly.mean(&x[..layout.len()]);
-        }
-        y
+/// Sets the noise factors by leave-one-out residuals; says whether that changed any.
+fn mark_wrong(obs: &mut Observations, hyper: &Hyper) -> Option<bool> {
+    let left_out = Gp::new(hyper.clone(), obs).ok()?.leave_one_out();
+    let residuals: Vec<f64> = left_out.iter().map(|(r, _)| *r).collect();
+    let sigma = stats::mad_sigma(&residuals, 0.0)?.max(hyper.noise.sqrt().min(0.05));
+    let mut changed = false;
+    for (f, (r, v)) in obs.noise_factor.iter_mut().zip(&left_out) {
+        // Where the process is unsure itself, a large residual says nothing.
+        let unsure = (v - hyper.noise * *f).max(0.0).sqrt();
+        let next = factor(*r, sigma.max(unsure));
+        changed |= (next > 1.0) != (*f > 1.0);
+        *f = next;
     }
+    Some(changed)
+}
+
+/// Conditions on all rows with known hyper-parameters. `wrong` are the noise factors if known.
+pub(crate) fn condition(rows: &Rows, hyper: Hyper, wrong: Option<&[f64]>) -> Option<GpPart> {
+    let mut obs = Observations::new(&rows.features, residual(rows));
+    match wrong {
+        Some(w) => obs.noise_factor.copy_from_slice(w),
+        None if obs.len() <= 2 * MOST_POINTS => {
+            mark_wrong(&mut obs, &hyper)?;
+        }
+        None => {
+            let spread = stats::mad_sigma(&obs.y, 0.0)?.max(0.01);
+            for (f, y) in obs.noise_factor.iter_mut().zip(&obs.y) {
+                *f = factor(*y, spread);
+            }
+        }
+    }
+    if obs.len() <= MOST_POINTS {
+        return Some(GpPart {
+            gp: Gp::new(hyper, &obs).ok()?,
+            points: (0..obs.len()).collect(),
+            noise_factor: obs.noise_factor,
+        });
+    }
+    let (gp, points, noise_factor) = sparse(hyper, &obs, MOST_POINTS)?;
+    Some(GpPart {
+        gp,
+        points,
+        noise_factor,
+    })
+}
+
+/// How many times its own standard deviation a process is off where a point is left out: the
+/// root mean square, without wrong points; at least 1.
+pub(crate) fn overconfidence(part: &GpPart) -> f64 {
+    let left_out = part.gp.leave_one_out();
+    let sound = left_out
+        .iter()
+        .zip(&part.noise_factor)
+        .filter(|(_, f)| **f <= 1.0);
+    let z: Vec<f64> = sound.map(|((r, v), _)| r * r / v).collect();
+    stats::mean(&z).map_or(1.0, |m| m.sqrt().max(1.0))
+}
+
+/// At most `most` of `n` positions, evenly.
+pub(crate) fn evenly(n: usize, most: usize) -> Vec<usize> {
+    let m = n.min(most);
+    (0..m).map(|k| k * n / m).collect()
 }

@@ -12,12 +12,12 @@ pub(crate) struct Poly {
     pub weights: Vec<f64>,
 }
 
-/// Terms of a polynomial in `d` features.
-fn count(d: usize) -> usize {
-    1 + d + d * (d + 1) / 2
-}
-
 impl Poly {
+    /// Terms of a polynomial in `d` features.
+    pub fn count(d: usize) -> usize {
+        1 + d + d * (d + 1) / 2
+    }
+
     /// Fits rows of equal length; `weight` of each row is at least 0. `None` without rows.
     pub fn fit(rows: &[Vec<f64>], y: &[f64], weight: &[f64], ridge: f64) -> Option<Poly> {
         let d = rows.first()?.len();
@@ -25,7 +25,7 @@ impl Poly {
         let mut poly = Poly {
             centre: vec![0.0; d],
             scale: vec![0.0; d],
-            weights: vec![0.0; count(d)],
+            weights: vec![0.0; Self::count(d)],
         };
         for k in 0..d {
             let mean = rows.iter().map(|r| r[k]).sum::<f64>() / n;
@@ -33,7 +33,7 @@ impl Poly {
             poly.centre[k] = mean;
             poly.scale[k] = if sd > 1e-9 { 1.0 / sd } else { 0.0 };
         }
-        let m = count(d);
+        let m = Self::count(d);
         let mut a = vec![0.0; m * m];
         let mut b = vec![0.0; m];
         let mut t = Vec::with_capacity(m);

@@ -1,70 +1,198 @@
-use units::Batch;
+use doc::Method;
+use units::{Batch, Share};
 
-use crate::anchor::Anchor;
+use crate::base::Base;
 use crate::dataset::Active;
-use crate::features::{Layout, Scene};
-use crate::model::TaskModel;
+use crate::features::Scene;
+use crate::model::{Answer, Parts};
 
 /// Throughput of one task of a co-run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
     /// Samples per second.
     pub samples_per_s: f64,
-    /// One standard deviation of it, samples per second.
+    /// One standard deviation of it, samples per second, as a measurement would scatter.
     pub std_error: f64,
+}
+
+/// How sure a task's predictions are, and where they are interpolation.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Trust {
+    /// Standard deviation of the logarithm, beside the variance of the Gaussian process.
+    pub spread: f64,
+    /// Factor that makes intervals hold what they say.
+    pub interval_scale: f64,
+    /// Cross-validated mean absolute error, percent.
+    pub error_percent: Option<f64>,
+    /// Smallest and largest batch size measured.
+    pub batches: Option<(Batch, Batch)>,
+    /// Smallest and largest share measured.
+    pub shares: Option<(Share, Share)>,
 }
 
 /// A fitted model of the co-runs of one workload.
 #[derive(Debug, Clone)]
 pub struct Predictor {
-    pub(crate) anchors: Vec<Anchor>,
-    pub(crate) layout: Layout,
-    /// `None`: never measured.
-    pub(crate) tasks: Vec<Option<TaskModel>>,
+    pub(crate) method: Method,
+    pub(crate) base: Base,
+    pub(crate) tasks: Vec<Parts>,
+    pub(crate) trust: Vec<Trust>,
+    /// Most tasks seen together.
+    pub(crate) most_together: usize,
+}
+
+/// A configuration that a model does not answer from measurements nearby.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outside {
+    /// The batch size lies outside the measured ones of the task.
+    Batch {
+        /// The task.
+        task: usize,
+    },
+    /// The share lies outside the measured ones of the task.
+    Share {
+        /// The task.
+        task: usize,
+    },
+    /// The task never ran with others when it was profiled.
+    NeverTogether {
+        /// The task.
+        task: usize,
+    },
+    /// More tasks at once than were ever measured together.
+    Crowd {
+        /// Tasks at once.
+        tasks: usize,
+        /// Most that were measured together.
+        most: usize,
+    },
+}
+
+impl Answer {
+    /// The answer of a family; parts that are missing fall back to the law.
+    pub(crate) fn of(&self, method: Method) -> f64 {
+        let gp = self.gp.unwrap_or(self.law);
+        let poly = self.poly.unwrap_or(self.law);
+        match method {
+            Method::Structured => self.law,
+            Method::Poly => poly,
+            Method::Gp => gp,
+            Method::Blend => 0.5 * (gp + poly),
+        }
+    }
 }
 
 impl Predictor {
     /// Tasks of the workload.
     #[must_use]
     pub fn task_count(&self) -> usize {
-        self.anchors.len()
+        self.base.anchors.len()
+    }
+
+    /// Family of the model.
+    #[must_use]
+    pub fn method(&self) -> Method {
+        self.method
     }
 
     /// Samples per second of a task alone on the whole device.
     #[must_use]
     pub fn solo(&self, task: usize, batch: Batch) -> f64 {
-        self.anchors[task].rate(batch)
+        self.base.anchors[task].rate(batch)
     }
 
     /// Predicted samples per second of every active task, in the order of `active`; `out` is at
-    /// least as long. Allocates nothing.
+    /// least as long. A task is active at most once. Allocates nothing.
+    ///
+    /// One task on the whole device is not predicted but read from the solo runs.
     pub fn means(&self, active: &[Active], out: &mut [f64]) {
-        let scene = Scene::new(&self.anchors, active);
+        if let [a] = active
+            && a.share == Share::FULL
+        {
+            out[0] = self.solo(a.task, a.batch);
+            return;
+        }
+        let scene = Scene::new(&self.base.anchors, &self.base.laws, active);
         for (at, a) in active.iter().enumerate() {
-            let ln_step = match &self.tasks[a.task] {
-                Some(m) => m.ln_step(
-                    &scene,
-                    at,
-                    self.layout,
-                    a.batch.as_f64(),
-                    a.share.fraction(),
-                ),
-                None => scene.step(at).ln() - a.share.fraction().ln(),
-            };
-            out[at] = a.batch.as_f64() * (-ln_step).exp();
+            let answer = self.tasks[a.task].answer(&self.base, &scene, at, a.task, false);
+            out[at] = a.batch.as_f64() * math::exp(-answer.of(self.method));
         }
     }
 
     /// Predictions with their uncertainty, in the order of `active`.
     #[must_use]
     pub fn predict(&self, active: &[Active]) -> Vec<Prediction> {
+        self.estimate(active, true)
+    }
+
+    /// As [`Predictor::predict`], with or without the scatter of a measurement.
+    pub(crate) fn estimate(&self, active: &[Active], scatter: bool) -> Vec<Prediction> {
         let mut mean = vec![0.0; active.len()];
         self.means(active, &mut mean);
+        let scene = Scene::new(&self.base.anchors, &self.base.laws, active);
+        let crowd = active.len() > self.most_together;
         mean.iter()
-            .map(|&samples_per_s| Prediction {
-                samples_per_s,
-                std_error: samples_per_s * 0.05,
+            .zip(active)
+            .enumerate()
+            .map(|(at, (&samples_per_s, a))| {
+                let trust = &self.trust[a.task];
+                let variance = match self.method {
+                    Method::Structured | Method::Poly => 0.0,
+                    Method::Gp | Method::Blend => {
+                        self.tasks[a.task]
+                            .answer(&self.base, &scene, at, a.task, true)
+                            .variance
+                    }
+                };
+                let own = if scatter { trust.spread } else { 0.0 };
+                let mut sd = trust.interval_scale * (own * own + variance).sqrt();
+                // Beyond what was measured nothing calibrates the interval; it doubles.
+                if crowd || !trust.covers(a) {
+                    sd *= 2.0;
+                }
+                Prediction {
+                    samples_per_s,
+                    std_error: samples_per_s * sd,
+                }
             })
             .collect()
+    }
+
+    /// What of a configuration lies outside the measured domain; empty: all inside.
+    #[must_use]
+    pub fn outside(&self, active: &[Active]) -> Vec<Outside> {
+        let mut v = Vec::new();
+        for a in active {
+            let (task, t) = (a.task, &self.trust[a.task]);
+            if active.len() > 1 && self.base.evidence[task] != doc::wire::Evidence::Together {
+                v.push(Outside::NeverTogether { task });
+            }
+            if t.batches
+                .is_some_and(|(lo, hi)| a.batch < lo || a.batch > hi)
+            {
+                v.push(Outside::Batch { task });
+            }
+            if t.shares
+                .is_some_and(|(lo, hi)| a.share < lo || a.share > hi)
+            {
+                v.push(Outside::Share { task });
+            }
+        }
+        if active.len() > self.most_together {
+            v.push(Outside::Crowd {
+                tasks: active.len(),
+                most: self.most_together,
+            });
+        }
+        v
+    }
+}
+
+impl Trust {
+    fn covers(&self, a: &Active) -> bool {
+        let inside =
+            |r: Option<(Batch, Batch)>| r.is_none_or(|(l, h)| l <= a.batch && a.batch <= h);
+        let share = self.shares;
+        inside(self.batches) && share.is_none_or(|(l, h)| l <= a.share && a.share <= h)
     }
 }

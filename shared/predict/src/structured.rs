@@ -1,9 +1,20 @@
-//! The structured law: `t_i = g0 + (ga f_i B + gb m_i B) / R_i^p (1 + sum_j c_ij R_j)`.
+//! The structured law of a step.
 //!
-//! Step time of task i at batch `B` and share `R_i` beside tasks j at shares `R_j`. FedMT gives
-//! the linear law in the workload `O = alpha f B + beta m B`; the share exponent and the
-//! interference factors are ours. For one task `ga f + gb m` is one number, its seconds per
-//! sample `g1`; `alpha` and `beta` follow from the `g1` of several tasks.
+//! ```text
+//! t_i = g0 (1 + h x_m) + g1 B phi(R_i) (1 + sum_j c_ij u_j sqrt(R_j))
+//! x_m = 2 (1 - 1/m),   phi(R) = ((rho/R)^k + 1)^(1/k) / (rho^k + 1)^(1/k)
+//! ```
+//!
+//! Step time of task i at batch `B` and share `R_i` among `m` running tasks; tasks j are the
+//! others. FedMT gives the linear law in the workload, `g0 + ga f B + gb m B`; for one task
+//! `ga f + gb m` is one number, its seconds per sample `g1`, and alpha and beta follow from the
+//! `g1` of several tasks. What stands around it is ours, in place of a power `R^-p` and a sum of
+//! the others' shares, because each part lowers the error on held-out co-runs by a third:
+//!
+//! - `h`: tasks share the host, so the part of a step that no share changes grows with company;
+//! - `phi`: below `rho` of the device a task slows down as `1/R`, above it gains nothing more,
+//!   and `k` says how sharp the bend is;
+//! - `u_j`: the part of its step in which task j uses the device at all, by its own law.
 
 use math::optimise::least_squares;
 use math::stats;
@@ -15,29 +26,49 @@ pub(crate) struct Meeting {
     pub batch: f64,
     /// Own share, fraction of the device.
     pub share: f64,
-    /// `(task, share)` of the others.
-    pub others: Vec<(usize, f64)>,
+    /// The others.
+    pub others: Vec<Other>,
     /// Seconds per step.
     pub step: f64,
+}
+
+/// Another running task.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Other {
+    pub task: usize,
+    pub batch: f64,
+    pub share: f64,
+}
+
+/// How a task behaves by itself.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Pace {
+    /// `g0`: seconds per step that no share changes.
+    pub fixed: f64,
+    /// `h`: growth of the fixed part in company.
+    pub crowding: f64,
+    /// `g1`: seconds per sample on the whole device.
+    pub per_sample: f64,
+    /// `rho`: share beyond which more is no use.
+    pub bend: f64,
+    /// `k`: sharpness of the bend.
+    pub sharpness: f64,
 }
 
 /// Parameters of one task.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Law {
-    /// Seconds per step that no share changes.
-    pub fixed: f64,
-    /// Seconds per sample on the whole device.
-    pub per_sample: f64,
-    /// Exponent of the share, in [`EXPONENT`].
-    pub exponent: f64,
-    /// `c_ij`: slow-down per unit share of task j, 0 to [`MOST_SLOWDOWN`]; 0 at `j = i`.
+    pub pace: Pace,
+    /// `c_ij`; 0 at `j = i`.
     pub slowdown: Vec<f64>,
 }
 
-/// Range of the share exponent.
-const EXPONENT: (f64, f64) = (0.02, 1.5);
-/// Largest interference factor.
-const MOST_SLOWDOWN: f64 = 20.0;
+/// Parameters before the slow-downs.
+const OWN: usize = 5;
+const CROWDING: (f64, f64) = (0.0, 3.0);
+const BEND: (f64, f64) = (0.01, 5.0);
+const SHARPNESS: (f64, f64) = (0.3, 12.0);
+const SLOWDOWN: (f64, f64) = (0.0, 20.0);
 
 /// `lo + (hi - lo) / (1 + e^-u)` and its derivative by `u`.
 fn squash(u: f64, (lo, hi): (f64, f64)) -> (f64, f64) {
@@ -50,206 +81,237 @@ fn unsquash(v: f64, (lo, hi): (f64, f64)) -> f64 {
     (s / (1.0 - s)).ln()
 }
 
+/// `x_m`: how crowded the host is with `m` running tasks, 0 alone.
+pub(crate) fn company(m: usize) -> f64 {
+    2.0 * (1.0 - 1.0 / m as f64)
+}
+
+impl Pace {
+    /// `phi(R)` and the derivatives of its logarithm by `ln rho` and by `k`.
+    fn stretch(&self, share: f64) -> (f64, f64, f64) {
+        let (rho, k) = (self.bend, self.sharpness);
+        let ratio = (rho / share).ln();
+        let (a, b) = ((k * ratio).exp(), (k * rho.ln()).exp());
+        let (pa, pb) = (a / (1.0 + a), b / (1.0 + b));
+        let ln = (a.ln_1p() - b.ln_1p()) / k;
+        (ln.exp(), pa - pb, (pa * ratio - pb * rho.ln() - ln) / k)
+    }
+
+    /// Seconds of a step on the device, undisturbed.
+    fn device(&self, batch: f64, share: f64) -> f64 {
+        self.per_sample * batch * self.stretch(share).0
+    }
+
+    /// Seconds of a step beside the device, in company `x_m`.
+    fn host(&self, company: f64) -> f64 {
+        self.fixed * (1.0 + self.crowding * company)
+    }
+
+    /// `u`: the part of its step in which the task uses the device.
+    pub fn busy(&self, batch: f64, share: f64, company: f64) -> f64 {
+        let device = self.device(batch, share);
+        device / (device + self.host(company))
+    }
+}
+
 impl Law {
-    /// Seconds per step.
-    pub fn step(&self, batch: f64, share: f64, others: impl Iterator<Item = (usize, f64)>) -> f64 {
-        let pressure: f64 = others.map(|(j, r)| self.slowdown[j] * r).sum();
-        self.fixed + self.per_sample * batch * share.powf(-self.exponent) * (1.0 + pressure)
-    }
-
-    /// Robust least squares on `ln step` (Huber weights at 2 robust standard deviations, three
-    /// rounds) with weak pulls towards `p = 0.7` and `c = 0.3`, for tasks that met few others.
-    pub fn fit(meetings: &[Meeting], tasks: usize) -> Law {
-        let start = Law::start(meetings, tasks);
-        let mut theta = start.theta();
-        let mut weight = vec![1.0; meetings.len()];
-        for _ in 0..3 {
-            let m = meetings.len();
-            let found = least_squares(
-                |u, r, j| residuals(meetings, &weight, u, r, j),
-                &theta,
-                m + theta.len(),
-                60,
-            );
-            theta = found.x;
-            let law = Law::of_theta(&theta);
-            let e: Vec<f64> = meetings.iter().map(|v| law.error(v)).collect();
-            let sigma = stats::mad_sigma(&e, 0.0).unwrap_or(0.0).max(1e-3);
-            let next: Vec<f64> = e
-                .iter()
-                .map(|v| (2.0 * sigma / v.abs().max(1e-12)).min(1.0).sqrt())
-                .collect();
-            if next.iter().zip(&weight).all(|(a, b)| (a - b).abs() < 1e-3) {
-                break;
-            }
-            weight = next;
-        }
-        Law::of_theta(&theta)
-    }
-
-    /// `ln(measured step / law)`.
-    pub fn error(&self, m: &Meeting) -> f64 {
-        (m.step / self.step(m.batch, m.share, m.others.iter().copied())).ln()
-    }
-
-    fn start(meetings: &[Meeting], tasks: usize) -> Law {
-        // Half of the shortest step is fixed: a middle that the search leaves at once.
-        let per: Vec<f64> = meetings.iter().map(|m| m.step / m.batch).collect();
-        let fastest = per.iter().copied().fold(f64::INFINITY, f64::min);
-        let shortest = meetings
-            .iter()
-            .map(|m| m.step)
-            .fold(f64::INFINITY, f64::min);
-        Law {
-            fixed: (0.4 * shortest).max(1e-9),
-            per_sample: (0.6 * fastest).max(1e-12),
-            exponent: 0.7,
-            slowdown: vec![0.3; tasks],
-        }
+    /// Seconds per step; `pressure` gives `u_j sqrt(R_j)` of the others, by task.
+    pub fn step(
+        &self,
+        batch: f64,
+        share: f64,
+        company: f64,
+        pressure: impl Iterator<Item = (usize, f64)>,
+    ) -> f64 {
+        let p: f64 = pressure.map(|(j, w)| self.slowdown[j] * w).sum();
+        self.pace.host(company) + self.pace.device(batch, share) * (1.0 + p)
     }
 
     fn theta(&self) -> Vec<f64> {
+        let p = &self.pace;
         let mut u = vec![
-            self.fixed.ln(),
-            self.per_sample.ln(),
-            unsquash(self.exponent, EXPONENT),
+            p.fixed.ln(),
+            p.per_sample.ln(),
+            unsquash(p.crowding, CROWDING),
+            unsquash(p.bend, BEND),
+            unsquash(p.sharpness, SHARPNESS),
         ];
-        u.extend(
-            self.slowdown
-                .iter()
-                .map(|c| unsquash(*c, (0.0, MOST_SLOWDOWN))),
-        );
+        u.extend(self.slowdown.iter().map(|c| unsquash(*c, SLOWDOWN)));
         u
     }
 
     fn of_theta(u: &[f64]) -> Law {
         Law {
-            fixed: u[0].exp(),
-            per_sample: u[1].exp(),
-            exponent: squash(u[2], EXPONENT).0,
-            slowdown: u[3..]
-                .iter()
-                .map(|v| squash(*v, (0.0, MOST_SLOWDOWN)).0)
-                .collect(),
+            pace: Pace {
+                fixed: u[0].exp(),
+                per_sample: u[1].exp(),
+                crowding: squash(u[2], CROWDING).0,
+                bend: squash(u[3], BEND).0,
+                sharpness: squash(u[4], SHARPNESS).0,
+            },
+            slowdown: u[OWN..].iter().map(|v| squash(*v, SLOWDOWN).0).collect(),
+        }
+    }
+
+    fn start(meetings: &[Meeting], tasks: usize) -> Law {
+        let fastest = meetings
+            .iter()
+            .map(|m| m.step / m.batch)
+            .fold(f64::INFINITY, f64::min);
+        let shortest = meetings
+            .iter()
+            .map(|m| m.step)
+            .fold(f64::INFINITY, f64::min);
+        Law {
+            pace: Pace {
+                fixed: 0.4 * shortest,
+                per_sample: 0.6 * fastest,
+                crowding: 0.4,
+                bend: 0.4,
+                sharpness: 3.0,
+            },
+            slowdown: vec![0.3; tasks],
         }
     }
 }
 
-/// Weighted residuals `ln(law) - ln(step)`, then the pulls on the parameters, and the Jacobian.
-fn residuals(meetings: &[Meeting], weight: &[f64], u: &[f64], r: &mut [f64], jac: &mut [f64]) {
-    let p = u.len();
-    let law = Law::of_theta(u);
-    let d_exponent = squash(u[2], EXPONENT).1;
-    jac.fill(0.0);
-    for (k, (m, w)) in meetings.iter().zip(weight).enumerate() {
-        let pressure: f64 = m.others.iter().map(|&(j, s)| law.slowdown[j] * s).sum();
-        let alone = law.per_sample * m.batch * m.share.powf(-law.exponent);
-        let variable = alone * (1.0 + pressure);
-        let step = law.fixed + variable;
-        r[k] = w * (step.ln() - m.step.ln());
-        let row = &mut jac[k * p..(k + 1) * p];
-        row[0] = w * law.fixed / step;
-        row[1] = w * variable / step;
-        row[2] = -w * variable / step * m.share.ln() * d_exponent;
-        for &(j, s) in &m.others {
-            row[3 + j] += w * alone * s / step * squash(u[3 + j], (0.0, MOST_SLOWDOWN)).1;
+/// One row of the regression: a meeting with the pressure of the others worked out.
+struct Row<'a> {
+    meeting: &'a Meeting,
+    company: f64,
+    pressure: Vec<(usize, f64)>,
+    weight: f64,
+}
+
+fn rows<'a>(meetings: &'a [Meeting], laws: Option<&[Option<Law>]>) -> Vec<Row<'a>> {
+    meetings
+        .iter()
+        .map(|m| {
+            let company = company(m.others.len() + 1);
+            let pressure = m.others.iter().map(|o| {
+                let busy = match laws.and_then(|l| l[o.task].as_ref()) {
+                    Some(l) => l.pace.busy(o.batch, o.share, company),
+                    None => 0.5,
+                };
+                (o.task, busy * o.share.sqrt())
+            });
+            Row {
+                company,
+                pressure: pressure.collect(),
+                meeting: m,
+                weight: 1.0,
+            }
+        })
+        .collect()
+}
+
+impl Row<'_> {
+    fn error(&self, law: &Law) -> f64 {
+        let m = self.meeting;
+        (m.step
+            / law.step(
+                m.batch,
+                m.share,
+                self.company,
+                self.pressure.iter().copied(),
+            ))
+        .ln()
+    }
+}
+
+/// Laws of all tasks by robust least squares on `ln step`; `None` where a task was never measured.
+///
+/// The pressure of a task on the others needs its law, so the laws are fitted in turns: first
+/// with half-busy others, then twice with what the last turn says.
+pub(crate) fn fit_all(meetings: &[Vec<Meeting>]) -> Vec<Option<Law>> {
+    let tasks = meetings.len();
+    let mut laws: Option<Vec<Option<Law>>> = None;
+    for _ in 0..3 {
+        let next = meetings.iter().enumerate().map(|(i, m)| {
+            if m.is_empty() {
+                return None;
+            }
+            let start = match &laws {
+                Some(l) => l[i].clone(),
+                None => None,
+            };
+            let start = start.unwrap_or_else(|| Law::start(m, tasks));
+            Some(fit_one(rows(m, laws.as_deref()), start))
+        });
+        laws = Some(next.collect());
+    }
+    laws.unwrap_or_default()
+}
+
+/// Huber weights at 2 robust standard deviations, at most three rounds; weak pulls towards the
+/// usual values for tasks that met few others.
+fn fit_one(mut rows: Vec<Row<'_>>, start: Law) -> Law {
+    let mut theta = start.theta();
+    for _ in 0..3 {
+        let found = least_squares(
+            |u, r, j| residuals(&rows, u, r, j),
+            &theta,
+            rows.len() + theta.len(),
+            40,
+        );
+        theta = found.x;
+        let law = Law::of_theta(&theta);
+        let e: Vec<f64> = rows.iter().map(|r| r.error(&law)).collect();
+        let sigma = stats::mad_sigma(&e, 0.0).unwrap_or(0.0).max(1e-3);
+        let mut change = 0.0_f64;
+        for (row, e) in rows.iter_mut().zip(e) {
+            let w = (2.0 * sigma / e.abs().max(1e-12)).min(1.0).sqrt();
+            change = change.max((w - row.weight).abs());
+            row.weight = w;
+        }
+        if change < 0.05 {
+            break;
         }
     }
-    // Standard deviation 0.02 of a residual against prior widths in units of u.
-    let n = meetings.len();
-    for (k, (v, centre, pull)) in [
-        (u[0], u[0], 0.0),
-        (u[1], u[1], 0.0),
-        (u[2], unsquash(0.7, EXPONENT), 0.01),
-    ]
-    .into_iter()
-    .chain(
-        u[3..]
-            .iter()
-            .map(|v| (*v, unsquash(0.3, (0.0, MOST_SLOWDOWN)), 0.01)),
-    )
-    .enumerate()
-    {
-        r[n + k] = pull * (v - centre);
+    Law::of_theta(&theta)
+}
+
+/// Weighted residuals `ln(law) - ln(step)`, then the pulls on the parameters, and the Jacobian.
+fn residuals(rows: &[Row<'_>], u: &[f64], r: &mut [f64], jac: &mut [f64]) {
+    let p = u.len();
+    let law = Law::of_theta(u);
+    let d_crowding = squash(u[2], CROWDING).1;
+    let d_bend = squash(u[3], BEND).1 / law.pace.bend;
+    let d_sharpness = squash(u[4], SHARPNESS).1;
+    let d_slowdown: Vec<f64> = u[OWN..].iter().map(|v| squash(*v, SLOWDOWN).1).collect();
+    jac.fill(0.0);
+    for (k, row) in rows.iter().enumerate() {
+        let (m, w) = (row.meeting, row.weight);
+        let pressure: f64 = row.pressure.iter().map(|&(j, v)| law.slowdown[j] * v).sum();
+        let (stretch, by_bend, by_sharpness) = law.pace.stretch(m.share);
+        let alone = law.pace.per_sample * m.batch * stretch;
+        let device = alone * (1.0 + pressure);
+        let host = law.pace.host(row.company);
+        let step = host + device;
+        r[k] = w * (step.ln() - m.step.ln());
+        let (a, b) = (w / step, &mut jac[k * p..(k + 1) * p]);
+        b[0] = a * host;
+        b[1] = a * device;
+        b[2] = a * law.pace.fixed * row.company * d_crowding;
+        b[3] = a * device * by_bend * d_bend;
+        b[4] = a * device * by_sharpness * d_sharpness;
+        for &(j, v) in &row.pressure {
+            b[OWN + j] += a * alone * v * d_slowdown[j];
+        }
+    }
+    let usual = [
+        unsquash(0.4, CROWDING),
+        unsquash(0.4, BEND),
+        unsquash(3.0, SHARPNESS),
+        unsquash(0.3, SLOWDOWN),
+    ];
+    let n = rows.len();
+    for k in 0..p {
+        let pull = if k < 2 { 0.0 } else { 0.01 };
+        r[n + k] = pull * (u[k] - usual[k.saturating_sub(2).min(3)]);
         jac[(n + k) * p + k] = pull;
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn truth() -> Law {
-        Law {
-            fixed: 0.010,
-            per_sample: 2e-4,
-            exponent: 0.85,
-            slowdown: vec![0.0, 0.5, 0.2],
-        }
-    }
-
-    fn meetings() -> Vec<Meeting> {
-        let mut v = Vec::new();
-        for batch in [32.0, 64.0, 128.0] {
-            for share in [0.2, 0.5, 1.0] {
-                for (a, b) in [(0.0, 0.0), (0.5, 0.3), (1.0, 0.2), (0.3, 1.0)] {
-                    let others = vec![(1, a), (2, b)];
-                    let step = truth().step(batch, share, others.iter().copied());
-                    v.push(Meeting {
-                        batch,
-                        share,
-                        others,
-                        step,
-                    });
-                }
-            }
-        }
-        v
-    }
-
-    #[test]
-    fn jacobian_agrees_with_differences() {
-        let v = meetings();
-        let w = vec![0.9; v.len()];
-        let u = [-4.0, -8.0, 0.3, -3.0, -2.0, -4.0];
-        let (m, p) = (v.len() + u.len(), u.len());
-        let (mut r, mut j) = (vec![0.0; m], vec![0.0; m * p]);
-        residuals(&v, &w, &u, &mut r, &mut j);
-        for k in 0..p {
-            let mut at = |h: f64| {
-                let mut u = u;
-                u[k] += h;
-                let mut r = vec![0.0; m];
-                residuals(&v, &w, &u, &mut r, &mut vec![0.0; m * p]);
-                r
-            };
-            let (hi, lo) = (at(1e-6), at(-1e-6));
-            for i in 0..v.len() {
-                let d = (hi[i] - lo[i]) / 2e-6;
-                assert!((d - j[i * p + k]).abs() < 1e-6, "{i} {k}");
-            }
-        }
-    }
-
-    #[test]
-    fn recovers_its_own_law_from_clean_data() {
-        let law = Law::fit(&meetings(), 3);
-        for m in meetings() {
-            assert!(law.error(&m).abs() < 0.01, "{law:?}");
-        }
-        assert!((law.exponent - 0.85).abs() < 0.03, "{law:?}");
-    }
-
-    #[test]
-    fn one_outlier_in_twenty_hardly_moves_it() {
-        let mut v = meetings();
-        v[7].step *= 3.0;
-        v[22].step *= 0.2;
-        let law = Law::fit(&v, 3);
-        let worst = meetings()
-            .iter()
-            .map(|m| law.error(m).abs())
-            .fold(0.0, f64::max);
-        assert!(worst < 0.05, "{worst} {law:?}");
-    }
-}
+mod tests;

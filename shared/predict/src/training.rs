@@ -1,5 +1,5 @@
 use crate::features::{Layout, MAX_FEATURES, Scene};
-use crate::structured::Meeting;
+use crate::structured::{Law, Meeting, Other};
 use crate::{Active, Anchor, Dataset};
 
 /// The measurements of one task, row by row.
@@ -7,77 +7,75 @@ use crate::{Active, Anchor, Dataset};
 pub(crate) struct Rows {
     /// Position in [`Dataset::samples`] of each row.
     pub sample: Vec<usize>,
-    /// What the law sees.
-    pub meetings: Vec<Meeting>,
     /// What the regressions see.
     pub features: Vec<Vec<f64>>,
     /// `ln(step seconds)`.
     pub ln_step: Vec<f64>,
     /// `ln(solo step seconds)` by the anchor.
     pub ln_solo: Vec<f64>,
+    /// `ln(step seconds)` by the law.
+    pub ln_law: Vec<f64>,
     /// Relative standard error of the measurement, where known.
     pub error: Vec<Option<f64>>,
 }
 
+/// Meetings of every task, with the position of the sample and of the task in it; throughputs of
+/// zero are left out.
+pub(crate) fn meetings(data: &Dataset) -> Vec<Vec<Meeting>> {
+    let mut all = vec![Vec::new(); data.tasks.len()];
+    for s in &data.samples {
+        for (at, (a, &p)) in s.active.iter().zip(&s.throughput).enumerate() {
+            if p > 0.0 {
+                all[a.task].push(Meeting {
+                    batch: a.batch.as_f64(),
+                    share: a.share.fraction(),
+                    others: others(&s.active, at),
+                    step: a.batch.as_f64() / p,
+                });
+            }
+        }
+    }
+    all
+}
+
 impl Rows {
-    /// Rows of every task; throughputs of zero are left out.
-    pub fn of_all(data: &Dataset, anchors: &[Anchor], layout: Layout) -> Vec<Rows> {
+    /// Rows of every task, in the order of [`meetings`].
+    pub fn of_all(data: &Dataset, anchors: &[Anchor], laws: &[Law], layout: Layout) -> Vec<Rows> {
         let mut rows = vec![Rows::default(); data.tasks.len()];
+        let mut x = [0.0; MAX_FEATURES];
         for (k, s) in data.samples.iter().enumerate() {
-            let scene = Scene::new(anchors, &s.active);
+            let scene = Scene::new(anchors, laws, &s.active);
             for (at, (a, &p)) in s.active.iter().zip(&s.throughput).enumerate() {
-                if p > 0.0 {
-                    let error = s.stderr.as_ref().map(|e| e[at] / p);
-                    rows[a.task].push(k, a, &scene, at, p, error, layout);
+                if p <= 0.0 {
+                    continue;
                 }
+                layout.fill(&scene, at, &mut x);
+                let row = &mut rows[a.task];
+                row.sample.push(k);
+                row.features.push(x[..layout.len()].to_vec());
+                row.ln_step.push((a.batch.as_f64() / p).ln());
+                row.ln_solo.push(scene.step(at).ln());
+                row.ln_law.push(scene.by_law(at, &laws[a.task]).ln());
+                row.error.push(s.stderr.as_ref().map(|e| e[at] / p));
             }
         }
         rows
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one row has these parts")]
-    fn push(
-        &mut self,
-        sample: usize,
-        a: &Active,
-        scene: &Scene,
-        at: usize,
-        rate: f64,
-        error: Option<f64>,
-        layout: Layout,
-    ) {
-        let mut x = [0.0; MAX_FEATURES];
-        layout.fill(scene, at, &mut x);
-        let step = a.batch.as_f64() / rate;
-        self.sample.push(sample);
-        self.features.push(x[..layout.len()].to_vec());
-        self.ln_step.push(step.ln());
-        self.ln_solo.push(scene.step(at).ln());
-        self.error.push(error);
-        self.meetings.push(Meeting {
-            batch: a.batch.as_f64(),
-            share: a.share.fraction(),
-            others: scene.others(at).collect(),
-            step,
-        });
-    }
-
     pub fn len(&self) -> usize {
         self.sample.len()
     }
+}
 
-    /// The rows at the given places.
-    pub fn subset(&self, at: &[usize]) -> Rows {
-        fn pick<T: Clone>(v: &[T], at: &[usize]) -> Vec<T> {
-            at.iter().map(|&i| v[i].clone()).collect()
-        }
-        Rows {
-            sample: pick(&self.sample, at),
-            meetings: pick(&self.meetings, at),
-            features: pick(&self.features, at),
-            ln_step: pick(&self.ln_step, at),
-            ln_solo: pick(&self.ln_solo, at),
-            error: pick(&self.error, at),
-        }
-    }
+fn others(active: &[Active], at: usize) -> Vec<Other> {
+    active
+        .iter()
+        .enumerate()
+        .filter(|(k, _)| *k != at)
+        .map(|(_, a)| Other {
+            task: a.task,
+            batch: a.batch.as_f64(),
+            share: a.share.fraction(),
+        })
+        .collect()
 }

@@ -1,3 +1,11 @@
 //! Fit a co-run throughput model to a profile.
 
-fn main() {}
+mod args;
+mod run;
+mod summary;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run::<args::Args>("mt-fit", run::run)
+}

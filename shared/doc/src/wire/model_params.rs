@@ -11,9 +11,9 @@ pub enum Method {
     Structured,
     /// Polynomial ridge regression.
     Poly,
-    /// Gaussian process.
+    /// Gaussian process on what the law leaves.
     Gp,
-    /// Mean of the Gaussian process and another family.
+    /// Mean of the Gaussian process and the polynomial.
     Blend,
 }
 
@@ -23,4 +23,191 @@ pub enum Method {
 pub struct ModelParams {
     /// Family.
     pub method: Method,
+    /// One for each task, in the order of the workload.
+    pub tasks: Vec<TaskParams>,
+    /// The law of the solo step time over tasks, where FLOPs and bytes of some are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload_law: Option<WorkloadLaw>,
+    /// Measured configurations that the Gaussian processes rest on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<Vec<Point>>,
+    /// What was learnt from.
+    pub domain: Domain,
+    /// How well it predicts what it was not shown.
+    pub validation: Validation,
+}
+
+/// FedMT's law `t = gamma_0 + gamma_1 O`, `O = alpha f B + beta m B`, with `alpha + beta = 1`
+/// where `f` is counted in FLOP and `m` in bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadLaw {
+    /// `gamma_0`: seconds of a step that do not depend on its work.
+    pub gamma0_s: f64,
+    /// `gamma_1`: seconds for each unit of workload.
+    pub gamma1_s: f64,
+    /// Weight of a FLOP.
+    pub alpha: f64,
+    /// Weight of a byte.
+    pub beta: f64,
+}
+
+/// One task of a measured configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    /// Position of the task in the workload, from 0.
+    pub task: u32,
+    /// Batch size.
+    pub batch: u64,
+    /// Share in percent.
+    pub share_percent: f64,
+}
+
+/// Configurations among which predictions are interpolation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Domain {
+    /// Configurations learnt from.
+    pub configurations: u64,
+    /// Most tasks seen together.
+    pub most_together: u32,
+}
+
+/// What cross-validation by configuration found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Validation {
+    /// Parts that were left out one after another; 0: too little was measured to validate.
+    pub folds: u32,
+    /// Mean absolute error of the total throughput of left-out configurations, in percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_error_percent: Option<f64>,
+    /// Part of left-out throughputs inside the interval of 1.645 standard errors, which should
+    /// hold 90 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage_90: Option<f64>,
+    /// The same error of every family that was tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub families: Vec<FamilyError>,
+}
+
+/// Cross-validated error of one family.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FamilyError {
+    /// Family.
+    pub method: Method,
+    /// Mean absolute error of the total throughput of left-out configurations, in percent.
+    pub total_error_percent: f64,
+}
+
+/// Parameters of one task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskParams {
+    /// Name.
+    pub id: String,
+    /// What was measured of it.
+    pub evidence: Evidence,
+    /// Solo steps on the whole device, by batch size.
+    pub solo: Vec<SoloStep>,
+    /// Seconds for each further sample of a solo step where only one batch size is known.
+    pub solo_slope_s: f64,
+    /// The structured law.
+    pub law: LawParams,
+    /// The polynomial, where the family has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poly: Option<PolyParams>,
+    /// The Gaussian process, where the family has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gp: Option<GpParams>,
+    /// Standard deviation of the logarithm of a prediction, beside what the Gaussian process
+    /// says.
+    pub spread: f64,
+    /// Factor on the standard deviation that makes intervals hold what they say.
+    pub interval_scale: f64,
+    /// Mean absolute error of left-out throughputs of the task, in percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_percent: Option<f64>,
+    /// Smallest and largest batch size measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_range: Option<(u64, u64)>,
+    /// Smallest and largest share measured, in percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_range_percent: Option<(f64, f64)>,
+}
+
+/// What was measured of a task.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Evidence {
+    /// It ran with others.
+    Together,
+    /// It ran alone only; its behaviour with others is that of the other tasks.
+    Alone,
+    /// It never ran; all is from its FLOPs and bytes.
+    Nothing,
+}
+
+/// Measured solo step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SoloStep {
+    /// Batch size.
+    pub batch: u64,
+    /// Seconds for a step.
+    pub step_s: f64,
+}
+
+/// `t_i = g0 (1 + h x_m) + g1 B phi(R) (1 + sum_j c_ij u_j sqrt(R_j))`, with
+/// `x_m = 2 (1 - 1/m)` for m running tasks, `phi(R) = ((rho/R)^k + 1)^(1/k) / (rho^k + 1)^(1/k)`,
+/// and `u_j` the part of its step in which task j uses the device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LawParams {
+    /// `g0`: seconds of a step that no share changes.
+    pub fixed_s: f64,
+    /// `h`: growth of the fixed part in company.
+    pub crowding: f64,
+    /// `g1`: seconds for each sample on the whole device.
+    pub per_sample_s: f64,
+    /// `rho`: share, as a fraction, beyond which more is no use.
+    pub bend: f64,
+    /// `k`: sharpness of the bend.
+    pub sharpness: f64,
+    /// `c_ij` for every task j of the workload.
+    pub slowdown: Vec<f64>,
+}
+
+/// Second-order polynomial of standardised features: logarithm of the slow-down.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PolyParams {
+    /// Mean of each feature.
+    pub centre: Vec<f64>,
+    /// One over the standard deviation of each feature; 0 where it is constant.
+    pub scale: Vec<f64>,
+    /// One, each feature, every product of two.
+    pub weights: Vec<f64>,
+}
+
+/// Gaussian process with a Matern 5/2 kernel on the logarithm of (step / law).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GpParams {
+    /// One over the length of each feature.
+    pub inverse_length: Vec<f64>,
+    /// Prior variance.
+    pub signal: f64,
+    /// Variance of the noise of one measurement.
+    pub noise: f64,
+    /// Positions in `points`.
+    pub points: Vec<u32>,
+    /// Weight of each.
+    pub weights: Vec<f64>,
+    /// Factor on the noise of each; large for measurements that were found to be wrong.
+    pub noise_factor: Vec<f64>,
 }

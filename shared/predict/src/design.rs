@@ -1,0 +1,406 @@
+//! Which configuration to measure next: solos, a few spread-out co-runs, then expected
+//! improvement of the objective, with the model fitted again after every measurement.
+//!
+//! Expected improvement (Jones, Schonlau and Welch 1998, equation 15):
+//! `EI = s (z Phi(z) + phi(z))`, `z = (m - best) / s`, with `m` and `s` the predicted objective
+//! and its standard deviation, and `best` what the model says of the best measured one.
+
+use std::collections::HashSet;
+
+use doc::Method;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use units::{Batch, Share};
+
+use crate::dataset::{Active, Dataset, Sample};
+use crate::error::PredictError;
+use crate::fit::{FitOptions, fit};
+use crate::predictor::Predictor;
+
+/// What the measurements are to be good for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Goal {
+    /// Total throughput.
+    Raw,
+    /// Total of throughput relative to solo.
+    Fairness,
+    /// Total throughput times a weight for each task.
+    Weighted(Vec<f64>),
+    /// Least throughput relative to solo.
+    MaxMin,
+    /// Samples of each task; the time until all are done is to be short.
+    Round(Vec<f64>),
+}
+
+impl Goal {
+    /// Value of throughputs; larger is better. `solo` are the rates alone.
+    #[must_use]
+    pub fn value(&self, rates: &[f64], solo: &[f64]) -> f64 {
+        let relative = rates.iter().zip(solo).map(|(p, s)| p / s);
+        match self {
+            Goal::Raw => rates.iter().sum(),
+            Goal::Fairness => relative.sum(),
+            Goal::Weighted(w) => rates.iter().zip(w).map(|(p, w)| p * w).sum(),
+            Goal::MaxMin => relative.fold(f64::INFINITY, f64::min),
+            // Rounds per second of the slowest.
+            Goal::Round(d) => rates
+                .iter()
+                .zip(d)
+                .map(|(p, d)| p / d)
+                .fold(f64::INFINITY, f64::min),
+        }
+    }
+
+    /// Standard deviation of the value, the rates taken as independent.
+    fn deviation(&self, rates: &[f64], errors: &[f64], solo: &[f64]) -> f64 {
+        let weighted = |w: &dyn Fn(usize) -> f64| {
+            let square = errors.iter().enumerate().map(|(i, e)| (w(i) * e).powi(2));
+            square.sum::<f64>().sqrt()
+        };
+        // A minimum is as uncertain as the task that attains it.
+        let at_least = |w: &dyn Fn(usize) -> f64| {
+            let of = |i: &usize| w(*i) * rates[*i];
+            let least = (0..rates.len()).min_by(|a, b| of(a).total_cmp(&of(b)));
+            least.map_or(0.0, |i| w(i) * errors[i])
+        };
+        match self {
+            Goal::Raw => weighted(&|_| 1.0),
+            Goal::Fairness => weighted(&|i| 1.0 / solo[i]),
+            Goal::Weighted(w) => weighted(&|i| w[i]),
+            Goal::MaxMin => at_least(&|i| 1.0 / solo[i]),
+            Goal::Round(d) => at_least(&|i| 1.0 / d[i]),
+        }
+    }
+}
+
+/// What may be measured, and when enough was.
+pub struct Design<'a> {
+    /// Batch sizes of each task.
+    pub batches: Vec<Vec<Batch>>,
+    /// Shares that a task may have.
+    pub shares: Vec<Share>,
+    /// What the configuration is wanted for.
+    pub goal: Goal,
+    /// Configurations that may be chosen: batch, share and memory constraints. Solo runs are
+    /// not asked about.
+    pub admissible: &'a dyn Fn(&[Active]) -> bool,
+    /// Stop when the best expected improvement falls below this fraction of the best value.
+    pub tolerance: f64,
+    /// Spread-out co-runs before expected improvement.
+    pub starts: usize,
+    /// Seed of every random choice.
+    pub seed: u64,
+}
+
+/// Why a configuration is worth measuring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The solo rate is missing.
+    Solo,
+    /// To know the space roughly.
+    Spread,
+    /// It may be better than the best.
+    Improve,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub enum Step {
+    /// Measure this.
+    Measure {
+        /// The configuration.
+        active: Vec<Active>,
+        /// Why.
+        why: Why,
+        /// How things stand; absent before the first fit.
+        state: Option<Progress>,
+    },
+    /// Nothing left is worth measuring.
+    Stop(Progress),
+}
+
+/// How a sequential design stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// The configuration that the model finds best.
+    pub best: Vec<Active>,
+    /// Its predicted value.
+    pub value: f64,
+    /// Expected improvement of the next measurement, as a fraction of the best measured value.
+    pub expected_gain: f64,
+}
+
+/// Candidates looked at in a step.
+const CANDIDATES: usize = 3000;
+/// Candidates, best by mean, whose uncertainty is worked out.
+const SHORTLIST: usize = 160;
+/// Draws for each candidate that constraints may refuse.
+const TRIES: usize = 50;
+/// Evaluations of the marginal likelihood for each refit.
+const EVALUATIONS: usize = 15;
+
+impl Design<'_> {
+    /// What to measure after `data`, everything measured so far in any order. The same data
+    /// gives the same answer.
+    ///
+    /// # Errors
+    /// [`PredictError`] if nothing can be learnt from the data.
+    pub fn next(&self, data: &Dataset) -> Result<Step, PredictError> {
+        if let Some(active) = self.missing_solo(data) {
+            return Ok(Step::Measure {
+                active,
+                why: Why::Solo,
+                state: None,
+            });
+        }
+        let together: Vec<&Sample> = data.samples.iter().filter(|s| s.active.len() > 1).collect();
+        let mut rng = StdRng::seed_from_u64(self.seed ^ (together.len() as u64) << 20);
+        if together.len() < self.starts {
+            let spread = self.spread(&together, &mut rng);
+            return match spread {
+                Some(active) => Ok(Step::Measure {
+                    active,
+                    why: Why::Spread,
+                    state: None,
+                }),
+                None => self.improve(data, &mut rng),
+            };
+        }
+        self.improve(data, &mut rng)
+    }
+
+    /// The configuration that a model finds best among random candidates and their neighbours,
+    /// with its value.
+    #[must_use]
+    pub fn best(&self, model: &Predictor) -> Option<(Vec<Active>, f64)> {
+        let mut rng = StdRng::seed_from_u64(self.seed);
+        let all = self.ranked(model, &[], &mut rng);
+        all.into_iter().next().map(|(v, a)| (a, v))
+    }
+
+    fn missing_solo(&self, data: &Dataset) -> Option<Vec<Active>> {
+        let measured: HashSet<Active> = data
+            .samples
+            .iter()
+            .filter(|s| s.active.len() == 1)
+            .map(|s| s.active[0])
+            .collect();
+        for (task, batches) in self.batches.iter().enumerate() {
+            for &batch in batches {
+                let alone = Active {
+                    task,
+                    batch,
+                    share: Share::FULL,
+                };
+                if !measured.contains(&alone) {
+                    return Some(vec![alone]);
+                }
+            }
+        }
+        None
+    }
+
+    fn draw(&self, rng: &mut StdRng) -> Option<Vec<Active>> {
+        for _ in 0..TRIES {
+            let mut active = Vec::with_capacity(self.batches.len());
+            for (task, batches) in self.batches.iter().enumerate() {
+                active.push(Active {
+                    task,
+                    batch: *batches.choose(rng)?,
+                    share: *self.shares.choose(rng)?,
+                });
+            }
+            if (self.admissible)(&active) {
+                return Some(active);
+            }
+        }
+        None
+    }
+
+    /// Of many draws the one farthest from everything measured, each axis in ranks; the goal's
+    /// own corner first: small shares tell least of what makes a total large.
+    fn spread(&self, measured: &[&Sample], rng: &mut StdRng) -> Option<Vec<Active>> {
+        let rank = |a: &Active| {
+            let of = |at: Option<usize>, n: usize| at.unwrap_or(0) as f64 / (n.max(2) - 1) as f64;
+            let batches = &self.batches[a.task];
+            (
+                of(batches.iter().position(|b| *b == a.batch), batches.len()),
+                of(
+                    self.shares.iter().position(|s| *s == a.share),
+                    self.shares.len(),
+                ),
+            )
+        };
+        let distance = |x: &[Active], y: &[Active]| {
+            let pairs = x
+                .iter()
+                .flat_map(|a| y.iter().filter(|b| b.task == a.task).map(move |b| (a, b)));
+            pairs
+                .map(|(a, b)| {
+                    let (p, q) = (rank(a), rank(b));
+                    (p.0 - q.0).powi(2) + (p.1 - q.1).powi(2)
+                })
+                .sum::<f64>()
+        };
+        let mut best: Option<(f64, Vec<Active>)> = None;
+        for _ in 0..400 {
+            let active = self.draw(rng)?;
+            let near = measured
+                .iter()
+                .map(|s| distance(&active, &s.active))
+                .fold(f64::INFINITY, f64::min);
+            if best.as_ref().is_none_or(|(d, _)| near > *d) {
+                best = Some((near, active));
+            }
+        }
+        best.map(|(_, a)| a)
+    }
+
+    fn improve(&self, data: &Dataset, rng: &mut StdRng) -> Result<Step, PredictError> {
+        let options = FitOptions {
+            evaluations: EVALUATIONS,
+            validate: false,
+            start: None,
+        };
+        let model = fit(data, Method::Gp, &options)?.predictor;
+        let measured: HashSet<&[Active]> = data.samples.iter().map(|s| &s.active[..]).collect();
+        let together: Vec<Vec<Active>> = measured
+            .iter()
+            .filter(|a| a.len() == self.batches.len() && (self.admissible)(a))
+            .map(|a| a.to_vec())
+            .collect();
+        let mut best_measured = together
+            .iter()
+            .map(|a| self.value(&model, a))
+            .fold(f64::NEG_INFINITY, f64::max);
+        let mut ordered = together;
+        ordered.sort();
+        let ranked = self.ranked(&model, &ordered, rng);
+        let Some((value, best)) = ranked.first().cloned() else {
+            return Ok(Step::Stop(Progress {
+                best: Vec::new(),
+                value: 0.0,
+                expected_gain: 0.0,
+            }));
+        };
+        if best_measured == f64::NEG_INFINITY {
+            best_measured = 0.9 * value;
+        }
+        let mut choice: Option<(f64, &Vec<Active>)> = None;
+        for (_, active) in ranked.iter().take(SHORTLIST) {
+            if measured.contains(&active[..]) {
+                continue;
+            }
+            let gain = self.expected_improvement(&model, active, best_measured);
+            if choice.is_none_or(|(g, _)| gain > g) {
+                choice = Some((gain, active));
+            }
+        }
+        let progress = |gain: f64| Progress {
+            best: best.clone(),
+            value,
+            expected_gain: gain / best_measured.abs().max(1e-300),
+        };
+        Ok(match choice {
+            Some((gain, active)) if progress(gain).expected_gain >= self.tolerance => {
+                Step::Measure {
+                    active: active.clone(),
+                    why: Why::Improve,
+                    state: Some(progress(gain)),
+                }
+            }
+            Some((gain, _)) => Step::Stop(progress(gain)),
+            None => Step::Stop(progress(0.0)),
+        })
+    }
+
+    fn solos(&self, model: &Predictor, active: &[Active]) -> Vec<f64> {
+        active.iter().map(|a| model.solo(a.task, a.batch)).collect()
+    }
+
+    fn value(&self, model: &Predictor, active: &[Active]) -> f64 {
+        let mut rates = vec![0.0; active.len()];
+        model.means(active, &mut rates);
+        self.goal.value(&rates, &self.solos(model, active))
+    }
+
+    fn expected_improvement(&self, model: &Predictor, active: &[Active], best: f64) -> f64 {
+        let predicted = model.estimate(active, false);
+        let rates: Vec<f64> = predicted.iter().map(|p| p.samples_per_s).collect();
+        let errors: Vec<f64> = predicted.iter().map(|p| p.std_error).collect();
+        let solo = self.solos(model, active);
+        let s = self.goal.deviation(&rates, &errors, &solo);
+        let gap = self.goal.value(&rates, &solo) - best;
+        if s <= 0.0 {
+            return gap.max(0.0);
+        }
+        let z = gap / s;
+        s * (z * math::stats::normal_cdf(z) + math::stats::normal_pdf(z))
+    }
+
+    /// Random candidates, the given ones, and then all single changes of the best few, by value,
+    /// best first.
+    fn ranked(
+        &self,
+        model: &Predictor,
+        given: &[Vec<Active>],
+        rng: &mut StdRng,
+    ) -> Vec<(f64, Vec<Active>)> {
+        let mut seen: HashSet<Vec<Active>> = HashSet::new();
+        let mut all: Vec<(f64, Vec<Active>)> = Vec::new();
+        for active in given.iter().cloned() {
+            if seen.insert(active.clone()) {
+                all.push((self.value(model, &active), active));
+            }
+        }
+        for _ in 0..CANDIDATES {
+            let Some(active) = self.draw(rng) else { break };
+            if seen.insert(active.clone()) {
+                all.push((self.value(model, &active), active));
+            }
+        }
+        let order = |all: &mut Vec<(f64, Vec<Active>)>| {
+            all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        };
+        order(&mut all);
+        // Climb from the best few until none of their neighbours is new among the best.
+        for _ in 0..12 {
+            let top: Vec<Vec<Active>> = all.iter().take(3).map(|(_, a)| a.clone()).collect();
+            let mut grown = false;
+            for next in top.iter().flat_map(|a| self.neighbours(a)) {
+                if seen.insert(next.clone()) {
+                    all.push((self.value(model, &next), next));
+                    grown = true;
+                }
+            }
+            if !grown {
+                break;
+            }
+            order(&mut all);
+        }
+        all
+    }
+
+    fn neighbours(&self, active: &[Active]) -> Vec<Vec<Active>> {
+        let mut v = Vec::new();
+        for (k, a) in active.iter().enumerate() {
+            let batches = self.batches[a.task]
+                .iter()
+                .map(|&batch| Active { batch, ..*a });
+            let shares = self.shares.iter().map(|&share| Active { share, ..*a });
+            for next in batches.chain(shares).filter(|n| n != a) {
+                let mut changed = active.to_vec();
+                changed[k] = next;
+                if (self.admissible)(&changed) {
+                    v.push(changed);
+                }
+            }
+        }
+        v
+    }
+}
+
+#[cfg(test)]
+mod tests;

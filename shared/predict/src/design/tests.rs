@@ -1,0 +1,108 @@
+use super::*;
+use crate::TaskSpec;
+
+/// A device on which the best total is neither full sharing nor an even split.
+fn device(active: &[Active]) -> Vec<f64> {
+    active
+        .iter()
+        .map(|a| {
+            let r = a.share.fraction();
+            let others: f64 = active
+                .iter()
+                .filter(|o| o.task != a.task)
+                .map(|o| o.share.fraction())
+                .sum();
+            let step = 0.004 + 1e-4 * a.batch.as_f64() / r.min(0.6) * (1.0 + 0.8 * others * r);
+            a.batch.as_f64() / step
+        })
+        .collect()
+}
+
+fn run(tolerance: f64, budget: usize, admissible: &dyn Fn(&[Active]) -> bool) -> (Dataset, Step) {
+    let batches: Vec<Batch> = [32, 64].map(|b| Batch::new(b).unwrap()).to_vec();
+    let design = Design {
+        batches: vec![batches.clone(); 3],
+        shares: (1..=10)
+            .map(|k| Share::from_percent(10.0 * f64::from(k)).unwrap())
+            .collect(),
+        goal: Goal::Raw,
+        admissible,
+        tolerance,
+        starts: 5,
+        seed: 3,
+    };
+    let spec = TaskSpec {
+        flops_per_sample: None,
+        bytes_per_sample: None,
+        batches,
+    };
+    let mut data = Dataset {
+        tasks: vec![spec; 3],
+        samples: Vec::new(),
+    };
+    for _ in 0..budget {
+        let step = design.next(&data).unwrap();
+        let Step::Measure { active, .. } = &step else {
+            return (data, step);
+        };
+        data.samples.push(Sample {
+            throughput: device(active),
+            active: active.clone(),
+            stderr: None,
+        });
+    }
+    let last = design.next(&data).unwrap();
+    (data, last)
+}
+
+#[test]
+fn finds_a_configuration_near_the_best_and_stops() {
+    let (data, step) = run(0.001, 60, &|_| true);
+    let Step::Stop(progress) = step else {
+        panic!("still going after {} samples", data.samples.len());
+    };
+    let total = |a: &[Active]| device(a).iter().sum::<f64>();
+    let mut best = 0.0_f64;
+    for k in 0..1000_u32 {
+        for b in [32, 64] {
+            let active: Vec<Active> = (0..3)
+                .map(|task| Active {
+                    task: task as usize,
+                    batch: Batch::new(b).unwrap(),
+                    share: Share::from_percent(f64::from(10 * (k / 10_u32.pow(task) % 10 + 1)))
+                        .unwrap(),
+                })
+                .collect();
+            best = best.max(total(&active));
+        }
+    }
+    assert!(
+        total(&progress.best) > 0.95 * best,
+        "{progress:?} of {best}"
+    );
+    assert!(progress.expected_gain < 0.001);
+}
+
+#[test]
+fn begins_with_solos_keeps_to_constraints_and_repeats_itself() {
+    let half = |a: &[Active]| a.iter().map(|a| a.share).sum::<Share>() <= Share::FULL;
+    let (data, _) = run(0.0, 15, &half);
+    assert!(data.samples[..6].iter().all(|s| s.active.len() == 1));
+    assert!(
+        data.samples[6..]
+            .iter()
+            .all(|s| s.active.len() == 3 && half(&s.active))
+    );
+    assert_eq!(run(0.0, 15, &half).0, data);
+}
+
+#[test]
+fn values_of_goals() {
+    let (rates, solo) = ([50.0, 30.0], [100.0, 100.0]);
+    assert_eq!(Goal::Raw.value(&rates, &solo), 80.0);
+    assert_eq!(Goal::Fairness.value(&rates, &solo), 0.8);
+    assert_eq!(Goal::Weighted(vec![1.0, 2.0]).value(&rates, &solo), 110.0);
+    assert_eq!(Goal::MaxMin.value(&rates, &solo), 0.3);
+    assert_eq!(Goal::Round(vec![100.0, 15.0]).value(&rates, &solo), 0.5);
+    assert_eq!(Goal::MaxMin.deviation(&rates, &[5.0, 6.0], &solo), 0.06);
+}

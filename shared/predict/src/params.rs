@@ -1,0 +1,374 @@
+//! The predictor as it stands in a `mt.model/1` document, both ways.
+
+use doc::wire::{self, ModelParams, TaskParams};
+use doc::{Method, Workload};
+use units::{Batch, Share};
+
+use crate::anchor::Anchor;
+use crate::base::Base;
+use crate::dataset::{Active, MAX_TASKS};
+use crate::error::PredictError;
+use crate::features::{Layout, MAX_FEATURES, Scene};
+use crate::fit::Fitted;
+use crate::gp::{Gp, Hyper, Observations};
+use crate::model::{GpPart, MOST_POINTS, Parts};
+use crate::poly::Poly;
+use crate::predictor::{Predictor, Trust};
+use crate::structured::{Law, Pace};
+
+impl Fitted {
+    /// The parameters as a document holds them.
+    #[must_use]
+    pub fn params(&self, workload: &Workload) -> ModelParams {
+        let p = &self.predictor;
+        let tasks = workload.tasks.iter().enumerate();
+        ModelParams {
+            method: p.method,
+            tasks: tasks.map(|(i, t)| self.task(i, t.id.as_str())).collect(),
+            workload_law: p.base.workload_law.clone(),
+            points: self
+                .points
+                .iter()
+                .map(|v| v.iter().map(point).collect())
+                .collect(),
+            domain: wire::Domain {
+                configurations: self.configurations as u64,
+                most_together: p.most_together as u32,
+            },
+            validation: wire::Validation {
+                folds: self.report.folds as u32,
+                total_error_percent: self
+                    .report
+                    .families
+                    .iter()
+                    .find(|(m, _)| *m == p.method)
+                    .map(|(_, e)| *e),
+                coverage_90: self.report.coverage_90,
+                families: self
+                    .report
+                    .families
+                    .iter()
+                    .map(|&(method, total_error_percent)| wire::FamilyError {
+                        method,
+                        total_error_percent,
+                    })
+                    .collect(),
+            },
+        }
+    }
+
+    fn task(&self, i: usize, id: &str) -> TaskParams {
+        let p = &self.predictor;
+        let (base, parts, trust) = (&p.base, &p.tasks[i], &p.trust[i]);
+        let (anchor, law) = (&base.anchors[i], &base.laws[i]);
+        TaskParams {
+            id: id.to_owned(),
+            evidence: base.evidence[i],
+            solo: anchor
+                .points
+                .iter()
+                .map(|&(b, step_s)| wire::SoloStep {
+                    batch: b as u64,
+                    step_s,
+                })
+                .collect(),
+            solo_slope_s: anchor.slope,
+            law: wire::LawParams {
+                fixed_s: law.pace.fixed,
+                crowding: law.pace.crowding,
+                per_sample_s: law.pace.per_sample,
+                bend: law.pace.bend,
+                sharpness: law.pace.sharpness,
+                slowdown: law.slowdown.clone(),
+            },
+            poly: parts.poly.as_ref().map(|p| wire::PolyParams {
+                centre: p.centre.clone(),
+                scale: p.scale.clone(),
+                weights: p.weights.clone(),
+            }),
+            gp: parts.gp.as_ref().map(|g| wire::GpParams {
+                inverse_length: g.gp.hyper.inverse_length.clone(),
+                signal: g.gp.hyper.signal,
+                noise: g.gp.hyper.noise,
+                points: g.points.iter().map(|k| *k as u32).collect(),
+                weights: g.gp.alpha.clone(),
+                noise_factor: g.noise_factor.clone(),
+            }),
+            spread: trust.spread,
+            interval_scale: trust.interval_scale,
+            error_percent: trust.error_percent,
+            batch_range: trust
+                .batches
+                .map(|(a, b)| (u64::from(a.get()), u64::from(b.get()))),
+            share_range_percent: trust.shares.map(|(a, b)| (a.percent(), b.percent())),
+        }
+    }
+}
+
+fn point(a: &Active) -> wire::Point {
+    wire::Point {
+        task: a.task as u32,
+        batch: u64::from(a.batch.get()),
+        share_percent: a.share.percent(),
+    }
+}
+
+/// A place in the parameters and what is wrong there.
+fn bad(path: impl Into<String>, problem: impl Into<String>) -> PredictError {
+    PredictError::BadModel {
+        path: path.into(),
+        problem: problem.into(),
+    }
+}
+
+/// All numbers finite and, where asked, above zero.
+fn numbers(path: &str, v: &[f64], positive: bool) -> Result<(), PredictError> {
+    for x in v {
+        if !x.is_finite() || (positive && *x <= 0.0) {
+            let wanted = if positive { "above 0" } else { "finite" };
+            return Err(bad(path, format!("{x} is not a number {wanted}")));
+        }
+    }
+    Ok(())
+}
+
+/// All numbers finite and 0 or more.
+fn not_negative(path: &str, v: &[f64]) -> Result<(), PredictError> {
+    numbers(path, v, false)?;
+    match v.iter().find(|x| **x < 0.0) {
+        Some(x) => Err(bad(path, format!("{x} is below 0"))),
+        None => Ok(()),
+    }
+}
+
+fn length(path: &str, found: usize, wanted: usize) -> Result<(), PredictError> {
+    if found == wanted {
+        Ok(())
+    } else {
+        Err(bad(path, format!("{found} entries where {wanted} belong")))
+    }
+}
+
+impl Predictor {
+    /// The predictor of a model document.
+    pub fn from_model(model: &doc::Model) -> Result<Self, PredictError> {
+        Self::from_params(&model.predictor, &model.workload)
+    }
+
+    /// The predictor of the parameters, checked: every number in range, every list as long as
+    /// the tasks and features ask for.
+    pub fn from_params(params: &ModelParams, workload: &Workload) -> Result<Self, PredictError> {
+        let n = workload.tasks.len();
+        length("$.predictor.tasks", params.tasks.len(), n)?;
+        if n > MAX_TASKS {
+            return Err(PredictError::TooManyTasks {
+                found: n,
+                most: MAX_TASKS,
+            });
+        }
+        let layout = Layout { tasks: n };
+        let mut base = Base {
+            layout,
+            anchors: Vec::new(),
+            laws: Vec::new(),
+            evidence: Vec::new(),
+            workload_law: params.workload_law.clone(),
+        };
+        let mut trust = Vec::new();
+        for (i, t) in params.tasks.iter().enumerate() {
+            let path = format!("$.predictor.tasks[{i}]");
+            if t.id != workload.tasks[i].id.as_str() {
+                let found = format!(
+                    "{:?} where the workload has {:?}",
+                    t.id,
+                    workload.tasks[i].id.as_str()
+                );
+                return Err(bad(format!("{path}.id"), found));
+            }
+            base.anchors.push(anchor(t, &path)?);
+            base.laws.push(law(&t.law, n, &format!("{path}.law"))?);
+            base.evidence.push(t.evidence);
+            trust.push(read_trust(t, &path)?);
+        }
+        let points = points(params, n)?;
+        let tasks = params
+            .tasks
+            .iter()
+            .enumerate()
+            .map(|(i, t)| parts(t, i, params.method, &base, &points))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            method: params.method,
+            base,
+            tasks,
+            trust,
+            most_together: params.domain.most_together as usize,
+        })
+    }
+}
+
+fn anchor(t: &TaskParams, path: &str) -> Result<Anchor, PredictError> {
+    let path = format!("{path}.solo");
+    if t.solo.is_empty() {
+        return Err(bad(path, "no solo step"));
+    }
+    if t.solo.windows(2).any(|w| w[0].batch >= w[1].batch) || t.solo[0].batch == 0 {
+        return Err(bad(path, "batch sizes are not ascending from 1"));
+    }
+    let points: Vec<(f64, f64)> = t.solo.iter().map(|s| (s.batch as f64, s.step_s)).collect();
+    numbers(&path, &points.iter().map(|p| p.1).collect::<Vec<_>>(), true)?;
+    not_negative(&path, &[t.solo_slope_s])?;
+    Ok(Anchor {
+        points,
+        slope: t.solo_slope_s,
+    })
+}
+
+fn law(l: &wire::LawParams, tasks: usize, path: &str) -> Result<Law, PredictError> {
+    length(&format!("{path}.slowdown"), l.slowdown.len(), tasks)?;
+    not_negative(path, &l.slowdown)?;
+    not_negative(path, &[l.crowding, l.fixed_s])?;
+    numbers(path, &[l.per_sample_s, l.bend, l.sharpness], true)?;
+    Ok(Law {
+        pace: Pace {
+            fixed: l.fixed_s,
+            crowding: l.crowding,
+            per_sample: l.per_sample_s,
+            bend: l.bend,
+            sharpness: l.sharpness,
+        },
+        slowdown: l.slowdown.clone(),
+    })
+}
+
+fn read_trust(t: &TaskParams, path: &str) -> Result<Trust, PredictError> {
+    not_negative(&format!("{path}.spread"), &[t.spread, t.interval_scale])?;
+    let unit = |e: units::UnitError| bad(path, e.to_string());
+    let batches = match t.batch_range {
+        Some((a, b)) => Some((Batch::new(a).map_err(unit)?, Batch::new(b).map_err(unit)?)),
+        None => None,
+    };
+    let shares = match t.share_range_percent {
+        Some((a, b)) => Some((
+            Share::from_percent(a).map_err(unit)?,
+            Share::from_percent(b).map_err(unit)?,
+        )),
+        None => None,
+    };
+    Ok(Trust {
+        spread: t.spread,
+        interval_scale: t.interval_scale,
+        error_percent: t.error_percent,
+        batches,
+        shares,
+    })
+}
+
+fn points(params: &ModelParams, tasks: usize) -> Result<Vec<Vec<Active>>, PredictError> {
+    let one = |p: &wire::Point, path: &str| {
+        let unit = |e: units::UnitError| bad(path, e.to_string());
+        if p.task as usize >= tasks {
+            return Err(bad(path, format!("task {} of {tasks}", p.task)));
+        }
+        Ok(Active {
+            task: p.task as usize,
+            batch: Batch::new(p.batch).map_err(unit)?,
+            share: Share::from_percent(p.share_percent).map_err(unit)?,
+        })
+    };
+    let all = params.points.iter().enumerate().map(|(k, v)| {
+        let path = format!("$.predictor.points[{k}]");
+        if v.len() > tasks {
+            return Err(bad(path, "more tasks than the workload has"));
+        }
+        v.iter()
+            .map(|p| one(p, &path))
+            .collect::<Result<Vec<_>, _>>()
+    });
+    all.collect()
+}
+
+fn parts(
+    t: &TaskParams,
+    task: usize,
+    method: Method,
+    base: &Base,
+    points: &[Vec<Active>],
+) -> Result<Parts, PredictError> {
+    let path = format!("$.predictor.tasks[{task}]");
+    let d = base.layout.len();
+    let poly = match &t.poly {
+        Some(p) if matches!(method, Method::Poly | Method::Blend) => {
+            let path = format!("{path}.poly");
+            length(&path, p.centre.len(), d)?;
+            length(&path, p.scale.len(), d)?;
+            length(&path, p.weights.len(), Poly::count(d))?;
+            for v in [&p.centre, &p.scale, &p.weights] {
+                numbers(&path, v, false)?;
+            }
+            Some(Poly {
+                centre: p.centre.clone(),
+                scale: p.scale.clone(),
+                weights: p.weights.clone(),
+            })
+        }
+        _ => None,
+    };
+    let gp = match &t.gp {
+        Some(g) if matches!(method, Method::Gp | Method::Blend) => {
+            Some(process(g, task, base, points, &format!("{path}.gp"))?)
+        }
+        _ => None,
+    };
+    Ok(Parts { poly, gp })
+}
+
+fn process(
+    g: &wire::GpParams,
+    task: usize,
+    base: &Base,
+    points: &[Vec<Active>],
+    path: &str,
+) -> Result<GpPart, PredictError> {
+    let n = g.points.len();
+    length(path, g.inverse_length.len(), base.layout.len())?;
+    length(path, g.weights.len(), n)?;
+    length(path, g.noise_factor.len(), n)?;
+    if n == 0 || n > MOST_POINTS {
+        return Err(bad(
+            path,
+            format!("{n} points, 1 to {MOST_POINTS} are possible"),
+        ));
+    }
+    numbers(path, &g.inverse_length, true)?;
+    numbers(path, &[g.signal, g.noise], true)?;
+    numbers(path, &g.weights, false)?;
+    numbers(path, &g.noise_factor, true)?;
+    let mut rows = Vec::with_capacity(n);
+    let mut x = [0.0; MAX_FEATURES];
+    for k in &g.points {
+        let Some(active) = points.get(*k as usize) else {
+            return Err(bad(path, format!("point {k} of {}", points.len())));
+        };
+        let Some(at) = active.iter().position(|a| a.task == task) else {
+            return Err(bad(path, format!("the task is not part of point {k}")));
+        };
+        let scene = Scene::new(&base.anchors, &base.laws, active);
+        base.layout.fill(&scene, at, &mut x);
+        rows.push(x[..base.layout.len()].to_vec());
+    }
+    let mut obs = Observations::new(&rows, vec![0.0; n]);
+    obs.noise_factor.copy_from_slice(&g.noise_factor);
+    let hyper = Hyper {
+        inverse_length: g.inverse_length.clone(),
+        signal: g.signal,
+        noise: g.noise,
+    };
+    let gp =
+        Gp::with_weights(hyper, &obs, g.weights.clone()).map_err(|e| bad(path, e.to_string()))?;
+    Ok(GpPart {
+        gp,
+        points: g.points.iter().map(|k| *k as usize).collect(),
+        noise_factor: g.noise_factor.clone(),
+    })
+}

@@ -1,0 +1,66 @@
+use doc::Method;
+
+use crate::features::Driver;
+
+/// What a fit has to say to people.
+#[derive(Debug, Clone, Default)]
+pub struct FitReport {
+    /// One for each task.
+    pub tasks: Vec<TaskReport>,
+    /// Cross-validated error of the total throughput of every family tried, percent.
+    pub families: Vec<(Method, f64)>,
+    /// Parts that cross-validation left out in turn; 0: too few configurations.
+    pub folds: usize,
+    /// Part of left-out throughputs inside the 90 % interval.
+    pub coverage_90: Option<f64>,
+    /// Left-out configurations with the largest errors of the total, worst first.
+    pub worst: Vec<Worst>,
+    /// Training configurations and error of the total (percent) with so many.
+    pub learning: Vec<(usize, f64)>,
+    /// Throughputs of zero, which were left out.
+    pub zeros: usize,
+}
+
+/// What is known of one task.
+#[derive(Debug, Clone)]
+pub struct TaskReport {
+    /// Throughputs learnt from.
+    pub rows: usize,
+    /// Cross-validated mean absolute error, percent.
+    pub error_percent: Option<f64>,
+    /// Host milliseconds of a step, which no share changes.
+    pub host_ms: f64,
+    /// Device microseconds for each sample on the whole device.
+    pub device_us_per_sample: f64,
+    /// Share beyond which more is of little use, percent.
+    pub bend_percent: f64,
+    /// The task that slows it most and by how much (factor on its device time).
+    pub slowed_most_by: Option<(usize, f64)>,
+    /// What else drives its throughput: features by relevance (spread over length), first the
+    /// strongest; empty without a Gaussian process.
+    pub drivers: Vec<(Driver, f64)>,
+    /// Samples whose throughput of this task was found to be wrong and hardly counted.
+    pub rejected: Vec<usize>,
+}
+
+/// A configuration that was predicted badly.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Worst {
+    /// Position in the data set.
+    pub sample: usize,
+    /// Predicted over measured total, minus 1, percent.
+    pub error_percent: f64,
+}
+
+impl FitReport {
+    /// Error (percent) to expect with `factor` times as many configurations, by a power law
+    /// through the learning curve; `None` where the curve has fewer than two points.
+    #[must_use]
+    pub fn expected_error(&self, factor: f64) -> Option<f64> {
+        let [.., (n0, e0), (n1, e1)] = self.learning.as_slice() else {
+            return None;
+        };
+        let power = ((e0 / e1).ln() / (*n1 as f64 / *n0 as f64).ln()).clamp(0.0, 1.0);
+        Some(e1 * factor.powf(-power))
+    }
+}

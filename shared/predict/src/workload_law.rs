@@ -1,0 +1,137 @@
+use doc::wire::WorkloadLaw;
+use math::stats;
+
+use crate::Dataset;
+use crate::structured::{Law, Pace};
+
+/// Seconds per sample from FLOPs and bytes: `g1 = ga f + gb m`, `ga, gb >= 0`, least relative
+/// squares over the tasks that have all three.
+///
+/// This is FedMT's workload `O = alpha f B + beta m B` in `t = gamma_0 + gamma_1 O`. `gamma_1
+/// alpha` and `gamma_1 beta` are not separately identifiable, so `alpha + beta` is set to 1.
+pub(crate) fn fit(data: &Dataset, laws: &[Option<Law>]) -> Option<WorkloadLaw> {
+    let mut rows: Vec<(f64, f64, f64)> = Vec::new();
+    let mut fixed = Vec::new();
+    for (spec, law) in data.tasks.iter().zip(laws) {
+        let (Some(law), Some(f)) = (law, spec.flops_per_sample) else {
+            continue;
+        };
+        let m = spec.bytes_per_sample.unwrap_or(0.0);
+        rows.push((f, m, law.pace.per_sample));
+        fixed.push(law.pace.fixed);
+    }
+    let gamma0_s = stats::median(&fixed)?;
+    let (ga, gb) = two_non_negative(&rows)?;
+    let gamma1_s = ga + gb;
+    (gamma1_s > 0.0).then(|| WorkloadLaw {
+        gamma0_s,
+        gamma1_s,
+        alpha: ga / gamma1_s,
+        beta: gb / gamma1_s,
+    })
+}
+
+/// Minimises `sum ((ga f + gb m) / g - 1)^2` over `ga, gb >= 0`.
+fn two_non_negative(rows: &[(f64, f64, f64)]) -> Option<(f64, f64)> {
+    if rows.is_empty() {
+        return None;
+    }
+    let (mut ff, mut mm, mut fm, mut f1, mut m1) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for (f, m, g) in rows {
+        let (f, m) = (f / g, m / g);
+        ff += f * f;
+        mm += m * m;
+        fm += f * m;
+        f1 += f;
+        m1 += m;
+    }
+    let det = ff * mm - fm * fm;
+    if rows.len() >= 2 && det > 1e-9 * ff * mm {
+        let (a, b) = ((f1 * mm - m1 * fm) / det, (m1 * ff - f1 * fm) / det);
+        if a >= 0.0 && b >= 0.0 {
+            return Some((a, b));
+        }
+    }
+    // On the border one of them is zero; which leaves less?
+    let one = |x1: f64, xx: f64| if xx > 0.0 { x1 * x1 / xx } else { 0.0 };
+    if one(f1, ff) >= one(m1, mm) {
+        Some((f1 / ff, 0.0))
+    } else {
+        Some((0.0, m1 / mm))
+    }
+}
+
+/// Median over the laws that learnt from co-runs.
+fn usual(laws: &[&Law], get: impl Fn(&Law) -> f64, otherwise: f64) -> f64 {
+    let v: Vec<f64> = laws.iter().map(|l| get(l)).collect();
+    stats::median(&v).unwrap_or(otherwise)
+}
+
+/// Gives tasks that never ran with others the usual behaviour in company, and tasks that never
+/// ran at all a law from their FLOPs and bytes. `together` says which tasks ran with others.
+pub(crate) fn complete(
+    data: &Dataset,
+    laws: &mut [Option<Law>],
+    together: &[bool],
+    workload: Option<&WorkloadLaw>,
+) {
+    let n = laws.len();
+    let known: Vec<Law> = laws
+        .iter()
+        .zip(together)
+        .filter(|(_, t)| **t)
+        .filter_map(|(l, _)| l.clone())
+        .collect();
+    let known: Vec<&Law> = known.iter().collect();
+    let pace = Pace {
+        fixed: 0.0,
+        per_sample: 0.0,
+        crowding: usual(&known, |l| l.pace.crowding, 0.4),
+        bend: usual(&known, |l| l.pace.bend, 0.4),
+        sharpness: usual(&known, |l| l.pace.sharpness, 3.0),
+    };
+    // How much task j slows the others: the median of its column among tasks that met it.
+    let column: Vec<f64> = (0..n)
+        .map(|j| usual(&known, |l| l.slowdown[j], 0.3))
+        .collect();
+    for (i, law) in laws.iter_mut().enumerate() {
+        if together[i] {
+            continue;
+        }
+        let (fixed, per_sample) = match (&law, workload, data.tasks[i].flops_per_sample) {
+            (Some(l), ..) => (l.pace.fixed, l.pace.per_sample),
+            (None, Some(w), Some(f)) => {
+                let m = data.tasks[i].bytes_per_sample.unwrap_or(0.0);
+                (w.gamma0_s, w.gamma1_s * (w.alpha * f + w.beta * m))
+            }
+            _ => continue,
+        };
+        *law = Some(Law {
+            pace: Pace {
+                fixed,
+                per_sample,
+                ..pace.clone()
+            },
+            slowdown: column.clone(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recovers_both_weights_and_stays_non_negative() {
+        let rows: Vec<(f64, f64, f64)> = [(1.0, 2.0), (3.0, 1.0), (2.0, 2.0)]
+            .iter()
+            .map(|&(f, m)| (f, m, 0.5 * f + 0.25 * m))
+            .collect();
+        let (a, b) = two_non_negative(&rows).unwrap();
+        assert!((a - 0.5).abs() < 1e-12 && (b - 0.25).abs() < 1e-12);
+        let rows = [(1.0, 2.0, 1.0), (2.0, 1.0, 2.0)];
+        let (a, b) = two_non_negative(&rows).unwrap();
+        assert!(a > 0.0 && b >= 0.0);
+        assert_eq!(two_non_negative(&[]), None);
+    }
+}

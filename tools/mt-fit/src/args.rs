@@ -1,0 +1,55 @@
+use clap::{Parser, ValueEnum};
+use cli::StreamArgs;
+use predict::Method;
+
+/// Fit a co-run throughput model to a profile
+///
+/// Reads profiles (mt-profile) and writes for each a model, which predicts the throughput of
+/// every task of any co-run, with its uncertainty. Measurements that are zero or evidently wrong
+/// are left out. What was learnt, and whether more samples would help, is said on standard error.
+#[derive(Debug, Clone, Parser)]
+#[command(version, after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    pub stream: StreamArgs,
+    /// Family of models
+    #[arg(long, value_enum, default_value_t = MethodChoice::Auto)]
+    pub method: MethodChoice,
+    /// Say nothing on standard error but warnings
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+const EXAMPLES: &str = "Examples:
+  mt-profile workload.json | mt-fit > model.json
+  mt-fit --method structured --pretty profile.ndjson
+  cat a.ndjson b.ndjson | mt-fit > models.ndjson
+
+Exit codes: 0 done; 2 bad input or usage (also a profile in which nothing ran).";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MethodChoice {
+    /// Whatever cross-validation finds best
+    Auto,
+    /// A law with a few constants of meaning
+    Structured,
+    /// Polynomial ridge regression
+    Poly,
+    /// Gaussian process on what the law leaves
+    Gp,
+    /// Mean of the Gaussian process and the polynomial
+    Blend,
+}
+
+impl MethodChoice {
+    /// The family, or `None` for whatever is best.
+    pub const fn family(self) -> Option<Method> {
+        match self {
+            MethodChoice::Auto => None,
+            MethodChoice::Structured => Some(Method::Structured),
+            MethodChoice::Poly => Some(Method::Poly),
+            MethodChoice::Gp => Some(Method::Gp),
+            MethodChoice::Blend => Some(Method::Blend),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+use cli::{Console, Exit, Failure, Input, Output, provenance};
+use doc::{Model, Profile};
+use predict::{Dataset, FitOptions, Fitted, Method, fit, fit_by_merit};
+
+use crate::args::Args;
+use crate::summary;
+
+/// Writes a model for every profile.
+pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
+    let input = Input::open(&args.stream.files, "profiles", console)?;
+    let mut output = Output::open(args.stream.output.as_deref(), args.stream.pretty)?;
+    for profile in input.profiles() {
+        let profile = profile?;
+        let data = Dataset::from_profile(&profile);
+        let fitted = learn(&data, args.method.family()).map_err(|error| {
+            let name = profile.header.workload.id.as_deref();
+            Failure::Input(format!("{}: {error}", name.unwrap_or("profile")))
+        })?;
+        warn(&profile, &fitted, console);
+        if !args.quiet {
+            console.say(&summary::text(&profile, &data, &fitted));
+        }
+        output.document(&model(profile, &fitted, console))?;
+    }
+    output.finish()?;
+    Ok(Exit::Done)
+}
+
+fn learn(data: &Dataset, method: Option<Method>) -> Result<Fitted, predict::PredictError> {
+    let options = FitOptions::default();
+    match method {
+        Some(method) => fit(data, method, &options),
+        None => fit_by_merit(data, &options),
+    }
+}
+
+fn model(profile: Profile, fitted: &Fitted, console: &Console) -> Model {
+    let header = profile.header;
+    let mut provenance_list = header.provenance;
+    provenance_list.push(provenance(
+        console.tool(),
+        env!("CARGO_PKG_VERSION"),
+        None,
+        None,
+    ));
+    Model {
+        predictor: fitted.params(&header.workload),
+        workload: header.workload,
+        device: header.device,
+        provenance: provenance_list,
+    }
+}
+
+fn warn(profile: &Profile, fitted: &Fitted, console: &Console) {
+    let report = &fitted.report;
+    if !profile.failures.is_empty() {
+        let n = profile.failures.len();
+        console.warn(&format!(
+            "{n} configurations of the profile failed and are not used"
+        ));
+    }
+    if report.zeros > 0 {
+        let n = report.zeros;
+        console.warn(&format!("{n} throughputs are zero and are not used"));
+    }
+    for (task, spec) in report.tasks.iter().zip(&profile.header.workload.tasks) {
+        if task.rows == 0 {
+            console.warn(&format!(
+                "task {} was never measured; it is predicted from its FLOPs and bytes",
+                spec.id
+            ));
+        }
+    }
+}

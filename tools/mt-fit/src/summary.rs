@@ -1,0 +1,179 @@
+use std::fmt::Write;
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use doc::{Profile, Workload};
+use predict::{Active, Dataset, Driver, Fitted, TaskReport};
+
+/// Relevance below which a feature is not worth naming.
+const RELEVANT: f64 = 0.2;
+/// Expected relative improvement with twice the samples that is worth their cost.
+const WORTH: f64 = 0.85;
+
+/// What was learnt, for people.
+pub fn text(profile: &Profile, data: &Dataset, fitted: &Fitted) -> String {
+    let workload = &profile.header.workload;
+    let mut out = headline(data, fitted);
+    let _ = write!(out, "\n{}", tasks(workload, fitted));
+    worst(&mut out, workload, data, fitted);
+    rejected(&mut out, workload, fitted);
+    learning(&mut out, fitted);
+    out
+}
+
+fn percent(v: Option<f64>) -> String {
+    v.map_or_else(|| "-".to_owned(), |e| format!("{e:.1} %"))
+}
+
+fn headline(data: &Dataset, fitted: &Fitted) -> String {
+    let report = &fitted.report;
+    let method = fitted.predictor.method();
+    let mut out = format!(
+        "{} tasks, {} configurations, family {}",
+        data.tasks.len(),
+        data.samples.len(),
+        name(method)
+    );
+    if report.folds == 0 {
+        out += ": too few configurations of several tasks to cross-validate";
+        return out;
+    }
+    let errors: Vec<String> = report
+        .families
+        .iter()
+        .map(|(m, e)| format!("{} {e:.1} %", name(*m)))
+        .collect();
+    let _ = write!(
+        out,
+        "; error of the total throughput on left-out configurations ({} parts): {}",
+        report.folds,
+        errors.join(", ")
+    );
+    if let Some(c) = report.coverage_90 {
+        let _ = write!(out, "; 90 % intervals hold {:.0} %", 100.0 * c);
+    }
+    out
+}
+
+fn name(method: predict::Method) -> &'static str {
+    match method {
+        predict::Method::Structured => "structured",
+        predict::Method::Poly => "poly",
+        predict::Method::Gp => "gp",
+        predict::Method::Blend => "blend",
+    }
+}
+
+fn tasks(workload: &Workload, fitted: &Fitted) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header([
+        "task",
+        "rows",
+        "error",
+        "host ms",
+        "device us/sample",
+        "useful share",
+        "slowed most by",
+        "other drivers",
+    ]);
+    for (task, report) in workload.tasks.iter().zip(&fitted.report.tasks) {
+        let slowed = report.slowed_most_by.map_or_else(
+            || "-".to_owned(),
+            |(j, c)| format!("{} (+{:.0} %)", workload.tasks[j].id, 100.0 * c),
+        );
+        let number = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+        table.add_row(vec![
+            Cell::new(&task.id),
+            number(report.rows.to_string()),
+            number(percent(report.error_percent)),
+            number(format!("{:.2}", report.host_ms)),
+            number(format!("{:.1}", report.device_us_per_sample)),
+            number(format!("{:.0} %", report.bend_percent)),
+            Cell::new(slowed),
+            Cell::new(drivers(workload, report)),
+        ]);
+    }
+    table
+}
+
+fn drivers(workload: &Workload, report: &TaskReport) -> String {
+    let name = |d: &Driver| match d.of {
+        Some(j) => format!("{} of {}", d.what, workload.tasks[j].id),
+        None => d.what.to_owned(),
+    };
+    let list: Vec<String> = report
+        .drivers
+        .iter()
+        .filter(|(_, relevance)| *relevance > RELEVANT)
+        .take(3)
+        .map(|(d, _)| name(d))
+        .collect();
+    if list.is_empty() {
+        "-".to_owned()
+    } else {
+        list.join(", ")
+    }
+}
+
+fn configuration(workload: &Workload, active: &[Active]) -> String {
+    let one = |a: &Active| {
+        format!(
+            "{} batch {} share {}",
+            workload.tasks[a.task].id, a.batch, a.share
+        )
+    };
+    active.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn worst(out: &mut String, workload: &Workload, data: &Dataset, fitted: &Fitted) {
+    for (k, w) in fitted.report.worst.iter().take(3).enumerate() {
+        let lead = if k == 0 {
+            "predicted worst:"
+        } else {
+            "                "
+        };
+        let _ = write!(
+            out,
+            "\n{lead} {:+.1} % at {}",
+            w.error_percent,
+            configuration(workload, &data.samples[w.sample].active)
+        );
+    }
+}
+
+fn rejected(out: &mut String, workload: &Workload, fitted: &Fitted) {
+    for (task, report) in workload.tasks.iter().zip(&fitted.report.tasks) {
+        if !report.rejected.is_empty() {
+            let _ = write!(
+                out,
+                "\nout of line and hardly counted: {} of {} measurements of {}",
+                report.rejected.len(),
+                report.rows,
+                task.id
+            );
+        }
+    }
+}
+
+fn learning(out: &mut String, fitted: &Fitted) {
+    let report = &fitted.report;
+    let points: Vec<String> = report
+        .learning
+        .iter()
+        .map(|(n, e)| format!("{e:.1} % with {n}"))
+        .collect();
+    let (Some(expected), Some((_, last))) = (report.expected_error(2.0), report.learning.last())
+    else {
+        return;
+    };
+    let advice = if expected < WORTH * last {
+        "more samples would help"
+    } else {
+        "more samples would hardly help"
+    };
+    let _ = write!(
+        out,
+        "\nlearning curve: {}, about {expected:.1} % with twice as many; {advice}",
+        points.join(", ")
+    );
+}
