@@ -128,6 +128,23 @@ impl RunDir {
         self.ledger.write_all(&line)
     }
 
+    /// Cleans up after one run, unless its owner lives or has cleaned up itself. Waits for an
+    /// owner that is about to die.
+    ///
+    /// # Errors
+    /// If something cannot be removed.
+    pub fn clean(path: &Path) -> io::Result<Option<Cleaned>> {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while path.is_dir() {
+            let cleaned = clean_one(path)?;
+            if cleaned.is_some() || std::time::Instant::now() > deadline {
+                return Ok(cleaned);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(None)
+    }
+
     /// The directory.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -1,0 +1,119 @@
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum, ValueHint};
+use doc::DeviceKind;
+
+const EXAMPLES: &str = "\
+Examples:
+  mt-launch timeline.json > run.ndjson
+      start the jobs in the order of a timeline and write what happens, event by event
+  mt-launch --device sim timeline.json | mt-report
+      play the round on the simulator: the same events, with simulated times
+  mt-launch --dry-run plan.json
+      print what would be started, as shell lines, and start nothing
+
+Exit codes: 0 every task finished; 1 some did not; 2 bad input or usage; 3 the device cannot be
+used; 130 after Ctrl-C, 143 after SIGTERM, with nothing left running.";
+
+/// Launch the jobs of plans or timelines under their shares and supervise them
+///
+/// Reads plans or timelines and writes events: one record a line, from `launch` to `summary`.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXAMPLES)]
+pub struct Args {
+    /// Plans or timelines to launch; `-` or none: standard input
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+    /// Write events to FILE as they happen; absent: standard output
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Where to run, in place of what the workload says
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub device: Option<Device>,
+    /// Print what would be started, as shell lines, and start nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Rounds to run, one after another
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub rounds: u32,
+    #[command(flatten)]
+    pub care: Care,
+    /// Look after a run directory: clean it up once its owner is dead (started by mt-launch)
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub guard: Option<PathBuf>,
+    #[command(flatten)]
+    pub seed: cli::SeedArgs,
+}
+
+/// How jobs on real devices are looked after.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Supervision")]
+pub struct Care {
+    /// Longest time from the start of a job until it is ready; 0: any
+    #[arg(long, value_name = "SECONDS", default_value_t = 120.0)]
+    pub ready_timeout: f64,
+    /// Longest time between two steps of a job; 0: any
+    #[arg(long, value_name = "SECONDS", default_value_t = 300.0)]
+    pub stall_timeout: f64,
+    /// Longest time of a task in a round, restarts included; 0: any
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    pub task_timeout: f64,
+    /// Restarts of a task in a round before it is given up
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub restarts: u32,
+    /// Pause before the first restart; each further one is twice as long, up to a minute
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub backoff: f64,
+    /// Time between SIGTERM and SIGKILL when a job is stopped
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub grace: f64,
+    /// Give no share of a task that has ended to the others
+    #[arg(long)]
+    pub keep_shares: bool,
+    /// First all downloads, then all compute, then all uploads
+    #[arg(long)]
+    pub no_overlap: bool,
+    /// Time between two progress events of a task; 0: every chance
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub progress_every: f64,
+    /// Keep the logs of tasks in DIR; absent: only while they run
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub logs: Option<PathBuf>,
+    /// Size at which a log is set aside as NAME.log.1 and begun anew
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
+    pub log_bytes: u64,
+    /// Older logs to keep of each task
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub log_files: u32,
+    /// Print what the jobs print to standard error, each line after its task's name
+    #[arg(long)]
+    pub follow: bool,
+    /// Where the private run directory is made; absent: in the folder for temporary files
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub runs: Option<PathBuf>,
+}
+
+/// A device that can run jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Device {
+    /// A GPU of this machine under MPS if there is one, else the simulator
+    Auto,
+    /// The GPU simulator: no job is started
+    Sim,
+    /// Real processes under CPU quotas
+    Cpu,
+    /// Real processes under NVIDIA MPS
+    Cuda,
+}
+
+impl From<Device> for DeviceKind {
+    fn from(device: Device) -> Self {
+        match device {
+            Device::Auto => DeviceKind::Auto,
+            Device::Sim => DeviceKind::Sim,
+            Device::Cpu => DeviceKind::Cpu,
+            Device::Cuda => DeviceKind::Cuda,
+        }
+    }
+}

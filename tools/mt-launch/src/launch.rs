@@ -1,0 +1,216 @@
+use cli::Failure;
+use doc::{
+    Any, DeviceKind, Duplex, Job, Phase, PhaseKind, Plan, PlanTask, Task, Timeline, Workload,
+};
+use overlap::{Order, Transfer};
+use units::{Batch, Seconds, Share};
+
+/// What is to be launched: a plan with its workload, and the timeline to follow, if any.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// The order of transfers and compute; absent: all tasks start at once, in the plan's order.
+    pub timeline: Option<Timeline>,
+    /// Batch sizes and shares.
+    pub plan: Plan,
+    /// The tasks and the device, which is never `replay`.
+    pub workload: Workload,
+}
+
+/// One task as it is launched.
+#[derive(Debug, Clone, Copy)]
+pub struct Assignment<'a> {
+    /// What the plan says.
+    pub planned: &'a PlanTask,
+    /// What the workload says.
+    pub task: &'a Task,
+    /// Samples of each step.
+    pub batch: Batch,
+    /// Part of the device.
+    pub share: Share,
+}
+
+impl Launch {
+    /// Takes a plan or a timeline.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] if the document is another one, or lacks what a launch needs;
+    /// [`Failure::Negative`] if the plan is infeasible.
+    pub fn new(document: Any, device: Option<DeviceKind>) -> Result<Self, Failure> {
+        let (plan, timeline) = match document {
+            Any::Plan(plan) => (*plan, None),
+            Any::Timeline(timeline) => (timeline.plan.clone(), Some(*timeline)),
+            other => {
+                return Err(Failure::Input(format!(
+                    "this is {}; give a plan (mt-solve) or a timeline (mt-overlap)",
+                    name_of(&other)
+                )));
+            }
+        };
+        if plan.tasks.is_empty() {
+            return Err(Failure::Negative(
+                "the plan is infeasible: there is nothing to launch".to_owned(),
+            ));
+        }
+        let Some(workload) = plan.workload() else {
+            return Err(Failure::Input(
+                "the plan carries no workload, so nothing says what to start; add `workload`"
+                    .to_owned(),
+            ));
+        };
+        let mut workload = workload.clone();
+        if let Some(kind) = device {
+            workload.device.kind = kind;
+        }
+        let launch = Self {
+            timeline,
+            plan,
+            workload,
+        };
+        let faults: Vec<String> = (0..launch.plan.tasks.len())
+            .filter_map(|i| launch.assign(i).err())
+            .collect();
+        if faults.is_empty() {
+            Ok(launch)
+        } else {
+            Err(Failure::Input(faults.join("\n")))
+        }
+    }
+
+    /// The tasks in the order of the plan.
+    pub fn assignments(&self) -> impl Iterator<Item = Assignment<'_>> {
+        (0..self.plan.tasks.len()).filter_map(|i| self.assign(i).ok())
+    }
+
+    fn assign(&self, index: usize) -> Result<Assignment<'_>, String> {
+        let planned = &self.plan.tasks[index];
+        let lacks = |what: &str| {
+            format!(
+                "$.tasks[{index}]: task {} has no {what}, which a launch needs",
+                planned.id
+            )
+        };
+        let task = self.workload.task_index(&planned.id);
+        let varied = self.timeline.as_ref().and_then(|t| t.batches[index]);
+        Ok(Assignment {
+            planned,
+            task: &self.workload.tasks[task.ok_or_else(|| lacks("entry in the workload"))?],
+            batch: varied.or(planned.batch).ok_or_else(|| lacks("batch"))?,
+            share: planned.share.ok_or_else(|| lacks("share_percent"))?,
+        })
+    }
+
+    /// The order of transfers: the timeline's, or that of the plan's tasks.
+    #[must_use]
+    pub fn order(&self) -> Order {
+        let link = self.plan.link.or(self.workload.link);
+        let plain: Vec<usize> = (0..self.plan.tasks.len()).collect();
+        let (downloads, uploads) = match &self.timeline {
+            Some(t) => (t.download_order.clone(), t.upload_order.clone()),
+            None => (plain.clone(), plain),
+        };
+        match link.map(|l| l.duplex).unwrap_or_default() {
+            Duplex::Full => Order::PerDirection { downloads, uploads },
+            Duplex::Shared => Order::Together,
+            Duplex::Half => Order::OneByOne(match &self.timeline {
+                Some(timeline) => {
+                    let transfers = timeline.phases.iter().filter_map(|p| match p.kind {
+                        PhaseKind::Download => Some(Transfer::Download(p.task)),
+                        PhaseKind::Compute => None,
+                        PhaseKind::Upload => Some(Transfer::Upload(p.task)),
+                    });
+                    transfers.collect()
+                }
+                None => {
+                    let downloads = downloads.into_iter().map(Transfer::Download);
+                    downloads
+                        .chain(uploads.into_iter().map(Transfer::Upload))
+                        .collect()
+                }
+            }),
+        }
+    }
+
+    /// Whether every task has a program to start.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] names those that have none.
+    pub fn check_jobs(&self) -> Result<(), Failure> {
+        let without: Vec<String> = self
+            .assignments()
+            .filter(|a| a.job().is_none())
+            .map(|a| {
+                format!(
+                    "task {} has no job, so there is nothing to start; give it one in the \
+                     workload, or use --device sim",
+                    a.planned.id
+                )
+            })
+            .collect();
+        if without.is_empty() {
+            Ok(())
+        } else {
+            Err(Failure::Input(without.join("\n")))
+        }
+    }
+
+    /// The phases to follow: the timeline's, or those of a plan, whose times are not known.
+    #[must_use]
+    pub fn phases(&self) -> Vec<Phase> {
+        if let Some(timeline) = &self.timeline {
+            return timeline.phases.clone();
+        }
+        let zero = Seconds::ZERO;
+        let kinds = [PhaseKind::Download, PhaseKind::Compute, PhaseKind::Upload];
+        kinds
+            .into_iter()
+            .flat_map(|kind| {
+                let with_program = move |a: &(usize, Assignment<'_>)| match kind {
+                    PhaseKind::Download => a.1.job().is_some_and(|j| !j.download.is_empty()),
+                    PhaseKind::Compute => true,
+                    PhaseKind::Upload => a.1.job().is_some_and(|j| !j.upload.is_empty()),
+                };
+                self.assignments()
+                    .enumerate()
+                    .filter(with_program)
+                    .map(move |(task, _)| Phase {
+                        task,
+                        kind,
+                        start: zero,
+                        end: zero,
+                    })
+            })
+            .collect()
+    }
+}
+
+impl Assignment<'_> {
+    /// The training program, where the task has one.
+    #[must_use]
+    pub fn job(&self) -> Option<&Job> {
+        self.task.job.as_ref()
+    }
+
+    /// Samples of a round, where known.
+    #[must_use]
+    pub fn samples(&self) -> Option<u64> {
+        let samples = self.planned.samples.or(self.task.samples);
+        samples.map(units::Samples::get)
+    }
+
+    /// Predicted throughput while all tasks run, samples per second.
+    #[must_use]
+    pub fn predicted(&self) -> Option<f64> {
+        self.planned.throughput.map(|e| e.mean.get())
+    }
+}
+
+fn name_of(document: &Any) -> &'static str {
+    match document {
+        Any::Workload(_) => "a workload",
+        Any::Profile(_) => "a profile",
+        Any::Model(_) => "a model",
+        Any::Plan(_) => "a plan",
+        Any::Timeline(_) => "a timeline",
+        Any::Run(_) => "a run",
+    }
+}

@@ -1,0 +1,191 @@
+//! Launching for real: jobs under shares, round after round.
+
+mod enforce;
+mod round;
+mod shares;
+mod task;
+mod turns;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cli::{Console, Exit, Failure, Output, provenance};
+use doc::EventKind;
+use doc::wire::TaskSummary;
+use jobs::{RunDir, Signals, Supervisor};
+
+use crate::guard::Guard;
+use crate::journal::Journal;
+use crate::launch::Launch;
+use crate::settings::Settings;
+use enforce::Enforcer;
+use round::Round;
+
+/// Output of jobs is read this often: often enough for people, seldom enough to cost nothing.
+const COALESCE: Duration = Duration::from_millis(20);
+
+/// What lasts over the rounds of a launch.
+pub(crate) struct Live<'a> {
+    pub(crate) launch: Launch,
+    pub(crate) settings: &'a Settings,
+    pub(crate) console: &'a Console,
+    pub(crate) journal: Journal<'a>,
+    // Dropped in this order: jobs, control groups or daemon, run directory, guard.
+    pub(crate) supervisor: Supervisor,
+    pub(crate) enforcer: Enforcer,
+    pub(crate) run: RunDir,
+    _guard: Guard,
+    pub(crate) logs: PathBuf,
+    /// The signal that ends the run.
+    pub(crate) signal: Option<i32>,
+}
+
+/// Launches one plan or timeline.
+///
+/// # Errors
+/// [`Failure::Environment`] if the device cannot be used or events could not be written.
+pub fn run(
+    launch: &Launch,
+    settings: &Settings,
+    rounds: u32,
+    output: &mut Output,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    let mut live = Live::open(launch, settings, output, console)?;
+    live.begin();
+    let mut totals: Vec<TaskSummary> = Vec::new();
+    let mut ok = true;
+    for number in 0..rounds {
+        let outcome = Round::new(&mut live, number).play();
+        ok &= outcome.ok;
+        add(&mut totals, outcome.tasks);
+        if live.is_ending() {
+            ok &= number + 1 == rounds && live.signal.is_none();
+            break;
+        }
+    }
+    live.end(ok, totals)
+}
+
+fn add(totals: &mut Vec<TaskSummary>, round: Vec<TaskSummary>) {
+    if totals.is_empty() {
+        *totals = round;
+        return;
+    }
+    for (total, task) in totals.iter_mut().zip(round) {
+        total.finished &= task.finished;
+        total.samples += task.samples;
+        total.restarts += task.restarts;
+        total.samples_per_s = task.samples_per_s.or(total.samples_per_s);
+        total.predicted_samples_per_s = task.predicted_samples_per_s;
+        total.first_loss = total.first_loss.or(task.first_loss);
+        total.last_loss = task.last_loss.or(total.last_loss);
+        total.code = task.code;
+        total.signal = task.signal;
+    }
+}
+
+impl<'a> Live<'a> {
+    fn open(
+        launch: &Launch,
+        settings: &'a Settings,
+        output: &'a mut Output,
+        console: &'a Console,
+    ) -> Result<Self, Failure> {
+        let environment = |error: &dyn std::fmt::Display| Failure::Environment(error.to_string());
+        launch.check_jobs()?;
+        let (mut run, cleaned) =
+            RunDir::create(&settings.runs, console.tool()).map_err(|e| environment(&e))?;
+        for dead in cleaned {
+            let pid = dead.pid.map_or_else(String::new, |pid| format!(" {pid}"));
+            console.note(&format!(
+                "cleaned up after {}{pid}, which was killed: {} processes, {} control groups",
+                dead.tool, dead.processes, dead.cgroups
+            ));
+        }
+        let guard = Guard::start(run.path()).map_err(|e| environment(&e))?;
+        let kind = launch.workload.device.kind;
+        let enforcer = Enforcer::open(kind, launch.plan.tasks.len(), &mut run)?;
+        let mut supervisor = Supervisor::new(run.token()).map_err(|e| environment(&e))?;
+        supervisor.listen(Signals::install().map_err(|e| environment(&e))?);
+        supervisor.coalesce(COALESCE);
+        if settings.follow {
+            let console = console.clone();
+            supervisor.follow(move |task, line| {
+                console.say(&format!("{task} | {}", String::from_utf8_lossy(line)));
+            });
+        }
+        let logs = settings
+            .logs
+            .clone()
+            .unwrap_or_else(|| run.path().to_owned());
+        std::fs::create_dir_all(&logs)
+            .map_err(|error| Failure::Environment(format!("{}: {error}", logs.display())))?;
+        Ok(Self {
+            launch: launch.clone(),
+            settings,
+            console,
+            journal: Journal::new(output),
+            supervisor,
+            enforcer,
+            run,
+            _guard: guard,
+            logs,
+            signal: None,
+        })
+    }
+
+    fn begin(&mut self) {
+        let mut event = self.journal.event(EventKind::Launch);
+        let fingerprint = self.enforcer.fingerprint();
+        event.fields.provenance.push(provenance(
+            self.console.tool(),
+            env!("CARGO_PKG_VERSION"),
+            None,
+            Some(fingerprint.name.clone()),
+        ));
+        event.fields.device = Some(fingerprint);
+        match &self.launch.timeline {
+            Some(timeline) => event.timeline = Some(timeline.clone()),
+            None => event.plan = Some(self.launch.plan.clone()),
+        }
+        self.journal.write(&event);
+    }
+
+    /// Whether no further round may begin.
+    fn is_ending(&self) -> bool {
+        self.signal.is_some() || self.journal.is_closed()
+    }
+
+    fn end(self, ok: bool, totals: Vec<TaskSummary>) -> Result<Exit, Failure> {
+        let Self {
+            mut journal,
+            supervisor,
+            enforcer,
+            run,
+            _guard: guard,
+            console,
+            signal,
+            ..
+        } = self;
+        // Nothing is left running before the summary says so.
+        drop(supervisor);
+        drop(enforcer);
+        let mut event = journal.event(EventKind::Summary);
+        event.fields.ok = Some(ok);
+        event.fields.makespan_s = Some(journal.elapsed().as_secs_f64());
+        event.fields.tasks = totals;
+        journal.write(&event);
+        drop(run);
+        drop(guard);
+        let written = journal.finish();
+        if let Some(signal) = signal {
+            if let Err(failure) = written {
+                console.error(&failure.to_string());
+            }
+            return Ok(Exit::Signal(u8::try_from(signal).unwrap_or(u8::MAX)));
+        }
+        written?;
+        Ok(if ok { Exit::Done } else { Exit::Negative })
+    }
+}

@@ -1,0 +1,282 @@
+//! One round: transfers in their turn, compute beside them, every process looked after.
+
+mod begin;
+mod happen;
+
+use std::time::{Duration, Instant};
+
+use doc::wire::TaskSummary;
+use doc::{EventKind, PhaseKind, RunEvent};
+use jobs::JobId;
+use overlap::{Order, Transfer};
+use units::Share;
+
+use super::task::TaskRun;
+use super::turns::{Stage, may_begin};
+use super::{Live, shares};
+
+/// How often deadlines and signals are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What became of a round.
+pub(super) struct Outcome {
+    /// Whether every task finished.
+    pub(super) ok: bool,
+    /// One for each task.
+    pub(super) tasks: Vec<TaskSummary>,
+}
+
+/// A round under way.
+pub(super) struct Round<'r, 'a> {
+    live: &'r mut Live<'a>,
+    tasks: Vec<TaskRun>,
+    order: Order,
+    number: u32,
+    begun: Instant,
+    /// End of the last phase, seconds from the start of the round.
+    last_end: f64,
+    /// No new process is started any more.
+    stopping: bool,
+    /// The device has had a fault and is not good yet.
+    faulted: bool,
+    /// Signals that have been acted on.
+    signals: u32,
+}
+
+impl<'r, 'a> Round<'r, 'a> {
+    pub(super) fn new(live: &'r mut Live<'a>, number: u32) -> Self {
+        let begun = Instant::now();
+        let total = live.settings.total;
+        let tasks = live
+            .launch
+            .assignments()
+            .map(|task| TaskRun::new(begun, task.share, total))
+            .collect();
+        Self {
+            tasks,
+            order: live.launch.order(),
+            number,
+            begun,
+            last_end: 0.0,
+            stopping: false,
+            faulted: false,
+            signals: 0,
+            live,
+        }
+    }
+
+    /// Plays the round to its end.
+    pub(super) fn play(mut self) -> Outcome {
+        loop {
+            self.heed_signals();
+            self.start_what_may();
+            if self.is_over() {
+                break;
+            }
+            let events = self.live.supervisor.poll(self.patience());
+            for event in events {
+                self.happened(&event);
+            }
+            self.look_at_deadlines();
+            self.report_progress(false);
+            if self.live.journal.is_closed() {
+                self.stop("the reader of the events has gone");
+            }
+        }
+        let ok = self.tasks.iter().all(|t| t.stage == Stage::Done);
+        let tasks = self.summaries();
+        let mut event = self.live.journal.event(EventKind::Round);
+        event.fields.round = Some(self.number);
+        event.fields.ok = Some(ok);
+        event.fields.makespan_s = Some(self.last_end);
+        event.fields.planned_makespan_s =
+            self.live.launch.timeline.as_ref().map(|t| t.makespan.get());
+        event.fields.tasks.clone_from(&tasks);
+        self.live.journal.write(&event);
+        Outcome { ok, tasks }
+    }
+
+    fn summaries(&self) -> Vec<TaskSummary> {
+        let planned = self.live.launch.assignments();
+        self.tasks
+            .iter()
+            .zip(planned)
+            .map(|(task, planned)| task.summary(planned.planned.id.as_str(), planned.predicted()))
+            .collect()
+    }
+
+    fn is_over(&self) -> bool {
+        let done = self.stopping || self.tasks.iter().all(|t| t.stage.is_over());
+        done && self.live.supervisor.running() == 0
+    }
+
+    /// Until the next thing that is due by the clock.
+    fn patience(&self) -> Duration {
+        let now = Instant::now();
+        let retries = self.tasks.iter().filter_map(|t| t.retry_at);
+        let next = retries.min().map(|at| at.saturating_duration_since(now));
+        next.unwrap_or(LOOK).min(LOOK)
+    }
+
+    /// The first signal asks the jobs to end, the second kills them.
+    fn heed_signals(&mut self) {
+        let arrived = self.live.supervisor.arrived();
+        if arrived.count == self.signals {
+            return;
+        }
+        if self.live.signal.is_none() {
+            self.live.signal = arrived.first;
+            let reason = format!("signal {}", arrived.first.unwrap_or_default());
+            self.stop(&reason);
+        }
+        if arrived.count > 1 {
+            self.live.supervisor.stop_all(Duration::ZERO);
+        }
+        self.signals = arrived.count;
+    }
+
+    /// Ends every job and starts no other.
+    fn stop(&mut self, reason: &str) {
+        if self.stopping {
+            return;
+        }
+        self.stopping = true;
+        let mut event = self.live.journal.event(EventKind::Stop);
+        event.fields.round = Some(self.number);
+        event.fields.reason = Some(reason.to_owned());
+        self.live.journal.write(&event);
+        for task in &self.tasks {
+            if let Some(pid) = task.job.and_then(|j| self.live.supervisor.pid(j)) {
+                self.live.enforcer.release(pid);
+            }
+        }
+        let grace = self.live.settings.grace;
+        self.live.supervisor.stop_all(grace);
+    }
+
+    fn start_what_may(&mut self) {
+        self.recover();
+        if self.stopping || self.faulted {
+            return;
+        }
+        let now = Instant::now();
+        for i in 0..self.tasks.len() {
+            if self.tasks[i].retry_at.is_some_and(|at| at <= now) {
+                self.spawn(i);
+            }
+        }
+        loop {
+            let stages: Vec<Stage> = self.tasks.iter().map(|t| t.stage).collect();
+            let mut begun = false;
+            for transfer in self.permitted(may_begin(&self.order, &stages), &stages) {
+                let (i, stage) = match transfer {
+                    Transfer::Download(i) => (i, Stage::Downloading),
+                    Transfer::Upload(i) => (i, Stage::Uploading),
+                };
+                self.begin_phase(i, stage);
+                begun = true;
+            }
+            let all_down = stages.iter().all(|s| *s > Stage::Downloading);
+            for (i, stage) in stages.iter().enumerate() {
+                let gate = !self.live.settings.no_overlap || all_down;
+                if *stage == Stage::WaitCompute && gate {
+                    self.begin_phase(i, Stage::Computing);
+                    begun = true;
+                }
+            }
+            // A phase without a program ends at once and may let the next begin.
+            if !begun {
+                return;
+            }
+        }
+    }
+
+    /// With `--no-overlap` no upload begins while a task has not computed.
+    fn permitted(&self, transfers: Vec<Transfer>, stages: &[Stage]) -> Vec<Transfer> {
+        let computed = stages.iter().all(|s| *s > Stage::Computing);
+        transfers
+            .into_iter()
+            .filter(|t| match t {
+                Transfer::Download(_) => true,
+                Transfer::Upload(_) => computed || !self.live.settings.no_overlap,
+            })
+            .collect()
+    }
+
+    /// Ends the phase under way of a task.
+    fn end_phase(&mut self, i: usize, reason: Option<String>) {
+        let now = Instant::now();
+        let (Some(kind), Some(began)) = (self.tasks[i].phase(), self.tasks[i].phase_began) else {
+            return;
+        };
+        let from = began.duration_since(self.begun).as_secs_f64();
+        let to = now.duration_since(self.begun).as_secs_f64();
+        let mut event = self.event(EventKind::Phase, i);
+        event.fields.phase = Some(kind);
+        event.fields.start_s = Some(from);
+        event.fields.end_s = Some(to);
+        event.fields.reason.clone_from(&reason);
+        self.live.journal.write(&event);
+        self.last_end = self.last_end.max(to);
+        let task = &mut self.tasks[i];
+        task.phase_began = None;
+        task.job = None;
+        task.retry_at = None;
+        task.stage = match (reason, kind) {
+            (Some(_), _) => Stage::Failed,
+            (None, PhaseKind::Download) => Stage::WaitCompute,
+            (None, PhaseKind::Compute) => Stage::WaitUpload,
+            (None, PhaseKind::Upload) => Stage::Done,
+        };
+        if kind == PhaseKind::Compute || task.stage == Stage::Failed {
+            self.reshare(i);
+        }
+    }
+
+    /// Gives the shares of tasks that have computed to the rest, where the device can.
+    fn reshare(&mut self, ended: usize) {
+        if self.live.settings.keep_shares || !self.live.enforcer.is_live() || self.stopping {
+            return;
+        }
+        let planned: Vec<Share> = self.live.launch.assignments().map(|t| t.share).collect();
+        let going: Vec<bool> = self
+            .tasks
+            .iter()
+            .map(|t| t.stage <= Stage::Computing)
+            .collect();
+        let shares = shares::divided(&planned, &going);
+        let name = self.name(ended);
+        for (i, share) in shares.into_iter().enumerate() {
+            if !going[i] || share == self.tasks[i].share {
+                continue;
+            }
+            self.tasks[i].share = share;
+            let mut event = self.event(EventKind::Reshare, i);
+            event.fields.share_percent = Some(share.percent());
+            let mut reason = format!("{name} has ended");
+            if self.tasks[i].stage == Stage::Computing {
+                let id = self.live.launch.plan.tasks[i].id.clone();
+                if let Err(error) = self.live.enforcer.reshare(&id, share) {
+                    reason = format!("{reason}, but the share could not be changed: {error}");
+                }
+            }
+            event.fields.reason = Some(reason);
+            self.live.journal.write(&event);
+        }
+    }
+
+    fn name(&self, i: usize) -> String {
+        self.live.launch.plan.tasks[i].id.to_string()
+    }
+
+    fn event(&self, kind: EventKind, i: usize) -> RunEvent {
+        let mut event = self.live.journal.event(kind);
+        event.fields.round = Some(self.number);
+        event.fields.task = Some(self.name(i));
+        event
+    }
+
+    fn task_of(&self, job: JobId) -> Option<usize> {
+        self.tasks.iter().position(|t| t.job == Some(job))
+    }
+}

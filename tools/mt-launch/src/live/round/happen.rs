@@ -1,0 +1,275 @@
+//! What happens to jobs, and what follows from it.
+
+use std::time::{Duration, Instant};
+
+use device::cuda::mps::Ready;
+use doc::{EventKind, PhaseKind};
+use jobs::{Event, Exit, Happening};
+
+use super::Round;
+use crate::live::task::TaskRun;
+use crate::live::turns::Stage;
+
+impl Round<'_, '_> {
+    /// Takes in one event of a job.
+    pub(super) fn happened(&mut self, event: &Event) {
+        let Some(i) = self.task_of(event.job) else {
+            return;
+        };
+        match &event.what {
+            Happening::Ready { sms, mps } => {
+                self.tasks[i].attached = Ready {
+                    mps: *mps,
+                    sms: *sms,
+                };
+                self.ready(i);
+            }
+            Happening::Steps { samples, loss, .. } => self.stepped(i, event.at, *samples, *loss),
+            Happening::Done { samples } => {
+                let told = samples.unwrap_or(self.tasks[i].samples);
+                self.tasks[i].told_done = Some(told);
+            }
+            Happening::Parked | Happening::Overlong(_) => {}
+            Happening::LogFailed(why) => {
+                let name = self.name(i);
+                self.live
+                    .console
+                    .warn(&format!("the log of {name} ends here: {why}"));
+            }
+            Happening::Exited { exit, strays, tail } => self.exited(i, *exit, *strays, tail),
+        }
+    }
+
+    fn ready(&mut self, i: usize) {
+        let task = &mut self.tasks[i];
+        if task.ready || task.stage != Stage::Computing {
+            return;
+        }
+        task.ready = true;
+        task.last_step = Instant::now();
+        let event = self.event(EventKind::Ready, i);
+        self.live.journal.write(&event);
+        let (attached, share, job) = {
+            let task = &self.tasks[i];
+            (task.attached, task.share, task.job)
+        };
+        let Some(pid) = job.and_then(|j| self.live.supervisor.pid(j)) else {
+            return;
+        };
+        if let Err(why) = self.live.enforcer.verify(pid, attached, share) {
+            self.end_process(i, why);
+        }
+    }
+
+    fn stepped(&mut self, i: usize, at: Instant, samples: u64, loss: Option<f64>) {
+        // A job that tells steps only is ready with its first.
+        self.ready(i);
+        let together = self.tasks.iter().all(|t| t.is_training());
+        let task = &mut self.tasks[i];
+        if task.stage != Stage::Computing {
+            return;
+        }
+        task.step(at, samples, loss);
+        if together {
+            task.together.step(at, samples);
+        }
+    }
+
+    fn exited(&mut self, i: usize, exit: Exit, strays: usize, tail: &str) {
+        self.report_progress(true);
+        for task in &mut self.tasks {
+            task.together.close();
+        }
+        let why = self.verdict(i, exit, tail);
+        let mut event = self.event(EventKind::Exit, i);
+        event.fields.phase = self.tasks[i].phase();
+        match exit {
+            Exit::Code(code) => event.fields.code = Some(code),
+            Exit::Signal(signal) => event.fields.signal = Some(signal),
+        }
+        let left = (strays > 0).then(|| format!("{strays} processes that it left were killed"));
+        let reasons: Vec<String> = why.iter().cloned().chain(left).collect();
+        event.fields.reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+        self.live.journal.write(&event);
+        let task = &mut self.tasks[i];
+        task.exit = Some(exit);
+        task.job = None;
+        match why {
+            None => self.end_phase(i, None),
+            Some(why) => {
+                self.look_for_fault(i);
+                self.failed(i, why);
+            }
+        }
+    }
+
+    /// A fault of the device hits every job on it: they are ended in the order of the plan, and
+    /// are started again once the device is good.
+    fn look_for_fault(&mut self, cause: usize) {
+        if self.faulted || self.stopping || !self.live.enforcer.is_faulted() {
+            return;
+        }
+        self.faulted = true;
+        let mut event = self.event(EventKind::Fault, cause);
+        event.fields.reason = Some("the MPS server faulted; every job is stopped".to_owned());
+        self.live.journal.write(&event);
+        for i in 0..self.tasks.len() {
+            if self.tasks[i].stage == Stage::Computing {
+                self.end_process(i, "stopped because of a fault of the MPS server".to_owned());
+            }
+        }
+    }
+
+    /// Once the jobs have gone after a fault, makes the device good.
+    pub(super) fn recover(&mut self) {
+        let computes = |t: &TaskRun| t.stage == Stage::Computing && t.job.is_some();
+        if !self.faulted || self.tasks.iter().any(computes) {
+            return;
+        }
+        self.faulted = false;
+        let mut event = self.live.journal.event(EventKind::Fault);
+        event.fields.round = Some(self.number);
+        let recovered = self.live.enforcer.recover();
+        let lost = recovered.is_err();
+        let reason = recovered.map_or_else(|why| why, str::to_owned);
+        event.fields.reason = Some(reason.clone());
+        self.live.journal.write(&event);
+        if lost {
+            self.stop(&reason);
+        }
+    }
+
+    /// Why a process that has ended has not done its work; nothing if it has.
+    fn verdict(&self, i: usize, exit: Exit, tail: &str) -> Option<String> {
+        let task = &self.tasks[i];
+        let last = tail.lines().last().unwrap_or_default();
+        let said = |text: String| {
+            if last.is_empty() {
+                text
+            } else {
+                format!("{text}; its last line was: {last}")
+            }
+        };
+        if let Some(why) = &task.ending {
+            return Some(why.clone());
+        }
+        match exit {
+            Exit::Signal(signal) => return Some(said(format!("ended by signal {signal}"))),
+            Exit::Code(0) => {}
+            Exit::Code(code) => return Some(said(format!("exit code {code}"))),
+        }
+        if task.phase() != Some(PhaseKind::Compute) {
+            return None;
+        }
+        let wanted = self.live.launch.assignments().nth(i)?.samples()?;
+        let done = task.told_done.unwrap_or(0).max(task.samples);
+        (done < wanted).then(|| said(format!("ended after {done} of {wanted} samples")))
+    }
+
+    /// After a failure of the phase under way: another try, or the end of the task.
+    pub(super) fn failed(&mut self, i: usize, why: String) {
+        self.tasks[i].job = None;
+        let overdue = self.tasks[i].due.is_some_and(|due| due <= Instant::now());
+        let restart = self.tasks[i].restarts_of_phase + 1;
+        if self.stopping || overdue || restart > self.live.settings.restarts {
+            let mut event = self.event(EventKind::Stop, i);
+            event.fields.reason = Some(why.clone());
+            self.live.journal.write(&event);
+            self.end_phase(i, Some(why));
+            return;
+        }
+        let task = &mut self.tasks[i];
+        task.restarts += 1;
+        task.restarts_of_phase = restart;
+        task.retry_at = Some(Instant::now() + self.live.settings.pause(restart));
+        let restarts = task.restarts;
+        let mut event = self.event(EventKind::Restart, i);
+        event.fields.restarts = Some(restarts);
+        event.fields.reason = Some(why);
+        self.live.journal.write(&event);
+    }
+
+    /// Ends the process under way of a task, which counts as a failure.
+    fn end_process(&mut self, i: usize, why: String) {
+        let task = &mut self.tasks[i];
+        let Some(job) = task.job else {
+            return;
+        };
+        if task.ending.is_none() {
+            task.ending = Some(why);
+            if let Some(pid) = self.live.supervisor.pid(job) {
+                self.live.enforcer.release(pid);
+            }
+            self.live.supervisor.stop(job, self.live.settings.grace);
+        }
+    }
+
+    pub(super) fn look_at_deadlines(&mut self) {
+        let now = Instant::now();
+        for i in 0..self.tasks.len() {
+            let why = self.overdue(i, now);
+            if let Some(why) = why {
+                if self.tasks[i].job.is_some() {
+                    self.end_process(i, why);
+                } else {
+                    self.tasks[i].retry_at = None;
+                    self.failed(i, why);
+                }
+            }
+        }
+    }
+
+    fn overdue(&self, i: usize, now: Instant) -> Option<String> {
+        let task = &self.tasks[i];
+        let settings = self.live.settings;
+        let waits = task.phase().is_some() && (task.job.is_some() || task.retry_at.is_some());
+        if !waits {
+            return None;
+        }
+        if task.due.is_some_and(|due| due <= now) {
+            let total = settings.total.unwrap_or_default().as_secs_f64();
+            return Some(format!("not done after {total} s"));
+        }
+        if task.stage != Stage::Computing || task.job.is_none() {
+            return None;
+        }
+        let past = |from: Instant, limit: Option<Duration>| {
+            limit.filter(|limit| now.duration_since(from) > *limit)
+        };
+        if !task.ready {
+            let limit = past(task.spawned, settings.ready)?;
+            return Some(format!("not ready after {} s", limit.as_secs_f64()));
+        }
+        let limit = past(task.last_step, settings.stall)?;
+        // A job that has said that it is done may take its time to end, too.
+        Some(format!("no step for {} s", limit.as_secs_f64()))
+    }
+
+    /// Tells what tasks have trained since the last telling; `all`: whether it is time or not.
+    pub(super) fn report_progress(&mut self, all: bool) {
+        for i in 0..self.tasks.len() {
+            let task = &self.tasks[i];
+            let new = task.stage == Stage::Computing && task.samples > task.reported.samples;
+            let first = task.reported.at.is_none();
+            let every = self.live.settings.progress_every;
+            let due = task.reported.at.is_none_or(|at| at.elapsed() >= every);
+            if !new || !(all || due) {
+                continue;
+            }
+            let mut event = self.event(EventKind::Progress, i);
+            let task = &mut self.tasks[i];
+            event.fields.samples = Some(task.samples);
+            event.fields.loss = task.loss;
+            if let (Some(at), false) = (task.reported.at, first) {
+                let seconds = task.last_step.saturating_duration_since(at).as_secs_f64();
+                let samples = (task.samples - task.reported.samples) as f64;
+                event.fields.samples_per_s = (seconds > 0.0).then(|| samples / seconds);
+            }
+            task.reported.at = Some(task.last_step);
+            task.reported.samples = task.samples;
+            task.first_loss = task.first_loss.or(task.loss);
+            task.last_loss = task.loss.or(task.last_loss);
+            self.live.journal.write(&event);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! One task in one round.
+
+use std::time::{Duration, Instant};
+
+use device::cuda::mps::Ready;
+use doc::PhaseKind;
+use doc::wire::TaskSummary;
+use jobs::{Exit, JobId};
+use units::Share;
+
+use super::turns::Stage;
+
+/// What is known of a task in the round under way.
+#[derive(Debug)]
+pub(super) struct TaskRun {
+    pub(super) stage: Stage,
+    /// The process of the phase under way.
+    pub(super) job: Option<JobId>,
+    /// When the phase is tried again.
+    pub(super) retry_at: Option<Instant>,
+    /// When the phase under way began, its first try.
+    pub(super) phase_began: Option<Instant>,
+    /// When the process under way was started.
+    pub(super) spawned: Instant,
+    /// Deadline of the task in this round.
+    pub(super) due: Option<Instant>,
+    pub(super) ready: bool,
+    pub(super) attached: Ready,
+    pub(super) last_step: Instant,
+    /// Samples since the start of the phase.
+    pub(super) samples: u64,
+    /// Most samples ever told.
+    pub(super) most_samples: u64,
+    /// What the job itself says it has done.
+    pub(super) told_done: Option<u64>,
+    pub(super) loss: Option<f64>,
+    pub(super) first_loss: Option<f64>,
+    pub(super) last_loss: Option<f64>,
+    pub(super) restarts: u32,
+    pub(super) restarts_of_phase: u32,
+    pub(super) exit: Option<Exit>,
+    /// Why the launcher ends the process under way.
+    pub(super) ending: Option<String>,
+    pub(super) share: Share,
+    pub(super) reported: Reported,
+    pub(super) together: Together,
+}
+
+/// What the last progress event said.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reported {
+    pub(super) at: Option<Instant>,
+    pub(super) samples: u64,
+}
+
+/// Samples and time while all tasks computed, from step to step.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Together {
+    first: Option<Instant>,
+    last: Option<Instant>,
+    samples: u64,
+    seconds: f64,
+    earlier_samples: u64,
+}
+
+impl Together {
+    /// Counts a step that was made while all tasks computed.
+    pub(super) fn step(&mut self, at: Instant, samples: u64) {
+        if self.first.is_none() {
+            self.first = Some(at);
+        } else {
+            self.samples += samples;
+        }
+        self.last = Some(at);
+    }
+
+    /// A task has gone: what was counted is kept.
+    pub(super) fn close(&mut self) {
+        if let (Some(first), Some(last)) = (self.first.take(), self.last.take()) {
+            self.seconds += last.duration_since(first).as_secs_f64();
+            self.earlier_samples += self.samples;
+        }
+        self.samples = 0;
+    }
+
+    /// Samples per second.
+    pub(super) fn rate(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.earlier_samples as f64 / self.seconds)
+    }
+}
+
+impl TaskRun {
+    pub(super) fn new(now: Instant, share: Share, total: Option<Duration>) -> Self {
+        Self {
+            stage: Stage::WaitDownload,
+            job: None,
+            retry_at: None,
+            phase_began: None,
+            spawned: now,
+            due: total.map(|t| now + t),
+            ready: false,
+            attached: Ready::default(),
+            last_step: now,
+            samples: 0,
+            most_samples: 0,
+            told_done: None,
+            loss: None,
+            first_loss: None,
+            last_loss: None,
+            restarts: 0,
+            restarts_of_phase: 0,
+            exit: None,
+            ending: None,
+            share,
+            reported: Reported {
+                at: None,
+                samples: 0,
+            },
+            together: Together::default(),
+        }
+    }
+
+    /// The phase under way.
+    pub(super) fn phase(&self) -> Option<PhaseKind> {
+        match self.stage {
+            Stage::Downloading => Some(PhaseKind::Download),
+            Stage::Computing => Some(PhaseKind::Compute),
+            Stage::Uploading => Some(PhaseKind::Upload),
+            _ => None,
+        }
+    }
+
+    /// Whether it computes and has said that it is warm.
+    pub(super) fn is_training(&self) -> bool {
+        self.stage == Stage::Computing && self.ready && self.job.is_some()
+    }
+
+    /// A new process of the phase under way.
+    pub(super) fn begin(&mut self, job: JobId, now: Instant) {
+        self.job = Some(job);
+        self.retry_at = None;
+        self.spawned = now;
+        self.last_step = now;
+        self.ready = false;
+        self.told_done = None;
+        self.ending = None;
+        self.reported.at = None;
+    }
+
+    pub(super) fn step(&mut self, at: Instant, samples: u64, loss: Option<f64>) {
+        self.samples = self.samples.saturating_add(samples);
+        self.most_samples = self.most_samples.max(self.samples);
+        self.last_step = at;
+        self.loss = loss.or(self.loss);
+    }
+
+    pub(super) fn summary(&self, id: &str, predicted: Option<f64>) -> TaskSummary {
+        let (code, signal) = match self.exit {
+            None => (None, None),
+            Some(Exit::Code(code)) => (Some(code), None),
+            Some(Exit::Signal(signal)) => (None, Some(signal)),
+        };
+        TaskSummary {
+            id: id.to_owned(),
+            finished: self.stage == Stage::Done,
+            samples: self.most_samples,
+            samples_per_s: self.together.rate(),
+            predicted_samples_per_s: predicted,
+            first_loss: self.first_loss,
+            last_loss: self.last_loss,
+            restarts: self.restarts,
+            code,
+            signal,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What would be started, as shell lines.
+
+use std::fmt::Write;
+
+use doc::{DeviceKind, PhaseKind};
+
+use crate::launch::{Assignment, Launch};
+
+/// The commands of every round with their environment, in the order in which they would start.
+///
+/// A line that ends in `&` runs beside the following ones. Nothing here is executed through a
+/// shell when it is launched; the lines only show argv and environment in a form that people know.
+#[must_use]
+pub fn shell_lines(launch: &Launch, rounds: u32) -> String {
+    let mut text = String::new();
+    let name = launch.plan.id.as_deref().unwrap_or("plan");
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "# {name}: {} tasks on {}",
+        launch.plan.tasks.len(),
+        device_name(launch.workload.device.kind)
+    );
+    let assignments: Vec<Assignment<'_>> = launch.assignments().collect();
+    for round in 0..rounds {
+        let _ = writeln!(text, "# round {round}");
+        let mut phases = launch.phases();
+        phases.sort_by(|a, b| a.start.get().total_cmp(&b.start.get()));
+        for phase in phases {
+            let planned = match &launch.timeline {
+                Some(_) => format!("at {:.3} s", phase.start.get()),
+                None => "in its turn".to_owned(),
+            };
+            let line = phase_line(launch, &assignments[phase.task], phase.kind, round);
+            let _ = writeln!(text, "{line} # {planned}");
+        }
+        let _ = writeln!(text, "wait");
+    }
+    text
+}
+
+fn phase_line(launch: &Launch, task: &Assignment<'_>, kind: PhaseKind, round: u32) -> String {
+    let id = task.planned.id.as_str();
+    let job = task.job();
+    let argv = match kind {
+        PhaseKind::Download => job.map(|j| j.download.as_slice()),
+        PhaseKind::Compute => job.map(|j| j.argv.as_slice()),
+        PhaseKind::Upload => job.map(|j| j.upload.as_slice()),
+    };
+    let verb = match kind {
+        PhaseKind::Download => "download",
+        PhaseKind::Compute => "compute",
+        PhaseKind::Upload => "upload",
+    };
+    let Some(argv) = argv.filter(|a| !a.is_empty()) else {
+        return format!(
+            ": {verb} {id} batch={} share={}%",
+            task.batch,
+            task.share.percent()
+        );
+    };
+    let mut words = vec!["env".to_owned()];
+    if let Some(cwd) = job.and_then(|j| j.cwd.as_deref()) {
+        words.push(format!("-C {}", quoted(cwd)));
+    }
+    for (name, value) in environment(launch, task, kind, round) {
+        words.push(format!("{name}={}", quoted(&value)));
+    }
+    words.extend(argv.iter().map(|a| quoted(a)));
+    words.push("&".to_owned());
+    words.join(" ")
+}
+
+/// The variables that a job gets beside those that are passed on.
+#[must_use]
+pub fn environment(
+    launch: &Launch,
+    task: &Assignment<'_>,
+    kind: PhaseKind,
+    round: u32,
+) -> Vec<(String, String)> {
+    let device = launch.workload.device.kind;
+    let assignment = jobs::Assignment {
+        batch: Some(task.batch),
+        share: Some(task.share),
+        device: device_name(device),
+        round,
+        samples: task.samples().filter(|_| kind == PhaseKind::Compute),
+        orders: false,
+    };
+    let own = task
+        .job()
+        .iter()
+        .flat_map(|job| &job.env)
+        .collect::<Vec<_>>();
+    let mut variables: Vec<(String, String)> = own
+        .into_iter()
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
+    let protocol = assignment.variables(task.planned.id.as_str());
+    variables.extend(protocol.into_iter().map(|(k, v)| (k.to_owned(), v)));
+    if device == DeviceKind::Cuda && kind == PhaseKind::Compute {
+        variables.push((
+            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE".to_owned(),
+            task.share.percent().to_string(),
+        ));
+    }
+    variables
+}
+
+/// The word of a device kind in documents and arguments.
+#[must_use]
+pub const fn device_name(kind: DeviceKind) -> &'static str {
+    match kind {
+        DeviceKind::Auto => "auto",
+        DeviceKind::Sim => "sim",
+        DeviceKind::Cpu => "cpu",
+        DeviceKind::Cuda => "cuda",
+        DeviceKind::Replay => "replay",
+    }
+}
+
+/// A word as a POSIX shell reads it.
+fn quoted(word: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_-./:=,+@%".contains(&b);
+    if !word.is_empty() && word.bytes().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn words_survive_a_shell() {
+        assert_eq!(quoted("a-b/c.d"), "a-b/c.d");
+        assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("it's $x"), r"'it'\''s $x'");
+    }
+}
