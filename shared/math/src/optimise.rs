@@ -43,10 +43,19 @@ struct State {
     /// Times that a solver asked for anything, evaluated or remembered.
     questions: usize,
     stop: Option<Stop>,
-    /// Point, cost, gradient and Gauss-Newton matrix of the last evaluation: solvers ask for
-    /// these one by one.
-    last: Option<(Vec<f64>, f64, Vec<f64>, Vec<Vec<f64>>)>,
+    /// The last evaluation: solvers ask for its parts one by one.
+    last: Option<Evaluation>,
 }
+
+struct Evaluation {
+    x: Vec<f64>,
+    cost: f64,
+    gradient: Vec<f64>,
+    curvature: Matrix,
+}
+
+type Matrix = Vec<Vec<f64>>;
+type LeastSquaresState = IterState<Vec<f64>, Vec<f64>, (), Matrix, (), f64>;
 
 /// A cost with its gradient and curvature, seen through the guard.
 struct Guarded<F> {
@@ -94,7 +103,7 @@ where
                 return Err(self.stop(Stop::Stalled));
             }
         }
-        if matches!(&self.state.borrow().last, Some((p, ..)) if p == x) {
+        if matches!(&self.state.borrow().last, Some(l) if l.x == x) {
             return Ok(());
         }
         if self.state.borrow().evaluations >= self.limit {
@@ -122,7 +131,12 @@ where
             && gained >= 0.0
             && gained <= self.tolerance * before.abs().max(1e-12);
         let flat = gradient.iter().map(|g| g * g).sum::<f64>().sqrt() < FLAT;
-        s.last = Some((x.to_vec(), cost, gradient, curvature));
+        s.last = Some(Evaluation {
+            x: x.to_vec(),
+            cost,
+            gradient,
+            curvature,
+        });
         drop(s);
         if small || flat {
             return Err(self.stop(Stop::Converged));
@@ -130,11 +144,7 @@ where
         Ok(())
     }
 
-    fn last<T>(
-        &self,
-        x: &[f64],
-        get: impl Fn(&(Vec<f64>, f64, Vec<f64>, Vec<Vec<f64>>)) -> T,
-    ) -> Result<T, Error> {
+    fn last<T>(&self, x: &[f64], get: impl Fn(&Evaluation) -> T) -> Result<T, Error> {
         self.at(x)?;
         match &self.state.borrow().last {
             Some(l) => Ok(get(l)),
@@ -164,7 +174,7 @@ where
     type Param = Vec<f64>;
     type Output = f64;
     fn cost(&self, x: &Self::Param) -> Result<f64, Error> {
-        self.last(x, |l| l.1)
+        self.last(x, |l| l.cost)
     }
 }
 
@@ -175,7 +185,7 @@ where
     type Param = Vec<f64>;
     type Gradient = Vec<f64>;
     fn gradient(&self, x: &Self::Param) -> Result<Vec<f64>, Error> {
-        self.last(x, |l| l.2.clone())
+        self.last(x, |l| l.gradient.clone())
     }
 }
 
@@ -186,7 +196,7 @@ where
     type Param = Vec<f64>;
     type Hessian = Vec<Vec<f64>>;
     fn hessian(&self, x: &Self::Param) -> Result<Vec<Vec<f64>>, Error> {
-        self.last(x, |l| l.3.clone())
+        self.last(x, |l| l.curvature.clone())
     }
 }
 
@@ -259,11 +269,7 @@ pub fn least_squares(
     let guarded = Guarded::new(evaluate, x0, limit, 1e-9);
     let solver = TrustRegion::new(Steihaug::new().with_max_iters(4 * p as u64 + 8));
     let done = Executor::new(&guarded, solver)
-        .configure(
-            |s: IterState<Vec<f64>, Vec<f64>, (), Vec<Vec<f64>>, (), f64>| {
-                s.param(x0.to_vec()).max_iters(2 * limit as u64)
-            },
-        )
+        .configure(|s: LeastSquaresState| s.param(x0.to_vec()).max_iters(2 * limit as u64))
         .ctrlc(false)
         .timer(false)
         .run();

@@ -65,7 +65,7 @@ fn name(method: predict::Method) -> &'static str {
 
 fn tasks(workload: &Workload, fitted: &Fitted) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    table.load_style(presets::NOTHING);
     table.set_header([
         "task",
         "rows",
