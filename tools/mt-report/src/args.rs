@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
-/// Show any document as tables
+/// Show any document as tables and pictures
 ///
 /// A workload, profile, model, plan, timeline or run becomes a readable report. Of several
 /// documents each becomes a report; a profile or a run after a plan is compared with it, so that
@@ -22,6 +22,9 @@ pub struct Args {
     /// Show only the tables of this name, for example `tasks` or `phases`; may be given again
     #[arg(short, long = "table", value_name = "NAME")]
     pub tables: Vec<String>,
+    /// Show only the pictures of this name, for example `gantt` or `throughput`; may be given again
+    #[arg(short, long = "picture", value_name = "NAME")]
+    pub pictures: Vec<String>,
 }
 
 /// Forms of a report.
@@ -33,6 +36,12 @@ pub enum Format {
     Csv,
     /// Markdown
     Md,
+    /// Pictures in one SVG
+    Svg,
+    /// Tables and pictures in one HTML page that needs no other file
+    Html,
+    /// What happens when in a timeline or run, as Chrome trace JSON for https://ui.perfetto.dev
+    Perfetto,
 }
 
 const EXAMPLES: &str = "\
@@ -42,5 +51,7 @@ Examples:
   mt-report plan.json verification.ndjson         predicted against measured
   mt-report --format csv --table samples profile.ndjson > samples.csv
   mt-report --format md timeline.json >> README.md
+  mt-report --format html plan.json timeline.json run.ndjson -o report.html
+  mt-report --format svg --picture gantt run.ndjson -o round.svg
 
 Exit codes: 0 done; 2 bad input or usage.";

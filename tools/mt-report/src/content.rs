@@ -2,6 +2,7 @@
 
 mod compare;
 mod model;
+mod pictures;
 mod plan;
 mod profile;
 mod run_log;

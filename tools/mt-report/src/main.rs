@@ -3,6 +3,7 @@
 mod args;
 mod content;
 mod number;
+mod picture;
 mod render;
 mod report;
 mod run;

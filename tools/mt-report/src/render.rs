@@ -1,11 +1,15 @@
 //! A report as text.
 
 mod csv;
+mod html;
 mod markdown;
+mod perfetto;
 mod terminal;
 
 pub use csv::csv;
+pub use html::html;
 pub use markdown::markdown;
+pub use perfetto::perfetto;
 pub use terminal::terminal;
 
 use crate::number::{decimals, fixed};

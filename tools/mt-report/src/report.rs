@@ -1,5 +1,7 @@
 //! What is shown of a document, whatever the form.
 
+use crate::picture::{Drawing, Picture};
+
 /// Everything that is shown of one document.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {
@@ -13,6 +15,23 @@ pub struct Report {
     pub tables: Vec<Table>,
     /// Remarks below the tables.
     pub notes: Vec<String>,
+    /// The pictures.
+    pub pictures: Vec<Picture>,
+    /// What happened when, for a trace viewer.
+    pub tracks: Vec<Track>,
+}
+
+/// Slices of time of one task, planned or measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Track {
+    /// `planned` or `measured`.
+    pub group: &'static str,
+    /// Name of the task.
+    pub name: String,
+    /// Name, start and end in seconds.
+    pub slices: Vec<(String, f64, f64)>,
+    /// Name and values over time, in seconds.
+    pub counters: Vec<(&'static str, f64, f64)>,
 }
 
 /// A table.
@@ -75,6 +94,17 @@ impl Report {
     /// Adds a fact.
     pub fn fact(&mut self, label: &str, value: impl Into<String>) {
         self.facts.push((label.to_owned(), value.into()));
+    }
+
+    /// Adds a picture.
+    pub fn picture(&mut self, key: &'static str, title: impl Into<String>, drawing: Drawing) {
+        let name = self.title.clone();
+        self.pictures.push(Picture {
+            key,
+            title: title.into(),
+            subtitle: name,
+            drawing,
+        });
     }
 
     /// Adds a table, unless it has no rows.

@@ -2,59 +2,123 @@ use cli::{Console, Exit, Failure, Input, Output};
 
 use crate::args::{Args, Format};
 use crate::content::Reporter;
-use crate::render;
 use crate::report::Report;
+use crate::{picture, render};
 
 /// Shows every document of the inputs, in order.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let input = Input::open(&args.files, "documents to show", console)?;
     let mut output = Output::open(args.output.as_deref(), false)?;
     let mut reporter = Reporter::default();
-    let mut known: Vec<&str> = Vec::new();
-    let mut shown = 0;
+    let mut known = Known::default();
+    // A picture, page or trace is one file of all documents; text can go out at once.
+    let whole = matches!(args.format, Format::Svg | Format::Html | Format::Perfetto);
+    let mut kept = Vec::new();
+    let mut first = true;
+    // Whether a name that was asked for exists is known at the end; nothing goes out before.
+    let named = !(args.tables.is_empty() && args.pictures.is_empty());
+    let mut held = String::new();
     for document in input.any() {
         let mut report = reporter.report(&document?);
-        if !args.tables.is_empty() {
-            known.extend(report.tables.iter().map(|t| t.key));
-            only(&mut report, &args.tables);
-        } else if args.format == Format::Csv {
-            // A long table holds what the others of the same report are made of.
-            let long = report.tables.iter().any(|t| t.long);
-            report.tables.retain(|t| t.long || !long);
-        } else {
-            report.tables.retain(|t| !t.long);
+        known.add(&report);
+        select(&mut report, &args);
+        if whole {
+            kept.push(report);
+            continue;
         }
-        shown += report.tables.len();
-        let first = shown == report.tables.len();
         let text = match args.format {
-            Format::Table => render::terminal(&report),
             Format::Csv => render::csv(&report)?,
             Format::Md => render::markdown(&report),
+            _ => render::terminal(&report),
         };
         if !text.is_empty() {
-            output.text(if first { "" } else { "\n" })?;
-            output.text(&text)?;
+            held.push_str(if first { "" } else { "\n" });
+            held.push_str(&text);
+            first = false;
+            if !named {
+                output.text(&held)?;
+                held.clear();
+            }
         }
     }
-    if shown == 0 && !args.tables.is_empty() {
-        known.sort_unstable();
-        known.dedup();
-        return Err(Failure::Usage(format!(
-            "--table {}: there is no such table; the input has {}",
-            args.tables.join(", "),
-            known.join(", ")
-        )));
+    known.check(&args)?;
+    output.text(&held)?;
+    if whole {
+        output.text(&one_file(args.format, kept)?)?;
     }
     output.finish()?;
     Ok(Exit::Done)
 }
 
-/// Leaves only the tables asked for, without the facts above them.
-fn only(report: &mut Report, names: &[String]) {
-    report.tables.retain(|t| names.iter().any(|n| n == t.key));
-    report.facts.clear();
-    report.notes.clear();
-    if report.tables.is_empty() {
-        report.title.clear();
+fn one_file(format: Format, reports: Vec<Report>) -> Result<String, Failure> {
+    match format {
+        Format::Html => Ok(render::html(&reports)),
+        Format::Perfetto => render::perfetto(&reports),
+        _ => {
+            let pictures: Vec<_> = reports.into_iter().flat_map(|r| r.pictures).collect();
+            if pictures.is_empty() {
+                let advice = "give a profile, plan, timeline or run, or another --format";
+                return Err(Failure::Input(format!(
+                    "there is nothing to draw; {advice}"
+                )));
+            }
+            Ok(picture::document(&pictures))
+        }
+    }
+}
+
+/// Leaves what was asked for. Facts and notes go where only tables or pictures are wanted.
+fn select(report: &mut Report, args: &Args) {
+    let wanted = |names: &[String], key: &str| names.iter().any(|n| n == key);
+    if !args.pictures.is_empty() || !args.tables.is_empty() {
+        report.pictures.retain(|p| wanted(&args.pictures, p.key));
+        report.tables.retain(|t| wanted(&args.tables, t.key));
+        report.facts.clear();
+        report.notes.clear();
+        if report.tables.is_empty() && report.pictures.is_empty() {
+            report.title.clear();
+        }
+    } else if args.format == Format::Csv {
+        // A long table holds what the others of the same report are made of.
+        let long = report.tables.iter().any(|t| t.long);
+        report.tables.retain(|t| t.long || !long);
+    } else {
+        report.tables.retain(|t| !t.long);
+    }
+}
+
+/// Names of the tables and pictures of the input.
+#[derive(Default)]
+struct Known {
+    tables: Vec<&'static str>,
+    pictures: Vec<&'static str>,
+}
+
+impl Known {
+    fn add(&mut self, report: &Report) {
+        self.tables.extend(report.tables.iter().map(|t| t.key));
+        self.pictures.extend(report.pictures.iter().map(|p| p.key));
+    }
+
+    /// A name that nothing has is a typing error.
+    fn check(mut self, args: &Args) -> Result<(), Failure> {
+        one_of("--table", &args.tables, &mut self.tables)?;
+        one_of("--picture", &args.pictures, &mut self.pictures)
+    }
+}
+
+fn one_of(option: &str, wanted: &[String], known: &mut Vec<&'static str>) -> Result<(), Failure> {
+    known.sort_unstable();
+    known.dedup();
+    match wanted.iter().find(|w| !known.contains(&w.as_str())) {
+        None => Ok(()),
+        Some(name) => Err(Failure::Usage(format!(
+            "{option} {name}: the input has none of this name; it has {}",
+            if known.is_empty() {
+                "none".to_owned()
+            } else {
+                known.join(", ")
+            }
+        ))),
     }
 }

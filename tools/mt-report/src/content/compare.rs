@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use doc::{Plan, Profile, Sample, wire};
 use units::TaskId;
 
+use super::pictures;
 use crate::number::{change, plain};
 use crate::report::{Cell, Report, Table};
 
@@ -112,13 +113,14 @@ pub fn add(report: &mut Report, plan: &Plan, profile: &Profile) {
     .measured("predicted_samples_per_s", "predicted", "samples/s")
     .measured("measured_samples_per_s", "measured", "samples/s")
     .column("error_percent", "error", "%");
-    let mut measured: Vec<(String, f64)> = Vec::new();
+    let mut measured: Vec<(String, Option<f64>, f64)> = Vec::new();
+    let mut pairs: Vec<(String, f64, f64)> = Vec::new();
     for promise in promises(plan) {
         let Some(sample) = measured_as(&promise, profile) else {
             continue;
         };
         let total: f64 = sample.tasks.iter().map(|t| t.throughput.get()).sum();
-        measured.push((promise.name.clone(), total));
+        measured.push((promise.name.clone(), Some(promise.total), total));
         totals.rows.push(vec![
             promise.name.clone().into(),
             Cell::Number(promise.total),
@@ -130,6 +132,7 @@ pub fn add(report: &mut Report, plan: &Plan, profile: &Profile) {
         for (id, rate) in promise.rates.into_iter().flatten() {
             let truth = sample.tasks.iter().find(|t| t.id.as_str() == id);
             let truth = truth.map(|t| t.throughput.get());
+            pairs.extend(truth.map(|t| (id.clone(), rate, t)));
             tasks.rows.push(vec![
                 id.into(),
                 Cell::Number(rate),
@@ -149,9 +152,11 @@ pub fn add(report: &mut Report, plan: &Plan, profile: &Profile) {
             Cell::Empty,
             Cell::Empty,
         ]);
-        measured.push(("temporal".to_owned(), temporal));
+        measured.push(("temporal".to_owned(), claimed, temporal));
     }
     gains(report, &measured);
+    pictures::measured_schemes(report, &measured);
+    pictures::predicted(report, &pairs);
     if super::plan::simulated(plan) && !report.simulated {
         report
             .notes
@@ -162,15 +167,17 @@ pub fn add(report: &mut Report, plan: &Plan, profile: &Profile) {
 }
 
 /// What the plan gains over each scheme, as measured.
-fn gains(report: &mut Report, measured: &[(String, f64)]) {
-    let Some((_, plan)) = measured.iter().find(|(name, _)| name == "plan") else {
+fn gains(report: &mut Report, measured: &[(String, Option<f64>, f64)]) {
+    let Some((_, _, plan)) = measured.iter().find(|(name, ..)| name == "plan") else {
         return;
     };
     let others = measured
         .iter()
-        .filter(|(name, _)| name != "plan" && !name.starts_with("alt"));
+        .filter(|(name, ..)| name != "plan" && !name.starts_with("alt"));
     let gains: Vec<String> = others
-        .map(|(name, total)| format!("{name} {}x ({})", plain(plan / total), change(plan / total)))
+        .map(|(name, _, total)| {
+            format!("{name} {}x ({})", plain(plan / total), change(plan / total))
+        })
         .collect();
     if !gains.is_empty() {
         report.fact("measured gain of the plan over", gains.join(", "));

@@ -2,7 +2,7 @@ use doc::wire::ParetoPoint;
 use doc::{ObjectiveKind, Plan, Proof};
 use units::SamplesPerSec;
 
-use super::{listed, word};
+use super::{listed, pictures, word};
 use crate::number::{change, plain};
 use crate::report::{Cell, Report, Table};
 
@@ -11,6 +11,7 @@ pub fn report(plan: &Plan) -> Report {
     let simulated = simulated(plan);
     let mut report = Report::new("Plan", plan.id.as_deref(), simulated);
     add(&mut report, plan);
+    pictures::of_plan(&mut report, plan);
     report
 }
 

@@ -1,8 +1,8 @@
 use doc::{DesignKind, Plan, Profile, Sample, StopReason};
 use units::{SamplesPerSec, Share};
 
-use super::compare;
 use super::workload::fingerprint;
+use super::{compare, pictures};
 use crate::report::{Cell, Report, Table};
 
 /// Best co-runs that are shown.
@@ -25,9 +25,11 @@ pub fn report(profile: &Profile, plan: Option<&Plan>) -> Report {
         report.fact(label, device_time);
     }
     report.fact("seed", header.seed.to_string());
-    if let Some(plan) = plan.filter(|p| compare::concerns(p, profile)) {
+    let plan = plan.filter(|p| compare::concerns(p, profile));
+    if let Some(plan) = plan {
         compare::add(&mut report, plan, profile);
     }
+    pictures::of_profile(&mut report, profile, plan);
     report.table(alone(profile));
     if header.design != DesignKind::Given {
         report.table(best(profile));

@@ -1,6 +1,7 @@
 use doc::wire::{EventKind, TaskSummary};
 use doc::{Plan, RunEvent, Timeline};
 
+use super::pictures;
 use super::timeline::{bar, phase_name};
 use super::workload::fingerprint;
 use crate::number::{change, plain};
@@ -23,6 +24,10 @@ pub fn report(events: &[RunEvent]) -> Report {
     outcome(&mut report, last, timeline);
     if let Some(summary) = last {
         report.table(tasks(&summary.fields.tasks, plan));
+        pictures::predicted(&mut report, &pairs(&summary.fields.tasks, plan));
+    }
+    if let Some(plan) = plan {
+        pictures::round::of_run(&mut report, events, plan, timeline);
     }
     report.table(rounds(events));
     report.table(phases(events, timeline));
@@ -48,6 +53,19 @@ fn outcome(report: &mut Report, summary: Option<&RunEvent>, timeline: Option<&Ti
         });
         report.fact("makespan", format!("{} s{against}", plain(makespan)));
     }
+}
+
+/// Name, predicted and measured throughput of every task.
+fn pairs(summaries: &[TaskSummary], plan: Option<&Plan>) -> Vec<(String, f64, f64)> {
+    let each = summaries.iter().filter_map(|task| {
+        let planned = plan.and_then(|p| p.tasks.iter().find(|t| t.id.as_str() == task.id));
+        let predicted = task
+            .predicted_samples_per_s
+            .or_else(|| planned?.throughput.map(|t| t.mean.get()))?;
+        let measured = task.samples_per_s.filter(|m| *m > 0.0)?;
+        Some((task.id.clone(), predicted, measured))
+    });
+    each.collect()
 }
 
 fn tasks(summaries: &[TaskSummary], plan: Option<&Plan>) -> Table {

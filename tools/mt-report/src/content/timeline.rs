@@ -1,6 +1,6 @@
 use doc::{PhaseKind, RatesKind, Timeline};
 
-use super::{listed, plan, workload};
+use super::{listed, pictures, plan, workload};
 use crate::number::{change, plain};
 use crate::report::{Cell, Report, Table};
 
@@ -46,7 +46,9 @@ pub fn report(timeline: &Timeline) -> Report {
     );
     report.fact("uploads", listed(timeline.upload_order.iter().map(name)));
     report.table(phases(timeline));
+    pictures::round::of_timeline(&mut report, timeline);
     plan::add(&mut report, &timeline.plan);
+    pictures::of_plan(&mut report, &timeline.plan);
     report
 }
 

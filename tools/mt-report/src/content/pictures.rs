@@ -1,0 +1,286 @@
+//! Pictures of plans, profiles, timelines and runs.
+
+pub mod occupancy;
+pub mod round;
+
+use std::collections::BTreeMap;
+
+use doc::wire::ParetoPoint;
+use doc::{ObjectiveKind, Plan, Profile};
+use units::Share;
+
+use crate::number::change;
+use crate::picture::{Bar, Bars, Drawing, Line, Mark, Plot, Points};
+use crate::report::Report;
+
+/// Adds `simulated` to a unit where it applies.
+fn unit(report: &Report, unit: &str) -> String {
+    let label = if report.simulated { ", simulated" } else { "" };
+    format!("({unit}{label})")
+}
+
+/// Total throughput and fairness that a plan predicts for itself.
+fn own(plan: &Plan) -> Option<(f64, Option<f64>)> {
+    let rates: Option<Vec<f64>> = plan
+        .tasks
+        .iter()
+        .map(|t| Some(t.throughput?.mean.get()))
+        .collect();
+    let relative: Option<Vec<f64>> = plan
+        .tasks
+        .iter()
+        .map(|t| Some(t.throughput?.mean.get() / t.solo?.get()))
+        .collect();
+    let rates = rates.filter(|r| !r.is_empty())?;
+    Some((rates.iter().sum(), relative.map(|r| r.iter().sum())))
+}
+
+/// Pictures of a plan.
+pub fn of_plan(report: &mut Report, plan: &Plan) {
+    if let Some((total, fairness)) = own(plan)
+        && !plan.baselines.is_empty()
+    {
+        let throughput = plan
+            .baselines
+            .iter()
+            .map(|b| (b.name.clone(), b.total_samples_per_s));
+        let axis = format!("predicted total throughput {}", unit(report, "samples/s"));
+        let title = "Throughput against simpler schemes";
+        report.picture("throughput", title, bars(axis, total, throughput));
+        if let Some(fairness) = fairness {
+            let values = plan.baselines.iter().map(|b| (b.name.clone(), b.fairness));
+            let axis = format!(
+                "predicted sum of throughput / solo throughput {}",
+                unit(report, "ratio")
+            );
+            report.picture(
+                "fairness",
+                "Fairness against simpler schemes",
+                bars(axis, fairness, values),
+            );
+        }
+    }
+    fronts(report, plan);
+    occupancy::add(report, plan);
+}
+
+fn bars(axis: String, own: f64, others: impl Iterator<Item = (String, f64)>) -> Drawing {
+    let mut rows = vec![Bar {
+        name: "this plan".to_owned(),
+        value: own,
+        note: String::new(),
+        other: None,
+        chosen: true,
+    }];
+    rows.extend(others.map(|(name, value)| Bar {
+        note: format!("plan {}", change(own / value)),
+        name,
+        value,
+        other: None,
+        chosen: false,
+    }));
+    Drawing::Bars(Bars { axis, rows })
+}
+
+fn fronts(report: &mut Report, plan: &Plan) {
+    if let (Some(mismatch), Some(objective)) = (plan.mismatch, plan.objective)
+        && !plan.pareto.is_empty()
+    {
+        let what = match objective.kind {
+            ObjectiveKind::Raw => "total throughput",
+            ObjectiveKind::Fairness => "sum of throughput / solo throughput",
+            ObjectiveKind::Weighted => "weighted throughput",
+            ObjectiveKind::MaxMin => "least throughput / solo throughput",
+            ObjectiveKind::Round => "minus the time of the round",
+        };
+        let measure = match objective.kind {
+            ObjectiveKind::Raw | ObjectiveKind::Weighted => "samples/s",
+            ObjectiveKind::Round => "s",
+            _ => "ratio",
+        };
+        let plot = Plot {
+            x: "mismatch of batch sizes and data volumes (FedMT eq. 6, smaller is better)"
+                .to_owned(),
+            y: format!("{what} {}", unit(report, measure)),
+            lines: vec![front(&plan.pareto, "front", true, |p| {
+                (p.mismatch, p.objective)
+            })],
+            marks: vec![Mark {
+                name: "this plan".to_owned(),
+                colour: 1,
+                at: (mismatch, objective.value),
+            }],
+            ..Plot::default()
+        };
+        report.picture(
+            "pareto",
+            "Pareto front of mismatch against objective",
+            Drawing::Plot(plot),
+        );
+    }
+    if let Some((total, Some(fairness))) = own(plan)
+        && !plan.baselines.is_empty()
+    {
+        let baseline = |b: &doc::Baseline| Mark {
+            name: b.name.clone(),
+            colour: 6,
+            at: (b.total_samples_per_s, b.fairness),
+        };
+        let mut marks = vec![Mark {
+            name: "this plan".to_owned(),
+            colour: 1,
+            at: (total, fairness),
+        }];
+        marks.extend(plan.baselines.iter().map(baseline));
+        let line = front(&plan.pareto_fairness, "front", false, |p| {
+            (p.total_samples_per_s, p.fairness)
+        });
+        let plot = Plot {
+            x: format!("predicted total throughput {}", unit(report, "samples/s")),
+            y: format!("fairness: sum of P/S {}", unit(report, "ratio")),
+            lines: if line.at.is_empty() {
+                Vec::new()
+            } else {
+                vec![line]
+            },
+            marks,
+            ..Plot::default()
+        };
+        report.picture(
+            "schemes",
+            "Throughput and fairness of every scheme",
+            Drawing::Plot(plot),
+        );
+    }
+}
+
+fn front(
+    points: &[ParetoPoint],
+    name: &str,
+    steps: bool,
+    axes: impl Fn(&ParetoPoint) -> (f64, f64),
+) -> Line {
+    let mut at: Vec<(f64, f64)> = points.iter().map(axes).collect();
+    at.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Line {
+        name: name.to_owned(),
+        colour: 0,
+        steps,
+        at,
+    }
+}
+
+/// Total throughput over the sum of shares, of the co-runs of all tasks.
+pub fn of_profile(report: &mut Report, profile: &Profile, plan: Option<&Plan>) {
+    let everyone = profile.header.workload.tasks.len();
+    let together = profile.samples.iter().filter(|s| s.tasks.len() == everyone);
+    let points: Vec<(f64, f64)> = together
+        .map(|s| {
+            let sum: Share = s.tasks.iter().map(|t| t.share).sum();
+            (
+                sum.percent(),
+                s.tasks.iter().map(|t| t.throughput.get()).sum(),
+            )
+        })
+        .collect();
+    if everyone < 2 || points.len() < 4 {
+        return;
+    }
+    let mut best: BTreeMap<u32, f64> = BTreeMap::new();
+    for &(share, total) in &points {
+        let entry = best.entry((share / 10.0).round() as u32).or_insert(0.0);
+        *entry = entry.max(total);
+    }
+    let line = best
+        .into_iter()
+        .map(|(tens, total)| (f64::from(tens) * 10.0, total));
+    let chosen = plan.and_then(|p| Some((p.rv?.percent(), own(p)?.0)));
+    let marks = chosen.map(|at| Mark {
+        name: "plan (predicted)".to_owned(),
+        colour: 1,
+        at,
+    });
+    let plot = Plot {
+        x: "sum of shares R_v (% of the device)".to_owned(),
+        y: format!("total throughput {}", unit(report, "samples/s")),
+        from_zero: true,
+        points: vec![Points {
+            name: "co-run of all tasks".to_owned(),
+            colour: None,
+            at: points,
+        }],
+        lines: vec![Line {
+            name: "best of each 10 %".to_owned(),
+            colour: 0,
+            steps: false,
+            at: line.collect(),
+        }],
+        marks: marks.into_iter().collect(),
+        ..Plot::default()
+    };
+    report.picture(
+        "rv",
+        "Throughput over the total virtual resource",
+        Drawing::Plot(plot),
+    );
+}
+
+/// Predicted against measured throughput: name, predicted, measured.
+pub fn predicted(report: &mut Report, pairs: &[(String, f64, f64)]) {
+    if pairs.is_empty() {
+        return;
+    }
+    let marks = pairs
+        .iter()
+        .enumerate()
+        .map(|(i, (name, predicted, measured))| Mark {
+            name: {
+                let error = 100.0 * (predicted / measured - 1.0);
+                format!("{} {error:+.1} %", short(name))
+            },
+            colour: i,
+            at: (*measured, *predicted),
+        });
+    let plot = Plot {
+        x: format!("measured throughput {}", unit(report, "samples/s")),
+        y: format!("predicted throughput {}", unit(report, "samples/s")),
+        same: true,
+        marks: marks.collect(),
+        ..Plot::default()
+    };
+    let title = "Predicted against measured throughput (dashed: equal)";
+    report.picture("predicted", title, Drawing::Plot(plot));
+}
+
+/// A name that leaves room for a number behind it.
+fn short(name: &str) -> String {
+    const MOST: usize = 24;
+    if name.chars().count() <= MOST {
+        return name.to_owned();
+    }
+    let kept: String = name.chars().take(MOST - 1).collect();
+    format!("{kept}…")
+}
+
+/// Measured total throughput of every scheme, with what was predicted.
+pub fn measured_schemes(report: &mut Report, schemes: &[(String, Option<f64>, f64)]) {
+    if schemes.len() < 2 {
+        return;
+    }
+    let plan = schemes.iter().find(|s| s.0 == "plan").map(|s| s.2);
+    let rows = schemes.iter().map(|(name, predicted, measured)| Bar {
+        name: name.clone(),
+        value: *measured,
+        note: match plan {
+            Some(plan) if name != "plan" => format!("plan {}", change(plan / measured)),
+            _ => String::new(),
+        },
+        other: *predicted,
+        chosen: name == "plan",
+    });
+    let drawing = Drawing::Bars(Bars {
+        axis: format!("total throughput {}", unit(report, "samples/s")),
+        rows: rows.collect(),
+    });
+    report.picture("throughput", "Measured throughput of every scheme", drawing);
+}

@@ -1,0 +1,135 @@
+//! SM occupancy over time of a plan and of simpler schemes, simulated.
+
+use doc::{DeviceKind, Plan, Workload};
+use gpusim::{Options, Program, SimTask, Simulator, Trace};
+use units::Share;
+
+use crate::picture::{Area, Drawing, Panel};
+use crate::report::Report;
+
+/// Time shown, in microseconds.
+const SHOWN_US: f64 = 120_000.0;
+/// Intervals that are averaged to one step of the picture.
+const STEPS: usize = 360;
+
+/// Adds the picture, if the plan was made on the simulator and its tasks can be simulated.
+pub fn add(report: &mut Report, plan: &Plan) {
+    let simulated = plan
+        .model
+        .as_ref()
+        .is_some_and(|m| m.device.kind == DeviceKind::Sim);
+    let Some(workload) = plan
+        .workload()
+        .filter(|_| simulated && plan.gpus.is_empty())
+    else {
+        return;
+    };
+    if let Some(area) = area(plan, workload) {
+        report.picture(
+            "occupancy",
+            "Multiprocessors in use over time",
+            Drawing::Area(area),
+        );
+    }
+}
+
+fn area(plan: &Plan, workload: &Workload) -> Option<Area> {
+    let simulator = Simulator::of_device(&workload.device).ok()?;
+    let mut programs: Vec<Program> = Vec::new();
+    for task in &plan.tasks {
+        let known = &workload.tasks[workload.task_index(&task.id)?];
+        programs.push(simulator.task_program(known, task.batch?).ok()?);
+    }
+    let chosen: Option<Vec<Share>> = plan.tasks.iter().map(|t| t.share).collect();
+    let n = programs.len();
+    let part = Share::from_hundredths(10_000 / u32::try_from(n).ok()?.max(1));
+    let sms = f64::from(simulator.gpu().sms());
+    let together = |shares: &[Share]| {
+        let tasks: Vec<SimTask<'_>> = programs
+            .iter()
+            .zip(shares)
+            .map(|(program, &share)| SimTask { program, share })
+            .collect();
+        steps(&[simulator.trace(&tasks, &Options::default()).1], n)
+    };
+    let alone: Vec<Trace> = programs
+        .iter()
+        .map(|program| {
+            let task = SimTask {
+                program,
+                share: Share::FULL,
+            };
+            simulator.trace(&[task], &Options::default()).1
+        })
+        .collect();
+    let panel = |name: &str, steps: Vec<(f64, Vec<f64>)>| {
+        let used: f64 = steps.iter().map(|s| s.1.iter().sum::<f64>()).sum();
+        let mean = 100.0 * used / (steps.len().saturating_sub(1).max(1) as f64 * sms);
+        Panel {
+            name: format!("{name}: {mean:.0} % of {sms:.0} SMs in use"),
+            steps,
+        }
+    };
+    Some(Area {
+        x: "time (ms, simulated)".to_owned(),
+        y: "SMs".to_owned(),
+        full: sms,
+        layers: plan
+            .tasks
+            .iter()
+            .map(|t| t.id.as_str().to_owned())
+            .collect(),
+        panels: vec![
+            panel("one task at a time", steps(&alone, n)),
+            panel("isolated", together(&vec![part; n])),
+            panel("sharing", together(&vec![Share::FULL; n])),
+            panel("this plan", together(&chosen?)),
+        ],
+    })
+}
+
+/// Mean SMs held by each task in equal steps of time (milliseconds). Of several traces, which are
+/// of one task each, equal parts follow each other.
+fn steps(traces: &[Trace], tasks: usize) -> Vec<(f64, Vec<f64>)> {
+    let step = SHOWN_US / STEPS as f64;
+    let each = STEPS / traces.len().max(1);
+    let mut out = Vec::with_capacity(STEPS + 1);
+    for (k, trace) in traces.iter().enumerate() {
+        // The first half is left out: the tasks find their rhythm in it.
+        let begin = (trace.end_us / 2.0).min((trace.end_us - step * each as f64).max(0.0));
+        for i in 0..each {
+            let from = begin + step * i as f64;
+            let held = mean_held(trace, from, from + step);
+            let mut layers = vec![0.0; tasks];
+            if traces.len() == 1 {
+                layers.clone_from(&held);
+            } else if let Some(&held) = held.first() {
+                layers[k] = held;
+            }
+            layers.resize(tasks, 0.0);
+            out.push((out.len() as f64 * step / 1000.0, layers));
+        }
+    }
+    out.push((out.len() as f64 * step / 1000.0, vec![0.0; tasks]));
+    out
+}
+
+/// Mean SMs held by each task between two times.
+fn mean_held(trace: &Trace, from: f64, to: f64) -> Vec<f64> {
+    let points = &trace.occupancy;
+    let first = points
+        .partition_point(|p| p.start_us <= from)
+        .saturating_sub(1);
+    let mut sum = vec![0.0; points.first().map_or(0, |p| p.held_sms.len())];
+    for (i, p) in points.iter().enumerate().skip(first) {
+        if p.start_us >= to {
+            break;
+        }
+        let end = points.get(i + 1).map_or(trace.end_us, |next| next.start_us);
+        let time = (end.min(to) - p.start_us.max(from)).max(0.0);
+        for (sum, held) in sum.iter_mut().zip(&p.held_sms) {
+            *sum += held * time;
+        }
+    }
+    sum.iter().map(|s| s / (to - from)).collect()
+}

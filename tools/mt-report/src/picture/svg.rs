@@ -1,0 +1,197 @@
+//! Writes SVG elements.
+
+use std::fmt::Write;
+
+use super::palette::INK;
+
+/// Elements of a picture.
+#[derive(Debug)]
+pub struct Canvas {
+    out: String,
+}
+
+/// Where text stands relative to its point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// Text as XML and HTML take it; characters that XML forbids are left out.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Width of a text in pixels, not less than it is in any of the fonts named: the widths of
+/// DejaVu Sans, the widest of them, in classes of letters.
+pub fn text_width(text: &str, size: f64) -> f64 {
+    let em: f64 = text
+        .chars()
+        .map(|c| match c {
+            'i' | 'j' | 'l' | '\'' | '|' | 'I' => 0.32,
+            ' ' | '.' | ',' | ':' | ';' | '/' | '(' | ')' | 'f' | 't' | 'r' | '-' => 0.42,
+            'm' | 'w' | 'M' | 'W' | '%' | '@' => 1.0,
+            'a'..='z' | '0'..='9' => 0.645,
+            c if c.is_ascii() => 0.78,
+            _ => 1.05,
+        })
+        .sum();
+    em * size
+}
+
+/// A text cut to a width, with an ellipsis where something is missing.
+pub fn fit(text: &str, size: f64, width: f64) -> String {
+    if text_width(text, size) <= width {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    for c in text.chars() {
+        kept.push(c);
+        if text_width(&kept, size) + 1.05 * size > width {
+            kept.pop();
+            break;
+        }
+    }
+    format!("{kept}…")
+}
+
+/// A coordinate with two decimals at most.
+fn n(value: f64) -> String {
+    let text = format!("{value:.2}");
+    let short = text.trim_end_matches('0').trim_end_matches('.');
+    if short == "-0" {
+        "0".to_owned()
+    } else {
+        short.to_owned()
+    }
+}
+
+impl Canvas {
+    pub fn new() -> Self {
+        Self { out: String::new() }
+    }
+
+    pub fn into_elements(self) -> String {
+        self.out
+    }
+
+    fn push(&mut self, element: &str) {
+        self.out.push_str(element);
+        self.out.push('\n');
+    }
+
+    /// A text that starts at a point.
+    pub fn text(&mut self, x: f64, y: f64, size: f64, text: &str) {
+        self.label(x, y, size, Anchor::Start, text);
+    }
+
+    /// A heading.
+    pub fn bold(&mut self, x: f64, y: f64, size: f64, text: &str) {
+        let (x, y, size, text) = (n(x), n(y), n(size), escape(text));
+        self.push(&format!(
+            "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" font-weight=\"bold\" fill=\"{INK}\">{text}</text>"
+        ));
+    }
+
+    /// A text at a point.
+    pub fn label(&mut self, x: f64, y: f64, size: f64, anchor: Anchor, text: &str) {
+        self.coloured(x, y, size, anchor, INK, text);
+    }
+
+    /// A text of a colour at a point.
+    pub fn coloured(&mut self, x: f64, y: f64, size: f64, anchor: Anchor, fill: &str, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::End => " text-anchor=\"end\"",
+        };
+        let (x, y, size, text) = (n(x), n(y), n(size), escape(text));
+        self.push(&format!(
+            "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\"{anchor} fill=\"{fill}\">{text}</text>"
+        ));
+    }
+
+    /// A text on a white ground, so that lines below it do not cross its letters.
+    pub fn haloed(&mut self, x: f64, y: f64, size: f64, anchor: Anchor, text: &str) {
+        let start = self.out.len();
+        self.label(x, y, size, anchor, text);
+        let halo = "<text paint-order=\"stroke\" stroke=\"#FFFFFF\" stroke-width=\"4\" stroke-linejoin=\"round\"";
+        let element = self.out.split_off(start).replacen("<text", halo, 1);
+        self.out.push_str(&element);
+    }
+
+    /// A text that runs upwards, centred on a point.
+    pub fn upwards(&mut self, x: f64, y: f64, size: f64, text: &str) {
+        let (x, y, size, text) = (n(x), n(y), n(size), escape(text));
+        self.push(&format!(
+            "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" text-anchor=\"middle\" fill=\"{INK}\" \
+             transform=\"rotate(-90 {x} {y})\">{text}</text>"
+        ));
+    }
+
+    /// A filled rectangle; `title` shows when the pointer rests on it.
+    pub fn rect(&mut self, at: (f64, f64), size: (f64, f64), style: &str, title: &str) {
+        let (x, y, w, h) = (n(at.0), n(at.1), n(size.0.max(0.0)), n(size.1));
+        let title = if title.is_empty() {
+            String::new()
+        } else {
+            format!("<title>{}</title>", escape(title))
+        };
+        self.push(&format!(
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" {style}>{title}</rect>"
+        ));
+    }
+
+    /// A straight line.
+    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), style: &str) {
+        let (a, b, c, d) = (n(from.0), n(from.1), n(to.0), n(to.1));
+        self.push(&format!(
+            "<line x1=\"{a}\" y1=\"{b}\" x2=\"{c}\" y2=\"{d}\" {style}/>"
+        ));
+    }
+
+    /// A line through points.
+    pub fn path(&mut self, points: &[(f64, f64)], close: bool, style: &str) {
+        let mut d = String::new();
+        for (i, (x, y)) in points.iter().enumerate() {
+            // Writing to a String cannot fail.
+            let _ = write!(d, "{}{} {}", if i == 0 { "M" } else { " L" }, n(*x), n(*y));
+        }
+        if close {
+            d.push_str(" Z");
+        }
+        self.push(&format!("<path d=\"{d}\" {style}/>"));
+    }
+
+    /// A dot; `title` shows when the pointer rests on it.
+    pub fn dot(&mut self, at: (f64, f64), radius: f64, style: &str, title: &str) {
+        let (x, y, r) = (n(at.0), n(at.1), n(radius));
+        let title = escape(title);
+        self.push(&format!(
+            "<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\" {style}><title>{title}</title></circle>"
+        ));
+    }
+}
+
+/// A whole SVG document around elements.
+pub fn document(body: &str, width: f64, height: f64) -> String {
+    let (w, h) = (n(width), n(height));
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{h}\" \
+         viewBox=\"0 0 {w} {h}\" font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\">\n\
+         <rect width=\"{w}\" height=\"{h}\" fill=\"#FFFFFF\"/>\n{body}</svg>\n"
+    )
+}

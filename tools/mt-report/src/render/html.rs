@@ -1,0 +1,91 @@
+use super::{at_right, heading, shown};
+use crate::picture::{document, escape};
+use crate::report::{Report, Table};
+
+const STYLE: &str = "\
+body{font-family:Helvetica,Arial,'DejaVu Sans',sans-serif;color:#222;background:#fff;\
+max-width:960px;margin:2em auto;padding:0 1em;line-height:1.4}\
+h1{font-size:1.5em;border-bottom:2px solid #222}h2{font-size:1.1em;margin-top:1.6em}\
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.2em 1.2em}dt{color:#555}dd{margin:0}\
+.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9em}\
+th,td{padding:.25em .7em;text-align:left;border-bottom:1px solid #ddd}\
+th{border-bottom:2px solid #222;vertical-align:bottom}.n{text-align:right;font-variant-numeric:tabular-nums}\
+th span{display:block;font-weight:normal;color:#555}svg{max-width:100%;height:auto}";
+
+/// One page that needs no other file: facts, pictures and tables of every report.
+pub fn html(reports: &[Report]) -> String {
+    let title = reports.first().map_or("Report", |r| &r.title);
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
+        escape(title)
+    );
+    for report in reports {
+        one(report, &mut out);
+    }
+    out.push_str("</body>\n</html>\n");
+    out
+}
+
+fn one(report: &Report, out: &mut String) {
+    if !report.title.is_empty() {
+        out.push_str(&format!("<h1>{}</h1>\n", escape(&report.title)));
+    }
+    if !report.facts.is_empty() {
+        out.push_str("<dl>\n");
+        for (label, value) in &report.facts {
+            let (label, value) = (escape(label), escape(value));
+            out.push_str(&format!("<dt>{label}</dt><dd>{value}</dd>\n"));
+        }
+        out.push_str("</dl>\n");
+    }
+    for picture in &report.pictures {
+        let svg = document(std::slice::from_ref(picture));
+        let label = escape(&picture.title);
+        let named = format!("<svg role=\"img\" aria-label=\"{label}\" ");
+        out.push_str(&svg.replacen("<svg ", &named, 1));
+    }
+    for t in &report.tables {
+        table(t, report.simulated, out);
+    }
+    for note in &report.notes {
+        out.push_str(&format!("<p>{}</p>\n", escape(note)));
+    }
+}
+
+fn table(table: &Table, simulated: bool, out: &mut String) {
+    let columns: Vec<usize> = (0..table.columns.len())
+        .filter(|&c| !table.columns[c].drawn)
+        .collect();
+    let class = |c: usize| {
+        if at_right(table, c) {
+            " class=\"n\""
+        } else {
+            ""
+        }
+    };
+    out.push_str(&format!(
+        "<h2>{}</h2>\n<div class=\"wide\"><table>\n<tr>",
+        escape(&table.title)
+    ));
+    for &c in &columns {
+        let parts = heading(&table.columns[c], simulated);
+        let (name, rest) = parts.split_first().map_or(("", &[][..]), |(n, r)| (*n, r));
+        let units: String = rest
+            .iter()
+            .map(|u| format!("<span>{}</span>", escape(u)))
+            .collect();
+        out.push_str(&format!("<th{}>{}{units}</th>", class(c), escape(name)));
+    }
+    out.push_str("</tr>\n");
+    let cells: Vec<Vec<String>> = columns.iter().map(|&c| shown(table, c)).collect();
+    for row in 0..table.rows.len() {
+        out.push_str("<tr>");
+        for (column, &c) in cells.iter().zip(&columns) {
+            out.push_str(&format!("<td{}>{}</td>", class(c), escape(&column[row])));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</table></div>\n");
+}
