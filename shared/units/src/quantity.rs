@@ -101,6 +101,11 @@ float_quantity!(
     "a finite number above 0"
 );
 
+impl Seconds {
+    /// No time.
+    pub const ZERO: Seconds = Seconds(0.0);
+}
+
 /// A number of bytes, at most 2^53 so that it survives a trip through JSON numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(u64);
