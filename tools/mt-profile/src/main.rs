@@ -1,3 +1,19 @@
 //! Measure the throughput of co-running training tasks.
 
-fn main() {}
+mod args;
+mod configs;
+mod design;
+mod import;
+mod resume;
+mod run;
+mod session;
+mod settings;
+mod signals;
+mod source;
+mod table;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run::<args::Args>("mt-profile", run::run)
+}

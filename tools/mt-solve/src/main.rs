@@ -1,3 +1,10 @@
 //! Choose batch sizes and GPU shares.
 
-fn main() {}
+mod args;
+mod run;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run::<args::Args>("mt-solve", run::run)
+}

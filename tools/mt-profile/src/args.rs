@@ -1,0 +1,154 @@
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum, ValueHint};
+use doc::DeviceKind;
+
+const EXAMPLES: &str = "\
+Examples:
+  mt-profile workload.json | mt-fit | mt-solve
+      measure each task alone and 125 random co-runs, and go on to a plan
+  mt-profile --device cuda --budget 40 -o profile.ndjson workload.json
+      the same on this machine's GPU with 40 co-runs, into a file that grows
+  mt-profile --resume profile.ndjson -o profile.ndjson workload.json
+      go on after an interruption; what was measured is not measured again
+  mt-profile --configs plan.json
+      measure what a plan chose, to compare with what it predicts
+  mt-profile --configs shares.csv workload.json
+      measure the configurations of a list: config,task,batch,share_percent
+  mt-profile --import samples.csv workload.json
+      make a profile of measurements from elsewhere: the same and throughput[,stderr]
+
+Exit codes: 0 done; 2 bad input or usage; 3 the device cannot be used; 130 after Ctrl-C, with
+every finished record written.";
+
+/// Measure how fast training tasks run alone and together on one device
+///
+/// Reads workloads and writes a profile for each: one record a line, each task alone at each of
+/// its batch sizes first, then co-runs.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXAMPLES)]
+pub struct Args {
+    /// Workloads to profile; `-` or none: standard input
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+    /// Write to FILE, record by record; absent: standard output
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Where to measure, in place of what the workload says
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub device: Option<Device>,
+    /// GPU of the simulator: a name such as titan-v, or a file with a GPU's figures
+    #[arg(long, value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
+    pub gpu: Option<String>,
+    /// Profile that the replay device answers from (also implies --device replay)
+    #[arg(long, value_name = "PROFILE", value_hint = ValueHint::FilePath)]
+    pub replay: Option<PathBuf>,
+    #[command(flatten)]
+    pub design: DesignArgs,
+    #[command(flatten)]
+    pub window: WindowArgs,
+    /// Noise to put on simulated throughputs: relative standard deviation in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    pub noise: f64,
+    /// Measure the configurations of FILE (plans, timelines, profiles, or CSV) and no others
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["import", "design", "budget"])]
+    pub configs: Option<PathBuf>,
+    /// With --configs: measure the plan's baselines too
+    #[arg(long, requires = "configs")]
+    pub baselines: bool,
+    /// With --configs: measure each task alone first, at each batch size that is used
+    #[arg(long, requires = "configs")]
+    pub solos: bool,
+    /// Make a profile of the measurements in a CSV file
+    #[arg(long, value_name = "CSV", value_hint = ValueHint::FilePath, conflicts_with_all = ["resume", "design", "budget"])]
+    pub import: Option<PathBuf>,
+    /// Go on with the profile in FILE; may be the output, and may be absent
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub resume: Option<PathBuf>,
+    /// Processors of jobs: each task its own part of all, any, or its part of a list (0-7,9)
+    #[arg(long, value_name = "auto|none|LIST", default_value = "auto")]
+    pub cpus: device::Cpus,
+    /// On a GPU, use the MPS daemon that runs already in place of a private one
+    #[arg(long)]
+    pub attach_mps: bool,
+    #[command(flatten)]
+    pub seed: cli::SeedArgs,
+}
+
+/// Which configurations to measure.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Design")]
+pub struct DesignArgs {
+    /// How to choose co-runs
+    #[arg(long, value_enum, value_name = "DESIGN")]
+    pub design: Option<Design>,
+    /// Co-runs to measure beside the solo runs [default: 125; grid: all]
+    #[arg(long, alias = "samples", value_name = "K")]
+    pub budget: Option<u64>,
+    /// Shares are multiples of this [default: 5; grid: 20]
+    #[arg(long, value_name = "PERCENT")]
+    pub share_step: Option<f64>,
+    /// Least sum of the shares of a co-run of all tasks
+    #[arg(long, value_name = "PERCENT")]
+    pub rv_min: Option<f64>,
+    /// Largest sum of the shares of a co-run
+    #[arg(long, value_name = "PERCENT")]
+    pub rv_max: Option<f64>,
+    /// Part of random co-runs that leaves some of three or more tasks out
+    #[arg(long, value_name = "PERCENT", default_value_t = 20.0)]
+    pub subsets: f64,
+}
+
+/// How long to measure.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Measuring")]
+pub struct WindowArgs {
+    /// Windows to average for each configuration
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub repeats: u32,
+    /// Shortest window in seconds [default: 2; simulator: four steps of the slowest task]
+    #[arg(long, value_name = "SECONDS")]
+    pub window: Option<f64>,
+    /// Longest window on real devices in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
+    pub max_window: f64,
+    /// Relative standard error that ends a window on real devices
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    pub precision: f64,
+}
+
+/// A kind of device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Device {
+    /// A GPU of this machine under MPS if there is one, else the simulator
+    Auto,
+    /// The GPU simulator
+    Sim,
+    /// Real processes under CPU quotas
+    Cpu,
+    /// Real processes under NVIDIA MPS
+    Cuda,
+    /// Recorded samples (see --replay)
+    Replay,
+}
+
+impl From<Device> for DeviceKind {
+    fn from(device: Device) -> Self {
+        match device {
+            Device::Auto => DeviceKind::Auto,
+            Device::Sim => DeviceKind::Sim,
+            Device::Cpu => DeviceKind::Cpu,
+            Device::Cuda => DeviceKind::Cuda,
+            Device::Replay => DeviceKind::Replay,
+        }
+    }
+}
+
+/// How to choose co-runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Design {
+    /// Every combination of shares and batch sizes
+    Grid,
+    /// Drawn at random
+    Random,
+}

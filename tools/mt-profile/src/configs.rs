@@ -1,0 +1,191 @@
+//! Configurations that others chose: plans, timelines, profiles, tables.
+
+use std::collections::BTreeMap;
+
+use cli::Failure;
+use device::Run;
+use doc::{Any, Choice, Plan, Profile, Timeline, Workload};
+use units::{Batch, Share, TaskId};
+
+use crate::design::Configuration;
+
+/// Configurations with the workload that they belong to, if their document carries it.
+#[derive(Debug, Clone)]
+pub struct Given {
+    /// The workload.
+    pub workload: Option<Workload>,
+    /// Each a list of tasks by name.
+    pub choices: Vec<Vec<Choice>>,
+}
+
+impl Given {
+    /// The configurations of a document; `baselines` adds those of a plan.
+    pub fn of(document: Any, baselines: bool) -> Result<Self, Failure> {
+        match document {
+            Any::Plan(plan) => of_plan(*plan, None, baselines),
+            Any::Timeline(timeline) => {
+                let Timeline { plan, batches, .. } = *timeline;
+                of_plan(plan, Some(&batches), baselines)
+            }
+            Any::Profile(profile) => Ok(of_profile(*profile)),
+            Any::Workload(_) | Any::Model(_) | Any::Run(_) => Err(Failure::Input(
+                "--configs: this document names no configurations; give plans, timelines, \
+                 profiles or a CSV table"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// Configurations of a workload by index.
+    pub fn of_runs(
+        workload: &Workload,
+        configurations: impl Iterator<Item = Configuration>,
+    ) -> Self {
+        let choice = |run: &Run| Choice {
+            id: workload.tasks[run.task].id.clone(),
+            batch: run.batch,
+            share: run.share,
+        };
+        Self {
+            workload: None,
+            choices: configurations
+                .map(|runs| runs.iter().map(choice).collect())
+                .collect(),
+        }
+    }
+
+    /// The configurations by index in the workload, each once, after the solo runs of every batch
+    /// size in use if `solos` asks for them.
+    pub fn configurations(
+        &self,
+        workload: &Workload,
+        solos: bool,
+    ) -> Result<Vec<Configuration>, Failure> {
+        let mut all: Vec<Configuration> = Vec::new();
+        for choices in &self.choices {
+            let runs = runs(workload, choices)?;
+            if !all.contains(&runs) {
+                all.push(runs);
+            }
+        }
+        if !solos {
+            return Ok(all);
+        }
+        let mut used: Vec<(usize, Batch)> =
+            all.iter().flatten().map(|r| (r.task, r.batch)).collect();
+        used.sort_unstable();
+        used.dedup();
+        let mut first: Vec<Configuration> = used
+            .into_iter()
+            .map(|(task, batch)| {
+                vec![Run {
+                    task,
+                    batch,
+                    share: Share::FULL,
+                }]
+            })
+            .collect();
+        all.retain(|runs| !first.contains(runs));
+        first.append(&mut all);
+        Ok(first)
+    }
+}
+
+fn runs(workload: &Workload, choices: &[Choice]) -> Result<Configuration, Failure> {
+    let mut runs = Vec::with_capacity(choices.len());
+    for choice in choices {
+        let Some(task) = workload.task_index(&choice.id) else {
+            let names: Vec<_> = workload.tasks.iter().map(|t| t.id.as_str()).collect();
+            return Err(Failure::Input(format!(
+                "--configs: no task of the workload is called {}; the workload has {}",
+                choice.id,
+                names.join(", ")
+            )));
+        };
+        runs.push(Run {
+            task,
+            batch: choice.batch,
+            share: choice.share,
+        });
+    }
+    runs.sort_unstable();
+    if runs.windows(2).any(|w| w[0].task == w[1].task) {
+        return Err(Failure::Input(
+            "--configs: a task stands twice in one configuration; give each task once".to_owned(),
+        ));
+    }
+    Ok(runs)
+}
+
+fn of_plan(
+    plan: Plan,
+    batches: Option<&[Option<Batch>]>,
+    baselines: bool,
+) -> Result<Given, Failure> {
+    if plan.tasks.is_empty() {
+        return Err(Failure::Negative(
+            "--configs: the plan is infeasible, so there is nothing to measure".to_owned(),
+        ));
+    }
+    // Tasks on different GPUs do not run together.
+    let mut per_gpu: BTreeMap<u32, Vec<Choice>> = BTreeMap::new();
+    for (index, task) in plan.tasks.iter().enumerate() {
+        let batch = batches.and_then(|b| b.get(index).copied().flatten());
+        let batch = batch.or(task.batch).ok_or_else(|| lacks(index, "batch"))?;
+        let share = task.share.ok_or_else(|| lacks(index, "share_percent"))?;
+        let choice = Choice {
+            id: task.id.clone(),
+            batch,
+            share,
+        };
+        per_gpu
+            .entry(task.gpu.unwrap_or(0))
+            .or_default()
+            .push(choice);
+    }
+    let mut choices: Vec<Vec<Choice>> = per_gpu.into_values().collect();
+    if baselines {
+        for baseline in plan.baselines.iter().filter(|b| b.name != "temporal") {
+            let tasks: Result<Vec<Choice>, units::UnitError> =
+                baseline.tasks.iter().map(from_wire).collect();
+            choices.push(tasks.map_err(|error| {
+                Failure::Input(format!("--configs: baseline {}: {error}", baseline.name))
+            })?);
+        }
+        choices.retain(|tasks| !tasks.is_empty());
+    }
+    let workload = plan.workload().cloned();
+    Ok(Given { workload, choices })
+}
+
+fn lacks(task: usize, field: &str) -> Failure {
+    Failure::Input(format!(
+        "--configs: $.tasks[{task}].{field} is absent; a plan to measure needs it"
+    ))
+}
+
+fn from_wire(choice: &doc::wire::Choice) -> Result<Choice, units::UnitError> {
+    Ok(Choice {
+        id: TaskId::new(&choice.id)?,
+        batch: Batch::new(choice.batch)?,
+        share: Share::from_percent(choice.share_percent)?,
+    })
+}
+
+fn of_profile(profile: Profile) -> Given {
+    let sampled = profile.samples.iter().map(|sample| {
+        let tasks = sample.tasks.iter().map(|task| Choice {
+            id: task.id.clone(),
+            batch: task.batch,
+            share: task.share,
+        });
+        (sample.config, tasks.collect::<Vec<_>>())
+    });
+    let failed = profile.failures.iter().map(|f| (f.config, f.tasks.clone()));
+    let mut choices: Vec<(u64, Vec<Choice>)> = sampled.chain(failed).collect();
+    choices.sort_by_key(|(config, _)| *config);
+    Given {
+        workload: Some(profile.header.workload),
+        choices: choices.into_iter().map(|(_, tasks)| tasks).collect(),
+    }
+}

@@ -1,0 +1,86 @@
+use std::collections::BTreeSet;
+
+use device::Run;
+use rand::Rng;
+use rand::rngs::StdRng;
+use rand::seq::index::sample;
+
+use super::{Configuration, Space};
+
+/// Draws in a row that may be rejected before the space counts as used up.
+const ATTEMPTS: u32 = 20_000;
+
+/// Distinct co-runs drawn at random from a space: batch sizes and shares uniformly, shares again
+/// until their sum is allowed and the tasks fit into memory.
+pub struct Random {
+    space: Space,
+    rng: StdRng,
+    subsets: f64,
+    left: u64,
+    drawn: BTreeSet<Configuration>,
+    exhausted: bool,
+}
+
+impl Random {
+    /// `budget` draws; `subsets` of them, a part from 0 to 1, leave out at least one and at most
+    /// all but two of three or more tasks.
+    pub fn new(space: Space, rng: StdRng, subsets: f64, budget: u64) -> Self {
+        Self {
+            drawn: space.solos().into_iter().collect(),
+            space,
+            rng,
+            subsets,
+            left: budget,
+            exhausted: false,
+        }
+    }
+
+    /// Whether it ended because there was nothing more to draw.
+    pub fn exhausted(&self) -> bool {
+        self.exhausted
+    }
+
+    fn draw(&mut self, tasks: &[usize]) -> Configuration {
+        let mut runs = Vec::with_capacity(tasks.len());
+        for &task in tasks {
+            let batches = self.space.batches(task);
+            let batch = batches[self.rng.random_range(0..batches.len())];
+            let share = self.space.shares[self.rng.random_range(0..self.space.shares.len())];
+            runs.push(Run { task, batch, share });
+        }
+        runs
+    }
+
+    fn tasks(&mut self) -> Vec<usize> {
+        let n = self.space.task_count();
+        let leave_out = self.rng.random::<f64>() < self.subsets;
+        if n < 3 || !leave_out {
+            return (0..n).collect();
+        }
+        let size = self.rng.random_range(2..n);
+        let mut tasks = sample(&mut self.rng, n, size).into_vec();
+        tasks.sort_unstable();
+        tasks
+    }
+}
+
+impl Iterator for Random {
+    type Item = Configuration;
+
+    fn next(&mut self) -> Option<Configuration> {
+        if self.left == 0 || self.exhausted {
+            return None;
+        }
+        for _ in 0..ATTEMPTS {
+            let tasks = self.tasks();
+            let runs = self.draw(&tasks);
+            if self.space.allows(&runs) && self.space.fits(&runs) && !self.drawn.contains(&runs) {
+                self.drawn.insert(runs.clone());
+                self.left -= 1;
+                return Some(runs);
+            }
+        }
+        self.exhausted = true;
+        None
+    }
+}

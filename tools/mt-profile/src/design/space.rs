@@ -1,0 +1,95 @@
+use cli::Failure;
+use device::Run;
+use doc::{Memory, Workload};
+use units::{Batch, Bytes, Share};
+
+use super::Configuration;
+use crate::settings::DesignSettings;
+
+/// The configurations that may be measured.
+#[derive(Debug, Clone)]
+pub struct Space {
+    tasks: Vec<(Vec<Batch>, Option<Memory>)>,
+    /// Shares to choose from, ascending.
+    pub shares: Vec<Share>,
+    rv_min: Share,
+    rv_max: Share,
+    memory: Option<Bytes>,
+}
+
+impl Space {
+    /// The space of a workload, not empty.
+    pub fn new(workload: &Workload, settings: &DesignSettings) -> Result<Self, Failure> {
+        let step = settings.step.hundredths();
+        let multiples = (1..=Share::FULL.hundredths() / step).map(|k| k * step);
+        let space = Self {
+            tasks: workload
+                .tasks
+                .iter()
+                .map(|task| (task.batch_sizes.clone(), task.memory))
+                .collect(),
+            shares: multiples.map(Share::from_hundredths).collect(),
+            rv_min: settings.rv_min,
+            rv_max: settings.rv_max,
+            memory: workload.device.memory,
+        };
+        let n = space.tasks.len() as u32;
+        let largest = space.shares.last().map_or(0, |s| s.hundredths());
+        let reach = (step.saturating_mul(n), largest.saturating_mul(n));
+        if reach.1 < space.rv_min.hundredths() || reach.0 > space.rv_max.hundredths() {
+            let percent = |hundredths| Share::from_hundredths(hundredths).percent();
+            return Err(Failure::Usage(format!(
+                "shares of {n} tasks in steps of {} add up to {} to {} %, outside --rv-min and \
+                 --rv-max",
+                settings.step,
+                percent(reach.0),
+                percent(reach.1)
+            )));
+        }
+        Ok(space)
+    }
+
+    /// Number of tasks.
+    pub fn task_count(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Batch sizes of a task.
+    pub fn batches(&self, task: usize) -> &[Batch] {
+        &self.tasks[task].0
+    }
+
+    /// Each task alone on the whole device at each of its batch sizes.
+    pub fn solos(&self) -> Vec<Configuration> {
+        let solo = |task, &batch: &Batch| {
+            vec![Run {
+                task,
+                batch,
+                share: Share::FULL,
+            }]
+        };
+        (0..self.tasks.len())
+            .flat_map(|task| self.batches(task).iter().map(move |b| solo(task, b)))
+            .collect()
+    }
+
+    /// Whether the sum of the shares is one to measure; its least value counts for co-runs of
+    /// every task only.
+    pub fn allows(&self, configuration: &[Run]) -> bool {
+        let total: Share = configuration.iter().map(|run| run.share).sum();
+        let all = configuration.len() == self.tasks.len();
+        total <= self.rv_max && (!all || total >= self.rv_min)
+    }
+
+    /// Whether the tasks fit into memory together, as far as is known.
+    pub fn fits(&self, configuration: &[Run]) -> bool {
+        let Some(memory) = self.memory else {
+            return true;
+        };
+        let need: f64 = configuration
+            .iter()
+            .filter_map(|run| self.tasks[run.task].1.map(|m| m.at(run.batch)))
+            .sum();
+        need <= memory.get() as f64
+    }
+}

@@ -1,0 +1,212 @@
+//! From arguments to profiles.
+
+use std::path::Path;
+
+use cli::{Console, Exit, Failure, Output};
+use device::{OpenError, Options};
+use doc::{DeviceKind, GpuSpec, Header, Profile, Workload};
+
+use crate::args::Args;
+use crate::design::Plan;
+use crate::import;
+use crate::resume;
+use crate::session::Session;
+use crate::settings::{self, DesignSettings};
+use crate::signals::Signals;
+use crate::source::{Job, Jobs, Place};
+
+/// Runs the tool.
+pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
+    let context = Context::new(&args, console)?;
+    let mut jobs = Jobs::open(&args, console)?;
+    // The first job is read before anything is written: bad input leaves no output behind.
+    let Some(first) = jobs.next()? else {
+        return Err(Failure::Input("there is nothing to profile".to_owned()));
+    };
+    if let Some(csv) = &args.import {
+        return context.import(csv, first, &mut jobs);
+    }
+    let signals = Signals::listen()?;
+    let mut earlier = match &args.resume {
+        None => Vec::new().into_iter(),
+        Some(path) => resume::read(path, console)?.into_iter(),
+    };
+    let mut prepared = Some(context.prepare(first, &signals)?);
+    let mut out = context.output()?;
+    while let Some(job) = prepared {
+        context.profile(job, earlier.next(), &signals, &mut out)?;
+        prepared = match jobs.next()? {
+            None => None,
+            Some(job) => Some(context.prepare(job, &signals)?),
+        };
+    }
+    if earlier.next().is_some() {
+        console.warn("the profile to go on with has more workloads than the input");
+    }
+    out.finish()?;
+    Ok(Exit::Done)
+}
+
+/// Everything that is the same for all workloads.
+struct Context<'a> {
+    args: &'a Args,
+    console: &'a Console,
+    design: DesignSettings,
+    noise: f64,
+    gpu: Option<GpuSpec>,
+    replay: Option<Profile>,
+}
+
+/// A workload with its device open.
+struct Prepared {
+    opened: device::Opened,
+    job: Job,
+}
+
+impl<'a> Context<'a> {
+    fn new(args: &'a Args, console: &'a Console) -> Result<Self, Failure> {
+        let replay = match &args.replay {
+            None => None,
+            Some(path) => {
+                let input = cli::Input::open(std::slice::from_ref(path), "a profile", console)?;
+                input.profiles().next().transpose()?
+            }
+        };
+        Ok(Self {
+            args,
+            console,
+            design: DesignSettings::new(&args.design)?,
+            noise: settings::noise(args)?,
+            gpu: args.gpu.as_deref().map(|g| gpu(g, console)).transpose()?,
+            replay,
+        })
+    }
+
+    fn output(&self) -> Result<Output, Failure> {
+        match (&self.args.output, &self.args.resume) {
+            (Some(path), Some(_)) if path.as_os_str() != "-" => Output::replacing(path),
+            (path, _) => Output::progressive(path.as_deref()),
+        }
+    }
+
+    fn import(&self, csv: &Path, job: Job, jobs: &mut Jobs<'_>) -> Result<Exit, Failure> {
+        if jobs.next()?.is_some() {
+            return Err(Failure::Usage(
+                "--import: a table belongs to one workload; give one".to_owned(),
+            ));
+        }
+        let workload = self.overridden(job.workload);
+        let workload = device::complete(&workload, DeviceKind::Replay)
+            .map_err(|error| failure(error, &job.place))?;
+        let (reader, source) = cli::open_reader(csv, "a table of measurements", self.console)?;
+        let imported = import::read(reader, &source, workload, self.args.seed.seed)?;
+        let mut out = self.output()?;
+        imported.write(&mut out)?;
+        out.finish()?;
+        Ok(Exit::Done)
+    }
+
+    /// The workload on the device that the arguments name.
+    fn overridden(&self, mut workload: Workload) -> Workload {
+        if self.replay.is_some() {
+            workload.device.kind = DeviceKind::Replay;
+        }
+        if let Some(device) = self.args.device {
+            workload.device.kind = device.into();
+        }
+        if self.gpu.is_some() {
+            workload.device.gpu.clone_from(&self.gpu);
+        }
+        workload
+    }
+
+    fn prepare(&self, mut job: Job, signals: &Signals) -> Result<Prepared, Failure> {
+        job.workload = self.overridden(job.workload);
+        let options = Options {
+            seed: self.args.seed.seed,
+            noise_percent: self.noise,
+            replay: self.replay.clone(),
+            interrupted: signals.flag(),
+            cpus: self.args.cpus.clone(),
+            attach_mps: self.args.attach_mps,
+        };
+        let opened =
+            device::open(&job.workload, &options).map_err(|error| failure(error, &job.place))?;
+        Ok(Prepared { opened, job })
+    }
+
+    fn profile(
+        &self,
+        prepared: Prepared,
+        earlier: Option<Profile>,
+        signals: &Signals,
+        out: &mut Output,
+    ) -> Result<(), Failure> {
+        let Prepared { mut opened, job } = prepared;
+        if let Some(note) = &opened.note {
+            self.console.note(note);
+        }
+        let fingerprint = opened.device.fingerprint();
+        let seed = self.args.seed.seed;
+        let real = matches!(fingerprint.kind, DeviceKind::Cpu | DeviceKind::Cuda);
+        let plan = match job.configurations {
+            Some(configurations) => Plan::given(configurations),
+            None => Plan::designed(
+                &opened.workload,
+                &self.design,
+                opened.device.only(),
+                real,
+                seed,
+            )?,
+        };
+        let mut provenance = opened.workload.provenance.clone();
+        provenance.push(cli::provenance(
+            self.console.tool(),
+            env!("CARGO_PKG_VERSION"),
+            Some(seed),
+            Some(fingerprint.name.clone()),
+        ));
+        let window = settings::window(&self.args.window, fingerprint.kind)?;
+        let header = Header {
+            workload: opened.workload,
+            device: fingerprint,
+            design: plan.kind,
+            seed,
+            provenance,
+        };
+        let recorded = match (earlier, &self.args.resume) {
+            (Some(profile), Some(path)) => resume::records(path, profile, &header)?,
+            _ => Vec::new(),
+        };
+        Session {
+            device: opened.device.as_mut(),
+            header: &header,
+            plan,
+            window,
+            recorded,
+            resumed: self.args.resume.as_deref(),
+            signals,
+        }
+        .run(out, self.console)
+    }
+}
+
+fn failure(error: OpenError, place: &Place) -> Failure {
+    match error {
+        OpenError::Workload(fault) => place.fault(fault),
+        OpenError::NoRecording => Failure::Usage(format!("{error} (--replay FILE)")),
+        OpenError::Environment { .. } => Failure::Environment(error.to_string()),
+    }
+}
+
+/// A GPU by name, or by its figures in a file where there is one of that name.
+fn gpu(text: &str, console: &Console) -> Result<GpuSpec, Failure> {
+    let path = Path::new(text);
+    let is_file = text == "-" || text.contains('/') || path.extension().is_some() || path.is_file();
+    if !is_file {
+        return Ok(GpuSpec::Named(text.to_owned()));
+    }
+    let (reader, source) = cli::open_reader(path, "the figures of a GPU", console)?;
+    let description = doc::read_gpu(reader, &source)?;
+    Ok(GpuSpec::Described(description))
+}

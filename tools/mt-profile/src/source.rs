@@ -1,0 +1,205 @@
+//! What to profile: workloads one after another, with configurations where they are given.
+
+use std::io::{BufRead, Read};
+use std::path::Path;
+
+use cli::{Console, Failure, Input, Source};
+use doc::{AnyDocuments, Fault, Faults, Frames, ReadError, Workload};
+
+use crate::args::Args;
+use crate::configs::Given;
+use crate::design::Configuration;
+use crate::import;
+use crate::table::{self, Throughput};
+
+/// One profile to make.
+pub struct Job {
+    /// Tasks and device.
+    pub workload: Workload,
+    /// The configurations to measure; `None`: those of the design.
+    pub configurations: Option<Vec<Configuration>>,
+    /// Where the workload came from, for faults that only a device finds.
+    pub place: Place,
+}
+
+/// Where a document stands.
+#[derive(Debug, Clone)]
+pub struct Place {
+    source: String,
+    line: u64,
+}
+
+impl Place {
+    /// The failure that a fault of the document leads to.
+    pub fn fault(&self, fault: Fault) -> Failure {
+        Failure::from(ReadError::Faults(Faults {
+            source_name: self.source.clone(),
+            line: self.line,
+            faults: vec![fault],
+        }))
+    }
+}
+
+/// The workloads of the input, opened when the first is asked for.
+struct Workloads<'a> {
+    args: &'a Args,
+    console: &'a Console,
+    sources: Option<std::vec::IntoIter<Source>>,
+    open: Option<Source>,
+    seen: bool,
+}
+
+impl Workloads<'_> {
+    fn next(&mut self) -> Result<Option<(Workload, Place)>, Failure> {
+        let sources = match &mut self.sources {
+            Some(sources) => sources,
+            absent => {
+                let input = Input::open(&self.args.files, "a workload", self.console)?;
+                absent.insert(input.into_sources().into_iter())
+            }
+        };
+        loop {
+            let Some(source) = &mut self.open else {
+                self.open = sources.next();
+                self.seen = false;
+                if self.open.is_none() {
+                    return Ok(None);
+                }
+                continue;
+            };
+            match source.next() {
+                Some(frame) => {
+                    let frame = frame?;
+                    let workload = frame.parse::<Workload>()?;
+                    self.seen = true;
+                    let place = Place {
+                        source: frame.source_name.clone(),
+                        line: frame.line,
+                    };
+                    return Ok(Some((workload, place)));
+                }
+                None if self.seen => self.open = None,
+                None => return Err(empty(source.source_name())),
+            }
+        }
+    }
+}
+
+fn empty(source: &str) -> Failure {
+    // An empty stream of documents says so with its number and advice.
+    let frames = Frames::new(&b""[..], source);
+    match doc::Documents::<_, Workload>::new(frames).next() {
+        Some(Err(error)) => Failure::from(error),
+        _ => Failure::Input(format!("{source}: the input is empty")),
+    }
+}
+
+/// The jobs of a command line, in order.
+pub struct Jobs<'a> {
+    workloads: Workloads<'a>,
+    given: GivenSource,
+    args: &'a Args,
+}
+
+enum GivenSource {
+    /// No --configs.
+    Designed,
+    /// A table, for every workload.
+    Table { bytes: Vec<u8>, source: String },
+    /// Documents; only those without a workload take one of the input.
+    Documents {
+        documents: Box<AnyDocuments<Box<dyn BufRead>>>,
+        source: String,
+    },
+}
+
+impl<'a> Jobs<'a> {
+    /// Opens what the arguments name.
+    pub fn open(args: &'a Args, console: &'a Console) -> Result<Self, Failure> {
+        let given = match &args.configs {
+            None => GivenSource::Designed,
+            Some(path) => open_configs(path, console)?,
+        };
+        Ok(Self {
+            workloads: Workloads {
+                args,
+                console,
+                sources: None,
+                open: None,
+                seen: false,
+            },
+            given,
+            args,
+        })
+    }
+
+    /// The next job; `None` after the last.
+    pub fn next(&mut self) -> Result<Option<Job>, Failure> {
+        match &mut self.given {
+            GivenSource::Designed => Ok(self.workloads.next()?.map(|(workload, place)| Job {
+                workload,
+                configurations: None,
+                place,
+            })),
+            GivenSource::Table { bytes, source } => {
+                let Some((workload, place)) = self.workloads.next()? else {
+                    return Ok(None);
+                };
+                let rows = table::read(bytes.as_slice(), source, &workload, Throughput::Ignored)?;
+                let given = Given::of_runs(&workload, rows.iter().map(|r| import::runs(r)));
+                let configurations = given.configurations(&workload, self.args.solos)?;
+                Ok(Some(Job {
+                    workload,
+                    configurations: Some(configurations),
+                    place,
+                }))
+            }
+            GivenSource::Documents { documents, source } => {
+                let Some(document) = documents.next() else {
+                    return Ok(None);
+                };
+                let given = Given::of(document?, self.args.baselines)?;
+                let carried = given.workload.clone().map(|workload| {
+                    let place = Place {
+                        source: source.clone(),
+                        line: 1,
+                    };
+                    (workload, place)
+                });
+                let (workload, place) = match carried {
+                    Some(carried) => carried,
+                    None => self.workloads.next()?.ok_or_else(|| {
+                        Failure::Input(format!(
+                            "{source}: the plan carries no workload; give a workload for each"
+                        ))
+                    })?,
+                };
+                let configurations = given.configurations(&workload, self.args.solos)?;
+                Ok(Some(Job {
+                    workload,
+                    configurations: Some(configurations),
+                    place,
+                }))
+            }
+        }
+    }
+}
+
+fn open_configs(path: &Path, console: &Console) -> Result<GivenSource, Failure> {
+    let expected = "plans, timelines, profiles or a table";
+    let (mut reader, source) = cli::open_reader(path, expected, console)?;
+    let failed = |error: std::io::Error| Failure::file(path, &error);
+    let start = reader.fill_buf().map_err(failed)?;
+    let first = start.iter().find(|b| !b.is_ascii_whitespace());
+    if matches!(first, Some(b) if *b != b'{' && *b != b'[') {
+        let mut bytes = Vec::new();
+        let limit = doc::MAX_DOCUMENT_BYTES as u64 + 1;
+        reader.take(limit).read_to_end(&mut bytes).map_err(failed)?;
+        return Ok(GivenSource::Table { bytes, source });
+    }
+    let frames = Frames::new(reader, source.clone());
+    Ok(GivenSource::Documents {
+        documents: Box::new(AnyDocuments::new(frames)),
+        source,
+    })
+}

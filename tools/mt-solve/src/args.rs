@@ -1,0 +1,253 @@
+use std::path::PathBuf;
+
+use allocation::{Effort, Limits, Options, Request};
+use clap::{Parser, ValueEnum};
+use cli::{Failure, SeedArgs, StreamArgs};
+use doc::{Balance, BatchPolicy, ObjectiveKind};
+use units::{Bytes, Share};
+
+/// Choose batch sizes and GPU shares
+///
+/// Reads models (mt-fit) and writes for each a plan: the batch size and the share of every task
+/// for which the objective is largest while the constraints hold, what simpler schemes would
+/// reach, and whether the plan is proven to be the best under the model. Where nothing is
+/// feasible the plan has no tasks but says which constraint stands in the way, by how much, and
+/// what would make it feasible; the exit code is then 1.
+#[derive(Debug, Clone, Parser)]
+#[command(version, after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    pub stream: StreamArgs,
+    /// What to maximise
+    #[arg(long, value_enum, default_value_t = ObjectiveChoice::Raw)]
+    objective: ObjectiveChoice,
+    /// Sum of the shares in percent, of each GPU if there are several; `free`: whatever is best
+    #[arg(long, value_name = "PERCENT|free", default_value = "free", value_parser = total_share)]
+    rv: TotalShare,
+    /// Shares are multiples of this many percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    step: f64,
+    /// Least throughput of every task, as a fraction of its throughput alone
+    #[arg(long, value_name = "PHI", default_value_t = 0.0)]
+    floor: f64,
+    /// Memory that the tasks of one GPU may use; absent: what the workload says
+    #[arg(long, value_name = "BYTES")]
+    memory: Option<u64>,
+    /// How batch sizes may be chosen
+    #[arg(long, value_enum, default_value_t = BatchChoice::Free)]
+    batch: BatchChoice,
+    /// Largest mismatch between data volumes and batch sizes (FedMT eq. 6)
+    #[arg(long, value_name = "EPSILON")]
+    mismatch: Option<f64>,
+    /// What the data volumes are matched with: batch sizes, workloads, or throughputs so that all
+    /// tasks finish together
+    #[arg(long, value_enum, default_value_t = BalanceChoice::Batch)]
+    balance: BalanceChoice,
+    /// Plan of the previous round, whose load is remembered
+    #[arg(long, value_name = "PLAN", requires = "damping")]
+    pub previous: Option<PathBuf>,
+    /// Weight of the previous load in the data volumes that the mismatch is judged by, 0 to
+    /// below 1: a spike does not make the batch sizes oscillate
+    #[arg(long, value_name = "LAMBDA")]
+    damping: Option<f64>,
+    /// Trace the plans none of which is better than another in both respects
+    #[arg(long, value_enum, value_name = "FRONT", value_delimiter = ',')]
+    pareto: Vec<FrontChoice>,
+    /// Give the K best plans, the runners-up as `alternatives`
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    top: usize,
+    /// Say what 5 % more or less share of each task would change
+    #[arg(long)]
+    explain: bool,
+    /// How to search
+    #[arg(long, value_enum, default_value_t = SearchChoice::Auto)]
+    search: SearchChoice,
+    /// Points to look at before `auto` gives up on a proof
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    max_points: u64,
+    /// Starts of the local search
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    starts: u32,
+    /// Write the seconds of the search into the plan (they differ from run to run)
+    #[arg(long)]
+    pub timing: bool,
+    #[command(flatten)]
+    pub seed: SeedArgs,
+}
+
+const EXAMPLES: &str = "Examples:
+  mt-profile workload.json | mt-fit | mt-solve > plan.json
+  mt-solve --objective fairness --rv 200 --floor 0.3 model.json
+  mt-solve --mismatch 2 --balance workload --pareto mismatch --pretty model.json
+  mt-solve --previous last-plan.json --damping 0.5 --mismatch 2 model.json
+
+Exit codes: 0 done; 1 no plan is feasible; 2 bad input or usage.";
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ObjectiveChoice {
+    /// Total throughput
+    Raw,
+    /// Total of throughput relative to solo
+    Fairness,
+    /// Total throughput times the tasks' weights
+    Weighted,
+    /// The least throughput relative to solo
+    MaxMin,
+    /// The time until every task has trained on its samples
+    Round,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum BatchChoice {
+    /// Each task takes any of its batch sizes
+    Free,
+    /// Each task takes its largest batch size
+    Fixed,
+    /// All tasks take the same batch size
+    Same,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum BalanceChoice {
+    /// Batch sizes
+    Batch,
+    /// Work of a batch
+    Workload,
+    /// Throughput
+    Time,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FrontChoice {
+    /// Mismatch against the objective
+    Mismatch,
+    /// Total throughput against fairness
+    Fairness,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum SearchChoice {
+    /// Proven where --max-points allow it
+    Auto,
+    /// Proven, however long it takes
+    Exact,
+    /// Local search only
+    Local,
+}
+
+/// Sum of the shares: given, or free.
+#[derive(Debug, Clone, Copy)]
+enum TotalShare {
+    Free,
+    Given(Share),
+}
+
+fn total_share(text: &str) -> Result<TotalShare, String> {
+    if text == "free" {
+        return Ok(TotalShare::Free);
+    }
+    let percent: f64 = text
+        .parse()
+        .map_err(|_| "give a number of percent, or `free`".to_owned())?;
+    let hundredths = percent * 100.0;
+    if hundredths.is_finite()
+        && (1.0..=f64::from(u32::MAX)).contains(&hundredths)
+        && (hundredths - hundredths.round()).abs() < 1e-6
+    {
+        Ok(TotalShare::Given(Share::from_hundredths(
+            hundredths.round() as u32,
+        )))
+    } else {
+        Err("give a percentage above 0 in steps of 0.01, or `free`".to_owned())
+    }
+}
+
+impl Args {
+    /// What the plans are asked to be.
+    pub fn request(&self) -> Result<Request, Failure> {
+        let usage = |option: &str, error: units::UnitError| {
+            Failure::Usage(format!("--{option}: {error}"))
+        };
+        let in_range = |option: &str, ok: bool, expected: &str| {
+            if ok {
+                Ok(())
+            } else {
+                Err(Failure::Usage(format!("--{option}: give {expected}")))
+            }
+        };
+        let step = Share::from_percent(self.step).map_err(|e| usage("step", e))?;
+        in_range("step", step >= Share::from_hundredths(10), "0.1 or more")?;
+        in_range("floor", (0.0..=1.0).contains(&self.floor), "0 to 1")?;
+        let mismatch_is_fine = self.mismatch.is_none_or(|m| m.is_finite() && m >= 0.0);
+        in_range("mismatch", mismatch_is_fine, "a finite number, 0 or more")?;
+        let damping_is_fine = self.damping.is_none_or(|d| (0.0..1.0).contains(&d));
+        in_range("damping", damping_is_fine, "0 to below 1")?;
+        in_range("top", (1..=10_000).contains(&self.top), "1 to 10000")?;
+        in_range("starts", (1..=10_000).contains(&self.starts), "1 to 10000")?;
+        in_range("max-points", self.max_points > 0, "1 or more")?;
+        let memory = self.memory.map(Bytes::new).transpose();
+        Ok(Request {
+            objective: self.objective.kind(),
+            limits: Limits {
+                step,
+                rv: match self.rv {
+                    TotalShare::Free => None,
+                    TotalShare::Given(share) => Some(share),
+                },
+                floor: self.floor,
+                memory: memory.map_err(|e| usage("memory", e))?,
+                policy: self.batch.policy(),
+                mismatch: self.mismatch,
+                balance: self.balance.kind(),
+            },
+            options: Options {
+                effort: match self.search {
+                    SearchChoice::Auto => Effort::Auto,
+                    SearchChoice::Exact => Effort::Exact,
+                    SearchChoice::Local => Effort::Local,
+                },
+                max_points: self.max_points,
+                starts: self.starts,
+                top: self.top,
+                seed: self.seed.seed,
+                reasons: true,
+            },
+            mismatch_front: self.pareto.contains(&FrontChoice::Mismatch),
+            fairness_front: self.pareto.contains(&FrontChoice::Fairness),
+            explain: self.explain,
+            damping: self.damping,
+        })
+    }
+}
+
+impl ObjectiveChoice {
+    const fn kind(self) -> ObjectiveKind {
+        match self {
+            ObjectiveChoice::Raw => ObjectiveKind::Raw,
+            ObjectiveChoice::Fairness => ObjectiveKind::Fairness,
+            ObjectiveChoice::Weighted => ObjectiveKind::Weighted,
+            ObjectiveChoice::MaxMin => ObjectiveKind::MaxMin,
+            ObjectiveChoice::Round => ObjectiveKind::Round,
+        }
+    }
+}
+
+impl BatchChoice {
+    const fn policy(self) -> BatchPolicy {
+        match self {
+            BatchChoice::Free => BatchPolicy::Free,
+            BatchChoice::Fixed => BatchPolicy::Fixed,
+            BatchChoice::Same => BatchPolicy::Same,
+        }
+    }
+}
+
+impl BalanceChoice {
+    const fn kind(self) -> Balance {
+        match self {
+            BalanceChoice::Batch => Balance::Batch,
+            BalanceChoice::Workload => Balance::Workload,
+            BalanceChoice::Time => Balance::Time,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+use std::path::Path;
+use std::time::Instant;
+
+use allocation::{Predicted, Request, plan_workload};
+use cli::{Console, Exit, Failure, Input, Output, provenance};
+use doc::{GpuSpec, Model, Plan, Workload};
+use predict::Predictor;
+use units::Bytes;
+
+use crate::args::Args;
+
+/// Writes a plan for every model.
+pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
+    let request = args.request()?;
+    let previous = args
+        .previous
+        .as_deref()
+        .map(|path| read_plan(path, console))
+        .transpose()?;
+    let input = Input::open(&args.stream.files, "models", console)?;
+    let mut output = Output::open(args.stream.output.as_deref(), args.stream.pretty)?;
+    let mut exit = Exit::Done;
+    let mut solver = Solver { last: None };
+    for model in input.documents::<Model>() {
+        let started = Instant::now();
+        let mut plan = solver.plan(model?, &request, previous.as_ref())?;
+        if args.timing
+            && let Some(search) = &mut plan.search
+        {
+            search.seconds = Some(started.elapsed().as_secs_f64());
+        }
+        let own = provenance(
+            console.tool(),
+            env!("CARGO_PKG_VERSION"),
+            Some(args.seed.seed),
+            None,
+        );
+        plan.provenance.push(own);
+        if plan.tasks.is_empty() {
+            exit = exit.worst(Exit::Negative);
+            report_infeasible(&plan, console);
+        }
+        output.document(&plan)?;
+    }
+    output.finish()?;
+    Ok(exit)
+}
+
+fn read_plan(path: &Path, console: &Console) -> Result<Plan, Failure> {
+    let input = Input::open(&[path.to_owned()], "a plan", console)?;
+    let mut plans = input.documents::<Plan>();
+    let Some(plan) = plans.next() else {
+        let text = format!("{}: holds no plan", path.display());
+        return Err(Failure::Input(text));
+    };
+    plan
+}
+
+fn report_infeasible(plan: &Plan, console: &Console) {
+    let name = plan.id.as_deref().unwrap_or("the workload");
+    console.error(&format!("no plan of {name} is feasible"));
+    for reason in &plan.infeasible {
+        console.error(&format!(
+            "{}: {} is asked for, {} can be had; {}",
+            reason.constraint, reason.limit, reason.best, reason.advice
+        ));
+    }
+}
+
+/// Plans models one after another; one whose parameters are those of the model before needs no
+/// new predictor.
+struct Solver {
+    last: Option<(Model, Predictor)>,
+}
+
+impl Solver {
+    fn plan(
+        &mut self,
+        model: Model,
+        request: &Request,
+        previous: Option<&Plan>,
+    ) -> Result<Plan, Failure> {
+        let same = self.last.take().filter(|(before, _)| {
+            before.predictor == model.predictor && same_tasks(&before.workload, &model.workload)
+        });
+        let predictor = match same {
+            Some((_, predictor)) => predictor,
+            None => Predictor::from_model(&model).map_err(|e| Failure::Input(e.to_string()))?,
+        };
+        let mut request = request.clone();
+        if request.limits.memory.is_none() {
+            request.limits.memory = known_memory(&model.workload);
+        }
+        let rates = Predicted::new(&predictor);
+        let mut plan = plan_workload(&rates, &model.workload, &request, previous)
+            .map_err(|e| Failure::Input(e.to_string()))?;
+        plan.provenance.clone_from(&model.provenance);
+        self.last = Some((model.clone(), predictor));
+        plan.model = Some(model);
+        Ok(plan)
+    }
+}
+
+/// Whether a predictor of one workload serves the other.
+fn same_tasks(a: &Workload, b: &Workload) -> bool {
+    let key = |w: &Workload| -> Vec<_> {
+        let of = |t: &doc::Task| (t.id.clone(), t.batch_sizes.clone());
+        w.tasks.iter().map(of).collect()
+    };
+    key(a) == key(b)
+}
+
+/// Memory of the workload's GPU, where a document or the catalogue says it.
+fn known_memory(workload: &Workload) -> Option<Bytes> {
+    let device = &workload.device;
+    device.memory.or_else(|| {
+        let bytes = match device.gpu.as_ref()? {
+            GpuSpec::Named(name) => gpusim::Gpu::built_in(name).ok()?.memory_bytes()?,
+            GpuSpec::Described(d) => d.memory_bytes?,
+        };
+        Bytes::new(bytes).ok()
+    })
+}
