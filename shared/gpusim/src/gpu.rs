@@ -51,14 +51,14 @@ impl Host {
     /// `host` block.
     pub const DEFAULT: Host = Host {
         us_per_step: 5_500.0,
-        us_per_sample: 170.0,
-        contention: 0.51,
+        us_per_sample: 185.0,
+        contention: 0.48,
         launch_us: 10.0,
     };
 
     /// The host that was calibrated with the Titan V.
     const TITAN_V: Host = Host {
-        us_per_sample: 239.0,
+        us_per_sample: 221.0,
         ..Self::DEFAULT
     };
 

@@ -54,11 +54,13 @@ impl Program {
         self.kernels.iter().filter(|k| k.kind == kind).count()
     }
 
-    /// Sum of all kernel durations when each runs alone on the whole GPU, microseconds.
+    /// Sum of the durations of all kernels for which `which` holds, each alone on the whole GPU,
+    /// microseconds.
     #[must_use]
-    pub fn kernel_us(&self, gpu: &Gpu, tuning: &Tuning) -> f64 {
+    pub fn kernel_us(&self, gpu: &Gpu, tuning: &Tuning, which: impl Fn(KernelKind) -> bool) -> f64 {
         let cap = Cap::new(Share::FULL, gpu, tuning);
-        self.kernels.iter().map(|k| cap.of(k).duration).sum()
+        let chosen = self.kernels.iter().filter(|k| which(k.kind));
+        chosen.map(|k| cap.of(k).duration).sum()
     }
 
     /// Mean host time of one step alone on the machine, microseconds.

@@ -35,19 +35,19 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Self {
         Self {
-            conv3_efficiency: 0.91,
-            gemm_efficiency: 0.78,
+            conv3_efficiency: 0.83,
+            gemm_efficiency: 0.79,
             depthwise_efficiency: 0.15,
             elementwise_efficiency: 0.5,
             operand_rate: 6.3e5,
-            traffic: 0.53,
+            traffic: 0.6,
             occupancy: 3.0,
             gap_us: 2.5,
             interference: 0.35,
             jitter: 0.2,
             merge_us: 100.0,
             spreading: true,
-            handover: 0.057,
+            handover: 0.072,
         }
     }
 }
