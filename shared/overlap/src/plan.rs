@@ -118,8 +118,8 @@ fn missing(task: &PlanTask, what: &'static str, advice: &'static str) -> PlanErr
     }
 }
 
-/// Times of transfer and work of every task of a plan; what the plan does not say its workload
-/// does.
+/// Times of transfer and work of every task of a plan, on a link of the given duplex or else the
+/// plan's own. What the plan does not say its workload does.
 ///
 /// # Errors
 /// [`PlanError`] names the task that lacks its samples.
@@ -143,7 +143,8 @@ pub fn plan_instance(plan: &Plan, duplex: Option<Duplex>) -> Result<Instance, Pl
             upload_s: link.map_or(0.0, |l| bytes.up.transfer_seconds(l.up)),
         });
     }
-    let link = match link.map(|l| l.duplex).unwrap_or_default() {
+    let duplex = duplex.or(link.map(|l| l.duplex));
+    let link = match duplex.unwrap_or_default() {
         Duplex::Full => Link::Full,
         Duplex::Half => Link::Half,
         Duplex::Shared => Link::Shared,

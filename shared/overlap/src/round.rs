@@ -82,17 +82,6 @@ impl Schedule {
         let of_kind = self.phases.iter().filter(|p| p.kind == kind);
         of_kind.map(|p| p.task).collect()
     }
-
-    /// Seconds of the round in which no task computes.
-    #[must_use]
-    pub fn compute_idle_s(&self) -> f64 {
-        let (mut idle, mut until) = (0.0, 0.0_f64);
-        for p in self.phases.iter().filter(|p| p.kind == PhaseKind::Compute) {
-            idle += (p.start_s - until).max(0.0);
-            until = until.max(p.end_s);
-        }
-        idle + (self.makespan_s - until).max(0.0)
-    }
 }
 
 /// Plays a round. `batches` holds one batch size per task, or nothing where `rates` needs none.

@@ -12,8 +12,8 @@ fn compare(case: u64, n: usize, link: Link, rates: &dyn Rates, single: bool) {
         single_order: single,
         ..Options::default()
     };
-    let found = solve(&instance, rates, &options).unwrap();
-    let truth = brute_force(&instance, rates, &[], single).unwrap();
+    let found = solve(&instance, rates, &options).expect("a valid round");
+    let truth = brute_force(&instance, rates, &[], single).expect("a valid round");
     let s = found.schedule.makespan_s;
     assert!(
         (s - truth).abs() <= 1e-9 * truth,
@@ -25,7 +25,7 @@ fn compare(case: u64, n: usize, link: Link, rates: &dyn Rates, single: bool) {
         "case {case}: {:?}",
         found.bounds
     );
-    let replay = simulate(&instance, rates, &[], &found.order).unwrap();
+    let replay = simulate(&instance, rates, &[], &found.order).expect("a valid round");
     assert_eq!(replay, found.schedule);
 }
 
@@ -96,7 +96,7 @@ fn nine_tasks_are_proven_within_the_default_budget() {
     for case in 0..6 {
         let rates = co_run_rates(&mut rng(case), 9);
         let instance = round(&mut rng(case + 1000), 9, Link::Full);
-        let found = solve(&instance, &rates, &Options::default()).unwrap();
+        let found = solve(&instance, &rates, &Options::default()).expect("a valid round");
         assert!(
             matches!(found.stop, Stop::Complete | Stop::BoundMet),
             "case {case}: {:?} after {}",

@@ -10,14 +10,14 @@ use rand::Rng;
 use rand::seq::SliceRandom;
 
 fn best(instance: &Instance, rates: &dyn Rates) -> f64 {
-    let found = solve(instance, rates, &Options::default()).unwrap();
+    let found = solve(instance, rates, &Options::default()).expect("a valid round");
     assert!(found.proven());
     found.schedule.makespan_s
 }
 
 fn change(instance: &Instance, f: impl Fn(Job) -> Job) -> Instance {
     let jobs = instance.jobs().iter().map(|&j| f(j)).collect();
-    Instance::new(jobs, instance.link()).unwrap()
+    Instance::new(jobs, instance.link()).expect("a valid round")
 }
 
 const LINKS: [Link; 3] = [Link::Full, Link::Half, Link::Shared];
@@ -49,7 +49,7 @@ fn renaming_tasks_changes_nothing() {
         jobs.reverse();
         let mut turned = rates.0.clone();
         turned.reverse();
-        let other = Instance::new(jobs, Link::Full).unwrap();
+        let other = Instance::new(jobs, Link::Full).expect("a valid round");
         let (a, b) = (best(&one, &rates), best(&other, &FixedRates(turned)));
         assert!((a - b).abs() <= 1e-9 * b, "case {case}: {a} {b}");
     }
@@ -61,7 +61,7 @@ fn one_more_task_never_shortens_the_optimum() {
         let n = 3 + case as usize % 3;
         let link = LINKS[case as usize % 3];
         let more = round(&mut rng(case + 1), n + 1, link);
-        let fewer = Instance::new(more.jobs()[..n].to_vec(), link).unwrap();
+        let fewer = Instance::new(more.jobs()[..n].to_vec(), link).expect("a valid round");
         let (a, b) = if case % 2 == 0 {
             let rates = co_run_rates(&mut rng(case), n + 1);
             (best(&fewer, &rates), best(&more, &rates))
@@ -109,10 +109,14 @@ fn no_schedule_ends_before_the_lower_bound() {
         downloads.shuffle(&mut rng);
         uploads.shuffle(&mut rng);
         let order = Order::PerDirection { downloads, uploads };
-        let bound = lower_bounds(&instance, &rates, &[]).unwrap().best();
-        let s = simulate(&instance, &rates, &[], &order).unwrap().makespan_s;
+        let bound = lower_bounds(&instance, &rates, &[])
+            .expect("a valid round")
+            .best();
+        let s = simulate(&instance, &rates, &[], &order)
+            .expect("a valid round")
+            .makespan_s;
         assert!(bound <= s * (1.0 + 1e-9), "case {case}: {bound} above {s}");
-        let off = overlap_off(&instance, &rates, &[]).unwrap();
+        let off = overlap_off(&instance, &rates, &[]).expect("a valid round");
         assert!(
             bound <= off * (1.0 + 1e-9),
             "case {case}: {bound} above {off}"
@@ -127,7 +131,9 @@ fn shared_and_half_duplex_rounds_respect_the_bounds_too() {
         let n = 2 + case as usize % 4;
         let rates = co_run_rates(&mut rng, n);
         let instance = round(&mut rng, n, LINKS[1 + case as usize % 2]);
-        let bound = lower_bounds(&instance, &rates, &[]).unwrap().best();
+        let bound = lower_bounds(&instance, &rates, &[])
+            .expect("a valid round")
+            .best();
         assert!(
             bound <= best(&instance, &rates) * (1.0 + 1e-9),
             "case {case}"

@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
@@ -38,6 +39,10 @@ pub struct Args {
     /// Rounds to play in the descent from heuristic orders
     #[arg(long, value_name = "N", default_value_t = Options::default().plays)]
     max_plays: u64,
+    /// Take all plans as the devices of one federation: say when its round ends and who is the
+    /// straggler, and write the time of every device and how long it idles to FILE (CSV)
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub federation: Option<PathBuf>,
     /// Write the seconds of the search into the timeline (they differ from run to run)
     #[arg(long)]
     pub timing: bool,
@@ -49,6 +54,7 @@ const EXAMPLES: &str = "Examples:
   mt-profile workload.json | mt-fit | mt-solve | mt-overlap > timeline.json
   mt-overlap --pretty plan.json
   mt-overlap --rates fixed --single-order plan.json
+  mt-overlap --federation devices.csv plans.ndjson > timelines.ndjson
   mt-overlap --link half --batch-delta 0 --time-limit 5 plan.json
 
 A plan written by hand, with a table of rates in place of a model:

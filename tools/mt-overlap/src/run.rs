@@ -1,8 +1,9 @@
+use std::path::Path;
 use std::time::Instant;
 
 use cli::{Console, Exit, Failure, Input, Output, provenance};
 use doc::{Model, Plan, Timeline};
-use overlap::{Options, PlanError, PlanRequest, order_plan};
+use overlap::{Federation, Options, PlanError, PlanRequest, order_plan};
 use predict::Predictor;
 
 use crate::args::Args;
@@ -14,6 +15,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let input = Input::open(&args.stream.files, "plans", console)?;
     let mut output = Output::open(args.stream.output.as_deref(), args.stream.pretty)?;
     let mut predictors = Predictors::default();
+    let mut federation = Federation::default();
     for plan in input.documents::<Plan>() {
         let started = Instant::now();
         let mut timeline = order(plan?, &request, &options, &mut predictors)?;
@@ -27,10 +29,57 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
             None,
         );
         timeline.provenance.push(own);
+        if args.federation.is_some() {
+            federation.add(&timeline);
+        }
         output.document(&timeline)?;
     }
     output.finish()?;
+    if let Some(path) = &args.federation {
+        report(&federation, path, console)?;
+    }
     Ok(Exit::Done)
+}
+
+/// Writes the table of devices, and says how the round ends.
+fn report(federation: &Federation, path: &Path, console: &Console) -> Result<(), Failure> {
+    let mut table = csv::Writer::from_writer(Vec::new());
+    let failed = |e: csv::Error| Failure::Environment(format!("cannot write the table: {e}"));
+    table
+        .write_record(["device", "makespan_s", "waiting_s", "compute_idle_s"])
+        .map_err(failed)?;
+    for device in federation.devices() {
+        let waiting = federation.waiting_s(device);
+        table
+            .write_record([
+                device.name.as_str(),
+                &device.makespan_s.to_string(),
+                &waiting.to_string(),
+                &device.compute_idle_s.to_string(),
+            ])
+            .map_err(failed)?;
+    }
+    let bytes = table
+        .into_inner()
+        .map_err(|e| failed(e.into_error().into()))?;
+    let mut output = Output::open(Some(path), false)?;
+    output.text(&String::from_utf8_lossy(&bytes))?;
+    output.finish()?;
+    if let Some(straggler) = federation.straggler() {
+        let count = federation.devices().len();
+        let waiting: f64 = federation
+            .devices()
+            .iter()
+            .map(|d| federation.waiting_s(d))
+            .sum();
+        console.note(&format!(
+            "the round of {count} devices ends after {:.3} s with {}; the others wait {:.3} s on average",
+            straggler.makespan_s,
+            straggler.name,
+            waiting / (count.max(2) - 1) as f64
+        ));
+    }
+    Ok(())
 }
 
 fn order(

@@ -46,7 +46,7 @@ pub fn co_run_rates(rng: &mut SmallRng, n: usize) -> TableRates {
     let mut table = TableRates::new();
     for set in 1u32..1 << n {
         let mut row = vec![0.0; n];
-        rates.rates(set, &[], &mut row).unwrap();
+        rates.rates(set, &[], &mut row).expect("a valid round");
         table.insert(set, row);
     }
     table
@@ -61,7 +61,7 @@ pub fn round(rng: &mut SmallRng, n: usize, link: Link) -> Instance {
             upload_s: rng.random_range(0.2..4.0),
         })
         .collect();
-    Instance::new(jobs, link).unwrap()
+    Instance::new(jobs, link).expect("a valid round")
 }
 
 /// One rate per task whoever else computes.

@@ -1,0 +1,238 @@
+//! The measurements, each with its baseline in the same run.
+
+use std::cell::Cell;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use overlap::{Instance, Options, Rates, lower_bounds, solve};
+
+use crate::federation;
+use crate::paper::{Counted, Predicted};
+use crate::rivals::{all_orders, iterated_local_search};
+use crate::rounds::{self, Round};
+
+/// Whatever went wrong.
+pub type Trouble = Box<dyn std::error::Error>;
+
+/// One measurement.
+pub struct Row {
+    name: String,
+    value: f64,
+    unit: &'static str,
+    baseline: &'static str,
+    baseline_value: f64,
+    what: String,
+}
+
+/// Measures what is named, or everything.
+pub fn measure(names: &[String]) -> Result<Vec<Row>, Trouble> {
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|n| name.contains(n.as_str()));
+    let mut rows = Vec::new();
+    if wanted("overlap_n8_fixed") {
+        rows.push(exact("overlap_n8_fixed", &rounds::fixed(8, 7)?)?);
+    }
+    if wanted("overlap_n8_co_run") {
+        rows.push(exact("overlap_n8_co_run", &rounds::co_run(8, 7)?)?);
+    }
+    for n in [12, 20] {
+        let name = format!("overlap_n{n}_fixed");
+        if wanted(&name) {
+            rows.extend(against_search(&name, &rounds::fixed(n, 4)?)?);
+        }
+        let name = format!("overlap_n{n}_co_run");
+        if wanted(&name) {
+            rows.extend(against_search(&name, &rounds::co_run(n, 4)?)?);
+        }
+    }
+    if wanted("overlap_search_162") {
+        rows.push(paper_search("overlap_search_162", 3, 162)?);
+    }
+    if wanted("overlap_search_29160") {
+        rows.push(paper_search("overlap_search_29160", 5, 29_160)?);
+    }
+    if wanted("overlap_federation") {
+        rows.extend(federation_rows()?);
+    }
+    Ok(rows)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn milliseconds<T>(f: impl FnOnce() -> Result<T, Trouble>) -> Result<(T, f64), Trouble> {
+    let start = Instant::now();
+    let value = f()?;
+    Ok((value, start.elapsed().as_secs_f64() * 1e3))
+}
+
+fn order(instance: &Instance, rates: &dyn Rates) -> Result<overlap::Outcome, Trouble> {
+    Ok(solve(instance, rates, &Options::default())?)
+}
+
+/// Exact solution against all orders of downloads.
+fn exact<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<Row, Trouble> {
+    let (mut ours, mut theirs, mut proven) = (Vec::new(), Vec::new(), 0);
+    for Round {
+        name,
+        instance,
+        rates,
+    } in rounds
+    {
+        let (found, ms) = milliseconds(|| order(instance, rates))?;
+        let (best, all_ms) = milliseconds(|| all_orders(instance, rates))?;
+        if (found.schedule.makespan_s - best).abs() > 1e-9 * best {
+            let found = found.schedule.makespan_s;
+            return Err(format!("{name}: {found} is not {best}, the best of all orders").into());
+        }
+        proven += usize::from(found.proven());
+        ours.push(ms);
+        theirs.push(all_ms);
+    }
+    Ok(Row {
+        name: name.to_owned(),
+        value: median(ours),
+        unit: "ms",
+        baseline: "all orders of downloads, table of rates",
+        baseline_value: median(theirs),
+        what: format!(
+            "exact order, median of {} rounds, {proven} proven, all equal to the baseline",
+            rounds.len()
+        ),
+    })
+}
+
+/// Time and gap against an iterated local search of 2 seconds.
+fn against_search<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<[Row; 2], Trouble> {
+    const SECONDS: u64 = 2;
+    let count = rounds.len() as f64;
+    let (mut times, mut gap, mut their_gap) = (Vec::new(), 0.0, 0.0);
+    let (mut proven, mut behind, mut root_gap, mut worst_s) = (0, 0, 0.0, 0.0_f64);
+    for (seed, round) in rounds.iter().enumerate() {
+        let (found, ms) = milliseconds(|| order(&round.instance, &round.rates))?;
+        let theirs = iterated_local_search(
+            &round.instance,
+            &round.rates,
+            Duration::from_secs(SECONDS),
+            seed as u64,
+        )?;
+        let s = found.schedule.makespan_s;
+        times.push(ms);
+        worst_s = worst_s.max(ms / 1e3);
+        gap += found.gap() / count;
+        root_gap += (s / lower_bounds(&round.instance, &round.rates, &[])?.best() - 1.0) / count;
+        their_gap += (theirs / found.lower_bound_s - 1.0) / count;
+        proven += usize::from(found.proven());
+        behind += usize::from(s > theirs * (1.0 + 1e-9));
+    }
+    let what = format!(
+        "mean gap to the lower bound over {count} rounds, {proven} proven, {behind} worse than \
+         the baseline; {:.2} % to the bound without search",
+        100.0 * root_gap
+    );
+    Ok([
+        Row {
+            name: format!("{name}_gap"),
+            value: 100.0 * gap,
+            unit: "%",
+            baseline: "iterated local search, 2 s",
+            baseline_value: 100.0 * their_gap,
+            what,
+        },
+        Row {
+            name: format!("{name}_time"),
+            value: median(times),
+            unit: "ms",
+            baseline: "iterated local search, 2 s",
+            baseline_value: 1e3 * SECONDS as f64,
+            what: format!("median time of the same; the longest took {worst_s:.2} s"),
+        },
+    ])
+}
+
+/// Orders and batch sizes together, with every prediction.
+fn paper_search(name: &str, n: usize, points: u64) -> Result<Row, Trouble> {
+    const REPEATS: usize = 15;
+    let case = Predicted::new(n)?;
+    let source = case.rates();
+    let counted = Counted {
+        inner: &source,
+        calls: Cell::new(0),
+    };
+    let mut times = Vec::new();
+    for _ in 0..REPEATS {
+        counted.calls.set(0);
+        let (_, ms) = milliseconds(|| Ok(solve(&case.instance, &counted, &case.options())?))?;
+        times.push(ms);
+    }
+    let (_, baseline_value) = milliseconds(|| case.as_in_the_paper())?;
+    Ok(Row {
+        name: name.to_owned(),
+        value: median(times),
+        unit: "ms",
+        baseline: "FedMT: a prediction for each point",
+        baseline_value,
+        what: format!(
+            "{n} tasks, {points} points of order and batch sizes, Gaussian process of 125 \
+             samples, {} predictions, proven",
+            counted.calls.get()
+        ),
+    })
+}
+
+fn federation_rows() -> Result<Vec<Row>, Trouble> {
+    const DEVICES: usize = 1000;
+    let Some(plans) = federation::plans(DEVICES)? else {
+        let text = "bench: overlap_federation: skipped, ../shared/data/fl_device is not there";
+        writeln!(std::io::stderr(), "{text}")?;
+        return Ok(Vec::new());
+    };
+    let (federation, ms) = milliseconds(|| federation::stream(&plans))?;
+    let straggler = federation.straggler().map_or("nobody", |d| d.name.as_str());
+    Ok(vec![Row {
+        name: "overlap_federation".to_owned(),
+        value: DEVICES as f64 / ms * 1e3,
+        unit: "devices/s",
+        baseline: "demanded",
+        baseline_value: 200.0,
+        what: format!(
+            "{DEVICES} devices of three tasks read, ordered and written; the straggler is \
+             {straggler} with {:.0} s",
+            federation.makespan_s()
+        ),
+    }])
+}
+
+pub fn json(rows: &[Row]) -> String {
+    let row = |r: &Row| {
+        format!(
+            "{{\"name\":{:?},\"value\":{},\"unit\":{:?},\"baseline\":{:?},\
+             \"baseline_value\":{},\"ratio\":{},\"what\":{:?}}}",
+            r.name,
+            r.value,
+            r.unit,
+            r.baseline,
+            r.baseline_value,
+            if r.baseline_value == 0.0 {
+                1.0
+            } else {
+                r.value / r.baseline_value
+            },
+            r.what
+        )
+    };
+    let lines: Vec<String> = rows.iter().map(row).collect();
+    format!("[{}]", lines.join(",\n"))
+}
+
+pub fn table(rows: &[Row]) -> String {
+    let row = |r: &Row| {
+        format!(
+            "{:28} {:>10.3} {:9} {:>10.3} {:40} {}",
+            r.name, r.value, r.unit, r.baseline_value, r.baseline, r.what
+        )
+    };
+    let lines: Vec<String> = rows.iter().map(row).collect();
+    lines.join("\n")
+}
