@@ -1,6 +1,6 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -95,6 +95,7 @@ impl RunDir {
         let path = tempfile::Builder::new()
             .prefix("run-")
             .rand_bytes(12)
+            .permissions(fs::Permissions::from_mode(0o700))
             .tempdir_in(base)?
             .keep();
         let lock = append_private(&path.join("lock"))?;
