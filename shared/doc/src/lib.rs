@@ -14,6 +14,7 @@
 mod any;
 mod checker;
 mod code;
+mod devices;
 mod fault;
 mod frame;
 mod gpu;
@@ -32,6 +33,7 @@ mod write;
 pub use any::{Any, AnyDocuments};
 pub use checker::Checker;
 pub use code::Code;
+pub use devices::DeviceList;
 pub use fault::{Fault, Faults, ReadError};
 pub use frame::{Frame, Frames, MAX_DEPTH, MAX_DOCUMENT_BYTES};
 pub use gpu::{read_gpu, write_gpu};
@@ -44,8 +46,8 @@ pub use schema::{error_reference, schemas};
 pub use timeline::{Phase, Timeline};
 pub use wire::{
     Balance, Baseline, BatchPolicy, DesignKind, DeviceFingerprint, DeviceKind, Duplex,
-    GpuDescription, HostDescription, Infeasibility, LayerDescription, Method, ObjectiveKind,
-    PhaseKind, Progress, Proof, Provenance, RatesKind, Search, StopReason,
+    GpuDescription, HostDescription, Infeasibility, LayerDescription, ListedDevice, Method,
+    ObjectiveKind, PhaseKind, Progress, Proof, Provenance, RatesKind, Search, StopReason,
 };
 pub use workload::{DeviceSpec, GpuSpec, HostCost, Job, Link, Memory, Task, UpdateBytes, Workload};
 pub use write::{write_line, write_pretty};

@@ -51,6 +51,7 @@ pub fn schemas() -> Vec<(String, String)> {
         one::<wire::Plan>(),
         one::<wire::Timeline>(),
         one::<wire::RunEvent>(),
+        one::<wire::DeviceList>(),
     ]
 }
 

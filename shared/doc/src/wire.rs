@@ -4,6 +4,7 @@
 //! when they are converted to the validated types of the crate. Units are in the field names.
 //! The JSON Schemas in `schemas/` are generated from here.
 
+mod devices;
 mod model;
 mod model_params;
 mod plan;
@@ -12,6 +13,7 @@ mod run;
 mod timeline;
 mod workload;
 
+pub use devices::*;
 pub use model::*;
 pub use model_params::*;
 pub use plan::*;
