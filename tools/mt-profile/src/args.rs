@@ -40,6 +40,9 @@ pub struct Args {
     /// GPU of the simulator: a name such as titan-v, or a file with a GPU's figures
     #[arg(long, value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
     pub gpu: Option<String>,
+    /// List the GPUs, the processor and what the simulator knows, as JSON, and measure nothing
+    #[arg(long, conflicts_with_all = ["files", "configs", "import", "resume", "device", "replay"])]
+    pub list_devices: bool,
     /// Profile that the replay device answers from (also implies --device replay)
     #[arg(long, value_name = "PROFILE", value_hint = ValueHint::FilePath)]
     pub replay: Option<PathBuf>,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use cli::{Console, Exit, Failure, Output};
 use device::{OpenError, Options};
-use doc::{DeviceKind, GpuSpec, Header, Profile, Workload};
+use doc::{DeviceKind, DeviceList, GpuSpec, Header, Profile, Workload};
 
 use crate::args::Args;
 use crate::design::Plan;
@@ -17,6 +17,9 @@ use crate::source::{Job, Jobs, Place};
 
 /// Runs the tool.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
+    if args.list_devices {
+        return list_devices(&args, console);
+    }
     let context = Context::new(&args, console)?;
     let mut jobs = Jobs::open(&args, console)?;
     // The first job is read before anything is written: bad input leaves no output behind.
@@ -43,6 +46,18 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     if earlier.next().is_some() {
         console.warn("the profile to go on with has more workloads than the input");
     }
+    out.finish()?;
+    Ok(Exit::Done)
+}
+
+fn list_devices(args: &Args, console: &Console) -> Result<Exit, Failure> {
+    let version = env!("CARGO_PKG_VERSION");
+    let list = DeviceList {
+        devices: device::inventory(),
+        provenance: vec![cli::provenance(console.tool(), version, None, None)],
+    };
+    let mut out = Output::open(args.output.as_deref(), false)?;
+    out.document(&list)?;
     out.finish()?;
     Ok(Exit::Done)
 }
