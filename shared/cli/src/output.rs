@@ -19,11 +19,10 @@ pub struct Output {
 
 enum Sink {
     Stdout(BufWriter<io::Stdout>),
-    Progressive(BufWriter<File>),
-    Replacing {
+    Progressive {
         writer: BufWriter<File>,
-        temporary: TempPath,
-        target: PathBuf,
+        /// Temporary file that is written, and the file that it is to replace.
+        replaces: Option<(TempPath, PathBuf)>,
     },
     Atomic {
         writer: BufWriter<File>,
@@ -47,7 +46,7 @@ impl Output {
         };
         let sink = if path.exists() && !path.is_file() {
             // A device or a pipe (/dev/null, /dev/fd/3) can only be written to, not replaced.
-            Sink::Progressive(BufWriter::new(create(path)?))
+            progressive(create(path)?)
         } else {
             atomic(path)?
         };
@@ -63,7 +62,7 @@ impl Output {
         match path.filter(|p| p.as_os_str() != "-") {
             None => Self::open(None, false),
             Some(path) => Ok(Self {
-                sink: Sink::Progressive(BufWriter::new(create(path)?)),
+                sink: progressive(create(path)?),
                 pretty: false,
             }),
         }
@@ -80,10 +79,9 @@ impl Output {
         }
         let (file, temporary) = temporary_beside(path)?;
         Ok(Self {
-            sink: Sink::Replacing {
+            sink: Sink::Progressive {
                 writer: BufWriter::new(file),
-                temporary,
-                target: path.to_owned(),
+                replaces: Some((temporary, path.to_owned())),
             },
             pretty: false,
         })
@@ -94,22 +92,16 @@ impl Output {
     ///
     /// # Errors
     /// [`Failure::Environment`] if the file cannot be written or replaced.
-    pub fn settle(self) -> Result<Self, Failure> {
-        let Sink::Replacing {
-            mut writer,
-            temporary,
-            target,
-        } = self.sink
-        else {
-            return Ok(self);
+    pub fn settle(&mut self) -> Result<(), Failure> {
+        let Sink::Progressive { writer, replaces } = &mut self.sink else {
+            return Ok(());
+        };
+        let Some((temporary, target)) = replaces.take() else {
+            return Ok(());
         };
         let failed = |error: io::Error| Failure::write(&error);
         writer.flush().map_err(failed)?;
-        temporary.persist(&target).map_err(|e| failed(e.error))?;
-        Ok(Self {
-            sink: Sink::Progressive(writer),
-            pretty: self.pretty,
-        })
+        temporary.persist(&target).map_err(|e| failed(e.error))
     }
 
     /// Whether documents are spread over lines.
@@ -162,13 +154,12 @@ impl Output {
     ///
     /// # Errors
     /// [`Failure::Environment`] if the last bytes cannot be written.
-    pub fn finish(self) -> Result<(), Failure> {
+    pub fn finish(mut self) -> Result<(), Failure> {
         let failed = |error: io::Error| Failure::write(&error);
-        match self.settle()?.sink {
+        self.settle()?;
+        match self.sink {
             Sink::Stdout(mut writer) => writer.flush().map_err(failed),
-            Sink::Progressive(mut writer) | Sink::Replacing { mut writer, .. } => {
-                writer.flush().map_err(failed)
-            }
+            Sink::Progressive { mut writer, .. } => writer.flush().map_err(failed),
             Sink::Atomic {
                 writer,
                 temporary,
@@ -184,10 +175,15 @@ impl Output {
     fn writer(&mut self) -> &mut dyn Write {
         match &mut self.sink {
             Sink::Stdout(writer) => writer,
-            Sink::Progressive(writer)
-            | Sink::Replacing { writer, .. }
-            | Sink::Atomic { writer, .. } => writer,
+            Sink::Progressive { writer, .. } | Sink::Atomic { writer, .. } => writer,
         }
+    }
+}
+
+fn progressive(file: File) -> Sink {
+    Sink::Progressive {
+        writer: BufWriter::new(file),
+        replaces: None,
     }
 }
 
