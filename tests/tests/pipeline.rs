@@ -19,7 +19,7 @@ fn one_pipe_goes_from_a_workload_to_launched_jobs() {
         "set -o pipefail; mt-profile {workload} | {PIPE} | mt-launch --dry-run"
     ));
     out.assert_code(0);
-    for id in ["densenet121", "vgg16", "mobilenetv3"] {
+    for id in ["resnet50", "vgg16", "mobilenetv3"] {
         assert!(out.stdout.contains(id), "{}", out.stdout);
     }
     let out = folder.run(&format!(
@@ -82,7 +82,7 @@ fn the_plan_measured_again_keeps_its_promise() {
     folder
         .run(&format!(
             "set -e; mt-profile {workload} | mt-fit | mt-solve > plan; mt-profile --configs plan > verified
-             printf '%s\\n' config,task,batch,share_percent 0,densenet121,128,100 0,vgg16,128,100 \
+             printf '%s\\n' config,task,batch,share_percent 0,resnet50,128,100 0,vgg16,128,100 \
                  0,mobilenetv3,128,100 > sharing.csv"
         ))
         .assert_code(0);
