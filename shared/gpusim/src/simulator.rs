@@ -31,7 +31,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             seed: 1,
-            min_steps: 4,
+            min_steps: 5,
         }
     }
 }

@@ -109,7 +109,7 @@ pub struct WindowArgs {
     /// Windows to average for each configuration
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub repeats: u32,
-    /// Shortest window in seconds [default: 2; simulator: four steps of the slowest task]
+    /// Shortest window in seconds [default: 2; simulator: five steps of the slowest task]
     #[arg(long, value_name = "SECONDS")]
     pub window: Option<f64>,
     /// Longest window on real devices in seconds

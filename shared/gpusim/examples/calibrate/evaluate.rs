@@ -81,7 +81,10 @@ impl Mix {
             simulator,
             programs,
             cache: HashMap::new(),
-            options: Options::default(),
+            options: Options {
+                min_steps: 12,
+                ..Options::default()
+            },
         })
     }
 
