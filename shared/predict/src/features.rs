@@ -6,10 +6,16 @@ use crate::{Active, Anchor};
 const MOST_NAMED: usize = 8;
 
 /// Most features of a layout.
-pub(crate) const MAX_FEATURES: usize = SUMS + 2 * (MOST_NAMED - 1);
+pub(crate) const MAX_FEATURES: usize = SUMS + EACH * (MOST_NAMED - 1);
 
 /// Features that do not name another task.
-const SUMS: usize = 8;
+pub(crate) const SUMS: usize = 12;
+
+/// Logarithm of a small batch size: an absent task has feature 0, as a tiny batch would.
+const SMALL: f64 = 3.0;
+
+/// Features of each other task.
+const EACH: usize = 5;
 
 /// What predictions of a co-run are made of, once for all its tasks.
 pub(crate) struct Scene {
@@ -21,6 +27,7 @@ pub(crate) struct Scene {
     /// Solo step seconds by the anchor.
     step: [f64; MAX_TASKS],
     batch: [f64; MAX_TASKS],
+    ln_batch: [f64; MAX_TASKS],
     /// `u_j` of the law: part of its step in which the task uses the device.
     busy: [f64; MAX_TASKS],
     /// `u_j sqrt(R_j)`.
@@ -38,6 +45,7 @@ impl Scene {
             share: zero,
             step: zero,
             batch: zero,
+            ln_batch: zero,
             busy: zero,
             pressure: zero,
         };
@@ -46,6 +54,7 @@ impl Scene {
             s.share[k] = a.share.fraction();
             s.step[k] = anchors[a.task].step_seconds(a.batch);
             s.batch[k] = a.batch.as_f64();
+            s.ln_batch[k] = s.batch[k].ln();
             s.busy[k] = laws[a.task].pace.busy(s.batch[k], s.share[k], s.company);
             s.pressure[k] = s.busy[k] * s.share[k].sqrt();
         }
@@ -84,7 +93,7 @@ pub(crate) struct Layout {
 impl Layout {
     /// Features of a row.
     pub fn len(self) -> usize {
-        SUMS + self.named() * 2
+        SUMS + self.named() * EACH
     }
 
     fn named(self) -> usize {
@@ -106,12 +115,22 @@ impl Layout {
             "total share",
             "overlap of shares",
             "number of others",
+            "batch sizes of the others",
+            "device time",
+            "share (linear)",
+            "solo step time",
         ]
         .map(|what| Driver { what, of: None })
         .to_vec();
         if self.named() > 0 {
             for j in (0..self.tasks).filter(|j| *j != task) {
-                for what in ["share", "device time"] {
+                for what in [
+                    "share",
+                    "device time",
+                    "batch size",
+                    "pressure",
+                    "share x batch size",
+                ] {
                     let of = Some(j);
                     v.push(Driver { what, of });
                 }
@@ -123,29 +142,44 @@ impl Layout {
     /// Writes the features of the task at position `at` to the front of `x`.
     pub fn fill(self, s: &Scene, at: usize, x: &mut [f64; MAX_FEATURES]) {
         let own = s.share[at];
-        let (mut share, mut work, mut both, mut excess) = (0.0, 0.0, 0.0, 0.0);
+        let (mut share, mut work, mut pressure, mut excess, mut batches) =
+            (0.0, 0.0, 0.0, 0.0, 0.0);
         let named = self.named();
-        x[SUMS..SUMS + 2 * named].fill(0.0);
+        x[SUMS..SUMS + EACH * named].fill(0.0);
         for j in (0..s.len).filter(|j| *j != at) {
-            let r = s.share[j];
+            let (r, ln_batch) = (s.share[j], s.ln_batch[j]);
             share += r;
             work += s.busy[j];
-            both += s.pressure[j];
+            pressure += s.pressure[j];
+            batches += ln_batch;
             excess += (own + r - 1.0).max(0.0);
             if named > 0 {
                 // Position of task j among the others of this task.
-                let place = s.task[j] - usize::from(s.task[j] > s.task[at]);
-                x[SUMS + 2 * place] = r;
-                x[SUMS + 2 * place + 1] = s.busy[j];
+                let place = SUMS + EACH * (s.task[j] - usize::from(s.task[j] > s.task[at]));
+                let each = [
+                    r,
+                    s.busy[j],
+                    ln_batch - SMALL,
+                    s.pressure[j],
+                    r * (ln_batch - SMALL),
+                ];
+                x[place..place + EACH].copy_from_slice(&each);
             }
         }
-        x[0] = s.batch[at].ln();
-        x[1] = own.ln();
-        x[2] = share;
-        x[3] = work;
-        x[4] = both;
-        x[5] = (own + share).ln();
-        x[6] = excess;
-        x[7] = (s.len - 1) as f64;
+        let sums = [
+            s.ln_batch[at],
+            own.ln(),
+            share,
+            work,
+            pressure,
+            (own + share).ln(),
+            excess,
+            (s.len - 1) as f64,
+            batches,
+            s.busy[at],
+            own,
+            s.step[at].ln(),
+        ];
+        x[..SUMS].copy_from_slice(&sums);
     }
 }

@@ -1,7 +1,7 @@
 use math::stats;
 
 use crate::base::Base;
-use crate::features::{MAX_FEATURES, Scene};
+use crate::features::{MAX_FEATURES, SUMS, Scene};
 use crate::gp::{Gp, Hyper, Observations, Prior, Priors, sparse};
 use crate::poly::Poly;
 use crate::training::Rows;
@@ -74,7 +74,7 @@ impl Parts {
         let poly = self.poly.as_ref();
         Answer {
             law,
-            poly: poly.map(|p| scene.step(at).ln() + p.mean(x)),
+            poly: poly.map(|p| scene.step(at).ln() + p.mean(&x[..SUMS])),
             gp,
             variance,
         }
@@ -89,20 +89,17 @@ pub(crate) fn fit_poly(rows: &Rows) -> Option<Poly> {
         .zip(&rows.ln_solo)
         .map(|(a, b)| a - b)
         .collect();
+    // Without the features of each single other task: their squares would outnumber the rows.
+    let x: Vec<&[f64]> = rows.features.iter().map(|x| &x[..SUMS]).collect();
     let mut weight = vec![1.0; y.len()];
-    let mut poly = Poly::fit(&rows.features, &y, &weight, RIDGE)?;
+    let mut poly = Poly::fit(&x, &y, &weight, RIDGE)?;
     for _ in 0..2 {
-        let e: Vec<f64> = rows
-            .features
-            .iter()
-            .zip(&y)
-            .map(|(x, y)| y - poly.mean(x))
-            .collect();
+        let e: Vec<f64> = x.iter().zip(&y).map(|(x, y)| y - poly.mean(x)).collect();
         let sigma = stats::mad_sigma(&e, 0.0)?.max(0.01);
         for (w, e) in weight.iter_mut().zip(e) {
             *w = (2.0 * sigma / e.abs().max(1e-12)).min(1.0);
         }
-        poly = Poly::fit(&rows.features, &y, &weight, RIDGE)?;
+        poly = Poly::fit(&x, &y, &weight, RIDGE)?;
     }
     Some(poly)
 }
@@ -153,7 +150,7 @@ fn priors(rows: &Rows, spread: f64) -> Priors {
     Priors {
         inverse_length: Prior {
             mean: -1.0,
-            sd: 1.0,
+            sd: 2.0,
         },
         signal: Prior {
             mean: 2.0 * spread.max(0.03).ln(),

@@ -8,7 +8,7 @@ use crate::anchor::Anchor;
 use crate::base::Base;
 use crate::dataset::{Active, MAX_TASKS};
 use crate::error::PredictError;
-use crate::features::{Layout, MAX_FEATURES, Scene};
+use crate::features::{Layout, MAX_FEATURES, SUMS, Scene};
 use crate::fit::Fitted;
 use crate::gp::{Gp, Hyper, Observations};
 use crate::model::{GpPart, MOST_POINTS, Parts};
@@ -296,13 +296,12 @@ fn parts(
     points: &[Vec<Active>],
 ) -> Result<Parts, PredictError> {
     let path = format!("$.predictor.tasks[{task}]");
-    let d = base.layout.len();
     let poly = match &t.poly {
         Some(p) if matches!(method, Method::Poly | Method::Blend) => {
             let path = format!("{path}.poly");
-            length(&path, p.centre.len(), d)?;
-            length(&path, p.scale.len(), d)?;
-            length(&path, p.weights.len(), Poly::count(d))?;
+            length(&path, p.centre.len(), SUMS)?;
+            length(&path, p.scale.len(), SUMS)?;
+            length(&path, p.weights.len(), Poly::count(SUMS))?;
             for v in [&p.centre, &p.scale, &p.weights] {
                 numbers(&path, v, false)?;
             }

@@ -19,7 +19,7 @@ impl Poly {
     }
 
     /// Fits rows of equal length; `weight` of each row is at least 0. `None` without rows.
-    pub fn fit(rows: &[Vec<f64>], y: &[f64], weight: &[f64], ridge: f64) -> Option<Poly> {
+    pub fn fit(rows: &[&[f64]], y: &[f64], weight: &[f64], ridge: f64) -> Option<Poly> {
         let d = rows.first()?.len();
         let n = rows.len() as f64;
         let mut poly = Poly {
@@ -73,7 +73,7 @@ impl Poly {
     /// Value at `x`.
     pub fn mean(&self, x: &[f64]) -> f64 {
         let d = self.centre.len();
-        let mut z = [0.0; crate::features::MAX_FEATURES];
+        let mut z = [0.0; crate::features::SUMS];
         for (k, v) in x.iter().enumerate().take(d) {
             z[k] = (v - self.centre[k]) * self.scale[k];
         }
@@ -102,6 +102,7 @@ mod tests {
             .map(|i| vec![f64::from(i % 7), f64::from(i % 5), 3.0])
             .collect();
         let y: Vec<f64> = rows.iter().map(|r| f(r[0], r[1])).collect();
+        let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
         let p = Poly::fit(&rows, &y, &vec![1.0; 40], 1e-9).unwrap();
         assert!((p.mean(&[2.5, 1.5, 3.0]) - f(2.5, 1.5)).abs() < 1e-5);
         assert!((p.mean(&[2.5, 1.5, 9.0]) - f(2.5, 1.5)).abs() < 1e-5);

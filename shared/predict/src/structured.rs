@@ -98,12 +98,12 @@ impl Pace {
     }
 
     /// Seconds of a step on the device, undisturbed.
-    fn device(&self, batch: f64, share: f64) -> f64 {
+    pub fn device(&self, batch: f64, share: f64) -> f64 {
         self.per_sample * batch * self.stretch(share).0
     }
 
     /// Seconds of a step beside the device, in company `x_m`.
-    fn host(&self, company: f64) -> f64 {
+    pub fn host(&self, company: f64) -> f64 {
         self.fixed * (1.0 + self.crowding * company)
     }
 
@@ -236,7 +236,9 @@ pub(crate) fn fit_all(meetings: &[Vec<Meeting>]) -> Vec<Option<Law>> {
                 None => None,
             };
             let start = start.unwrap_or_else(|| Law::start(m, tasks));
-            Some(fit_one(rows(m, laws.as_deref()), start))
+            let mut law = fit_one(rows(m, laws.as_deref()), start);
+            law.slowdown[i] = 0.0;
+            Some(law)
         });
         laws = Some(next.collect());
     }
