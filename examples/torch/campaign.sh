@@ -112,8 +112,9 @@ for mix in $mixes; do
     mkdir -p "$folder"
     echo "== $mix: $seconds s" >&2
     workload "$mix" >"$folder/workload.json"
-    # Half of the time to learn, a third to verify, the rest for the sweep.
-    measure $((seconds / 2)) "$folder/profile.ndjson" --budget 120 "$folder/workload.json"
+    # Half of the time to learn, a third to verify, the rest for the sweep. Steps of 10 % keep the
+    # number of workers, one for each task and share, within what fits into memory.
+    measure $((seconds / 2)) "$folder/profile.ndjson" --budget 120 --share-step 10 "$folder/workload.json"
     mt-fit "$folder/profile.ndjson" >"$folder/model.json"
     mt-solve "$folder/model.json" >"$folder/plan.json"
     # The plan, every static baseline and each task alone, three times each.

@@ -221,14 +221,25 @@ fn memory_evicts_too() {
 }
 
 #[test]
-fn a_start_without_room_is_tried_again_alone() {
+fn a_start_without_room_is_tried_again_with_fewer_parked() {
     let bench = Bench::new();
     let workload = bench.workload(true, &["", ""], r#","FAKE_FITS":"2""#);
     let mut device = bench.open(&workload, bench.setup(2));
-    for share in [10.0, 20.0, 30.0] {
+    for share in [10.0, 20.0, 30.0, 40.0] {
         device.measure(&[run(0, 8, share)], &window(0.1)).unwrap();
     }
-    assert_eq!(device.workers(), 1);
+    assert_eq!(device.workers(), 2);
+    // The third was started twice; from then on it is known how many fit.
+    assert_eq!(
+        bench.starts(),
+        ["t0 10", "t0 20", "t0 30", "t0 30", "t0 40"]
+    );
+    // Three at once never fit, however few are parked.
+    let workload = bench.workload(true, &["", "", ""], r#","FAKE_FITS":"2""#);
+    let mut device = bench.open(&workload, bench.setup(3));
+    let three = [run(0, 8, 10.0), run(1, 8, 10.0), run(2, 8, 10.0)];
+    let reason = failure(device.measure(&three, &window(0.1)));
+    assert!(reason.contains("CUDA out of memory"), "{reason}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A folder with a fake `nvidia-cuda-mps-control` and a fake worker, to be put on `PATH`.
 ///
@@ -49,6 +50,34 @@ impl FakeMps {
     #[must_use]
     pub fn worker(&self) -> PathBuf {
         self.folder().join("fake-worker")
+    }
+
+    /// Compiles a `libcuda.so` that shows one GPU into the folder, for `LD_LIBRARY_PATH`; false
+    /// (said on standard error) where there is no C compiler.
+    ///
+    /// # Panics
+    /// If the compiler refuses.
+    #[must_use]
+    pub fn build_driver(&self) -> bool {
+        let source = self.folder().join("libcuda.c");
+        fs::write(&source, include_str!("fakes/libcuda.c")).expect("a source is a file");
+        let library = self.folder().join("libcuda.so");
+        let mut compiler = Command::new("cc");
+        let compiler = compiler.args(["-shared", "-fPIC", "-o"]);
+        match compiler.arg(&library).arg(&source).output() {
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "{said}");
+                true
+            }
+            Err(error) => {
+                #[expect(clippy::print_stderr, reason = "a skipped test must say so")]
+                {
+                    eprintln!("skipped: no C compiler ({error})");
+                }
+                false
+            }
+        }
     }
 
     /// Turns a knob of the control program: `start_fails`, `start_hangs`, `mute`,

@@ -252,28 +252,42 @@ impl Cuda {
         Ok(Some("the MPS daemon had to be replaced".to_owned()))
     }
 
-    /// The configuration once, and once more when only a new start can help: a client that missed
-    /// the daemon, or a start that found no memory beside parked workers.
+    /// The configuration, again where that can help: once with fresh workers for a client that
+    /// missed the daemon, and with fewer parked ones while there is no memory beside them.
     fn attempt(
         &mut self,
         configuration: &[Run],
         window: &Window,
     ) -> Result<(Measurement, Gathered), MeasureError> {
-        let parked = self.pool.len();
-        let first = self.windows(configuration, window);
-        let again = match &first {
-            Err(MeasureError::Unusable(_)) => true,
-            Err(MeasureError::Failed(reason)) => {
-                parked > 0 && reason.to_ascii_lowercase().contains("out of memory")
+        let mut fresh = false;
+        loop {
+            let result = self.windows(configuration, window);
+            let Some(mps) = &self.mps else {
+                return result;
+            };
+            let again = match &result {
+                Err(MeasureError::Unusable(_)) if !fresh => {
+                    fresh = true;
+                    self.pool.end_all(mps);
+                    true
+                }
+                Err(MeasureError::Failed(reason)) => {
+                    is_out_of_memory(reason) && self.pool.shrink(configuration, mps)
+                }
+                _ => false,
+            };
+            if !again {
+                return result;
             }
-            _ => false,
-        };
-        let Some(mps) = self.mps.as_ref().filter(|_| again) else {
-            return first;
-        };
-        self.pool.end_all(mps);
-        self.windows(configuration, window)
+        }
     }
+}
+
+/// Whether a job's last words say that the GPU's memory did not do; as PyTorch and the CUDA
+/// driver put it.
+fn is_out_of_memory(reason: &str) -> bool {
+    let reason = reason.to_ascii_lowercase();
+    reason.contains("out of memory") || reason.contains("out_of_memory")
 }
 
 impl Device for Cuda {

@@ -34,6 +34,19 @@ impl Pool {
         }
     }
 
+    /// After a worker found no memory: remembers that no more than these fit, and evicts one that
+    /// the configuration does not need. False if there is none, so that no more room can be made.
+    pub(in crate::cuda) fn shrink(&mut self, configuration: &[Run], mps: &Mps) -> bool {
+        self.tidy(mps);
+        let idle = self.workers.iter().filter(|w| !needed(w, configuration));
+        let Some(job) = idle.min_by_key(|w| w.used).map(|w| w.job) else {
+            return false;
+        };
+        self.limits.clients = self.workers.len().max(configuration.len());
+        self.end(job, mps);
+        true
+    }
+
     fn fits(&self, run: &Run) -> bool {
         let Some(capacity) = self.limits.memory else {
             return true;

@@ -1,0 +1,170 @@
+//! The whole tool on the cuda device, with a fake driver, daemon and workers.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use testkit::fakes::FakeMps;
+
+struct Bench {
+    fake: FakeMps,
+    root: tempfile::TempDir,
+}
+
+impl Bench {
+    /// `None` where the fake driver cannot be built.
+    fn new() -> Option<Self> {
+        let fake = FakeMps::install();
+        let root = tempfile::tempdir().expect("a temporary folder");
+        fake.build_driver().then_some(Self { fake, root })
+    }
+
+    fn workload(&self) -> PathBuf {
+        let task = |id: &str| {
+            format!(
+                r#"{{"id":"{id}","flops_per_sample":1e9,"bytes_per_sample":1e6,"batch_sizes":[8],
+                "job":{{"argv":["fake-worker"],"pool":true}}}}"#
+            )
+        };
+        let path = self.root.path().join("workload.json");
+        let text = format!(
+            r#"{{"schema":"mt.workload/1","device":{{"kind":"cuda"}},"tasks":[{},{}]}}"#,
+            task("a"),
+            task("b")
+        );
+        fs::write(&path, text).expect("the workload is written");
+        path
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let folder = self.fake.folder().display();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mt-profile"));
+        command
+            .args(arguments)
+            .env("PATH", format!("{folder}:{path}"))
+            .env("LD_LIBRARY_PATH", self.fake.folder())
+            .env("TMPDIR", self.root.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the tool runs")
+    }
+
+    /// Starts a profile that takes long, and waits until its workers are there.
+    fn start_long(&self) -> Child {
+        let workload = self.workload();
+        let child = self
+            .command(&["--window", "60", "--max-window", "60"])
+            .arg(workload)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the tool starts");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        // A daemon, a server and a worker.
+        while self.left().len() < 3 {
+            assert!(Instant::now() < deadline, "no worker comes up");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        child
+    }
+
+    fn left(&self) -> Vec<i32> {
+        FakeMps::processes_below(self.root.path())
+    }
+
+    fn run_folders(&self) -> Vec<PathBuf> {
+        let bases = fs::read_dir(self.root.path()).expect("the folder is there");
+        bases
+            .filter_map(|base| fs::read_dir(base.ok()?.path()).ok())
+            .flatten()
+            .filter_map(|entry| {
+                let path = entry.ok()?.path();
+                let name = path.file_name()?.to_string_lossy().into_owned();
+                (path.is_dir() && name.starts_with("run-")).then_some(path)
+            })
+            .collect()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const SHORT: [&str; 6] = ["--window", "0.2", "--max-window", "0.2", "--budget", "3"];
+
+#[test]
+fn a_profile_is_measured_and_its_cost_told() {
+    let Some(bench) = Bench::new() else { return };
+    let workload = bench.workload();
+    let output = bench.run(&[&SHORT[..], &[&workload.to_string_lossy()]].concat());
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert!(out.contains(r#""kind":"cuda","name":"Fake GPU","simulated":false,"units":80"#));
+    assert_eq!(
+        out.matches(r#""samples_per_s""#).count(),
+        2 + 2 * 3,
+        "{out}"
+    );
+    assert!(err.contains("workers started for the pool at"), "{err}");
+    assert_eq!(bench.left(), [] as [i32; 0]);
+    assert_eq!(bench.run_folders(), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn the_gpu_is_listed() {
+    let Some(bench) = Bench::new() else { return };
+    let output = bench.run(&["--list-devices"]);
+    let out = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0));
+    let uuid = r#""uuid":"GPU-abababab-abab-abab-abab-abababababab""#;
+    assert!(
+        out.contains(uuid) && out.contains(r#""mps_clients":48"#),
+        "{out}"
+    );
+}
+
+#[test]
+fn without_mps_it_says_so_and_ends_with_3() {
+    let Some(bench) = Bench::new() else { return };
+    fs::remove_file(bench.fake.control()).unwrap();
+    let workload = bench.workload();
+    let output = bench.run(&[&workload.to_string_lossy()]);
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    assert!(
+        err.contains("nvidia-cuda-mps-control is not on PATH"),
+        "{err}"
+    );
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn what_sigkill_leaves_is_cleaned_by_the_next_start() {
+    let Some(bench) = Bench::new() else { return };
+    let mut child = bench.start_long();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!bench.left().is_empty(), "the daemon outlives its owner");
+    let workload = bench.workload();
+    let output = bench.run(&[&SHORT[..], &[&workload.to_string_lossy()]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(bench.left(), [] as [i32; 0]);
+    assert_eq!(bench.run_folders(), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn after_ctrl_c_nothing_is_left() {
+    let Some(bench) = Bench::new() else { return };
+    let mut child = bench.start_long();
+    let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+    kill(pid, Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(bench.left(), [] as [i32; 0]);
+    assert_eq!(bench.run_folders(), [] as [PathBuf; 0]);
+}
