@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 use crate::cache::RateCache;
 use crate::gpu::Gpu;
 use crate::round::{Order, Transfer};
-use crate::{Instance, Link};
+use crate::{Instance, Job, Link};
 
 /// Work that a search may still do.
 #[derive(Debug, Clone)]
@@ -60,6 +60,17 @@ pub(crate) struct Player<'a, 'r> {
     pub rates: &'a mut RateCache<'r>,
     single: bool,
     ends: Vec<(f64, usize)>,
+    /// Before each download of the sequence last marked: the processor, and when the uplink is
+    /// free.
+    marks: Vec<Mark>,
+}
+
+#[derive(Clone, Copy)]
+struct Mark {
+    gpu: Gpu,
+    free: f64,
+    /// Seconds of upload still to come.
+    uploads: f64,
 }
 
 impl<'a, 'r> Player<'a, 'r> {
@@ -69,7 +80,48 @@ impl<'a, 'r> Player<'a, 'r> {
             rates,
             single,
             ends: Vec::with_capacity(instance.len()),
+            marks: Vec::new(),
         }
+    }
+
+    /// Remembers how `sequence` plays, from place `from` on, for [`Self::value_from`]; what came
+    /// before must be as it was.
+    fn mark(&mut self, sequence: &[usize], from: usize) {
+        if self.instance.link() == Link::Half || self.single {
+            return;
+        }
+        let from = from.min(self.marks.len().saturating_sub(1));
+        let jobs = self.instance.jobs();
+        let mut state = self.marks.get(from).copied().unwrap_or(Mark {
+            gpu: Gpu::new(),
+            free: 0.0,
+            uploads: jobs.iter().map(|j| j.upload_s).sum(),
+        });
+        self.marks.truncate(from);
+        for &i in &sequence[from..] {
+            self.marks.push(state);
+            step(&mut state, i, jobs, self.rates);
+        }
+    }
+
+    /// The makespan of a sequence that is as marked before place `from`, or infinity once it is
+    /// clear that it is not below `limit`.
+    fn value_from(&mut self, sequence: &[usize], from: usize, limit: f64) -> f64 {
+        let Some(&(mut state)) = self.marks.get(from) else {
+            return self.value(sequence);
+        };
+        let jobs = self.instance.jobs();
+        for &i in &sequence[from..] {
+            step(&mut state, i, jobs, self.rates);
+            if state.free.max(state.gpu.now) + state.uploads >= limit {
+                return f64::INFINITY;
+            }
+        }
+        let Mark { gpu, free, .. } = &mut state;
+        gpu.advance(f64::INFINITY, self.rates, |j, t| {
+            *free = free.max(t) + jobs[j].upload_s;
+        });
+        state.free
     }
 
     /// The makespan of a sequence in seconds.
@@ -215,6 +267,16 @@ impl<'a, 'r> Player<'a, 'r> {
     }
 }
 
+/// Downloads task `i` while the processor and the uplink go on.
+fn step(state: &mut Mark, i: usize, jobs: &[Job], rates: &mut RateCache<'_>) {
+    let Mark { gpu, free, uploads } = state;
+    gpu.advance(gpu.now + jobs[i].download_s, rates, |j, t| {
+        *free = free.max(t) + jobs[j].upload_s;
+        *uploads -= jobs[j].upload_s;
+    });
+    gpu.start(i, jobs[i].work);
+}
+
 /// Sequences to start from: Mitten's order (Johnson's rule on `d + c`, `c + u`), most compute
 /// first, least download first, longest tail first, with the compute times `c`; on a half-duplex
 /// link with uploads as soon as ready and as late as can be.
@@ -258,7 +320,7 @@ pub(crate) fn mitten(instance: &Instance, c: &[f64]) -> Vec<usize> {
     front
 }
 
-/// Improves `sequence` by moving one entry at a time until no move helps; returns its value.
+/// Improves `sequence` by moving one entry or swapping two until nothing helps; returns its value.
 pub(crate) fn descend(
     player: &mut Player<'_, '_>,
     sequence: &mut Vec<usize>,
@@ -269,28 +331,37 @@ pub(crate) fn descend(
     let mut since = 0;
     let mut from = 0;
     let mut trial = Vec::with_capacity(len);
+    player.marks.clear();
+    player.mark(sequence, 0);
     while since < len {
-        let mut better = None;
+        let before = value;
         for to in (0..len).filter(|&to| to != from) {
-            if !budget.spend() {
-                return value;
-            }
-            trial.clone_from(sequence);
-            let entry = trial.remove(from);
-            trial.insert(to, entry);
-            let v = player.value(&trial);
-            if v < value * (1.0 - 1e-12) {
-                value = v;
-                better = Some(to);
+            for swap in [false, true] {
+                // A swap of neighbours is a move; of two others it is met from either side.
+                if swap && to < from + 2 {
+                    continue;
+                }
+                if !budget.spend() {
+                    return value;
+                }
+                trial.clone_from(sequence);
+                if swap {
+                    trial.swap(from, to);
+                } else {
+                    let entry = trial.remove(from);
+                    trial.insert(to, entry);
+                }
+                let same = from.min(to);
+                let enough = value * (1.0 - 1e-12);
+                let v = player.value_from(&trial, same, enough);
+                if v < enough {
+                    value = v;
+                    std::mem::swap(sequence, &mut trial);
+                    player.mark(sequence, same);
+                }
             }
         }
-        if let Some(to) = better {
-            let entry = sequence.remove(from);
-            sequence.insert(to, entry);
-            since = 0;
-        } else {
-            since += 1;
-        }
+        since = if value < before { 0 } else { since + 1 };
         from = (from + 1) % len;
     }
     value
@@ -312,10 +383,15 @@ pub(crate) fn iterate(
     let mut here_s = best_s;
     while best_s > enough && len > 2 && !budget.exhausted {
         let mut trial = here.clone();
+        let near = rng.random_range(0..2) == 0;
         for _ in 0..rng.random_range(2..=4) {
-            let (a, b) = (rng.random_range(0..len), rng.random_range(0..len));
-            let entry = trial.remove(a);
-            trial.insert(b, entry);
+            let a = rng.random_range(0..len);
+            let b = if near {
+                (a + rng.random_range(1..=4)).min(len - 1)
+            } else {
+                rng.random_range(0..len)
+            };
+            trial.swap(a, b);
         }
         if player.instance.link() == Link::Half {
             download_first(&mut trial);
@@ -329,13 +405,9 @@ pub(crate) fn iterate(
             best_s = value;
             best.clone_from(&trial);
         }
-        // A little worse is taken too, or plateaus would hold the search.
-        if value <= here_s * 1.002 {
+        if value <= here_s {
             here = trial;
             here_s = value;
-        } else if rng.random_range(0..20) == 0 {
-            here.clone_from(best);
-            here_s = best_s;
         }
     }
     best_s

@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use units::Batch;
 
@@ -6,12 +7,41 @@ use crate::instance::members;
 use crate::{OverlapError, Rates};
 
 /// Up to this many tasks the sets are indexed by an array.
-const DENSE_TASKS: usize = 16;
+const DENSE_TASKS: usize = 20;
 const UNKNOWN: u32 = u32::MAX;
 
 enum Index {
     Dense(Vec<u32>),
-    Sparse(HashMap<u32, u32>),
+    Sparse(HashMap<u32, u32, SetHash>),
+}
+
+type SetHash = BuildHasherDefault<SetHasher>;
+
+/// Hash of a set of tasks: the keys are dense integers chosen by no adversary, and are looked up
+/// in the innermost loop.
+#[derive(Default)]
+struct SetHasher(u64);
+
+impl Hasher for SetHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &b in bytes {
+            self.write_u64(u64::from(b));
+        }
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        // Fibonacci hashing; the table takes the high and the low bits.
+        let mixed = (self.0 ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
 }
 
 /// Rates asked for once per (active set, batch levels of the active tasks).
@@ -24,7 +54,7 @@ pub(crate) struct RateCache<'r> {
     choices: Vec<Vec<Batch>>,
     levels: Vec<u8>,
     batches: Vec<Batch>,
-    by_levels: HashMap<u64, u32>,
+    by_levels: HashMap<u64, u32, SetHash>,
     by_set: Index,
     rows: Vec<f64>,
     failure: Option<OverlapError>,
@@ -37,7 +67,7 @@ impl<'r> RateCache<'r> {
         let by_set = if n <= DENSE_TASKS {
             Index::Dense(vec![UNKNOWN; 1 << n])
         } else {
-            Index::Sparse(HashMap::new())
+            Index::Sparse(HashMap::default())
         };
         let mut cache = Self {
             source,
@@ -45,7 +75,7 @@ impl<'r> RateCache<'r> {
             choices: choices.to_vec(),
             levels: vec![0; n],
             batches: Vec::new(),
-            by_levels: HashMap::new(),
+            by_levels: HashMap::default(),
             by_set,
             rows: Vec::new(),
             failure: None,
