@@ -1,0 +1,46 @@
+//! The same pipe with real processes under CPU quotas. Where control groups cannot be written,
+//! the tools say so with exit code 3, and that is what is tested.
+
+use doc::{Any, AnyDocuments, EventKind, Frames};
+use mt_tests::Folder;
+
+const WORKLOAD: &str = r#"{"schema":"mt.workload/1","id":"real","device":{"kind":"cpu"},"tasks":[
+  {"id":"a","batch_sizes":[32],"samples":3000,
+   "job":{"argv":["mt-worker","--width","256","--depth","2"],"pool":true}},
+  {"id":"b","batch_sizes":[32],"samples":3000,
+   "job":{"argv":["mt-worker","--width","128","--depth","3"],"pool":true}}]}"#;
+
+#[test]
+fn real_processes_are_profiled_planned_launched_and_gone() {
+    let folder = Folder::new();
+    std::fs::write(folder.path().join("workload"), WORKLOAD).unwrap();
+    let profile = "mt-profile workload --design random --budget 4 --share-step 25 --window 0.3 \
+                   --max-window 0.6 -o profile";
+    let out = folder.run(profile);
+    if out.code == Some(3) {
+        assert!(out.stderr.contains("control group"), "{out:#?}");
+        return;
+    }
+    out.assert_code(0);
+    folder
+        .run("set -e; mt-fit -q profile | mt-solve --step 25 | mt-overlap -o timeline; mt-launch timeline -o run; mt-check profile timeline run")
+        .assert_code(0);
+    let bytes = std::fs::read(folder.path().join("run")).unwrap();
+    let mut documents = AnyDocuments::new(Frames::new(bytes.as_slice(), "run"));
+    let Some(Ok(Any::Run(events))) = documents.next() else {
+        panic!("{}", String::from_utf8_lossy(&bytes));
+    };
+    let summary = events.last().unwrap();
+    assert_eq!(summary.kind(), EventKind::Summary);
+    assert_eq!(summary.fields.ok, Some(true));
+    for task in &summary.fields.tasks {
+        assert!(task.finished && task.samples >= 3000, "{task:?}");
+        assert!(task.last_loss < task.first_loss, "{task:?}");
+    }
+    let pids: Vec<u32> = events.iter().filter_map(|e| e.fields.pid).collect();
+    assert!(!pids.is_empty());
+    for pid in pids {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        assert!(!name.starts_with("mt-worker"), "{pid} is left: {name}");
+    }
+}
