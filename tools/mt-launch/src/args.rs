@@ -89,9 +89,18 @@ pub struct Care {
     /// Print what the jobs print to standard error, each line after its task's name
     #[arg(long)]
     pub follow: bool,
+    /// Write metrics in the Prometheus text format to FILE, anew every second
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub prometheus: Option<PathBuf>,
     /// Where the private run directory is made; absent: in the folder for temporary files
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub runs: Option<PathBuf>,
+    /// Between rounds, correct the model by what was measured and solve anew
+    #[arg(long)]
+    pub adapt: bool,
+    /// Part of a correction that --adapt applies: 1 is all of it
+    #[arg(long, value_name = "X", default_value_t = 0.5)]
+    pub damping: f64,
 }
 
 /// A device that can run jobs.

@@ -1,10 +1,12 @@
 //! Launching for real: jobs under shares, round after round.
 
+mod adapt;
 mod enforce;
 mod round;
 mod shares;
 mod task;
 mod turns;
+mod watch;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +22,7 @@ use crate::launch::Launch;
 use crate::settings::Settings;
 use enforce::Enforcer;
 use round::Round;
+use watch::Watch;
 
 /// Output of jobs is read this often: often enough for people, seldom enough to cost nothing.
 const COALESCE: Duration = Duration::from_millis(20);
@@ -38,6 +41,7 @@ pub(crate) struct Live<'a> {
     pub(crate) logs: PathBuf,
     /// The signal that ends the run.
     pub(crate) signal: Option<i32>,
+    watch: Watch,
 }
 
 /// Launches one plan or timeline.
@@ -58,6 +62,9 @@ pub fn run(
     for number in 0..rounds {
         let outcome = Round::new(&mut live, number).play();
         ok &= outcome.ok;
+        if number + 1 < rounds && outcome.ok {
+            live.adapt(number, &outcome.tasks);
+        }
         add(&mut totals, outcome.tasks);
         if live.is_ending() {
             ok &= number + 1 == rounds && live.signal.is_none();
@@ -132,6 +139,7 @@ impl<'a> Live<'a> {
             _guard: guard,
             logs,
             signal: None,
+            watch: Watch::default(),
         })
     }
 
@@ -150,6 +158,30 @@ impl<'a> Live<'a> {
             None => event.plan = Some(self.launch.plan.clone()),
         }
         self.journal.write(&event);
+    }
+
+    /// Corrects model and plan by what a round has measured, if that is asked for.
+    fn adapt(&mut self, round: u32, measured: &[TaskSummary]) {
+        let Some(part) = self.settings.adapt else {
+            return;
+        };
+        let (launch, what) = match adapt::adapted(&self.launch, measured, part) {
+            Ok(adapted) => adapted,
+            Err(why) => {
+                self.console
+                    .note(&format!("the plan stays as it is: {why}"));
+                return;
+            }
+        };
+        let mut event = self.journal.event(EventKind::Replan);
+        event.fields.round = Some(round + 1);
+        event.fields.reason = Some(what);
+        match &launch.timeline {
+            Some(timeline) => event.timeline = Some(timeline.clone()),
+            None => event.plan = Some(launch.plan.clone()),
+        }
+        self.journal.write(&event);
+        self.launch = launch;
     }
 
     /// Whether no further round may begin.

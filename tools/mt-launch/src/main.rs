@@ -9,6 +9,7 @@ mod run;
 mod script;
 mod settings;
 mod simulate;
+mod status;
 
 use std::process::ExitCode;
 

@@ -33,6 +33,10 @@ pub struct Settings {
     pub log_limits: LogLimits,
     /// Whether output is printed.
     pub follow: bool,
+    /// Where metrics go.
+    pub prometheus: Option<PathBuf>,
+    /// Part of a correction between rounds; absent: no correction.
+    pub adapt: Option<f64>,
     /// Where run directories are.
     pub runs: PathBuf,
 }
@@ -63,6 +67,12 @@ impl Settings {
         if care.log_bytes == 0 {
             faults.push("--log-bytes 0: give at least 1".to_owned());
         }
+        if !(care.damping > 0.0 && care.damping <= 1.0) {
+            faults.push(format!(
+                "--damping {}: give a number above 0, at most 1",
+                care.damping
+            ));
+        }
         if !faults.is_empty() {
             return Err(Failure::Usage(faults.join("\n")));
         }
@@ -83,6 +93,8 @@ impl Settings {
                 old_files: care.log_files,
             },
             follow: care.follow,
+            prometheus: care.prometheus.clone(),
+            adapt: care.adapt.then_some(care.damping),
             runs: care.runs.clone().unwrap_or_else(RunDir::default_base),
         })
     }

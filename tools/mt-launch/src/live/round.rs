@@ -14,6 +14,8 @@ use units::Share;
 use super::task::TaskRun;
 use super::turns::{Stage, may_begin};
 use super::{Live, shares};
+use crate::launch::Assignment;
+use crate::status::Row;
 
 /// How often deadlines and signals are looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -79,10 +81,12 @@ impl<'r, 'a> Round<'r, 'a> {
             }
             self.look_at_deadlines();
             self.report_progress(false);
+            self.show(false);
             if self.live.journal.is_closed() {
                 self.stop("the reader of the events has gone");
             }
         }
+        self.show(true);
         let ok = self.tasks.iter().all(|t| t.stage == Stage::Done);
         let tasks = self.summaries();
         let mut event = self.live.journal.event(EventKind::Round);
@@ -94,6 +98,27 @@ impl<'r, 'a> Round<'r, 'a> {
         event.fields.tasks.clone_from(&tasks);
         self.live.journal.write(&event);
         Outcome { ok, tasks }
+    }
+
+    fn show(&mut self, last: bool) {
+        if !self.live.is_due(last) {
+            return;
+        }
+        let row = |(task, planned): (&TaskRun, Assignment<'_>)| Row {
+            task: planned.planned.id.to_string(),
+            state: task.state(),
+            share: task.share.percent(),
+            batch: planned.batch.get(),
+            samples: task.samples,
+            wanted: planned.samples(),
+            rate: task.rate.filter(|_| task.stage == Stage::Computing),
+            predicted: planned.predicted(),
+            loss: task.loss,
+            restarts: task.restarts,
+        };
+        let planned = self.live.launch.assignments();
+        let rows: Vec<Row> = self.tasks.iter().zip(planned).map(row).collect();
+        self.live.show(self.number, &rows);
     }
 
     fn summaries(&self) -> Vec<TaskSummary> {

@@ -42,6 +42,8 @@ pub(super) struct TaskRun {
     /// Why the launcher ends the process under way.
     pub(super) ending: Option<String>,
     pub(super) share: Share,
+    /// Throughput between the last two progress events.
+    pub(super) rate: Option<f64>,
     pub(super) reported: Reported,
     pub(super) together: Together,
 }
@@ -112,6 +114,7 @@ impl TaskRun {
             exit: None,
             ending: None,
             share,
+            rate: None,
             reported: Reported {
                 at: None,
                 samples: 0,
@@ -127,6 +130,22 @@ impl TaskRun {
             Stage::Computing => Some(PhaseKind::Compute),
             Stage::Uploading => Some(PhaseKind::Upload),
             _ => None,
+        }
+    }
+
+    /// What it does, in a word.
+    pub(super) fn state(&self) -> &'static str {
+        match self.stage {
+            Stage::Downloading | Stage::Computing | Stage::Uploading if self.job.is_none() => {
+                "restarting"
+            }
+            Stage::WaitDownload | Stage::WaitCompute | Stage::WaitUpload => "waiting",
+            Stage::Downloading => "downloading",
+            Stage::Computing if !self.ready => "starting",
+            Stage::Computing => "training",
+            Stage::Uploading => "uploading",
+            Stage::Done => "done",
+            Stage::Failed => "failed",
         }
     }
 

@@ -264,6 +264,7 @@ impl Round<'_, '_> {
                 let seconds = task.last_step.saturating_duration_since(at).as_secs_f64();
                 let samples = (task.samples - task.reported.samples) as f64;
                 event.fields.samples_per_s = (seconds > 0.0).then(|| samples / seconds);
+                task.rate = event.fields.samples_per_s.or(task.rate);
             }
             task.reported.at = Some(task.last_step);
             task.reported.samples = task.samples;

@@ -1,6 +1,4 @@
 //! Launches in a private corner, and a look at what they leave.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -8,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use doc::wire::RunEvent;
 use doc::{EventKind, PhaseKind};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// A folder with a plan, and its own run directories and logs.
 pub struct Corner {
@@ -121,7 +121,11 @@ impl Corner {
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mt-launch"));
-        for (name, value) in [("--backoff", "0.05"), ("--grace", "2"), ("--progress-every", "0")] {
+        for (name, value) in [
+            ("--backoff", "0.05"),
+            ("--grace", "2"),
+            ("--progress-every", "0"),
+        ] {
             if !arguments.contains(&name) {
                 command.args([name, value]);
             }
@@ -286,3 +290,26 @@ pub fn has_cgroups() -> bool {
         }
     }
 }
+
+/// Sends a signal to a process.
+pub fn signal(pid: u32, signal: Signal) {
+    kill(Pid::from_raw(pid.cast_signed()), signal).unwrap();
+}
+
+/// Resident memory of a process in kB.
+pub fn memory(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find(|l| l.starts_with("VmRSS"));
+    let number = line.and_then(|l| l.split_whitespace().nth(1));
+    number.map_or(0, |n| n.parse().unwrap())
+}
+
+/// Leaves a test that needs control groups where there are none.
+macro_rules! needs_cgroups {
+    () => {
+        if !$crate::support::has_cgroups() {
+            return;
+        }
+    };
+}
+pub(crate) use needs_cgroups;

@@ -1,0 +1,183 @@
+//! Between rounds: the model is corrected by what was measured, and the plan is solved anew.
+
+use allocation::{Limits, Predicted, Request, plan_workload};
+use doc::wire::TaskSummary;
+use doc::{Model, Plan, Timeline};
+use overlap::{PlanRequest, order_plan};
+use predict::{Active, Predictor};
+use units::{Bytes, Share};
+
+use crate::launch::Launch;
+
+/// Repetitions of the correction; each squares what is left, as the predictor is close to
+/// proportional to the solo times.
+const REPETITIONS: usize = 8;
+/// Corrections beyond this factor are taken for a fault of the round, not of the model.
+const LARGEST_FACTOR: f64 = 4.0;
+
+/// Corrects the model of a launch by the throughput measured while all tasks computed, and solves
+/// anew. `part` of each correction (on a logarithmic scale) is applied, so that one odd round
+/// does not turn the plan over. `None`, with the reason, if there is nothing to correct by.
+///
+/// # Errors
+/// In words, why the launch stays as it is.
+pub(super) fn adapted(
+    launch: &Launch,
+    measured: &[TaskSummary],
+    part: f64,
+) -> Result<(Launch, String), String> {
+    let plan = &launch.plan;
+    let model = plan
+        .model
+        .as_ref()
+        .ok_or("the plan carries no model to correct")?;
+    let rates: Vec<f64> = measured
+        .iter()
+        .map(|t| t.samples_per_s.filter(|r| *r > 0.0))
+        .collect::<Option<_>>()
+        .ok_or("not all tasks computed at the same time, so there is nothing to compare")?;
+    let model = corrected(launch, model, &rates, part)?;
+    let predictor = Predictor::from_model(&model).map_err(|e| e.to_string())?;
+    let request = request(plan)?;
+    let mut new = plan_workload(&Predicted::new(&predictor), &model.workload, &request, None)
+        .map_err(|e| e.to_string())?;
+    if new.tasks.is_empty() {
+        return Err("with the corrected model no plan is feasible".to_owned());
+    }
+    new.provenance.clone_from(&plan.provenance);
+    new.link = plan.link;
+    new.model = Some(model);
+    let what = changes(plan, &new, measured);
+    let (plan, timeline) = ordered(launch, new, &predictor)?;
+    let next = Launch {
+        timeline,
+        plan,
+        workload: launch.workload.clone(),
+    };
+    Ok((next, what))
+}
+
+/// The model with the solo steps of each task scaled so that the prediction for the plan under
+/// way moves by `part` of the way to what was measured.
+fn corrected(launch: &Launch, model: &Model, rates: &[f64], part: f64) -> Result<Model, String> {
+    let mut model = model.clone();
+    let active: Vec<Active> = launch
+        .assignments()
+        .filter_map(|a| {
+            Some(Active {
+                task: model.workload.task_index(&a.planned.id)?,
+                batch: a.batch,
+                share: a.share,
+            })
+        })
+        .collect();
+    if active.len() != rates.len() {
+        return Err("the plan and its model name different tasks".to_owned());
+    }
+    let predicted = |model: &Model| -> Result<Vec<f64>, String> {
+        let predictor = Predictor::from_model(model).map_err(|e| e.to_string())?;
+        Ok(predictor
+            .predict(&active)
+            .iter()
+            .map(|p| p.samples_per_s)
+            .collect())
+    };
+    let before = predicted(&model)?;
+    let target: Vec<f64> = before
+        .iter()
+        .zip(rates)
+        .map(|(p, m)| {
+            p * (m / p)
+                .clamp(LARGEST_FACTOR.recip(), LARGEST_FACTOR)
+                .powf(part)
+        })
+        .collect();
+    for _ in 0..REPETITIONS {
+        let now = predicted(&model)?;
+        for (k, run) in active.iter().enumerate() {
+            let slower = now[k] / target[k];
+            let task = &mut model.predictor.tasks[run.task];
+            for solo in &mut task.solo {
+                solo.step_s *= slower;
+            }
+            task.solo_slope_s *= slower;
+            task.law.fixed_s *= slower;
+            task.law.per_sample_s *= slower;
+        }
+    }
+    Ok(model)
+}
+
+/// What the plan was asked to be.
+fn request(plan: &Plan) -> Result<Request, String> {
+    let objective = plan
+        .objective
+        .ok_or("the plan does not say what it maximises")?;
+    let mut limits = Limits::default();
+    if let Some(c) = &plan.constraints {
+        let share = |percent: f64| Share::from_percent(percent).map_err(|e| e.to_string());
+        limits = Limits {
+            step: share(c.share_step_percent)?,
+            rv: c
+                .rv_percent
+                .map(|p| Share::from_hundredths((p * 100.0).round() as u32)),
+            floor: c.starvation_floor.unwrap_or(0.0),
+            memory: c.memory_bytes.and_then(|b| Bytes::new(b).ok()),
+            policy: c.batch,
+            mismatch: c.mismatch,
+            balance: c.balance,
+        };
+    }
+    Ok(Request {
+        objective: objective.kind,
+        limits,
+        options: allocation::Options::default(),
+        mismatch_front: false,
+        fairness_front: false,
+        explain: false,
+        damping: None,
+    })
+}
+
+fn ordered(
+    launch: &Launch,
+    plan: Plan,
+    predictor: &Predictor,
+) -> Result<(Plan, Option<Timeline>), String> {
+    if launch.timeline.is_none() {
+        return Ok((plan, None));
+    }
+    let request = PlanRequest::default();
+    let options = overlap::Options::default();
+    let timeline =
+        order_plan(plan, Some(predictor), &request, &options).map_err(|error| error.to_string())?;
+    Ok((timeline.plan.clone(), Some(timeline)))
+}
+
+/// What is different, for people.
+fn changes(old: &Plan, new: &Plan, measured: &[TaskSummary]) -> String {
+    let mut all = Vec::new();
+    for (i, task) in old.tasks.iter().enumerate() {
+        let Some(now) = new.task_index(&task.id).map(|k| &new.tasks[k]) else {
+            continue;
+        };
+        if let (Some(p), Some(m)) = (task.throughput, measured[i].samples_per_s) {
+            all.push(format!(
+                "{}: {m:.1} samples/s of {:.1}",
+                task.id,
+                p.mean.get()
+            ));
+        }
+        if task.batch != now.batch
+            && let (Some(a), Some(b)) = (task.batch, now.batch)
+        {
+            all.push(format!("{}: batch {a} to {b}", task.id));
+        }
+        if task.share != now.share
+            && let (Some(a), Some(b)) = (task.share, now.share)
+        {
+            all.push(format!("{}: share {a} to {b}", task.id));
+        }
+    }
+    all.join("; ")
+}

@@ -1,0 +1,186 @@
+//! What people and monitors see of a run under way.
+
+use std::fmt::Write;
+
+use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+
+/// A line below the headings and below the table.
+const STYLE: TableStyle = TableStyle::new()
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .bottom_border(LineStyle::none().fill('─').junction('─'));
+
+/// A task as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Name.
+    pub task: String,
+    /// What it does.
+    pub state: &'static str,
+    /// Share in percent.
+    pub share: f64,
+    /// Samples of each step.
+    pub batch: u32,
+    /// Samples trained in this round.
+    pub samples: u64,
+    /// Samples to train in this round.
+    pub wanted: Option<u64>,
+    /// Throughput lately, samples per second.
+    pub rate: Option<f64>,
+    /// Predicted throughput.
+    pub predicted: Option<f64>,
+    /// Last loss.
+    pub loss: Option<f64>,
+    /// Restarts in this round.
+    pub restarts: u32,
+}
+
+impl Row {
+    /// Seconds of compute left at the rate of now.
+    fn seconds_left(&self) -> Option<f64> {
+        let left = self.wanted?.saturating_sub(self.samples) as f64;
+        self.rate.filter(|r| *r > 0.0).map(|r| left / r)
+    }
+}
+
+/// A table for a terminal.
+#[must_use]
+pub fn table(round: u32, rows: &[Row]) -> String {
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    table.set_header([
+        &format!("round {round}"),
+        "state",
+        "share",
+        "batch",
+        "samples/s",
+        "predicted",
+        "loss",
+        "samples",
+        "left",
+        "restarts",
+    ]);
+    let number = |value: Option<f64>, digits: usize| {
+        value.map_or_else(String::new, |v| format!("{v:.digits$}"))
+    };
+    for row in rows {
+        let wanted = row.wanted.map_or_else(String::new, |w| format!("/{w}"));
+        table.add_row([
+            row.task.clone(),
+            row.state.to_owned(),
+            format!("{} %", row.share),
+            row.batch.to_string(),
+            number(row.rate, 1),
+            number(row.predicted, 1),
+            number(row.loss, 4),
+            format!("{}{wanted}", row.samples),
+            row.seconds_left()
+                .map_or_else(String::new, |s| format!("{s:.0} s")),
+            row.restarts.to_string(),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.trim_fmt()
+}
+
+/// Metrics in the Prometheus text format 0.0.4.
+#[must_use]
+pub fn metrics(round: u32, rows: &[Row]) -> String {
+    type Value = fn(&Row) -> Option<f64>;
+    let families: [(&str, &str, &str, Value); 7] = [
+        ("samples", "gauge", "Samples trained in this round", |r| {
+            Some(r.samples as f64)
+        }),
+        ("samples_per_second", "gauge", "Throughput", |r| r.rate),
+        (
+            "predicted_samples_per_second",
+            "gauge",
+            "Predicted throughput",
+            |r| r.predicted,
+        ),
+        ("share_ratio", "gauge", "Part of the device", |r| {
+            Some(r.share / 100.0)
+        }),
+        ("loss", "gauge", "Last training loss", |r| r.loss),
+        ("restarts", "gauge", "Restarts in this round", |r| {
+            Some(f64::from(r.restarts))
+        }),
+        (
+            "seconds_left",
+            "gauge",
+            "Seconds of compute left",
+            Row::seconds_left,
+        ),
+    ];
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "# HELP mt_round Round under way, from 0");
+    let _ = writeln!(text, "# TYPE mt_round gauge\nmt_round {round}");
+    for (name, kind, help, value) in families {
+        let _ = writeln!(
+            text,
+            "# HELP mt_task_{name} {help}\n# TYPE mt_task_{name} {kind}"
+        );
+        for row in rows {
+            if let Some(value) = value(row) {
+                let _ = writeln!(text, "mt_task_{name}{{task=\"{}\"}} {value}", row.task);
+            }
+        }
+    }
+    let _ = writeln!(
+        text,
+        "# HELP mt_task_state What the task does\n# TYPE mt_task_state gauge"
+    );
+    for row in rows {
+        let _ = writeln!(
+            text,
+            "mt_task_state{{task=\"{}\",state=\"{}\"}} 1",
+            row.task, row.state
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row() -> Row {
+        Row {
+            task: "a".to_owned(),
+            state: "training",
+            share: 40.0,
+            batch: 64,
+            samples: 500,
+            wanted: Some(1500),
+            rate: Some(100.0),
+            predicted: Some(110.0),
+            loss: None,
+            restarts: 1,
+        }
+    }
+
+    #[test]
+    fn the_table_says_what_is_known() {
+        let text = table(2, &[row()]);
+        for word in [
+            "round 2", "training", "40 %", "100.0", "110.0", "500/1500", "10 s",
+        ] {
+            assert!(text.contains(word), "{word} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn metrics_are_lines_of_name_labels_and_value() {
+        let text = metrics(0, &[row()]);
+        assert!(text.contains("\nmt_task_samples_per_second{task=\"a\"} 100\n"));
+        assert!(text.contains("\nmt_task_share_ratio{task=\"a\"} 0.4\n"));
+        assert!(!text.contains("mt_task_loss{"));
+        for line in text.lines().filter(|l| !l.starts_with('#')) {
+            let (_, value) = line.rsplit_once(' ').unwrap();
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+        }
+        assert!(text.ends_with('\n'));
+    }
+}

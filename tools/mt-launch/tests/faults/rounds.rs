@@ -1,0 +1,215 @@
+//! Whole rounds: order and overlap of phases against the timeline, metrics, adaption.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+
+use doc::{Documents, EventKind, Frames, PhaseKind, Plan, Timeline};
+use overlap::{Options, PlanRequest, order_plan};
+
+use crate::support::{Corner, GOOD, Ran, job, needs_cgroups, ran};
+
+/// Bytes per second of the link in each direction.
+const RATE: f64 = 1e6;
+
+/// A server on the loopback that sends and takes bytes at [`RATE`]. It counts when two transfers
+/// of one direction run at once.
+fn link() -> (u16, Arc<AtomicI32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let clashes = Arc::new(AtomicI32::new(0));
+    let counted = clashes.clone();
+    std::thread::spawn(move || {
+        let busy = Arc::new([AtomicI32::new(0), AtomicI32::new(0)]);
+        for stream in listener.incoming().flatten() {
+            let (busy, clashes) = (busy.clone(), counted.clone());
+            std::thread::spawn(move || serve(stream, &busy, &clashes));
+        }
+    });
+    (port, clashes)
+}
+
+/// `down N` is answered by N bytes, `up N` and N bytes by a line.
+fn serve(mut stream: TcpStream, busy: &[AtomicI32; 2], clashes: &AtomicI32) -> Option<()> {
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let (verb, bytes) = line.trim().split_once(' ')?;
+    let bytes: usize = bytes.parse().ok()?;
+    let direction = &busy[usize::from(verb == "up")];
+    if direction.fetch_add(1, Ordering::SeqCst) > 0 {
+        clashes.fetch_add(1, Ordering::SeqCst);
+    }
+    let begun = Instant::now();
+    let mut chunk = vec![0; 16 * 1024];
+    let mut moved = 0;
+    while moved < bytes {
+        let n = chunk.len().min(bytes - moved);
+        if verb == "up" {
+            reader.read_exact(&mut chunk[..n]).ok()?;
+        } else {
+            stream.write_all(&chunk[..n]).ok()?;
+        }
+        moved += n;
+        let due = Duration::from_secs_f64(moved as f64 / RATE);
+        std::thread::sleep(due.saturating_sub(begun.elapsed()));
+    }
+    direction.fetch_sub(1, Ordering::SeqCst);
+    if verb == "up" {
+        stream.write_all(b"taken\n").ok()?;
+    }
+    Some(())
+}
+
+/// Samples per second of a job that trains 10 every 50 ms.
+const PACE: f64 = 200.0;
+
+/// A plan of three tasks whose compute takes its time whatever the processor does.
+fn plan(port: u16) -> Plan {
+    let sizes = [
+        (900_000, 200, 500_000),
+        (500_000, 320, 600_000),
+        (700_000, 400, 400_000),
+    ];
+    // Paced by the clock, not by the length of the pauses.
+    let train = r#"echo '{"mt":"ready"}'; n=0; begun=$(date +%s%N)
+        while [ $n -lt $MT_SAMPLES ]; do n=$((n+10)); due=$((begun + n * 5000000))
+        left=$(( (due - $(date +%s%N)) / 1000000 ))
+        [ $left -gt 0 ] && sleep $(printf '0.%03d' $left)
+        echo '{"mt":"step","samples":10}'; done"#;
+    let mut planned = Vec::new();
+    let mut tasks = Vec::new();
+    for (i, (down, samples, up)) in sizes.iter().enumerate() {
+        let open = format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
+        let download = format!("{open}; echo down {down} >&3; cat <&3 >/dev/null");
+        let upload = format!("{open}; echo up {up} >&3; head -c {up} /dev/zero >&3; read -r x <&3");
+        planned.push(format!(
+            r#"{{"id":"t{i}","batch":10,"share_percent":30,"samples":{samples},
+               "update_bytes":{{"down":{down},"up":{up}}}}}"#
+        ));
+        let words = |script: &str| serde_json::to_string(&["bash", "-c", script]).unwrap();
+        tasks.push(format!(
+            r#"{{"id":"t{i}","batch_sizes":[10],"job":{{"argv":{},"download":{},"upload":{}}}}}"#,
+            words(train),
+            words(&download),
+            words(&upload)
+        ));
+    }
+    let mut rows = Vec::new();
+    for set in 1..8 {
+        let names: Vec<String> = (0..3)
+            .filter(|i| set & (1 << i) != 0)
+            .map(|i| format!("\"t{i}\""))
+            .collect();
+        let rates: Vec<String> = names.iter().map(|n| format!("{n}:{PACE}")).collect();
+        rows.push(format!(
+            r#"{{"active":[{}],"samples_per_s":{{{}}}}}"#,
+            names.join(","),
+            rates.join(",")
+        ));
+    }
+    let bits = RATE * 8.0;
+    let text = format!(
+        r#"{{"schema":"mt.plan/1","link":{{"down_bps":{bits},"up_bps":{bits}}},"tasks":[{}],
+           "rates":[{}],"workload":{{"schema":"mt.workload/1","device":{{"kind":"cpu"}},
+           "tasks":[{}]}}}}"#,
+        planned.join(","),
+        rows.join(","),
+        tasks.join(",")
+    );
+    let frames = Frames::new(std::io::Cursor::new(text.replace('\n', " ")), "plan");
+    Documents::new(frames).next().unwrap().unwrap()
+}
+
+fn measured(corner: &Corner, arguments: &[&str]) -> (Ran, f64) {
+    let ran = ran(corner.command(arguments).output().unwrap());
+    assert_eq!(
+        ran.code,
+        Some(0),
+        "{} {:?}",
+        ran.stderr,
+        ran.reasons(EventKind::Stop)
+    );
+    corner.nothing_is_left();
+    let makespan = ran.first(EventKind::Round).makespan_s.unwrap();
+    (ran, makespan)
+}
+
+#[test]
+fn a_round_takes_what_the_timeline_says_and_overlap_gains_what_it_says() {
+    needs_cgroups!();
+    let (port, clashes) = link();
+    let timeline: Timeline = order_plan(
+        plan(port),
+        None,
+        &PlanRequest::default(),
+        &Options::default(),
+    )
+    .unwrap();
+    let corner = Corner::new();
+    let mut text = Vec::new();
+    doc::write_line(&mut text, &timeline).unwrap();
+    fs::write(corner.path("plan.json"), text).unwrap();
+    let (planned, off) = (timeline.makespan.get(), timeline.overlap_off.get());
+    let planned_gain = 1.0 - planned / off;
+    assert!(planned_gain > 0.2, "{planned_gain}");
+    let mut seen = Vec::new();
+    // A busy machine may delay one round; not three in a row.
+    for _ in 0..3 {
+        let (ran, with) = measured(&corner, &["--keep-shares"]);
+        let (_, without) = measured(&corner, &["--keep-shares", "--no-overlap"]);
+        assert_eq!(
+            clashes.load(Ordering::SeqCst),
+            0,
+            "two transfers in one direction"
+        );
+        let orders = [
+            (PhaseKind::Download, &timeline.download_order),
+            (PhaseKind::Upload, &timeline.upload_order),
+        ];
+        for (kind, order) in orders {
+            let starts: Vec<f64> = order
+                .iter()
+                .map(|i| ran.phase(&format!("t{i}"), kind).0)
+                .collect();
+            assert!(starts.is_sorted(), "{kind:?} {starts:?}");
+        }
+        let gain = 1.0 - with / without;
+        seen.push((with / planned, gain - planned_gain));
+        if (with / planned - 1.0).abs() < 0.10 && (gain - planned_gain).abs() < 0.05 {
+            return;
+        }
+    }
+    panic!("(measured / planned, gain - planned gain): {seen:?}");
+}
+
+#[test]
+fn metrics_are_written_whole() {
+    needs_cgroups!();
+    let corner = Corner::new();
+    let ran = corner.launch(&[job("a", GOOD)], &["--prometheus", "metrics.prom"]);
+    assert_eq!(ran.code, Some(0));
+    let text = corner.log("metrics.prom");
+    assert!(text.contains("mt_task_samples{task=\"a\"} 30\n"), "{text}");
+    assert!(text.contains("mt_task_state{task=\"a\",state=\"done\"} 1\n"));
+    let ran = corner.launch(&[job("a", GOOD)], &["--prometheus", "/no/such/dir/m"]);
+    assert_eq!(
+        ran.code,
+        Some(0),
+        "metrics are not worth a night of training"
+    );
+    assert!(ran.stderr.contains("cannot write /no/such/dir/m"));
+}
+
+#[test]
+fn adaption_without_a_model_says_so_and_goes_on() {
+    needs_cgroups!();
+    let corner = Corner::new();
+    let ran = corner.launch(&[job("a", GOOD)], &["--rounds", "2", "--adapt"]);
+    assert_eq!(ran.code, Some(0));
+    assert!(ran.stderr.contains("carries no model"), "{}", ran.stderr);
+    assert_eq!(ran.of(EventKind::Round).len(), 2);
+}

@@ -1,0 +1,111 @@
+//! Many rounds, and a flood of progress: nothing grows, little is used.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use doc::EventKind;
+use nix::sys::signal::Signal;
+
+use crate::support::{Corner, GOOD, Job, job, memory, needs_cgroups, signal};
+
+const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+
+fn full() -> bool {
+    std::env::var("MT_FAULTS").is_ok_and(|v| v == "full")
+}
+
+fn descriptors(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+#[test]
+fn a_soak_leaks_nothing() {
+    needs_cgroups!();
+    let rounds = if full() { 200 } else { 12 };
+    let corner = Corner::new();
+    // One start in twenty kills itself half-way.
+    let script =
+        format!("{GOOD}; [ $(( $(od -An -N2 -tu2 /dev/urandom) % 20 )) -ne 0 ] || kill -9 $$");
+    let jobs: Vec<Job> = NAMES
+        .iter()
+        .map(|name| {
+            let mut job = job(name, &script);
+            job.share = 100.0;
+            job
+        })
+        .collect();
+    let number = rounds.to_string();
+    let arguments = ["--rounds", &number, "--restarts", "5", "--backoff", "0.01"];
+    let mut child = corner.start(&jobs, &arguments, EventKind::Round);
+    let (mut first, mut last) = (None, (0, 0));
+    while child.try_wait().unwrap().is_none() {
+        let now = (memory(child.id()), descriptors(child.id()));
+        if now.0 > 0 {
+            first.get_or_insert(now);
+            last = now;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let ran = corner.end(child);
+    let first = first.unwrap();
+    assert_eq!(ran.code, Some(0), "{}", ran.reasons(EventKind::Stop));
+    let accounted: Vec<_> = ran.of(EventKind::Round).iter().map(|e| e.round).collect();
+    assert_eq!(accounted, (0..rounds).map(Some).collect::<Vec<_>>());
+    for task in &ran.summary().tasks {
+        assert!(
+            task.finished && task.samples == 30 * u64::from(rounds),
+            "{task:?}"
+        );
+    }
+    let kills = ran.of(EventKind::Restart).len();
+    assert!(!full() || kills > 20, "{kills} kills");
+    assert!(
+        last.0 < first.0 + 10_000,
+        "memory grew from {} to {} kB",
+        first.0,
+        last.0
+    );
+    // Jobs that run at the moment of the look have three each.
+    assert!(last.1 <= first.1 + 3 * NAMES.len(), "{first:?} {last:?}");
+}
+
+#[test]
+fn eight_jobs_with_a_hundred_lines_a_second_cost_less_than_a_hundredth_of_a_core() {
+    needs_cgroups!();
+    if !std::path::Path::new("/usr/bin/perl").exists() {
+        eprintln!("skipped: no perl to print lines at a steady pace");
+        return;
+    }
+    let corner = Corner::new();
+    let script = r#"exec perl -e '$| = 1; print "{\"mt\":\"ready\"}\n";
+        while (1) { print "{\"mt\":\"step\",\"samples\":1,\"loss\":0.5}\n";
+        select(undef, undef, undef, 0.01); }'"#;
+    let jobs: Vec<Job> = NAMES.iter().map(|name| job(name, script)).collect();
+    let child = corner.start(&jobs, &["--progress-every", "1"], EventKind::Progress);
+    std::thread::sleep(Duration::from_secs(1));
+    let used = || jobs::process::cpu_seconds(child.id().cast_signed()).unwrap();
+    let (before, begun) = (used(), Instant::now());
+    std::thread::sleep(Duration::from_secs(if full() { 20 } else { 6 }));
+    let part = (used() - before) / begun.elapsed().as_secs_f64();
+    signal(child.id(), Signal::SIGTERM);
+    let ran = corner.end(child);
+    let lines: u64 = NAMES.iter().map(|name| ran.samples(name)).sum();
+    let seconds = ran.summary().time_s;
+    eprintln!(
+        "launcher: {:.2} % of a core for {:.0} lines a second",
+        part * 100.0,
+        lines as f64 / seconds
+    );
+    assert!(part < 0.01, "{part} of a core");
+}
+
+#[test]
+fn standard_output_may_be_nothing() {
+    needs_cgroups!();
+    let corner = Corner::new();
+    corner.plan(&[job("a", GOOD)]);
+    let status = corner.command(&[]).stdout(Stdio::null()).status().unwrap();
+    assert!(status.success());
+    corner.nothing_is_left();
+}
