@@ -6,7 +6,7 @@ DESTDIR ?=
 TOOLS := mt-profile mt-fit mt-solve mt-overlap mt-launch mt-worker mt-check mt-report
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test bench schemas schemas-check lint install uninstall clean
+.PHONY: help demo build test test-faults bench schemas schemas-check lint install uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -21,6 +21,10 @@ demo: build ## Plan three models on a simulated RTX 3090, then on this machine's
 test: ## Run every test
 	$(CARGO) build --workspace --bins
 	$(CARGO) test --workspace
+
+test-faults: ## Launch jobs that misbehave in every way, with the long soak
+	$(CARGO) build --workspace --bins
+	MT_FAULTS=full $(CARGO) test -p mt-launch --test faults -- --nocapture
 
 bench: build ## Measure the tools against their baselines; table, and target/bench.json
 	$(CARGO) run --release -q -p mt-tests --example bench
