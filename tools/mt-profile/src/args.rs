@@ -6,9 +6,10 @@ use doc::DeviceKind;
 const EXAMPLES: &str = "\
 Examples:
   mt-profile workload.json | mt-fit | mt-solve
-      measure each task alone and 125 random co-runs, and go on to a plan
-  mt-profile --device cuda --budget 40 -o profile.ndjson workload.json
-      the same on this machine's GPU with 40 co-runs, into a file that grows
+      measure each task alone and 40 well-chosen co-runs, and go on to a plan
+  mt-profile --device cuda --tolerance 1 -o profile.ndjson workload.json
+      the same on this machine's GPU until another co-run promises less than 1 % more, into a
+      file that grows
   mt-profile --resume profile.ndjson -o profile.ndjson workload.json
       go on after an interruption; what was measured is not measured again
   mt-profile --configs plan.json
@@ -83,12 +84,12 @@ pub struct Args {
 #[command(next_help_heading = "Design")]
 pub struct DesignArgs {
     /// How to choose co-runs
-    #[arg(long, value_enum, value_name = "DESIGN")]
-    pub design: Option<Design>,
-    /// Co-runs to measure beside the solo runs [default: 125; grid: all]
+    #[arg(long, value_enum, value_name = "DESIGN", default_value = "adaptive")]
+    pub design: Design,
+    /// Co-runs to measure beside the solo runs [default: adaptive 40, random 125, grid all]
     #[arg(long, alias = "samples", value_name = "K")]
     pub budget: Option<u64>,
-    /// Shares are multiples of this [default: 5; grid: 20]
+    /// Shares are multiples of this [default: 5, grid 20]
     #[arg(long, value_name = "PERCENT")]
     pub share_step: Option<f64>,
     /// Least sum of the shares of a co-run of all tasks
@@ -97,9 +98,18 @@ pub struct DesignArgs {
     /// Largest sum of the shares of a co-run
     #[arg(long, value_name = "PERCENT")]
     pub rv_max: Option<f64>,
-    /// Part of random co-runs that leaves some of three or more tasks out
+    /// Part of adaptive and random co-runs that leaves some of three or more tasks out
     #[arg(long, value_name = "PERCENT", default_value_t = 20.0)]
     pub subsets: f64,
+    /// Adaptive: stop when the expected gain of another co-run falls below this
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    pub tolerance: f64,
+    /// Adaptive: what the co-runs are to be best for
+    #[arg(long, value_enum, value_name = "OBJECTIVE", default_value = "raw")]
+    pub objective: Objective,
+    /// Adaptive: begin where the model of a similar workload finds the best co-run
+    #[arg(long, value_name = "MODEL", value_hint = ValueHint::FilePath)]
+    pub warm_start: Option<PathBuf>,
 }
 
 /// How long to measure.
@@ -154,4 +164,21 @@ pub enum Design {
     Grid,
     /// Drawn at random
     Random,
+    /// The baselines of plans first, then by expected improvement of the objective
+    Adaptive,
+}
+
+/// What co-runs are to be best for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Objective {
+    /// Total throughput
+    Raw,
+    /// Total of throughput relative to alone
+    Fairness,
+    /// Total throughput by the weights of the workload
+    Weighted,
+    /// The least throughput relative to alone
+    MaxMin,
+    /// The time until every task has trained on its samples
+    Round,
 }

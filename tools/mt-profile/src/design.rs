@@ -1,35 +1,60 @@
 //! Which configurations to measure, and in which order.
 
+mod adaptive;
 mod grid;
 mod random;
 mod space;
 
+pub use adaptive::{Adaptive, lesson};
 pub use random::Random;
 pub use space::Space;
 
 use cli::Failure;
-use device::Run;
+use device::{Rate, Run};
 use doc::{DesignKind, StopReason, Workload};
+use predict::design::Progress;
+use predict::{Predictor, TaskSpec};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use crate::args::Design;
-use crate::settings::DesignSettings;
+use crate::settings::{self, DesignSettings};
 
 /// Tasks that run together, by index in the workload, ascending.
 pub type Configuration = Vec<Run>;
 
-/// A sequence of configurations. The same seed gives the same sequence, and a larger budget only
-/// adds to it.
+/// A sequence of configurations. The same seed and measurements give the same sequence, and a
+/// larger budget only adds to it.
 pub struct Plan {
     listed: std::vec::IntoIter<Configuration>,
-    random: Option<Random>,
-    /// Configurations in all, where that is known.
+    chooser: Chooser,
+    /// Configurations in all, as far as that is known.
     pub length: u64,
     /// What the header of the profile says.
     pub kind: DesignKind,
-    stopped: StopReason,
+}
+
+/// What comes after the listed configurations.
+enum Chooser {
+    /// Nothing; why.
+    Nothing(StopReason),
+    Random(Random),
+    Adaptive(Box<Adaptive>),
+}
+
+/// What a design depends on beside its settings.
+#[derive(Clone, Copy)]
+pub struct Conditions<'a> {
+    /// The only configurations that can be measured; `None`: any.
+    pub only: Option<&'a [Configuration]>,
+    /// Whether to take lists in random order, as drift on a real device would otherwise look like
+    /// an effect of what comes later.
+    pub shuffle: bool,
+    /// A model of a similar workload.
+    pub earlier: Option<&'a Predictor>,
+    /// Seed of every random choice.
+    pub seed: u64,
 }
 
 impl Plan {
@@ -38,52 +63,74 @@ impl Plan {
         Self {
             length: configurations.len() as u64,
             listed: configurations.into_iter(),
-            random: None,
+            chooser: Chooser::Nothing(StopReason::Complete),
             kind: DesignKind::Given,
-            stopped: StopReason::Complete,
         }
     }
 
     /// The design that the settings ask for: every task alone at each of its batch sizes, then
-    /// co-runs. `only` limits it to what can be measured; `shuffle` takes all in random order, as
-    /// drift on a real device would otherwise look like an effect of what comes later.
+    /// co-runs.
     pub fn designed(
         workload: &Workload,
         settings: &DesignSettings,
-        only: Option<&[Configuration]>,
-        shuffle: bool,
-        seed: u64,
+        conditions: Conditions<'_>,
     ) -> Result<Self, Failure> {
-        let space = Space::new(workload, settings)?;
-        let mut rng = StdRng::seed_from_u64(seed);
+        let only = conditions.only;
+        let space = Space::new(workload, settings, only)?;
+        let mut rng = StdRng::seed_from_u64(conditions.seed);
         let mut solos = space.solos();
         if let Some(only) = only {
             solos.retain(|solo| only.contains(solo));
         }
-        if shuffle {
+        if conditions.shuffle {
             solos.shuffle(&mut rng);
         }
-        let (corun, kind) = match (settings.design, only) {
-            (Design::Grid, None) => (Some(grid::grid(&space)?), DesignKind::Grid),
-            (Design::Grid, Some(only)) => (Some(recorded(only, &solos)), DesignKind::Grid),
-            (Design::Random, Some(only)) => (Some(recorded(only, &solos)), DesignKind::Random),
-            (Design::Random, None) => (None, DesignKind::Random),
+        let alone = workload.tasks.len() == 1;
+        let budget = settings.budget.unwrap_or(u64::MAX);
+        let coruns = match (settings.design, only) {
+            (Design::Adaptive, _) if !alone => {
+                let adaptive = adaptive(workload, settings, conditions, space)?;
+                let chooser = Chooser::Adaptive(Box::new(adaptive));
+                return Ok(Self::open(solos, chooser, DesignKind::Adaptive, budget));
+            }
+            (Design::Adaptive | Design::Random, None) => {
+                let chooser = Chooser::Random(Random::new(space, rng, settings.subsets, budget));
+                return Ok(Self::open(solos, chooser, DesignKind::Random, budget));
+            }
+            (_, Some(only)) => recorded(only, &solos),
+            (Design::Grid, None) => grid::grid(&space)?,
         };
-        let budget = settings.budget;
-        let Some(mut coruns) = corun else {
-            let budget = budget.unwrap_or(u64::MAX);
-            return Ok(Self {
-                length: solos.len() as u64 + budget,
-                random: Some(Random::new(space, rng, settings.subsets, budget)),
-                listed: solos.into_iter(),
-                kind,
-                stopped: StopReason::Budget,
-            });
+        let kind = match settings.design {
+            Design::Grid => DesignKind::Grid,
+            Design::Random | Design::Adaptive => DesignKind::Random,
         };
-        if shuffle || budget.is_some() {
-            coruns.shuffle(&mut rng);
+        let shuffle = conditions.shuffle || settings.budget.is_some();
+        let rng = shuffle.then_some(&mut rng);
+        Ok(Self::list(solos, coruns, kind, budget, rng))
+    }
+
+    /// Solo runs, then what a chooser says.
+    fn open(solos: Vec<Configuration>, chooser: Chooser, kind: DesignKind, budget: u64) -> Self {
+        Self {
+            length: (solos.len() as u64).saturating_add(budget),
+            listed: solos.into_iter(),
+            chooser,
+            kind,
         }
-        let wanted = budget.map_or(usize::MAX, |b| usize::try_from(b).unwrap_or(usize::MAX));
+    }
+
+    /// Solo runs, then at most `budget` of a list.
+    fn list(
+        mut solos: Vec<Configuration>,
+        mut coruns: Vec<Configuration>,
+        kind: DesignKind,
+        budget: u64,
+        rng: Option<&mut StdRng>,
+    ) -> Self {
+        if let Some(rng) = rng {
+            coruns.shuffle(rng);
+        }
+        let wanted = usize::try_from(budget).unwrap_or(usize::MAX);
         let stopped = if wanted < coruns.len() {
             StopReason::Budget
         } else {
@@ -91,27 +138,78 @@ impl Plan {
         };
         coruns.truncate(wanted);
         solos.append(&mut coruns);
-        Ok(Self {
+        Self {
             length: solos.len() as u64,
             listed: solos.into_iter(),
-            random: None,
+            chooser: Chooser::Nothing(stopped),
             kind,
-            stopped,
-        })
+        }
     }
 
     /// The next configuration to measure.
-    pub fn next(&mut self) -> Option<Configuration> {
-        self.listed.next().or_else(|| self.random.as_mut()?.next())
+    pub fn next(&mut self) -> Result<Option<Configuration>, Failure> {
+        if let Some(listed) = self.listed.next() {
+            return Ok(Some(listed));
+        }
+        match &mut self.chooser {
+            Chooser::Nothing(_) => Ok(None),
+            Chooser::Random(random) => Ok(random.next()),
+            Chooser::Adaptive(adaptive) => adaptive.next(),
+        }
+    }
+
+    /// Learns what a configuration gave; `None`: it could not be measured.
+    pub fn observe(&mut self, configuration: &[Run], rates: Option<&[Rate]>) {
+        if let Chooser::Adaptive(adaptive) = &mut self.chooser {
+            let lesson = rates.map(|rates| lesson(configuration, rates));
+            adaptive.observe(configuration, lesson);
+        }
+    }
+
+    /// How an adaptive design stands.
+    pub fn progress(&self) -> Option<&Progress> {
+        match &self.chooser {
+            Chooser::Adaptive(adaptive) => adaptive.progress.as_ref(),
+            Chooser::Nothing(_) | Chooser::Random(_) => None,
+        }
     }
 
     /// Why there is no next one.
     pub fn stopped(&self) -> StopReason {
-        match &self.random {
-            Some(random) if random.exhausted() => StopReason::Complete,
-            _ => self.stopped,
+        match &self.chooser {
+            Chooser::Nothing(stopped) => *stopped,
+            Chooser::Random(random) if random.exhausted() => StopReason::Complete,
+            Chooser::Random(_) => StopReason::Budget,
+            Chooser::Adaptive(adaptive) => adaptive.stopped.unwrap_or(StopReason::Budget),
         }
     }
+}
+
+fn adaptive(
+    workload: &Workload,
+    settings: &DesignSettings,
+    conditions: Conditions<'_>,
+    space: Space,
+) -> Result<Adaptive, Failure> {
+    let tasks = workload.tasks.iter().map(|task| TaskSpec {
+        flops_per_sample: task.flops_per_sample.map(units::Flops::get),
+        bytes_per_sample: task.bytes_per_sample,
+        batches: task.batch_sizes.clone(),
+    });
+    let wanted = adaptive::Wanted {
+        goal: settings::goal(settings.objective, workload)?,
+        budget: settings.budget.unwrap_or(u64::MAX),
+        tolerance: settings.tolerance,
+        subsets: settings.subsets,
+        seed: conditions.seed,
+    };
+    Ok(Adaptive::new(
+        space,
+        tasks.collect(),
+        wanted,
+        conditions.only,
+        conditions.earlier,
+    ))
 }
 
 /// What was recorded beside the solo runs, which come first.

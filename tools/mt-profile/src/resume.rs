@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use cli::{Console, Failure};
-use device::Run;
+use device::{Rate, Run};
 use doc::{Choice, Failure as Failed, Frames, Header, Profile, Profiles, Sample, Workload};
 
 /// One configuration of an earlier profile.
@@ -22,6 +22,20 @@ impl Recorded {
         match self {
             Recorded::Sample(sample) => sample.config,
             Recorded::Failure(failure) => failure.config,
+        }
+    }
+
+    /// What was measured, if anything.
+    pub fn rates(&self) -> Option<Vec<Rate>> {
+        match self {
+            Recorded::Failure(_) => None,
+            Recorded::Sample(sample) => {
+                let rate = |task: &doc::Measured| Rate {
+                    throughput: task.throughput,
+                    stderr: task.stderr,
+                };
+                Some(sample.tasks.iter().map(rate).collect())
+            }
         }
     }
 

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use cli::{Console, Exit, Failure, Output};
 use device::{OpenError, Options};
-use doc::{DeviceKind, DeviceList, GpuSpec, Header, Profile, Workload};
+use doc::{DeviceKind, DeviceList, GpuSpec, Header, Model, Profile, Workload};
+use predict::Predictor;
 
 use crate::args::Args;
-use crate::design::Plan;
+use crate::design::{Conditions, Plan};
 use crate::import;
 use crate::resume;
 use crate::session::Session;
@@ -70,6 +71,7 @@ struct Context<'a> {
     noise: f64,
     gpu: Option<GpuSpec>,
     replay: Option<Profile>,
+    warm_start: Option<Model>,
 }
 
 /// A workload with its device open.
@@ -87,6 +89,13 @@ impl<'a> Context<'a> {
                 input.profiles().next().transpose()?
             }
         };
+        let warm_start = match &args.design.warm_start {
+            None => None,
+            Some(path) => {
+                let input = cli::Input::open(std::slice::from_ref(path), "a model", console)?;
+                input.documents::<Model>().next().transpose()?
+            }
+        };
         Ok(Self {
             args,
             console,
@@ -94,6 +103,7 @@ impl<'a> Context<'a> {
             noise: settings::noise(args)?,
             gpu: args.gpu.as_deref().map(|g| gpu(g, console)).transpose()?,
             replay,
+            warm_start,
         })
     }
 
@@ -119,6 +129,26 @@ impl<'a> Context<'a> {
         imported.write(&mut out)?;
         out.finish()?;
         Ok(Exit::Done)
+    }
+
+    /// The predictor to begin with, if it is of the same tasks.
+    fn earlier(&self, workload: &Workload) -> Result<Option<Predictor>, Failure> {
+        let Some(model) = &self.warm_start else {
+            return Ok(None);
+        };
+        let names = |workload: &Workload| -> Vec<units::TaskId> {
+            workload.tasks.iter().map(|t| t.id.clone()).collect()
+        };
+        if names(&model.workload) != names(workload) {
+            return Err(Failure::Input(
+                "--warm-start: the model is of other tasks; give one with the same tasks in the \
+                 same order"
+                    .to_owned(),
+            ));
+        }
+        Predictor::from_model(model)
+            .map(Some)
+            .map_err(|error| Failure::Input(format!("--warm-start: {error}")))
     }
 
     /// The workload on the device that the arguments name.
@@ -166,13 +196,16 @@ impl<'a> Context<'a> {
         let real = matches!(fingerprint.kind, DeviceKind::Cpu | DeviceKind::Cuda);
         let plan = match job.configurations {
             Some(configurations) => Plan::given(configurations),
-            None => Plan::designed(
-                &opened.workload,
-                &self.design,
-                opened.device.only(),
-                real,
-                seed,
-            )?,
+            None => {
+                let earlier = self.earlier(&opened.workload)?;
+                let conditions = Conditions {
+                    only: opened.device.only(),
+                    shuffle: real,
+                    earlier: earlier.as_ref(),
+                    seed,
+                };
+                Plan::designed(&opened.workload, &self.design, conditions)?
+            }
         };
         let mut provenance = opened.workload.provenance.clone();
         provenance.push(cli::provenance(

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use cli::{Console, Failure, Output};
 use device::{Device, MeasureError, Measurement, Run, Window};
-use doc::{Choice, Failure as Failed, Header, Measured, ProfileEnd, Sample, StopReason, Workload};
+use doc::{Choice, Failure as Failed, Header, Measured, ProfileEnd, Sample, Workload};
 use indicatif::ProgressBar;
+use predict::design::Progress;
 use units::Seconds;
 
 use crate::design::Plan;
@@ -45,6 +46,11 @@ impl Session<'_> {
         let result = self.records(out, &bar);
         bar.finish_and_clear();
         let totals = result?;
+        if let Some(progress) = self.plan.progress()
+            && console.is_terminal()
+        {
+            console.note(&describe_progress(progress));
+        }
         if let Some(text) = self.device.summary() {
             console.note(&text);
         }
@@ -65,7 +71,7 @@ impl Session<'_> {
         let mut totals = Totals::default();
         let mut recorded = std::mem::take(&mut self.recorded).into_iter();
         let mut config = 0;
-        while let Some(runs) = self.plan.next() {
+        while let Some(runs) = self.plan.next()? {
             let record = match recorded.next() {
                 Some(record) => {
                     self.check_same(&record, &runs)?;
@@ -77,6 +83,7 @@ impl Session<'_> {
                     self.measure(config, &runs)?
                 }
             };
+            self.plan.observe(&runs, record.rates().as_deref());
             match &record {
                 Recorded::Sample(sample) => {
                     totals.measured += 1;
@@ -90,6 +97,9 @@ impl Session<'_> {
             }
             config += 1;
             bar.inc(1);
+            if let Some(progress) = self.plan.progress() {
+                bar.set_message(describe_progress(progress));
+            }
         }
         if recorded.next().is_some() {
             return Err(self.other_design("more configurations"));
@@ -166,6 +176,15 @@ fn describe(workload: &Workload, runs: &[Run]) -> String {
         format!("{id} {} at {}", run.batch, run.share)
     };
     runs.iter().map(task).collect::<Vec<_>>().join(", ")
+}
+
+/// How an adaptive design stands, for people.
+fn describe_progress(progress: &Progress) -> String {
+    format!(
+        "best so far {:.4}, another co-run is expected to gain {:.2} %",
+        progress.value,
+        100.0 * progress.expected_gain
+    )
 }
 
 #[cfg(test)]

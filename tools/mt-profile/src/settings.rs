@@ -2,13 +2,16 @@
 
 use cli::Failure;
 use device::Window;
-use doc::DeviceKind;
+use doc::{DeviceKind, Workload};
+use predict::design::Goal;
 use units::{Seconds, Share};
 
-use crate::args::{Args, Design, DesignArgs, WindowArgs};
+use crate::args::{Args, Design, DesignArgs, Objective, WindowArgs};
 
 /// Co-runs of a random design where no budget is given: as many as the paper profiled.
 const DEFAULT_BUDGET: u64 = 125;
+/// Co-runs of an adaptive design where no budget is given.
+const DEFAULT_ADAPTIVE_BUDGET: u64 = 40;
 const DEFAULT_STEP_PERCENT: f64 = 5.0;
 const DEFAULT_GRID_STEP_PERCENT: f64 = 20.0;
 const DEFAULT_WINDOW_S: f64 = 2.0;
@@ -26,8 +29,12 @@ pub struct DesignSettings {
     pub rv_min: Share,
     /// Largest sum of the shares.
     pub rv_max: Share,
-    /// Part of random co-runs with a task left out, 0 to 1.
+    /// Part of co-runs with a task left out, 0 to 1.
     pub subsets: f64,
+    /// Relative expected gain below which an adaptive design stops.
+    pub tolerance: f64,
+    /// What an adaptive design is to be best for.
+    pub objective: Objective,
 }
 
 fn usage(option: &str, error: impl std::fmt::Display) -> Failure {
@@ -57,11 +64,14 @@ fn within(option: &str, value: f64, low: f64, high: f64) -> Result<f64, Failure>
 impl DesignSettings {
     /// Checks the arguments.
     pub fn new(args: &DesignArgs) -> Result<Self, Failure> {
-        let design = args.design.unwrap_or(Design::Random);
-        let (budget, step) = match design {
+        let (budget, step) = match args.design {
             Design::Grid => (args.budget, DEFAULT_GRID_STEP_PERCENT),
             Design::Random => (
                 Some(args.budget.unwrap_or(DEFAULT_BUDGET)),
+                DEFAULT_STEP_PERCENT,
+            ),
+            Design::Adaptive => (
+                Some(args.budget.unwrap_or(DEFAULT_ADAPTIVE_BUDGET)),
                 DEFAULT_STEP_PERCENT,
             ),
         };
@@ -77,12 +87,14 @@ impl DesignSettings {
             )));
         }
         Ok(Self {
-            design,
+            design: args.design,
             budget,
             step: step.map_err(|error| usage("--share-step", error))?,
             rv_min,
             rv_max,
             subsets: within("--subsets", args.subsets, 0.0, 100.0)? / 100.0,
+            tolerance: within("--tolerance", args.tolerance, 0.0, 100.0)? / 100.0,
+            objective: args.objective,
         })
     }
 }
@@ -115,5 +127,34 @@ pub fn window(args: &WindowArgs, kind: DeviceKind) -> Result<Window, Failure> {
         most: if most < least { least } else { most },
         precision: within("--precision", args.precision, 0.01, 100.0)? / 100.0,
         repeats: args.repeats,
+    })
+}
+
+/// The objective of an adaptive design on a workload.
+pub fn goal(objective: Objective, workload: &Workload) -> Result<Goal, Failure> {
+    Ok(match objective {
+        Objective::Raw => Goal::Raw,
+        Objective::Fairness => Goal::Fairness,
+        Objective::MaxMin => Goal::MaxMin,
+        Objective::Weighted => {
+            let tasks = workload.tasks.iter();
+            Goal::Weighted(tasks.map(|t| t.weight.map_or(1.0, |w| w.get())).collect())
+        }
+        Objective::Round => {
+            let samples: Result<Vec<f64>, Failure> = workload
+                .tasks
+                .iter()
+                .map(|task| {
+                    task.samples.map(|s| s.as_f64()).ok_or_else(|| {
+                        Failure::Input(format!(
+                            "--objective round: task {} has no `samples`; give how many it trains \
+                             on in a round",
+                            task.id
+                        ))
+                    })
+                })
+                .collect();
+            Goal::Round(samples?)
+        }
     })
 }

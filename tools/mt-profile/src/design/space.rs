@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use cli::Failure;
 use device::Run;
 use doc::{Memory, Workload};
@@ -18,24 +20,33 @@ pub struct Space {
 }
 
 impl Space {
-    /// The space of a workload, not empty.
-    pub fn new(workload: &Workload, settings: &DesignSettings) -> Result<Self, Failure> {
+    /// The space of a workload, not empty. `only` has the shares where nothing else can be
+    /// measured.
+    pub fn new(
+        workload: &Workload,
+        settings: &DesignSettings,
+        only: Option<&[Configuration]>,
+    ) -> Result<Self, Failure> {
         let step = settings.step.hundredths();
         let multiples = (1..=Share::FULL.hundredths() / step).map(|k| k * step);
+        let shares: BTreeSet<Share> = match only {
+            Some(only) => only.iter().flatten().map(|run| run.share).collect(),
+            None => multiples.map(Share::from_hundredths).collect(),
+        };
         let space = Self {
             tasks: workload
                 .tasks
                 .iter()
                 .map(|task| (task.batch_sizes.clone(), task.memory))
                 .collect(),
-            shares: multiples.map(Share::from_hundredths).collect(),
+            shares: shares.into_iter().collect(),
             rv_min: settings.rv_min,
             rv_max: settings.rv_max,
             memory: workload.device.memory,
         };
         let n = space.tasks.len() as u32;
-        let largest = space.shares.last().map_or(0, |s| s.hundredths());
-        let reach = (step.saturating_mul(n), largest.saturating_mul(n));
+        let of = |share: Option<&Share>| share.map_or(0, |s| s.hundredths().saturating_mul(n));
+        let reach = (of(space.shares.first()), of(space.shares.last()));
         if reach.1 < space.rv_min.hundredths() || reach.0 > space.rv_max.hundredths() {
             let percent = |hundredths| Share::from_hundredths(hundredths).percent();
             return Err(Failure::Usage(format!(
