@@ -32,6 +32,7 @@ const EXAMPLES: &str = "\
 Examples:
   mt-check timeline.json
   mt-profile workload.json | mt-fit | mt-solve | mt-check
+  mt-check profile.ndjson model.json              fits the model again
   mt-check --json *.json *.ndjson
   mt-check --explain E201
 

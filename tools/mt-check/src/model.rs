@@ -1,7 +1,11 @@
-//! A model: can it predict, and is what it predicts possible?
+//! A model: can it predict, is what it predicts possible, and, where its profile stands before
+//! it in the stream, is it what fitting gives?
 
-use doc::{DeviceKind, Model};
-use predict::{Active, Predictor};
+use std::cell::OnceCell;
+
+use doc::wire::ModelParams;
+use doc::{DeviceKind, Model, Profile};
+use predict::{Active, Dataset, FitOptions, Fitted, PredictError, Predictor, fit, fit_by_merit};
 use units::Share;
 
 use crate::judge::Judge;
@@ -53,4 +57,65 @@ fn predictions(model: &Model, predictor: &Predictor, j: &mut Judge) {
             j.lie("predictor", claimed, "a finite number above 0");
         }
     }
+}
+
+/// A profile, and what fitting to it gives; fitted once, when first asked for.
+pub struct Refit {
+    profile: Box<Profile>,
+    by_merit: OnceCell<Result<ModelParams, PredictError>>,
+    by_family: OnceCell<Result<ModelParams, PredictError>>,
+}
+
+impl Refit {
+    /// Nothing fitted yet.
+    pub fn new(profile: Box<Profile>) -> Self {
+        Self {
+            profile,
+            by_merit: OnceCell::new(),
+            by_family: OnceCell::new(),
+        }
+    }
+
+    /// Whether the profile is what a model was fitted to.
+    pub fn concerns(&self, model: &Model) -> bool {
+        let header = &self.profile.header;
+        header.workload == model.workload && header.device == model.device
+    }
+
+    /// The same data gives the same parameters, by merit or by the family that the model names.
+    pub fn judge(&self, model: &Model, j: &mut Judge) {
+        let data = || Dataset::from_profile(&self.profile);
+        let options = FitOptions::default();
+        let params = |fitted: Fitted| fitted.params(&model.workload);
+        let by_merit = self
+            .by_merit
+            .get_or_init(|| fit_by_merit(&data(), &options).map(params));
+        if by_merit.as_ref().is_ok_and(|own| *own == model.predictor) {
+            return;
+        }
+        let by_family = self
+            .by_family
+            .get_or_init(|| fit(&data(), model.predictor.method, &options).map(params));
+        match by_family {
+            Ok(own) if *own == model.predictor => {}
+            // The nearer of the two says more clearly what is wrong.
+            Ok(own) => {
+                let near = by_merit.as_ref().ok();
+                let near = near.filter(|o| o.method == model.predictor.method);
+                let (claimed, recomputed) = difference(&model.predictor, near.unwrap_or(own));
+                j.lie("predictor", claimed, recomputed);
+            }
+            Err(error) => j.lie("predictor", "a fitted predictor", error),
+        }
+    }
+}
+
+/// The first place where parameters differ, as it stands in the document.
+fn difference(claimed: &ModelParams, own: &ModelParams) -> (String, String) {
+    let text = |params| serde_json::to_string_pretty(params).unwrap_or_default();
+    let (claimed, own) = (text(claimed), text(own));
+    let pair = claimed.lines().zip(own.lines()).find(|(a, b)| a != b);
+    let (a, b) = pair.unwrap_or(("a list", "one of another length"));
+    let bare = |line: &str| line.trim().trim_end_matches(',').to_owned();
+    (bare(a), bare(b))
 }

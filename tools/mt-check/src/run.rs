@@ -3,6 +3,7 @@ use doc::Any;
 
 use crate::args::Args;
 use crate::judge::Judge;
+use crate::model::Refit;
 use crate::verdict::Verdict;
 use crate::{explain, model, plan, profile, run_log, timeline, workload};
 
@@ -16,8 +17,14 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     }
     let input = Input::open(&args.files, "documents to judge", console)?;
     let mut exit = Exit::Done;
+    // A model can be fitted again if its profile stands before it.
+    let mut refit: Option<Refit> = None;
     for document in input.any() {
-        let verdict = judge(&document?);
+        let document = document?;
+        let verdict = judge(&document, refit.as_ref());
+        if let Any::Profile(last) = document {
+            refit = Some(Refit::new(last));
+        }
         if !verdict.ok {
             exit = Exit::Negative;
         }
@@ -37,8 +44,8 @@ fn text(verdict: &Verdict, args: &Args) -> Result<String, Failure> {
     Ok(line)
 }
 
-/// Judges one document.
-fn judge(document: &Any) -> Verdict {
+/// Judges one document; `refit` knows the last profile before it.
+fn judge(document: &Any, refit: Option<&Refit>) -> Verdict {
     let mut judge = Judge::new();
     let j = &mut judge;
     let (kind, id) = match document {
@@ -52,6 +59,10 @@ fn judge(document: &Any) -> Verdict {
         }
         Any::Model(m) => {
             model::judge(m, j);
+            match refit.filter(|r| r.concerns(m)) {
+                Some(refit) => refit.judge(m, j),
+                None => j.unjudged("predictor", "give its profile before it to fit it again"),
+            }
             ("model", m.workload.id.clone())
         }
         Any::Plan(p) => {
