@@ -44,8 +44,7 @@ impl Output {
             let sink = Sink::Stdout(BufWriter::with_capacity(1 << 16, stdout));
             return Ok(Self { sink, pretty });
         };
-        let sink = if path.exists() && !path.is_file() {
-            // A device or a pipe (/dev/null, /dev/fd/3) can only be written to, not replaced.
+        let sink = if must_not_be_replaced(path) {
             progressive(create(path)?)
         } else {
             atomic(path)?
@@ -74,7 +73,7 @@ impl Output {
     /// # Errors
     /// [`Failure::Input`] if the file's folder cannot be written.
     pub fn replacing(path: &Path) -> Result<Self, Failure> {
-        if path.exists() && !path.is_file() {
+        if must_not_be_replaced(path) {
             return Self::progressive(Some(path));
         }
         let (file, temporary) = temporary_beside(path)?;
@@ -185,6 +184,12 @@ fn progressive(file: File) -> Sink {
         writer: BufWriter::new(file),
         replaces: None,
     }
+}
+
+/// A device, a pipe or a link (/dev/null, /dev/fd/3, /dev/stdout) is written to: a rename would
+/// put a file in its place.
+fn must_not_be_replaced(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|m| !m.is_file())
 }
 
 fn create(path: &Path) -> Result<File, Failure> {
