@@ -32,7 +32,13 @@ impl Base {
         }
         let mut laws = structured::fit_all(&training::meetings(&data.thinned(MOST_FOR_LAWS)));
         let workload_law = workload_law::fit(data, &laws);
-        workload_law::complete(data, &mut laws, &together, workload_law.as_ref());
+        workload_law::complete(
+            data,
+            &mut laws,
+            &together,
+            &varied(data),
+            workload_law.as_ref(),
+        );
         let laws: Vec<Law> = laws
             .into_iter()
             .enumerate()
@@ -63,6 +69,16 @@ fn ran(data: &Dataset, counts: impl Fn(usize) -> bool) -> Vec<bool> {
         for (a, p) in s.active.iter().zip(&s.throughput) {
             v[a.task] |= *p > 0.0 && counts(s.active.len() - 1);
         }
+    }
+    v
+}
+
+/// Which tasks ran at more than one share.
+fn varied(data: &Dataset) -> Vec<bool> {
+    let mut first = vec![None; data.tasks.len()];
+    let mut v = vec![false; data.tasks.len()];
+    for a in data.samples.iter().flat_map(|s| &s.active) {
+        v[a.task] |= *first[a.task].get_or_insert(a.share) != a.share;
     }
     v
 }

@@ -132,6 +132,9 @@ pub struct Progress {
     pub expected_gain: f64,
 }
 
+/// Spread-out co-runs that serve well before expected improvement.
+pub const STARTS: usize = 6;
+
 /// Candidates looked at in a step.
 const CANDIDATES: usize = 3000;
 /// Candidates, best by mean, whose uncertainty is worked out.

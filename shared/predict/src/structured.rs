@@ -69,6 +69,7 @@ const CROWDING: (f64, f64) = (0.0, 3.0);
 const BEND: (f64, f64) = (0.01, 5.0);
 const SHARPNESS: (f64, f64) = (0.3, 12.0);
 const SLOWDOWN: (f64, f64) = (0.0, 20.0);
+const USUAL_SLOWDOWN: f64 = 0.3;
 
 /// `lo + (hi - lo) / (1 + e^-u)` and its derivative by `u`.
 fn squash(u: f64, (lo, hi): (f64, f64)) -> (f64, f64) {
@@ -170,7 +171,7 @@ impl Law {
                 bend: 0.4,
                 sharpness: 3.0,
             },
-            slowdown: vec![0.3; tasks],
+            slowdown: vec![USUAL_SLOWDOWN; tasks],
         }
     }
 }
@@ -226,7 +227,9 @@ impl Row<'_> {
 pub(crate) fn fit_all(meetings: &[Vec<Meeting>]) -> Vec<Option<Law>> {
     let tasks = meetings.len();
     let mut laws: Option<Vec<Option<Law>>> = None;
+    let met = met(meetings);
     for _ in 0..3 {
+        let usual = laws.as_deref().map(|l| usual_slowdowns(l, &met));
         let next = meetings.iter().enumerate().map(|(i, m)| {
             if m.is_empty() {
                 return None;
@@ -236,7 +239,8 @@ pub(crate) fn fit_all(meetings: &[Vec<Meeting>]) -> Vec<Option<Law>> {
                 None => None,
             };
             let start = start.unwrap_or_else(|| Law::start(m, tasks));
-            let mut law = fit_one(rows(m, laws.as_deref()), start);
+            let usual = usual.as_ref().map(|u| u[i].as_slice());
+            let mut law = fit_one(rows(m, laws.as_deref()), start, usual);
             law.slowdown[i] = 0.0;
             Some(law)
         });
@@ -245,13 +249,56 @@ pub(crate) fn fit_all(meetings: &[Vec<Meeting>]) -> Vec<Option<Law>> {
     laws.unwrap_or_default()
 }
 
+/// Which tasks each task met.
+fn met(meetings: &[Vec<Meeting>]) -> Vec<Vec<bool>> {
+    let mut met = vec![vec![false; meetings.len()]; meetings.len()];
+    for (row, m) in met.iter_mut().zip(meetings) {
+        for o in m.iter().flat_map(|m| &m.others) {
+            row[o.task] = true;
+        }
+    }
+    met
+}
+
+/// Added to a slow-down before its logarithm is taken: smaller ones are all alike.
+const SLIGHT: f64 = 0.03;
+
+/// What to expect of every `c_ij`: how easily task i is slowed times how much task j slows,
+/// `ln c_ij = mu + a_i + b_j`, from the pairs that met; effects of few pairs are drawn to 0.
+fn usual_slowdowns(laws: &[Option<Law>], met: &[Vec<bool>]) -> Vec<Vec<f64>> {
+    let n = laws.len();
+    let ln = |i: usize, j: usize| match &laws[i] {
+        Some(l) if met[i][j] => Some((l.slowdown[j] + SLIGHT).ln()),
+        _ => None,
+    };
+    let all: Vec<f64> = (0..n)
+        .flat_map(|i| (0..n).filter_map(move |j| ln(i, j)))
+        .collect();
+    let mu = stats::median(&all).unwrap_or(USUAL_SLOWDOWN.ln());
+    let (mut a, mut b) = (vec![0.0; n], vec![0.0; n]);
+    for _ in 0..10 {
+        let shrunk = |v: Vec<f64>| v.iter().sum::<f64>() / (v.len() as f64 + 1.0);
+        a = (0..n)
+            .map(|i| shrunk((0..n).filter_map(|j| Some(ln(i, j)? - mu - b[j])).collect()))
+            .collect();
+        b = (0..n)
+            .map(|j| shrunk((0..n).filter_map(|i| Some(ln(i, j)? - mu - a[i])).collect()))
+            .collect();
+    }
+    let one = |i: usize, j: usize| ((mu + a[i] + b[j]).exp() - SLIGHT).clamp(0.01, 10.0);
+    (0..n)
+        .map(|i| (0..n).map(|j| one(i, j)).collect())
+        .collect()
+}
+
 /// Huber weights at 2 robust standard deviations, at most three rounds; weak pulls towards the
 /// usual values for tasks that met few others.
-fn fit_one(mut rows: Vec<Row<'_>>, start: Law) -> Law {
+fn fit_one(mut rows: Vec<Row<'_>>, start: Law, usual: Option<&[f64]>) -> Law {
+    let usual = usual_theta(&start, usual);
     let mut theta = start.theta();
     for _ in 0..3 {
         let found = least_squares(
-            |u, r, j| residuals(&rows, u, r, j),
+            |u, r, j| residuals(&rows, &usual, u, r, j),
             &theta,
             rows.len() + theta.len(),
             40,
@@ -273,8 +320,20 @@ fn fit_one(mut rows: Vec<Row<'_>>, start: Law) -> Law {
     Law::of_theta(&theta)
 }
 
+/// Where the weak pulls draw the parameters; the first two are not drawn.
+fn usual_theta(law: &Law, slowdown: Option<&[f64]>) -> Vec<f64> {
+    let mut u = law.theta();
+    u[2] = unsquash(0.4, CROWDING);
+    u[3] = unsquash(0.4, BEND);
+    u[4] = unsquash(3.0, SHARPNESS);
+    for (j, v) in u[OWN..].iter_mut().enumerate() {
+        *v = unsquash(slowdown.map_or(USUAL_SLOWDOWN, |s| s[j]), SLOWDOWN);
+    }
+    u
+}
+
 /// Weighted residuals `ln(law) - ln(step)`, then the pulls on the parameters, and the Jacobian.
-fn residuals(rows: &[Row<'_>], u: &[f64], r: &mut [f64], jac: &mut [f64]) {
+fn residuals(rows: &[Row<'_>], usual: &[f64], u: &[f64], r: &mut [f64], jac: &mut [f64]) {
     let p = u.len();
     let law = Law::of_theta(u);
     let d_crowding = squash(u[2], CROWDING).1;
@@ -301,16 +360,10 @@ fn residuals(rows: &[Row<'_>], u: &[f64], r: &mut [f64], jac: &mut [f64]) {
             b[OWN + j] += a * alone * v * d_slowdown[j];
         }
     }
-    let usual = [
-        unsquash(0.4, CROWDING),
-        unsquash(0.4, BEND),
-        unsquash(3.0, SHARPNESS),
-        unsquash(0.3, SLOWDOWN),
-    ];
     let n = rows.len();
     for k in 0..p {
         let pull = if k < 2 { 0.0 } else { 0.01 };
-        r[n + k] = pull * (u[k] - usual[k.saturating_sub(2).min(3)]);
+        r[n + k] = pull * (u[k] - usual[k]);
         jac[(n + k) * p + k] = pull;
     }
 }

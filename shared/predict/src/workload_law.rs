@@ -68,11 +68,13 @@ fn usual(laws: &[&Law], get: impl Fn(&Law) -> f64, otherwise: f64) -> f64 {
 }
 
 /// Gives tasks that never ran with others the usual behaviour in company, and tasks that never
-/// ran at all a law from their FLOPs and bytes. `together` says which tasks ran with others.
+/// ran at all a law from their FLOPs and bytes. `together` says which tasks ran with others,
+/// `varied` which ran at several shares: those know their own bend.
 pub(crate) fn complete(
     data: &Dataset,
     laws: &mut [Option<Law>],
     together: &[bool],
+    varied: &[bool],
     workload: Option<&WorkloadLaw>,
 ) {
     let n = laws.len();
@@ -106,11 +108,14 @@ pub(crate) fn complete(
             }
             _ => continue,
         };
+        let own = law.as_ref().filter(|_| varied[i]).map(|l| &l.pace);
         *law = Some(Law {
             pace: Pace {
                 fixed,
                 per_sample,
-                ..pace.clone()
+                crowding: pace.crowding,
+                bend: own.map_or(pace.bend, |p| p.bend),
+                sharpness: own.map_or(pace.sharpness, |p| p.sharpness),
             },
             slowdown: column.clone(),
         });

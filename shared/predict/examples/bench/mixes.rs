@@ -44,7 +44,6 @@ pub struct Measured {
 
 /// One workload with all its data.
 pub struct Mix {
-    pub name: &'static str,
     pub tasks: Vec<TaskSpec>,
     /// Solo runs, by seed.
     pub solos: Vec<Vec<Measured>>,
@@ -152,10 +151,9 @@ pub fn draw(tasks: usize, rng: &mut StdRng) -> Result<Vec<Active>, Failure> {
 }
 
 /// Simulates one mix.
-fn simulate(name: &'static str, models: &[&str]) -> Result<Mix, Failure> {
+fn simulate(models: &[&str]) -> Result<Mix, Failure> {
     let (bed, tasks) = Bed::new(models)?;
     let mut mix = Mix {
-        name,
         tasks,
         solos: Vec::new(),
         train: Vec::new(),
@@ -218,7 +216,7 @@ fn write(mix: &Mix, path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn read(name: &'static str, models: &[&str], path: &Path) -> Result<Mix, Failure> {
+fn read(models: &[&str], path: &Path) -> Result<Mix, Failure> {
     let (_, tasks) = Bed::new(models)?;
     let mut sets: BTreeMap<String, BTreeMap<usize, Measured>> = BTreeMap::new();
     for line in fs::read_to_string(path)?.lines().skip(1) {
@@ -247,7 +245,6 @@ fn read(name: &'static str, models: &[&str], path: &Path) -> Result<Mix, Failure
             .collect()
     };
     Ok(Mix {
-        name,
         tasks,
         solos: (0..SEEDS).map(|s| take(format!("solo{s}"))).collect(),
         train: (0..SEEDS).map(|s| take(format!("train{s}"))).collect(),
@@ -261,8 +258,8 @@ pub fn all(folder: Option<&Path>) -> Result<Vec<Mix>, Failure> {
     for (name, models) in MIXES {
         let path = folder.map(|f| f.join(format!("{name}.csv")));
         let mix = match &path {
-            Some(p) if p.exists() => read(name, models, p)?,
-            _ => simulate(name, models)?,
+            Some(p) if p.exists() => read(models, p)?,
+            _ => simulate(models)?,
         };
         if let Some(p) = path.filter(|p| !p.exists()) {
             fs::create_dir_all(p.parent().unwrap_or(Path::new(".")))?;

@@ -77,15 +77,16 @@ fn jacobian_agrees_with_differences() {
     let laws: Vec<Option<Law>> = truth().into_iter().map(Some).collect();
     let rows = rows(&all[0], Some(&laws));
     let u = [-4.0, -8.0, 0.1, 0.3, -0.3, -3.0, -2.0, -4.0];
+    let u0 = u;
     let (m, p) = (rows.len() + u.len(), u.len());
     let (mut r, mut j) = (vec![0.0; m], vec![0.0; m * p]);
-    residuals(&rows, &u, &mut r, &mut j);
+    residuals(&rows, &u, &u, &mut r, &mut j);
     for k in 0..p {
         let at = |h: f64| {
             let mut u = u;
             u[k] += h;
             let mut r = vec![0.0; m];
-            residuals(&rows, &u, &mut r, &mut vec![0.0; m * p]);
+            residuals(&rows, &u0, &u, &mut r, &mut vec![0.0; m * p]);
             r
         };
         let (hi, lo) = (at(1e-6), at(-1e-6));
@@ -124,4 +125,28 @@ fn more_share_never_slows_a_task_and_a_bend_ends_the_gain() {
     }
     assert!(pace.device(64.0, 0.05) > 4.0 * pace.device(64.0, 0.3));
     assert!((pace.device(64.0, 1.0) - 64.0 * pace.per_sample).abs() < 1e-12);
+}
+
+#[test]
+fn a_pair_that_never_met_is_expected_to_act_as_its_tasks_do_elsewhere() {
+    let law = |c: [f64; 3]| {
+        Some(Law {
+            slowdown: c.to_vec(),
+            ..truth()[0].clone()
+        })
+    };
+    // Task 2 slows everybody four times as much as task 0; (1, 2) never met.
+    let laws = [
+        law([0.0, 0.4, 0.8]),
+        law([0.2, 0.0, 9.0]),
+        law([0.2, 0.4, 0.0]),
+    ];
+    let met = [
+        [false, true, true],
+        [true, false, false],
+        [true, true, false],
+    ];
+    let usual = usual_slowdowns(&laws, &met.map(|r| r.to_vec()));
+    assert!(usual[1][2] > 1.5 * usual[1][0], "{usual:?}");
+    assert!(usual[1][2] < 2.0);
 }

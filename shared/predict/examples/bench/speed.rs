@@ -1,0 +1,100 @@
+//! Seconds of a fit, microseconds of a prediction.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use predict::{FitOptions, Method, fit, fit_by_merit};
+
+use crate::mixes::{Failure, MOST_SAMPLES, Mix};
+use crate::rows::Row;
+
+/// scikit-learn's GaussianProcessRegressor with one Matern length per feature on the same size,
+/// one core, seconds; measured when the goal was set, and again by `benches/peers`.
+const SCIKIT_LEARN_FIT_S: f64 = 2.3;
+/// FedMT's predictor, microseconds for one co-run of three tasks (0.29 s for 162 points).
+const FEDMT_PREDICT_US: f64 = 1800.0;
+
+fn median(mut v: Vec<f64>) -> f64 {
+    v.sort_by(f64::total_cmp);
+    v[v.len() / 2]
+}
+
+pub fn rows(mixes: &[Mix]) -> Result<Vec<Row>, Failure> {
+    let mix = &mixes[0];
+    let data = mix.dataset(0, MOST_SAMPLES);
+    let plain = FitOptions {
+        validate: false,
+        ..FitOptions::default()
+    };
+    let (mut gp, mut merit) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        let t = Instant::now();
+        drop(black_box(fit(&data, Method::Gp, &plain)?));
+        gp.push(t.elapsed().as_secs_f64());
+        let t = Instant::now();
+        drop(black_box(fit_by_merit(&data, &FitOptions::default())?));
+        merit.push(t.elapsed().as_secs_f64());
+    }
+    let model = fit(&data, Method::Gp, &plain)?.predictor;
+    let mut out = vec![0.0; mix.tasks.len()];
+    let single = (0..300).map(|k| {
+        let t = Instant::now();
+        model.means(black_box(&mix.held_out[k].active), &mut out);
+        black_box(&out);
+        t.elapsed().as_secs_f64() * 1e6
+    });
+    let single = median(single.collect());
+    let flat: Vec<predict::Active> = mix.held_out.iter().flat_map(|m| m.active.clone()).collect();
+    let mut all = vec![0.0; flat.len()];
+    let batched = (0..9).map(|_| {
+        let t = Instant::now();
+        model.means_many(mix.tasks.len(), black_box(&flat), &mut all);
+        black_box(&all);
+        t.elapsed().as_secs_f64() * 1e6 / mix.held_out.len() as f64
+    });
+    let batched = median(batched.collect());
+    let row = |name: &str, value, unit, baseline, baseline_value, what: &str| Row {
+        name: name.to_owned(),
+        value,
+        unit,
+        baseline,
+        baseline_value,
+        what: what.to_owned(),
+    };
+    let sklearn = "scikit-learn ARD Gaussian process";
+    let fedmt = "FedMT's predictor";
+    Ok(vec![
+        row(
+            "predict_fit_gp",
+            median(gp),
+            "s",
+            sklearn,
+            SCIKIT_LEARN_FIT_S,
+            "fit of the Gaussian process family, 125 samples x 3 tasks",
+        ),
+        row(
+            "predict_fit_by_merit",
+            median(merit),
+            "s",
+            sklearn,
+            SCIKIT_LEARN_FIT_S,
+            "fit of all families with cross-validation, intervals and learning curve",
+        ),
+        row(
+            "predict_one",
+            single,
+            "us",
+            fedmt,
+            FEDMT_PREDICT_US,
+            "one co-run of 3 tasks, model of 125 samples",
+        ),
+        row(
+            "predict_batched",
+            batched,
+            "us",
+            fedmt,
+            FEDMT_PREDICT_US,
+            "the same, for each of 1500 at once",
+        ),
+    ])
+}

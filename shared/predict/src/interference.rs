@@ -1,0 +1,54 @@
+use units::{Batch, Share};
+
+use crate::Method;
+use crate::predictor::Predictor;
+use crate::structured::company;
+
+/// Parts of a step by the structured law: `host + device (1 + sum_j c_ij w_j)`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepParts {
+    /// Seconds beside the device.
+    pub host_s: f64,
+    /// Seconds on the device, undisturbed.
+    pub device_s: f64,
+}
+
+impl Predictor {
+    /// `c_ij` of the structured law, row by row, 0 or more and 0 on the diagonal, if the model
+    /// predicts by that law alone: then tasks act on each other only through
+    /// `x_i = sum_j c_ij w_j` with [`Predictor::pressure`], which is what a search can bound.
+    #[must_use]
+    pub fn slowdowns(&self) -> Option<Vec<f64>> {
+        if self.method != Method::Structured {
+            return None;
+        }
+        let n = self.base.laws.len();
+        let row = |i: usize| (0..n).map(move |j| (i, j));
+        let cell = |(i, j): (usize, usize)| {
+            if i == j {
+                0.0
+            } else {
+                self.base.laws[i].slowdown[j]
+            }
+        };
+        Some((0..n).flat_map(row).map(cell).collect())
+    }
+
+    /// `w_j = u_j sqrt(R_j)`: how hard a task presses on others when `running` tasks run.
+    #[must_use]
+    pub fn pressure(&self, task: usize, batch: Batch, share: Share, running: usize) -> f64 {
+        let pace = &self.base.laws[task].pace;
+        let r = share.fraction();
+        pace.busy(batch.as_f64(), r, company(running)) * r.sqrt()
+    }
+
+    /// Parts of the step of a task by the structured law when `running` tasks run.
+    #[must_use]
+    pub fn step_parts(&self, task: usize, batch: Batch, share: Share, running: usize) -> StepParts {
+        let pace = &self.base.laws[task].pace;
+        StepParts {
+            host_s: pace.host(company(running)),
+            device_s: pace.device(batch.as_f64(), share.fraction()),
+        }
+    }
+}
