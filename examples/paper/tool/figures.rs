@@ -1,0 +1,92 @@
+//! Figures of one setting, from the files that its pipe left.
+
+use std::path::Path;
+
+use crate::Outcome;
+use crate::settings::{schemes, tasks_of};
+use crate::table::{CoRun, Table};
+
+/// One setting, measured with long windows.
+pub struct Setting {
+    pub tasks: Vec<(String, u64)>,
+    pub temporal: f64,
+    /// Isolated, sharing, 200/n, 60, 80 and our plan: images per second.
+    pub schemes: [f64; 5],
+    pub ours: CoRun,
+    /// Best of the exhaustive search.
+    pub optimum: CoRun,
+    pub samples: usize,
+    pub grid: Table,
+    pub checked: Table,
+}
+
+impl Setting {
+    pub fn read(out: &Path, name: &str) -> Outcome<Self> {
+        let tasks = tasks_of(&out.join(format!("{name}.workload.json")))?;
+        let n = tasks.len();
+        let table = |kind: &str| Table::read_file(&out.join(format!("{name}.{kind}.csv")));
+        let (samples, grid, checked) = (table("samples")?, table("grid")?, table("checked")?);
+        let missing = |what: &str| format!("{name}: {what} was not measured");
+        let mut per_image = 0.0;
+        for (task, _) in &tasks {
+            per_image += 1.0 / checked.solo(task).ok_or_else(|| missing(task))?;
+        }
+        let mut rates = [0.0; 5];
+        for (rate, scheme) in rates.iter_mut().zip(schemes(&tasks)) {
+            *rate = checked
+                .at(&scheme)
+                .ok_or_else(|| missing("a scheme"))?
+                .total();
+        }
+        let best = samples.best(n).ok_or_else(|| missing("a co-run"))?;
+        let ours = checked.at(best).ok_or_else(|| missing("our plan"))?.clone();
+        let optimum = checked.best(n).ok_or_else(|| missing("the grid"))?.clone();
+        Ok(Self {
+            temporal: n as f64 / per_image,
+            schemes: rates,
+            ours,
+            optimum,
+            samples: samples.0.len(),
+            grid,
+            checked,
+            tasks,
+        })
+    }
+
+    /// Our throughput over that of the best found by anyone.
+    pub fn completion(&self) -> f64 {
+        self.ours.total() / self.optimum.total()
+    }
+
+    /// Isolated, sharing and ours over temporal.
+    pub fn ratios(&self) -> [f64; 3] {
+        [self.schemes[0], self.schemes[1], self.ours.total()].map(|rate| rate / self.temporal)
+    }
+
+    /// `sum P_i / S_i` of a co-run.
+    pub fn fairness(&self, run: &CoRun) -> f64 {
+        let cells = run.0.iter();
+        cells
+            .filter_map(|c| Some(c.rate / self.checked.solo(&c.task)?))
+            .sum()
+    }
+
+    /// Shares in the order of the tasks, as text.
+    pub fn shares(&self, run: &CoRun) -> String {
+        let shares = self.tasks.iter().filter_map(|(task, _)| run.share(task));
+        shares
+            .map(|s| format!("{s}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}
+
+/// Part of random schedules that are better than ours, in percent: 1 of 126 at best.
+pub fn rank(out: &Path, name: &str, setting: &Setting) -> Outcome<f64> {
+    let random = Table::read_file(&out.join(format!("{name}.random.csv")))?;
+    let n = setting.tasks.len();
+    let count = random.full(n).count() as f64;
+    let ours = setting.ours.total();
+    let better = random.full(n).filter(|r| r.total() > ours).count() as f64;
+    Ok(100.0 * (better + 1.0) / (count + 1.0))
+}

@@ -1,0 +1,63 @@
+//! What the pipes of the paper example need around the tools: workloads of every setting, lists
+//! of configurations, and the comparison with what the paper reports.
+
+mod figures;
+mod reported;
+mod settings;
+mod summary;
+mod table;
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::path::Path;
+
+use table::Table;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const USAGE: &str = "paper workloads DATA OUT quick|full
+paper start|tasks|step WORKLOAD
+paper new SAMPLES < TABLE
+paper check OUT NAME
+paper rescale DATA OUT NAME
+paper summary DATA OUT DEVICE";
+
+fn main() -> Outcome<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut out = io::stdout().lock();
+    match words.as_slice() {
+        ["workloads", data, folder, size] => settings::write_all(
+            Path::new(data),
+            Path::new(folder),
+            *size == "quick",
+            &mut out,
+        ),
+        ["start", workload] => {
+            let tasks = settings::tasks_of(Path::new(workload))?;
+            settings::start(&tasks).write(&mut out)
+        }
+        ["tasks", workload] => {
+            let tasks = settings::tasks_of(Path::new(workload))?;
+            Ok(writeln!(out, "{}", tasks.len())?)
+        }
+        ["step", workload] => {
+            let tasks = settings::tasks_of(Path::new(workload))?;
+            Ok(writeln!(out, "{}", settings::grid_step(tasks.len()))?)
+        }
+        ["new", samples] => {
+            let known = Table::read_file(Path::new(samples))?;
+            let mut more = Table::read(&io::read_to_string(io::stdin())?)?;
+            more.0.retain(|c| !known.0.iter().any(|k| k.same_shares(c)));
+            more.write(&mut out)
+        }
+        ["check", folder, name] => settings::check(Path::new(folder), name)?.write(&mut out),
+        ["rescale", data, folder, name] => {
+            settings::rescale(Path::new(data), Path::new(folder), name)
+        }
+        ["summary", data, folder, device] => {
+            summary::write(Path::new(data), Path::new(folder), device, &mut out)
+        }
+        _ => Err(USAGE.into()),
+    }
+}
