@@ -1,11 +1,11 @@
 //! Real measurements by others: pairs of jobs (Gavel), MIG slices (MISO). Nothing here without
 //! `../shared/data`.
 //!
-//! Assumed: a Gavel job (model and batch size) is a task with one batch size; its steps per second
-//! are its throughput; both of a pair have the whole device (share 100 %), since the GPU switched
-//! between them. A job paired with itself is left out, because a task runs at most once in a
-//! co-run; so are pairs that did not fit (rate 0). A MIG slice of g sevenths is a share of g/7
-//! without company.
+//! Assumed: a Gavel job is a task (the model) at a batch size, 1 where its name has none; its
+//! steps per second times the batch size are its throughput; both of a pair have the whole device
+//! (share 100 %), since the GPU switched between them. Two jobs of the same model are left out,
+//! because a task runs at most once in a co-run; so are pairs that did not fit (rate 0). A MIG
+//! slice of g sevenths is a share of g/7 without company.
 
 use std::fs;
 use std::path::Path;
@@ -48,14 +48,14 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
                 ten_fold(&data)?,
                 "percent",
                 pairs,
-                "mean absolute error of job rates, ten-fold by pair",
+                "mean absolute error of job rates, ten-fold by pair of different models",
             ));
             rows.push(row(
                 &format!("gavel_{gpu}_jobs"),
                 by_job(&data)?,
                 "percent",
                 jobs,
-                "mean absolute error of job rates, one job left out",
+                "the same, all pairs of one job (model and batch size) left out in turn",
             ));
         }
     }
@@ -91,55 +91,95 @@ fn row(name: &str, value: f64, unit: &'static str, goal: f64, what: &str) -> Row
     }
 }
 
-/// Solo runs first, then pairs. The file is Python-like: `"('NAME', 1)": {` opens a job, `"null":
-/// RATE` is it alone, `"('OTHER', 1)": [A, B]` a pair; indentation tells the levels.
+/// Model and batch size of `('ResNet-18 (batch size 16)', 1)`.
+fn job_of(name: &str) -> Result<(&str, Batch), Failure> {
+    let inner = name
+        .trim_start_matches("('")
+        .split('\'')
+        .next()
+        .unwrap_or(name);
+    match inner.split_once(" (batch size ") {
+        Some((model, size)) => Ok((model, Batch::new(size.trim_end_matches(')').parse()?)?)),
+        None => Ok((inner, Batch::new(1)?)),
+    }
+}
+
+/// Solo runs first, then pairs. The file is indented by 4: `"('NAME', 1)": {` at 8 opens a job,
+/// `"null": RATE` at 12 is it alone, `"('OTHER', 1)": [` at 12 begins the two rates of a pair.
 fn pairs_of(text: &str, gpu: &str) -> Result<Dataset, Failure> {
-    let mut data = Dataset {
-        tasks: Vec::new(),
-        samples: Vec::new(),
-    };
     let start = text.find(&format!("\"{gpu}\": {{")).ok_or("no such GPU")?;
     let mut names: Vec<&str> = Vec::new();
+    let mut solos: Vec<f64> = Vec::new();
     let mut pairs: Vec<(usize, &str, Vec<f64>)> = Vec::new();
-    let mut numbers: Option<(usize, &str, Vec<f64>)> = None;
     let mut job = None;
     for line in text[start..].lines().skip(1) {
-        let level = line.len() - line.trim_start().len();
-        let key = line
-            .trim()
+        let (level, bare) = (
+            line.len() - line.trim_start().len(),
+            line.trim().trim_end_matches(','),
+        );
+        let key = bare
             .split("\": ")
             .next()
             .unwrap_or("")
             .trim_start_matches('"');
-        if level == 4 && line.trim_start().starts_with('}') {
+        if level == 4 && bare.starts_with('}') {
             break;
-        } else if level == 8 && line.ends_with('{') {
-            job = key.ends_with(", 1)").then(|| {
+        } else if level == 8 && bare.ends_with('{') {
+            job = key.ends_with(", 1)").then_some(names.len());
+            if job.is_some() {
                 names.push(key);
-                names.len() - 1
-            });
+                solos.push(0.0);
+            }
         } else if let Some(i) = job {
             if key == "null" {
-                let rate: f64 = line
-                    .trim()
-                    .trim_end_matches(',')
-                    .rsplit(": ")
-                    .next()
-                    .unwrap_or("")
-                    .parse()?;
-                data.samples.push(sample(&[(i, rate)])?);
-            } else if level == 12 && line.ends_with('[') {
-                numbers = Some((i, key, Vec::new()));
-            } else if let Ok(v) = line.trim().trim_end_matches(',').parse::<f64>() {
-                if let Some(n) = &mut numbers {
-                    n.2.push(v);
-                }
-            } else if let Some(n) = numbers.take() {
-                pairs.push(n);
+                solos[i] = bare.rsplit(": ").next().unwrap_or("").parse()?;
+            } else if level == 12 && bare.ends_with('[') {
+                pairs.push((i, key, Vec::new()));
+            } else if level == 16
+                && let (Ok(v), Some(last)) = (bare.parse::<f64>(), pairs.last_mut())
+            {
+                last.2.push(v);
             }
         }
     }
-    data.tasks = vec![spec(vec![Batch::new(1)?]); names.len()];
+    dataset(&names, &solos, pairs)
+}
+
+fn dataset(
+    names: &[&str],
+    solos: &[f64],
+    pairs: Vec<(usize, &str, Vec<f64>)>,
+) -> Result<Dataset, Failure> {
+    let mut models: Vec<&str> = Vec::new();
+    let mut place = Vec::new();
+    for name in names {
+        let (model, batch) = job_of(name)?;
+        let task = models.iter().position(|m| *m == model).unwrap_or_else(|| {
+            models.push(model);
+            models.len() - 1
+        });
+        place.push((task, batch));
+    }
+    let one = |rates: &[(usize, f64)]| Sample {
+        active: rates
+            .iter()
+            .map(|&(job, _)| Active {
+                task: place[job].0,
+                batch: place[job].1,
+                share: Share::FULL,
+            })
+            .collect(),
+        throughput: rates
+            .iter()
+            .map(|&(job, r)| r * place[job].1.as_f64())
+            .collect(),
+        stderr: None,
+    };
+    let mut samples: Vec<Sample> = solos
+        .iter()
+        .enumerate()
+        .map(|(i, r)| one(&[(i, *r)]))
+        .collect();
     for (i, other, rates) in pairs {
         let Some(j) = names.iter().position(|n| *n == other).filter(|j| i < *j) else {
             continue;
@@ -147,26 +187,14 @@ fn pairs_of(text: &str, gpu: &str) -> Result<Dataset, Failure> {
         if let [a, b] = rates[..]
             && a > 0.0
             && b > 0.0
+            && place[i].0 != place[j].0
         {
-            data.samples.push(sample(&[(i, a), (j, b)])?);
+            samples.push(one(&[(i, a), (j, b)]));
         }
     }
-    Ok(data)
-}
-
-fn sample(rates: &[(usize, f64)]) -> Result<Sample, Failure> {
-    let batch = Batch::new(1)?;
-    Ok(Sample {
-        active: rates
-            .iter()
-            .map(|&(task, _)| Active {
-                task,
-                batch,
-                share: Share::FULL,
-            })
-            .collect(),
-        throughput: rates.iter().map(|r| r.1).collect(),
-        stderr: None,
+    Ok(Dataset {
+        tasks: vec![spec(Vec::new()); models.len()],
+        samples,
     })
 }
 
@@ -186,11 +214,10 @@ fn mean(v: &[f64]) -> f64 {
 }
 
 fn ten_fold(data: &Dataset) -> Result<f64, Failure> {
-    let solos = data.tasks.len();
     let mut all = Vec::new();
     for fold in 0..10 {
-        let out = |k: usize| k >= solos && (k * 7) % 10 == fold;
-        all.extend(held(data, &out, &|_| true)?);
+        let out = |k: usize| data.samples[k].active.len() > 1 && (k * 7) % 10 == fold;
+        all.extend(held(data, &out)?);
     }
     Ok(mean(&all))
 }
@@ -198,21 +225,18 @@ fn ten_fold(data: &Dataset) -> Result<f64, Failure> {
 /// All pairs of one job left out, its solo run known; errors of both rates of its pairs.
 fn by_job(data: &Dataset) -> Result<f64, Failure> {
     let mut all = Vec::new();
-    for job in 0..data.tasks.len() {
+    let solos = data.samples.iter().filter(|s| s.active.len() == 1);
+    for job in solos.map(|s| s.active[0]) {
         let out = |k: usize| {
             let s = &data.samples[k];
-            s.active.len() > 1 && s.active.iter().any(|a| a.task == job)
+            s.active.len() > 1 && s.active.contains(&job)
         };
-        all.extend(held(data, &out, &|_| true)?);
+        all.extend(held(data, &out)?);
     }
     Ok(mean(&all))
 }
 
-fn held(
-    data: &Dataset,
-    out: &dyn Fn(usize) -> bool,
-    test: &dyn Fn(&Sample) -> bool,
-) -> Result<Vec<f64>, Failure> {
+fn held(data: &Dataset, out: &dyn Fn(usize) -> bool) -> Result<Vec<f64>, Failure> {
     let (mut train, mut left) = (data.clone(), Vec::new());
     train.samples.clear();
     for (k, s) in data.samples.iter().enumerate() {
@@ -223,8 +247,7 @@ fn held(
         }
     }
     let model = fit(&train, Method::Gp, &quick())?.predictor;
-    let tested = left.iter().filter(|s| test(s));
-    Ok(tested.flat_map(|s| errors(&model, s)).collect())
+    Ok(left.iter().flat_map(|s| errors(&model, s)).collect())
 }
 
 /// Median error with each of `sizes` left out in turn.
@@ -258,7 +281,7 @@ fn slices(text: &str, sizes: &[u64]) -> Result<f64, Failure> {
     data.tasks = vec![spec(Vec::new()); models.len()];
     let mut all = Vec::new();
     for left in sizes {
-        all.extend(held(&data, &|k| size[k] == *left, &|_| true)?);
+        all.extend(held(&data, &|k| size[k] == *left)?);
     }
     all.sort_by(f64::total_cmp);
     Ok(all[all.len() / 2])
