@@ -7,6 +7,7 @@
 #![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 mod jobs_that_fail;
+mod mps;
 mod output;
 mod rounds;
 mod signals;

@@ -1,0 +1,113 @@
+//! Measures what looking after jobs costs. `--json` prints rows
+//! `{name, value, unit, baseline, baseline_value, ratio, what}`; without it, one line for each.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use jobs::{Happening, JobSpec, LogLimits, Progress, RunDir, Supervisor};
+use serde::Serialize;
+use units::TaskId;
+
+#[derive(Serialize)]
+struct Row {
+    name: &'static str,
+    value: f64,
+    unit: &'static str,
+    baseline: &'static str,
+    baseline_value: f64,
+    ratio: f64,
+    what: &'static str,
+}
+
+type Trouble = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    match rows().and_then(|rows| print(&rows)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            writeln!(io::stderr(), "bench: {error}").ok();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(rows: &[Row]) -> Result<(), Trouble> {
+    let mut out = io::stdout().lock();
+    if std::env::args().any(|a| a == "--json") {
+        writeln!(out, "{}", serde_json::to_string(rows)?)?;
+        return Ok(());
+    }
+    for row in rows {
+        writeln!(out, "{}: {:.3} {}", row.name, row.value, row.unit)?;
+    }
+    Ok(())
+}
+
+fn rows() -> Result<Vec<Row>, Trouble> {
+    // 800 lines a second, whatever the machine does: the printers follow the clock.
+    let gathered = cost(Duration::from_millis(20), Duration::from_secs(5))?;
+    let each = cost(Duration::ZERO, Duration::from_secs(5))?;
+    Ok(vec![Row {
+        name: "launcher_overhead",
+        value: gathered,
+        unit: "% of a core",
+        baseline: "waking for every line",
+        baseline_value: each,
+        ratio: gathered / each,
+        what: "supervising 8 jobs that print 100 step lines a second each",
+    }])
+}
+
+/// Processor time of this process, in percent of a core, while 8 jobs print.
+fn cost(pause: Duration, length: Duration) -> Result<f64, Trouble> {
+    let dir = tempfile::tempdir()?;
+    let (run, _) = RunDir::create(&dir.path().join("runs"), "bench")?;
+    let mut supervisor = Supervisor::new(run.token())?;
+    supervisor.coalesce(pause);
+    for i in 0..8 {
+        supervisor.spawn(&printer(i, dir.path())?)?;
+    }
+    let mut watch = |length: Duration| {
+        let begun = Instant::now();
+        let mut steps = 0;
+        while begun.elapsed() < length {
+            for event in supervisor.poll(Duration::from_millis(100)) {
+                if let Happening::Steps { steps: more, .. } = event.what {
+                    steps += more;
+                }
+            }
+        }
+        steps
+    };
+    watch(Duration::from_secs(1));
+    let own = std::process::id().cast_signed();
+    let used = || jobs::process::cpu_seconds(own).ok_or("no /proc");
+    let (before, begun) = (used()?, Instant::now());
+    let steps = watch(length);
+    let seconds = begun.elapsed().as_secs_f64();
+    let used = used()? - before;
+    if (steps as f64) < 400.0 * seconds {
+        return Err("the machine is too busy: the jobs print too little".into());
+    }
+    Ok(100.0 * used / seconds)
+}
+
+fn printer(i: usize, dir: &Path) -> Result<JobSpec, Trouble> {
+    let script = r#"$| = 1; while (1) { print "{\"mt\":\"step\",\"samples\":1,\"loss\":0.5}\n";
+        select(undef, undef, undef, 0.01); }"#;
+    Ok(JobSpec {
+        task: TaskId::new(&format!("t{i}"))?,
+        argv: ["perl", "-e", script].map(OsString::from).to_vec(),
+        env: jobs::base_environment(),
+        cwd: None,
+        orders: false,
+        progress: Progress::Protocol,
+        cgroup_procs: None,
+        cpus: Vec::new(),
+        log: dir.join(format!("t{i}.log")),
+        log_limits: LogLimits::default(),
+    })
+}
