@@ -6,8 +6,8 @@
 //! per direction, or one at all, or shares itself among all ([`Link`]). Wanted is the order of
 //! the transfers, and optionally the batch sizes, that end the round soonest.
 //!
-//! * [`simulate`] plays a round for a given order.
-//! * [`solve`] searches: exactly for few tasks, from seeds by descent for many, and always says
+//! * [`simulate()`] plays a round for a given order.
+//! * [`solve()`] searches: exactly for few tasks, from seeds by descent for many, and always says
 //!   how far from a lower bound the answer is and why the search stopped.
 //! * [`lower_bounds`] holds for every order and for any idling.
 //! * [`brute_force`] is the slow twin that the tests compare with.

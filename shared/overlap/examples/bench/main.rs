@@ -4,7 +4,7 @@
 //! `--rounds` the rounds with fixed rates as JSON for solvers in other languages; without either,
 //! a table. Names of measurements leave the others out.
 
-#[path = "../../tests/common/mod.rs"]
+#[path = "../../tests/common/laws.rs"]
 mod common;
 mod federation;
 mod paper;

@@ -1,0 +1,63 @@
+//! Random rounds for the tests.
+
+use overlap::{FixedRates, Instance, Job, Link, OverlapError, Rates};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use units::Batch;
+
+/// Rates of a processor on which sharing pays: task `i` alone runs at `solo_i`, and together at
+/// `solo_i / max(1, sum_(j in A) part_j) / (1 + hurt (1 - 1/|A|))`, where `part_j` is the part of
+/// the processor that a task can use.
+#[derive(Debug, Clone)]
+pub struct FormulaRates {
+    solo: Vec<f64>,
+    part: Vec<f64>,
+    hurt: f64,
+}
+
+impl Rates for FormulaRates {
+    fn rates(&self, active: u32, _: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
+        let on = |i: &usize| active & 1 << i != 0;
+        let sum: f64 = (0..self.part.len()).filter(on).map(|i| self.part[i]).sum();
+        let company = 1.0 - 1.0 / f64::from(active.count_ones());
+        for i in (0..self.part.len()).filter(on) {
+            out[i] = self.solo[i] / sum.max(1.0) / (1.0 + self.hurt * company);
+        }
+        Ok(())
+    }
+
+    fn falls_with_company(&self) -> bool {
+        true
+    }
+}
+
+/// Random [`FormulaRates`].
+pub fn formula_rates(rng: &mut SmallRng, n: usize) -> FormulaRates {
+    FormulaRates {
+        solo: (0..n).map(|_| rng.random_range(300.0..2000.0)).collect(),
+        part: (0..n).map(|_| rng.random_range(0.3..0.9)).collect(),
+        hurt: rng.random_range(0.0..0.4),
+    }
+}
+
+/// A round whose transfers and compute are of similar length.
+pub fn round(rng: &mut SmallRng, n: usize, link: Link) -> Instance {
+    let jobs = (0..n)
+        .map(|_| Job {
+            download_s: rng.random_range(0.2..4.0),
+            work: rng.random_range(200.0..4000.0),
+            upload_s: rng.random_range(0.2..4.0),
+        })
+        .collect();
+    Instance::new(jobs, link).expect("a valid round")
+}
+
+/// One rate per task whoever else computes.
+pub fn fixed_rates(rng: &mut SmallRng, n: usize) -> FixedRates {
+    FixedRates((0..n).map(|_| rng.random_range(300.0..2000.0)).collect())
+}
+
+/// A generator for test case `case`.
+pub fn rng(case: u64) -> SmallRng {
+    SmallRng::seed_from_u64(case)
+}
