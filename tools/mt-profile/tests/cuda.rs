@@ -56,10 +56,11 @@ impl Bench {
     }
 
     /// Starts a profile that takes long, and waits until its workers are there.
-    fn start_long(&self) -> Child {
+    fn start_long(&self, more: &[&str]) -> Child {
         let workload = self.workload();
         let child = self
             .command(&["--window", "60", "--max-window", "60"])
+            .args(more)
             .arg(workload)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -147,7 +148,7 @@ fn without_mps_it_says_so_and_ends_with_3() {
 #[test]
 fn what_sigkill_leaves_is_cleaned_by_the_next_start() {
     let Some(bench) = Bench::new() else { return };
-    let mut child = bench.start_long();
+    let mut child = bench.start_long(&[]);
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(!bench.left().is_empty(), "the daemon outlives its owner");
@@ -161,10 +162,76 @@ fn what_sigkill_leaves_is_cleaned_by_the_next_start() {
 #[test]
 fn after_ctrl_c_nothing_is_left() {
     let Some(bench) = Bench::new() else { return };
-    let mut child = bench.start_long();
+    let mut child = bench.start_long(&[]);
     let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
     kill(pid, Signal::SIGINT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(bench.left(), [] as [i32; 0]);
     assert_eq!(bench.run_folders(), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn a_daemon_attached_to_is_used_and_left_alone() {
+    let Some(bench) = Bench::new() else { return };
+    let workload = bench.workload().to_string_lossy().into_owned();
+    let pipe = bench.root.path().join("theirs");
+    fs::create_dir(&pipe).unwrap();
+    let arguments = [&SHORT[..], &["--attach-mps", &workload]].concat();
+    let attach = |bench: &Bench| {
+        let mut command = bench.command(&arguments);
+        command.env("CUDA_MPS_PIPE_DIRECTORY", &pipe);
+        command.output().unwrap()
+    };
+    let output = attach(&bench);
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    assert!(err.contains("no MPS daemon answers at"), "{err}");
+    let started = Command::new(bench.fake.control())
+        .arg("-d")
+        .env("CUDA_MPS_PIPE_DIRECTORY", &pipe)
+        .status();
+    assert!(started.unwrap().success());
+    let output = attach(&bench);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(!bench.fake.commands().contains("quit"));
+    // The daemon and its server are still there, the workers are not.
+    assert_eq!(bench.left().len(), 2);
+    for pid in bench.left() {
+        kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    }
+}
+
+#[test]
+fn workers_are_pinned_as_told() {
+    let Some(bench) = Bench::new() else { return };
+    let mut child = bench.start_long(&["--cpus", "0"]);
+    let allowed: Vec<String> = bench
+        .left()
+        .iter()
+        .filter(|pid| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+            name.is_ok_and(|n| n.trim() == "fake-worker")
+        })
+        .filter_map(|pid| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            let line = status
+                .lines()
+                .find(|l| l.starts_with("Cpus_allowed_list"))?;
+            Some(line.split_whitespace().last()?.to_owned())
+        })
+        .collect();
+    let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+    kill(pid, Signal::SIGINT).unwrap();
+    child.wait().unwrap();
+    assert!(
+        !allowed.is_empty() && allowed.iter().all(|a| a == "0"),
+        "{allowed:?}"
+    );
+    let output = bench.run(&["--cpus", "most", "workload.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("auto"),
+        "{}",
+        text(&output.stderr)
+    );
 }
