@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use doc::{DeviceFingerprint, DeviceKind, Workload};
-use jobs::cgroup::{Cgroups, Group};
+use jobs::cgroup::{Cgroups, Group, Version};
 use jobs::corun::{self, CountError};
 use jobs::{Assignment, JobId, JobSpec, Order, RunDir, Supervisor};
 use units::{Batch, Share};
@@ -308,19 +308,7 @@ impl Cpu {
 
 impl Device for Cpu {
     fn fingerprint(&self) -> DeviceFingerprint {
-        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let version = match self.cgroups.version() {
-            jobs::cgroup::Version::V1 => 1,
-            jobs::cgroup::Version::V2 => 2,
-        };
-        DeviceFingerprint {
-            kind: DeviceKind::Cpu,
-            name: processor_name(),
-            simulated: false,
-            units: u32::try_from(self.cgroups.cores()).ok(),
-            detail: Some(format!("Linux {}, cgroup v{version}", kernel.trim())),
-            noise_percent: None,
-        }
+        cpu_fingerprint(&self.cgroups)
     }
 
     fn measure(
@@ -338,6 +326,24 @@ impl Device for Cpu {
             return Err(MeasureError::Interrupted);
         }
         measured
+    }
+}
+
+/// What this machine's processors are, for documents.
+#[must_use]
+pub fn cpu_fingerprint(cgroups: &Cgroups) -> DeviceFingerprint {
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let version = match cgroups.version() {
+        Version::V1 => 1,
+        Version::V2 => 2,
+    };
+    DeviceFingerprint {
+        kind: DeviceKind::Cpu,
+        name: processor_name(),
+        simulated: false,
+        units: u32::try_from(cgroups.cores()).ok(),
+        detail: Some(format!("Linux {}, cgroup v{version}", kernel.trim())),
+        noise_percent: None,
     }
 }
 

@@ -8,6 +8,7 @@
 //! ([`MeasureError::Failed`], which is a result and is recorded) and a device that cannot be used
 //! any more ([`MeasureError::Unusable`], which ends the measuring).
 
+mod calibrate;
 mod cpu;
 mod cpus;
 pub mod cuda;
@@ -19,7 +20,8 @@ mod replay;
 mod select;
 mod sim;
 
-pub use cpu::{Cpu, Patience};
+pub use calibrate::{Calibrated, calibrate};
+pub use cpu::{Cpu, Patience, cpu_fingerprint};
 pub use cpus::{Cpus, CpusError};
 pub use error::{MeasureError, OpenError};
 pub use facts::complete;

@@ -1,5 +1,6 @@
 //! The built-in training on the cpu device: it takes the share it is given, and learns.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -4,7 +4,7 @@ use cli::Failure;
 use device::cuda::discovery::{self, MpsSupport};
 use device::cuda::mps::{Mps, MpsOptions, Ready};
 use doc::DeviceKind;
-use jobs::cgroup::{Cgroups, Group, Version};
+use jobs::cgroup::{Cgroups, Group};
 use jobs::{JobSpec, RunDir};
 use units::{Share, TaskId};
 
@@ -72,32 +72,16 @@ impl Enforcer {
     /// What the device is.
     #[must_use]
     pub fn fingerprint(&self) -> doc::DeviceFingerprint {
-        let (kind, name, units, detail) = match self {
-            Self::Cpu(groups) => {
-                let version = match groups.version() {
-                    Version::V1 => 1,
-                    Version::V2 => 2,
-                };
-                let detail = format!("cgroup v{version}");
-                let cores = u32::try_from(groups.cores()).ok();
-                (
-                    DeviceKind::Cpu,
-                    std::env::consts::ARCH.to_owned(),
-                    cores,
-                    detail,
-                )
-            }
-            Self::Cuda { name, sms, .. } => {
-                (DeviceKind::Cuda, name.clone(), Some(*sms), "MPS".to_owned())
-            }
-        };
-        doc::DeviceFingerprint {
-            kind,
-            name,
-            simulated: false,
-            units,
-            detail: Some(detail),
-            noise_percent: None,
+        match self {
+            Self::Cpu(groups) => device::cpu_fingerprint(groups),
+            Self::Cuda { name, sms, .. } => doc::DeviceFingerprint {
+                kind: DeviceKind::Cuda,
+                name: name.clone(),
+                simulated: false,
+                units: Some(*sms),
+                detail: Some("MPS".to_owned()),
+                noise_percent: None,
+            },
         }
     }
 
