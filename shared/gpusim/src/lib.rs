@@ -1,21 +1,4 @@
-//! An operator-level simulator of training tasks that share one GPU.
-//!
-//! ```
-//! use gpusim::{Gpu, Network, Options, SimTask, Simulator};
-//! use units::{Batch, Share};
-//!
-//! let sim = Simulator::new(Gpu::built_in("rtx-3090")?);
-//! let batch = Batch::new(128)?;
-//! let a = sim.program(&Network::by_name("resnet18")?, batch, None)?;
-//! let b = sim.program(&Network::by_name("vgg16")?, batch, None)?;
-//! let share = Share::from_percent(70.0)?;
-//! let outcome = sim.run(
-//!     &[SimTask { program: &a, share }, SimTask { program: &b, share }],
-//!     &Options::default(),
-//! );
-//! assert!(outcome.samples_per_s[0] < sim.solo(&a, &Options::default()));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+#![doc = include_str!("../README.md")]
 
 mod catalogue;
 mod engine;
