@@ -1,50 +1,72 @@
-use units::Share;
-
 use crate::chooser::Chooser;
 use crate::instance::{Instance, Point, TOLERANCE};
 use crate::{CoRun, SampleTime};
 
 /// A problem whose tasks act on each other only through the interference
-/// `x_i = sum_j c_ij R_j` ([`CoRun::interference`]). At given shares every task then gains what
-/// it gains at each of its batch sizes whatever the batch sizes of the others are.
+/// `x_i = sum_j c_ij w_j` ([`CoRun::interference`]), with everything tabulated.
+///
+/// Where the pressure does not depend on the batch size, the gain of a task at given shares does
+/// not depend on the batch sizes of others, and these are chosen exactly ([`Additive::best_at`]).
 pub(crate) struct Additive<'a, 'b, C: CoRun + ?Sized> {
-    pub inst: &'a Instance<'b, C>,
-    /// `c_ij` for one level of share of `j`, row by row.
-    pub coupling: Vec<f64>,
-    /// Seconds per sample by task, level (from 1) and batch index.
-    times: Vec<SampleTime>,
-    /// Largest seconds per sample that the starvation floor allows.
-    slowest: Vec<f64>,
+    pub table: Table<'a, 'b, C>,
     chooser: Chooser,
     gains: Vec<f64>,
     loads: Vec<f64>,
     picks: Vec<u8>,
-    tops: Vec<f64>,
 }
 
-impl<'a, 'b, C: CoRun + ?Sized> Additive<'a, 'b, C> {
-    /// `None` if the rates have no such law.
-    pub fn new(inst: &'a Instance<'b, C>) -> Option<Self> {
-        let fraction = inst.problem.limits.step.fraction();
-        let coupling: Vec<f64> = inst
-            .rates
-            .interference()?
-            .iter()
-            .map(|c| c * fraction)
-            .collect();
-        let (n, width) = (inst.n, inst.width);
+/// The constants of an additive problem.
+pub(crate) struct Table<'a, 'b, C: CoRun + ?Sized> {
+    pub inst: &'a Instance<'b, C>,
+    /// `c_ij`, row by row.
+    pub coupling: Vec<f64>,
+    /// Seconds per sample by task, level (from 1) and batch index.
+    times: Vec<SampleTime>,
+    /// Pressure, likewise.
+    pressure: Vec<f64>,
+    /// Least pressure by task and level.
+    least_pressure: Vec<f64>,
+    /// Whether no pressure depends on the batch size.
+    pub batch_free: bool,
+    /// Largest seconds per sample that the starvation floor allows.
+    slowest: Vec<f64>,
+}
+
+/// The part of a [`Table`] at given levels: a row of cells for each task.
+#[derive(Debug, Default)]
+pub(crate) struct LevelRows {
+    cells: Vec<Cell>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    time: SampleTime,
+    pressure: f64,
+}
+
+impl<'a, 'b, C: CoRun + ?Sized> Table<'a, 'b, C> {
+    fn new(inst: &'a Instance<'b, C>) -> Option<Self> {
+        let coupling = inst.rates.interference()?.to_vec();
+        let (n, width, levels) = (inst.n, inst.width, usize::from(inst.levels));
         let blank = SampleTime {
             alone: f64::INFINITY,
             interfered: 0.0,
         };
-        let mut times = vec![blank; n * usize::from(inst.levels) * width];
+        let mut times = vec![blank; n * levels * width];
+        let mut pressure = vec![0.0; n * levels * width];
+        let mut least_pressure = vec![0.0; n * levels];
+        let mut batch_free = true;
         for (i, list) in inst.batches.iter().enumerate() {
             for level in 1..=inst.levels {
-                let share: Share = inst.share(level);
-                let row = (i * usize::from(inst.levels) + usize::from(level - 1)) * width;
+                let share = inst.share(level);
+                let at = i * levels + usize::from(level - 1);
                 for (b, &batch) in list.iter().enumerate() {
-                    times[row + b] = inst.rates.sample_time(i, batch, share);
+                    times[at * width + b] = inst.rates.sample_time(i, batch, share, n);
+                    pressure[at * width + b] = inst.rates.pressure(i, batch, share, n);
                 }
+                let row = &pressure[at * width..][..list.len()];
+                least_pressure[at] = row.iter().copied().fold(f64::INFINITY, f64::min);
+                batch_free &= row.windows(2).all(|w| w[0] == w[1]);
             }
         }
         let phi = inst.problem.limits.floor;
@@ -54,73 +76,157 @@ impl<'a, 'b, C: CoRun + ?Sized> Additive<'a, 'b, C> {
             .map(|s| (1.0 + TOLERANCE) / (phi * s))
             .collect();
         Some(Self {
+            inst,
             coupling,
             times,
+            pressure,
+            least_pressure,
+            batch_free,
             slowest,
-            chooser: Chooser::new(inst),
-            gains: vec![f64::NEG_INFINITY; n * width],
-            loads: inst.load.clone().unwrap_or_else(|| vec![0.0; n * width]),
-            picks: vec![0; n],
-            tops: vec![0.0; n],
-            inst,
         })
     }
 
-    /// Whether batch sizes can be chosen apart from each other.
-    pub fn is_free(&self) -> bool {
-        let inst = self.inst;
-        !inst.same && inst.epsilon.is_infinite() && inst.capacity.is_infinite()
+    fn at(&self, i: usize, level: u16) -> usize {
+        i * usize::from(self.inst.levels) + usize::from(level - 1)
     }
 
-    /// Interference of every task at the given levels.
-    pub fn interference(&self, levels: &[u16], x: &mut [f64]) {
-        let n = self.inst.n;
-        for (i, x) in x.iter_mut().enumerate() {
-            let row = &self.coupling[i * n..(i + 1) * n];
-            *x = row.iter().zip(levels).map(|(c, &l)| c * f64::from(l)).sum();
+    pub fn least_pressure(&self, i: usize, level: u16) -> f64 {
+        self.least_pressure[self.at(i, level)]
+    }
+
+    pub fn pressure(&self, i: usize, level: u16, b: u8) -> f64 {
+        self.pressure[self.at(i, level) * self.inst.width + usize::from(b)]
+    }
+
+    /// Seconds per sample under interference `x`.
+    pub fn seconds(&self, i: usize, level: u16, b: u8, x: f64) -> f64 {
+        let t = self.times[self.at(i, level) * self.inst.width + usize::from(b)];
+        t.alone + t.interfered * x
+    }
+
+    /// What task `i` gains under interference `x`; minus infinity below the floor.
+    pub fn gain(&self, i: usize, level: u16, b: u8, x: f64) -> f64 {
+        let seconds = self.seconds(i, level, b, x);
+        if seconds <= self.slowest[i * self.inst.width + usize::from(b)] {
+            self.inst.gain(i, usize::from(b), 1.0 / seconds)
+        } else {
+            f64::NEG_INFINITY
         }
     }
 
-    fn row(&self, i: usize, level: u16) -> &[SampleTime] {
-        let at = (i * usize::from(self.inst.levels) + usize::from(level - 1)) * self.inst.width;
-        &self.times[at..at + self.inst.batches[i].len()]
-    }
-
-    /// Most that task `i` gains at a level under interference `x`, and at which batch index;
-    /// minus infinity if the floor allows none.
+    /// Most that task `i` gains at a level under interference `x`, and at which batch index.
     pub fn top(&self, i: usize, level: u16, x: f64) -> (f64, u8) {
-        let slowest = &self.slowest[i * self.inst.width..];
         let mut best = (f64::NEG_INFINITY, 0);
-        for (b, t) in self.row(i, level).iter().enumerate() {
-            let seconds = t.alone + t.interfered * x;
-            if seconds <= slowest[b] {
-                let gain = self.inst.gain(i, b, 1.0 / seconds);
-                if gain > best.0 {
-                    best = (gain, b as u8);
-                }
+        for b in 0..self.inst.batches[i].len() as u8 {
+            let gain = self.gain(i, level, b, x);
+            if gain > best.0 {
+                best = (gain, b);
             }
         }
         best
     }
 
-    /// Objective of the best batch sizes at the given levels if it is above `cutoff`; leaves the
-    /// batch sizes in [`Additive::picks`].
+    /// Least interference on every task at the given levels.
+    pub fn interference(&self, levels: &[u16], x: &mut [f64]) {
+        x.fill(0.0);
+        let n = self.inst.n;
+        for (j, &level) in levels.iter().enumerate() {
+            let w = self.least_pressure(j, level);
+            for (i, x) in x.iter_mut().enumerate() {
+                *x += self.coupling[i * n + j] * w;
+            }
+        }
+    }
+
+    /// Gathers what concerns the given levels, for many batch sizes at them.
+    pub fn at_levels(&self, levels: &[u16], rows: &mut LevelRows) {
+        let width = self.inst.width;
+        rows.cells.clear();
+        for (i, &level) in levels.iter().enumerate() {
+            let at = self.at(i, level) * width;
+            let times = &self.times[at..at + width];
+            let pressure = &self.pressure[at..at + width];
+            for (time, &pressure) in times.iter().zip(pressure) {
+                let time = *time;
+                rows.cells.push(Cell { time, pressure });
+            }
+        }
+    }
+
+    /// Value of batch sizes at gathered levels; minus infinity below the floor.
+    pub fn value(&self, rows: &LevelRows, batch: &[u8]) -> f64 {
+        let (n, width) = (self.inst.n, self.inst.width);
+        let fold = self.inst.fold();
+        let mut value = fold.start();
+        for (i, coupling) in self.coupling.chunks_exact(n).enumerate() {
+            let mut x = 0.0;
+            for ((c, &b), row) in coupling
+                .iter()
+                .zip(batch)
+                .zip(rows.cells.chunks_exact(width))
+            {
+                x += c * row[usize::from(b)].pressure;
+            }
+            let cell = i * width + usize::from(batch[i]);
+            let time = rows.cells[cell].time;
+            let seconds = time.alone + time.interfered * x;
+            if seconds > self.slowest[cell] {
+                return f64::NEG_INFINITY;
+            }
+            let gain = self.inst.gain(i, usize::from(batch[i]), 1.0 / seconds);
+            value = fold.join(value, gain);
+        }
+        value
+    }
+
+    /// Throughput of every task at a point.
+    pub fn rates(&self, batch: &[u8], levels: &[u16], rates: &mut [f64]) {
+        let n = self.inst.n;
+        for (i, rate) in rates.iter_mut().enumerate() {
+            let row = &self.coupling[i * n..(i + 1) * n];
+            let x: f64 = (0..n)
+                .map(|j| row[j] * self.pressure(j, levels[j], batch[j]))
+                .sum();
+            *rate = 1.0 / self.seconds(i, levels[i], batch[i], x);
+        }
+    }
+}
+
+impl<'a, 'b, C: CoRun + ?Sized> Additive<'a, 'b, C> {
+    /// `None` if the rates have no such law.
+    pub fn new(inst: &'a Instance<'b, C>) -> Option<Self> {
+        let cells = inst.n * inst.width;
+        Some(Self {
+            table: Table::new(inst)?,
+            chooser: Chooser::new(inst),
+            gains: vec![f64::NEG_INFINITY; cells],
+            loads: inst.load.clone().unwrap_or_else(|| vec![0.0; cells]),
+            picks: vec![0; inst.n],
+        })
+    }
+
+    /// Objective of the best batch sizes at the given levels under interference `x` if it is above
+    /// `cutoff`; leaves the batch sizes in [`Additive::picks`]. Only where pressure does not
+    /// depend on batch sizes.
     pub fn best_at(&mut self, levels: &[u16], x: &[f64], cutoff: f64) -> Option<f64> {
         let total = self.tops_at(levels, x);
         if total <= cutoff || total == f64::NEG_INFINITY {
             return None;
         }
-        if self.is_free() {
+        let inst = self.table.inst;
+        let unlimited = inst.epsilon.is_infinite() && inst.capacity.is_infinite();
+        if unlimited && !inst.same {
             return Some(total);
         }
         self.fill(levels, x);
-        let loads = self.inst.epsilon.is_finite().then_some(&self.loads[..]);
-        let (value, picks) = self.chooser.best(self.inst, &self.gains, loads, cutoff)?;
-        self.picks.copy_from_slice(&picks);
+        let loads = inst.epsilon.is_finite().then_some(&self.loads[..]);
+        let (value, picks) = self.chooser.best(inst, &self.gains, loads, cutoff)?;
+        self.picks = picks;
         Some(value)
     }
 
     /// Offers every point at the given levels that is above the cutoff, which `offer` returns.
+    /// Only where pressure does not depend on batch sizes.
     pub fn offer_all(
         &mut self,
         levels: &[u16],
@@ -131,14 +237,15 @@ impl<'a, 'b, C: CoRun + ?Sized> Additive<'a, 'b, C> {
         if self.tops_at(levels, x) <= cutoff {
             return;
         }
-        self.fill(levels, x);
-        let loads = self.inst.epsilon.is_finite().then_some(&self.loads[..]);
         let mut point = Point {
-            batch: vec![0; self.inst.n],
+            batch: vec![0; levels.len()],
             level: levels.to_vec(),
         };
+        self.fill(levels, x);
+        let inst = self.table.inst;
+        let loads = inst.epsilon.is_finite().then_some(&self.loads[..]);
         self.chooser
-            .visit(self.inst, &self.gains, loads, cutoff, |value, picks| {
+            .visit(inst, &self.gains, loads, cutoff, |value, picks| {
                 point.batch.copy_from_slice(picks);
                 offer(value, &point)
             });
@@ -149,78 +256,58 @@ impl<'a, 'b, C: CoRun + ?Sized> Additive<'a, 'b, C> {
         &self.picks
     }
 
-    fn tops_at(&mut self, levels: &[u16], x: &[f64]) -> f64 {
-        let fold = self.inst.fold();
+    /// Most that the given levels can reach under least interference `x`.
+    pub fn tops_at(&mut self, levels: &[u16], x: &[f64]) -> f64 {
+        let fold = self.table.inst.fold();
         let mut total = fold.start();
-        for i in 0..self.inst.n {
-            let (gain, b) = self.top(i, levels[i], x[i]);
+        for i in 0..levels.len() {
+            let (gain, b) = self.table.top(i, levels[i], x[i]);
             self.picks[i] = b;
-            self.tops[i] = gain;
             total = fold.join(total, gain);
         }
         total
     }
 
-    /// Gains by task and batch index at the given levels, rows of [`Instance::width`].
-    pub fn gains_at(&mut self, levels: &[u16], x: &[f64]) -> &[f64] {
-        self.fill(levels, x);
-        &self.gains
-    }
-
     /// Tables of gains and loads at the given levels.
     fn fill(&mut self, levels: &[u16], x: &[f64]) {
-        let inst = self.inst;
+        let inst = self.table.inst;
         for i in 0..inst.n {
             for b in 0..inst.batches[i].len() {
-                let t = self.row(i, levels[i])[b];
-                let seconds = t.alone + t.interfered * x[i];
                 let cell = i * inst.width + b;
-                self.gains[cell] = if seconds <= self.slowest[cell] {
-                    inst.gain(i, b, 1.0 / seconds)
-                } else {
-                    f64::NEG_INFINITY
-                };
+                self.gains[cell] = self.table.gain(i, levels[i], b as u8, x[i]);
                 if inst.load.is_none() {
-                    self.loads[cell] = 1.0 / seconds;
+                    self.loads[cell] = 1.0 / self.table.seconds(i, levels[i], b as u8, x[i]);
                 }
             }
         }
     }
 
-    /// By how much the constraints are missed at levels where no batch sizes meet them: least
-    /// total shortfall from the floor over the combinations within memory and mismatch, or,
-    /// where the mismatch itself depends on the shares, shortfall and mismatch at the batch
-    /// sizes of least shortfall.
+    /// By how much the constraints are missed at levels where no batch sizes meet them, where
+    /// pressure does not depend on batch sizes: at those within memory and (where it does not depend on rates) mismatch whose total shortfall from
+    /// the floor is least.
     pub fn violation(&mut self, levels: &[u16], x: &[f64]) -> f64 {
-        let inst = self.inst;
+        let inst = self.table.inst;
         let phi = inst.problem.limits.floor;
-        let mut point = Point {
-            batch: vec![0; inst.n],
-            level: levels.to_vec(),
-        };
-        let mut rates = vec![0.0; inst.n];
         for i in 0..inst.n {
-            let mut least = f64::INFINITY;
             for b in 0..inst.batches[i].len() {
-                let t = self.row(i, levels[i])[b];
-                let rate = 1.0 / (t.alone + t.interfered * x[i]);
                 let cell = i * inst.width + b;
-                let short = (phi - rate / inst.solo[cell]).max(0.0);
-                self.gains[cell] = -short;
-                if short < least {
-                    least = short;
-                    point.batch[i] = b as u8;
-                    rates[i] = rate;
-                }
+                let rate = 1.0 / self.table.seconds(i, levels[i], b as u8, x[i]);
+                self.gains[cell] = -(phi - rate / inst.solo[cell]).max(0.0);
             }
         }
-        if inst.load.is_some() {
-            let loads = inst.epsilon.is_finite().then_some(&self.loads[..]);
-            let best = self
-                .chooser
-                .best(inst, &self.gains, loads, f64::NEG_INFINITY);
-            return best.map_or(f64::INFINITY, |(value, _)| TOLERANCE - value);
-        }
+        let loads = inst.load.as_deref().filter(|_| inst.epsilon.is_finite());
+        let Some((_, batch)) = self
+            .chooser
+            .best(inst, &self.gains, loads, f64::NEG_INFINITY)
+        else {
+            return f64::INFINITY;
+        };
+        let mut rates = vec![0.0; inst.n];
+        self.table.rates(&batch, levels, &mut rates);
+        let point = Point {
+            batch,
+            level: levels.to_vec(),
+        };
         TOLERANCE + inst.judge(&point, &rates).violation
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Ascent<'s, 'a, 'b, C: CoRun + ?Sized> {
     law: Option<&'s mut Additive<'a, 'b, C>>,
     list: &'s mut Shortlist,
     memo: HashMap<Point, Score>,
+    /// Room for the point of an attempt.
+    next: Point,
     x: Vec<f64>,
     points: u64,
     most_points: u64,
@@ -61,6 +63,7 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
         Self {
             x: vec![0.0; inst.n],
             memo: HashMap::new(),
+            next: Point::empty(),
             points: 0,
             most_points: 0,
             inst,
@@ -96,6 +99,11 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
             self.climb(&mut point, sums.len() > 1);
         }
         self.points
+    }
+
+    /// Whether the best batch sizes of any shares are worked out rather than searched for.
+    fn batches_follow(&self) -> bool {
+        self.law.as_ref().is_some_and(|law| law.table.batch_free)
     }
 
     fn start_batches(&self, start: u32, rng: &mut SmallRng) -> Vec<u8> {
@@ -151,8 +159,11 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
                 }
                 delta /= 2;
             }
-            if self.law.is_none() {
+            if !self.batches_follow() {
                 self.batch_moves(point, &mut score);
+                if !score.beats(before) {
+                    self.joint_batch_moves(point, &mut score);
+                }
             }
             if !score.beats(before) || self.points >= self.most_points {
                 return;
@@ -188,11 +199,23 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
             }
             return;
         }
-        let coupled = self.inst.epsilon.is_finite() || self.inst.capacity.is_finite();
         for i in 0..n {
             for b in 0..counts[i] {
                 self.attempt(point, score, |p| p.batch[i] = b);
-                for j in (0..i).filter(|_| coupled) {
+            }
+        }
+    }
+
+    /// Batch sizes of two tasks or of all at once, where constraints tie them together.
+    fn joint_batch_moves(&mut self, point: &mut Point, score: &mut Score) {
+        if self.inst.same || (self.inst.epsilon.is_infinite() && self.inst.capacity.is_infinite()) {
+            return;
+        }
+        let count = |i: usize| self.inst.batches[i].len() as u8;
+        let counts: Vec<u8> = (0..self.inst.n).map(count).collect();
+        for i in 0..counts.len() {
+            for j in 0..i {
+                for b in 0..counts[i] {
                     for c in 0..counts[j] {
                         self.attempt(point, score, |p| {
                             p.batch[i] = b;
@@ -202,9 +225,7 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
                 }
             }
         }
-        if coupled {
-            self.scale_batches(point, score);
-        }
+        self.scale_batches(point, score);
     }
 
     /// All batch sizes one up or one down: keeps their proportions where they are powers of two.
@@ -227,8 +248,14 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
         if self.points >= self.most_points {
             return;
         }
-        let mut next = point.clone();
+        let mut next = std::mem::replace(&mut self.next, Point::empty());
+        next.clone_from(point);
         change(&mut next);
+        self.judge_change(point, score, &mut next);
+        self.next = next;
+    }
+
+    fn judge_change(&mut self, point: &mut Point, score: &mut Score, next: &mut Point) {
         let levels_fit = next
             .level
             .iter()
@@ -238,13 +265,13 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
             .iter()
             .zip(&self.inst.batches)
             .all(|(&b, list)| usize::from(b) < list.len());
-        if !levels_fit || !batches_fit || next == *point {
+        if !levels_fit || !batches_fit || next == point {
             return;
         }
-        let got = self.score(&mut next, *score);
+        let got = self.score(next, *score);
         if got.beats(*score) {
             *score = got;
-            *point = next;
+            std::mem::swap(point, next);
         }
     }
 
@@ -253,9 +280,22 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
     fn score(&mut self, point: &mut Point, current: Score) -> Score {
         match self.law.as_deref_mut() {
             None => self.score_any(point),
+            Some(law) if !law.table.batch_free => {
+                self.points += 1;
+                law.table.rates(&point.batch, &point.level, &mut self.x);
+                let judged = self.inst.judge(point, &self.x);
+                let score = Score {
+                    violation: judged.violation,
+                    value: judged.value,
+                };
+                if score.violation == 0.0 {
+                    self.list.offer(score.value, point);
+                }
+                score
+            }
             Some(law) => {
                 self.points += 1;
-                law.interference(&point.level, &mut self.x);
+                law.table.interference(&point.level, &mut self.x);
                 let met = current.violation == 0.0;
                 let cutoff = if met {
                     current.value

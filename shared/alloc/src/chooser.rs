@@ -24,11 +24,6 @@ struct Walk<'a, 'b, C: CoRun + ?Sized, F> {
 
 impl Chooser {
     pub fn new<C: CoRun + ?Sized>(inst: &Instance<'_, C>) -> Self {
-        let mut rest_memory = vec![0.0; inst.n + 1];
-        for i in (0..inst.n).rev() {
-            let row = &inst.memory[i * inst.width..][..inst.batches[i].len()];
-            rest_memory[i] = rest_memory[i + 1] + row.iter().copied().fold(f64::INFINITY, f64::min);
-        }
         Self {
             order: inst
                 .batches
@@ -36,7 +31,7 @@ impl Chooser {
                 .map(|l| (0..l.len() as u8).collect())
                 .collect(),
             rest: vec![0.0; inst.n + 1],
-            rest_memory,
+            rest_memory: inst.rest_memory(),
             pick: vec![0; inst.n],
             picked_load: vec![0.0; inst.n],
         }

@@ -25,16 +25,23 @@ pub trait CoRun: Sync {
     }
 
     /// Coefficients `c_ij` (row `i`, column `j`, all 0 or more, diagonal 0) if the tasks act on
-    /// each other only through the interference `x_i = sum_j c_ij R_j`, shares as fractions:
-    /// then `P_i = 1 / (alone + interfered * x_i)` with [`CoRun::sample_time`]. This is what
-    /// lets batch sizes be chosen apart from each other, and bounds be proven.
+    /// each other only through the interference `x_i = sum_j c_ij w_j`, where the pressure `w_j`
+    /// is a function of the setting of task `j` alone ([`CoRun::pressure`]): then
+    /// `P_i = 1 / (alone + interfered * x_i)` with [`CoRun::sample_time`], when all tasks run.
+    /// This is what lets bounds be proven.
     fn interference(&self) -> Option<&[f64]> {
         None
     }
 
-    /// Seconds per sample without interference, and what each unit of interference adds;
-    /// only asked where [`CoRun::interference`] is given.
-    fn sample_time(&self, task: usize, batch: Batch, share: Share) -> SampleTime {
+    /// Pressure `w_j` of a task on the others when `running` tasks run, 0 or more; only asked
+    /// where [`CoRun::interference`] is given.
+    fn pressure(&self, _task: usize, _batch: Batch, share: Share, _running: usize) -> f64 {
+        share.fraction()
+    }
+
+    /// Seconds per sample without interference, and what each unit of interference adds, when
+    /// `running` tasks run; only asked where [`CoRun::interference`] is given.
+    fn sample_time(&self, task: usize, batch: Batch, share: Share, _running: usize) -> SampleTime {
         let active = [Active { task, batch, share }];
         let mut rate = [0.0];
         self.means(&active, &mut rate);
@@ -58,13 +65,17 @@ pub struct SampleTime {
 #[derive(Debug)]
 pub struct Predicted<'a> {
     predictor: &'a Predictor,
+    coupling: Option<Vec<f64>>,
 }
 
 impl<'a> Predicted<'a> {
     /// Looks at what kind of predictor it is.
     #[must_use]
     pub fn new(predictor: &'a Predictor) -> Self {
-        Self { predictor }
+        Self {
+            coupling: predictor.slowdowns(),
+            predictor,
+        }
     }
 }
 
@@ -84,6 +95,30 @@ impl CoRun for Predicted<'_> {
     fn std_errors(&self, active: &[Active]) -> Vec<f64> {
         let predicted = self.predictor.predict(active);
         predicted.iter().map(|p| p.std_error).collect()
+    }
+
+    fn interference(&self) -> Option<&[f64]> {
+        self.coupling.as_deref()
+    }
+
+    fn pressure(&self, task: usize, batch: Batch, share: Share, running: usize) -> f64 {
+        self.predictor.pressure(task, batch, share, running)
+    }
+
+    fn sample_time(&self, task: usize, batch: Batch, share: Share, running: usize) -> SampleTime {
+        if running == 1 && share == Share::FULL {
+            // Read from the solo runs rather than predicted, as `means` does.
+            return SampleTime {
+                alone: 1.0 / self.predictor.solo(task, batch),
+                interfered: 0.0,
+            };
+        }
+        let parts = self.predictor.step_parts(task, batch, share, running);
+        let b = batch.as_f64();
+        SampleTime {
+            alone: (parts.host_s + parts.device_s) / b,
+            interfered: parts.device_s / b,
+        }
     }
 }
 
@@ -138,7 +173,13 @@ impl<C: CoRun + ?Sized> CoRun for Subset<'_, C> {
         self.coupling.as_deref()
     }
 
-    fn sample_time(&self, task: usize, batch: Batch, share: Share) -> SampleTime {
-        self.inner.sample_time(self.members[task], batch, share)
+    fn pressure(&self, task: usize, batch: Batch, share: Share, running: usize) -> f64 {
+        let task = self.members[task];
+        self.inner.pressure(task, batch, share, running)
+    }
+
+    fn sample_time(&self, task: usize, batch: Batch, share: Share, running: usize) -> SampleTime {
+        let task = self.members[task];
+        self.inner.sample_time(task, batch, share, running)
     }
 }

@@ -1,7 +1,7 @@
 use doc::Proof;
 
-use crate::additive::Additive;
-use crate::exhaustive::{all_levels, combinations, share_points, sweep};
+use crate::additive::{Additive, LevelRows};
+use crate::exhaustive::{all_levels, combinations as combinations_within, share_points, sweep};
 use crate::instance::{Goal, Instance, Judged, Point};
 use crate::solve::{Effort, Options, Solution, enumerable, search_instance, solution};
 use crate::{AllocError, CoRun, Problem};
@@ -177,8 +177,9 @@ fn front_solutions<C: CoRun + ?Sized>(inst: &Instance<'_, C>, line: &Skyline) ->
 }
 
 /// Exact front of mismatch against objective where the rates are additive and the mismatch does
-/// not depend on them: the gains of every task at every share are worked out once, each
-/// combination of batch sizes then only adds them up.
+/// not depend on them. Combinations of batch sizes stand in order of mismatch, so one is only of
+/// interest while its value is above those of all before it; shares come in order of what they
+/// could reach at most, and need to be tried on those combinations alone that are still below.
 fn additive_mismatch_front<C: CoRun + ?Sized>(
     inst: &Instance<'_, C>,
     options: &Options,
@@ -190,23 +191,26 @@ fn additive_mismatch_front<C: CoRun + ?Sized>(
     if options.effort == Effort::Local || most == 0 {
         return None;
     }
-    let combinations = combinations(inst, usize::try_from(most).unwrap_or(usize::MAX))?;
-    let levels = all_levels(inst);
-    let best = best_of_each(&mut law, &combinations, &levels);
-    let mut line = Skyline::default();
-    for (batch, (value, at)) in combinations.into_iter().zip(best) {
-        if value == f64::NEG_INFINITY {
-            continue;
-        }
+    let mut combinations: Vec<(f64, Vec<u8>)> = Vec::new();
+    for batch in combinations_within(inst, usize::try_from(most).unwrap_or(usize::MAX))? {
+        let q = |t: usize| load[t * inst.width + usize::from(batch[t])];
         let mut mismatch = 0.0;
         for i in 0..inst.n {
             for k in 0..i {
-                let q = |t: usize| load[t * inst.width + usize::from(batch[t])];
                 mismatch += inst.pair_mismatch(i, q(i), k, q(k));
             }
         }
-        let level = levels[at * inst.n..(at + 1) * inst.n].to_vec();
-        line.offer(-mismatch, value, &Point { batch, level });
+        combinations.push((mismatch, batch));
+    }
+    combinations.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    let levels = all_levels(inst);
+    let best = best_of_each(&mut law, &combinations, &levels);
+    let mut line = Skyline::default();
+    for ((mismatch, batch), (value, at)) in combinations.into_iter().zip(best) {
+        if value > f64::NEG_INFINITY {
+            let level = levels[at * inst.n..(at + 1) * inst.n].to_vec();
+            line.offer(-mismatch, value, &Point { batch, level });
+        }
     }
     Some(Front {
         points: front_solutions(inst, &line),
@@ -214,36 +218,44 @@ fn additive_mismatch_front<C: CoRun + ?Sized>(
     })
 }
 
-/// Best value of every combination of batch sizes, and the shares that reach it.
+/// Best value of every combination of batch sizes that can be on the front, and the shares that
+/// reach it.
 fn best_of_each<C: CoRun + ?Sized>(
     law: &mut Additive<'_, '_, C>,
-    combinations: &[Vec<u8>],
+    combinations: &[(f64, Vec<u8>)],
     levels: &[u16],
 ) -> Vec<(f64, usize)> {
-    let inst = law.inst;
-    let (n, fold) = (inst.n, inst.fold());
+    let n = law.table.inst.n;
     let mut best = vec![(f64::NEG_INFINITY, 0); combinations.len()];
     let mut x = vec![0.0; n];
-    let mut partial = vec![fold.start(); n + 1];
+    let mut rows = LevelRows::default();
+    let mut order: Vec<(f64, usize)> = Vec::new();
     for (at, level) in levels.chunks_exact(n).enumerate() {
-        law.interference(level, &mut x);
-        let gains = law.gains_at(level, &x);
-        let mut before: &[u8] = &[];
-        for (combination, best) in combinations.iter().zip(&mut best) {
-            // Combinations come in order: only what follows the common prefix changes.
-            let same = before
-                .iter()
-                .zip(combination)
-                .take_while(|(a, b)| a == b)
-                .count();
-            for i in same..n {
-                let gain = gains[i * inst.width + usize::from(combination[i])];
-                partial[i + 1] = fold.join(partial[i], gain);
+        law.table.interference(level, &mut x);
+        order.push((law.tops_at(level, &x), at));
+    }
+    order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    // Highest value up to each combination.
+    let mut highest = vec![f64::NEG_INFINITY; combinations.len()];
+    for (most, at) in order {
+        let open = highest.partition_point(|h| *h < most);
+        if open == 0 {
+            // No later shares can reach more either.
+            break;
+        }
+        law.table
+            .at_levels(&levels[at * n..(at + 1) * n], &mut rows);
+        let mut running = f64::NEG_INFINITY;
+        for (k, (_, batch)) in combinations.iter().enumerate().take(open) {
+            let value = law.table.value(&rows, batch);
+            if value > best[k].0 {
+                best[k] = (value, at);
             }
-            before = combination;
-            if partial[n] > best.0 {
-                *best = (partial[n], at);
-            }
+            running = running.max(best[k].0);
+            highest[k] = highest[k].max(running);
+        }
+        for h in &mut highest[open..] {
+            *h = h.max(running);
         }
     }
     best

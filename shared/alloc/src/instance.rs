@@ -8,10 +8,34 @@ use crate::{AllocError, CoRun, Problem, Setting};
 pub(crate) const TOLERANCE: f64 = 1e-9;
 
 /// A choice for every task: index into its batch sizes, and multiple of the share step.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Point {
     pub batch: Vec<u8>,
     pub level: Vec<u16>,
+}
+
+impl Point {
+    pub const fn empty() -> Self {
+        Self {
+            batch: Vec::new(),
+            level: Vec::new(),
+        }
+    }
+}
+
+impl Clone for Point {
+    fn clone(&self) -> Self {
+        Self {
+            batch: self.batch.clone(),
+            level: self.level.clone(),
+        }
+    }
+
+    /// Keeps the memory, as the derived form would not.
+    fn clone_from(&mut self, other: &Self) {
+        self.batch.clone_from(&other.batch);
+        self.level.clone_from(&other.level);
+    }
 }
 
 /// What is maximised, as a sum or a minimum over the tasks of a gain of each.
@@ -135,6 +159,16 @@ impl<'a, C: CoRun + ?Sized> Instance<'a, C> {
             batches,
             width,
         })
+    }
+
+    /// Least memory of the tasks from each on.
+    pub fn rest_memory(&self) -> Vec<f64> {
+        let mut rest = vec![0.0; self.n + 1];
+        for i in (0..self.n).rev() {
+            let row = &self.memory[i * self.width..][..self.batches[i].len()];
+            rest[i] = rest[i + 1] + row.iter().copied().fold(f64::INFINITY, f64::min);
+        }
+        rest
     }
 
     pub fn fold(&self) -> Fold {

@@ -15,14 +15,18 @@ pub struct TaskLaw {
 }
 
 /// Co-run throughput by a law with a few constants:
-/// `t_i = step_i + sample_i B_i / R_i^p_i (1 + sum_j c_ij R_j)`, `P_i = B_i / t_i`
-/// (the paper's `gamma_0 + gamma_1 O_i` with a share and an interference term).
+/// `t_i = step_i + sample_i B_i / R_i^p_i (1 + sum_j c_ij w_j)`, `P_i = B_i / t_i`
+/// (the paper's `gamma_0 + gamma_1 O_i` with a share and an interference term). The pressure
+/// `w_j` is `R_j`, or with `busy` that times the part of its undisturbed step in which task j
+/// computes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InterferenceLaw {
     /// Constants of each task.
     pub tasks: Vec<TaskLaw>,
     /// `c_ij`, row by row; 0 or more, the diagonal 0.
     pub coupling: Vec<f64>,
+    /// Whether a task presses on others only while it computes.
+    pub busy: bool,
 }
 
 impl InterferenceLaw {
@@ -34,6 +38,16 @@ impl InterferenceLaw {
         Self {
             tasks: members.iter().map(|&i| self.tasks[i]).collect(),
             coupling: members.iter().flat_map(row).collect(),
+            busy: self.busy,
+        }
+    }
+
+    fn time(&self, task: usize, batch: Batch, share: Share) -> SampleTime {
+        let t = &self.tasks[task];
+        let work = t.sample_s / share.fraction().powf(t.exponent);
+        SampleTime {
+            alone: t.step_s / batch.as_f64() + work,
+            interfered: work,
         }
     }
 }
@@ -44,17 +58,18 @@ impl CoRun for InterferenceLaw {
     }
 
     fn solo(&self, task: usize, batch: Batch) -> f64 {
-        1.0 / self.sample_time(task, batch, Share::FULL).alone
+        1.0 / self.time(task, batch, Share::FULL).alone
     }
 
     fn means(&self, active: &[Active], out: &mut [f64]) {
         let n = self.tasks.len();
         for (o, a) in out.iter_mut().zip(active) {
+            let press = |b: &Active| self.pressure(b.task, b.batch, b.share, active.len());
             let x: f64 = active
                 .iter()
-                .map(|b| self.coupling[a.task * n + b.task] * b.share.fraction())
+                .map(|b| self.coupling[a.task * n + b.task] * press(b))
                 .sum();
-            let t = self.sample_time(a.task, a.batch, a.share);
+            let t = self.time(a.task, a.batch, a.share);
             *o = 1.0 / (t.alone + t.interfered * x);
         }
     }
@@ -63,12 +78,15 @@ impl CoRun for InterferenceLaw {
         Some(&self.coupling)
     }
 
-    fn sample_time(&self, task: usize, batch: Batch, share: Share) -> SampleTime {
-        let t = &self.tasks[task];
-        let work = t.sample_s / share.fraction().powf(t.exponent);
-        SampleTime {
-            alone: t.step_s / batch.as_f64() + work,
-            interfered: work,
+    fn pressure(&self, task: usize, batch: Batch, share: Share, _running: usize) -> f64 {
+        if !self.busy {
+            return share.fraction();
         }
+        let t = self.time(task, batch, share);
+        t.interfered / t.alone * share.fraction()
+    }
+
+    fn sample_time(&self, task: usize, batch: Batch, share: Share, _running: usize) -> SampleTime {
+        self.time(task, batch, share)
     }
 }

@@ -5,8 +5,8 @@
 //! ([`Problem`]), and says whether the result is proven to be the best there is.
 //!
 //! The search knows nothing of how throughput is predicted: it asks a [`CoRun`]. Where that says
-//! that tasks act on each other only through a sum over their shares ([`CoRun::interference`]),
-//! batch sizes are chosen exactly at any shares, and shares by branch and bound.
+//! that tasks act on each other only through a sum over the others ([`CoRun::interference`]),
+//! the best choice is proven by branch and bound.
 //!
 //! [`brute_force`] is the slow twin: plain loops, for tests.
 

@@ -335,7 +335,10 @@ fn descend<C: CoRun + ?Sized>(
                 }
             }
         }
-        if *value <= before + 1e-12 * before.abs() {
+        // Still infeasible counts as no gain: infinities have no difference.
+        let gained =
+            *value > before && (before.is_infinite() || *value - before > 1e-12 * before.abs());
+        if !gained {
             return Ok(());
         }
     }

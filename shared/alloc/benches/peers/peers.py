@@ -1,7 +1,8 @@
 """Solves exported allocation problems with numpy, SciPy and Optuna.
 
 A problem: maximise sum_i P_i over batch sizes and share levels with a given sum, where
-P_i = B_i / (step_i + sample_i B_i / R_i^p_i (1 + sum_j c_ij R_j)), every P_i is at least `floor`
+P_i = B_i / (step_i + sample_i B_i / R_i^p_i (1 + sum_j c_ij w_j)), w_j = R_j times the
+part of its undisturbed step in which task j computes, every P_i is at least `floor`
 times its solo rate, and the mismatch of batch sizes and data volumes is bounded. The peers see
 constraints as penalties. Prints one list of rows; `value` is the time of this project's solver
 (proven), `baseline_value` that of the peer, `what` how much of the proven optimum it reached.
@@ -33,13 +34,15 @@ class Problem:
         self.step = spec["step_percent"] / 100
         self.levels = int(100 // spec["step_percent"])
         self.total = round(spec["rv_percent"] / spec["step_percent"])
+        self.busy = spec["busy"]
         self.floor = spec["floor"]
         self.mismatch = spec["mismatch"]
 
     def rates(self, batch, level):
         share = level * self.step
         work = self.sample_s * batch / share**self.exponent
-        return batch / (self.step_s + work * (1 + share @ self.coupling.T))
+        press = share * (work / (self.step_s + work)) if self.busy else share
+        return batch / (self.step_s + work * (1 + press @ self.coupling.T))
 
     def score(self, pick, level):
         """Value of many points, with a penalty of twice the scale for each unit of violation."""

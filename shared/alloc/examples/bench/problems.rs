@@ -37,6 +37,8 @@ pub struct Recipe {
     pub floor: f64,
     pub mismatch: Option<f64>,
     pub objective: ObjectiveKind,
+    /// Tasks press on others only while they compute, as in the fitted law.
+    pub busy: bool,
 }
 
 /// A recipe without constraints beyond the sum of the shares.
@@ -50,6 +52,7 @@ pub const fn plain(name: &'static str, tasks: usize, rv_percent: u32) -> Recipe 
         floor: 0.0,
         mismatch: None,
         objective: ObjectiveKind::Raw,
+        busy: true,
     }
 }
 
@@ -113,6 +116,7 @@ pub fn case(recipe: Recipe) -> Result<Case, UnitError> {
         law: InterferenceLaw {
             tasks: laws,
             coupling,
+            busy: recipe.busy,
         },
         problem: Problem {
             tasks: tasks?,
@@ -143,7 +147,7 @@ pub fn json(case: &Case, ours: &Answer) -> String {
         text,
         "{{\"name\":\"{}\",\"step_s\":{},\"sample_s\":{},\"exponent\":{},\"coupling\":{},\
          \"batches\":{},\"samples\":{},\"step_percent\":{},\"rv_percent\":{},\"floor\":{},\
-         \"mismatch\":{},\"ours\":{{\"value\":{},\"proven\":{},\"proven_ms\":{},\"local_value\":{},\
+         \"mismatch\":{},\"busy\":{},\"ours\":{{\"value\":{},\"proven\":{},\"proven_ms\":{},\"local_value\":{},\
          \"local_ms\":{}}}}}",
         case.name,
         floats(&|t| t.step_s),
@@ -166,6 +170,7 @@ pub fn json(case: &Case, ours: &Answer) -> String {
         l.rv.map_or("null".to_owned(), |r| r.percent().to_string()),
         l.floor,
         l.mismatch.map_or("null".to_owned(), |m| m.to_string()),
+        case.law.busy,
         ours.value,
         ours.proven,
         ours.proven_ms,

@@ -114,7 +114,9 @@ fn exact_and_local(recipe: Recipe) -> Result<Vec<Row>, Trouble> {
     };
     let (baseline, baseline_ms) = if recipe.tasks <= 5 {
         let runs = if recipe.tasks == 3 { 5 } else { 1 };
-        let (ms, all) = median_ms(runs, || solve(&Opaque(&case.law), &case.problem, &everything));
+        let (ms, all) = median_ms(runs, || {
+            solve(&Opaque(&case.law), &case.problem, &everything)
+        });
         let check = best(&all?)?.objective;
         if (check - ours.value).abs() > 1e-9 * ours.value.abs() {
             return Err(format!("{}: {check} is not {}", recipe.name, ours.value).into());

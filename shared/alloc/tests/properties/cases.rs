@@ -30,12 +30,18 @@ pub(crate) fn law(n: usize) -> impl Strategy<Value = InterferenceLaw> {
             exponent,
         });
     let coupling = prop::collection::vec(0.0..1.5_f64, n * n);
-    (prop::collection::vec(task, n), coupling).prop_map(move |(tasks, mut coupling)| {
-        for i in 0..n {
-            coupling[i * n + i] = 0.0;
-        }
-        InterferenceLaw { tasks, coupling }
-    })
+    (prop::collection::vec(task, n), coupling, any::<bool>()).prop_map(
+        move |(tasks, mut coupling, busy)| {
+            for i in 0..n {
+                coupling[i * n + i] = 0.0;
+            }
+            InterferenceLaw {
+                tasks,
+                coupling,
+                busy,
+            }
+        },
+    )
 }
 
 pub(crate) fn task() -> impl Strategy<Value = Task> {
