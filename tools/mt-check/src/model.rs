@@ -3,6 +3,7 @@
 
 use std::cell::OnceCell;
 
+use device::{Device, Options, Sim};
 use doc::wire::ModelParams;
 use doc::{DeviceKind, Model, Profile};
 use predict::{Active, Dataset, FitOptions, Fitted, PredictError, Predictor, fit, fit_by_merit};
@@ -14,13 +15,27 @@ use crate::workload;
 /// Judges a model.
 pub fn judge(model: &Model, j: &mut Judge) {
     j.field("workload", |j| workload::judge(&model.workload, j));
-    if model.device.kind == DeviceKind::Sim && !model.device.simulated {
-        j.field("device", |j| j.same("simulated", false, true));
-    }
+    device(model, j);
     match Predictor::from_model(model) {
         Err(error) => j.lie("predictor", "parameters of a predictor", error),
         Ok(predictor) => predictions(model, &predictor, j),
     }
+}
+
+/// The simulator says itself what it is.
+fn device(model: &Model, j: &mut Judge) {
+    if model.device.kind != DeviceKind::Sim {
+        return;
+    }
+    let Ok(sim) = Sim::open(&model.workload, &Options::default()) else {
+        return;
+    };
+    let own = sim.fingerprint();
+    j.field("device", |j| {
+        j.same("simulated", model.device.simulated, true);
+        j.same("name", &model.device.name, &own.name);
+        j.same_option("units", model.device.units, own.units);
+    });
 }
 
 /// Throughput is finite and above 0 alone and together at full share.
@@ -76,10 +91,16 @@ impl Refit {
         }
     }
 
-    /// Whether the profile is what a model was fitted to.
+    /// Whether the profile is of the workload and device of a model.
     pub fn concerns(&self, model: &Model) -> bool {
         let header = &self.profile.header;
         header.workload == model.workload && header.device == model.device
+    }
+
+    /// Whether the tasks have at least the same names.
+    pub fn resembles(&self, model: &Model) -> bool {
+        let names = |w: &doc::Workload| w.tasks.iter().map(|t| t.id.clone()).collect::<Vec<_>>();
+        names(&self.profile.header.workload) == names(&model.workload)
     }
 
     /// The same data gives the same parameters, by merit or by the family that the model names.

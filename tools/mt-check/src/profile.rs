@@ -57,11 +57,19 @@ fn counts(profile: &Profile, j: &mut Judge) {
 fn configurations(profile: &Profile, j: &mut Judge) {
     let tasks = &profile.header.workload.tasks;
     let mut seen = BTreeSet::new();
+    let count = (profile.samples.len() + profile.failures.len()) as u64;
     for (i, sample) in profile.samples.iter().enumerate() {
         j.field("samples", |j| {
             j.index(i, |j| {
                 if !seen.insert(sample.config) {
                     j.lie("config", sample.config, "a number that is used once");
+                }
+                if profile.end.is_some() && sample.config >= count {
+                    j.lie(
+                        "config",
+                        sample.config,
+                        format!("below {count}, counted from 0"),
+                    );
                 }
                 if sample.repeats == 0 {
                     j.lie("repeats", 0, "1 or more");

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use device::{Device, Options, Run, Sim, Window};
 use doc::{Plan, RatesKind, Timeline};
 use predict::{Active, Predictor};
-use units::{Batch, Share};
+use units::{Batch, Seconds, Share};
 
 /// A set of tasks: bit `i` is task `i` of the plan.
 pub type Set = u64;
@@ -27,6 +28,11 @@ enum Source {
     },
     Table(HashMap<Set, Vec<f64>>),
     Fixed(Vec<f64>),
+    Simulated {
+        sim: Box<Sim>,
+        settings: Vec<Active>,
+        gpus: Vec<u32>,
+    },
 }
 
 /// Rates of every set of tasks of a plan, in samples per second.
@@ -53,12 +59,32 @@ impl Rates {
         Ok(rates)
     }
 
+    /// The rates that the simulator measures at the settings of a timeline.
+    pub fn simulated(timeline: &Timeline, seed: u64) -> Result<Self, String> {
+        let plan = &timeline.plan;
+        let workload = plan.workload().ok_or("the plan carries no workload")?;
+        let options = Options {
+            seed,
+            ..Options::default()
+        };
+        let sim = Sim::open(workload, &options).map_err(|error| error.to_string())?;
+        Ok(Self {
+            source: Source::Simulated {
+                sim: Box::new(sim),
+                settings: settings(plan, &timeline.batches)?,
+                gpus: plan.tasks.iter().map(|t| t.gpu.unwrap_or(0)).collect(),
+            },
+            tasks: plan.tasks.len(),
+            known: HashMap::new(),
+        })
+    }
+
     /// Rates with one place per task of the plan; those of idle tasks mean nothing.
     pub fn row(&mut self, active: Set) -> Result<Vec<f64>, String> {
         if let Some(row) = self.known.get(&active) {
             return Ok(row.clone());
         }
-        let row = match &self.source {
+        let row = match &mut self.source {
             Source::Fixed(rates) => rates.clone(),
             Source::Table(rows) => rows
                 .get(&active)
@@ -68,7 +94,20 @@ impl Rates {
                 predictor,
                 settings,
                 gpus,
-            } => predicted(predictor, settings, gpus, active),
+            } => by_gpu(gpus, active, |here| {
+                let running: Vec<Active> = here.iter().map(|&i| settings[i]).collect();
+                let mut means = vec![0.0; running.len()];
+                predictor.means(&running, &mut means);
+                Ok(means)
+            })?,
+            Source::Simulated {
+                sim,
+                settings,
+                gpus,
+            } => by_gpu(gpus, active, |here| {
+                let running: Vec<Active> = here.iter().map(|&i| settings[i]).collect();
+                simulate(sim, &running)
+            })?,
         };
         if let Some(i) = members(active).find(|&i| !(row[i].is_finite() && row[i] > 0.0)) {
             return Err(format!("the rate of task {i} is {}", row[i]));
@@ -78,22 +117,53 @@ impl Rates {
     }
 }
 
-/// Tasks act on each other only if they compute on the same GPU.
-fn predicted(predictor: &Predictor, settings: &[Active], gpus: &[u32], active: Set) -> Vec<f64> {
-    let mut row = vec![0.0; settings.len()];
+/// Tasks act on each other only if they compute on the same GPU: asks for the tasks of each.
+fn by_gpu(
+    gpus: &[u32],
+    active: Set,
+    mut ask: impl FnMut(&[usize]) -> Result<Vec<f64>, String>,
+) -> Result<Vec<f64>, String> {
+    let mut row = vec![0.0; gpus.len()];
     let mut left = active;
     while left != 0 {
         let gpu = gpus[left.trailing_zeros() as usize];
         let here: Vec<usize> = members(left).filter(|&i| gpus[i] == gpu).collect();
-        let running: Vec<Active> = here.iter().map(|&i| settings[i]).collect();
-        let mut means = vec![0.0; running.len()];
-        predictor.means(&running, &mut means);
-        for (i, mean) in here.into_iter().zip(means) {
-            row[i] = mean;
+        for (&i, rate) in here.iter().zip(ask(&here)?) {
+            row[i] = rate;
             left &= !(1 << i);
         }
     }
-    row
+    Ok(row)
+}
+
+/// Rates of tasks that run together, in their order, by the simulator.
+fn simulate(sim: &mut Sim, running: &[Active]) -> Result<Vec<f64>, String> {
+    let mut runs: Vec<(usize, Run)> = running
+        .iter()
+        .map(|a| Run {
+            task: a.task,
+            batch: a.batch,
+            share: a.share,
+        })
+        .enumerate()
+        .collect();
+    runs.sort_by_key(|(_, run)| run.task);
+    let sorted: Vec<Run> = runs.iter().map(|(_, run)| *run).collect();
+    let none = Seconds::new(0.0).map_err(|error| error.to_string())?;
+    let window = Window {
+        least: none,
+        most: none,
+        precision: 1.0,
+        repeats: 1,
+    };
+    let measured = sim
+        .measure(&sorted, &window)
+        .map_err(|error| error.to_string())?;
+    let mut rates = vec![0.0; running.len()];
+    for ((place, _), rate) in runs.iter().zip(&measured.rates) {
+        rates[*place] = rate.throughput.get();
+    }
+    Ok(rates)
 }
 
 fn source(timeline: &Timeline) -> Result<Source, String> {

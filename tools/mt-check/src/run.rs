@@ -1,5 +1,5 @@
 use cli::{Console, Exit, Failure, Input, Output};
-use doc::Any;
+use doc::{Any, Model};
 
 use crate::args::Args;
 use crate::judge::Judge;
@@ -18,12 +18,12 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let input = Input::open(&args.files, "documents to judge", console)?;
     let mut exit = Exit::Done;
     // A model can be fitted again if its profile stands before it.
-    let mut refit: Option<Refit> = None;
+    let mut refits: Vec<Refit> = Vec::new();
     for document in input.any() {
         let document = document?;
-        let verdict = judge(&document, refit.as_ref());
+        let verdict = judge(&document, &refits);
         if let Any::Profile(last) = document {
-            refit = Some(Refit::new(last));
+            refits.push(Refit::new(last));
         }
         if !verdict.ok {
             exit = Exit::Negative;
@@ -44,8 +44,8 @@ fn text(verdict: &Verdict, args: &Args) -> Result<String, Failure> {
     Ok(line)
 }
 
-/// Judges one document; `refit` knows the last profile before it.
-fn judge(document: &Any, refit: Option<&Refit>) -> Verdict {
+/// Judges one document; `refits` are the profiles before it.
+fn judge(document: &Any, refits: &[Refit]) -> Verdict {
     let mut judge = Judge::new();
     let j = &mut judge;
     let (kind, id) = match document {
@@ -59,10 +59,7 @@ fn judge(document: &Any, refit: Option<&Refit>) -> Verdict {
         }
         Any::Model(m) => {
             model::judge(m, j);
-            match refit.filter(|r| r.concerns(m)) {
-                Some(refit) => refit.judge(m, j),
-                None => j.unjudged("predictor", "give its profile before it to fit it again"),
-            }
+            fitted_again(m, refits, j);
             ("model", m.workload.id.clone())
         }
         Any::Plan(p) => {
@@ -79,4 +76,19 @@ fn judge(document: &Any, refit: Option<&Refit>) -> Verdict {
         }
     };
     Verdict::new(kind, id, judge)
+}
+
+/// Judges a model by its profile, if that stands before it.
+fn fitted_again(model: &Model, refits: &[Refit], j: &mut Judge) {
+    match (refits.iter().rev().find(|r| r.concerns(model)), refits) {
+        (Some(refit), _) => refit.judge(model, j),
+        (None, [only]) if only.resembles(model) => {
+            j.lie(
+                "workload",
+                "this workload and device",
+                "those of the profile before it",
+            );
+        }
+        _ => j.unjudged("predictor", "give its profile before it to fit it again"),
+    }
 }

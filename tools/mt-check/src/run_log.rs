@@ -1,6 +1,8 @@
 //! A run: are its events possible in this order, and is the summary theirs?
 
+mod assignments;
 mod phases;
+mod simulated;
 mod tally;
 
 use doc::wire::EventKind;
@@ -15,6 +17,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
     order(events, j);
     phases::judge(events, j);
     tally::judge(events, j);
+    assignments::judge(events, j);
+    simulated::judge(events, j);
     let launch = events.first()?;
     let plan = plan_of(launch)?;
     predictions(events, plan, j);

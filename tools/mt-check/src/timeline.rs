@@ -2,8 +2,8 @@
 //! theirs, and do its bounds hold?
 
 mod bounds;
-mod compute;
-mod link;
+pub mod compute;
+pub mod link;
 mod orders;
 
 use std::collections::BTreeMap;
@@ -179,7 +179,7 @@ fn figures(timeline: &Timeline, j: &mut Judge) {
 }
 
 /// The phases of every task, each there once.
-fn lanes(timeline: &Timeline, j: &mut Judge) -> Option<Vec<Lane>> {
+pub fn lanes(timeline: &Timeline, j: &mut Judge) -> Option<Vec<Lane>> {
     let find = |task: usize, kind: PhaseKind, j: &mut Judge| {
         let mut found = timeline
             .phases
@@ -216,7 +216,7 @@ fn lanes(timeline: &Timeline, j: &mut Judge) -> Option<Vec<Lane>> {
 }
 
 /// Compute follows the download and the upload follows compute, in the orders claimed.
-fn order_of_phases(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
+pub fn order_of_phases(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
     let room = 1e-9 * timeline.makespan.get();
     for (at, phase) in timeline.phases.iter().enumerate() {
         let lane = lanes[phase.task];
@@ -254,7 +254,7 @@ fn order_of_phases(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
 }
 
 /// Durations and work of every task, or what is missing.
-fn jobs(timeline: &Timeline) -> Result<Vec<Job>, String> {
+pub fn jobs(timeline: &Timeline) -> Result<Vec<Job>, String> {
     let plan = &timeline.plan;
     let workload = plan.workload();
     let link = plan.link.or_else(|| workload.and_then(|w| w.link));

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use doc::RunEvent;
 use doc::wire::{EventKind, TaskSummary};
+use doc::{PhaseKind, RunEvent};
 
 use super::at_event;
 use crate::judge::Judge;
@@ -15,6 +15,13 @@ struct Tally {
     first_loss: Option<f64>,
     last_loss: Option<f64>,
     most_samples: u64,
+    code: Option<i32>,
+    signal: Option<i32>,
+    exited: bool,
+    /// Samples of the rounds that ended.
+    of_rounds: Option<u64>,
+    /// Throughput of the round, if there was one alone.
+    of_round: Option<Option<f64>>,
 }
 
 /// Judges the summaries of rounds and of the run.
@@ -26,6 +33,14 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
             EventKind::Round => {
                 compare(at, &event.fields.tasks, &round, j);
                 round.clear();
+                for task in &event.fields.tasks {
+                    let tally = run.entry(&task.id).or_default();
+                    tally.of_round = match tally.of_rounds {
+                        None => Some(task.samples_per_s),
+                        Some(_) => None,
+                    };
+                    tally.of_rounds = Some(tally.of_rounds.unwrap_or(0) + task.samples);
+                }
             }
             EventKind::Summary => compare(at, &event.fields.tasks, &run, j),
             _ => {
@@ -49,6 +64,10 @@ fn count<'a>(event: &'a RunEvent, tallies: &mut BTreeMap<&'a str, Tally>) {
             tally.first_loss = tally.first_loss.or(f.loss);
             tally.last_loss = f.loss.or(tally.last_loss);
         }
+        // The exits of transfers say nothing of the training.
+        EventKind::Exit if matches!(f.phase, None | Some(PhaseKind::Compute)) => {
+            (tally.code, tally.signal, tally.exited) = (f.code, f.signal, true);
+        }
         _ => {}
     }
 }
@@ -64,6 +83,16 @@ fn compare(at: usize, claimed: &[TaskSummary], tallies: &BTreeMap<&str, Tally>, 
                     if task.samples < tally.most_samples {
                         let truth = format!("at least {}, which it reported", tally.most_samples);
                         j.lie("samples", task.samples, truth);
+                    }
+                    if let Some(sum) = tally.of_rounds {
+                        j.same("samples", task.samples, sum);
+                    }
+                    if let Some(rate) = tally.of_round {
+                        j.optional_number("samples_per_s", task.samples_per_s, rate);
+                    }
+                    if tally.exited {
+                        j.same_option("code", task.code, tally.code);
+                        j.same_option("signal", task.signal, tally.signal);
                     }
                     if tally.first_loss.is_some() {
                         j.optional_number("first_loss", task.first_loss, tally.first_loss);

@@ -8,10 +8,7 @@ use crate::rates::{Rates, Set, members};
 
 /// Judges the compute phases and the makespan without overlap.
 pub fn judge(timeline: &Timeline, jobs: &[Job], lanes: &[Lane], rates: &mut Rates, j: &mut Judge) {
-    match work_done(lanes, rates) {
-        Err(why) => j.unjudged("phases", format!("compute cannot be recomputed: {why}")),
-        Ok(done) => compare(timeline, jobs, lanes, &done, j),
-    }
+    work(timeline, jobs, lanes, rates, j);
     match all_at_once(jobs, rates) {
         Err(why) => j.unjudged("overlap_off_s", why),
         Ok(compute) => {
@@ -22,6 +19,14 @@ pub fn judge(timeline: &Timeline, jobs: &[Job], lanes: &[Lane], rates: &mut Rate
                 transfers + compute,
             );
         }
+    }
+}
+
+/// Judges whether every task trains on its samples in its compute phase.
+pub fn work(timeline: &Timeline, jobs: &[Job], lanes: &[Lane], rates: &mut Rates, j: &mut Judge) {
+    match work_done(lanes, f64::INFINITY, rates) {
+        Err(why) => j.unjudged("phases", format!("compute cannot be recomputed: {why}")),
+        Ok(done) => compare(timeline, jobs, lanes, &done, j),
     }
 }
 
@@ -53,9 +58,9 @@ fn compare(timeline: &Timeline, jobs: &[Job], lanes: &[Lane], done: &[f64], j: &
     }
 }
 
-/// Samples that every task trains on in its compute phase: the rates of the set that computes,
-/// added up over time.
-fn work_done(lanes: &[Lane], rates: &mut Rates) -> Result<Vec<f64>, String> {
+/// Samples that every task trains on in its compute phase until a time: the rates of the set that
+/// computes, added up over time.
+pub fn work_done(lanes: &[Lane], until: f64, rates: &mut Rates) -> Result<Vec<f64>, String> {
     let mut times: Vec<f64> = lanes
         .iter()
         .flat_map(|l| [l.compute.start, l.compute.end])
@@ -65,15 +70,14 @@ fn work_done(lanes: &[Lane], rates: &mut Rates) -> Result<Vec<f64>, String> {
     let mut done = vec![0.0; lanes.len()];
     let longest = times.last().copied().unwrap_or(0.0);
     for w in times.windows(2) {
+        if w[1] > until * (1.0 + 1e-9) {
+            break;
+        }
         // Slivers of rounding would ask for sets that never computed.
         if w[1] - w[0] <= 1e-12 * longest {
             continue;
         }
-        let middle = f64::midpoint(w[0], w[1]);
-        let active = (0..lanes.len()).fold(0, |set: Set, i| {
-            let c = lanes[i].compute;
-            set | Set::from(c.start <= middle && middle < c.end) << i
-        });
+        let active = computing(lanes, f64::midpoint(w[0], w[1]));
         if active == 0 {
             continue;
         }
@@ -83,6 +87,14 @@ fn work_done(lanes: &[Lane], rates: &mut Rates) -> Result<Vec<f64>, String> {
         }
     }
     Ok(done)
+}
+
+/// The tasks that compute at a time.
+pub fn computing(lanes: &[Lane], at: f64) -> Set {
+    (0..lanes.len()).fold(0, |set: Set, i| {
+        let c = lanes[i].compute;
+        set | Set::from(c.start <= at && at < c.end) << i
+    })
 }
 
 /// Ends of compute of the tasks of `known`, which start at `starts`: from event to event, the

@@ -56,7 +56,9 @@ impl Area {
         for (i, panel) in self.panels.iter().enumerate() {
             canvas.text(LEFT, y + 14.0, 12.0, &panel.name);
             let (from, to) = (y + 20.0, y + 20.0 + HEIGHT);
-            let height = Axis::exact(0.0, self.full, to, from, 4.0);
+            let mut height = Axis::exact(0.0, self.full, to, from, 2.0);
+            height.ticks.retain(|t| *t < 0.8 * self.full);
+            height.ticks.push(self.full);
             let last = i + 1 == self.panels.len();
             if last {
                 time.horizontal(canvas, from, to, &self.x);

@@ -44,13 +44,29 @@ fn area(plan: &Plan, workload: &Workload) -> Option<Area> {
     let n = programs.len();
     let part = Share::from_hundredths(10_000 / u32::try_from(n).ok()?.max(1));
     let sms = f64::from(simulator.gpu().sms());
+    // The picture shows a part; the mean is that of all after the tasks have found their rhythm.
+    let mean = |traces: &[Trace]| {
+        let part = |trace: &Trace| {
+            let begin = trace.end_us / 2.0;
+            mean_held(trace, begin, trace.end_us).iter().sum::<f64>()
+        };
+        let parts = traces.iter().map(part).sum::<f64>() / traces.len().max(1) as f64;
+        100.0 * parts / sms
+    };
+    let panel = |name: &str, traces: &[Trace]| Panel {
+        name: format!(
+            "{name}: {:.0} % of {sms:.0} SMs in use on average",
+            mean(traces)
+        ),
+        steps: steps(traces, n),
+    };
     let together = |shares: &[Share]| {
         let tasks: Vec<SimTask<'_>> = programs
             .iter()
             .zip(shares)
             .map(|(program, &share)| SimTask { program, share })
             .collect();
-        steps(&[simulator.trace(&tasks, &Options::default()).1], n)
+        [simulator.trace(&tasks, &Options::default()).1]
     };
     let alone: Vec<Trace> = programs
         .iter()
@@ -62,14 +78,6 @@ fn area(plan: &Plan, workload: &Workload) -> Option<Area> {
             simulator.trace(&[task], &Options::default()).1
         })
         .collect();
-    let panel = |name: &str, steps: Vec<(f64, Vec<f64>)>| {
-        let used: f64 = steps.iter().map(|s| s.1.iter().sum::<f64>()).sum();
-        let mean = 100.0 * used / (steps.len().saturating_sub(1).max(1) as f64 * sms);
-        Panel {
-            name: format!("{name}: {mean:.0} % of {sms:.0} SMs in use"),
-            steps,
-        }
-    };
     Some(Area {
         x: "time (ms, simulated)".to_owned(),
         y: "SMs".to_owned(),
@@ -80,10 +88,10 @@ fn area(plan: &Plan, workload: &Workload) -> Option<Area> {
             .map(|t| t.id.as_str().to_owned())
             .collect(),
         panels: vec![
-            panel("one task at a time", steps(&alone, n)),
-            panel("isolated", together(&vec![part; n])),
-            panel("sharing", together(&vec![Share::FULL; n])),
-            panel("this plan", together(&chosen?)),
+            panel("one task at a time", &alone),
+            panel("isolated", &together(&vec![part; n])),
+            panel("sharing", &together(&vec![Share::FULL; n])),
+            panel("this plan", &together(&chosen?)),
         ],
     })
 }
