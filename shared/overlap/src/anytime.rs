@@ -5,7 +5,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::cache::RateCache;
 use crate::gpu::Gpu;
-use crate::round::{Order, Transfer};
+use crate::round::{Order, Transfer, play};
 use crate::{Instance, Job, Link};
 
 /// Work that a search may still do.
@@ -127,8 +127,9 @@ impl<'a, 'r> Player<'a, 'r> {
     /// The makespan of a sequence in seconds.
     pub fn value(&mut self, sequence: &[usize]) -> f64 {
         match self.instance.link() {
-            Link::Full | Link::Shared => self.full(sequence),
+            Link::Full => self.full(sequence),
             Link::Half => self.half(sequence),
+            Link::Shared => play(self.instance, self.rates, &Order::Together).makespan_s,
         }
     }
 

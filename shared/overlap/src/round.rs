@@ -30,6 +30,25 @@ pub enum Order {
     Together,
 }
 
+impl Order {
+    /// The transfers that there is a choice of, as numbers: `i` for the download of task `i`, and
+    /// on a half-duplex link of `n` tasks `n + i` for its upload.
+    pub(crate) fn sequence(&self) -> Vec<usize> {
+        match self {
+            Order::PerDirection { downloads, .. } => downloads.clone(),
+            Order::OneByOne(transfers) => {
+                let n = transfers.len() / 2;
+                let code = |t: &Transfer| match *t {
+                    Transfer::Download(i) => i,
+                    Transfer::Upload(i) => n + i,
+                };
+                transfers.iter().map(code).collect()
+            }
+            Order::Together => Vec::new(),
+        }
+    }
+}
+
 /// The three phases of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PhaseKind {

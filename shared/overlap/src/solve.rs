@@ -212,6 +212,7 @@ impl<'a, 'r> Search<'a, 'r> {
         }
         if self.instance.link() == Link::Shared {
             let value = play(self.instance, self.rates, &Order::Together).makespan_s;
+            self.plays += 1;
             self.keep(value, levels, || Order::Together);
             self.bound_met = false;
             return;
@@ -320,20 +321,21 @@ impl<'a, 'r> Search<'a, 'r> {
         self.keep(value, levels, || order);
     }
 
-    /// Batch sizes by descent: one task's at a time while that helps.
+    /// Batch sizes by descent: one task's at a time while that helps, with the order following by
+    /// descent; then a search at the sizes found.
     fn vary_one_by_one(&mut self, counts: &[usize]) {
         let mut levels = vec![0u8; counts.len()];
         self.levels(&levels);
         let mut since = 0;
         let mut task = 0;
-        while since < counts.len() {
+        while since < counts.len() && !self.timed_out {
             let before = self.best_s;
             let kept = levels[task];
             for level in (0..counts[task] as u8).filter(|&l| l != kept) {
                 let mut trial = levels.clone();
                 trial[task] = level;
                 let so_far = self.best_s;
-                self.levels(&trial);
+                self.follow(&trial);
                 if self.best_s < so_far {
                     levels = trial;
                 }
@@ -341,9 +343,29 @@ impl<'a, 'r> Search<'a, 'r> {
             since = if self.best_s < before { 0 } else { since + 1 };
             task = (task + 1) % counts.len();
         }
+        if levels.iter().any(|&l| l != 0) {
+            self.levels(&levels);
+        }
         self.complete = false;
         self.bound_met = false;
         self.floor_s = self.any_batches_bound(counts);
+    }
+
+    /// Descends from the best order so far at other batch sizes.
+    fn follow(&mut self, levels: &[u8]) {
+        let Some((_, order)) = &self.best else {
+            return;
+        };
+        let mut sequence = order.sequence();
+        self.rates.set_levels(levels);
+        let mut budget = Budget::new(self.plays_each, self.deadline);
+        let mut player = Player::new(self.instance, self.rates, self.options.single_order);
+        let value = player.value(&sequence);
+        let value = descend(&mut player, &mut sequence, value, &mut budget);
+        let order = player.order(&sequence);
+        self.plays += budget.spent + 1;
+        self.timed_out |= budget.timed_out;
+        self.keep(value, levels, || order);
     }
 
     /// A lower bound for every batch combination: each task at the best of its rates alone.
