@@ -10,7 +10,7 @@ use std::{env, fs};
 
 use serde::{Deserialize, Serialize};
 
-const CRATES: [&str; 5] = ["gpusim", "predict", "alloc", "overlap", "jobs"];
+const CRATES: [&str; 6] = ["gpusim", "predict", "alloc", "overlap", "jobs", "device"];
 const TOOLS: [&str; 8] = [
     "mt-profile",
     "mt-fit",

@@ -1,0 +1,128 @@
+//! Measures what a sample on a GPU costs with parked workers and with restarts, on a fake daemon
+//! and with jobs that take 5 s to start. `--json` prints rows
+//! `{name, value, unit, baseline, baseline_value, ratio, what}`; without it, one line for each.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use device::cuda::discovery::{Gpu, MpsSupport};
+use device::cuda::mps::MpsOptions;
+use device::cuda::{Cuda, Setup, Way};
+use device::{Device as _, Run, Window};
+use serde::Serialize;
+use testkit::fakes::FakeMps;
+use units::{Batch, Bytes, Seconds, Share};
+
+#[derive(Serialize)]
+struct Row {
+    name: &'static str,
+    value: f64,
+    unit: &'static str,
+    baseline: &'static str,
+    baseline_value: f64,
+    ratio: f64,
+    what: &'static str,
+}
+
+type Trouble = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    match row().and_then(|row| print(&row)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            writeln!(io::stderr(), "bench: {error}").ok();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(row: &Row) -> Result<(), Trouble> {
+    let mut out = io::stdout().lock();
+    if std::env::args().any(|a| a == "--json") {
+        writeln!(out, "{}", serde_json::to_string(&[row])?)?;
+    } else {
+        writeln!(out, "{}: {:.3} {}", row.name, row.value, row.unit)?;
+    }
+    Ok(())
+}
+
+fn row() -> Result<Row, Trouble> {
+    let fake = FakeMps::install();
+    let value = seconds_per_sample(&fake, true, Way::Woken, 6)?;
+    let baseline_value = seconds_per_sample(&fake, false, Way::Restarted, 2)?;
+    Ok(Row {
+        name: "gpu_sample_parked_workers",
+        value,
+        unit: "s",
+        baseline: "restart for every configuration",
+        baseline_value,
+        ratio: value / baseline_value,
+        what: "wall clock of one sample of two tasks with a window of 0.2 s, jobs that start in \
+               5 s (fake workers and daemon)",
+    })
+}
+
+fn seconds_per_sample(fake: &FakeMps, pool: bool, way: Way, samples: u32) -> Result<f64, Trouble> {
+    let root = tempfile::tempdir()?;
+    let mps = MpsOptions {
+        program: fake.control(),
+        root: root.path().join("mps"),
+        gpu: None,
+        timeout: std::time::Duration::from_secs(5),
+    };
+    let mut setup = Setup::new(gpu()?, mps, 2);
+    setup.runs = root.path().join("runs");
+    setup.warm_up = std::time::Duration::ZERO;
+    let mut device = Cuda::with(&workload(fake, pool)?, setup, Arc::default())?;
+    let run = |task| -> Result<Run, Trouble> {
+        Ok(Run {
+            task,
+            batch: Batch::new(8)?,
+            share: Share::from_percent(50.0)?,
+        })
+    };
+    let window = Window {
+        least: Seconds::new(0.2)?,
+        most: Seconds::new(0.2)?,
+        precision: 0.01,
+        repeats: 1,
+    };
+    for _ in 0..samples {
+        device.measure(&[run(0)?, run(1)?], &window)?;
+    }
+    let tally = device.costs().of(way);
+    Ok(tally.total.as_secs_f64() / f64::from(tally.samples))
+}
+
+fn gpu() -> Result<Gpu, Trouble> {
+    Ok(Gpu {
+        uuid: "GPU-0".into(),
+        name: "Fake GPU".into(),
+        sms: 80,
+        memory: Bytes::new(1 << 30)?,
+        compute_capability: (7, 0),
+        cuda_version: (12, 6),
+        driver: None,
+        mps: MpsSupport::Available { client_limit: 48 },
+    })
+}
+
+fn workload(fake: &FakeMps, pool: bool) -> Result<doc::Workload, Trouble> {
+    let worker = fake.worker();
+    let task = |id: &str| {
+        format!(
+            r#"{{"id":"{id}","flops_per_sample":1e9,"bytes_per_sample":1e6,"batch_sizes":[8],
+            "job":{{"argv":["{}"],"pool":{pool},"env":{{"FAKE_START_S":"5"}}}}}}"#,
+            worker.display()
+        )
+    };
+    let text = format!(
+        r#"{{"schema":"mt.workload/1","tasks":[{},{}]}}"#,
+        task("a"),
+        task("b")
+    );
+    let frames = doc::Frames::new(text.as_bytes(), "bench");
+    let mut documents = doc::Documents::<_, doc::Workload>::new(frames);
+    Ok(documents.next().ok_or("no workload")??)
+}
