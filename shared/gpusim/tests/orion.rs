@@ -1,6 +1,8 @@
 //! A check that nobody tuned: ResNets at 224x224, batch 32, against kernel profiles of real
 //! training steps on a V100 (eth-easl/orion). Skipped where the data is absent.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::path::{Path, PathBuf};
 
 use gpusim::{Gpu, KernelKind, Network, Program, Simulator};

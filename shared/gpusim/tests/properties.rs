@@ -1,5 +1,7 @@
 //! What must hold for any mix, batch, share and seed.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use gpusim::{Gpu, Host, Network, Options, Program, SimTask, Simulator, Tuning};
 use proptest::prelude::*;
 use units::{Batch, Share};
