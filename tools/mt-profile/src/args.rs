@@ -18,6 +18,10 @@ Examples:
       measure the configurations of a list: config,task,batch,share_percent
   mt-profile --import samples.csv workload.json
       make a profile of measurements from elsewhere: the same and throughput[,stderr]
+  mt-profile --configs plan.json --trace corun.json
+      see in Perfetto which kernels of which task ran when on the simulated GPU
+  mt-profile --calibrate profile.ndjson --gpu rtx-3090 -o mine.json
+      fit the simulator to a profile from a real GPU, for --gpu mine.json
 
 Exit codes: 0 done; 2 bad input or usage; 3 the device cannot be used; 130 after Ctrl-C, with
 every finished record written.";
@@ -27,7 +31,7 @@ every finished record written.";
 /// Reads workloads and writes a profile for each: one record a line, each task alone at each of
 /// its batch sizes first, then co-runs.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES)]
+#[command(version, after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
     /// Workloads to profile; `-` or none: standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -75,6 +79,13 @@ pub struct Args {
     /// On a GPU, use the MPS daemon that runs already in place of a private one
     #[arg(long)]
     pub attach_mps: bool,
+    /// Write what the simulated GPU did in the first co-run of the most tasks, for Perfetto or
+    /// chrome://tracing, and its occupancy to the same name with .csv
+    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
+    pub trace: Option<PathBuf>,
+    /// Fit the figures of --gpu to a profile from a real GPU and write them; measure nothing
+    #[arg(long, value_name = "PROFILE", value_hint = ValueHint::FilePath, requires = "gpu", conflicts_with_all = ["configs", "import", "resume", "files", "replay", "trace"])]
+    pub calibrate: Option<PathBuf>,
     #[command(flatten)]
     pub seed: cli::SeedArgs,
 }

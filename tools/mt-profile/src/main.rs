@@ -11,6 +11,7 @@ mod settings;
 mod signals;
 mod source;
 mod table;
+mod trace;
 
 use std::process::ExitCode;
 

@@ -3,18 +3,19 @@
 use std::path::Path;
 
 use cli::{Console, Exit, Failure, Output};
-use device::{OpenError, Options};
+use device::{OpenError, Options, Sim};
 use doc::{DeviceKind, DeviceList, GpuSpec, Header, Model, Profile, Workload};
 use predict::Predictor;
 
 use crate::args::Args;
-use crate::design::{Conditions, Plan};
+use crate::design::{Conditions, Configuration, Plan};
 use crate::import;
 use crate::resume;
-use crate::session::Session;
+use crate::session::{self, Session};
 use crate::settings::{self, DesignSettings};
 use crate::signals::Signals;
 use crate::source::{Job, Jobs, Place};
+use crate::trace;
 
 /// Runs the tool.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
@@ -22,6 +23,9 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         return list_devices(&args, console);
     }
     let context = Context::new(&args, console)?;
+    if let Some(profile) = &args.calibrate {
+        return context.calibrate(profile);
+    }
     let mut jobs = Jobs::open(&args, console)?;
     // The first job is read before anything is written: bad input leaves no output behind.
     let Some(first) = jobs.next()? else {
@@ -195,7 +199,10 @@ impl<'a> Context<'a> {
         let seed = self.args.seed.seed;
         let real = matches!(fingerprint.kind, DeviceKind::Cpu | DeviceKind::Cuda);
         let plan = match job.configurations {
-            Some(configurations) => Plan::given(configurations),
+            Some(configurations) => {
+                recorded_only(&opened, &configurations)?;
+                Plan::given(configurations)
+            }
             None => {
                 let earlier = self.earlier(&opened.workload)?;
                 let conditions = Conditions {
@@ -226,7 +233,7 @@ impl<'a> Context<'a> {
             (Some(profile), Some(path)) => resume::records(path, profile, &header)?,
             _ => Vec::new(),
         };
-        Session {
+        let widest = Session {
             device: opened.device.as_mut(),
             header: &header,
             plan,
@@ -235,7 +242,67 @@ impl<'a> Context<'a> {
             resumed: self.args.resume.as_deref(),
             signals,
         }
-        .run(out, self.console)
+        .run(out, self.console)?;
+        match (&self.args.trace, widest) {
+            (Some(path), Some(configuration)) => self.trace(path, &header.workload, &configuration),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Context<'_> {
+    fn trace(
+        &self,
+        path: &Path,
+        workload: &Workload,
+        configuration: &[device::Run],
+    ) -> Result<(), Failure> {
+        if workload.device.kind != DeviceKind::Sim {
+            return Err(Failure::Usage(
+                "--trace: only the simulator knows what the GPU did; add --device sim".to_owned(),
+            ));
+        }
+        let options = Options {
+            seed: self.args.seed.seed,
+            ..Options::default()
+        };
+        let unusable = |error: &dyn std::fmt::Display| Failure::Environment(error.to_string());
+        let mut sim = Sim::open(workload, &options).map_err(|error| unusable(&error))?;
+        let trace = sim.trace(configuration).map_err(|error| unusable(&error))?;
+        trace::write(path, &trace, workload, configuration)
+    }
+
+    /// Fits the figures of a GPU to a profile.
+    fn calibrate(&self, profile: &Path) -> Result<Exit, Failure> {
+        let path = [profile.to_owned()];
+        let input = cli::Input::open(&path, "a profile", self.console)?;
+        let Some(profile) = input.profiles().next().transpose()? else {
+            return Err(Failure::Input(
+                "--calibrate: there is no profile".to_owned(),
+            ));
+        };
+        let start = self.gpu.clone().ok_or_else(|| {
+            Failure::Usage("--calibrate: say with --gpu where to begin".to_owned())
+        })?;
+        let options = Options {
+            seed: self.args.seed.seed,
+            ..Options::default()
+        };
+        let found = device::calibrate(&profile, &start, &options)
+            .map_err(|error| Failure::Input(format!("--calibrate: {error}")))?;
+        self.console.note(&format!(
+            "{} samples: the simulator is off by {:.1} % on average, {:.1} % with the figures \
+             that it began with",
+            found.samples,
+            100.0 * found.error_after,
+            100.0 * found.error_before
+        ));
+        let mut text = Vec::new();
+        doc::write_gpu(&mut text, &found.gpu).map_err(|error| Failure::write(&error))?;
+        let mut out = self.output()?;
+        out.text(&String::from_utf8_lossy(&text))?;
+        out.finish()?;
+        Ok(Exit::Done)
     }
 }
 
@@ -244,6 +311,21 @@ fn failure(error: OpenError, place: &Place) -> Failure {
         OpenError::Workload(fault) => place.fault(fault),
         OpenError::NoRecording => Failure::Usage(format!("{error} (--replay FILE)")),
         OpenError::Environment { .. } => Failure::Environment(error.to_string()),
+    }
+}
+
+/// Refuses given configurations of which a recording does not have all, before anything is
+/// written.
+fn recorded_only(opened: &device::Opened, configurations: &[Configuration]) -> Result<(), Failure> {
+    let Some(only) = opened.device.only() else {
+        return Ok(());
+    };
+    match configurations.iter().find(|runs| !only.contains(runs)) {
+        None => Ok(()),
+        Some(missing) => Err(Failure::Input(format!(
+            "the recording does not have the configuration {}",
+            session::describe(&opened.workload, missing)
+        ))),
     }
 }
 

@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use predict::design::Progress;
 use units::Seconds;
 
-use crate::design::Plan;
+use crate::design::{Configuration, Plan};
 use crate::resume::Recorded;
 use crate::signals::Signals;
 
@@ -37,11 +37,18 @@ struct Totals {
     measured: u64,
     failed: u64,
     cost_s: f64,
+    /// The first configuration of the most tasks.
+    widest: Option<Configuration>,
 }
 
 impl Session<'_> {
     /// Measures what has not been measured and writes every record.
-    pub fn run(mut self, out: &mut Output, console: &Console) -> Result<(), Failure> {
+    /// Returns the first configuration of the most tasks, if any was measured.
+    pub fn run(
+        mut self,
+        out: &mut Output,
+        console: &Console,
+    ) -> Result<Option<Configuration>, Failure> {
         let bar = console.progress(self.plan.length, "configurations");
         let result = self.records(out, &bar);
         bar.finish_and_clear();
@@ -63,7 +70,8 @@ impl Session<'_> {
             failed: totals.failed,
             cost,
             stopped: self.plan.stopped(),
-        })
+        })?;
+        Ok(totals.widest)
     }
 
     fn records(&mut self, out: &mut Output, bar: &ProgressBar) -> Result<Totals, Failure> {
@@ -87,6 +95,10 @@ impl Session<'_> {
             match &record {
                 Recorded::Sample(sample) => {
                     totals.measured += 1;
+                    let widest = totals.widest.as_ref().map_or(0, Vec::len);
+                    if runs.len() > widest {
+                        totals.widest = Some(runs.clone());
+                    }
                     totals.cost_s += sample.window.get() * f64::from(sample.repeats);
                     out.record(sample)?;
                 }
@@ -170,7 +182,7 @@ fn choices(workload: &Workload, runs: &[Run]) -> Vec<Choice> {
 }
 
 /// A configuration for people: `a 32 at 50 %, b 64 at 80 %`.
-fn describe(workload: &Workload, runs: &[Run]) -> String {
+pub fn describe(workload: &Workload, runs: &[Run]) -> String {
     let task = |run: &Run| {
         let id = &workload.tasks[run.task].id;
         format!("{id} {} at {}", run.batch, run.share)

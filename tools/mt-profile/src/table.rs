@@ -126,6 +126,11 @@ fn read_rows(
             return Ok(Vec::new());
         }
     };
+    if header.is_empty() {
+        let advice = Code::BadCsv.action();
+        faulty.add(1, "", "the table is empty".to_owned(), advice);
+        return Ok(Vec::new());
+    }
     let Some(columns) = columns(&header, throughput, faulty) else {
         return Ok(Vec::new());
     };

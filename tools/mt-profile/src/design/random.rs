@@ -7,8 +7,10 @@ use rand::seq::index::sample;
 
 use super::{Configuration, Space};
 
-/// Draws in a row that may be rejected before the space counts as used up.
-const ATTEMPTS: u32 = 20_000;
+/// Sets of tasks in a row for which nothing is found before the space counts as used up.
+const SETS: u32 = 200;
+/// Draws for one set of tasks that may be rejected.
+const DRAWS: u32 = 200;
 
 /// Distinct co-runs drawn at random from a space: batch sizes and shares uniformly, shares again
 /// until their sum is allowed and the tasks fit into memory.
@@ -71,13 +73,17 @@ impl Iterator for Random {
         if self.left == 0 || self.exhausted {
             return None;
         }
-        for _ in 0..ATTEMPTS {
+        for _ in 0..SETS {
+            // The set is drawn first: sets with more room among the constraints get no more runs.
             let tasks = self.tasks();
-            let runs = self.draw(&tasks);
-            if self.space.allows(&runs) && self.space.fits(&runs) && !self.drawn.contains(&runs) {
-                self.drawn.insert(runs.clone());
-                self.left -= 1;
-                return Some(runs);
+            for _ in 0..DRAWS {
+                let runs = self.draw(&tasks);
+                if self.space.allows(&runs) && self.space.fits(&runs) && !self.drawn.contains(&runs)
+                {
+                    self.drawn.insert(runs.clone());
+                    self.left -= 1;
+                    return Some(runs);
+                }
             }
         }
         self.exhausted = true;

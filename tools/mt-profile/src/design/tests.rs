@@ -1,1 +1,175 @@
+use std::collections::BTreeSet;
 
+use doc::{Documents, Frames};
+use predict::design::Goal;
+use units::{SamplesPerSec, Share};
+
+use super::*;
+use crate::args::Objective;
+
+fn workload(memory: &str) -> Workload {
+    let text = format!(
+        r#"{{"schema":"mt.workload/1","device":{{"kind":"sim"{memory}}},"tasks":[
+        {{"id":"a","model":"vgg16","batch_sizes":[16,32],"memory":{{"fixed_bytes":10,"bytes_per_sample":1}}}},
+        {{"id":"b","model":"vgg16","batch_sizes":[64],"memory":{{"fixed_bytes":10,"bytes_per_sample":1}}}},
+        {{"id":"c","model":"vgg16","batch_sizes":[8,128],"memory":{{"fixed_bytes":10,"bytes_per_sample":1}}}}]}}"#
+    );
+    Documents::<_, Workload>::new(Frames::new(text.as_bytes(), "test"))
+        .next()
+        .unwrap()
+        .unwrap()
+}
+
+fn settings(design: Design) -> DesignSettings {
+    DesignSettings {
+        design,
+        budget: Some(60),
+        step: Share::from_percent(10.0).unwrap(),
+        rv_min: Share::from_hundredths(15_000),
+        rv_max: Share::from_hundredths(20_000),
+        subsets: 0.3,
+        tolerance: 0.0,
+        objective: Objective::Raw,
+    }
+}
+
+fn conditions(shuffle: bool) -> Conditions<'static> {
+    Conditions {
+        only: None,
+        shuffle,
+        earlier: None,
+        seed: 4,
+    }
+}
+
+/// Rates of a made-up device on which small shares are best.
+fn rates(runs: &[Run]) -> Vec<Rate> {
+    let total: f64 = runs.iter().map(|r| r.share.fraction()).sum();
+    runs.iter()
+        .map(|run| Rate {
+            throughput: SamplesPerSec::new(
+                run.batch.as_f64() * run.share.fraction().sqrt() / (1.0 + total * total),
+            )
+            .unwrap(),
+            stderr: None,
+        })
+        .collect()
+}
+
+fn all(mut plan: Plan) -> (Vec<Configuration>, StopReason) {
+    let mut all = Vec::new();
+    while let Some(runs) = plan.next().unwrap() {
+        plan.observe(&runs, Some(&rates(&runs)));
+        all.push(runs);
+    }
+    (all, plan.stopped())
+}
+
+#[test]
+fn solo_runs_come_first_and_every_co_run_is_new_and_allowed() {
+    for design in [Design::Random, Design::Adaptive] {
+        let plan = Plan::designed(&workload(""), &settings(design), conditions(false)).unwrap();
+        assert_eq!(plan.length, 65);
+        let (all, stopped) = all(plan);
+        assert_eq!((all.len(), stopped), (65, StopReason::Budget));
+        assert!(all[..5].iter().all(|runs| runs.len() == 1));
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+        let mut parts = 0;
+        for runs in &all[5..] {
+            assert!(runs.windows(2).all(|w| w[0].task < w[1].task));
+            let total: Share = runs.iter().map(|r| r.share).sum();
+            assert!(total.hundredths() <= 20_000);
+            assert!(runs.len() < 3 || total.hundredths() >= 15_000);
+            parts += usize::from(runs.len() == 2);
+        }
+        assert!((4..=30).contains(&parts), "{design:?} {parts}");
+    }
+}
+
+#[test]
+fn a_larger_budget_only_adds() {
+    for design in [Design::Random, Design::Adaptive] {
+        let of = |budget| {
+            let settings = DesignSettings {
+                budget: Some(budget),
+                ..settings(design)
+            };
+            all(Plan::designed(&workload(""), &settings, conditions(true)).unwrap()).0
+        };
+        let (few, many) = (of(10), of(20));
+        assert_eq!(few[..], many[..few.len()], "{design:?}");
+    }
+}
+
+#[test]
+fn what_cannot_fit_is_not_drawn() {
+    let small = workload(r#","memory_bytes":150"#);
+    for design in [Design::Random, Design::Adaptive] {
+        let (all, _) = all(Plan::designed(&small, &settings(design), conditions(false)).unwrap());
+        assert!(all.len() > 6);
+        for runs in all.iter().filter(|runs| runs.len() > 1) {
+            let need: u32 = runs.iter().map(|r| 10 + r.batch.get()).sum();
+            assert!(need <= 150, "{runs:?}");
+        }
+    }
+}
+
+#[test]
+fn a_space_that_is_used_up_ends_the_design() {
+    let coarse = DesignSettings {
+        step: Share::from_percent(50.0).unwrap(),
+        subsets: 0.0,
+        ..settings(Design::Random)
+    };
+    let (all, stopped) = all(Plan::designed(&workload(""), &coarse, conditions(false)).unwrap());
+    // Shares of 50, 50, 50 or one of 100: 4 choices of shares, 4 of batch sizes, 5 solo runs.
+    assert_eq!((all.len(), stopped), (4 * 4 + 5, StopReason::Complete));
+}
+
+#[test]
+fn an_adaptive_design_ends_where_nothing_more_is_to_be_gained() {
+    let lax = DesignSettings {
+        tolerance: 0.5,
+        ..settings(Design::Adaptive)
+    };
+    let (all, stopped) = all(Plan::designed(&workload(""), &lax, conditions(false)).unwrap());
+    assert!(all.len() < 65);
+    assert_eq!(stopped, StopReason::Tolerance);
+}
+
+#[test]
+fn configurations_that_fail_are_not_asked_for_again() {
+    let mut plan = Plan::designed(
+        &workload(""),
+        &settings(Design::Adaptive),
+        conditions(false),
+    )
+    .unwrap();
+    let mut seen = BTreeSet::new();
+    while let Some(runs) = plan.next().unwrap() {
+        let fails = runs.len() == 3 && runs[0].share > Share::from_hundredths(6_000);
+        plan.observe(&runs, (!fails).then(|| rates(&runs)).as_deref());
+        assert!(seen.insert(runs));
+    }
+    // It ends early only if nothing more is to be gained.
+    assert!(seen.len() == 65 || plan.stopped() == StopReason::Tolerance);
+    assert!(seen.len() > 20);
+}
+
+#[test]
+fn weights_and_volumes_of_the_workload_make_the_goal() {
+    let mut workload = workload("");
+    assert!(settings::goal(Objective::Round, &workload).is_err());
+    for task in &mut workload.tasks {
+        task.samples = units::Samples::new(500).ok();
+        task.weight = units::Weight::new(2.0).ok();
+    }
+    assert_eq!(
+        settings::goal(Objective::Round, &workload).unwrap(),
+        Goal::Round(vec![500.0; 3])
+    );
+    assert_eq!(
+        settings::goal(Objective::Weighted, &workload).unwrap(),
+        Goal::Weighted(vec![2.0; 3])
+    );
+}
