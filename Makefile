@@ -29,6 +29,17 @@ test-faults: ## Launch jobs that misbehave in every way, with the long soak
 bench: build ## Measure the tools against their baselines; table, and target/bench.json
 	$(CARGO) run --release -q -p mt-tests --example bench
 
+bench-peers: ## Measure against solvers and learners of others (builds Python environments)
+	sh shared/predict/benches/peers/run.sh
+	sh shared/alloc/benches/peers/run.sh
+	sh shared/overlap/benches/peers/run.sh
+
+paper: ## Regenerate the tables and figures of the FedMT paper (QUICK=1: reduced; DEVICE=cuda)
+	$(MAKE) -C examples/paper
+
+calibrate: ## Fit the simulator's constants to the figures that the paper reports
+	$(MAKE) -C examples/paper calibrate
+
 lint: schemas-check ## Format, clippy and documentation, warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
