@@ -6,7 +6,8 @@ DESTDIR ?=
 TOOLS := mt-profile mt-fit mt-solve mt-overlap mt-launch mt-worker mt-check mt-report
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test test-faults bench schemas schemas-check lint install uninstall clean
+.PHONY: help demo build test test-faults bench bench-peers paper calibrate schemas schemas-check \
+	lint install uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
