@@ -165,9 +165,8 @@ fn total_share(text: &str) -> Result<TotalShare, String> {
 impl Args {
     /// What the plans are asked to be.
     pub fn request(&self) -> Result<Request, Failure> {
-        let usage = |option: &str, error: units::UnitError| {
-            Failure::Usage(format!("--{option}: {error}"))
-        };
+        let usage =
+            |option: &str, error: units::UnitError| Failure::Usage(format!("--{option}: {error}"));
         let in_range = |option: &str, ok: bool, expected: &str| {
             if ok {
                 Ok(())
