@@ -12,6 +12,13 @@ Examples:
   mt-launch --dry-run plan.json
       print what would be started, as shell lines, and start nothing
 
+Jobs are started without a shell, with these variables of this environment and no others: PATH,
+HOME, USER, LOGNAME, LANG, LC_*, TZ, TMPDIR, XDG_*, LD_LIBRARY_PATH, LD_PRELOAD, CUDA_*, NVIDIA_*,
+NCCL_*, OMP_*, MKL_*, OPENBLAS_*, PYTHON*, PYTORCH_*, TORCH_*, HF_*, VIRTUAL_ENV, CONDA_*,
+RUST_BACKTRACE, http_proxy, https_proxy, no_proxy; then those of the workload, then MT_TASK,
+MT_BATCH_SIZE, MT_SHARE_PERCENT, MT_DEVICE, MT_ROUND, MT_SAMPLES. Where control groups are made is
+found by itself, or is MT_CGROUP_PARENT.
+
 Exit codes: 0 every task finished; 1 some did not; 2 bad input or usage; 3 the device cannot be
 used; 130 after Ctrl-C, 143 after SIGTERM, with nothing left running.";
 

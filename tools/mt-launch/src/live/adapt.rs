@@ -181,3 +181,6 @@ fn changes(old: &Plan, new: &Plan, measured: &[TaskSummary]) -> String {
     }
     all.join("; ")
 }
+
+#[cfg(test)]
+mod tests;
