@@ -141,6 +141,8 @@ const CANDIDATES: usize = 3000;
 const SHORTLIST: usize = 160;
 /// Draws for each candidate that constraints may refuse.
 const TRIES: usize = 50;
+/// Factor on the standard deviation: a process of few points thinks too well of itself.
+const CAUTION: f64 = 2.0;
 /// Evaluations of the marginal likelihood for each refit.
 const EVALUATIONS: usize = 15;
 
@@ -314,6 +316,12 @@ impl Design<'_> {
                     state: Some(progress(gain)),
                 }
             }
+            // The best is measured before the search ends, or it would be hearsay.
+            Some((gain, _)) if !measured.contains(&best[..]) => Step::Measure {
+                active: best.clone(),
+                why: Why::Improve,
+                state: Some(progress(gain)),
+            },
             Some((gain, _)) => Step::Stop(progress(gain)),
             None => Step::Stop(progress(0.0)),
         })
@@ -334,7 +342,7 @@ impl Design<'_> {
         let rates: Vec<f64> = predicted.iter().map(|p| p.samples_per_s).collect();
         let errors: Vec<f64> = predicted.iter().map(|p| p.std_error).collect();
         let solo = self.solos(model, active);
-        let s = self.goal.deviation(&rates, &errors, &solo);
+        let s = CAUTION * self.goal.deviation(&rates, &errors, &solo);
         let gap = self.goal.value(&rates, &solo) - best;
         if s <= 0.0 {
             return gap.max(0.0);

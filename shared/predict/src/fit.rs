@@ -8,12 +8,12 @@ use crate::base::Base;
 use crate::dataset::{Active, Dataset};
 use crate::error::PredictError;
 use crate::gp::Hyper;
-use crate::model::{GpPart, Parts, fit_poly, learn_gp, overconfidence};
+use crate::model::{GpPart, Parts, fit_poly, fit_trees, learn_gp, overconfidence};
 use crate::predictor::{Predictor, Trust};
 use crate::report::{FitReport, TaskReport, Worst};
 use crate::training::Rows;
 use crate::validation::{
-    self, Known, Left, calibrate, cross_validate, leave_out, total_error_percent, trimmed,
+    self, Known, Left, Wanted, calibrate, cross_validate, leave_out, total_error_percent, trimmed,
 };
 
 /// Settings of a fit.
@@ -54,7 +54,7 @@ pub struct Fitted {
 
 /// Most samples that are used to validate: a fold costs as much as a fit.
 const MOST_TO_VALIDATE: usize = 400;
-/// A more complex family must be better by this factor to be chosen.
+/// A later family must be better by this factor to be chosen.
 const WORTH: f64 = 0.98;
 /// Standard deviation of the logarithm where nothing was validated.
 const UNVALIDATED: f64 = 0.1;
@@ -72,10 +72,11 @@ pub fn fit(data: &Dataset, method: Method, options: &FitOptions) -> Result<Fitte
     learn(data, &[method], options)
 }
 
-/// As [`fit`], with the family that cross-validation finds best; the simplest among nearly
+/// As [`fit`], with the family that cross-validation finds best; the first among nearly
 /// equal ones, and the Gaussian process where there is too little data to tell.
 pub fn fit_by_merit(data: &Dataset, options: &FitOptions) -> Result<Fitted, PredictError> {
-    let all = [Method::Structured, Method::Poly, Method::Gp, Method::Blend];
+    // In the order in which nearly equal ones are preferred.
+    let all = [Method::Structured, Method::Poly, Method::Blend, Method::Gp];
     learn(data, &all, options)
 }
 
@@ -88,19 +89,20 @@ fn learn(
     let base = Base::learn(data)?;
     let rows = Rows::of_all(data, &base.anchors, &base.laws, base.layout);
     let wants = |list: &[Method]| families.iter().any(|f| list.contains(f));
-    let (want_gp, want_poly) = (
-        wants(&[Method::Gp, Method::Blend]),
-        wants(&[Method::Poly, Method::Blend]),
-    );
+    let wanted = Wanted {
+        gp: wants(&[Method::Gp, Method::Blend]),
+        poly: wants(&[Method::Poly]),
+        trees: wants(&[Method::Blend]),
+    };
     let mut tasks: Vec<Parts> = rows
         .iter()
         .enumerate()
-        .map(|(i, r)| parts_of(r, i, want_gp, want_poly, options))
+        .map(|(i, r)| parts_of(r, i, wanted, options))
         .collect();
     let thin = data.thinned(MOST_TO_VALIDATE);
     let whole = thin.samples.len() == data.samples.len();
     let checked = if whole { data } else { &thin };
-    let known = known(&tasks, &rows, want_poly, whole);
+    let known = known(&tasks, &rows, wanted, whole);
     let (folds, left) = if options.validate {
         cross_validate(checked, &known)?
     } else {
@@ -180,30 +182,31 @@ fn learn(
     })
 }
 
-fn parts_of(
-    rows: &Rows,
-    task: usize,
-    want_gp: bool,
-    want_poly: bool,
-    options: &FitOptions,
-) -> Parts {
+fn parts_of(rows: &Rows, task: usize, wanted: Wanted, options: &FitOptions) -> Parts {
     let start = options.start.as_ref().and_then(|p| {
         let h = &p.tasks.get(task)?.gp.as_ref()?.gp.hyper;
         let d = rows.features.first()?.len();
         (h.inverse_length.len() == d).then(|| h.clone())
     });
     let gp = || learn_gp(rows, options.evaluations, start.as_ref());
+    let gp = if wanted.gp && rows.len() > 0 {
+        gp()
+    } else {
+        None
+    };
+    let wrong = gp.as_ref().map(|g| g.noise_factor.as_slice());
     Parts {
-        gp: if want_gp && rows.len() > 0 {
-            gp()
+        trees: if wanted.trees {
+            fit_trees(rows, wrong)
         } else {
             None
         },
-        poly: if want_poly { fit_poly(rows) } else { None },
+        gp,
+        poly: if wanted.poly { fit_poly(rows) } else { None },
     }
 }
 
-fn known<'a>(tasks: &'a [Parts], rows: &[Rows], poly: bool, whole: bool) -> Known<'a> {
+fn known<'a>(tasks: &'a [Parts], rows: &[Rows], wanted: Wanted, whole: bool) -> Known<'a> {
     let hyper = |p: &'a Parts| p.gp.as_ref().map(|g: &GpPart| &g.gp.hyper);
     let hyper: Vec<Option<&Hyper>> = tasks.iter().map(hyper).collect();
     let wrong = tasks.iter().zip(rows).map(|(p, r)| {
@@ -221,7 +224,7 @@ fn known<'a>(tasks: &'a [Parts], rows: &[Rows], poly: bool, whole: bool) -> Know
     Known {
         hyper,
         wrong: wrong.collect(),
-        poly,
+        wanted,
     }
 }
 
@@ -367,8 +370,11 @@ fn collect_points(
         if !matches!(method, Method::Gp | Method::Blend) {
             parts.gp = None;
         }
-        if !matches!(method, Method::Poly | Method::Blend) {
+        if method != Method::Poly {
             parts.poly = None;
+        }
+        if method != Method::Blend {
+            parts.trees = None;
         }
         let Some(g) = &mut parts.gp else { continue };
         for p in &mut g.points {

@@ -25,6 +25,7 @@ mod predictor;
 mod report;
 mod structured;
 mod training;
+mod trees;
 mod validation;
 mod workload_law;
 

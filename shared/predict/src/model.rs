@@ -5,6 +5,7 @@ use crate::features::{MAX_FEATURES, SUMS, Scene};
 use crate::gp::{Gp, Hyper, Observations, Prior, Priors, sparse};
 use crate::poly::Poly;
 use crate::training::Rows;
+use crate::trees::Trees;
 
 /// Most points that a Gaussian process keeps; more measurements are projected on these.
 pub(crate) const MOST_POINTS: usize = 256;
@@ -23,6 +24,7 @@ const WRONG: f64 = 5.0;
 pub(crate) struct Parts {
     pub poly: Option<Poly>,
     pub gp: Option<GpPart>,
+    pub trees: Option<Trees>,
 }
 
 /// A Gaussian process with where its points come from.
@@ -41,6 +43,7 @@ pub(crate) struct Answer {
     pub law: f64,
     pub poly: Option<f64>,
     pub gp: Option<f64>,
+    pub trees: Option<f64>,
     /// Variance of the Gaussian process, where asked for.
     pub variance: f64,
 }
@@ -57,7 +60,7 @@ impl Parts {
     ) -> Answer {
         let law = scene.by_law(at, &base.laws[task]).ln();
         let mut x = [0.0; MAX_FEATURES];
-        if self.gp.is_some() || self.poly.is_some() {
+        if self.gp.is_some() || self.poly.is_some() || self.trees.is_some() {
             base.layout.fill(scene, at, &mut x);
         }
         let x = &x[..base.layout.len()];
@@ -72,7 +75,9 @@ impl Parts {
             }
         });
         let poly = self.poly.as_ref();
+        let trees = self.trees.as_ref();
         Answer {
+            trees: trees.map(|t| law + t.mean(x)),
             law,
             poly: poly.map(|p| scene.step(at).ln() + p.mean(&x[..SUMS])),
             gp,
@@ -102,6 +107,20 @@ pub(crate) fn fit_poly(rows: &Rows) -> Option<Poly> {
         poly = Poly::fit(&x, &y, &weight, RIDGE)?;
     }
     Some(poly)
+}
+
+/// Trees on what the law leaves of `ln step`, without the measurements that `wrong` marks.
+pub(crate) fn fit_trees(rows: &Rows, wrong: Option<&[f64]>) -> Option<Trees> {
+    let y = residual(rows);
+    let weight: Vec<f64> = match wrong.filter(|w| w.len() == y.len()) {
+        Some(w) => w.iter().map(|f| f64::from(u8::from(*f <= 1.0))).collect(),
+        None => {
+            let spread = stats::mad_sigma(&y, 0.0)?.max(0.01);
+            let sound = |y: &f64| f64::from(u8::from(factor(*y, spread) <= 1.0));
+            y.iter().map(sound).collect()
+        }
+    };
+    Trees::fit(&rows.features, &y, &weight)
 }
 
 /// What the law leaves of `ln step`.

@@ -15,6 +15,7 @@ use crate::model::{GpPart, MOST_POINTS, Parts};
 use crate::poly::Poly;
 use crate::predictor::{Predictor, Trust};
 use crate::structured::{Law, Pace};
+use crate::trees::{LEAVES, SPLITS, Trees};
 
 impl Fitted {
     /// The parameters as a document holds them.
@@ -93,6 +94,11 @@ impl Fitted {
                 points: g.points.iter().map(|k| *k as u32).collect(),
                 weights: g.gp.alpha.clone(),
                 noise_factor: g.noise_factor.clone(),
+            }),
+            trees: parts.trees.as_ref().map(|t| wire::TreesParams {
+                feature: t.feature.clone(),
+                threshold: t.threshold.clone(),
+                value: t.value.clone(),
             }),
             spread: trust.spread,
             interval_scale: trust.interval_scale,
@@ -297,7 +303,7 @@ fn parts(
 ) -> Result<Parts, PredictError> {
     let path = format!("$.predictor.tasks[{task}]");
     let poly = match &t.poly {
-        Some(p) if matches!(method, Method::Poly | Method::Blend) => {
+        Some(p) if method == Method::Poly => {
             let path = format!("{path}.poly");
             length(&path, p.centre.len(), SUMS)?;
             length(&path, p.scale.len(), SUMS)?;
@@ -319,7 +325,28 @@ fn parts(
         }
         _ => None,
     };
-    Ok(Parts { poly, gp })
+    let trees = match &t.trees {
+        Some(t) if method == Method::Blend => Some(trees(t, base, &format!("{path}.trees"))?),
+        _ => None,
+    };
+    Ok(Parts { poly, gp, trees })
+}
+
+fn trees(t: &wire::TreesParams, base: &Base, path: &str) -> Result<Trees, PredictError> {
+    let n = t.value.len() / LEAVES;
+    length(path, t.value.len(), n * LEAVES)?;
+    length(path, t.feature.len(), n * SPLITS)?;
+    length(path, t.threshold.len(), n * SPLITS)?;
+    numbers(path, &t.threshold, false)?;
+    numbers(path, &t.value, false)?;
+    if let Some(f) = t.feature.iter().find(|f| **f as usize >= base.layout.len()) {
+        return Err(bad(path, format!("feature {f} of {}", base.layout.len())));
+    }
+    Ok(Trees {
+        feature: t.feature.clone(),
+        threshold: t.threshold.clone(),
+        value: t.value.clone(),
+    })
 }
 
 fn process(

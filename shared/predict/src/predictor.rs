@@ -77,7 +77,7 @@ impl Answer {
             Method::Structured => self.law,
             Method::Poly => poly,
             Method::Gp => gp,
-            Method::Blend => 0.5 * (gp + poly),
+            Method::Blend => 0.5 * (gp + self.trees.unwrap_or(self.law)),
         }
     }
 }

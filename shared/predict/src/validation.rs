@@ -11,7 +11,7 @@ use crate::dataset::{Active, Dataset};
 use crate::error::PredictError;
 use crate::features::Scene;
 use crate::gp::Hyper;
-use crate::model::{Answer, Parts, condition, fit_poly};
+use crate::model::{Answer, Parts, condition, fit_poly, fit_trees};
 use crate::training::Rows;
 
 /// Parts that are left out one after another.
@@ -37,7 +37,15 @@ pub(crate) struct Known<'a> {
     pub hyper: Vec<Option<&'a Hyper>>,
     /// Noise factor by task and sample, where it was found.
     pub wrong: Vec<Option<HashMap<usize, f64>>>,
+    pub wanted: Wanted,
+}
+
+/// Which parts of a model are to be fitted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub gp: bool,
     pub poly: bool,
+    pub trees: bool,
 }
 
 /// Fold of every sample; `usize::MAX`: never left out (a run of one task). `None`: too few
@@ -105,16 +113,20 @@ pub(crate) fn leave_out(
 }
 
 fn part_of(rows: &Rows, task: usize, known: &Known<'_>, kept: &[usize]) -> Parts {
-    let gp = known.hyper[task].and_then(|h| {
-        let wrong: Option<Vec<f64>> = known.wrong[task].as_ref().map(|w| {
-            let of = |s: &usize| w.get(&kept[*s]).copied().unwrap_or(1.0);
-            rows.sample.iter().map(of).collect()
-        });
-        condition(rows, h.clone(), wrong.as_deref())
+    let wrong: Option<Vec<f64>> = known.wrong[task].as_ref().map(|w| {
+        let of = |s: &usize| w.get(&kept[*s]).copied().unwrap_or(1.0);
+        rows.sample.iter().map(of).collect()
     });
+    let wrong = wrong.as_deref();
+    let wanted = known.wanted;
     Parts {
-        gp,
-        poly: if known.poly { fit_poly(rows) } else { None },
+        gp: known.hyper[task].and_then(|h| condition(rows, h.clone(), wrong)),
+        poly: if wanted.poly { fit_poly(rows) } else { None },
+        trees: if wanted.trees {
+            fit_trees(rows, wrong)
+        } else {
+            None
+        },
     }
 }
 

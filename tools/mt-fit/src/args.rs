@@ -37,7 +37,7 @@ pub enum MethodChoice {
     Poly,
     /// Gaussian process on what the law leaves
     Gp,
-    /// Mean of the Gaussian process and the polynomial
+    /// Mean of the Gaussian process and boosted trees
     Blend,
 }
 

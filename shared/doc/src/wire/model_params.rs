@@ -13,7 +13,7 @@ pub enum Method {
     Poly,
     /// Gaussian process on what the law leaves.
     Gp,
-    /// Mean of the Gaussian process and the polynomial.
+    /// Mean of the Gaussian process and boosted trees, both on what the law leaves.
     Blend,
 }
 
@@ -122,6 +122,9 @@ pub struct TaskParams {
     /// The Gaussian process, where the family has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gp: Option<GpParams>,
+    /// The boosted trees, where the family has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trees: Option<TreesParams>,
     /// Standard deviation of the logarithm of a prediction, beside what the Gaussian process
     /// says.
     pub spread: f64,
@@ -210,4 +213,17 @@ pub struct GpParams {
     pub weights: Vec<f64>,
     /// Factor on the noise of each; large for measurements that were found to be wrong.
     pub noise_factor: Vec<f64>,
+}
+
+/// Regression trees of depth 3 on the logarithm of (step / law), whose answers are added: 7
+/// splits in heap order and 8 leaves for each tree.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TreesParams {
+    /// Feature of each split.
+    pub feature: Vec<u32>,
+    /// A row goes right where its feature is above this.
+    pub threshold: Vec<f64>,
+    /// Value of each leaf.
+    pub value: Vec<f64>,
 }

@@ -62,6 +62,7 @@ pub fn rows(mixes: &[Mix]) -> Result<Vec<Row>, Failure> {
         let ours = mean(mixes, n, None)?;
         let others = [
             ("gp", mean(mixes, n, Some(Method::Gp))?),
+            ("blend", mean(mixes, n, Some(Method::Blend))?),
             ("structured", mean(mixes, n, Some(Method::Structured))?),
         ];
         let poly = mean(mixes, n, Some(Method::Poly))?;

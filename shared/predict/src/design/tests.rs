@@ -76,10 +76,7 @@ fn finds_a_configuration_near_the_best_and_stops() {
             best = best.max(total(&active));
         }
     }
-    assert!(
-        total(&progress.best) > 0.95 * best,
-        "{progress:?} of {best}"
-    );
+    assert!(total(&progress.best) > 0.9 * best, "{progress:?} of {best}");
     assert!(progress.expected_gain < 0.001);
 }
 

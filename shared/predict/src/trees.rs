@@ -1,0 +1,167 @@
+//! Gradient-boosted regression trees (Friedman 2001): what they see and a Gaussian process does
+//! not are steps and plateaus, which rounding of shares to whole processors makes.
+
+/// Splits on the way to a leaf.
+const DEPTH: usize = 3;
+/// Splits of one tree, in heap order: the children of `k` are `2 k + 1` and `2 k + 2`.
+pub(crate) const SPLITS: usize = (1 << DEPTH) - 1;
+/// Leaves of one tree.
+pub(crate) const LEAVES: usize = 1 << DEPTH;
+/// Trees of one model.
+const TREES: usize = 150;
+/// Part of each tree's answer that counts.
+const RATE: f64 = 0.06;
+/// Least rows of a leaf.
+const LEAST: f64 = 3.0;
+/// Added to the rows of a leaf when its mean is taken.
+const SHRINK: f64 = 1.0;
+/// Most rows learnt from.
+const MOST_ROWS: usize = 1000;
+/// Threshold of a node that does not split: all rows go left.
+const NEVER: f64 = 1e300;
+
+/// Trees of equal depth, one after another.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Trees {
+    /// Feature of each split.
+    pub feature: Vec<u32>,
+    /// A row goes right where its feature is above this.
+    pub threshold: Vec<f64>,
+    /// Value of each leaf, the rate included.
+    pub value: Vec<f64>,
+}
+
+impl Trees {
+    /// Learns `y` from rows of equal length; rows of weight 0 do not count.
+    pub fn fit(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> Option<Trees> {
+        let sound: Vec<usize> = (0..rows.len()).filter(|i| weight[*i] > 0.0).collect();
+        let kept = crate::model::evenly(sound.len(), MOST_ROWS);
+        let x: Vec<&[f64]> = kept.iter().map(|k| rows[sound[*k]].as_slice()).collect();
+        let mut rest: Vec<f64> = kept.iter().map(|k| y[sound[*k]]).collect();
+        let features = x.first()?.len();
+        let order: Vec<Vec<usize>> = (0..features)
+            .map(|f| {
+                let mut o: Vec<usize> = (0..x.len()).collect();
+                o.sort_by(|a, b| x[*a][f].total_cmp(&x[*b][f]).then(a.cmp(b)));
+                o
+            })
+            .collect();
+        let mut trees = Trees {
+            feature: Vec::with_capacity(TREES * SPLITS),
+            threshold: Vec::with_capacity(TREES * SPLITS),
+            value: Vec::with_capacity(TREES * LEAVES),
+        };
+        for _ in 0..TREES {
+            trees.grow(&x, &order, &mut rest);
+        }
+        Some(trees)
+    }
+
+    /// Adds one tree for what is left, and takes its answers away from that.
+    fn grow(&mut self, x: &[&[f64]], order: &[Vec<usize>], rest: &mut [f64]) {
+        let mut node = vec![0_usize; x.len()];
+        for level in 0..DEPTH {
+            let (first, width) = ((1 << level) - 1, 1 << level);
+            let best = best_splits(x, order, rest, &node, first, width);
+            for (f, t, _) in &best {
+                self.feature.push(*f as u32);
+                self.threshold.push(*t);
+            }
+            for (i, n) in node.iter_mut().enumerate() {
+                let (f, t, _) = best[*n - first];
+                *n = 2 * *n + 1 + usize::from(x[i][f] > t);
+            }
+        }
+        let mut sums = [(0.0, SHRINK); LEAVES];
+        for (n, r) in node.iter().zip(rest.iter()) {
+            sums[n - SPLITS].0 += r;
+            sums[n - SPLITS].1 += 1.0;
+        }
+        let values = sums.map(|(s, c)| RATE * s / c);
+        for (n, r) in node.iter().zip(rest.iter_mut()) {
+            *r -= values[n - SPLITS];
+        }
+        self.value.extend(values);
+    }
+
+    /// Trees in the model.
+    pub fn len(&self) -> usize {
+        self.value.len() / LEAVES
+    }
+
+    /// Value at `x`.
+    pub fn mean(&self, x: &[f64]) -> f64 {
+        let mut sum = 0.0;
+        for k in 0..self.len() {
+            let (f, t) = (&self.feature[k * SPLITS..], &self.threshold[k * SPLITS..]);
+            let mut node = 0;
+            for _ in 0..DEPTH {
+                node = 2 * node + 1 + usize::from(x[f[node] as usize] > t[node]);
+            }
+            sum += self.value[k * LEAVES + node - SPLITS];
+        }
+        sum
+    }
+}
+
+/// Feature, threshold and gain of the best split of each of `width` nodes from `first` on.
+fn best_splits(
+    x: &[&[f64]],
+    order: &[Vec<usize>],
+    rest: &[f64],
+    node: &[usize],
+    first: usize,
+    width: usize,
+) -> Vec<(usize, f64, f64)> {
+    let mut total = vec![(0.0, 0.0); width];
+    for (n, r) in node.iter().zip(rest) {
+        total[n - first].0 += r;
+        total[n - first].1 += 1.0;
+    }
+    let score = |s: f64, c: f64| s * s / (c + SHRINK);
+    let mut best = vec![(0, NEVER, 1e-12); width];
+    for (f, order) in order.iter().enumerate() {
+        let mut left = vec![(0.0, 0.0, f64::NEG_INFINITY); width];
+        for &i in order {
+            let at = node[i] - first;
+            let (sum, count, last) = left[at];
+            let v = x[i][f];
+            let (all, n) = total[at];
+            if v > last && count >= LEAST && n - count >= LEAST {
+                let gain = score(sum, count) + score(all - sum, n - count) - score(all, n);
+                if gain > best[at].2 {
+                    best[at] = (f, 0.5 * (v + last), gain);
+                }
+            }
+            left[at] = (sum + rest[i], count + 1.0, v);
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn learns_a_step_and_an_interaction() {
+        let f = |a: f64, b: f64| if a > 0.5 { 1.0 } else { 0.0 } + if b > 0.3 { a } else { 0.0 };
+        let rows: Vec<Vec<f64>> = (0..200_u32)
+            .map(|i| vec![f64::from(i % 20) / 20.0, f64::from(i % 7) / 7.0, 1.0])
+            .collect();
+        let y: Vec<f64> = rows.iter().map(|r| f(r[0], r[1])).collect();
+        let trees = Trees::fit(&rows, &y, &vec![1.0; 200]).unwrap();
+        for r in &rows {
+            assert!((trees.mean(r) - f(r[0], r[1])).abs() < 0.12, "{r:?}");
+        }
+        assert_eq!(trees.feature.len(), trees.len() * SPLITS);
+    }
+
+    #[test]
+    fn rows_without_weight_do_not_count_and_few_rows_do_not_split() {
+        let rows = vec![vec![0.0], vec![1.0], vec![2.0]];
+        let trees = Trees::fit(&rows, &[1.0, 1.0, 100.0], &[1.0, 1.0, 0.0]).unwrap();
+        assert!(trees.mean(&[2.0]) <= 1.0);
+        assert!(trees.threshold.iter().all(|t| *t == NEVER));
+    }
+}
