@@ -49,7 +49,7 @@ adaptive() {
 # best of an exhaustive search.
 check() {
     paper check "$OUT" "$name" >"$OUT/$name.check.csv"
-    profile --configs "$OUT/$name.check.csv" --solos --window 12 "$workload" |
+    profile --configs "$OUT/$name.check.csv" --solos --window 8 "$workload" |
         table >"$OUT/$name.checked.csv"
 }
 
@@ -67,9 +67,16 @@ plan | rank)
     adaptive
     exhaust
     if [ "$kind" = rank ]; then
-        profile --budget 125 --subsets 0 --seed 7 --window 12 "$workload" | table >"$OUT/$name.random.csv"
+        profile --budget 125 --subsets 0 --seed 7 --window 3 "$workload" | table >"$OUT/$name.random.csv"
     fi
     check
+    if [ "$name" = fig6 ] && [ "$DEVICE" = sim ]; then
+        for scheme in temporal isolated sharing ours; do
+            paper scheme "$OUT" "$name" "$scheme" >"$OUT/$name.$scheme.csv"
+            profile --configs "$OUT/$name.$scheme.csv" \
+                --trace "$OUT/$name.$scheme.trace.json" "$workload" >/dev/null
+        done
+    fi
     ;;
 round)
     profile --budget 60 "$workload" | mt-fit --quiet | mt-solve --objective round |
@@ -85,5 +92,6 @@ overlap)
     plan
     mt-overlap --batch-delta 0 --timing "$OUT/$name.plan.json" >"$OUT/$name.timeline.json"
     mt-check "$OUT/$name.timeline.json" >/dev/null
+    mt-report --format svg --picture gantt "$OUT/$name.timeline.json" -o "$OUT/$name.svg"
     ;;
 esac

@@ -90,3 +90,24 @@ pub fn rank(out: &Path, name: &str, setting: &Setting) -> Outcome<f64> {
     let better = random.full(n).filter(|r| r.total() > ours).count() as f64;
     Ok(100.0 * (better + 1.0) / (count + 1.0))
 }
+
+/// SMs held and SMs doing work, mean over the time of an occupancy table.
+pub fn occupancy(path: &Path) -> Outcome<(f64, f64)> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let mut rows: Vec<Vec<f64>> = Vec::new();
+    for line in text.lines().skip(1) {
+        rows.push(line.split(',').map(str::parse).collect::<Result<_, _>>()?);
+    }
+    let (mut held, mut active, mut time) = (0.0, 0.0, 0.0);
+    for pair in rows.windows(2) {
+        let span = pair[1][0] - pair[0][0];
+        held += span * pair[0].iter().skip(1).step_by(2).sum::<f64>();
+        active += span * pair[0].iter().skip(2).step_by(2).sum::<f64>();
+        time += span;
+    }
+    if time > 0.0 {
+        Ok((held / time, active / time))
+    } else {
+        Err(format!("{}: nothing ran", path.display()).into())
+    }
+}

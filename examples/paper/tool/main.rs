@@ -19,6 +19,7 @@ const USAGE: &str = "paper workloads DATA OUT quick|full
 paper start|tasks|step WORKLOAD
 paper new SAMPLES < TABLE
 paper check OUT NAME
+paper scheme OUT NAME temporal|isolated|sharing|ours
 paper rescale DATA OUT NAME
 paper summary DATA OUT DEVICE";
 
@@ -52,6 +53,9 @@ fn main() -> Outcome<()> {
             more.write(&mut out)
         }
         ["check", folder, name] => settings::check(Path::new(folder), name)?.write(&mut out),
+        ["scheme", folder, name, scheme] => {
+            settings::scheme(Path::new(folder), name, scheme)?.write(&mut out)
+        }
         ["rescale", data, folder, name] => {
             settings::rescale(Path::new(data), Path::new(folder), name)
         }

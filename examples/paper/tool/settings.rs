@@ -227,6 +227,23 @@ pub fn check(out: &Path, name: &str) -> Outcome<Table> {
     Ok(Table(all))
 }
 
+/// The co-run of one scheme alone, to trace it.
+pub fn scheme(out: &Path, name: &str, scheme: &str) -> Outcome<Table> {
+    let tasks = tasks_of(&out.join(format!("{name}.workload.json")))?;
+    let run = match scheme {
+        "temporal" => co_run(&tasks[..1], |_| 100.0),
+        "isolated" => schemes(&tasks)[0].clone(),
+        "sharing" => schemes(&tasks)[1].clone(),
+        "ours" => {
+            let samples = Table::read_file(&out.join(format!("{name}.samples.csv")))?;
+            let best = samples.best(tasks.len()).ok_or("no co-run was sampled")?;
+            co_run(&tasks, |i| best.share(&tasks[i].0).unwrap_or(100.0))
+        }
+        _ => return Err(format!("no scheme is called {scheme}").into()),
+    };
+    Ok(Table(vec![run]))
+}
+
 /// Gives every task of an overlap setting as many samples as make the round without overlap last
 /// as long as the paper's, in equal parts.
 pub fn rescale(data: &Path, out: &Path, name: &str) -> Outcome<()> {

@@ -8,7 +8,7 @@ use doc::Timeline;
 use serde::Serialize;
 
 use crate::Outcome;
-use crate::figures::{Setting, rank};
+use crate::figures::{Setting, occupancy, rank};
 use crate::reported;
 use crate::settings::{FIG6, MIXES, read};
 
@@ -42,6 +42,7 @@ pub fn write(data: &Path, out: &Path, device: &str, md: &mut impl Write) -> Outc
     )?;
     throughput_tables(data, out, label, &mut summary, md)?;
     virtual_resource(out, label, &mut summary, md)?;
+    timelines(out, md)?;
     ranks(out, label, &mut summary, md)?;
     allocations(data, out, label, &mut summary, md)?;
     rounds(out, label, md)?;
@@ -177,6 +178,22 @@ fn virtual_resource(
             parts.join(", ")
         )?;
     }
+    Ok(())
+}
+
+fn timelines(out: &Path, md: &mut impl Write) -> Outcome<()> {
+    if !out.join("fig6.temporal.trace.csv").exists() {
+        return Ok(());
+    }
+    writeln!(
+        md,
+        "## Figs. 11 and 12: kernels and SM occupancy over time (simulated)\n\n{FIG6} on a Titan V of 80 SMs. `out/fig6.*.trace.json` opens in Perfetto, `out/fig6.*.trace.csv` has the occupancy over time; temporal is the first of the three alone.\n\n| scheme | SMs held, mean | SMs at work, mean |\n|---|---|---|"
+    )?;
+    for scheme in ["temporal", "isolated", "sharing", "ours"] {
+        let (held, active) = occupancy(&out.join(format!("fig6.{scheme}.trace.csv")))?;
+        writeln!(md, "| {scheme} | {held:.1} | {active:.1} |")?;
+    }
+    writeln!(md)?;
     Ok(())
 }
 
