@@ -199,8 +199,8 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
             }
             return;
         }
-        for i in 0..n {
-            for b in 0..counts[i] {
+        for (i, &count) in counts.iter().enumerate() {
+            for b in 0..count {
                 self.attempt(point, score, |p| p.batch[i] = b);
             }
         }
