@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{co_run_rates, rng, round};
+use common::{co_run_rates, fixed_rates, rng, round};
 use overlap::{
     Instance, Job, Link, Options, Order, OverlapError, Rates, Stop, TableRates, brute_force,
     simulate, solve, vary,
@@ -112,6 +112,29 @@ fn a_search_cut_short_gives_its_best_with_a_gap() {
         let again = solve(&instance, &rates, &Options::default()).unwrap();
         assert_eq!(longer, again);
     }
+}
+
+#[test]
+fn one_order_for_both_directions_costs_at_least_as_much() {
+    let mut dearer = 0;
+    for case in 0..20 {
+        let rates = fixed_rates(&mut rng(case), 5);
+        let instance = round(&mut rng(case + 1), 5, Link::Full);
+        let single = Options {
+            single_order: true,
+            ..Options::default()
+        };
+        let one = solve(&instance, &rates, &single).unwrap();
+        let two = solve(&instance, &rates, &Options::default()).unwrap();
+        let (one_s, two_s) = (one.schedule.makespan_s, two.schedule.makespan_s);
+        assert!(two_s <= one_s * (1.0 + 1e-12), "case {case}");
+        dearer += usize::from(two_s < one_s * (1.0 - 1e-9));
+        let Order::PerDirection { downloads, uploads } = one.order else {
+            panic!("a full-duplex link has two orders");
+        };
+        assert_eq!(downloads, uploads);
+    }
+    assert!(dearer > 0, "the second order must matter somewhere");
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub fn judge(plan: &Plan, j: &mut Judge) {
     if let Some(carried) = plan.workload() {
         of_workload(plan, carried, j);
     }
-    if plan.tasks.is_empty() != !plan.infeasible.is_empty() {
+    if plan.tasks.is_empty() == plan.infeasible.is_empty() {
         j.lie(
             "infeasible",
             plan.infeasible.len(),

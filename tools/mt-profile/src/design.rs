@@ -39,7 +39,7 @@ pub struct Plan {
 enum Chooser {
     /// Nothing; why.
     Nothing(StopReason),
-    Random(Random),
+    Random(Box<Random>),
     Adaptive(Box<Adaptive>),
 }
 
@@ -94,7 +94,8 @@ impl Plan {
                 return Ok(Self::open(solos, chooser, DesignKind::Adaptive, budget));
             }
             (Design::Adaptive | Design::Random, None) => {
-                let chooser = Chooser::Random(Random::new(space, rng, settings.subsets, budget));
+                let chooser =
+                    Chooser::Random(Box::new(Random::new(space, rng, settings.subsets, budget)));
                 return Ok(Self::open(solos, chooser, DesignKind::Random, budget));
             }
             (_, Some(only)) => recorded(only, &solos),

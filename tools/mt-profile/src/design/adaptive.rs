@@ -162,7 +162,7 @@ impl Adaptive {
     }
 
     fn start_or_part(&mut self) -> Option<Configuration> {
-        while let Some(runs) = self.starts.next() {
+        for runs in self.starts.by_ref() {
             if !self.tried.contains(&runs) {
                 return Some(runs);
             }
@@ -172,7 +172,7 @@ impl Adaptive {
         } else {
             return None;
         };
-        if self.coruns < STARTS as u64 || self.coruns % every.max(1) != 0 {
+        if self.coruns < STARTS as u64 || !self.coruns.is_multiple_of(every.max(1)) {
             return None;
         }
         self.part_of_best()
