@@ -12,7 +12,9 @@ use units::Share;
 
 fn models() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/forever");
-    let files = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
+    let files = fs::read_dir(folder)
+        .expect("the folder of models")
+        .map(|e| e.expect("an entry").path());
     let mut v: Vec<PathBuf> = files
         .filter(|p| p.extension().is_some_and(|e| e == "json"))
         .collect();
@@ -21,12 +23,12 @@ fn models() -> Vec<PathBuf> {
 }
 
 fn answers(path: &Path) -> String {
-    let file = std::io::BufReader::new(fs::File::open(path).unwrap());
+    let file = std::io::BufReader::new(fs::File::open(path).expect("a model"));
     let model: Model = Documents::new(Frames::new(file, "model"))
         .next()
-        .unwrap()
-        .unwrap();
-    let predictor = Predictor::from_model(&model).unwrap();
+        .expect("a document")
+        .expect("a valid one");
+    let predictor = Predictor::from_model(&model).expect("a predictor");
     let mut out = String::new();
     for k in 0..12_u32 {
         let active: Vec<Active> = model
@@ -39,7 +41,7 @@ fn answers(path: &Path) -> String {
                 task,
                 batch: t.batch_sizes[(k as usize + task) % t.batch_sizes.len()],
                 share: Share::from_percent(f64::from((k * 7 + task as u32 * 3) % 10 + 1) * 10.0)
-                    .unwrap(),
+                    .expect("a share"),
             })
             .collect();
         for p in predictor.predict(&active) {

@@ -1,5 +1,7 @@
 //! What a fit must withstand: bad measurements, odd shapes of data, few and many samples.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use predict::{
     Active, Dataset, FitOptions, Method, PredictError, Sample, TaskSpec, fit, fit_by_merit,
 };
