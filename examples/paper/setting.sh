@@ -31,7 +31,7 @@ plan() {
 # model thinks best, free and at several totals, refitted each time.
 adaptive() {
     paper start "$workload" >"$OUT/$name.start.csv"
-    profile --configs "$OUT/$name.start.csv" --solos "$workload" | table >"$samples"
+    profile --configs "$OUT/$name.start.csv" --solos --window 3 "$workload" | table >"$samples"
     tasks=$(paper tasks "$workload")
     for percent in free 66 free 75 60 free 83 70 free 54 free 90 66 free 78 free 62 free 72 free; do
         [ "$(count)" -lt 32 ] || break
@@ -40,7 +40,7 @@ adaptive() {
         else
             plan --rv $((percent * tasks / 5 * 5))
         fi
-        profile --configs "$OUT/$name.plan.json" | table | paper new "$samples" | append
+        profile --configs "$OUT/$name.plan.json" --window 3 | table | paper new "$samples" | append
     done
     plan --timing
 }
@@ -67,7 +67,7 @@ plan | rank)
     adaptive
     exhaust
     if [ "$kind" = rank ]; then
-        profile --budget 125 --subsets 0 --seed 7 --window 3 "$workload" | table >"$OUT/$name.random.csv"
+        profile --budget 125 --subsets 0 --seed 7 --window 8 "$workload" | table >"$OUT/$name.random.csv"
     fi
     check
     if [ "$name" = fig6 ] && [ "$DEVICE" = sim ]; then

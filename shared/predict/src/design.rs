@@ -348,7 +348,8 @@ impl Design<'_> {
             return gap.max(0.0);
         }
         let z = gap / s;
-        s * (z * math::stats::normal_cdf(z) + math::stats::normal_pdf(z))
+        // Far below the best the two terms cancel to a rounding error, which may be negative.
+        (s * (z * math::stats::normal_cdf(z) + math::stats::normal_pdf(z))).max(0.0)
     }
 
     /// Random candidates, the given ones, and then all single changes of the best few, by value,

@@ -40,7 +40,7 @@ pub enum Format {
     Svg,
     /// Tables and pictures in one HTML page that needs no other file
     Html,
-    /// What happens when in a timeline or run, as Chrome trace JSON for https://ui.perfetto.dev
+    /// What happens when in a timeline or run, as Chrome trace JSON for <https://ui.perfetto.dev>
     Perfetto,
 }
 
