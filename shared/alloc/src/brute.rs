@@ -4,7 +4,7 @@ use units::{Batch, Share};
 
 use crate::{CoRun, Problem, Setting};
 
-/// The slow twin of [`crate::solve`]: looks at every choice with plain loops, no tables and no
+/// The slow twin of [`crate::solve()`]: looks at every choice with plain loops, no tables and no
 /// bounds, and judges it by the definitions of the objectives and constraints. Returns the best
 /// value and one choice that has it; `None` if none is feasible. For tests and benchmarks.
 #[must_use]

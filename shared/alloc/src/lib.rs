@@ -1,6 +1,6 @@
 //! Choice of batch sizes and GPU shares.
 //!
-//! Given the predicted throughput of a co-run, [`solve`] chooses for every task a batch size
+//! Given the predicted throughput of a co-run, [`solve()`] chooses for every task a batch size
 //! `B_i` and a share `R_i` such that an objective is largest and constraints hold
 //! ([`Problem`]), and says whether the result is proven to be the best there is.
 //!
