@@ -28,6 +28,8 @@ pub struct Header {
     pub design: DesignKind,
     /// Seed of the design and of the simulator.
     pub seed: u64,
+    /// Shortest window that was asked for; `None`: the device's own.
+    pub window: Option<Seconds>,
     /// Which tools made the document.
     pub provenance: Vec<Provenance>,
 }
@@ -109,11 +111,13 @@ impl Document for Header {
 
     fn from_wire(wire: &wire::ProfileHeader, c: &mut Checker) -> Option<Self> {
         let workload = c.field("workload", |c| Workload::from_nested(&wire.workload, c));
+        let window = c.optional_unit("window_s", wire.window_s, Seconds::new);
         Some(Self {
             workload: workload?,
             device: wire.device.clone(),
             design: wire.design,
             seed: wire.seed,
+            window: window?,
             provenance: wire.provenance.clone(),
         })
     }
@@ -127,6 +131,7 @@ impl Document for Header {
             device: self.device.clone(),
             design: self.design,
             seed: self.seed,
+            window_s: self.window.map(Seconds::get),
             provenance: self.provenance.clone(),
         }
     }

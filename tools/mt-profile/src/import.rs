@@ -87,6 +87,7 @@ fn header(source: &str, workload: Workload, seed: u64) -> Header {
         },
         design: DesignKind::Imported,
         seed,
+        window: None,
         provenance,
     }
 }

@@ -108,6 +108,12 @@ pub fn records(path: &Path, profile: Profile, header: &Header) -> Result<Vec<Rec
     if old.seed != header.seed {
         return Err(refuse(&format!("--seed {}", old.seed)));
     }
+    if old.window != header.window {
+        return Err(refuse(&match old.window {
+            Some(window) => format!("--window {}", window.get()),
+            None => "the default --window".to_owned(),
+        }));
+    }
     let samples = profile.samples.into_iter().map(Recorded::Sample);
     let failures = profile.failures.into_iter().map(Recorded::Failure);
     let mut records: Vec<Recorded> = samples.chain(failures).collect();

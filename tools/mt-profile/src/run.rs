@@ -227,6 +227,7 @@ impl<'a> Context<'a> {
             device: fingerprint,
             design: plan.kind,
             seed,
+            window: self.args.window.window.map(|_| window.least),
             provenance,
         };
         let recorded = match (earlier, &self.args.resume) {

@@ -54,6 +54,7 @@ fn profile() -> Profile {
             workload,
             design: DesignKind::Given,
             seed: 1,
+            window: None,
             provenance: Vec::new(),
         })
     }

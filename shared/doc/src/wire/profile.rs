@@ -19,6 +19,9 @@ pub struct ProfileHeader {
     pub design: DesignKind,
     /// Seed of the design and of the simulator.
     pub seed: u64,
+    /// Shortest window that was asked for, in seconds; absent: the device's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_s: Option<f64>,
     /// Which tools made this document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provenance: Vec<Provenance>,

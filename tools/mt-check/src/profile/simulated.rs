@@ -45,7 +45,7 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
     }
     for (i, failure) in profile.failures.iter().enumerate() {
         let runs = failure.tasks.iter().map(|t| (&t.id, t.batch, t.share));
-        let measured = configuration(profile, runs).map(|c| measure(&mut sim, &c, 0.0, 1));
+        let measured = configuration(profile, runs).map(|c| measure(&mut sim, &c, None, 1));
         if matches!(measured, Some(Ok(_))) {
             j.field("failures", |j| {
                 j.index(i, |j| {
@@ -61,11 +61,7 @@ fn again(sim: &mut Sim, profile: &Profile, sample: &Sample, j: &mut Judge) {
     let Some(runs) = configuration(profile, runs) else {
         return j.lie("tasks", "these tasks", "tasks in the order of the workload");
     };
-    let mut measured = measure(sim, &runs, 0.0, sample.repeats);
-    if measured.as_ref().is_ok_and(|m| m.window != sample.window) {
-        measured = asked_for(sim, &runs, sample).map_or(measured, Ok);
-    }
-    let measured = match measured {
+    let measured = match measure(sim, &runs, profile.header.window, sample.repeats) {
         Ok(measured) => measured,
         Err(error) => return j.lie("tasks", "a measurement", error),
     };
@@ -88,20 +84,13 @@ fn again(sim: &mut Sim, profile: &Profile, sample: &Sample, j: &mut Judge) {
     }
 }
 
-/// The measurement with a longer window. How long was asked for is not in the document: at most
-/// as long as the window became, and less by no more than one step of the slowest task.
-fn asked_for(sim: &mut Sim, runs: &[Run], sample: &Sample) -> Option<Measurement> {
-    const TRIES: u32 = 80;
-    const PART: f64 = 0.0025;
-    (0..TRIES).find_map(|k| {
-        let least = sample.window.get() * (1.0 - PART * f64::from(k));
-        let measured = measure(sim, runs, least, sample.repeats).ok()?;
-        (measured.window == sample.window).then_some(measured)
-    })
-}
-
-fn measure(sim: &mut Sim, runs: &[Run], least: f64, repeats: u32) -> Result<Measurement, String> {
-    let least = Seconds::new(least).map_err(|error| error.to_string())?;
+fn measure(
+    sim: &mut Sim,
+    runs: &[Run],
+    asked: Option<Seconds>,
+    repeats: u32,
+) -> Result<Measurement, String> {
+    let least = asked.unwrap_or(Seconds::ZERO);
     let window = Window {
         least,
         most: least,

@@ -39,19 +39,21 @@ pub fn header() -> impl Strategy<Value = wire::ProfileHeader> {
         fingerprint(),
         design,
         any::<u64>(),
+        option::of(positive()),
         provenance(),
     )
-        .prop_map(
-            |(workload, device, design, seed, provenance)| wire::ProfileHeader {
+        .prop_map(|(workload, device, design, seed, window_s, provenance)| {
+            wire::ProfileHeader {
                 schema: wire::ProfileHeader::SCHEMA.to_owned(),
                 record: "header".to_owned(),
                 workload,
                 device,
                 design,
                 seed,
+                window_s,
                 provenance,
-            },
-        )
+            }
+        })
 }
 
 /// A measured configuration.
