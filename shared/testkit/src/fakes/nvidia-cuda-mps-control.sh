@@ -5,6 +5,8 @@
 FAKE=@FAKE@
 P=${CUDA_MPS_PIPE_DIRECTORY:-/tmp/nvidia-mps}
 S=$P/fake
+# A state or a process id is never seen half-written.
+put() { echo "$1" >"$2.$$" && mv "$2.$$" "$2"; }
 alive() { [ -f "$1" ] && kill -0 "$(cat "$1")" 2>/dev/null; }
 clients() {
     for c in "$S"/clients/*; do
@@ -18,12 +20,12 @@ case $1 in
     [ -f "$FAKE/start_hangs" ] && exec sleep 60
     mkdir -p "$S/clients" && mkfifo "$S/block" || exit 1
     setsid "$0" --process "$S/daemon.pid" </dev/null >/dev/null 2>&1 &
-    echo $! >"$S/daemon.pid"
+    put $! "$S/daemon.pid"
     echo "start CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES" >>"$FAKE/commands"
     exit 0 ;;
 --process)
     # The daemon and the server: alive until killed, reading what nobody writes.
-    echo $$ >"$2"
+    put $$ "$2"
     read -r _ <"$S/block"
     exit 0 ;;
 --connect)
@@ -33,9 +35,9 @@ case $1 in
     unset MT_JOB_MARK
     until mkdir "$S/gate" 2>/dev/null; do sleep 0.01; done
     if ! alive "$S/server.pid"; then
-        echo ACTIVE >"$S/status"
+        put ACTIVE "$S/status"
         setsid "$0" --process "$S/server.pid" </dev/null >/dev/null 2>&1 &
-        echo $! >"$S/server.pid"
+        put $! "$S/server.pid"
     fi
     rmdir "$S/gate"
     # New clients wait until a faulted server has recovered.
@@ -63,9 +65,11 @@ get_server_list) [ -n "$server" ] && echo "$server" ;;
 get_client_list) clients ;;
 get_server_status)
     if [ "$(cat "$S/status")" = FAULT ] && [ -z "$(clients)" ] && [ ! -f "$FAKE/stays_faulted" ]; then
-        echo INITIALIZING | tee "$S/status"
+        put INITIALIZING "$S/status"
+        echo INITIALIZING
     elif [ "$(cat "$S/status")" = INITIALIZING ]; then
-        echo ACTIVE | tee "$S/status"
+        put ACTIVE "$S/status"
+        echo ACTIVE
     else
         cat "$S/status"
     fi ;;

@@ -6,7 +6,7 @@
 # FAKE_MODE (words): misses (silently misses the daemon), unaware (tells nothing of MPS),
 #   late (misses it the first time only, as FAKE_STARTS tells), hangs (never gets ready),
 #   deaf (ignores SIGTERM), whole (sees all SMs), stalls (makes no steps),
-#   faults (its first step brings the server down).
+#   faults (its first step brings the server down, once FAKE_CLIENTS are connected).
 CONTROL=@CONTROL@
 S=$CUDA_MPS_PIPE_DIRECTORY/fake
 mode() { case " $FAKE_MODE " in *" $1 "*) return 0 ;; esac; return 1; }
@@ -36,7 +36,8 @@ emitter=
 train() {
     mode stalls && return
     if mode faults; then
-        echo FAULT >"$S/status"
+        until [ "$(ls "$S/clients" | wc -l)" -ge "${FAKE_CLIENTS:-1}" ]; do sleep 0.02; done
+        echo FAULT >"$S/status.$$" && mv "$S/status.$$" "$S/status"
         echo "CUDA_ERROR_ILLEGAL_ADDRESS" >&2
         exit 1
     fi

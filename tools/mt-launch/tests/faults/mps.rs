@@ -18,7 +18,7 @@ fn a_fault_of_one_client_stops_all_and_all_are_started_again() {
     );
     // The others are clients by then: a server without clients recovers before anyone looks.
     let faulty = format!(
-        r#"if [ ! -e faulted ]; then touch faulted; FAKE_START_S=1 FAKE_MODE=faults exec "{worker}"; fi; {good}"#
+        r#"if [ ! -e faulted ]; then touch faulted; FAKE_CLIENTS=3 FAKE_MODE=faults exec "{worker}"; fi; {good}"#
     );
     let mut a = job("a", &faulty);
     a.resume = good.clone();
