@@ -5,8 +5,8 @@ use crate::instance::members;
 use crate::workload_bound::WorkloadBound;
 use crate::{Instance, Link, OverlapError, Rates};
 
-/// Up to this many tasks every set of active tasks is looked at.
-pub(crate) const ENUMERATE_TASKS: usize = 12;
+/// Up to this many tasks every set of active tasks is looked at for the highest rates.
+const ENUMERATE_TASKS: usize = 12;
 
 /// Lower bounds on the makespan, in seconds. With `c_i = W_i / max_A r_i(A)` they hold for every
 /// order and for any idling of links and processor.
@@ -41,9 +41,9 @@ impl LowerBounds {
 
 /// Lower bounds of a round; `batches` as for [`crate::simulate`].
 ///
-/// Up to 12 tasks all sets of tasks are looked at. Beyond, `c_i` is taken from the rate alone,
-/// and `T_gpu` from the 12 tasks with the most compute, the others being left out; both are
-/// valid if company never speeds a task up.
+/// Up to 12 tasks all sets of tasks are looked at. Beyond, `c_i` is taken from the rate alone, and
+/// `T_gpu` from the tasks with the most compute, as many as [`Rates::all_sets_of`] says, the others
+/// being left out; both are valid if company never speeds a task up.
 pub fn lower_bounds(
     instance: &Instance,
     rates: &dyn Rates,
@@ -73,16 +73,22 @@ impl Floor {
     /// All bounds.
     pub fn new(instance: &Instance, rates: &mut RateCache<'_>) -> Self {
         let mut floor = Self::without_workload(instance, rates);
-        floor.workload = WorkloadBound::new(instance, &floor.compute, rates);
+        floor.add_workload(instance, rates);
         floor
+    }
+
+    /// Adds the bound of the shared processor.
+    pub fn add_workload(&mut self, instance: &Instance, rates: &mut RateCache<'_>) {
+        self.workload = WorkloadBound::new(instance, &self.compute, rates);
     }
 
     /// The bounds without that of the shared processor, which costs a linear program.
     pub fn without_workload(instance: &Instance, rates: &mut RateCache<'_>) -> Self {
         let n = instance.len();
+        let known = rates.source_falls();
         let few = n <= ENUMERATE_TASKS;
         let mut fastest = vec![0.0_f64; n];
-        if few {
+        if few && !known {
             for set in 1..=instance.everyone() {
                 let row = rates.row(set);
                 for i in members(set) {
@@ -95,7 +101,7 @@ impl Floor {
             }
         }
         let mut floor = Self::of_tasks(instance, &fastest);
-        floor.assumes_falling_rates = !few && !rates.source_falls();
+        floor.assumes_falling_rates = !few && !known;
         floor
     }
 

@@ -8,6 +8,8 @@ use crate::{OverlapError, Rates};
 
 /// Up to this many tasks the sets are indexed by an array.
 const DENSE_TASKS: usize = 20;
+/// Up to this many tasks the rates of all sets are kept.
+const REMEMBER_TASKS: usize = 12;
 const UNKNOWN: u32 = u32::MAX;
 
 enum Index {
@@ -123,6 +125,22 @@ impl<'r> RateCache<'r> {
             at
         };
         &self.rows[at as usize..][..self.n]
+    }
+
+    /// As [`Self::row`], but of large rounds nothing is remembered: for looking at every set once.
+    pub fn with(&mut self, active: u32, f: impl FnOnce(&[f64])) {
+        if self.n <= REMEMBER_TASKS {
+            return f(self.row(active));
+        }
+        let at = self.rows.len();
+        self.ask(active);
+        f(&self.rows[at..]);
+        self.rows.truncate(at);
+    }
+
+    /// Of how many tasks all sets may be looked at.
+    pub fn all_sets_of(&self) -> usize {
+        self.source.all_sets_of()
     }
 
     fn look_up(&mut self, active: u32) -> u32 {

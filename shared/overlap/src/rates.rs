@@ -18,6 +18,12 @@ pub trait Rates {
     fn falls_with_company(&self) -> bool {
         false
     }
+
+    /// Of how many tasks the rates of all sets may be asked for to sharpen a lower bound: as many
+    /// as take about a tenth of a second.
+    fn all_sets_of(&self) -> usize {
+        12
+    }
 }
 
 /// Each task at one rate whoever else computes: FedMT Algorithm 1, `T_i = D_i / P_i`.

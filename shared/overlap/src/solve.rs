@@ -9,7 +9,7 @@ use crate::cache::RateCache;
 use crate::exact::FullSearch;
 use crate::half::HalfSearch;
 use crate::round::{Order, Schedule, overlap_off_cached, play};
-use crate::{Instance, Link, LowerBounds, OverlapError, Rates};
+use crate::{Instance, Link, OverlapError, Rates};
 
 /// How hard to search.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,8 +68,6 @@ pub struct Outcome {
     pub order: Order,
     /// How the round plays out.
     pub schedule: Schedule,
-    /// Lower bounds at these batch sizes.
-    pub bounds: LowerBounds,
     /// No order and no batch sizes of the choice end sooner, in seconds; the makespan itself
     /// where that is proven.
     pub lower_bound_s: f64,
@@ -198,16 +196,9 @@ impl<'a, 'r> Search<'a, 'r> {
             self.rates.set_levels(levels);
         }
         let small = self.instance.len() <= SMALL_TASKS;
-        let floor = if small {
-            Floor::without_workload(self.instance, self.rates)
-        } else {
-            Floor::new(self.instance, self.rates)
-        };
-        let bounds = floor.bounds(self.instance);
-        self.assumed |= bounds.assumes_falling_rates;
-        let bound = bounds.best();
-        if self.best.is_some() && bound >= self.best_s {
-            self.floor_s = self.floor_s.min(bound);
+        let mut floor = Floor::without_workload(self.instance, self.rates);
+        self.assumed |= floor.bounds(self.instance).assumes_falling_rates;
+        if self.excluded(&floor) {
             return;
         }
         if self.instance.link() == Link::Shared {
@@ -217,31 +208,48 @@ impl<'a, 'r> Search<'a, 'r> {
             self.bound_met = false;
             return;
         }
-        if small && self.best.is_some() {
+        // The bound of the processor takes long: it comes where nothing cheaper decides.
+        let known = self.best.is_some();
+        if known && small {
             // Trying all orders takes less time than a good start would save.
             self.bound_met = false;
             if self.branch_and_bound(levels, &floor) {
                 return;
             }
+        } else if known {
+            floor.add_workload(self.instance, self.rates);
+            if self.excluded(&floor) {
+                return;
+            }
         }
-        let descended = self.descent(levels, &floor, bound);
-        if self.best_s <= bound * (1.0 + SAME) {
-            self.floor_s = self.floor_s.min(bound);
+        let descended = self.descent(levels, &floor);
+        if !known && !small && !self.excluded(&floor) {
+            floor.add_workload(self.instance, self.rates);
+        }
+        if self.excluded(&floor) {
             return;
         }
         self.bound_met = false;
-        let finished = self.branch_and_bound(levels, &floor);
-        if !finished {
-            self.complete = false;
-            let bound = if small {
-                let floor = Floor::new(self.instance, self.rates);
-                floor.bounds(self.instance).best()
-            } else {
-                bound
-            };
-            self.floor_s = self.floor_s.min(bound);
-            self.iterated(levels, descended, bound);
+        if self.branch_and_bound(levels, &floor) {
+            return;
         }
+        self.complete = false;
+        if small {
+            floor.add_workload(self.instance, self.rates);
+        }
+        let bound = floor.bounds(self.instance).best();
+        self.floor_s = self.floor_s.min(bound);
+        self.iterated(levels, descended, bound);
+    }
+
+    /// Whether the best so far meets these lower bounds.
+    fn excluded(&mut self, floor: &Floor) -> bool {
+        let bound = floor.bounds(self.instance).best();
+        let met = self.best_s <= bound * (1.0 + SAME);
+        if met {
+            self.floor_s = self.floor_s.min(bound);
+        }
+        met
     }
 
     fn keep(&mut self, value: f64, levels: &[u8], order: impl FnOnce() -> Order) {
@@ -252,7 +260,8 @@ impl<'a, 'r> Search<'a, 'r> {
     }
 
     /// The best seed after descent, as a sequence.
-    fn descent(&mut self, levels: &[u8], floor: &Floor, bound: f64) -> (Vec<usize>, f64) {
+    fn descent(&mut self, levels: &[u8], floor: &Floor) -> (Vec<usize>, f64) {
+        let bound = floor.bounds(self.instance).best();
         let mut budget = Budget::new(self.plays_each, self.deadline);
         let mut player = Player::new(self.instance, self.rates, self.options.single_order);
         let mut starts: Vec<(f64, Vec<usize>)> = seeds(&mut player, &floor.compute)
@@ -391,7 +400,6 @@ impl<'a, 'r> Search<'a, 'r> {
             self.rates.set_levels(&levels);
         }
         let schedule = play(self.instance, self.rates, &order);
-        let bounds = Floor::new(self.instance, self.rates).bounds(self.instance);
         let stop = if self.timed_out {
             Stop::TimeLimit
         } else if !(self.complete || self.bound_met) {
@@ -414,7 +422,6 @@ impl<'a, 'r> Search<'a, 'r> {
             overlap_off_s: overlap_off_cached(self.instance, self.rates),
             order,
             schedule,
-            bounds,
             lower_bound_s,
             stop,
             points: self.nodes.spent + self.plays,

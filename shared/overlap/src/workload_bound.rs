@@ -1,6 +1,5 @@
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 
-use crate::bounds::ENUMERATE_TASKS;
 use crate::cache::RateCache;
 use crate::instance::members;
 use crate::{Instance, Job};
@@ -41,11 +40,48 @@ struct Stair {
     before: f64,
 }
 
-/// The value of one set of tasks.
-struct Valued {
-    download_s: f64,
-    upload_s: f64,
-    value: f64,
+/// Rates of every set of some tasks, the sets as numbers from 1.
+struct Sets {
+    tasks: usize,
+    /// The rates of each set's members, set after set.
+    rates: Vec<f64>,
+}
+
+impl Sets {
+    /// Asks for the rates of all sets of `kept`.
+    fn of(kept: &[usize], rates: &mut RateCache<'_>) -> Self {
+        let tasks = kept.len();
+        let mut out = Vec::with_capacity(tasks << tasks.saturating_sub(1));
+        for set in 1u32..1 << tasks {
+            let full = members(set).fold(0u32, |m, k| m | 1 << kept[k]);
+            rates.with(full, |row| out.extend(members(set).map(|k| row[kept[k]])));
+        }
+        Self { tasks, rates: out }
+    }
+
+    /// Every set with the rates of its members.
+    fn iter(&self) -> impl Iterator<Item = (u32, &[f64])> {
+        let mut at = 0;
+        (1u32..1 << self.tasks).map(move |set| {
+            let from = at;
+            at += set.count_ones() as usize;
+            (set, &self.rates[from..at])
+        })
+    }
+
+    /// The rate of each task alone.
+    fn alone(&self) -> Vec<f64> {
+        let single = self.iter().filter(|(set, _)| set.is_power_of_two());
+        single.map(|(_, rates)| rates[0]).collect()
+    }
+
+    /// `v(A)` of every set.
+    fn values<'a>(&'a self, prices: &'a [f64]) -> impl Iterator<Item = (u32, f64)> + 'a {
+        self.iter().map(|(set, rates)| {
+            let each = members(set).zip(rates).map(|(i, r)| r * prices[i]);
+            (set, each.sum())
+        })
+    }
 }
 
 impl WorkloadBound {
@@ -62,32 +98,35 @@ impl WorkloadBound {
         let n = instance.len();
         let mut kept: Vec<usize> = (0..n).collect();
         kept.sort_by(|&a, &b| compute[b].total_cmp(&compute[a]).then(a.cmp(&b)));
-        kept.truncate(ENUMERATE_TASKS);
+        kept.truncate(rates.all_sets_of());
         kept.sort_unstable();
         let jobs: Vec<Job> = kept.iter().map(|&i| instance.jobs()[i]).collect();
-        let rows = rows_of(&kept, rates);
-        if company_does_not_matter(&rows) {
+        let sets = Sets::of(&kept, rates);
+        if company_does_not_matter(&sets) {
             // Then the longest task says it all.
             return Self::none();
         }
-        let Some(best) = solve_prices(&jobs, &rows) else {
+        let Some(best) = solve_prices(&jobs, &sets) else {
             return Self::none();
         };
-        let sets = valued(&jobs, &rows, &best);
-        let makespan_s = makespan_bound(&jobs, &sets, &best);
+        let mut values = vec![0.0];
+        values.extend(sets.values(&best).map(|(_, value)| value));
+        let early = staircase(&sums(&jobs, |j| j.download_s), &values);
+        let late = staircase(&sums(&jobs, |j| j.upload_s), &values);
+        let makespan_s = makespan_bound(&jobs, &early, &late, &best);
         let mut prices = vec![0.0; n];
         for (&i, y) in kept.iter().zip(best) {
             prices[i] = y;
         }
         let best_within = if kept.len() == n {
-            best_within(&sets)
+            best_within(values)
         } else {
             Vec::new()
         };
         let priced = Some(Priced {
             prices,
             best_within,
-            late: stairs(&sets),
+            late: stairs(late),
         });
         Self { priced, makespan_s }
     }
@@ -102,7 +141,7 @@ impl WorkloadBound {
 
 impl Priced {
     fn rest_s(&self, left: &[f64], active: u32, alone_s: f64) -> f64 {
-        let work = value(left, &self.prices);
+        let work = left.iter().zip(&self.prices).map(|(w, y)| w * y).sum();
         let first = self.least_s(work);
         let Some(&here) = self.best_within.get(active as usize) else {
             return first;
@@ -127,8 +166,7 @@ impl Priced {
     }
 }
 
-fn stairs(sets: &[Valued]) -> Vec<Stair> {
-    let steps = staircase(sets.iter().map(|s| (s.upload_s, s.value)).collect());
+fn stairs(steps: Vec<(f64, f64)>) -> Vec<Stair> {
     let mut stairs: Vec<Stair> = Vec::with_capacity(steps.len());
     for (from_s, value) in steps.into_iter().filter(|s| s.1 > 0.0) {
         let before = stairs
@@ -144,43 +182,25 @@ fn stairs(sets: &[Valued]) -> Vec<Stair> {
 }
 
 /// For each set the highest value of its parts, the set itself included; place 0 is no task.
-fn best_within(sets: &[Valued]) -> Vec<f64> {
-    let mut best = vec![0.0; sets.len() + 1];
-    for set in 1..best.len() {
-        let parts = members(set as u32).map(|i| best[set & !(1 << i)]);
-        best[set] = parts.fold(sets[set - 1].value, f64::max);
+fn best_within(mut values: Vec<f64>) -> Vec<f64> {
+    for set in 1..values.len() {
+        let parts = members(set as u32).map(|i| values[set & !(1 << i)]);
+        values[set] = parts.fold(values[set], f64::max);
     }
-    best
+    values
 }
 
-fn company_does_not_matter(rows: &[Vec<f64>]) -> bool {
-    rows.iter().enumerate().all(|(k, row)| {
-        members(k as u32 + 1).all(|i| (row[i] - rows[(1 << i) - 1][i]).abs() <= 1e-12 * row[i])
+fn company_does_not_matter(sets: &Sets) -> bool {
+    let alone = sets.alone();
+    sets.iter().all(|(set, rates)| {
+        let mut each = members(set).zip(rates);
+        each.all(|(i, r)| (r - alone[i]).abs() <= 1e-12 * r)
     })
 }
 
-/// Rates of each subset of `kept`: row `set - 1`, one place per kept task.
-fn rows_of(kept: &[usize], rates: &mut RateCache<'_>) -> Vec<Vec<f64>> {
-    (1u32..1 << kept.len())
-        .map(|set| {
-            let full = members(set).fold(0u32, |m, k| m | 1 << kept[k]);
-            let row = rates.row(full);
-            let mut out = vec![0.0; kept.len()];
-            for k in members(set) {
-                out[k] = row[kept[k]];
-            }
-            out
-        })
-        .collect()
-}
-
-fn value(row: &[f64], prices: &[f64]) -> f64 {
-    row.iter().zip(prices).map(|(r, y)| r * y).sum()
-}
-
-/// The best prices by adding the most violated sets until none is; `None` if nothing computes
-/// or the linear program fails.
-fn solve_prices(jobs: &[Job], rows: &[Vec<f64>]) -> Option<Vec<f64>> {
+/// The best prices by adding violated sets until none is; `None` if nothing computes or the
+/// linear program fails.
+fn solve_prices(jobs: &[Job], sets: &Sets) -> Option<Vec<f64>> {
     const ROUNDS: usize = 200;
     const ENOUGH: f64 = 1e-9;
     if jobs.iter().all(|j| j.work == 0.0) {
@@ -189,38 +209,42 @@ fn solve_prices(jobs: &[Job], rows: &[Vec<f64>]) -> Option<Vec<f64>> {
     let n = jobs.len();
     let mut problem = Problem::new(OptimizationDirection::Maximize);
     // Scaled by the rate alone, so that all variables are of order 1.
-    let alone: Vec<f64> = (0..n).map(|i| rows[(1 << i) - 1][i]).collect();
+    let alone = sets.alone();
     let vars: Vec<Variable> = (0..n)
         .map(|i| problem.add_var(jobs[i].work / alone[i], (0.0, f64::INFINITY)))
         .collect();
-    let constraint = |set: usize| -> Vec<(Variable, f64)> {
-        members(set as u32)
-            .map(|i| (vars[i], rows[set - 1][i] / alone[i]))
-            .collect()
+    let constraint = |set: u32, rates: &[f64]| -> Vec<(Variable, f64)> {
+        let each = members(set).zip(rates);
+        each.map(|(i, r)| (vars[i], r / alone[i])).collect()
     };
-    for i in 0..n {
-        problem.add_constraint(constraint(1 << i), ComparisonOp::Le, 1.0);
+    let everyone = (1u32 << n) - 1;
+    for (set, rates) in sets.iter() {
+        if set.is_power_of_two() || set == everyone {
+            problem.add_constraint(constraint(set, rates), ComparisonOp::Le, 1.0);
+        }
     }
-    problem.add_constraint(constraint((1 << n) - 1), ComparisonOp::Le, 1.0);
     let mut solution = problem.solve().ok()?.into_solution().ok()?;
     let mut prices = vec![0.0; n];
-    for _ in 0..ROUNDS {
+    'rounds: for _ in 0..ROUNDS {
         for (i, &var) in vars.iter().enumerate() {
             prices[i] = solution.var_value(var).max(0.0) / alone[i];
         }
-        let (worst, most) = worst_set(rows, &prices);
-        if most <= 1.0 + ENOUGH {
+        let worst = worst_sets(sets, &prices);
+        if worst.iter().all(|w| w.value <= 1.0 + ENOUGH) {
             break;
         }
-        let Ok(next) = solution.add_constraint(constraint(worst), ComparisonOp::Le, 1.0) else {
-            break;
-        };
-        let Ok(next) = next.into_solution() else {
-            break;
-        };
-        solution = next;
+        for w in worst.into_iter().filter(|w| w.value > 1.0 + ENOUGH) {
+            let row = constraint(w.set, w.rates);
+            let Ok(next) = solution.add_constraint(row, ComparisonOp::Le, 1.0) else {
+                break 'rounds;
+            };
+            let Ok(next) = next.into_solution() else {
+                break 'rounds;
+            };
+            solution = next;
+        }
     }
-    let (_, most) = worst_set(rows, &prices);
+    let most = sets.values(&prices).fold(0.0, |m: f64, (_, v)| m.max(v));
     if !(most.is_finite() && most > 0.0) {
         return None;
     }
@@ -230,43 +254,59 @@ fn solve_prices(jobs: &[Job], rows: &[Vec<f64>]) -> Option<Vec<f64>> {
     Some(prices)
 }
 
-fn worst_set(rows: &[Vec<f64>], prices: &[f64]) -> (usize, f64) {
-    rows.iter()
-        .enumerate()
-        .map(|(k, row)| (k + 1, value(row, prices)))
-        .fold((0, 0.0), |a, b| if b.1 > a.1 { b } else { a })
+/// The most valuable of the sets that begin with the same task.
+struct Worst<'a> {
+    set: u32,
+    rates: &'a [f64],
+    value: f64,
 }
 
-fn valued(jobs: &[Job], rows: &[Vec<f64>], prices: &[f64]) -> Vec<Valued> {
-    rows.iter()
-        .enumerate()
-        .map(|(k, row)| {
-            let mut v = Valued {
-                download_s: 0.0,
-                upload_s: 0.0,
-                value: value(row, prices),
-            };
-            for i in members(k as u32 + 1) {
-                v.download_s += jobs[i].download_s;
-                v.upload_s += jobs[i].upload_s;
-            }
-            v
-        })
-        .collect()
+/// One set for each task, so that a few rounds suffice.
+fn worst_sets<'a>(sets: &'a Sets, prices: &[f64]) -> Vec<Worst<'a>> {
+    let none = || Worst {
+        set: 0,
+        rates: &[],
+        value: 0.0,
+    };
+    let mut worst: Vec<Worst<'a>> = (0..sets.tasks).map(|_| none()).collect();
+    for (set, rates) in sets.iter() {
+        let each = members(set).zip(rates).map(|(i, r)| r * prices[i]);
+        let value = each.sum();
+        let so_far = &mut worst[set.trailing_zeros() as usize];
+        if value > so_far.value {
+            *so_far = Worst { set, rates, value };
+        }
+    }
+    worst
+}
+
+/// The sum over the members of every set, that of no task first.
+fn sums(jobs: &[Job], seconds: impl Fn(&Job) -> f64) -> Vec<f64> {
+    let mut sums = Vec::with_capacity(1 << jobs.len());
+    sums.push(0.0);
+    for job in jobs {
+        for k in 0..sums.len() {
+            sums.push(sums[k] + seconds(job));
+        }
+    }
+    sums
 }
 
 /// The least `T` whose integral holds all priced work, from below.
-fn makespan_bound(jobs: &[Job], sets: &[Valued], prices: &[f64]) -> f64 {
+fn makespan_bound(
+    jobs: &[Job],
+    early: &[(f64, f64)],
+    late: &[(f64, f64)],
+    prices: &[f64],
+) -> f64 {
     let wanted: f64 = jobs.iter().zip(prices).map(|(j, y)| j.work * y).sum();
-    let early = staircase(sets.iter().map(|s| (s.download_s, s.value)).collect());
-    let late = staircase(sets.iter().map(|s| (s.upload_s, s.value)).collect());
     let ends = |stairs: &[(f64, f64)]| stairs.last().map_or((0.0, 0.0), |&s| s);
-    let top = ends(&early).1.min(ends(&late).1);
+    let top = ends(early).1.min(ends(late).1);
     let mut low = 0.0_f64;
-    let mut high = ends(&early).0 + ends(&late).0 + wanted / top * (1.0 + 1e-9);
+    let mut high = ends(early).0 + ends(late).0 + wanted / top * (1.0 + 1e-9);
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
-        if capacity(&early, &late, middle) < wanted {
+        if capacity(early, late, middle) < wanted {
             low = middle;
         } else {
             high = middle;
@@ -275,8 +315,26 @@ fn makespan_bound(jobs: &[Job], sets: &[Valued], prices: &[f64]) -> f64 {
     low
 }
 
-/// Steps `(from, value)` of `max {value : cost <= t}`, rising in both.
-fn staircase(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+/// Steps `(from, value)` of `max {value : cost <= t}` over all sets, rising in both.
+fn staircase(costs: &[f64], values: &[f64]) -> Vec<(f64, f64)> {
+    const PARTS: usize = 1024;
+    // Only sets worth more than all that cost clearly less can be a step: few need sorting.
+    let dearest = costs.iter().fold(0.0_f64, |m, &c| m.max(c));
+    let part = |cost: f64| ((cost / dearest * PARTS as f64) as usize).min(PARTS - 1);
+    let mut least = vec![0.0_f64; PARTS + 1];
+    for (&cost, &value) in costs.iter().zip(values) {
+        let above = &mut least[part(cost) + 1];
+        *above = above.max(value);
+    }
+    for k in 1..least.len() {
+        least[k] = least[k].max(least[k - 1]);
+    }
+    let mut points: Vec<(f64, f64)> = costs
+        .iter()
+        .zip(values)
+        .map(|(&cost, &value)| (cost, value))
+        .filter(|&(cost, value)| value > least[part(cost)])
+        .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
     let mut stairs: Vec<(f64, f64)> = Vec::new();
     for p in points {

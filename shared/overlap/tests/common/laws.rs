@@ -17,17 +17,22 @@ pub struct FormulaRates {
 
 impl Rates for FormulaRates {
     fn rates(&self, active: u32, _: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
-        let on = |i: &usize| active & 1 << i != 0;
-        let sum: f64 = (0..self.part.len()).filter(on).map(|i| self.part[i]).sum();
+        let all = (0..self.part.len()).filter(|i| active & 1 << i != 0);
+        let sum: f64 = all.clone().map(|i| self.part[i]).sum();
         let company = 1.0 - 1.0 / f64::from(active.count_ones());
-        for i in (0..self.part.len()).filter(on) {
-            out[i] = self.solo[i] / sum.max(1.0) / (1.0 + self.hurt * company);
+        let slowdown = sum.max(1.0) * (1.0 + self.hurt * company);
+        for i in all {
+            out[i] = self.solo[i] / slowdown;
         }
         Ok(())
     }
 
     fn falls_with_company(&self) -> bool {
         true
+    }
+
+    fn all_sets_of(&self) -> usize {
+        20
     }
 }
 
