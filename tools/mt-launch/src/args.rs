@@ -75,6 +75,10 @@ pub struct Care {
     /// Time between SIGTERM and SIGKILL when a job is stopped
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub grace: f64,
+    /// Processors of jobs on a GPU: each task its own part of all, any, or its part of a list
+    /// (0-7,9)
+    #[arg(long, value_name = "auto|none|LIST", default_value = "auto")]
+    pub cpus: device::Cpus,
     /// Give no share of a task that has ended to the others
     #[arg(long)]
     pub keep_shares: bool,

@@ -190,6 +190,12 @@ impl Assignment<'_> {
         self.task.job.as_ref()
     }
 
+    /// Number of the GPU that it runs on.
+    #[must_use]
+    pub fn gpu(&self) -> usize {
+        self.planned.gpu.unwrap_or(0) as usize
+    }
+
     /// Samples of a round, where known.
     #[must_use]
     pub fn samples(&self) -> Option<u64> {

@@ -111,8 +111,7 @@ impl<'a> Live<'a> {
             ));
         }
         let guard = Guard::start(run.path()).map_err(|e| environment(&e))?;
-        let kind = launch.workload.device.kind;
-        let enforcer = Enforcer::open(kind, launch.plan.tasks.len(), &mut run)?;
+        let enforcer = Enforcer::open(launch, &settings.cpus, &mut run)?;
         let mut supervisor = Supervisor::new(run.token()).map_err(|e| environment(&e))?;
         supervisor.listen(Signals::install().map_err(|e| environment(&e))?);
         supervisor.coalesce(COALESCE);

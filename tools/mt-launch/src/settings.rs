@@ -21,6 +21,8 @@ pub struct Settings {
     pub backoff: Duration,
     /// From SIGTERM to SIGKILL.
     pub grace: Duration,
+    /// Processors of jobs on a GPU.
+    pub cpus: device::Cpus,
     /// Whether shares stay as planned when tasks end.
     pub keep_shares: bool,
     /// Whether transfers and compute are kept apart.
@@ -84,6 +86,7 @@ impl Settings {
             restarts: care.restarts,
             backoff,
             grace,
+            cpus: care.cpus.clone(),
             keep_shares: care.keep_shares,
             no_overlap: care.no_overlap,
             progress_every,

@@ -82,7 +82,7 @@ struct Round<'a> {
 struct SimulatedRates {
     device: RefCell<Box<dyn Device>>,
     /// For each task of the plan its run, and the GPU it is on.
-    runs: Vec<(Run, u32)>,
+    runs: Vec<(Run, usize)>,
     known: RefCell<BTreeMap<u32, Vec<f64>>>,
     trouble: RefCell<Option<MeasureError>>,
 }
@@ -110,7 +110,7 @@ impl<'a> Round<'a> {
                 batch: task.batch,
                 share: task.share,
             };
-            runs.push((run, task.planned.gpu.unwrap_or(0)));
+            runs.push((run, task.gpu()));
         }
         Ok(Self {
             order: launch.order(),
@@ -296,7 +296,7 @@ impl SimulatedRates {
             repeats: 1,
         };
         let mut rates = vec![0.0; self.runs.len()];
-        let mut by_gpu: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        let mut by_gpu: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (i, (_, gpu)) in self.runs.iter().enumerate() {
             if active & (1 << i) != 0 {
                 by_gpu.entry(*gpu).or_default().push(i);

@@ -96,23 +96,12 @@ impl Cuda {
     /// # Errors
     /// [`OpenError::Environment`] with what is missing.
     pub fn open(workload: &Workload, options: &Options) -> Result<Self, OpenError> {
-        let gpus = discovery::discover().map_err(environment)?;
-        let mut reasons = Vec::new();
-        for gpu in gpus {
-            if let MpsSupport::Unavailable { reason } = &gpu.mps {
-                reasons.push(format!("{}: {reason}", gpu.name));
-                continue;
-            }
-            let mps = MpsOptions::from_environment().map_err(environment)?;
-            let mut setup = Setup::new(gpu, mps, workload.tasks.len());
-            setup.cpus = options.cpus.divide(workload.tasks.len());
-            setup.attach = options.attach_mps;
-            return Self::with(workload, setup, options.interrupted.clone());
-        }
-        Err(environment(format!(
-            "MPS cannot share any GPU ({})",
-            reasons.join("; ")
-        )))
+        let gpu = discovery::shareable().map_err(environment)?.swap_remove(0);
+        let mps = MpsOptions::from_environment().map_err(environment)?;
+        let mut setup = Setup::new(gpu, mps, workload.tasks.len());
+        setup.cpus = options.cpus.divide(workload.tasks.len());
+        setup.attach = options.attach_mps;
+        Self::with(workload, setup, options.interrupted.clone())
     }
 
     /// Opens a GPU with everything given.

@@ -99,6 +99,27 @@ pub fn discover() -> Result<Vec<Gpu>, CudaError> {
         .collect())
 }
 
+/// The GPUs of this machine that tasks can share under MPS; at least one.
+///
+/// # Errors
+/// [`CudaError::NoDriver`] as [`discover`], or with why each GPU cannot be shared.
+pub fn shareable() -> Result<Vec<Gpu>, CudaError> {
+    let mut reasons = Vec::new();
+    let mut gpus = Vec::new();
+    for gpu in discover()? {
+        match &gpu.mps {
+            MpsSupport::Available { .. } => gpus.push(gpu),
+            MpsSupport::Unavailable { reason } => reasons.push(format!("{}: {reason}", gpu.name)),
+        }
+    }
+    if gpus.is_empty() {
+        return Err(CudaError::NoDriver {
+            reason: format!("MPS can share none ({})", reasons.join("; ")),
+        });
+    }
+    Ok(gpus)
+}
+
 /// Most MPS clients of one GPU: 48 up to CUDA 13.0, 60 after (NVIDIA MPS documentation).
 #[must_use]
 pub fn client_limit(cuda_version: (u32, u32)) -> usize {

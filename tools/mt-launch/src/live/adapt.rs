@@ -1,5 +1,7 @@
 //! Between rounds: the model is corrected by what was measured, and the plan is solved anew.
 
+use std::collections::BTreeSet;
+
 use allocation::{Limits, Predicted, Request, plan_workload};
 use doc::wire::TaskSummary;
 use doc::{Model, Plan, Timeline};
@@ -61,26 +63,32 @@ pub(super) fn adapted(
 /// way moves by `part` of the way to what was measured.
 fn corrected(launch: &Launch, model: &Model, rates: &[f64], part: f64) -> Result<Model, String> {
     let mut model = model.clone();
-    let active: Vec<Active> = launch
+    let placed: Vec<(usize, Active)> = launch
         .assignments()
         .filter_map(|a| {
-            Some(Active {
+            let active = Active {
                 task: model.workload.task_index(&a.planned.id)?,
                 batch: a.batch,
                 share: a.share,
-            })
+            };
+            Some((a.gpu(), active))
         })
         .collect();
+    let (gpus, active): (Vec<usize>, Vec<Active>) = placed.into_iter().unzip();
     if active.len() != rates.len() {
         return Err("the plan and its model name different tasks".to_owned());
     }
     let predicted = |model: &Model| -> Result<Vec<f64>, String> {
         let predictor = Predictor::from_model(model).map_err(|e| e.to_string())?;
-        Ok(predictor
-            .predict(&active)
-            .iter()
-            .map(|p| p.samples_per_s)
-            .collect())
+        let mut all = vec![0.0; active.len()];
+        for gpu in gpus.iter().collect::<BTreeSet<_>>() {
+            let here: Vec<usize> = (0..gpus.len()).filter(|&k| gpus[k] == *gpu).collect();
+            let together: Vec<Active> = here.iter().map(|&k| active[k]).collect();
+            for (k, prediction) in here.iter().zip(predictor.predict(&together)) {
+                all[*k] = prediction.samples_per_s;
+            }
+        }
+        Ok(all)
     };
     let before = predicted(&model)?;
     let target: Vec<f64> = before

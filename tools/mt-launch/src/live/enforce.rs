@@ -1,30 +1,35 @@
 //! What makes a share real.
 
 use cli::Failure;
-use device::cuda::discovery::{self, MpsSupport};
+use device::Cpus;
+use device::cuda::discovery;
 use device::cuda::mps::{Mps, MpsOptions, Ready};
 use doc::DeviceKind;
 use jobs::cgroup::{Cgroups, Group};
 use jobs::{JobSpec, RunDir};
 use units::{Share, TaskId};
 
+use crate::launch::Launch;
+
 /// Control groups or MPS.
 pub enum Enforcer {
     /// CPU quotas, changeable at any time.
     Cpu(Cgroups),
-    /// A private MPS daemon; a share is fixed when a job starts.
+    /// Private MPS daemons; a share is fixed when a job starts.
     Cuda {
-        /// The daemon.
-        mps: Box<Mps>,
-        /// How it was started.
-        options: Box<MpsOptions>,
-        /// Name of the GPU.
-        name: String,
-        /// Its multiprocessors.
-        sms: u32,
+        /// As the plan numbers them.
+        gpus: Vec<SharedGpu>,
         /// Processors of each task.
         cpus: Vec<Vec<usize>>,
     },
+}
+
+/// A GPU under a daemon of its own.
+pub struct SharedGpu {
+    mps: Mps,
+    options: MpsOptions,
+    name: String,
+    sms: u32,
 }
 
 fn environment(error: impl ToString) -> Failure {
@@ -32,41 +37,52 @@ fn environment(error: impl ToString) -> Failure {
 }
 
 impl Enforcer {
-    /// Prepares a device.
+    /// Prepares the device of a launch: all the GPUs that its plan or its workload names.
     ///
     /// # Errors
     /// [`Failure::Environment`] with what is missing and how to get it.
-    pub fn open(kind: DeviceKind, tasks: usize, run: &mut RunDir) -> Result<Self, Failure> {
-        match kind {
+    pub fn open(launch: &Launch, cpus: &Cpus, run: &mut RunDir) -> Result<Self, Failure> {
+        let used = launch.plan.tasks.iter().filter_map(|t| t.gpu).max();
+        let used = used.map_or(1, |last| last.saturating_add(1) as usize);
+        match launch.workload.device.kind {
+            DeviceKind::Cpu if used > 1 => Err(Failure::Environment(format!(
+                "the cpu device is one device and the plan spreads over {used}; make the plan \
+                 with one, or launch it with --device cuda or sim"
+            ))),
             DeviceKind::Cpu => Cgroups::create(run).map(Self::Cpu).map_err(environment),
-            DeviceKind::Cuda => Self::open_cuda(tasks),
+            DeviceKind::Cuda => {
+                let count = used.max(launch.workload.device.gpus as usize);
+                Self::open_cuda(count, cpus.divide(launch.plan.tasks.len()))
+            }
             other => Err(Failure::Environment(format!(
                 "the {other:?} device runs no jobs; use cpu, cuda or sim"
             ))),
         }
     }
 
-    fn open_cuda(tasks: usize) -> Result<Self, Failure> {
-        let mut reasons = Vec::new();
-        for gpu in discovery::discover().map_err(environment)? {
-            if let MpsSupport::Unavailable { reason } = &gpu.mps {
-                reasons.push(format!("{}: {reason}", gpu.name));
-                continue;
-            }
+    fn open_cuda(count: usize, cpus: Vec<Vec<usize>>) -> Result<Self, Failure> {
+        let found = discovery::shareable().map_err(environment)?;
+        if found.len() < count {
+            return Err(Failure::Environment(format!(
+                "the plan needs {count} GPUs and MPS can share {} of this machine; make the plan \
+                 with as many (\"gpus\" of the workload's device)",
+                found.len()
+            )));
+        }
+        let gpus = found.into_iter().take(count).map(|gpu| {
             let mut options = MpsOptions::from_environment().map_err(environment)?;
-            options.gpu = Some(gpu.uuid.clone());
-            return Ok(Self::Cuda {
-                mps: Box::new(Mps::start(&options).map_err(environment)?),
-                options: Box::new(options),
+            options.gpu = Some(gpu.uuid);
+            Ok(SharedGpu {
+                mps: Mps::start(&options).map_err(environment)?,
+                options,
                 name: gpu.name,
                 sms: gpu.sms,
-                cpus: device::Cpus::Auto.divide(tasks),
-            });
-        }
-        Err(Failure::Environment(format!(
-            "MPS can share no GPU of this machine ({})",
-            reasons.join("; ")
-        )))
+            })
+        });
+        Ok(Self::Cuda {
+            gpus: gpus.collect::<Result<_, Failure>>()?,
+            cpus,
+        })
     }
 
     /// What the device is.
@@ -74,14 +90,17 @@ impl Enforcer {
     pub fn fingerprint(&self) -> doc::DeviceFingerprint {
         match self {
             Self::Cpu(groups) => device::cpu_fingerprint(groups),
-            Self::Cuda { name, sms, .. } => doc::DeviceFingerprint {
-                kind: DeviceKind::Cuda,
-                name: name.clone(),
-                simulated: false,
-                units: Some(*sms),
-                detail: Some("MPS".to_owned()),
-                noise_percent: None,
-            },
+            Self::Cuda { gpus, .. } => {
+                let names: Vec<&str> = gpus.iter().map(|g| g.name.as_str()).collect();
+                doc::DeviceFingerprint {
+                    kind: DeviceKind::Cuda,
+                    name: names.join(", "),
+                    simulated: false,
+                    units: gpus.first().map(|g| g.sms),
+                    detail: Some("MPS".to_owned()),
+                    noise_percent: None,
+                }
+            }
         }
     }
 
@@ -100,21 +119,29 @@ impl Enforcer {
         matches!(self, Self::Cpu(_))
     }
 
-    /// Puts a share into what a job is started with.
+    /// Puts the share of the task `index` on GPU `gpu` into what its job is started with.
     ///
     /// # Errors
-    /// In words, if the group cannot be made.
-    pub fn prepare(&self, spec: &mut JobSpec, index: usize, share: Share) -> Result<(), String> {
+    /// In words, if the group cannot be made or the plan had no such GPU when it was launched.
+    pub fn prepare(
+        &self,
+        spec: &mut JobSpec,
+        (index, gpu): (usize, usize),
+        share: Share,
+    ) -> Result<(), String> {
         match self {
             Self::Cpu(_) => {
                 let group = self.group(&spec.task, share)?;
                 spec.cgroup_procs = group.map(|g| g.procs());
             }
-            Self::Cuda { mps, cpus, .. } => {
+            Self::Cuda { gpus, cpus } => {
+                let gpu = gpus
+                    .get(gpu)
+                    .ok_or_else(|| format!("there is no GPU {gpu}"))?;
                 let settings =
                     |name: &std::ffi::OsString| name.to_string_lossy().starts_with("CUDA_MPS_");
                 spec.env.retain(|name, _| !settings(name));
-                spec.env.extend(mps.client_environment(share));
+                spec.env.extend(gpu.mps.client_environment(share));
                 spec.cpus.clone_from(&cpus[index]);
             }
         }
@@ -139,25 +166,30 @@ impl Enforcer {
         }
     }
 
-    /// Checks that a job that says it is ready runs at its share.
+    /// Checks that a job on GPU `gpu` that says it is ready runs at its share.
     ///
     /// # Errors
     /// In words, why it does not.
-    pub fn verify(&self, group: i32, ready: Ready, share: Share) -> Result<(), String> {
+    pub fn verify(&self, group: i32, gpu: usize, ready: Ready, share: Share) -> Result<(), String> {
         match self {
             Self::Cpu(_) => Ok(()),
-            Self::Cuda { mps, sms, .. } => mps
-                .verify(group, ready, share, Some(*sms))
-                .map(drop)
-                .map_err(|e| e.to_string()),
+            Self::Cuda { gpus, .. } => {
+                let gpu = gpus
+                    .get(gpu)
+                    .ok_or_else(|| format!("there is no GPU {gpu}"))?;
+                let verified = gpu.mps.verify(group, ready, share, Some(gpu.sms));
+                verified.map(drop).map_err(|e| e.to_string())
+            }
         }
     }
 
     /// Ends the work of a job on the device before it may be killed.
     pub fn release(&self, group: i32) {
-        if let Self::Cuda { mps, .. } = self {
-            // It may be no client any more; then signals are all there is.
-            mps.terminate_group(group).ok();
+        if let Self::Cuda { gpus, .. } = self {
+            for gpu in gpus {
+                // It may be no client any more; then signals are all there is.
+                gpu.mps.terminate_group(group).ok();
+            }
         }
     }
 
@@ -166,7 +198,7 @@ impl Enforcer {
     pub fn is_faulted(&self) -> bool {
         match self {
             Self::Cpu(_) => false,
-            Self::Cuda { mps, .. } => mps.is_faulted().unwrap_or(false),
+            Self::Cuda { gpus, .. } => gpus.iter().any(|g| g.mps.is_faulted().unwrap_or(false)),
         }
     }
 
@@ -176,14 +208,16 @@ impl Enforcer {
     /// # Errors
     /// In words, if no daemon can be started.
     pub fn recover(&mut self) -> Result<&'static str, String> {
-        let Self::Cuda { mps, options, .. } = self else {
-            return Ok("there was nothing to recover");
-        };
-        if mps.wait_recovered(RECOVERY).is_ok() {
-            return Ok("the MPS server has recovered");
+        let mut done = "the MPS server has recovered";
+        if let Self::Cuda { gpus, .. } = self {
+            for gpu in gpus {
+                if gpu.mps.wait_recovered(RECOVERY).is_err() {
+                    gpu.mps = Mps::start(&gpu.options).map_err(|e| e.to_string())?;
+                    done = "the MPS daemon was replaced";
+                }
+            }
         }
-        **mps = Mps::start(options).map_err(|e| e.to_string())?;
-        Ok("the MPS daemon was replaced")
+        Ok(done)
     }
 }
 

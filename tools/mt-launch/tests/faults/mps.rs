@@ -1,9 +1,34 @@
 //! A fatal fault of one MPS client hits all: on a fake GPU with a fake MPS control.
 
+use std::collections::BTreeSet;
+use std::fs;
+
 use doc::EventKind;
 use testkit::fakes::FakeMps;
 
-use crate::support::{Corner, job, ran};
+use crate::support::{Corner, Ran, job, ran};
+
+fn launched(fake: &FakeMps, corner: &Corner, arguments: &[&str]) -> Ran {
+    let path = std::env::var("PATH").unwrap();
+    let output = corner
+        .command(&[&["--device", "cuda"], arguments].concat())
+        .env("PATH", format!("{}:{path}", fake.folder().display()))
+        .env("LD_LIBRARY_PATH", fake.folder())
+        .env("TMPDIR", corner.dir.path())
+        .env("FAKE_GPUS", "2")
+        .output()
+        .unwrap();
+    ran(output)
+}
+
+/// A job that is a client for a while and leaves a file with its daemon's folder and processors.
+fn client(fake: &FakeMps, name: &str) -> String {
+    let worker = fake.worker().display().to_string();
+    format!(
+        r#"echo "$CUDA_MPS_PIPE_DIRECTORY $(taskset -cp $$)" > {name}.told
+           "{worker}" & w=$!; sleep 1; kill $w; echo '{{"mt":"done","samples":30}}'; exit 0"#
+    )
+}
 
 #[test]
 fn a_fault_of_one_client_stops_all_and_all_are_started_again() {
@@ -23,19 +48,7 @@ fn a_fault_of_one_client_stops_all_and_all_are_started_again() {
     let mut a = job("a", &faulty);
     a.resume = good.clone();
     corner.plan(&[a, job("b", &good), job("c", &good)]);
-    let path = format!(
-        "{}:{}",
-        fake.folder().display(),
-        std::env::var("PATH").unwrap()
-    );
-    let output = corner
-        .command(&["--device", "cuda", "--progress-every", "1"])
-        .env("PATH", path)
-        .env("LD_LIBRARY_PATH", fake.folder())
-        .env("TMPDIR", corner.dir.path())
-        .output()
-        .unwrap();
-    let ran = ran(output);
+    let ran = launched(&fake, &corner, &["--progress-every", "1"]);
     let said = format!("{} {}", ran.stderr, ran.reasons(EventKind::Restart));
     assert_eq!(ran.code, Some(0), "{said}");
     let faults = ran.reasons(EventKind::Fault);
@@ -50,6 +63,56 @@ fn a_fault_of_one_client_stops_all_and_all_are_started_again() {
     assert!(restarted[0], "{said}");
     assert!(ran.of(EventKind::Restart).len() <= 6, "{said}");
     corner.nothing_is_left();
+    let left = FakeMps::processes_below(corner.dir.path());
+    assert!(left.is_empty(), "daemon or clients are left: {left:?}");
+}
+
+#[test]
+fn each_gpu_of_a_plan_has_its_own_daemon() {
+    let fake = FakeMps::install();
+    if !fake.build_driver() {
+        return;
+    }
+    let corner = Corner::new();
+    let jobs = ["a", "b", "c"].map(|id| job(id, &client(&fake, id)));
+    let plan = corner.plan(&jobs);
+    let text = fs::read_to_string(&plan).unwrap();
+    let spread = |last: u32| {
+        text.replace(
+            r#""id":"c","batch":"#,
+            &format!(r#""id":"c","gpu":{last},"batch":"#),
+        )
+    };
+
+    fs::write(&plan, spread(1)).unwrap();
+    let ran = launched(&fake, &corner, &["--cpus", "0"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let told = ["a", "b", "c"].map(|id| {
+        let told = fs::read_to_string(corner.path(&format!("{id}.told"))).unwrap();
+        let (folder, cpus) = told.trim().split_once(' ').unwrap();
+        assert!(cpus.ends_with(": 0"), "{cpus}");
+        folder.to_owned()
+    });
+    assert_eq!(told[0], told[1]);
+    assert_ne!(told[0], told[2]);
+    let commands = fake.commands();
+    let started: BTreeSet<&str> = commands
+        .lines()
+        .filter(|l| l.starts_with("start "))
+        .collect();
+    assert_eq!(started.len(), 2, "{started:?}");
+    corner.nothing_is_left();
+
+    fs::write(&plan, spread(2)).unwrap();
+    let ran = launched(&fake, &corner, &[]);
+    assert_eq!(ran.code, Some(3));
+    assert!(
+        ran.stderr.contains("needs 3 GPUs and MPS can share 2"),
+        "{}",
+        ran.stderr
+    );
+    let on_cpu = corner.command(&["--device", "cpu"]).output().unwrap();
+    assert_eq!(on_cpu.status.code(), Some(3));
     let left = FakeMps::processes_below(corner.dir.path());
     assert!(left.is_empty(), "daemon or clients are left: {left:?}");
 }

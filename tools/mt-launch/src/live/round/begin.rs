@@ -108,7 +108,8 @@ impl Round<'_, '_> {
             .map_err(|error| error.to_string())?;
         spec.log_limits = live.settings.log_limits;
         if compute {
-            live.enforcer.prepare(&mut spec, i, task.share)?;
+            live.enforcer
+                .prepare(&mut spec, (i, planned.gpu()), task.share)?;
         }
         Ok(spec)
     }

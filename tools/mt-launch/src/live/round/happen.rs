@@ -56,7 +56,8 @@ impl Round<'_, '_> {
         let Some(pid) = job.and_then(|j| self.live.supervisor.pid(j)) else {
             return;
         };
-        if let Err(why) = self.live.enforcer.verify(pid, attached, share) {
+        let gpu = self.live.launch.assignments().nth(i).map_or(0, |a| a.gpu());
+        if let Err(why) = self.live.enforcer.verify(pid, gpu, attached, share) {
             self.end_process(i, why);
         }
     }
