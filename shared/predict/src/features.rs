@@ -11,6 +11,9 @@ pub(crate) const MAX_FEATURES: usize = SUMS + EACH * (MOST_NAMED - 1);
 /// Features that do not name another task.
 pub(crate) const SUMS: usize = 12;
 
+/// The feature that counts the others.
+pub(crate) const OTHERS: usize = 7;
+
 /// Logarithm of a small batch size: an absent task has feature 0, as a tiny batch would.
 const SMALL: f64 = 3.0;
 
@@ -66,6 +69,11 @@ impl Scene {
         self.step[at]
     }
 
+    /// Running tasks.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
     /// Step time of the task at position `at` by its law, seconds.
     pub fn by_law(&self, at: usize, law: &Law) -> f64 {
         let others = (0..self.len).filter(|k| *k != at);
@@ -102,6 +110,15 @@ impl Layout {
         } else {
             0
         }
+    }
+
+    /// Features that no law had a part in: own batch size and share, and those of each other task.
+    pub fn plain(self) -> Vec<usize> {
+        if self.named() == 0 {
+            return (0..SUMS).collect();
+        }
+        let each = (0..self.named()).flat_map(|k| [SUMS + EACH * k, SUMS + EACH * k + 2]);
+        [0, 10].into_iter().chain(each).collect()
     }
 
     /// What the features of task `task` are.

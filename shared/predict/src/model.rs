@@ -1,7 +1,7 @@
 use math::stats;
 
 use crate::base::Base;
-use crate::features::{MAX_FEATURES, SUMS, Scene};
+use crate::features::{Layout, MAX_FEATURES, OTHERS, SUMS, Scene};
 use crate::gp::{Gp, Hyper, Observations, Prior, Priors, sparse};
 use crate::poly::Poly;
 use crate::training::Rows;
@@ -24,7 +24,11 @@ const WRONG: f64 = 5.0;
 pub(crate) struct Parts {
     pub poly: Option<Poly>,
     pub gp: Option<GpPart>,
+    /// On what the law leaves.
     pub trees: Option<Trees>,
+    /// On the slow-down against the solo run: right where the law is not. Asked only about
+    /// co-runs of all tasks, as trees know nothing of companies they have not seen.
+    pub solo_trees: Option<Trees>,
 }
 
 /// A Gaussian process with where its points come from.
@@ -44,6 +48,7 @@ pub(crate) struct Answer {
     pub poly: Option<f64>,
     pub gp: Option<f64>,
     pub trees: Option<f64>,
+    pub solo_trees: Option<f64>,
     /// Variance of the Gaussian process, where asked for.
     pub variance: f64,
 }
@@ -60,7 +65,8 @@ impl Parts {
     ) -> Answer {
         let law = scene.by_law(at, &base.laws[task]).ln();
         let mut x = [0.0; MAX_FEATURES];
-        if self.gp.is_some() || self.poly.is_some() || self.trees.is_some() {
+        let parts = self.gp.is_some() || self.poly.is_some() || self.trees.is_some();
+        if parts || self.solo_trees.is_some() {
             base.layout.fill(scene, at, &mut x);
         }
         let x = &x[..base.layout.len()];
@@ -76,7 +82,10 @@ impl Parts {
         });
         let poly = self.poly.as_ref();
         let trees = self.trees.as_ref();
+        let all = scene.len() == base.layout.tasks;
+        let solo_trees = self.solo_trees.as_ref().filter(|_| all);
         Answer {
+            solo_trees: solo_trees.map(|t| scene.step(at).ln() + t.mean(x)),
             trees: trees.map(|t| law + t.mean(x)),
             law,
             poly: poly.map(|p| scene.step(at).ln() + p.mean(&x[..SUMS])),
@@ -88,12 +97,7 @@ impl Parts {
 
 /// The polynomial of one task: robust, in two rounds.
 pub(crate) fn fit_poly(rows: &Rows) -> Option<Poly> {
-    let y: Vec<f64> = rows
-        .ln_step
-        .iter()
-        .zip(&rows.ln_solo)
-        .map(|(a, b)| a - b)
-        .collect();
+    let y = slow_down(rows);
     // Without the features of each single other task: their squares would outnumber the rows.
     let x: Vec<&[f64]> = rows.features.iter().map(|x| &x[..SUMS]).collect();
     let mut weight = vec![1.0; y.len()];
@@ -109,10 +113,15 @@ pub(crate) fn fit_poly(rows: &Rows) -> Option<Poly> {
     Some(poly)
 }
 
-/// Trees on what the law leaves of `ln step`, without the measurements that `wrong` marks.
-pub(crate) fn fit_trees(rows: &Rows, wrong: Option<&[f64]>) -> Option<Trees> {
+/// Trees on what the law leaves of `ln step`, and on the slow-down, without the measurements
+/// that `wrong` marks.
+pub(crate) fn fit_trees(
+    rows: &Rows,
+    layout: Layout,
+    wrong: Option<&[f64]>,
+) -> Option<(Trees, Trees)> {
     let y = residual(rows);
-    let weight: Vec<f64> = match wrong.filter(|w| w.len() == y.len()) {
+    let mut weight: Vec<f64> = match wrong.filter(|w| w.len() == y.len()) {
         Some(w) => w.iter().map(|f| f64::from(u8::from(*f <= 1.0))).collect(),
         None => {
             let spread = stats::mad_sigma(&y, 0.0)?.max(0.01);
@@ -120,7 +129,19 @@ pub(crate) fn fit_trees(rows: &Rows, wrong: Option<&[f64]>) -> Option<Trees> {
             y.iter().map(sound).collect()
         }
     };
-    Trees::fit(&rows.features, &y, &weight)
+    // Runs alone are what the slow-down is measured against; trees would only split them off.
+    for (w, x) in weight.iter_mut().zip(&rows.features) {
+        *w *= x[OTHERS].min(1.0);
+    }
+    let plain = layout.plain();
+    let on = |y: &[f64]| Trees::fit(&rows.features, &plain, y, &weight);
+    on(&y).zip(on(&slow_down(rows)))
+}
+
+/// `ln step` over the solo step.
+fn slow_down(rows: &Rows) -> Vec<f64> {
+    let pairs = rows.ln_step.iter().zip(&rows.ln_solo);
+    pairs.map(|(a, b)| a - b).collect()
 }
 
 /// What the law leaves of `ln step`.

@@ -95,11 +95,8 @@ impl Fitted {
                 weights: g.gp.alpha.clone(),
                 noise_factor: g.noise_factor.clone(),
             }),
-            trees: parts.trees.as_ref().map(|t| wire::TreesParams {
-                feature: t.feature.clone(),
-                threshold: t.threshold.clone(),
-                value: t.value.clone(),
-            }),
+            trees: parts.trees.as_ref().map(write_trees),
+            solo_trees: parts.solo_trees.as_ref().map(write_trees),
             spread: trust.spread,
             interval_scale: trust.interval_scale,
             error_percent: trust.error_percent,
@@ -108,6 +105,14 @@ impl Fitted {
                 .map(|(a, b)| (u64::from(a.get()), u64::from(b.get()))),
             share_range_percent: trust.shares.map(|(a, b)| (a.percent(), b.percent())),
         }
+    }
+}
+
+fn write_trees(t: &Trees) -> wire::TreesParams {
+    wire::TreesParams {
+        feature: t.feature.clone(),
+        threshold: t.threshold.clone(),
+        value: t.value.clone(),
     }
 }
 
@@ -325,11 +330,16 @@ fn parts(
         }
         _ => None,
     };
-    let trees = match &t.trees {
-        Some(t) if method == Method::Blend => Some(trees(t, base, &format!("{path}.trees"))?),
-        _ => None,
+    let read = |t: &Option<wire::TreesParams>, name: &str| match t {
+        Some(t) if method == Method::Blend => Ok(Some(trees(t, base, &format!("{path}.{name}"))?)),
+        _ => Ok(None),
     };
-    Ok(Parts { poly, gp, trees })
+    Ok(Parts {
+        trees: read(&t.trees, "trees")?,
+        solo_trees: read(&t.solo_trees, "solo_trees")?,
+        poly,
+        gp,
+    })
 }
 
 fn trees(t: &wire::TreesParams, base: &Base, path: &str) -> Result<Trees, PredictError> {

@@ -77,7 +77,13 @@ impl Answer {
             Method::Structured => self.law,
             Method::Poly => poly,
             Method::Gp => gp,
-            Method::Blend => 0.5 * (gp + self.trees.unwrap_or(self.law)),
+            Method::Blend => {
+                let trees = self.trees.unwrap_or(self.law);
+                match self.solo_trees {
+                    Some(more) => (gp + trees + more) / 3.0,
+                    None => 0.5 * (gp + trees),
+                }
+            }
         }
     }
 }

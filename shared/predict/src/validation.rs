@@ -9,7 +9,7 @@ use math::stats;
 use crate::base::Base;
 use crate::dataset::{Active, Dataset};
 use crate::error::PredictError;
-use crate::features::Scene;
+use crate::features::{Layout, Scene};
 use crate::gp::Hyper;
 use crate::model::{Answer, Parts, condition, fit_poly, fit_trees};
 use crate::training::Rows;
@@ -84,7 +84,7 @@ pub(crate) fn leave_out(
         let tasks: Vec<Parts> = rows
             .iter()
             .enumerate()
-            .map(|(i, r)| part_of(r, i, known, &kept))
+            .map(|(i, r)| part_of(r, base.layout, i, known, &kept))
             .collect();
         for (k, s) in data
             .samples
@@ -112,21 +112,24 @@ pub(crate) fn leave_out(
     Ok(left)
 }
 
-fn part_of(rows: &Rows, task: usize, known: &Known<'_>, kept: &[usize]) -> Parts {
+fn part_of(rows: &Rows, layout: Layout, task: usize, known: &Known<'_>, kept: &[usize]) -> Parts {
     let wrong: Option<Vec<f64>> = known.wrong[task].as_ref().map(|w| {
         let of = |s: &usize| w.get(&kept[*s]).copied().unwrap_or(1.0);
         rows.sample.iter().map(of).collect()
     });
     let wrong = wrong.as_deref();
     let wanted = known.wanted;
+    let trees = if wanted.trees {
+        fit_trees(rows, layout, wrong)
+    } else {
+        None
+    };
+    let (trees, solo_trees) = trees.unzip();
     Parts {
+        trees,
+        solo_trees,
         gp: known.hyper[task].and_then(|h| condition(rows, h.clone(), wrong)),
         poly: if wanted.poly { fit_poly(rows) } else { None },
-        trees: if wanted.trees {
-            fit_trees(rows, wrong)
-        } else {
-            None
-        },
     }
 }
 

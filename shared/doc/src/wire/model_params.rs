@@ -13,7 +13,8 @@ pub enum Method {
     Poly,
     /// Gaussian process on what the law leaves.
     Gp,
-    /// Mean of the Gaussian process and boosted trees, both on what the law leaves.
+    /// Mean of the Gaussian process and boosted trees on what the law leaves, and of boosted trees
+    /// on the slow-down.
     Blend,
 }
 
@@ -122,9 +123,13 @@ pub struct TaskParams {
     /// The Gaussian process, where the family has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gp: Option<GpParams>,
-    /// The boosted trees, where the family has them.
+    /// The boosted trees on the logarithm of (step / law), where the family has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trees: Option<TreesParams>,
+    /// The boosted trees on the logarithm of (step / solo step), where the family has them; they
+    /// count where all tasks run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub solo_trees: Option<TreesParams>,
     /// Standard deviation of the logarithm of a prediction, beside what the Gaussian process
     /// says.
     pub spread: f64,
@@ -215,8 +220,8 @@ pub struct GpParams {
     pub noise_factor: Vec<f64>,
 }
 
-/// Regression trees of depth 3 on the logarithm of (step / law), whose answers are added: 7
-/// splits in heap order and 8 leaves for each tree.
+/// Regression trees of depth 3, whose answers are added: 7 splits in heap order and 8 leaves for
+/// each tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TreesParams {

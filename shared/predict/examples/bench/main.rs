@@ -2,7 +2,7 @@
 //!
 //! `--json` prints rows `{name,value,unit,baseline,baseline_value,ratio,what}` as one list,
 //! without it a table. `--data FOLDER` keeps the simulated profiles there as CSV, for the peers
-//! in `benches/peers`. `accuracy`, `speed`, `adaptive`: only these.
+//! in `benches/peers`. `--trial` takes other mixes and seeds, to try ideas on. `accuracy`, `speed`, `adaptive`: only these.
 
 mod accuracy;
 mod adaptive;
@@ -30,7 +30,8 @@ fn main() -> ExitCode {
 fn run() -> Result<(), Failure> {
     let mut names: Vec<String> = std::env::args().skip(1).collect();
     let json = names.iter().any(|n| n == "--json");
-    names.retain(|n| n != "--json");
+    let trial = names.iter().any(|n| n == "--trial");
+    names.retain(|n| n != "--json" && n != "--trial");
     let mut folder = None;
     if let Some(at) = names.iter().position(|n| n == "--data") {
         let path = names.get(at + 1).ok_or("--data needs a folder")?;
@@ -40,7 +41,7 @@ fn run() -> Result<(), Failure> {
     let wants = |part: &str| names.is_empty() || names.iter().any(|n| n == part);
     let mut all = Vec::new();
     if wants("accuracy") || wants("speed") {
-        let mixes = mixes::all(folder.as_deref())?;
+        let mixes = mixes::all(folder.as_deref(), trial)?;
         if wants("accuracy") {
             all.extend(accuracy::rows(&mixes)?);
         }

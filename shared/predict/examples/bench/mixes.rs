@@ -34,6 +34,29 @@ pub const MIXES: [(&str, &[&str]); 4] = [
     ),
 ];
 
+/// Other mixes, with other seeds: what ideas are tried on, so that the figures reported are of
+/// configurations that no choice was made by.
+const TRIALS: [(&str, &[&str]); 4] = [
+    (
+        "trial_light",
+        &["alexnet", "resnet34", "shufflenet_v2_x1_0"],
+    ),
+    ("trial_middle", &["resnet50", "mobilenet_v3_large", "vgg16"]),
+    ("trial_heavy", &["resnet18", "densenet121", "resnet50"]),
+    (
+        "trial_five",
+        &[
+            "alexnet",
+            "resnet50",
+            "mobilenet_v3_large",
+            "resnet18",
+            "vgg16",
+        ],
+    ),
+];
+/// Added to the seeds of the trials.
+const TRIAL_SEED: u64 = 5000;
+
 /// A configuration with what a device would show and what is true.
 #[derive(Debug, Clone)]
 pub struct Measured {
@@ -151,7 +174,7 @@ pub fn draw(tasks: usize, rng: &mut StdRng) -> Result<Vec<Active>, Failure> {
 }
 
 /// Simulates one mix.
-fn simulate(models: &[&str]) -> Result<Mix, Failure> {
+fn simulate(models: &[&str], base: u64) -> Result<Mix, Failure> {
     let (bed, tasks) = Bed::new(models)?;
     let mut mix = Mix {
         tasks,
@@ -160,7 +183,7 @@ fn simulate(models: &[&str]) -> Result<Mix, Failure> {
         held_out: Vec::new(),
     };
     for seed in 0..SEEDS {
-        let mut rng = StdRng::seed_from_u64(100 + seed);
+        let mut rng = StdRng::seed_from_u64(base + 100 + seed);
         let mut solos = Vec::new();
         for task in 0..models.len() {
             for b in BATCHES {
@@ -180,7 +203,7 @@ fn simulate(models: &[&str]) -> Result<Mix, Failure> {
         }
         mix.train.push(train);
     }
-    let mut rng = StdRng::seed_from_u64(7);
+    let mut rng = StdRng::seed_from_u64(base + 7);
     for _ in 0..HELD_OUT {
         let active = draw(models.len(), &mut rng)?;
         mix.held_out.push(bed.measure(active, &mut rng));
@@ -252,14 +275,20 @@ fn read(models: &[&str], path: &Path) -> Result<Mix, Failure> {
     })
 }
 
-/// All mixes: read from `folder` where they were written before, else simulated (and written).
-pub fn all(folder: Option<&Path>) -> Result<Vec<Mix>, Failure> {
+/// All mixes, or those for trials: read from `folder` where they were written before, else
+/// simulated (and written).
+pub fn all(folder: Option<&Path>, trial: bool) -> Result<Vec<Mix>, Failure> {
     let mut mixes = Vec::new();
-    for (name, models) in MIXES {
+    let (list, base) = if trial {
+        (TRIALS, TRIAL_SEED)
+    } else {
+        (MIXES, 0)
+    };
+    for (name, models) in list {
         let path = folder.map(|f| f.join(format!("{name}.csv")));
         let mix = match &path {
             Some(p) if p.exists() => read(models, p)?,
-            _ => simulate(models)?,
+            _ => simulate(models, base)?,
         };
         if let Some(p) = path.filter(|p| !p.exists()) {
             fs::create_dir_all(p.parent().unwrap_or(Path::new(".")))?;
