@@ -16,42 +16,48 @@ pub struct Cholesky {
     l: Vec<f64>,
 }
 
-/// Dot product of two slices of equal length, in four independent sums, so that the compiler may use vector registers.
+/// Dot product of two slices of equal length, in four independent sums, so that the compiler may
+/// use vector registers.
+#[inline(always)]
+#[must_use]
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut acc = [0.0_f64; 4];
-    let (ca, cb) = (a.chunks_exact(4), b.chunks_exact(4));
-    let tail: f64 = ca
-        .remainder()
-        .iter()
-        .zip(cb.remainder())
-        .map(|(x, y)| x * y)
-        .sum();
-    for (x, y) in ca.zip(cb) {
-        for k in 0..4 {
-            acc[k] += x[k] * y[k];
-        }
-    }
-    (acc[0] + acc[2]) + (acc[1] + acc[3]) + tail
+    dots(a, [b])[0]
 }
+
+/// [`dot`] of one slice with each of several, to the same bits.
+#[inline(always)]
+fn dots<const N: usize>(a: &[f64], b: [&[f64]; N]) -> [f64; N] {
+    let whole = a.len() / 4 * 4;
+    let b = b.map(|b| &b[..a.len()]);
+    let mut acc = [[0.0_f64; 4]; N];
+    let mut at = 0;
+    while at < whole {
+        for (acc, b) in acc.iter_mut().zip(b) {
+            for k in 0..4 {
+                acc[k] += a[at + k] * b[at + k];
+            }
+        }
+        at += 4;
+    }
+    let mut sums = [0.0; N];
+    for ((sum, acc), b) in sums.iter_mut().zip(acc).zip(b) {
+        let mut tail = 0.0;
+        for k in whole..a.len() {
+            tail += a[k] * b[k];
+        }
+        *sum = (acc[0] + acc[2]) + (acc[1] + acc[3]) + tail;
+    }
+    sums
+}
+
+/// Rows that are worked on together: as many sums are independent of each other.
+const TOGETHER: usize = 4;
 
 impl Cholesky {
     /// Factorises `a` (row-major `n x n`, lower triangle).
     pub fn new(mut a: Vec<f64>, n: usize) -> Result<Self, NotPositiveDefinite> {
         assert_eq!(a.len(), n * n, "a square matrix has n*n entries");
-        for i in 0..n {
-            let (above, row) = a.split_at_mut(i * n);
-            for j in 0..i {
-                let lj = &above[j * n..j * n + j + 1];
-                row[j] = (row[j] - dot(&row[..j], &lj[..j])) / lj[j];
-            }
-            let d = row[i] - dot(&row[..i], &row[..i]);
-            // A NaN fails this comparison too.
-            if !(d > 0.0 && d.is_finite()) {
-                return Err(NotPositiveDefinite { pivot: i });
-            }
-            row[i] = d.sqrt();
-            row[i + 1..n].fill(0.0);
-        }
+        factorise(&mut a, n)?;
         Ok(Self { n, l: a })
     }
 
@@ -71,6 +77,7 @@ impl Cholesky {
     }
 
     /// Solves `L x = b` in place.
+    #[inline(always)]
     pub fn solve_lower(&self, b: &mut [f64]) {
         for i in 0..self.n {
             let row = &self.l[i * self.n..i * self.n + i + 1];
@@ -99,27 +106,104 @@ impl Cholesky {
     /// `A^-1`, row-major, both triangles.
     #[must_use]
     pub fn inverse(&self) -> Vec<f64> {
-        let n = self.n;
-        // Row r of `m` is column r of L^-1, so that A^-1[i][j] is a dot product of two rows.
-        let mut m = vec![0.0; n * n];
-        for r in 0..n {
-            let row = &mut m[r * n..(r + 1) * n];
-            row[r] = 1.0 / self.l[r * n + r];
-            for i in r + 1..n {
-                let li = &self.l[i * n..i * n + i + 1];
-                row[i] = -dot(&li[r..i], &row[r..i]) / li[i];
+        invert(&self.l, self.n)
+    }
+}
+
+/// Row r is column r of `L^-1`, so that `A^-1[i][j]` is a dot product of two rows.
+#[inline(always)]
+fn inverse_factor(factor: &[f64], n: usize) -> Vec<f64> {
+    let mut m = vec![0.0; n * n];
+    let mut r = 0;
+    while r < n {
+        let many = TOGETHER.min(n - r);
+        // Columns that begin later are zero above their diagonal, so they may begin here.
+        for i in r..n {
+            let l = &factor[i * n..i * n + i + 1];
+            let sums = if many == TOGETHER {
+                let row = |k: usize| &m[(r + k) * n + r..(r + k) * n + i];
+                dots(&l[r..i], [row(0), row(1), row(2), row(3)])
+            } else {
+                let mut sums = [0.0; TOGETHER];
+                for (k, s) in sums.iter_mut().enumerate().take(many) {
+                    *s = dot(&l[r..i], &m[(r + k) * n + r..(r + k) * n + i]);
+                }
+                sums
+            };
+            for (k, sum) in sums.into_iter().enumerate().take(many.min(i - r + 1)) {
+                let unit = if r + k == i { 1.0 } else { 0.0 };
+                m[(r + k) * n + i] = (unit - sum) / l[i];
             }
         }
+        r += many;
+    }
+    m
+}
+
+crate::wide! {
+/// Inverse of the matrix with this factor.
+    fn invert(factor: &[f64], n: usize) -> Vec<f64> {
+        let m = inverse_factor(factor, n);
         let mut inv = vec![0.0; n * n];
         for i in 0..n {
-            for j in 0..=i {
-                let v = dot(&m[i * n + i..(i + 1) * n], &m[j * n + i..(j + 1) * n]);
-                inv[i * n + j] = v;
-                inv[j * n + i] = v;
+            let a = &m[i * n + i..(i + 1) * n];
+            let row = |j: usize| &m[j * n + i..(j + 1) * n];
+            let mut j = 0;
+            while j + TOGETHER <= i + 1 {
+                let v = dots(a, [row(j), row(j + 1), row(j + 2), row(j + 3)]);
+                inv[i * n + j..i * n + j + TOGETHER].copy_from_slice(&v);
+                j += TOGETHER;
+            }
+            for j in j..=i {
+                inv[i * n + j] = dot(a, row(j));
+            }
+        }
+        for i in 0..n {
+            for j in 0..i {
+                inv[j * n + i] = inv[i * n + j];
             }
         }
         inv
     }
+}
+
+crate::wide! {
+/// Replaces the lower triangle by its factor and the upper by zeros.
+fn factorise(a: &mut [f64], n: usize) -> Result<(), NotPositiveDefinite> {
+    let mut i = 0;
+    while i < n {
+        let many = TOGETHER.min(n - i);
+        let (above, rows) = a.split_at_mut(i * n);
+        if many == TOGETHER {
+            for j in 0..i {
+                let l = &above[j * n..j * n + j + 1];
+                let row = |k: usize| &rows[k * n..k * n + j];
+                let sums = dots(&l[..j], [row(0), row(1), row(2), row(3)]);
+                for (k, sum) in sums.into_iter().enumerate() {
+                    rows[k * n + j] = (rows[k * n + j] - sum) / l[j];
+                }
+            }
+        }
+        let done = if many == TOGETHER { i } else { 0 };
+        for r in i..i + many {
+            let (above, row) = a.split_at_mut(r * n);
+            let row = &mut row[..n];
+            for j in done..r {
+                let l = &above[j * n..j * n + j + 1];
+                row[j] = (row[j] - dot(&row[..j], &l[..j])) / l[j];
+            }
+            let d = row[r] - dot(&row[..r], &row[..r]);
+            // A NaN fails this comparison too.
+            if !(d > 0.0 && d.is_finite()) {
+                return Err(NotPositiveDefinite { pivot: r });
+            }
+            row[r] = d.sqrt();
+            row[r + 1..].fill(0.0);
+        }
+        i += many;
+    }
+    Ok(())
+}
 }
 
 #[cfg(test)]
@@ -152,6 +236,25 @@ mod tests {
                 prop_assert!((back - b[i]).abs() < 1e-8);
                 let by_inverse = dot(&inv[i * n..(i + 1) * n], &b);
                 prop_assert!((by_inverse - x[i]).abs() < 1e-8);
+            }
+        }
+    }
+
+    #[test]
+    fn every_size_is_factorised_and_inverted() {
+        for n in 1..23 {
+            let v: Vec<f64> = (0..n * n).map(|k| (k as f64 * 0.7).sin()).collect();
+            let a = spd(n, &v);
+            let c = Cholesky::new(a.clone(), n).unwrap();
+            let inverse = c.inverse();
+            for i in 0..n {
+                for j in 0..n {
+                    let of = |k: usize| c.l[i * n + k] * c.l[j * n + k];
+                    assert!(((0..n).map(of).sum::<f64>() - a[i * n + j]).abs() < 1e-10);
+                    let of = |k: usize| a[i * n + k] * inverse[k * n + j];
+                    let unit = f64::from(u8::from(i == j));
+                    assert!(((0..n).map(of).sum::<f64>() - unit).abs() < 1e-10);
+                }
             }
         }
     }

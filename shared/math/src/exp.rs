@@ -3,7 +3,7 @@
 /// Branch-free, so that a loop over a slice runs in vector registers, and the same on every
 /// machine, which the C library's is not. Cody and Waite's reduction `x = k ln 2 + r`, then the
 /// Taylor polynomial of degree 12 on `|r| <= ln(2) / 2`.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn exp(x: f64) -> f64 {
     const LN2_HI: f64 = 6.931_471_803_691_238e-1;

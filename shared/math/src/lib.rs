@@ -4,6 +4,7 @@ mod cholesky;
 mod exp;
 pub mod optimise;
 pub mod stats;
+mod wide;
 
 pub use cholesky::{Cholesky, NotPositiveDefinite, dot};
 pub use exp::exp;

@@ -5,8 +5,10 @@
 
 mod sparse;
 
+use crate::model::MOST_POINTS;
+
 use math::optimise::minimise;
-use math::{Cholesky, NotPositiveDefinite, exp};
+use math::{Cholesky, NotPositiveDefinite, dot, exp, wide};
 
 /// Hyper-parameters: all positive.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,6 +82,7 @@ const LEAST_NOISE: f64 = 1e-9;
 
 /// Turns squared scaled distances into kernel values, in place: Matern 5/2,
 /// `(1 + a + a^2/3) e^-a` with `a = sqrt(5 r2)`.
+#[inline(always)]
 fn matern(r2: &mut [f64], signal: f64) {
     for v in r2 {
         let a = SQRT_5 * v.sqrt();
@@ -105,6 +108,84 @@ pub(crate) struct Priors {
     pub noise: Prior,
 }
 
+/// `sum_j w_j (at - x_j)^2`, in eight independent sums.
+#[inline(always)]
+fn weighted_gaps(w: &[f64], x: &[f64], at: f64) -> f64 {
+    let mut acc = [0.0; 8];
+    let (cw, cx) = (w.chunks_exact(8), x.chunks_exact(8));
+    let rest = cw.remainder().iter().zip(cx.remainder());
+    let rest: f64 = rest.map(|(w, x)| w * (at - x) * (at - x)).sum();
+    for (w, x) in cw.zip(cx) {
+        for k in 0..8 {
+            acc[k] += w[k] * (at - x[k]) * (at - x[k]);
+        }
+    }
+    acc.iter().sum::<f64>() + rest
+}
+
+wide! {
+/// Lower triangles of the covariance (noise included) and of its slope, row-major: `-2 dK/d(r2)`,
+/// which multiplied by the squared distance along a feature gives minus the derivative by the
+/// logarithm of that feature's inverse length.
+fn covariance(obs: &Observations, scaled: &[f64], signal: f64, noise: f64) -> [Vec<f64>; 2] {
+    let n = obs.len();
+    let mut cov = vec![0.0; n * n];
+    let mut slope = vec![0.0; n * n];
+    for i in 0..n {
+        let (row, h) = (&mut cov[i * n..i * n + i], &mut slope[i * n..i * n + i]);
+        for x in scaled.chunks_exact(n) {
+            let at = x[i];
+            for (r, v) in row.iter_mut().zip(x) {
+                *r += (at - v) * (at - v);
+            }
+        }
+        for (r, s) in row.iter_mut().zip(h) {
+            let a = SQRT_5 * r.sqrt();
+            let e = signal * exp(-a);
+            *r = (1.0 + a + a * a * (1.0 / 3.0)) * e;
+            *s = (5.0 / 3.0) * (1.0 + a) * e;
+        }
+        cov[i * n + i] = signal + (noise + LEAST_NOISE) * obs.noise_factor[i];
+    }
+    [cov, slope]
+}
+}
+
+/// What the gradient of the likelihood is made of; lower triangles, row-major.
+struct Evaluation<'a> {
+    scaled: &'a [f64],
+    kernel: &'a [f64],
+    slope: &'a [f64],
+    inverse: &'a [f64],
+    alpha: &'a [f64],
+    signal: f64,
+    noise: f64,
+}
+
+wide! {
+/// Adds the derivatives of `(y^T K^-1 y + ln det K) / 2`: each is `tr (K^-1 - a a^T) dK / 2` with
+/// `a = K^-1 y`.
+fn gradient(obs: &Observations, e: &Evaluation<'_>, grad: &mut [f64]) {
+    let (n, d) = (obs.len(), obs.features);
+    let mut m = vec![0.0; n];
+    for i in 0..n {
+        let m = &mut m[..i];
+        for ((m, inv), a) in m.iter_mut().zip(&e.inverse[i * n..]).zip(e.alpha) {
+            *m = inv - e.alpha[i] * a;
+        }
+        let diagonal = 0.5 * (e.inverse[i * n + i] - e.alpha[i] * e.alpha[i]);
+        grad[d + 1] += diagonal * e.noise * obs.noise_factor[i];
+        grad[d] += diagonal * e.signal + dot(m, &e.kernel[i * n..i * n + i]);
+        for (m, h) in m.iter_mut().zip(&e.slope[i * n..]) {
+            *m *= h;
+        }
+        for (g, x) in grad.iter_mut().zip(e.scaled.chunks_exact(n)) {
+            *g -= weighted_gaps(m, &x[..i], x[i]);
+        }
+    }
+}
+}
+
 /// Negative log posterior of the logarithms `theta` of the hyper-parameters and its gradient.
 /// Infinite where the covariance has no factor.
 fn objective(
@@ -123,26 +204,7 @@ fn objective(
             *v *= w;
         }
     }
-    let mut cov = vec![0.0; n * n];
-    // -dK/d(r2) * 2, row by row: multiplied by the squared distance along a feature it gives
-    // minus the derivative by the logarithm of that feature's inverse length.
-    let mut slope = vec![0.0; n * n];
-    for i in 0..n {
-        let (row, h) = (&mut cov[i * n..i * n + i], &mut slope[i * n..i * n + i]);
-        for k in 0..d {
-            let x = &scaled[k * n..k * n + n];
-            for (r, v) in row.iter_mut().zip(x) {
-                *r += (x[i] - v) * (x[i] - v);
-            }
-        }
-        for (r, s) in row.iter_mut().zip(h) {
-            let a = SQRT_5 * r.sqrt();
-            let e = signal * exp(-a);
-            *r = (1.0 + a + a * a * (1.0 / 3.0)) * e;
-            *s = (5.0 / 3.0) * (1.0 + a) * e;
-        }
-        cov[i * n + i] = signal + (noise + LEAST_NOISE) * obs.noise_factor[i];
-    }
+    let [cov, slope] = covariance(obs, &scaled, signal, noise);
     let kernel = cov.clone();
     let Ok(chol) = Cholesky::new(cov, n) else {
         return f64::INFINITY;
@@ -153,31 +215,16 @@ fn objective(
     let fit: f64 = obs.y.iter().zip(&alpha).map(|(a, b)| a * b).sum();
     let mut cost = 0.5 * (fit + chol.log_det());
     grad.fill(0.0);
-    for i in 0..n {
-        let m: Vec<f64> = (0..i)
-            .map(|j| inverse[i * n + j] - alpha[i] * alpha[j])
-            .collect();
-        let diagonal = 0.5 * (inverse[i * n + i] - alpha[i] * alpha[i]);
-        grad[d + 1] += diagonal * noise * obs.noise_factor[i];
-        grad[d] += diagonal * signal
-            + m.iter()
-                .zip(&kernel[i * n..i * n + i])
-                .map(|(a, b)| a * b)
-                .sum::<f64>();
-        let mh: Vec<f64> = m
-            .iter()
-            .zip(&slope[i * n..i * n + i])
-            .map(|(a, b)| a * b)
-            .collect();
-        for k in 0..d {
-            let x = &scaled[k * n..k * n + n];
-            grad[k] -= mh
-                .iter()
-                .zip(x)
-                .map(|(w, v)| w * (x[i] - v) * (x[i] - v))
-                .sum::<f64>();
-        }
-    }
+    let now = Evaluation {
+        scaled: &scaled,
+        kernel: &kernel,
+        slope: &slope,
+        inverse: &inverse,
+        alpha: &alpha,
+        noise,
+        signal,
+    };
+    gradient(obs, &now, grad);
     let mut prior = |k: usize, p: Prior| {
         let z = (theta[k] - p.mean) / p.sd;
         cost += 0.5 * z * z;
@@ -236,12 +283,21 @@ impl Hyper {
     }
 }
 
+/// Points whose distances are worked out together.
+const TILE: usize = 8;
+
+/// Points of whole tiles.
+const fn padded(n: usize) -> usize {
+    n.div_ceil(TILE) * TILE
+}
+
 /// A conditioned process: points, weights, and the factor of their covariance.
 #[derive(Debug, Clone)]
 pub(crate) struct Gp {
     pub hyper: Hyper,
-    /// Feature-major inputs, each feature times its inverse length.
-    scaled: Vec<f64>,
+    /// Inputs, each feature times its inverse length, in tiles of [`TILE`] points: within a tile
+    /// feature by feature. The last tile is filled up with zeros.
+    tiles: Vec<f64>,
     pub alpha: Vec<f64>,
     chol: Cholesky,
 }
@@ -269,21 +325,17 @@ impl Gp {
                 *v *= w;
             }
         }
-        let mut cov = vec![0.0; n * n];
-        for i in 0..n {
-            let row = &mut cov[i * n..i * n + i];
+        let [cov, _] = covariance(obs, &scaled, hyper.signal, hyper.noise);
+        let mut tiles = Vec::with_capacity(padded(n) * obs.features);
+        for first in (0..n).step_by(TILE) {
             for x in scaled.chunks_exact(n) {
-                for (r, v) in row.iter_mut().zip(x) {
-                    *r += (x[i] - v) * (x[i] - v);
-                }
+                tiles.extend((first..first + TILE).map(|i| x.get(i).copied().unwrap_or(0.0)));
             }
-            matern(row, hyper.signal);
-            cov[i * n + i] = hyper.signal + (hyper.noise + LEAST_NOISE) * obs.noise_factor[i];
         }
         Ok(Self {
             chol: Cholesky::new(cov, n)?,
             hyper,
-            scaled,
+            tiles,
             alpha,
         })
     }
@@ -292,39 +344,50 @@ impl Gp {
         self.alpha.len()
     }
 
-    /// Covariances of the function at `x` with the points, into `k`.
-    fn covariances(&self, x: &[f64], k: &mut [f64]) {
-        let n = self.len();
-        k.fill(0.0);
-        for ((col, v), w) in self
-            .scaled
-            .chunks_exact(n)
-            .zip(x)
-            .zip(&self.hyper.inverse_length)
-        {
-            let at = v * w;
-            for (r, c) in k.iter_mut().zip(col) {
-                *r += (at - c) * (at - c);
+    /// Covariances with the points of the function at each of `N` places, already scaled, into
+    /// the first [`padded`] of each of `k`.
+    #[inline(always)]
+    fn covariances<const N: usize>(&self, x: [&[f64]; N], k: &mut [[f64; MOST_POINTS]; N]) {
+        let d = self.hyper.inverse_length.len();
+        let x = x.map(|x| &x[..d]);
+        for (t, tile) in self.tiles.chunks_exact(d * TILE).enumerate() {
+            let mut r2 = [[0.0; TILE]; N];
+            for (f, column) in tile.chunks_exact(TILE).enumerate() {
+                for (r2, x) in r2.iter_mut().zip(x) {
+                    for (r, c) in r2.iter_mut().zip(column) {
+                        *r += (x[f] - c) * (x[f] - c);
+                    }
+                }
+            }
+            for (k, r2) in k.iter_mut().zip(r2) {
+                k[t * TILE..(t + 1) * TILE].copy_from_slice(&r2);
             }
         }
-        matern(k, self.hyper.signal);
+        for k in k {
+            matern(&mut k[..padded(self.len())], self.hyper.signal);
+        }
     }
 
-    /// Posterior mean at `x`; `scratch` holds at least as many numbers as there are points.
-    pub fn mean(&self, x: &[f64], scratch: &mut [f64]) -> f64 {
-        let k = &mut scratch[..self.len()];
-        self.covariances(x, k);
-        math::dot(k, &self.alpha)
+    /// Features times inverse lengths.
+    pub fn scale(&self, x: &mut [f64]) {
+        for (v, w) in x.iter_mut().zip(&self.hyper.inverse_length) {
+            *v *= w;
+        }
     }
 
-    /// Posterior mean and variance of the function (without noise) at `x`.
+    /// Posterior means at rows of `width` scaled features.
+    pub fn means(&self, rows: &[f64], width: usize, out: &mut [f64]) {
+        means(self, rows, width, out);
+    }
+
+    /// Posterior mean at scaled features.
+    pub fn mean(&self, x: &[f64]) -> f64 {
+        mean(self, x)
+    }
+
+    /// Posterior mean and variance of the function (without noise) at scaled features.
     pub fn mean_variance(&self, x: &[f64]) -> (f64, f64) {
-        let mut k = vec![0.0; self.len()];
-        self.covariances(x, &mut k);
-        let mean = math::dot(&k, &self.alpha);
-        self.chol.solve_lower(&mut k);
-        let explained: f64 = k.iter().map(|v| v * v).sum();
-        (mean, (self.hyper.signal - explained).max(0.0))
+        mean_variance(self, x)
     }
 
     /// Leave-one-out residual and variance (noise included) of every observation.
@@ -337,6 +400,39 @@ impl Gp {
                 (self.alpha[i] / q, 1.0 / q)
             })
             .collect()
+    }
+}
+
+wide! {
+    fn means(gp: &Gp, rows: &[f64], width: usize, out: &mut [f64]) {
+        let n = gp.len();
+        let mut k = [[0.0; MOST_POINTS]; 2];
+        for (x, o) in rows.chunks(2 * width).zip(out.chunks_mut(2)) {
+            // The last of an odd number is worked out twice.
+            gp.covariances([&x[..width], &x[x.len() - width..]], &mut k);
+            for (o, k) in o.iter_mut().zip(&k) {
+                *o = dot(&k[..n], &gp.alpha);
+            }
+        }
+    }
+}
+
+wide! {
+    fn mean(gp: &Gp, x: &[f64]) -> f64 {
+        let mut k = [[0.0; MOST_POINTS]];
+        gp.covariances([x], &mut k);
+        dot(&k[0][..gp.len()], &gp.alpha)
+    }
+}
+
+wide! {
+    fn mean_variance(gp: &Gp, x: &[f64]) -> (f64, f64) {
+        let mut k = [[0.0; MOST_POINTS]];
+        gp.covariances([x], &mut k);
+        let k = &mut k[0][..gp.len()];
+        let mean = dot(k, &gp.alpha);
+        gp.chol.solve_lower(k);
+        (mean, (gp.hyper.signal - dot(k, k)).max(0.0))
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod anchor;
 mod base;
+mod batch;
 mod dataset;
 pub mod design;
 mod document;

@@ -69,17 +69,19 @@ impl Parts {
         if parts || self.solo_trees.is_some() {
             base.layout.fill(scene, at, &mut x);
         }
-        let x = &x[..base.layout.len()];
         let mut variance = 0.0;
         let gp = self.gp.as_ref().map(|g| {
+            let mut scaled = x;
+            g.gp.scale(&mut scaled);
             if with_variance {
-                let (mean, v) = g.gp.mean_variance(x);
+                let (mean, v) = g.gp.mean_variance(&scaled);
                 variance = v;
                 law + mean
             } else {
-                law + g.gp.mean(x, &mut [0.0; MOST_POINTS])
+                law + g.gp.mean(&scaled)
             }
         });
+        let x = &x[..base.layout.len()];
         let poly = self.poly.as_ref();
         let trees = self.trees.as_ref();
         let all = scene.len() == base.layout.tasks;

@@ -125,14 +125,6 @@ impl Predictor {
         }
     }
 
-    /// [`Predictor::means`] of many co-runs of `n` tasks each, one after another in `active` and
-    /// `out`.
-    pub fn means_many(&self, n: usize, active: &[Active], out: &mut [f64]) {
-        for (a, o) in active.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
-            self.means(a, o);
-        }
-    }
-
     /// Predictions with their uncertainty, in the order of `active`.
     #[must_use]
     pub fn predict(&self, active: &[Active]) -> Vec<Prediction> {

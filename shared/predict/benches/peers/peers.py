@@ -44,7 +44,7 @@ METHODS = {
     ),
     "sklearn_mlp": lambda _: make_pipeline(
         StandardScaler(),
-        MLPRegressor((64, 64), solver="lbfgs", alpha=1e-2, max_iter=500, random_state=0),
+        MLPRegressor(hidden_layer_sizes=(64, 64), solver="lbfgs", alpha=1e-2, max_iter=500, random_state=0),
     ),
     "sklearn_poly_ridge": lambda _: make_pipeline(
         StandardScaler(), PolynomialFeatures(2), StandardScaler(), RidgeCV(np.logspace(-3, 3, 13))

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use predict::{FitOptions, Method, fit, fit_by_merit};
+use predict::{FitOptions, Method, Predictor, fit, fit_by_merit};
 
 use crate::mixes::{Failure, MOST_SAMPLES, Mix};
 use crate::rows::Row;
@@ -35,29 +35,8 @@ pub fn rows(mixes: &[Mix]) -> Result<Vec<Row>, Failure> {
         drop(black_box(fit_by_merit(&data, &FitOptions::default())?));
         merit.push(t.elapsed().as_secs_f64());
     }
-    let model = fit(&data, Method::Gp, &plain)?.predictor;
-    let mut out = vec![0.0; mix.tasks.len()];
-    let single = (0..300).map(|k| {
-        let t = Instant::now();
-        model.means(black_box(&mix.held_out[k].active), &mut out);
-        black_box(&out);
-        t.elapsed().as_secs_f64() * 1e6
-    });
-    let single = median(single.collect());
-    let flat: Vec<predict::Active> = mix.held_out.iter().flat_map(|m| m.active.clone()).collect();
-    let mut all = vec![0.0; flat.len()];
-    // In runs of 100, short enough that most are not interrupted.
-    let width = 100 * mix.tasks.len();
-    let batched = flat
-        .chunks_exact(width)
-        .zip(all.chunks_exact_mut(width))
-        .map(|(a, o)| {
-            let t = Instant::now();
-            model.means_many(mix.tasks.len(), black_box(a), o);
-            black_box(&o);
-            t.elapsed().as_secs_f64() * 1e6 / 100.0
-        });
-    let batched = median(batched.collect());
+    let (one_gp, batched_gp) = predictions(mix, &fit(&data, Method::Gp, &plain)?.predictor);
+    let (one, batched) = predictions(mix, &fit(&data, Method::Blend, &plain)?.predictor);
     let row = |name: &str, value, unit, baseline, baseline_value, what: &str| Row {
         name: name.to_owned(),
         value,
@@ -87,11 +66,11 @@ pub fn rows(mixes: &[Mix]) -> Result<Vec<Row>, Failure> {
         ),
         row(
             "predict_one",
-            single,
+            one,
             "us",
             fedmt,
             FEDMT_PREDICT_US,
-            "one co-run of 3 tasks, model of 125 samples",
+            "one co-run of 3 tasks by a blend, the default, of 125 samples",
         ),
         row(
             "predict_batched",
@@ -101,5 +80,47 @@ pub fn rows(mixes: &[Mix]) -> Result<Vec<Row>, Failure> {
             FEDMT_PREDICT_US,
             "the same, for each of 100 at once",
         ),
+        row(
+            "predict_one_gp",
+            one_gp,
+            "us",
+            fedmt,
+            FEDMT_PREDICT_US,
+            "one co-run of 3 tasks by a Gaussian process alone",
+        ),
+        row(
+            "predict_batched_gp",
+            batched_gp,
+            "us",
+            fedmt,
+            FEDMT_PREDICT_US,
+            "the same, for each of 100 at once",
+        ),
     ])
+}
+
+/// Median microseconds of a co-run, asked one by one and in runs of 100, short enough that most are not
+/// interrupted.
+fn predictions(mix: &Mix, model: &Predictor) -> (f64, f64) {
+    let mut out = vec![0.0; mix.tasks.len()];
+    let single = (0..300).map(|k| {
+        let t = Instant::now();
+        model.means(black_box(&mix.held_out[k].active), &mut out);
+        black_box(&out);
+        t.elapsed().as_secs_f64() * 1e6
+    });
+    let single = median(single.collect());
+    let flat: Vec<predict::Active> = mix.held_out.iter().flat_map(|m| m.active.clone()).collect();
+    let mut all = vec![0.0; flat.len()];
+    let width = 100 * mix.tasks.len();
+    let mut batched = Vec::new();
+    for _ in 0..7 {
+        for (a, o) in flat.chunks_exact(width).zip(all.chunks_exact_mut(width)) {
+            let t = Instant::now();
+            model.means_many(mix.tasks.len(), black_box(a), o);
+            black_box(&o);
+            batched.push(t.elapsed().as_secs_f64() * 1e6 / 100.0);
+        }
+    }
+    (single, median(batched))
 }
