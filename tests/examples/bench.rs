@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 use std::{env, fs};
 
-use serde::{Deserialize, Serialize};
+use testkit::bench::{Row, table};
 
 const CRATES: [&str; 6] = ["gpusim", "predict", "alloc", "overlap", "jobs", "device"];
 const TOOLS: [&str; 8] = [
@@ -21,19 +21,6 @@ const TOOLS: [&str; 8] = [
     "mt-check",
     "mt-report",
 ];
-
-/// One measurement with its baseline.
-#[derive(Debug, Serialize, Deserialize)]
-struct Row {
-    name: String,
-    value: f64,
-    unit: String,
-    baseline: String,
-    baseline_value: f64,
-    /// `value / baseline_value`.
-    ratio: f64,
-    what: String,
-}
 
 #[expect(
     clippy::print_stdout,
@@ -104,15 +91,12 @@ fn start_up_rows() -> Result<Vec<Row>, String> {
         .iter()
         .map(|tool| {
             let value = start_up_ms(&format!("target/release/{tool}"))?;
-            Ok(Row {
-                name: format!("start_up_{tool}"),
-                value,
-                unit: "ms".to_owned(),
-                baseline: "/bin/true".to_owned(),
-                baseline_value: baseline,
-                ratio: value / baseline,
-                what: format!("start of {tool} --version to its end, median of 31"),
-            })
+            Ok(Row::new(
+                format!("start_up_{tool}"),
+                (value, "ms"),
+                ("/bin/true", baseline),
+                format!("start of {tool} --version to its end, median of 31"),
+            ))
         })
         .collect()
 }
@@ -133,26 +117,4 @@ fn start_up_ms(program: &str) -> Result<f64, String> {
     }
     times.sort_by(f64::total_cmp);
     Ok(times[times.len() / 2])
-}
-
-fn table(rows: &[Row]) -> comfy_table::Table {
-    let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["name", "value", "unit", "baseline", "its value", "ratio"]);
-    for row in rows {
-        table.add_row([
-            row.name.clone(),
-            figure(row.value),
-            row.unit.clone(),
-            row.baseline.clone(),
-            figure(row.baseline_value),
-            figure(row.ratio),
-        ]);
-    }
-    table
-}
-
-fn figure(value: f64) -> String {
-    let digits = 3 - (value.abs().max(1e-6).log10().floor() as i32);
-    format!("{value:.*}", digits.clamp(0, 6) as usize)
 }

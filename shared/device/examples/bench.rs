@@ -1,8 +1,6 @@
 //! Measures what a sample on a GPU costs with parked workers and with restarts, on a fake daemon
-//! and with jobs that take 5 s to start. `--json` prints rows
-//! `{name, value, unit, baseline, baseline_value, ratio, what}`; without it, one line for each.
+//! and with jobs that take 5 s to start (`--json`: as [`testkit::bench`] says).
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -10,57 +8,27 @@ use device::cuda::discovery::{Gpu, MpsSupport};
 use device::cuda::mps::MpsOptions;
 use device::cuda::{Cuda, Setup, Way};
 use device::{Device as _, Run, Window};
-use serde::Serialize;
+use testkit::bench::Row;
 use testkit::fakes::FakeMps;
 use units::{Batch, Bytes, Seconds, Share};
-
-#[derive(Serialize)]
-struct Row {
-    name: &'static str,
-    value: f64,
-    unit: &'static str,
-    baseline: &'static str,
-    baseline_value: f64,
-    ratio: f64,
-    what: &'static str,
-}
 
 type Trouble = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
-    match row().and_then(|row| print(&row)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            writeln!(io::stderr(), "bench: {error}").ok();
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn print(row: &Row) -> Result<(), Trouble> {
-    let mut out = io::stdout().lock();
-    if std::env::args().any(|a| a == "--json") {
-        writeln!(out, "{}", serde_json::to_string(&[row])?)?;
-    } else {
-        writeln!(out, "{}: {:.3} {}", row.name, row.value, row.unit)?;
-    }
-    Ok(())
+    testkit::bench::run(|| Ok(vec![row()?]))
 }
 
 fn row() -> Result<Row, Trouble> {
     let fake = FakeMps::install();
     let value = seconds_per_sample(&fake, true, Way::Woken, 6)?;
     let baseline_value = seconds_per_sample(&fake, false, Way::Restarted, 2)?;
-    Ok(Row {
-        name: "gpu_sample_parked_workers",
-        value,
-        unit: "s",
-        baseline: "restart for every configuration",
-        baseline_value,
-        ratio: value / baseline_value,
-        what: "wall clock of one sample of two tasks with a window of 0.2 s, jobs that start in \
-               5 s (fake workers and daemon)",
-    })
+    Ok(Row::new(
+        "gpu_sample_parked_workers",
+        (value, "s"),
+        ("restart for every configuration", baseline_value),
+        "wall clock of one sample of two tasks with a window of 0.2 s, jobs that start in 5 s \
+         (fake workers and daemon)",
+    ))
 }
 
 fn seconds_per_sample(fake: &FakeMps, pool: bool, way: Way, samples: u32) -> Result<f64, Trouble> {

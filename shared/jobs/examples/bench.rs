@@ -1,64 +1,30 @@
-//! Measures what looking after jobs costs. `--json` prints rows
-//! `{name, value, unit, baseline, baseline_value, ratio, what}`; without it, one line for each.
+//! Measures what looking after jobs costs (`--json`: as [`testkit::bench`] says).
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use jobs::{Happening, JobSpec, LogLimits, Progress, RunDir, Supervisor};
-use serde::Serialize;
+use testkit::bench::Row;
 use units::TaskId;
-
-#[derive(Serialize)]
-struct Row {
-    name: &'static str,
-    value: f64,
-    unit: &'static str,
-    baseline: &'static str,
-    baseline_value: f64,
-    ratio: f64,
-    what: &'static str,
-}
 
 type Trouble = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
-    match rows().and_then(|rows| print(&rows)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            writeln!(io::stderr(), "bench: {error}").ok();
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn print(rows: &[Row]) -> Result<(), Trouble> {
-    let mut out = io::stdout().lock();
-    if std::env::args().any(|a| a == "--json") {
-        writeln!(out, "{}", serde_json::to_string(rows)?)?;
-        return Ok(());
-    }
-    for row in rows {
-        writeln!(out, "{}: {:.3} {}", row.name, row.value, row.unit)?;
-    }
-    Ok(())
+    testkit::bench::run(rows)
 }
 
 fn rows() -> Result<Vec<Row>, Trouble> {
     // 800 lines a second, whatever the machine does: the printers follow the clock.
     let gathered = cost(Duration::from_millis(20), Duration::from_secs(5))?;
     let each = cost(Duration::ZERO, Duration::from_secs(5))?;
-    Ok(vec![Row {
-        name: "launcher_overhead",
-        value: gathered,
-        unit: "% of a core",
-        baseline: "waking for every line",
-        baseline_value: each,
-        ratio: gathered / each,
-        what: "supervising 8 jobs that print 100 step lines a second each",
-    }])
+    Ok(vec![Row::new(
+        "launcher_overhead",
+        (gathered, "% of a core"),
+        ("waking for every line", each),
+        "supervising 8 jobs that print 100 step lines a second each",
+    )])
 }
 
 /// Processor time of this process, in percent of a core, while 8 jobs print.

@@ -1,4 +1,4 @@
-//! Golden command-line tests and fake programs; a dev-dependency only.
+//! Golden command-line tests, fake programs and the form of benchmarks; a dev-dependency only.
 //!
 //! # Golden tests
 //! A test of a tool's command line is a file `tests/cli/NAME.test`:
@@ -40,5 +40,6 @@
 //! Cargo builds only the package's own binary for that test: a `RUN` line that needs another
 //! tool belongs to the crate of pipelines in `tests/`, run after the whole workspace is built.
 
+pub mod bench;
 pub mod fakes;
 pub mod golden;
