@@ -22,6 +22,13 @@ pub(crate) struct WorkloadBound {
     pub makespan_s: f64,
 }
 
+/// Rounds of adding sets to the linear program at most.
+const ROUNDS: usize = 200;
+/// Value beyond 1 by which a set counts as violated.
+const ENOUGH: f64 = 1e-9;
+/// Value from which a set may soon be violated.
+const POOLED: f64 = 0.9;
+
 /// Prices and what follows from them.
 struct Priced {
     /// Price of each task's samples, in seconds.
@@ -45,42 +52,53 @@ struct Sets {
     tasks: usize,
     /// The rates of each set's members, set after set.
     rates: Vec<f64>,
+    /// Where those of each set begin.
+    from: Vec<u32>,
 }
 
 impl Sets {
-    /// Asks for the rates of all sets of `kept`.
+    /// Asks for the rates of all sets of `kept`, which ascends.
     fn of(kept: &[usize], rates: &mut RateCache<'_>) -> Self {
         let tasks = kept.len();
+        let whole = kept.last() == Some(&(tasks - 1));
         let mut out = Vec::with_capacity(tasks << tasks.saturating_sub(1));
+        let mut from = vec![0; 1 << tasks];
         for set in 1u32..1 << tasks {
+            from[set as usize] = out.len() as u32;
+            if whole {
+                rates.with(set, |row| out.extend(members(set).map(|k| row[k])));
+                continue;
+            }
             let full = members(set).fold(0u32, |m, k| m | 1 << kept[k]);
             rates.with(full, |row| out.extend(members(set).map(|k| row[kept[k]])));
         }
-        Self { tasks, rates: out }
+        Self {
+            tasks,
+            rates: out,
+            from,
+        }
     }
 
-    /// Every set with the rates of its members.
-    fn iter(&self) -> impl Iterator<Item = (u32, &[f64])> {
-        let mut at = 0;
-        (1u32..1 << self.tasks).map(move |set| {
-            let from = at;
-            at += set.count_ones() as usize;
-            (set, &self.rates[from..at])
-        })
+    fn all(&self) -> std::ops::Range<u32> {
+        1..1 << self.tasks
+    }
+
+    /// The members of a set, each with its rate.
+    fn members(&self, set: u32) -> impl Iterator<Item = (usize, f64)> {
+        let rates = &self.rates[self.from[set as usize] as usize..];
+        members(set).zip(rates.iter().copied())
     }
 
     /// The rate of each task alone.
     fn alone(&self) -> Vec<f64> {
-        let single = self.iter().filter(|(set, _)| set.is_power_of_two());
-        single.map(|(_, rates)| rates[0]).collect()
+        (0..self.tasks)
+            .map(|i| self.rates[self.from[1 << i] as usize])
+            .collect()
     }
 
-    /// `v(A)` of every set.
-    fn values<'a>(&'a self, prices: &'a [f64]) -> impl Iterator<Item = (u32, f64)> + 'a {
-        self.iter().map(|(set, rates)| {
-            let each = members(set).zip(rates).map(|(i, r)| r * prices[i]);
-            (set, each.sum())
-        })
+    /// `v(A)`.
+    fn value(&self, set: u32, prices: &[f64]) -> f64 {
+        self.members(set).map(|(i, r)| r * prices[i]).sum()
     }
 }
 
@@ -106,11 +124,18 @@ impl WorkloadBound {
             // Then the longest task says it all.
             return Self::none();
         }
-        let Some(best) = solve_prices(&jobs, &sets) else {
+        let Some(mut best) = solve_prices(&jobs, &sets) else {
             return Self::none();
         };
         let mut values = vec![0.0];
-        values.extend(sets.values(&best).map(|(_, value)| value));
+        values.extend(sets.all().map(|set| sets.value(set, &best)));
+        let most = values.iter().fold(0.0_f64, |m, &v| m.max(v));
+        if !(most.is_finite() && most > 0.0) {
+            return Self::none();
+        }
+        // Feasible exactly, with room for the rounding of the check itself.
+        let scale = (1.0 - 1e-12) / most.max(1.0);
+        best.iter_mut().chain(&mut values).for_each(|y| *y *= scale);
         let early = staircase(&sums(&jobs, |j| j.download_s), &values);
         let late = staircase(&sums(&jobs, |j| j.upload_s), &values);
         let makespan_s = makespan_bound(&jobs, &early, &late, &best);
@@ -192,8 +217,9 @@ fn best_within(mut values: Vec<f64>) -> Vec<f64> {
 
 fn company_does_not_matter(sets: &Sets) -> bool {
     let alone = sets.alone();
-    sets.iter().all(|(set, rates)| {
-        let mut each = members(set).zip(rates);
+    let mut all = sets.all();
+    all.all(|set| {
+        let mut each = sets.members(set);
         each.all(|(i, r)| (r - alone[i]).abs() <= 1e-12 * r)
     })
 }
@@ -201,83 +227,68 @@ fn company_does_not_matter(sets: &Sets) -> bool {
 /// The best prices by adding violated sets until none is; `None` if nothing computes or the
 /// linear program fails.
 fn solve_prices(jobs: &[Job], sets: &Sets) -> Option<Vec<f64>> {
-    const ROUNDS: usize = 200;
-    const ENOUGH: f64 = 1e-9;
     if jobs.iter().all(|j| j.work == 0.0) {
         return None;
     }
-    let n = jobs.len();
-    let mut problem = Problem::new(OptimizationDirection::Maximize);
     // Scaled by the rate alone, so that all variables are of order 1.
     let alone = sets.alone();
-    let vars: Vec<Variable> = (0..n)
-        .map(|i| problem.add_var(jobs[i].work / alone[i], (0.0, f64::INFINITY)))
+    let mut problem = Problem::new(OptimizationDirection::Maximize);
+    let vars: Vec<Variable> = jobs
+        .iter()
+        .zip(&alone)
+        .map(|(job, rate)| problem.add_var(job.work / rate, (0.0, f64::INFINITY)))
         .collect();
-    let constraint = |set: u32, rates: &[f64]| -> Vec<(Variable, f64)> {
-        let each = members(set).zip(rates);
+    let constraint = |set: u32| -> Vec<(Variable, f64)> {
+        let each = sets.members(set);
         each.map(|(i, r)| (vars[i], r / alone[i])).collect()
     };
-    let everyone = (1u32 << n) - 1;
-    for (set, rates) in sets.iter() {
-        if set.is_power_of_two() || set == everyone {
-            problem.add_constraint(constraint(set, rates), ComparisonOp::Le, 1.0);
+    let everyone = (1u32 << jobs.len()) - 1;
+    for set in sets.all() {
+        if set.count_ones() <= 2 || set == everyone {
+            problem.add_constraint(constraint(set), ComparisonOp::Le, 1.0);
         }
     }
     let mut solution = problem.solve().ok()?.into_solution().ok()?;
-    let mut prices = vec![0.0; n];
+    let mut prices = vec![0.0; jobs.len()];
+    // Most sets are never worth much: between looks at all only the others are looked at.
+    let mut pool: Vec<u32> = Vec::new();
     'rounds: for _ in 0..ROUNDS {
         for (i, &var) in vars.iter().enumerate() {
             prices[i] = solution.var_value(var).max(0.0) / alone[i];
         }
-        let worst = worst_sets(sets, &prices);
-        if worst.iter().all(|w| w.value <= 1.0 + ENOUGH) {
+        let mut worst = worst_sets(sets, &prices, &pool);
+        if worst.is_empty() {
+            pool.clear();
+            pool.extend(sets.all().filter(|&s| sets.value(s, &prices) > POOLED));
+            worst = worst_sets(sets, &prices, &pool);
+        }
+        if worst.is_empty() {
             break;
         }
-        for w in worst.into_iter().filter(|w| w.value > 1.0 + ENOUGH) {
-            let row = constraint(w.set, w.rates);
-            let Ok(next) = solution.add_constraint(row, ComparisonOp::Le, 1.0) else {
-                break 'rounds;
-            };
-            let Ok(next) = next.into_solution() else {
+        for set in worst {
+            let next = solution.add_constraint(constraint(set), ComparisonOp::Le, 1.0);
+            let Some(next) = next.ok().and_then(|next| next.into_solution().ok()) else {
                 break 'rounds;
             };
             solution = next;
         }
     }
-    let most = sets.values(&prices).fold(0.0, |m: f64, (_, v)| m.max(v));
-    if !(most.is_finite() && most > 0.0) {
-        return None;
-    }
-    // Feasible exactly, with room for the rounding of the check itself.
-    let scale = (1.0 - 1e-12) / most.max(1.0);
-    prices.iter_mut().for_each(|y| *y *= scale);
     Some(prices)
 }
 
-/// The most valuable of the sets that begin with the same task.
-struct Worst<'a> {
-    set: u32,
-    rates: &'a [f64],
-    value: f64,
-}
-
-/// One set for each task, so that a few rounds suffice.
-fn worst_sets<'a>(sets: &'a Sets, prices: &[f64]) -> Vec<Worst<'a>> {
-    let none = || Worst {
-        set: 0,
-        rates: &[],
-        value: 0.0,
-    };
-    let mut worst: Vec<Worst<'a>> = (0..sets.tasks).map(|_| none()).collect();
-    for (set, rates) in sets.iter() {
-        let each = members(set).zip(rates).map(|(i, r)| r * prices[i]);
-        let value = each.sum();
+/// The most violated of the sets that begin with the same task, for each task: so that a few
+/// rounds suffice.
+fn worst_sets(sets: &Sets, prices: &[f64], pool: &[u32]) -> Vec<u32> {
+    let mut worst = vec![(0, 1.0 + ENOUGH); sets.tasks];
+    for &set in pool {
+        let value = sets.value(set, prices);
         let so_far = &mut worst[set.trailing_zeros() as usize];
-        if value > so_far.value {
-            *so_far = Worst { set, rates, value };
+        if value > so_far.1 {
+            *so_far = (set, value);
         }
     }
-    worst
+    let violated = worst.into_iter().filter(|&(set, _)| set != 0);
+    violated.map(|(set, _)| set).collect()
 }
 
 /// The sum over the members of every set, that of no task first.
@@ -293,12 +304,7 @@ fn sums(jobs: &[Job], seconds: impl Fn(&Job) -> f64) -> Vec<f64> {
 }
 
 /// The least `T` whose integral holds all priced work, from below.
-fn makespan_bound(
-    jobs: &[Job],
-    early: &[(f64, f64)],
-    late: &[(f64, f64)],
-    prices: &[f64],
-) -> f64 {
+fn makespan_bound(jobs: &[Job], early: &[(f64, f64)], late: &[(f64, f64)], prices: &[f64]) -> f64 {
     let wanted: f64 = jobs.iter().zip(prices).map(|(j, y)| j.work * y).sum();
     let ends = |stairs: &[(f64, f64)]| stairs.last().map_or((0.0, 0.0), |&s| s);
     let top = ends(early).1.min(ends(late).1);

@@ -11,32 +11,18 @@ use crate::rows::Trouble;
 /// Plays orders of downloads on a full-duplex link with uploads first come first served.
 pub struct Simulator<'a> {
     jobs: &'a [Job],
-    /// Rates of every set of tasks; asked for each time where there would be too many.
-    table: Vec<Vec<f64>>,
+    /// Rates of every set of tasks met so far.
+    table: Vec<Option<Box<[f64]>>>,
     rates: &'a dyn Rates,
-    row: Vec<f64>,
 }
 
-const TABLE_TASKS: usize = 12;
-
 impl<'a> Simulator<'a> {
-    pub fn new(instance: &'a Instance, rates: &'a dyn Rates) -> Result<Self, Trouble> {
-        let n = instance.len();
-        let mut table = Vec::new();
-        if n <= TABLE_TASKS {
-            table.push(vec![0.0; n]);
-            for set in 1u32..1 << n {
-                let mut row = vec![0.0; n];
-                rates.rates(set, &[], &mut row)?;
-                table.push(row);
-            }
-        }
-        Ok(Self {
+    pub fn new(instance: &'a Instance, rates: &'a dyn Rates) -> Self {
+        Self {
             jobs: instance.jobs(),
-            table,
+            table: vec![None; 1 << instance.len()],
             rates,
-            row: vec![0.0; n],
-        })
+        }
     }
 
     pub fn makespan(&mut self, order: &[usize]) -> Result<f64, Trouble> {
@@ -45,13 +31,14 @@ impl<'a> Simulator<'a> {
         let (mut active, mut now, mut uplink, mut arrived) = (0u32, 0.0_f64, 0.0_f64, 0);
         let mut arrival = self.jobs[order[0]].download_s;
         while active != 0 || arrived < n {
-            let row = match self.table.get(active as usize) {
+            let row = match &mut self.table[active as usize] {
                 Some(row) => row,
-                None => {
+                unknown => {
+                    let mut row = vec![0.0; n];
                     if active != 0 {
-                        self.rates.rates(active, &[], &mut self.row)?;
+                        self.rates.rates(active, &[], &mut row)?;
                     }
-                    &self.row
+                    unknown.insert(row.into_boxed_slice())
                 }
             };
             let mut step = f64::INFINITY;
@@ -89,7 +76,7 @@ impl<'a> Simulator<'a> {
 
 /// The best of all orders of downloads.
 pub fn all_orders(instance: &Instance, rates: &dyn Rates) -> Result<f64, Trouble> {
-    let mut simulator = Simulator::new(instance, rates)?;
+    let mut simulator = Simulator::new(instance, rates);
     let n = instance.len();
     let mut order: Vec<usize> = (0..n).collect();
     let mut best = simulator.makespan(&order)?;
@@ -118,7 +105,7 @@ pub fn iterated_local_search(
     time: Duration,
     seed: u64,
 ) -> Result<f64, Trouble> {
-    let mut simulator = Simulator::new(instance, rates)?;
+    let mut simulator = Simulator::new(instance, rates);
     let mut rng = SmallRng::seed_from_u64(seed);
     let n = instance.len();
     let end = Instant::now() + time;

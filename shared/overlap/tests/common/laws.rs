@@ -17,12 +17,20 @@ pub struct FormulaRates {
 
 impl Rates for FormulaRates {
     fn rates(&self, active: u32, _: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
-        let all = (0..self.part.len()).filter(|i| active & 1 << i != 0);
-        let sum: f64 = all.clone().map(|i| self.part[i]).sum();
+        // Bit by bit: there may be a million sets.
+        let all = || {
+            let mut rest = active;
+            std::iter::from_fn(move || {
+                let i = rest.trailing_zeros() as usize;
+                rest &= rest.wrapping_sub(1);
+                (i < 32).then_some(i)
+            })
+        };
+        let sum: f64 = all().map(|i| self.part[i]).sum();
         let company = 1.0 - 1.0 / f64::from(active.count_ones());
-        let slowdown = sum.max(1.0) * (1.0 + self.hurt * company);
-        for i in all {
-            out[i] = self.solo[i] / slowdown;
+        let speed = 1.0 / (sum.max(1.0) * (1.0 + self.hurt * company));
+        for i in all() {
+            out[i] = self.solo[i] * speed;
         }
         Ok(())
     }
