@@ -92,32 +92,6 @@ measure() { # SECONDS OUTPUT ARGUMENTS...
     within "$limit" mt-profile --cpus "$CPUS" --resume "$file" -o "$file" "$@"
 }
 
-# The total share R_v against predicted and measured throughput: rv.csv and a picture of it.
-curve() { # FOLDER
-    sed -n 's/.*"rv_percent":\([0-9.]*\),"objective":{[^}]*"value":\([0-9.eE+]*\).*/\1,\2/p' "$1/sweep.plans" >"$1/predicted.csv"
-    mt-report --format csv --table samples "$1/sweep.ndjson" |
-        awk -F, '/^[0-9]/ { share += $4; rate += $5 } /^$/ { if (share) print share "," rate; share = rate = 0 }
-            END { if (share) print share "," rate }' >"$1/measured.csv"
-    awk -F, 'BEGIN { print "rv_percent,predicted,measured" } NR == FNR { measured[$1 + 0] = $2; next }
-        $1 + 0 in measured { print $1 "," $2 "," measured[$1 + 0] }' "$1/measured.csv" "$1/predicted.csv" >"$1/rv.csv"
-    awk -F, 'NR > 1 { x[++n] = $1; p[n] = $2; m[n] = $3; top = $2 > top ? $2 : top; top = $3 > top ? $3 : top }
-        function line(v, colour, i) {
-            printf "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", colour
-            for (i = 1; i <= n; i++) printf "%.1f,%.1f ", 60 + x[i] * 0.9, 260 - 220 * v[i] / top
-            print "\"/>"
-        }
-        END {
-            print "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 560 310\" font-family=\"sans-serif\" font-size=\"12\">"
-            print "<path d=\"M60 20V260H540\" fill=\"none\" stroke=\"#888\"/>"
-            printf "<text x=\"5\" y=\"45\">%.0f</text><text x=\"5\" y=\"20\">samples/s</text><text x=\"5\" y=\"260\">0</text>\n", top
-            for (i = 1; i <= n; i++) printf "<text x=\"%.0f\" y=\"278\">%s</text>\n", 50 + x[i] * 0.9, x[i]
-            print "<text x=\"60\" y=\"300\">total share R_v in percent</text>"
-            print "<text x=\"300\" y=\"300\" fill=\"#06c\">predicted</text><text x=\"380\" y=\"300\" fill=\"#c30\">measured</text>"
-            if (n) { line(p, "#06c"); line(m, "#c30") }
-            print "</svg>"
-        }' "$1/rv.csv" >"$1/rv.svg"
-}
-
 count=$(echo "$mixes" | wc -w)
 seconds=$((minutes * 60 / count))
 for mix in $mixes; do
@@ -151,7 +125,7 @@ for mix in $mixes; do
         mt-solve --rv "$rv" "$folder/model.json" >>"$folder/sweep.plans" || echo "$mix: nothing feasible at R_v $rv" >&2
     done
     measure $((seconds / 6)) "$folder/sweep.ndjson" --configs "$folder/sweep.plans"
-    curve "$folder"
+    mt-report --format svg --picture sweep "$folder/sweep.plans" "$folder/sweep.ndjson" -o "$folder/rv.svg"
     # The five best co-runs of the profile once more, twice: how much do repeats differ?
     tasks=$(echo "$mix" | tr + ' ' | wc -w)
     mt-report --format csv --table samples "$folder/profile.ndjson" >"$folder/samples.csv"
@@ -167,9 +141,7 @@ for mix in $mixes; do
     mt-report --format md "$folder/plan.json" "$folder/verified.ndjson" >"$folder/report.md"
     {
         echo
-        echo "**R_v sweep** (samples/s; picture in rv.svg)"
-        echo
-        awk -F, '{ print "| " $1 " | " $2 " | " $3 " |" } NR == 1 { print "| ---: | ---: | ---: |" }' "$folder/rv.csv"
+        mt-report --format md --table sweep "$folder/sweep.plans" "$folder/sweep.ndjson"
         echo
         echo "**The best five again, twice** (samples/s in all)"
         echo

@@ -6,17 +6,21 @@ mod pictures;
 mod plan;
 mod profile;
 mod run_log;
+mod sweep;
 mod timeline;
 mod workload;
 
 use doc::{Any, Plan};
 
 use crate::report::Report;
+use sweep::Sweep;
 
-/// Makes reports of documents in order, and remembers the last plan to compare with.
+/// Makes reports of documents in order, and remembers plans to compare profiles with: the last
+/// one, and what each promised.
 #[derive(Debug, Default)]
 pub struct Reporter {
     plan: Option<Plan>,
+    sweep: Sweep,
 }
 
 impl Reporter {
@@ -24,18 +28,33 @@ impl Reporter {
     pub fn report(&mut self, document: &Any) -> Report {
         match document {
             Any::Workload(workload) => workload::report(workload),
-            Any::Profile(profile) => profile::report(profile, self.plan.as_ref()),
+            Any::Profile(profile) => {
+                self.sweep.measured(profile);
+                profile::report(profile, self.plan.as_ref())
+            }
             Any::Model(model) => model::report(model),
             Any::Plan(plan) => {
-                self.plan = Some((**plan).clone());
+                self.remember(plan);
                 plan::report(plan)
             }
             Any::Timeline(timeline) => {
-                self.plan = Some(timeline.plan.clone());
+                self.remember(&timeline.plan);
                 timeline::report(timeline)
             }
             Any::Run(events) => run_log::report(events),
         }
+    }
+}
+
+impl Reporter {
+    fn remember(&mut self, plan: &Plan) {
+        self.sweep.planned(plan);
+        self.plan = Some(plan.clone());
+    }
+
+    /// What only all documents together tell: plans of several total shares, all measured.
+    pub fn finish(&mut self) -> Option<Report> {
+        std::mem::take(&mut self.sweep).report()
     }
 }
 

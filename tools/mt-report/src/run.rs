@@ -18,27 +18,31 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     // Whether a name that was asked for exists is known at the end; nothing goes out before.
     let named = !(args.tables.is_empty() && args.pictures.is_empty());
     let mut held = String::new();
-    for document in input.any() {
-        let mut report = reporter.report(&document?);
+    let mut documents = input.any();
+    loop {
+        let document = documents.next().transpose()?;
+        let report = match &document {
+            Some(document) => Some(reporter.report(document)),
+            None => reporter.finish(),
+        };
+        let Some(mut report) = report else { break };
         known.add(&report);
         select(&mut report, &args);
         if whole {
             kept.push(report);
-            continue;
-        }
-        let text = match args.format {
-            Format::Csv => render::csv(&report)?,
-            Format::Md => render::markdown(&report),
-            _ => render::terminal(&report),
-        };
-        if !text.is_empty() {
-            held.push_str(if first { "" } else { "\n" });
-            held.push_str(&text);
-            first = false;
-            if !named {
-                output.text(&held)?;
-                held.clear();
+        } else {
+            let text = rendered(&report, args.format)?;
+            if !text.is_empty() {
+                held.push_str(if first { "" } else { "\n" });
+                held.push_str(&text);
+                first = false;
             }
+        }
+        if !named {
+            output.text(&std::mem::take(&mut held))?;
+        }
+        if document.is_none() {
+            break;
         }
     }
     known.check(&args)?;
@@ -48,6 +52,14 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     }
     output.finish()?;
     Ok(Exit::Done)
+}
+
+fn rendered(report: &Report, format: Format) -> Result<String, Failure> {
+    Ok(match format {
+        Format::Csv => render::csv(report)?,
+        Format::Md => render::markdown(report),
+        _ => render::terminal(report),
+    })
 }
 
 fn one_file(format: Format, reports: Vec<Report>) -> Result<String, Failure> {

@@ -19,12 +19,22 @@ pub fn concerns(plan: &Plan, profile: &Profile) -> bool {
 }
 
 /// A choice of the plan and what it promises.
-struct Promise {
+#[derive(Debug)]
+pub struct Promise {
     name: String,
     setting: Setting,
     rates: Option<Vec<(String, f64)>>,
-    total: f64,
+    /// Samples per second of all tasks.
+    pub total: f64,
     fairness: Option<f64>,
+}
+
+impl Promise {
+    /// Sum of the shares in percent.
+    pub fn rv_percent(&self) -> f64 {
+        let hundredths: u32 = self.setting.values().map(|(_, share)| share).sum();
+        f64::from(hundredths) / 100.0
+    }
 }
 
 fn setting_of(choices: &[wire::Choice]) -> Setting {
@@ -34,7 +44,8 @@ fn setting_of(choices: &[wire::Choice]) -> Setting {
         .collect()
 }
 
-fn own(plan: &Plan) -> Option<Promise> {
+/// What a plan promises of its own choice, if it predicts anything.
+pub fn own(plan: &Plan) -> Option<Promise> {
     let mut setting = Setting::new();
     let mut rates = Vec::new();
     let mut fairness = Some(0.0);
@@ -83,7 +94,8 @@ fn promises(plan: &Plan) -> Vec<Promise> {
         .collect()
 }
 
-fn measured_as<'a>(promise: &Promise, profile: &'a Profile) -> Option<&'a Sample> {
+/// The sample of a profile that measured what was promised.
+pub fn measured_as<'a>(promise: &Promise, profile: &'a Profile) -> Option<&'a Sample> {
     profile.samples.iter().find(|sample| {
         let tasks = sample.tasks.iter();
         let setting: Setting = tasks

@@ -225,6 +225,33 @@ pub fn of_profile(report: &mut Report, profile: &Profile, plan: Option<&Plan>) {
     );
 }
 
+/// Total throughput over the sum of shares: R_v in percent, predicted, measured.
+pub fn sweep(report: &mut Report, rows: &[(f64, f64, f64)]) {
+    let line = |name: &str, colour, at: Vec<(f64, f64)>| Line {
+        name: name.to_owned(),
+        colour,
+        steps: false,
+        at,
+    };
+    let predicted = rows.iter().map(|r| (r.0, r.1)).collect();
+    let measured = rows.iter().map(|r| (r.0, r.2)).collect();
+    let plot = Plot {
+        x: "sum of shares R_v (% of the device)".to_owned(),
+        y: format!("total throughput {}", unit(report, "samples/s")),
+        from_zero: true,
+        lines: vec![
+            line("measured", 0, measured),
+            line("predicted", 1, predicted),
+        ],
+        ..Plot::default()
+    };
+    report.picture(
+        "sweep",
+        "Throughput over the total virtual resource",
+        Drawing::Plot(plot),
+    );
+}
+
 /// Predicted against measured throughput: name, predicted, measured.
 pub fn predicted(report: &mut Report, pairs: &[(String, f64, f64)]) {
     if pairs.is_empty() {
