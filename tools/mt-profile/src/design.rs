@@ -9,6 +9,8 @@ pub use adaptive::{Adaptive, lesson};
 pub use random::Random;
 pub use space::Space;
 
+use std::collections::VecDeque;
+
 use cli::Failure;
 use device::{Rate, Run};
 use doc::{DesignKind, StopReason, Workload};
@@ -29,11 +31,18 @@ pub type Configuration = Vec<Run>;
 pub struct Plan {
     listed: std::vec::IntoIter<Configuration>,
     chooser: Chooser,
+    /// Solo runs to measure again in turn, so that drift shows; none where nothing drifts.
+    again: VecDeque<Configuration>,
+    /// Co-runs since the last of them.
+    coruns: usize,
     /// Configurations in all, as far as that is known.
     pub length: u64,
     /// What the header of the profile says.
     pub kind: DesignKind,
 }
+
+/// Co-runs between two solo runs that are measured again.
+const COMPARED_EVERY: usize = 6;
 
 /// What comes after the listed configurations.
 enum Chooser {
@@ -48,9 +57,9 @@ enum Chooser {
 pub struct Conditions<'a> {
     /// The only configurations that can be measured; `None`: any.
     pub only: Option<&'a [Configuration]>,
-    /// Whether to take lists in random order, as drift on a real device would otherwise look like
-    /// an effect of what comes later.
-    pub shuffle: bool,
+    /// Whether the device may drift, as real ones do: lists are then taken in random order, so
+    /// that it does not look like an effect of what comes later, and solo runs are repeated.
+    pub drifts: bool,
     /// A model of a similar workload.
     pub earlier: Option<&'a Predictor>,
     /// Seed of every random choice.
@@ -64,6 +73,8 @@ impl Plan {
             length: configurations.len() as u64,
             listed: configurations.into_iter(),
             chooser: Chooser::Nothing(StopReason::Complete),
+            again: VecDeque::new(),
+            coruns: 0,
             kind: DesignKind::Given,
         }
     }
@@ -75,6 +86,26 @@ impl Plan {
         settings: &DesignSettings,
         conditions: Conditions<'_>,
     ) -> Result<Self, Failure> {
+        let mut plan = Self::without_repeats(workload, settings, conditions)?;
+        if conditions.drifts {
+            let alone = plan.listed.as_slice().iter().filter(|c| c.len() == 1);
+            for solo in alone {
+                if plan.again.iter().all(|c| c[0].task != solo[0].task) {
+                    plan.again.push_back(solo.clone());
+                }
+            }
+            let solos = plan.listed.as_slice().iter().filter(|c| c.len() == 1);
+            let coruns = plan.length.saturating_sub(solos.count() as u64);
+            plan.length = plan.length.saturating_add(coruns / COMPARED_EVERY as u64);
+        }
+        Ok(plan)
+    }
+
+    fn without_repeats(
+        workload: &Workload,
+        settings: &DesignSettings,
+        conditions: Conditions<'_>,
+    ) -> Result<Self, Failure> {
         let only = conditions.only;
         let space = Space::new(workload, settings, only)?;
         let mut rng = StdRng::seed_from_u64(conditions.seed);
@@ -82,7 +113,7 @@ impl Plan {
         if let Some(only) = only {
             solos.retain(|solo| only.contains(solo));
         }
-        if conditions.shuffle {
+        if conditions.drifts {
             solos.shuffle(&mut rng);
         }
         let alone = workload.tasks.len() == 1;
@@ -105,7 +136,7 @@ impl Plan {
             Design::Grid => DesignKind::Grid,
             Design::Random | Design::Adaptive => DesignKind::Random,
         };
-        let shuffle = conditions.shuffle || settings.budget.is_some();
+        let shuffle = conditions.drifts || settings.budget.is_some();
         let rng = shuffle.then_some(&mut rng);
         Ok(Self::list(solos, coruns, kind, budget, rng))
     }
@@ -116,6 +147,8 @@ impl Plan {
             length: (solos.len() as u64).saturating_add(budget),
             listed: solos.into_iter(),
             chooser,
+            again: VecDeque::new(),
+            coruns: 0,
             kind,
         }
     }
@@ -143,12 +176,27 @@ impl Plan {
             length: solos.len() as u64,
             listed: solos.into_iter(),
             chooser: Chooser::Nothing(stopped),
+            again: VecDeque::new(),
+            coruns: 0,
             kind,
         }
     }
 
     /// The next configuration to measure.
     pub fn next(&mut self) -> Result<Option<Configuration>, Failure> {
+        if self.coruns == COMPARED_EVERY {
+            self.coruns = 0;
+            if let Some(solo) = self.again.pop_front() {
+                self.again.push_back(solo.clone());
+                return Ok(Some(solo));
+            }
+        }
+        let next = self.designed_next()?;
+        self.coruns += usize::from(next.as_ref().is_some_and(|c| c.len() > 1));
+        Ok(next)
+    }
+
+    fn designed_next(&mut self) -> Result<Option<Configuration>, Failure> {
         if let Some(listed) = self.listed.next() {
             return Ok(Some(listed));
         }

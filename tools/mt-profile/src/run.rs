@@ -207,7 +207,7 @@ impl<'a> Context<'a> {
                 let earlier = self.earlier(&opened.workload)?;
                 let conditions = Conditions {
                     only: opened.device.only(),
-                    shuffle: real,
+                    drifts: real,
                     earlier: earlier.as_ref(),
                     seed,
                 };

@@ -1,5 +1,6 @@
 //! The making of one profile, record by record.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use cli::{Console, Failure, Output};
@@ -39,6 +40,52 @@ struct Totals {
     cost_s: f64,
     /// The first configuration of the most tasks.
     widest: Option<Configuration>,
+    drift: Drift,
+}
+
+/// How solo runs that were measured again differ from the first time.
+#[derive(Default)]
+struct Drift {
+    first: BTreeMap<Configuration, f64>,
+    repeats: u32,
+    /// The largest relative change, and of which run.
+    largest: (f64, Option<Configuration>),
+}
+
+/// A larger change of a solo run is worth a warning.
+const MUCH_DRIFT: f64 = 0.05;
+
+impl Drift {
+    fn add(&mut self, runs: &[Run], sample: &Sample) {
+        let [task] = &sample.tasks[..] else { return };
+        let rate = task.throughput.get();
+        let Some(first) = self.first.get(runs) else {
+            self.first.insert(runs.to_vec(), rate);
+            return;
+        };
+        self.repeats += 1;
+        let change = rate / first - 1.0;
+        if change.abs() >= self.largest.0.abs() {
+            self.largest = (change, Some(runs.to_vec()));
+        }
+    }
+
+    fn tell(&self, workload: &Workload, console: &Console) {
+        let (change, Some(runs)) = &self.largest else {
+            return;
+        };
+        let text = format!(
+            "{} solo runs were measured again meanwhile; the largest change: {:+.1} % ({})",
+            self.repeats,
+            100.0 * change,
+            describe(workload, runs)
+        );
+        if change.abs() > MUCH_DRIFT {
+            console.warn(&format!("{text}: the device was not the same throughout"));
+        } else {
+            console.note(&text);
+        }
+    }
 }
 
 impl Session<'_> {
@@ -61,6 +108,7 @@ impl Session<'_> {
         if let Some(text) = self.device.summary() {
             console.note(&text);
         }
+        totals.drift.tell(&self.header.workload, console);
         let cost = Seconds::new(totals.cost_s).map_err(|e| Failure::Environment(e.to_string()))?;
         if totals.measured == 0 {
             console.warn("no configuration could be measured; the records say why");
@@ -99,6 +147,7 @@ impl Session<'_> {
                     if runs.len() > widest {
                         totals.widest = Some(runs.clone());
                     }
+                    totals.drift.add(&runs, sample);
                     totals.cost_s += sample.window.get() * f64::from(sample.repeats);
                     out.record(sample)?;
                 }

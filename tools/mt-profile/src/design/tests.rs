@@ -33,10 +33,10 @@ fn settings(design: Design) -> DesignSettings {
     }
 }
 
-fn conditions(shuffle: bool) -> Conditions<'static> {
+fn conditions(drifts: bool) -> Conditions<'static> {
     Conditions {
         only: None,
-        shuffle,
+        drifts,
         earlier: None,
         seed: 4,
     }
@@ -172,4 +172,26 @@ fn weights_and_volumes_of_the_workload_make_the_goal() {
         settings::goal(Objective::Weighted, &workload).unwrap(),
         Goal::Weighted(vec![2.0; 3])
     );
+}
+
+#[test]
+fn on_devices_that_drift_solo_runs_are_repeated_between_co_runs() {
+    for design in [Design::Random, Design::Adaptive, Design::Grid] {
+        let plan =
+            |drifts| Plan::designed(&workload(""), &settings(design), conditions(drifts)).unwrap();
+        let length = plan(true).length;
+        let (steady, _) = all(plan(false));
+        let (drifting, _) = all(plan(true));
+        let solos = |c: &[Configuration]| c.iter().filter(|runs| runs.len() == 1).count();
+        assert_eq!(solos(&steady), 5);
+        assert_eq!(solos(&drifting), 5 + 60 / COMPARED_EVERY, "{design:?}");
+        assert_eq!(length, drifting.len() as u64);
+        let repeated: Vec<usize> = drifting[5..]
+            .iter()
+            .filter(|runs| runs.len() == 1)
+            .map(|runs| runs[0].task)
+            .collect();
+        let tasks: BTreeSet<usize> = repeated[..3].iter().copied().collect();
+        assert_eq!(tasks.len(), 3, "in turn: {repeated:?}");
+    }
 }
