@@ -19,6 +19,8 @@ pub(crate) struct Base {
     pub laws: Vec<Law>,
     pub evidence: Vec<Evidence>,
     pub workload_law: Option<WorkloadLaw>,
+    /// Most tasks seen together.
+    pub most_together: usize,
 }
 
 impl Base {
@@ -58,6 +60,12 @@ impl Base {
             laws,
             evidence: evidence.collect(),
             workload_law,
+            most_together: data
+                .samples
+                .iter()
+                .map(|s| s.active.len())
+                .max()
+                .unwrap_or(0),
         })
     }
 }

@@ -4,7 +4,8 @@
 use math::exp;
 use units::Share;
 
-use crate::features::{Layout, MAX_FEATURES, Scene};
+use crate::base::Base;
+use crate::features::{MAX_FEATURES, Scene};
 use crate::model::{Answer, Parts};
 use crate::structured::Law;
 use crate::trees::LANES;
@@ -18,7 +19,7 @@ const BLOCK: usize = 64;
 struct Block {
     /// Features, row by row.
     rows: Vec<f64>,
-    /// Step by the law, seconds; the same alone; whether all tasks run.
+    /// Step by the law, seconds; the same alone; whether as many run as ever did.
     law: Vec<f64>,
     solo: Vec<f64>,
     all: Vec<bool>,
@@ -48,7 +49,7 @@ impl Predictor {
                 for (at, a) in run.iter().enumerate() {
                     let law = &self.base.laws[a.task];
                     let place = (k * n + at, a.batch.as_f64());
-                    blocks[a.task].push(&scene, at, law, self.base.layout, place);
+                    blocks[a.task].push(&scene, at, law, &self.base, place);
                 }
             }
             for (block, parts) in blocks.iter_mut().zip(&self.tasks) {
@@ -60,13 +61,13 @@ impl Predictor {
 }
 
 impl Block {
-    fn push(&mut self, scene: &Scene, at: usize, law: &Law, layout: Layout, place: (usize, f64)) {
+    fn push(&mut self, scene: &Scene, at: usize, law: &Law, base: &Base, place: (usize, f64)) {
         let mut x = [0.0; MAX_FEATURES];
-        layout.fill(scene, at, &mut x);
-        self.rows.extend(&x[..layout.len()]);
+        base.layout.fill(scene, at, &mut x);
+        self.rows.extend(&x[..base.layout.len()]);
         self.law.push(scene.by_law(at, law));
         self.solo.push(scene.step(at));
-        self.all.push(scene.len() == layout.tasks);
+        self.all.push(scene.len() == base.most_together);
         self.place.push(place);
     }
 

@@ -171,12 +171,6 @@ fn learn(
             base,
             tasks,
             trust,
-            most_together: data
-                .samples
-                .iter()
-                .map(|s| s.active.len())
-                .max()
-                .unwrap_or(0),
         },
         report,
         points,

@@ -27,7 +27,8 @@ pub(crate) struct Parts {
     /// On what the law leaves.
     pub trees: Option<Trees>,
     /// On the slow-down against the solo run: right where the law is not. Asked only about
-    /// co-runs of all tasks, as trees know nothing of companies they have not seen.
+    /// co-runs of as many tasks as were seen together at most, as trees know nothing of the
+    /// company of fewer.
     pub solo_trees: Option<Trees>,
 }
 
@@ -84,7 +85,7 @@ impl Parts {
         let x = &x[..base.layout.len()];
         let poly = self.poly.as_ref();
         let trees = self.trees.as_ref();
-        let all = scene.len() == base.layout.tasks;
+        let all = scene.len() == base.most_together;
         let solo_trees = self.solo_trees.as_ref().filter(|_| all);
         Answer {
             solo_trees: solo_trees.map(|t| scene.step(at).ln() + t.mean(x)),

@@ -34,7 +34,7 @@ impl Fitted {
                 .collect(),
             domain: wire::Domain {
                 configurations: self.configurations as u64,
-                most_together: p.most_together as u32,
+                most_together: p.base.most_together as u32,
             },
             validation: wire::Validation {
                 folds: self.report.folds as u32,
@@ -184,6 +184,7 @@ impl Predictor {
             laws: Vec::new(),
             evidence: Vec::new(),
             workload_law: params.workload_law.clone(),
+            most_together: params.domain.most_together as usize,
         };
         let mut trust = Vec::new();
         for (i, t) in params.tasks.iter().enumerate() {
@@ -213,7 +214,6 @@ impl Predictor {
             base,
             tasks,
             trust,
-            most_together: params.domain.most_together as usize,
         })
     }
 }

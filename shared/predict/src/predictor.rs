@@ -37,8 +37,6 @@ pub struct Predictor {
     pub(crate) base: Base,
     pub(crate) tasks: Vec<Parts>,
     pub(crate) trust: Vec<Trust>,
-    /// Most tasks seen together.
-    pub(crate) most_together: usize,
 }
 
 /// A configuration that a model does not answer from measurements nearby.
@@ -136,7 +134,7 @@ impl Predictor {
         let mut mean = vec![0.0; active.len()];
         self.means(active, &mut mean);
         let scene = Scene::new(&self.base.anchors, &self.base.laws, active);
-        let crowd = active.len() > self.most_together;
+        let crowd = active.len() > self.base.most_together;
         mean.iter()
             .zip(active)
             .enumerate()
@@ -184,10 +182,10 @@ impl Predictor {
                 v.push(Outside::Share { task });
             }
         }
-        if active.len() > self.most_together {
+        if active.len() > self.base.most_together {
             v.push(Outside::Crowd {
                 tasks: active.len(),
-                most: self.most_together,
+                most: self.base.most_together,
             });
         }
         v

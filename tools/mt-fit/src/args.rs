@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use clap::{Parser, ValueEnum};
 use cli::StreamArgs;
 use predict::Method;
@@ -15,6 +17,10 @@ pub struct Args {
     /// Family of models
     #[arg(long, value_enum, default_value_t = MethodChoice::Auto)]
     pub method: MethodChoice,
+    /// Profile of the same tasks that is not learnt from: how well the model predicts it is said
+    /// on standard error
+    #[arg(long, value_name = "PROFILE")]
+    pub test: Option<PathBuf>,
     /// Say nothing on standard error but warnings
     #[arg(long, short)]
     pub quiet: bool,
@@ -23,6 +29,7 @@ pub struct Args {
 const EXAMPLES: &str = "Examples:
   mt-profile workload.json | mt-fit > model.json
   mt-fit --method structured --pretty profile.ndjson
+  mt-fit --test other.ndjson profile.ndjson > model.json
   cat a.ndjson b.ndjson | mt-fit > models.ndjson
 
 Exit codes: 0 done; 2 bad input or usage (also a profile in which nothing ran).";

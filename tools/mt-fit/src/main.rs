@@ -1,6 +1,7 @@
 //! Fit a co-run throughput model to a profile.
 
 mod args;
+mod judge;
 mod run;
 mod summary;
 

@@ -1,13 +1,16 @@
+use std::path::PathBuf;
+
 use cli::{Console, Exit, Failure, Input, Output, provenance};
 use doc::{Model, Profile};
 use predict::{Dataset, FitOptions, Fitted, Method, fit, fit_by_merit};
 
 use crate::args::Args;
-use crate::summary;
+use crate::{judge, summary};
 
 /// Writes a model for every profile.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let input = Input::open(&args.stream.files, "profiles", console)?;
+    let test = args.test.map(|path| read(path, console)).transpose()?;
     let mut output = Output::open(args.stream.output.as_deref(), args.stream.pretty)?;
     for profile in input.profiles() {
         let profile = profile?;
@@ -20,10 +23,25 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         if !args.quiet {
             console.say(&summary::text(&profile, &data, &fitted));
         }
+        if let Some(test) = &test {
+            console.say(&judge::text(&fitted.predictor, &profile, test)?);
+        }
         output.document(&model(profile, &fitted, console))?;
     }
     output.finish()?;
     Ok(Exit::Done)
+}
+
+/// The one profile of a file.
+fn read(path: PathBuf, console: &Console) -> Result<Profile, Failure> {
+    let input = Input::open(&[path], "a profile", console)?;
+    let mut profiles = input.profiles();
+    match (profiles.next().transpose()?, profiles.next()) {
+        (Some(profile), None) => Ok(profile),
+        _ => Err(Failure::Usage(
+            "--test: give a file with one profile".to_owned(),
+        )),
+    }
 }
 
 fn learn(data: &Dataset, method: Option<Method>) -> Result<Fitted, predict::PredictError> {

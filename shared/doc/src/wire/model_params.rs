@@ -127,7 +127,7 @@ pub struct TaskParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trees: Option<TreesParams>,
     /// The boosted trees on the logarithm of (step / solo step), where the family has them; they
-    /// count where all tasks run.
+    /// count where as many tasks run as were seen together at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub solo_trees: Option<TreesParams>,
     /// Standard deviation of the logarithm of a prediction, beside what the Gaussian process

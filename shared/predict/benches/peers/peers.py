@@ -3,7 +3,7 @@
     peers.py FOLDER OURS.json [SEEDS]
 
 FOLDER holds the profiles that `cargo run --release -p predict --example bench -- --data FOLDER
-accuracy` wrote, OURS.json the rows it printed with `--json`. Every method gets the solo runs as
+accuracy speed` wrote, OURS.json the rows it printed with `--json`. Every method gets the solo runs as
 the predictor does: it learns ln(P_i / S_i(B_i)) of every task from the logarithms of the batch
 sizes, the shares, and the logarithms of the solo step times of all tasks; one model for each task.
 """
@@ -113,8 +113,17 @@ def main():
             "baseline": name, "baseline_value": baseline, "ratio": value / baseline,
             "what": f"error of the total with {n} samples against the best of {len(METHODS)} others",
         })
-        print(f"{n:4} samples: ours {value:.2f} %, best other {baseline:.2f} % ({name}), "
-              f"ratio {value / baseline:.2f}")
+        print(f"{n:4} samples: ours {value:.2f} % (completion {ours[f'predict_completion_{n}']:.4f}), "
+              f"best other {baseline:.2f} % ({name}), ratio {value / baseline:.2f}")
+    seconds = sorted(evaluate(data[0], 0, 125, gaussian_process)[2] for _ in range(3))[1]
+    ours_s = ours["predict_fit_gp"]
+    rows.append({
+        "name": "predict_peers_fit_gp", "value": ours_s, "unit": "s", "baseline": "sklearn_gp",
+        "baseline_value": seconds, "ratio": ours_s / seconds,
+        "what": "fit of a Gaussian process with one length per feature, 125 samples x 3 tasks, one core",
+    })
+    print(f"fit of a Gaussian process: ours {ours_s:.3f} s, scikit-learn {seconds:.2f} s, "
+          f"{seconds / ours_s:.0f} times as fast")
     print(json.dumps(rows), file=sys.stderr)
 
 

@@ -5,10 +5,12 @@ set -eu
 here=$(dirname "$0")
 venv=target/peers-predict
 data=target/predict-bench
+rm -rf "$data"
 if [ ! -x "$venv/bin/python" ]; then
     python3 -m venv "$venv"
     "$venv/bin/pip" --quiet install -r "$here/requirements.txt"
 fi
-cargo run --release -q -p predict --example bench -- --json --data "$data" accuracy >"$data.json"
+cargo run --release -q -p predict --example bench -- --json --data "$data" accuracy speed >"$data.json"
 OMP_NUM_THREADS=1 "$venv/bin/python" "$here/peers.py" "$data" "$data.json" "${SEEDS:-5}" \
     2>target/peers-predict.json
+sh "$here/../real/run.sh"

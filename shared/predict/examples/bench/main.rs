@@ -7,7 +7,6 @@
 mod accuracy;
 mod adaptive;
 mod mixes;
-mod real;
 mod rows;
 mod speed;
 
@@ -51,9 +50,6 @@ fn run() -> Result<(), Failure> {
     }
     if wants("adaptive") {
         all.extend(adaptive::rows()?);
-    }
-    if wants("real") {
-        all.extend(real::rows()?);
     }
     let text = if json {
         rows::json(&all)
