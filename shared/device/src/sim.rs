@@ -12,9 +12,6 @@ use units::{Batch, Bytes, SamplesPerSec, Seconds};
 
 use crate::{Device, MeasureError, Measurement, OpenError, Options, Rate, Run, Window};
 
-/// Longest simulation of one configuration, in steps of its slowest task.
-const MOST_STEPS: f64 = 4_096.0;
-
 /// The tasks of one workload on a simulated GPU. Nothing that it says was measured.
 #[derive(Debug)]
 pub struct Sim {
@@ -124,17 +121,11 @@ impl Sim {
 
     /// One simulated window of at least `least` seconds.
     fn window(&self, tasks: &[SimTask<'_>], least: Seconds, repeat: u32) -> Outcome {
-        let mut options = gpusim::Options {
+        let options = gpusim::Options {
             seed: noise::of_repeat(self.seed, repeat),
             ..gpusim::Options::default()
         };
-        let outcome = self.simulator.run(tasks, &options);
-        if outcome.window_s >= least.get() || outcome.window_s <= 0.0 {
-            return outcome;
-        }
-        let longer = f64::from(options.min_steps) * least.get() / outcome.window_s;
-        options.min_steps = longer.ceil().min(MOST_STEPS) as u32;
-        self.simulator.run(tasks, &options)
+        self.simulator.run_for(tasks, least.get(), &options)
     }
 }
 

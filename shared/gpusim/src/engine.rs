@@ -167,7 +167,8 @@ impl<'a> Engine<'a> {
     /// Everyone first gets what retiring blocks hand over, then the rest goes first come, first
     /// served.
     fn allocate(&mut self) {
-        let sure = self.machine.tuning.handover * self.machine.sms / self.queue.len().max(1) as f64;
+        let n = self.queue.len().max(1) as f64;
+        let sure = self.machine.sms * self.machine.tuning.handover.min(1.0 / n);
         let mut free = self.machine.sms;
         for &i in &self.queue {
             free -= self.slots[i].hold.min(sure);
@@ -338,14 +339,13 @@ impl<'a> Engine<'a> {
 
 /// Factor on the host phase of one step: uniform around 1.
 ///
-/// Steps come in antithetic pairs (`u` and `1 - u`) along a golden-ratio sequence, so that the
-/// mean over a short window is that over a long one.
+/// Steps come in antithetic pairs (`u` and `1 - u`), so that the mean over a short window is that
+/// over a long one. Pairs are independent: a regular sequence of them leaves tasks for minutes in
+/// whatever rhythm they begin with.
 fn jitter(machine: &Machine<'_>, task: usize, step: u32) -> f64 {
-    const GOLDEN: f64 = 0.618_033_988_749_894_9;
-    let start = hash(machine.seed ^ (task as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let offset = (start >> 11) as f64 / (1u64 << 53) as f64;
     // Windows open after step 0, so that pairs begin at odd steps.
-    let u = (offset + f64::from(step.div_ceil(2)) * GOLDEN).fract();
+    let pair = u64::from(step.div_ceil(2)) << 32 | task as u64;
+    let u = (hash(machine.seed ^ hash(pair)) >> 11) as f64 / (1u64 << 53) as f64;
     let u = if step.is_multiple_of(2) { u } else { 1.0 - u };
     // Half width of a uniform distribution is sqrt(3) standard deviations.
     1.0 + machine.tuning.jitter * 3f64.sqrt() * (2.0 * u - 1.0)

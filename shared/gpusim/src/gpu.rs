@@ -51,8 +51,8 @@ impl Host {
     /// `host` block.
     pub const DEFAULT: Host = Host {
         us_per_step: 5_500.0,
-        us_per_sample: 185.0,
-        contention: 0.48,
+        us_per_sample: 154.0,
+        contention: 0.488,
         launch_us: 10.0,
     };
 

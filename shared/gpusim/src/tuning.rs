@@ -15,7 +15,7 @@ pub struct Tuning {
     pub operand_rate: f64,
     /// Memory traffic that caches do not absorb.
     pub traffic: f64,
-    /// Blocks that fit on one SM.
+    /// Blocks that fit on one SM, mean over kernels.
     pub occupancy: f64,
     /// Idle time between dependent kernels, microseconds per launch.
     pub gap_us: f64,
@@ -27,27 +27,28 @@ pub struct Tuning {
     pub merge_us: f64,
     /// Whether uncapped kernels spread their blocks over all SMs.
     pub spreading: bool,
-    /// Part of an equal share of the SMs that a waiting kernel gets while an earlier one still
-    /// runs, because retiring blocks free slots: 0 is strict order of arrival, 1 equal shares.
+    /// Part of the SMs that every waiting kernel gets while earlier ones still run, because
+    /// retiring blocks free slots; at most an equal share. 0 is strict order of arrival, 1 equal
+    /// shares.
     pub handover: f64,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
         Self {
-            conv3_efficiency: 0.83,
-            gemm_efficiency: 0.79,
+            conv3_efficiency: 0.914,
+            gemm_efficiency: 0.741,
             depthwise_efficiency: 0.15,
             elementwise_efficiency: 0.5,
-            operand_rate: 6.3e5,
-            traffic: 0.6,
-            occupancy: 3.0,
+            operand_rate: 7.97e5,
+            traffic: 0.618,
+            occupancy: 3.072,
             gap_us: 2.5,
             interference: 0.35,
-            jitter: 0.2,
+            jitter: 0.1,
             merge_us: 100.0,
             spreading: true,
-            handover: 0.072,
+            handover: 0.01835,
         }
     }
 }

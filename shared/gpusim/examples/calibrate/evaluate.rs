@@ -3,10 +3,15 @@
 use std::collections::HashMap;
 use std::error::Error;
 
-use gpusim::{Gpu, Host, Network, Options, Program, SimTask, Simulator, Tuning, temporal};
+use gpusim::{
+    Gpu, Host, Network, Options, Program, RATE_WINDOW_S, SimTask, Simulator, Tuning, temporal,
+};
 use units::{Batch, Share};
 
 use crate::rows::Row;
+
+/// Shares are searched in shorter windows than those in which they are judged.
+const SEARCH_WINDOW_S: f64 = 8.0;
 
 /// Everything that the fit may change.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,7 +38,9 @@ impl Constants {
         c.tuning.conv3_efficiency = 0.8;
         c.tuning.gemm_efficiency = 0.7;
         c.tuning.traffic = 0.7;
-        c.tuning.handover = 0.1;
+        c.tuning.operand_rate = 6e5;
+        c.tuning.occupancy = 3.0;
+        c.tuning.handover = 0.02;
         for host in [&mut c.host, &mut c.rtx_host] {
             host.us_per_sample = 200.0;
             host.contention = 0.4;
@@ -55,7 +62,7 @@ pub struct Mix {
     simulator: Simulator,
     programs: Vec<Program>,
     cache: HashMap<Vec<u32>, Vec<f64>>,
-    options: Options,
+    window_s: f64,
 }
 
 impl Mix {
@@ -64,6 +71,7 @@ impl Mix {
         models: &[&str],
         batches: &[u64],
         constants: &Constants,
+        window_s: f64,
     ) -> Result<Self, Box<dyn Error>> {
         let host = if gpu == "titan-v" {
             constants.host
@@ -81,10 +89,7 @@ impl Mix {
             simulator,
             programs,
             cache: HashMap::new(),
-            options: Options {
-                min_steps: 12,
-                ..Options::default()
-            },
+            window_s,
         })
     }
 
@@ -100,7 +105,9 @@ impl Mix {
                     share: Share::from_hundredths(100 * percent),
                 })
                 .collect();
-            let outcome = self.simulator.run(&tasks, &self.options);
+            let outcome = self
+                .simulator
+                .run_for(&tasks, self.window_s, &Options::default());
             self.cache.insert(shares.to_vec(), outcome.samples_per_s);
         }
         &self.cache[shares]
@@ -113,7 +120,16 @@ impl Mix {
     pub fn solos(&self) -> Vec<f64> {
         self.programs
             .iter()
-            .map(|p| self.simulator.solo(p, &self.options))
+            .map(|program| {
+                let task = SimTask {
+                    program,
+                    share: Share::FULL,
+                };
+                let options = Options::default();
+                self.simulator
+                    .run_for(&[task], self.window_s, &options)
+                    .total()
+            })
             .collect()
     }
 
@@ -152,11 +168,13 @@ impl Mix {
 /// Simulates one row; `step` is the grid of shares in percent.
 pub fn simulate(row: &Row, constants: &Constants, step: u32) -> Result<Simulated, Box<dyn Error>> {
     let n = row.models.len();
-    let mut mix = Mix::new(&row.gpu, &row.models, &vec![128; n], constants)?;
+    let batches = vec![128; n];
+    let best_shares =
+        Mix::new(&row.gpu, &row.models, &batches, constants, SEARCH_WINDOW_S)?.best(step);
+    let mut mix = Mix::new(&row.gpu, &row.models, &batches, constants, RATE_WINDOW_S)?;
     let base = temporal(&mix.solos());
     let isolated = mix.total(&vec![100 / n as u32; n]);
     let sharing = mix.total(&vec![100; n]);
-    let best_shares = mix.best(step);
     let best = mix.total(&best_shares);
     Ok(Simulated {
         temporal: base,

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use crate::evaluate::{Constants, Mix, Simulated, simulate};
 use crate::rows::Row;
-use gpusim::temporal;
+use gpusim::{RATE_WINDOW_S, temporal};
 
 /// Simulated minus reported ratios: isolated, sharing, best.
 pub fn errors(row: &Row, simulated: &Simulated) -> [f64; 3] {
@@ -133,7 +133,7 @@ pub fn ablation(out: &mut impl Write, rows: &[Row], c: &Constants) -> Result<(),
 /// Best throughput at each total virtual resource for D121+V16+M3, and who starves.
 pub fn sweep(out: &mut impl Write, c: &Constants) -> Result<(), Box<dyn Error>> {
     let models = ["densenet121", "vgg16", "mobilenet_v3_large"];
-    let mut mix = Mix::new("titan-v", &models, &[128; 3], c)?;
+    let mut mix = Mix::new("titan-v", &models, &[128; 3], c, RATE_WINDOW_S)?;
     let solos = mix.solos();
     let base = temporal(&solos);
     let sharing = mix.total(&[100, 100, 100]);
