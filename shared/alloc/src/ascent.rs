@@ -32,7 +32,8 @@ impl Score {
 
 /// Local search from many starts: shares move between two tasks or (where the sum is free) of one
 /// task, batch sizes of one task or two; a step that improves is taken at once. Constraints that
-/// do not hold yet are approached first. Where the rates are additive the batch sizes of every
+/// do not hold yet are approached first. A quarter of the starts is anywhere, the others are near
+/// the best point so far. Where the rates are additive the batch sizes of every
 /// visited share are chosen exactly.
 pub(crate) struct Ascent<'s, 'a, 'b, C: CoRun + ?Sized> {
     inst: &'a Instance<'b, C>,
@@ -79,7 +80,8 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
             return 0;
         }
         let mut rng = SmallRng::seed_from_u64(tries.seed);
-        for start in 0..tries.starts {
+        let anywhere = tries.starts.div_ceil(4);
+        for start in 0..anywhere {
             // An equal part for every start, so that none starves the later ones.
             let left = tries.points.saturating_sub(self.points);
             self.most_points = self.points + left / u64::from(tries.starts - start);
@@ -98,7 +100,53 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
             };
             self.climb(&mut point, sums.len() > 1);
         }
+        self.most_points = tries.points;
+        let mut kicks = tries.starts - anywhere;
+        if self.law.is_some() {
+            // More tasks have more places to get stuck, and a law answers fast.
+            let others = self.inst.n as u32 - 1;
+            kicks = kicks.saturating_mul(others * others) / 16;
+        }
+        self.kick(kicks, &mut rng, sums.len() > 1);
         self.points
+    }
+
+    /// Climbs again from near the best point.
+    fn kick(&mut self, times: u32, rng: &mut SmallRng, sum_is_free: bool) {
+        let Some((mut best, mut here)) = self.list.best().map(|(v, p)| (*v, p.clone())) else {
+            return;
+        };
+        if self.inst.n < 2 {
+            return;
+        }
+        for _ in 0..times {
+            let mut point = here.clone();
+            for _ in 0..rng.random_range(1..=self.inst.n) {
+                self.disturb(&mut point, rng);
+            }
+            let score = self.climb(&mut point, sum_is_free);
+            if score.violation == 0.0 && score.value >= best {
+                (best, here) = (score.value, point);
+            }
+        }
+    }
+
+    /// Moves some share from one task to another, and changes a batch size.
+    fn disturb(&self, point: &mut Point, rng: &mut SmallRng) {
+        let n = self.inst.n;
+        let from = rng.random_range(0..n);
+        let to = (from + rng.random_range(1..n)) % n;
+        let most = (point.level[from] - 1).min(self.inst.levels - point.level[to]);
+        let by = rng.random_range(0..=most);
+        lower(point, from, by);
+        raise(point, to, by);
+        let i = rng.random_range(0..n);
+        let b = rng.random_range(0..self.inst.batches[i].len()) as u8;
+        if self.inst.same {
+            point.batch.fill(b);
+        } else {
+            point.batch[i] = b;
+        }
     }
 
     /// Whether the best batch sizes of any shares are worked out rather than searched for.
@@ -147,7 +195,7 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
         levels
     }
 
-    fn climb(&mut self, point: &mut Point, sum_is_free: bool) {
+    fn climb(&mut self, point: &mut Point, sum_is_free: bool) -> Score {
         let mut score = self.score(point, Score::WORST);
         loop {
             let before = score;
@@ -164,9 +212,12 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
                 if !score.beats(before) {
                     self.joint_batch_moves(point, &mut score);
                 }
+                if !score.beats(before) {
+                    self.moves_of_both(point, &mut score, sum_is_free);
+                }
             }
             if !score.beats(before) || self.points >= self.most_points {
-                return;
+                return score;
             }
         }
     }
@@ -228,6 +279,40 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
         self.scale_batches(point, score);
     }
 
+    /// A batch size together with the share that it needs or leaves, where a floor ties them.
+    fn moves_of_both(&mut self, point: &mut Point, score: &mut Score, free: bool) {
+        if self.inst.same {
+            return;
+        }
+        let n = self.inst.n;
+        for i in 0..n {
+            for b in 0..self.inst.batches[i].len() as u8 {
+                let mut delta = 1;
+                while delta <= self.inst.levels / 2 {
+                    if free {
+                        self.attempt(point, score, |p| {
+                            p.batch[i] = b;
+                            raise(p, i, delta);
+                        });
+                    }
+                    for j in (0..n).filter(|&j| j != i) {
+                        self.attempt(point, score, |p| {
+                            p.batch[i] = b;
+                            raise(p, i, delta);
+                            lower(p, j, delta);
+                        });
+                        self.attempt(point, score, |p| {
+                            p.batch[i] = b;
+                            lower(p, i, delta);
+                            raise(p, j, delta);
+                        });
+                    }
+                    delta *= 2;
+                }
+            }
+        }
+    }
+
     /// All batch sizes one up or one down: keeps their proportions where they are powers of two.
     fn scale_batches(&mut self, point: &mut Point, score: &mut Score) {
         for up in [true, false] {
@@ -283,6 +368,16 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
             Some(law) if !law.table.batch_free => {
                 self.points += 1;
                 law.table.rates(&point.batch, &point.level, &mut self.x);
+                // Constraints take longer to judge, and most points are no better.
+                let gain = |i: usize| {
+                    let b = usize::from(point.batch[i]);
+                    self.inst.gain(i, b, self.x[i])
+                };
+                let fold = self.inst.fold();
+                let value = (0..self.inst.n).fold(fold.start(), |v, i| fold.join(v, gain(i)));
+                if current.violation == 0.0 && value <= current.value {
+                    return Score::WORST;
+                }
                 let judged = self.inst.judge(point, &self.x);
                 let score = Score {
                     violation: judged.violation,

@@ -92,6 +92,10 @@ impl CoRun for Predicted<'_> {
         self.predictor.means(active, out);
     }
 
+    fn means_many(&self, n: usize, active: &[Active], out: &mut [f64]) {
+        self.predictor.means_many(n, active, out);
+    }
+
     fn std_errors(&self, active: &[Active]) -> Vec<f64> {
         let predicted = self.predictor.predict(active);
         predicted.iter().map(|p| p.std_error).collect()

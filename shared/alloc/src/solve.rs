@@ -29,7 +29,7 @@ pub struct Options {
     /// Points (or nodes of the branch and bound) that `Auto` spends on a proof, and most points
     /// of the local search.
     pub max_points: u64,
-    /// Starts of the local search.
+    /// Starts of the local search: a quarter anywhere, the others near the best so far.
     pub starts: u32,
     /// How many of the best solutions to return, at least 1.
     pub top: usize,

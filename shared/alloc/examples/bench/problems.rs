@@ -56,27 +56,35 @@ pub const fn plain(name: &'static str, tasks: usize, rv_percent: u32) -> Recipe 
     }
 }
 
-/// The problems that the peers get too.
+/// The problems that the peers get too. The floors are four fifths of the highest least relative
+/// throughput that can be had, the bounds on the mismatch half of what the best allocation without
+/// constraints has: both exclude it.
 pub const RECIPES: [Recipe; 6] = [
     plain("n3", 3, 200),
     plain("n5", 5, 250),
     plain("n8", 8, 400),
     Recipe {
-        floor: 0.35,
-        mismatch: Some(8.0),
+        floor: 0.79,
+        mismatch: Some(2.5),
         ..plain("n3_floor_mismatch", 3, 200)
     },
     Recipe {
-        floor: 0.22,
-        mismatch: Some(30.0),
+        floor: 0.71,
+        mismatch: Some(41.0),
         ..plain("n5_floor_mismatch", 5, 250)
     },
     Recipe {
-        floor: 0.15,
-        mismatch: Some(90.0),
+        floor: 0.68,
+        mismatch: Some(117.0),
         ..plain("n8_floor_mismatch", 8, 400)
     },
 ];
+
+/// The front of mismatch against throughput over 12 batch sizes.
+pub const FRONT: Recipe = Recipe {
+    batches: 12,
+    ..plain("front", 3, 200)
+};
 
 /// Tasks that differ tenfold in weight, as the models of the paper do.
 pub fn case(recipe: Recipe) -> Result<Case, UnitError> {
@@ -133,8 +141,9 @@ pub fn case(recipe: Recipe) -> Result<Case, UnitError> {
 }
 
 /// A case as JSON for solvers in other languages, with the answer of this one; floats as Rust
-/// prints them, which is exact.
-pub fn json(case: &Case, ours: &Answer) -> String {
+/// prints them, which is exact. `front` are the milliseconds and points of its front, where that
+/// is asked for.
+pub fn json(case: &Case, ours: &Answer, front: Option<(f64, usize)>) -> String {
     let list = |values: Vec<String>| format!("[{}]", values.join(","));
     let laws = &case.law.tasks;
     let floats =
@@ -148,7 +157,7 @@ pub fn json(case: &Case, ours: &Answer) -> String {
         "{{\"name\":\"{}\",\"step_s\":{},\"sample_s\":{},\"exponent\":{},\"coupling\":{},\
          \"batches\":{},\"samples\":{},\"step_percent\":{},\"rv_percent\":{},\"floor\":{},\
          \"mismatch\":{},\"busy\":{},\"ours\":{{\"value\":{},\"proven\":{},\"proven_ms\":{},\"local_value\":{},\
-         \"local_ms\":{}}}}}",
+         \"local_ms\":{}}},\"front\":{}}}",
         case.name,
         floats(&|t| t.step_s),
         floats(&|t| t.sample_s),
@@ -176,6 +185,9 @@ pub fn json(case: &Case, ours: &Answer) -> String {
         ours.proven_ms,
         ours.local_value,
         ours.local_ms,
+        front.map_or("null".to_owned(), |(ms, points)| format!(
+            "{{\"ms\":{ms},\"points\":{points}}}"
+        )),
     )
     .ok();
     text

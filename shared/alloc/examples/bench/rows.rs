@@ -4,28 +4,20 @@ use std::error::Error;
 use std::time::Instant;
 
 use allocation::{
-    CoRun, Effort, InterferenceLaw, Options, Outcome, Solution, mismatch_front, solve,
-    solve_partition,
+    CoRun, Effort, InterferenceLaw, Options, Outcome, Predicted, Solution, brute_force,
+    mismatch_front, solve, solve_partition,
 };
 use doc::Proof;
 use predict::Active;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use testkit::bench::Row;
 use units::Batch;
 
-use crate::problems::{Answer, Case, RECIPES, Recipe, case, plain};
+use crate::gp;
+use crate::problems::{self, Answer, Case, FRONT, RECIPES, Recipe, case, plain};
 
 pub type Trouble = Box<dyn Error>;
-
-/// One measurement with its baseline.
-pub struct Row {
-    pub name: String,
-    pub value: f64,
-    pub unit: &'static str,
-    pub baseline: &'static str,
-    pub baseline_value: f64,
-    pub what: String,
-}
 
 /// The same rates without the knowledge that they are additive: every point is predicted.
 struct Opaque<'a>(&'a InterferenceLaw);
@@ -71,8 +63,11 @@ pub fn measure(names: &[String]) -> Result<Vec<Row>, Trouble> {
             rows.extend(exact_and_local(recipe)?);
         }
     }
+    if wanted("gp") {
+        rows.push(learnt()?);
+    }
     if wanted("front") {
-        rows.push(front()?);
+        rows.push(front()?.0);
     }
     if wanted("gpus") {
         rows.push(several_gpus()?);
@@ -127,58 +122,106 @@ fn exact_and_local(recipe: Recipe) -> Result<Vec<Row>, Trouble> {
     };
     let proof = if ours.proven { "proven" } else { "NOT proven" };
     Ok(vec![
-        Row {
-            name: format!("solve_{}_proven_ms", recipe.name),
-            value: ours.proven_ms,
-            unit: "ms",
-            baseline,
-            baseline_value: baseline_ms,
-            what: format!(
-                "optimum {:.3} {proof} by {} nodes and points",
-                ours.value, ours.points
+        Row::new(
+            format!("solve_{}_proven_ms", recipe.name),
+            (ours.proven_ms, "ms"),
+            (baseline, baseline_ms),
+            format!(
+                "optimum {:.3} {proof} by {} nodes and points{}",
+                ours.value,
+                ours.points,
+                price(&case, ours.value)?
             ),
-        },
-        Row {
-            name: format!("solve_{}_local_ms", recipe.name),
-            value: ours.local_ms,
-            unit: "ms",
-            baseline: "proof by bounds",
-            baseline_value: ours.proven_ms,
-            what: format!(
+        ),
+        Row::new(
+            format!("solve_{}_local_ms", recipe.name),
+            (ours.local_ms, "ms"),
+            ("proof by bounds", ours.proven_ms),
+            format!(
                 "local search reaches {:.6} of the optimum",
                 ours.local_value / ours.value
             ),
-        },
+        ),
     ])
 }
 
-fn front() -> Result<Row, Trouble> {
-    let recipe = Recipe {
-        batches: 12,
-        ..plain("front", 3, 200)
+/// What the constraints cost against the best without them; fails where they cost nothing.
+fn price(case: &Case, value: f64) -> Result<String, Trouble> {
+    let mut free = case.problem.clone();
+    if free.limits.floor == 0.0 && free.limits.mismatch.is_none() {
+        return Ok(String::new());
+    }
+    free.limits.floor = 0.0;
+    free.limits.mismatch = None;
+    let options = Options {
+        effort: Effort::Local,
+        ..Options::default()
     };
-    let Case { law, problem, .. } = case(recipe)?;
+    let free = best(&solve(&case.law, &free, &options)?)?.objective;
+    if value >= free * (1.0 - 1e-6) {
+        return Err(format!("{}: the constraints do not bind", case.name).into());
+    }
+    let less = 100.0 * (1.0 - value / free);
+    Ok(format!("; {less:.1} % less than without constraints"))
+}
+
+/// Enumeration with batched prediction of a Gaussian process.
+fn learnt() -> Result<Row, Trouble> {
+    let case = case(plain("gp", 3, 200))?;
+    let predictor = gp::learn(&case)?;
+    let source = Predicted::new(&predictor);
+    let (ms, found) = median_ms(15, || solve(&source, &case.problem, &Options::default()));
+    let found = found?;
+    let (one_ms, all) = median_ms(3, || brute_force(&source, &case.problem));
+    let (value, _) = all.ok_or("nothing is feasible")?;
+    let objective = best(&found)?.objective;
+    if found.report.proof == Proof::NotProven || (objective / value - 1.0).abs() > 1e-9 {
+        return Err(format!("gp: {objective} is not {value}, or is not proven").into());
+    }
+    Ok(Row::new(
+        "solve_n3_gp_proven_ms",
+        (ms, "ms"),
+        ("brute force, a prediction for each", one_ms),
+        format!(
+            "{} points predicted by a Gaussian process of 125 co-runs, proven",
+            found.report.points
+        ),
+    ))
+}
+
+/// The row, and the milliseconds and points of the front.
+fn front() -> Result<(Row, f64, usize), Trouble> {
+    let Case { law, problem, .. } = case(FRONT)?;
     let options = Options {
         max_points: u64::MAX,
         ..Options::default()
     };
     let (ms, line) = median_ms(15, || mismatch_front(&law, &problem, &options));
-    let line = line?;
+    let points = line?.points.len();
     let (all_ms, all) = median_ms(3, || mismatch_front(&Opaque(&law), &problem, &options));
-    if all?.points.len() != line.points.len() {
+    if all?.points.len() != points {
         return Err("the two fronts differ".into());
     }
-    Ok(Row {
-        name: "pareto_n3_12_batches_ms".to_owned(),
-        value: ms,
-        unit: "ms",
-        baseline: "every point predicted",
-        baseline_value: all_ms,
-        what: format!(
-            "exact front of mismatch against throughput, {} points on it",
-            line.points.len()
-        ),
-    })
+    let row = Row::new(
+        "pareto_n3_12_batches_ms",
+        (ms, "ms"),
+        ("every point predicted", all_ms),
+        format!("exact front of mismatch against throughput, {points} points on it"),
+    );
+    Ok((row, ms, points))
+}
+
+/// The problems as JSON for solvers in other languages, with the answers of this one.
+pub fn problems() -> Result<String, Trouble> {
+    let mut lines = Vec::new();
+    for recipe in RECIPES {
+        let case = case(recipe)?;
+        lines.push(problems::json(&case, &answer(&case)?, None));
+    }
+    let case = case(FRONT)?;
+    let (_, ms, points) = front()?;
+    lines.push(problems::json(&case, &answer(&case)?, Some((ms, points))));
+    Ok(format!("[{}]", lines.join(",\n")))
 }
 
 fn several_gpus() -> Result<Row, Trouble> {
@@ -214,43 +257,16 @@ fn several_gpus() -> Result<Row, Trouble> {
         }
         best_random = best_random.max(total);
     }
-    Ok(Row {
-        name: "solve_16_tasks_4_gpus_ms".to_owned(),
-        value: ms,
-        unit: "ms",
-        baseline: "1,000 random partitions",
-        baseline_value: started.elapsed().as_secs_f64() * 1e3,
-        what: format!(
+    Ok(Row::new(
+        "solve_16_tasks_4_gpus_ms",
+        (ms, "ms"),
+        (
+            "1,000 random partitions",
+            started.elapsed().as_secs_f64() * 1e3,
+        ),
+        format!(
             "total throughput {:.4} times that of the best random partition",
             found.objective / best_random
         ),
-    })
-}
-
-pub fn json(rows: &[Row]) -> String {
-    let row = |r: &Row| {
-        format!(
-            "{{\"name\":{:?},\"value\":{},\"unit\":{:?},\"baseline\":{:?},\
-             \"baseline_value\":{},\"ratio\":{},\"what\":{:?}}}",
-            r.name,
-            r.value,
-            r.unit,
-            r.baseline,
-            r.baseline_value,
-            r.value / r.baseline_value,
-            r.what
-        )
-    };
-    let lines: Vec<String> = rows.iter().map(row).collect();
-    format!("[{}]", lines.join(",\n"))
-}
-
-pub fn table(rows: &[Row]) -> Vec<String> {
-    let row = |r: &Row| {
-        format!(
-            "{:32} {:>12.3} {:4} {:>12.3} {:24} {}",
-            r.name, r.value, r.unit, r.baseline_value, r.baseline, r.what
-        )
-    };
-    rows.iter().map(row).collect()
+    ))
 }
