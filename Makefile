@@ -32,8 +32,8 @@ bench: build ## Measure the tools against their baselines; table, and target/ben
 
 bench-peers: ## Measure against solvers and learners of others (builds Python environments)
 	sh shared/predict/benches/peers/run.sh
-	sh shared/alloc/benches/peers/run.sh
-	sh shared/overlap/benches/peers/run.sh
+	sh tests/peers/run.sh alloc --problems
+	sh tests/peers/run.sh overlap --rounds
 
 paper: ## Regenerate the tables and figures of the FedMT paper (QUICK=1: reduced; DEVICE=cuda)
 	$(MAKE) -C examples/paper

@@ -22,11 +22,12 @@
 mod anytime;
 mod batches;
 mod bounds;
+mod branch;
 mod brute;
 mod cache;
 mod error;
-mod exact;
 mod federation;
+mod full;
 mod gpu;
 mod half;
 mod instance;

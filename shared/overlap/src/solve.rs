@@ -5,9 +5,10 @@ use units::Batch;
 use crate::anytime::{Budget, Player, descend, iterate, mitten, seeds};
 use crate::batches::combinations;
 use crate::bounds::Floor;
+use crate::branch::BranchAndBound;
 use crate::cache::RateCache;
-use crate::exact::FullSearch;
-use crate::half::HalfSearch;
+use crate::full::FullState;
+use crate::half::HalfState;
 use crate::round::{Order, Schedule, overlap_off_cached, play};
 use crate::{Instance, Link, OverlapError, Rates};
 
@@ -294,13 +295,14 @@ impl<'a, 'r> Search<'a, 'r> {
     fn branch_and_bound(&mut self, levels: &[u8], floor: &Floor) -> bool {
         let first = mitten(self.instance, &floor.compute);
         let single = self.options.single_order;
+        let (everyone, best_s) = (self.instance.everyone(), self.best_s);
         let (value, order) = if self.instance.link() == Link::Half {
-            let mut search = HalfSearch::new(self.instance, self.rates, floor, single, self.best_s);
-            search.run(&first, &mut self.nodes);
+            let mut search = BranchAndBound::new(self.instance, self.rates, floor, single, best_s);
+            search.run(&HalfState::new(everyone), &first, &mut self.nodes);
             (search.best_s, Order::OneByOne(search.best))
         } else {
-            let mut search = FullSearch::new(self.instance, self.rates, floor, single, self.best_s);
-            search.run(&first, &mut self.nodes);
+            let mut search = BranchAndBound::new(self.instance, self.rates, floor, single, best_s);
+            search.run(&FullState::new(everyone), &first, &mut self.nodes);
             let (value, sequence) = (search.best_s, search.best);
             let mut player = Player::new(self.instance, self.rates, single);
             let order = player.order(&sequence);

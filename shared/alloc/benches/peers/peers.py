@@ -4,8 +4,9 @@ A problem: maximise sum_i P_i over batch sizes and share levels with a given sum
 P_i = B_i / (step_i + sample_i B_i / R_i^p_i (1 + sum_j c_ij w_j)), w_j = R_j times the
 part of its undisturbed step in which task j computes, every P_i is at least `floor`
 times its solo rate, and the mismatch of batch sizes and data volumes is bounded. The peers see
-constraints as penalties. Prints one list of rows; `value` is the time of this project's solver
-(proven), `baseline_value` that of the peer, `what` how much of the proven optimum it reached.
+constraints as penalties. `value` is the time of this project's solver (proven, or with the budget
+of the benchmark spent), `baseline_value` that of the peer, `what` how much of our value each
+reached. The front of mismatch against throughput is numpy over all points.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import time
 
 import numpy as np
 import optuna
+from rows import row, show
 from scipy import optimize
 
 MOST_EXHAUSTIVE = 20_000_000
@@ -163,8 +165,44 @@ PEERS = {
 }
 
 
-def rows(spec, seconds):
+def mismatches(problem, batch):
+    gap = 0.0
+    for a, b in itertools.combinations(range(problem.n), 2):
+        d = problem.data[a] / problem.data[b]
+        q = batch[a] / batch[b]
+        gap += abs(d - q) + abs(1 / d - 1 / q)
+    return gap
+
+
+def front(problem):
+    """All points that no other beats in both mismatch and throughput."""
+    count = problem.batches.shape[1]
+    every = itertools.product(range(1, problem.levels + 1), repeat=problem.n)
+    levels = np.array([c for c in every if sum(c) == problem.total], dtype=float)
+    best = []
+    for pick in itertools.product(range(count), repeat=problem.n):
+        batch = problem.batches[np.arange(problem.n), pick]
+        value = problem.rates(batch[None], levels).sum(axis=1).max()
+        best.append((mismatches(problem, batch), value))
+    found, top = [], -np.inf
+    for gap, value in sorted(best, key=lambda p: (p[0], -p[1])):
+        if value > top:
+            found.append((gap, value))
+            top = value
+    return found
+
+
+def solve_all(spec, seconds):
     problem, ours = Problem(spec), spec["ours"]
+    if spec["front"]:
+        times = []
+        for _ in range(5):
+            started = time.perf_counter()
+            found = front(problem)
+            times.append((time.perf_counter() - started) * 1e3)
+        yield row("peer_front_numpy", spec["front"]["ms"], "ms", "numpy", sorted(times)[2],
+                  f"{spec['front']['points']} points on the front, numpy {len(found)}")
+        return
     for peer, solve in PEERS.items():
         started = time.perf_counter()
         value = solve(problem, seconds)
@@ -172,28 +210,22 @@ def rows(spec, seconds):
         if value is None:
             continue
         reached = "nothing feasible" if value < 0 else f"{value / ours['value']:.6f} of our value"
-        yield {
-            "name": f"peer_{problem.name}_{peer.lower().replace(' ', '_')}",
-            "value": ours["proven_ms"],
-            "unit": "ms",
-            "baseline": peer,
-            "baseline_value": took,
-            "ratio": ours["proven_ms"] / took,
-            "what": f"{peer} reaches {reached}; ours is "
-            f"{'proven' if ours['proven'] else 'not proven'}, "
-            f"{ours['local_value'] / ours['value']:.6f} of it in {ours['local_ms']:.3f} ms",
-        }
+        proof = "proven" if ours["proven"] else "not proven"
+        yield row(f"peer_{problem.name}_{peer.lower().replace(' ', '_')}", ours["proven_ms"], "ms",
+                  peer, took, f"{reached}; ours is {proof}, "
+                  f"{ours['local_value'] / ours['value']:.6f} of it in {ours['local_ms']:.3f} ms")
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("problems")
     arguments.add_argument("--seconds", type=float, default=20)
+    arguments.add_argument("--json", action="store_true")
     arguments = arguments.parse_args()
     with open(arguments.problems, encoding="utf-8") as file:
         specs = json.load(file)
-    found = [row for spec in specs for row in rows(spec, arguments.seconds)]
-    print("[" + ",\n".join(json.dumps(row) for row in found) + "]")
+    found = [r for spec in specs for r in solve_all(spec, arguments.seconds)]
+    show(found, arguments.json)
 
 
 if __name__ == "__main__":

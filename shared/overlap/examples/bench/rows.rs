@@ -2,27 +2,19 @@
 
 use std::cell::Cell;
 use std::io::Write;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overlap::{Instance, Options, Rates, lower_bounds, solve};
+use testkit::bench::Row;
 
-use crate::federation;
+use crate::federation::Devices;
 use crate::paper::{Counted, Predicted};
 use crate::rivals::{all_orders, iterated_local_search};
 use crate::rounds::{self, Round};
 
 /// Whatever went wrong.
 pub type Trouble = Box<dyn std::error::Error>;
-
-/// One measurement.
-pub struct Row {
-    name: String,
-    value: f64,
-    unit: &'static str,
-    baseline: &'static str,
-    baseline_value: f64,
-    what: String,
-}
 
 /// Measures what is named, or everything.
 pub fn measure(names: &[String]) -> Result<Vec<Row>, Trouble> {
@@ -90,17 +82,15 @@ fn exact<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<Row, Trouble> {
         ours.push(ms);
         theirs.push(all_ms);
     }
-    Ok(Row {
-        name: name.to_owned(),
-        value: median(ours),
-        unit: "ms",
-        baseline: "all orders of downloads, table of rates",
-        baseline_value: median(theirs),
-        what: format!(
+    Ok(Row::new(
+        name,
+        (median(ours), "ms"),
+        ("all orders of downloads", median(theirs)),
+        format!(
             "exact order, median of {} rounds, {proven} proven, all equal to the baseline",
             rounds.len()
         ),
-    })
+    ))
 }
 
 /// Time and gap against an iterated local search of 2 seconds.
@@ -137,23 +127,20 @@ fn against_search<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<[Row; 2],
         100.0 * worst_gap,
         100.0 * root_gap
     );
+    let baseline = "iterated local search, 2 s";
     Ok([
-        Row {
-            name: format!("{name}_gap"),
-            value: 100.0 * gap,
-            unit: "%",
-            baseline: "iterated local search, 2 s",
-            baseline_value: 100.0 * their_gap,
+        Row::new(
+            format!("{name}_gap"),
+            (100.0 * gap, "%"),
+            (baseline, 100.0 * their_gap),
             what,
-        },
-        Row {
-            name: format!("{name}_time"),
-            value: median(times),
-            unit: "ms",
-            baseline: "iterated local search, 2 s",
-            baseline_value: 1e3 * SECONDS as f64,
-            what: format!("median time of the same; the longest took {worst_s:.2} s"),
-        },
+        ),
+        Row::new(
+            format!("{name}_time"),
+            (median(times), "ms"),
+            (baseline, 1e3 * SECONDS as f64),
+            format!("median time of the same; the longest took {worst_s:.2} s"),
+        ),
     ])
 }
 
@@ -173,72 +160,48 @@ fn paper_search(name: &str, n: usize, points: u64) -> Result<Row, Trouble> {
         times.push(ms);
     }
     let (_, baseline_value) = milliseconds(|| case.as_in_the_paper())?;
-    Ok(Row {
-        name: name.to_owned(),
-        value: median(times),
-        unit: "ms",
-        baseline: "FedMT: a prediction for each point",
-        baseline_value,
-        what: format!(
+    Ok(Row::new(
+        name,
+        (median(times), "ms"),
+        ("FedMT: a prediction for each", baseline_value),
+        format!(
             "{n} tasks, {points} points of order and batch sizes, Gaussian process of 125 \
              samples, {} predictions, proven",
             counted.calls.get()
         ),
-    })
+    ))
 }
 
+/// A thousand devices through the tools, and whether their memory depends on how many they are.
 fn federation_rows() -> Result<Vec<Row>, Trouble> {
     const DEVICES: usize = 1000;
-    let Some(plans) = federation::plans(DEVICES)? else {
-        let text = "bench: overlap_federation: skipped, ../shared/data/fl_device is not there";
-        writeln!(std::io::stderr(), "{text}")?;
-        return Ok(Vec::new());
-    };
-    let (federation, ms) = milliseconds(|| federation::stream(&plans))?;
-    let straggler = federation.straggler().map_or("nobody", |d| d.name.as_str());
-    Ok(vec![Row {
-        name: "overlap_federation".to_owned(),
-        value: DEVICES as f64 / ms * 1e3,
-        unit: "devices/s",
-        baseline: "demanded",
-        baseline_value: 200.0,
-        what: format!(
-            "{DEVICES} devices of three tasks read, ordered and written; the straggler is \
-             {straggler} with {:.0} s",
-            federation.makespan_s()
-        ),
-    }])
-}
-
-pub fn json(rows: &[Row]) -> String {
-    let row = |r: &Row| {
-        format!(
-            "{{\"name\":{:?},\"value\":{},\"unit\":{:?},\"baseline\":{:?},\
-             \"baseline_value\":{},\"ratio\":{},\"what\":{:?}}}",
-            r.name,
-            r.value,
-            r.unit,
-            r.baseline,
-            r.baseline_value,
-            if r.baseline_value == 0.0 {
-                1.0
-            } else {
-                r.value / r.baseline_value
-            },
-            r.what
-        )
-    };
-    let lines: Vec<String> = rows.iter().map(row).collect();
-    format!("[{}]", lines.join(",\n"))
-}
-
-pub fn table(rows: &[Row]) -> String {
-    let row = |r: &Row| {
-        format!(
-            "{:28} {:>10.3} {:9} {:>10.3} {:40} {}",
-            r.name, r.value, r.unit, r.baseline_value, r.baseline, r.what
-        )
-    };
-    let lines: Vec<String> = rows.iter().map(row).collect();
-    lines.join("\n")
+    let mut rows = Vec::new();
+    for method in ["structured", "gp"] {
+        let Some(devices) = Devices::new(method)? else {
+            let text = "bench: overlap_federation: skipped, ../shared/data/fl_device is not there";
+            writeln!(std::io::stderr(), "{text}")?;
+            return Ok(rows);
+        };
+        let devices = Arc::new(devices);
+        let few = devices.stream(DEVICES / 5)?;
+        let all = devices.stream(DEVICES)?;
+        if all.timelines != DEVICES {
+            return Err(format!("{} timelines of {DEVICES} devices", all.timelines).into());
+        }
+        rows.push(Row::new(
+            format!("overlap_federation_{method}"),
+            (DEVICES as f64 / all.seconds, "devices/s"),
+            ("demanded", 200.0),
+            format!("mt-solve | mt-overlap, {}", all.said),
+        ));
+        for (k, tool) in ["mt-solve", "mt-overlap"].iter().enumerate() {
+            rows.push(Row::new(
+                format!("overlap_federation_{method}_{tool}"),
+                (all.peak_mib[k], "MiB"),
+                ("a fifth of the devices", few.peak_mib[k]),
+                format!("most memory that {tool} held"),
+            ));
+        }
+    }
+    Ok(rows)
 }

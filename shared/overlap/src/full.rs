@@ -1,0 +1,187 @@
+use crate::branch::{Scene, State};
+use crate::gpu::Gpu;
+use crate::instance::members;
+use crate::{Job, MAX_TASKS};
+
+/// A full-duplex round some of whose downloads have been made; the order of downloads is what is
+/// decided.
+///
+/// The order of uploads needs no branching: given when each task is ready, serving the uplink
+/// first come first served ends soonest (`1 | r_j | C_max`). With `single` the uplink serves in
+/// the order of the downloads instead.
+///
+/// Dominance: after the same tasks have been downloaded the time is the same too, so a state
+/// whose every remainder of work and whose uplink are not later than another's ends no later,
+/// provided that tasks are not slower for having fewer companions: were a remainder of the first
+/// to overtake the other's, at that instant its companions would be a subset.
+#[derive(Clone, Copy)]
+pub(crate) struct FullState {
+    gpu: Gpu,
+    /// Tasks not downloaded yet.
+    rest: u32,
+    /// When the uplink is free.
+    uplink: f64,
+    /// Ends of compute that wait for their turn on the uplink, where it keeps the order.
+    ended: u32,
+    end: [f64; MAX_TASKS],
+    /// Downloads uploaded so far, where the uplink keeps the order.
+    served: usize,
+}
+
+impl FullState {
+    /// Nothing decided about the tasks `everyone`.
+    pub fn new(everyone: u32) -> Self {
+        Self {
+            gpu: Gpu::new(),
+            rest: everyone,
+            uplink: 0.0,
+            ended: 0,
+            end: [0.0; MAX_TASKS],
+            served: 0,
+        }
+    }
+
+    /// Computes until `at` and lets the uplink serve what ends.
+    fn compute(&mut self, at: f64, path: &[usize], scene: &mut Scene<'_, '_>) {
+        let Self {
+            gpu,
+            uplink,
+            ended,
+            end,
+            served,
+            ..
+        } = self;
+        let jobs = scene.jobs;
+        if scene.single {
+            gpu.advance(at, scene.rates, |j, t| {
+                end[j] = t;
+                *ended |= 1 << j;
+            });
+            while let Some(&j) = path.get(*served)
+                && *ended & 1 << j != 0
+            {
+                *uplink = uplink.max(end[j]) + jobs[j].upload_s;
+                *ended &= !(1 << j);
+                *served += 1;
+            }
+        } else {
+            gpu.advance(at, scene.rates, |j, t| {
+                *uplink = uplink.max(t) + jobs[j].upload_s;
+            });
+        }
+    }
+
+    /// When the uplink is done if it serves first come first served at the earliest ends
+    /// imaginable.
+    fn uploads_s(&self, scene: &Scene<'_, '_>) -> f64 {
+        let (now, jobs) = (self.gpu.now, scene.jobs);
+        let mut ready = [(0.0_f64, 0.0_f64); MAX_TASKS];
+        let mut count = 0;
+        let mut put = |at: f64, upload: f64| {
+            let mut k = count;
+            while k > 0 && ready[k - 1].0 > at {
+                ready[k] = ready[k - 1];
+                k -= 1;
+            }
+            ready[k] = (at, upload);
+            count += 1;
+        };
+        for j in members(self.gpu.active) {
+            let left = self.gpu.left[j];
+            put(now + left / scene.floor.fastest[j], jobs[j].upload_s);
+        }
+        for j in members(self.rest) {
+            put(
+                now + jobs[j].download_s + scene.floor.compute[j],
+                jobs[j].upload_s,
+            );
+        }
+        let waiting: f64 = members(self.ended).map(|j| jobs[j].upload_s).sum();
+        let mut uplink = self.uplink + waiting;
+        for &(at, upload) in &ready[..count] {
+            uplink = uplink.max(at) + upload;
+        }
+        uplink
+    }
+
+    /// Seconds that the processor still needs at least, with the last upload.
+    fn rest_s(&self, scene: &Scene<'_, '_>) -> f64 {
+        let jobs: &[Job] = scene.jobs;
+        let mut left = [0.0; MAX_TASKS];
+        for j in members(self.gpu.active) {
+            left[j] = self.gpu.left[j];
+        }
+        let mut soonest = f64::INFINITY;
+        for j in members(self.rest) {
+            left[j] = jobs[j].work;
+            soonest = soonest.min(jobs[j].download_s);
+        }
+        let workload = &scene.floor.workload;
+        workload.rest_s(&left[..jobs.len()], self.gpu.active, soonest)
+    }
+}
+
+impl State for FullState {
+    type Step = usize;
+    type Key = u32;
+
+    fn step(&self, i: usize, _: &[usize], _: &Scene<'_, '_>) -> Option<usize> {
+        (self.rest & 1 << i != 0).then_some(i)
+    }
+
+    fn play(&mut self, path: &[usize], scene: &mut Scene<'_, '_>) {
+        let Some(&i) = path.last() else {
+            return;
+        };
+        let at = self.gpu.now + scene.jobs[i].download_s;
+        self.compute(at, path, scene);
+        self.gpu.start(i, scene.jobs[i].work);
+        self.rest &= !(1 << i);
+    }
+
+    fn is_decided(&self) -> bool {
+        self.rest == 0
+    }
+
+    fn finish(mut self, path: &mut Vec<usize>, scene: &mut Scene<'_, '_>) -> f64 {
+        self.compute(f64::INFINITY, path, scene);
+        self.uplink
+    }
+
+    fn bound(&self, enough: f64, scene: &Scene<'_, '_>) -> f64 {
+        let now = self.gpu.now;
+        let c = &scene.floor.compute;
+        // Downlink: the last of the longest tails to download.
+        let mut sum = 0.0;
+        let mut bound = 0.0_f64;
+        for &j in &scene.floor.by_tail {
+            if self.rest & 1 << j != 0 {
+                sum += scene.jobs[j].download_s;
+                bound = bound.max(now + sum + c[j] + scene.jobs[j].upload_s);
+            }
+        }
+        if bound < enough {
+            bound = bound.max(self.uploads_s(scene));
+        }
+        if bound < enough {
+            bound = bound.max(now + self.rest_s(scene));
+        }
+        bound
+    }
+
+    fn key(&self) -> u32 {
+        self.rest
+    }
+
+    fn no_later(&self, other: &Self) -> bool {
+        let left = |s: &Self, j: usize| {
+            if s.gpu.active & 1 << j != 0 {
+                s.gpu.left[j]
+            } else {
+                0.0
+            }
+        };
+        self.uplink.max(self.gpu.now) <= other.uplink.max(other.gpu.now)
+            && members(self.gpu.active).all(|j| left(self, j) <= left(other, j))
+    }
+}
