@@ -138,7 +138,7 @@ fn fronts(report: &mut Report, plan: &Plan) {
         let plot = Plot {
             x: format!("predicted total throughput {}", unit(report, "samples/s")),
             y: format!("fairness: sum of P/S {}", unit(report, "ratio")),
-            lines: if line.at.is_empty() {
+            lines: if line.at.len() < 2 {
                 Vec::new()
             } else {
                 vec![line]

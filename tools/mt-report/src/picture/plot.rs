@@ -65,6 +65,23 @@ type Area = (f64, f64, f64, f64);
 const LEFT: f64 = 86.0;
 const HEIGHT: f64 = 300.0;
 
+impl Line {
+    /// The points to go through on the canvas.
+    fn path(&self, at: impl Fn((f64, f64)) -> (f64, f64)) -> Vec<(f64, f64)> {
+        let mut path: Vec<(f64, f64)> = Vec::new();
+        for &p in &self.at {
+            let p = at(p);
+            if self.steps
+                && let Some(&(_, before)) = path.last()
+            {
+                path.push((p.0, before));
+            }
+            path.push(p);
+        }
+        path
+    }
+}
+
 impl Plot {
     pub fn draw(&self, canvas: &mut Canvas, top: f64) -> f64 {
         let legend_rows = self.legend(canvas, top);
@@ -119,16 +136,7 @@ impl Plot {
             }
         }
         for line in &self.lines {
-            let mut path = Vec::new();
-            for &p in &line.at {
-                let p = at(p);
-                if line.steps
-                    && let Some(&(_, before)) = path.last()
-                {
-                    path.push((p.0, before));
-                }
-                path.push(p);
-            }
+            let path = line.path(at);
             let stroke = colour(line.colour);
             canvas.path(
                 &path,
@@ -152,6 +160,11 @@ impl Plot {
     ) {
         let own = |p: (f64, f64)| (p.0 - 5.0, p.1 - 5.0, p.0 + 5.0, p.1 + 5.0);
         let mut taken: Vec<Area> = self.marks.iter().map(|m| own(at(m.at))).collect();
+        let lines: Vec<Area> = self
+            .lines
+            .iter()
+            .flat_map(|l| along(&l.path(&at)))
+            .collect();
         for mark in &self.marks {
             let p = at(mark.at);
             let fill = colour(mark.colour);
@@ -164,13 +177,18 @@ impl Plot {
             );
             let name = fit(&mark.name, 11.0, 260.0);
             let width = text_width(&name, 11.0);
-            let place = places(p, width).into_iter().find(|&(area, ..)| {
+            let free = |area: Area| {
                 let inside = area.0 > LEFT
                     && area.2 < frame.1
                     && area.1 > frame.0
                     && area.3 < frame.0 + HEIGHT;
                 inside && taken.iter().all(|t| apart(*t, area))
-            });
+            };
+            let mut free = places(p, width).into_iter().filter(|place| free(place.0));
+            // Better across a line than not at all.
+            let first = free.clone().next();
+            let clear = free.find(|place| lines.iter().all(|t| apart(*t, place.0)));
+            let place = clear.or(first);
             let Some((area, x, y, anchor)) = place else {
                 continue;
             };
@@ -213,6 +231,26 @@ impl Plot {
         }
         if any { row + 1.0 } else { 0.0 }
     }
+}
+
+/// Small areas along a path.
+fn along(path: &[(f64, f64)]) -> Vec<Area> {
+    const APART: f64 = 6.0;
+    let mut all = Vec::new();
+    for pair in path.windows(2) {
+        let (from, to) = (pair[0], pair[1]);
+        let length = (to.0 - from.0).hypot(to.1 - from.1);
+        let count = (length / APART).ceil().max(1.0) as u32;
+        for k in 0..=count {
+            let part = f64::from(k) / f64::from(count);
+            let (x, y) = (
+                from.0 + part * (to.0 - from.0),
+                from.1 + part * (to.1 - from.1),
+            );
+            all.push((x - 2.0, y - 2.0, x + 2.0, y + 2.0));
+        }
+    }
+    all
 }
 
 /// Places of a text around a point, best first: area, baseline and anchor.
