@@ -4,14 +4,40 @@ use units::{Batch, Share};
 
 use crate::{CoRun, Problem, Setting};
 
+/// A choice that meets all constraints.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Feasible {
+    /// Batch size and share of each task.
+    pub settings: Vec<Setting>,
+    /// `P_i`, samples per second.
+    pub rates: Vec<f64>,
+    /// Value of the objective; larger is better.
+    pub objective: f64,
+    /// Mismatch in the sense of the problem's balance (FedMT eq. 6).
+    pub mismatch: f64,
+}
+
 /// The slow twin of [`crate::solve()`]: looks at every choice with plain loops, no tables and no
 /// bounds, and judges it by the definitions of the objectives and constraints. Returns the best
 /// value and one choice that has it; `None` if none is feasible. For tests and benchmarks.
 #[must_use]
 pub fn brute_force<C: CoRun + ?Sized>(rates: &C, problem: &Problem) -> Option<(f64, Vec<Setting>)> {
     let mut best: Option<(f64, Vec<Setting>)> = None;
-    let mut settings = Vec::new();
-    each_choice(problem, &mut settings, &mut |settings| {
+    every_feasible(rates, problem, &mut |choice| {
+        if best.as_ref().is_none_or(|(b, _)| choice.objective > *b) {
+            best = Some((choice.objective, choice.settings));
+        }
+    });
+    best
+}
+
+/// Shows every feasible choice, by plain loops. For tests and benchmarks.
+pub fn every_feasible<C: CoRun + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    visit: &mut impl FnMut(Feasible),
+) {
+    each_choice(problem, &mut Vec::new(), &mut |settings| {
         let active: Vec<Active> = settings
             .iter()
             .enumerate()
@@ -23,13 +49,10 @@ pub fn brute_force<C: CoRun + ?Sized>(rates: &C, problem: &Problem) -> Option<(f
             .collect();
         let mut p = vec![0.0; active.len()];
         rates.means(&active, &mut p);
-        if let Some(value) = judge(rates, problem, settings, &p)
-            && best.as_ref().is_none_or(|(b, _)| value > *b)
-        {
-            best = Some((value, settings.to_vec()));
+        if let Some(choice) = judge(rates, problem, settings, p) {
+            visit(choice);
         }
     });
-    best
 }
 
 fn each_choice(problem: &Problem, settings: &mut Vec<Setting>, visit: &mut impl FnMut(&[Setting])) {
@@ -52,13 +75,13 @@ fn each_choice(problem: &Problem, settings: &mut Vec<Setting>, visit: &mut impl 
     }
 }
 
-/// The objective of a choice; `None` if a constraint does not hold.
+/// What a choice reaches; `None` if a constraint does not hold.
 fn judge<C: CoRun + ?Sized>(
     rates: &C,
     problem: &Problem,
     settings: &[Setting],
-    p: &[f64],
-) -> Option<f64> {
+    p: Vec<f64>,
+) -> Option<Feasible> {
     let l = &problem.limits;
     let total: Share = settings.iter().map(|s| s.share).sum();
     let memory: f64 = problem
@@ -78,13 +101,18 @@ fn judge<C: CoRun + ?Sized>(
         .iter()
         .zip(&solo)
         .all(|(p, s)| *p >= l.floor * s - 1e-9 * s);
+    let mismatch = mismatch(problem, settings, &p);
     let ok = fed
         && l.rv.is_none_or(|rv| rv == total)
         && l.memory.is_none_or(|m| memory <= m.get() as f64)
         && (l.policy != BatchPolicy::Same || same)
-        && l.mismatch
-            .is_none_or(|most| mismatch(problem, settings, p) <= most + 1e-9);
-    ok.then(|| objective(problem, p, &solo))
+        && l.mismatch.is_none_or(|most| mismatch <= most + 1e-9);
+    ok.then(|| Feasible {
+        settings: settings.to_vec(),
+        objective: objective(problem, &p, &solo),
+        rates: p,
+        mismatch,
+    })
 }
 
 fn objective(problem: &Problem, p: &[f64], solo: &[f64]) -> f64 {

@@ -32,7 +32,7 @@ mod shortlist;
 mod solve;
 
 pub use baseline::{Scheme, SchemeResult};
-pub use brute::brute_force;
+pub use brute::{Feasible, brute_force, every_feasible};
 pub use corun::{CoRun, Predicted, SampleTime};
 pub use damping::damped_load;
 pub use document::{Request, plan_workload};

@@ -1,89 +1,30 @@
 //! Fronts against a list of every point.
 
 use allocation::{
-    CoRun, Effort, Options, Problem, Setting, Solution, fairness_front, mismatch_front,
+    CoRun, Effort, Feasible, Options, Problem, Solution, every_feasible, fairness_front,
+    mismatch_front,
 };
-use doc::{Balance, BatchPolicy, ObjectiveKind, Proof};
-use predict::Active;
+use doc::{Balance, ObjectiveKind, Proof};
 use proptest::prelude::*;
-use units::Share;
 
 use crate::cases::{Opaque, case, close};
 
-/// Every point without a mismatch bound, by problems that allow only one batch size each:
-/// `(mismatch, objective, raw, fairness)`.
+/// Every point without a mismatch bound: `(mismatch, objective, raw, fairness)`.
 fn all_points<C: CoRun>(rates: &C, problem: &Problem) -> Vec<[f64; 4]> {
+    let mut open = problem.clone();
+    open.limits.mismatch = None;
     let mut found = Vec::new();
-    let mut settings = Vec::new();
-    extend(rates, problem, &mut settings, &mut found);
+    every_feasible(rates, &open, &mut |c: Feasible| {
+        let solo = |i: usize| rates.solo(i, c.settings[i].batch);
+        let relative = c.rates.iter().enumerate().map(|(i, p)| p / solo(i));
+        found.push([
+            c.mismatch,
+            c.objective,
+            c.rates.iter().sum(),
+            relative.sum(),
+        ]);
+    });
     found
-}
-
-fn extend<C: CoRun>(
-    rates: &C,
-    problem: &Problem,
-    settings: &mut Vec<Setting>,
-    found: &mut Vec<[f64; 4]>,
-) {
-    let Some(task) = problem.tasks.get(settings.len()) else {
-        found.extend(point(rates, problem, settings));
-        return;
-    };
-    let step = problem.limits.step.hundredths();
-    for &batch in &task.batches {
-        for level in 1..=10_000 / step {
-            let share = Share::from_hundredths(level * step);
-            settings.push(Setting { batch, share });
-            extend(rates, problem, settings, found);
-            settings.pop();
-        }
-    }
-}
-
-fn point<C: CoRun>(rates: &C, problem: &Problem, settings: &[Setting]) -> Option<[f64; 4]> {
-    let l = &problem.limits;
-    let total: Share = settings.iter().map(|s| s.share).sum();
-    let memory: f64 = problem
-        .tasks
-        .iter()
-        .zip(settings)
-        .map(|(t, s)| t.memory.map_or(0.0, |m| m.at(s.batch)))
-        .sum();
-    let policy = match l.policy {
-        BatchPolicy::Free => true,
-        BatchPolicy::Same => settings.iter().all(|s| s.batch == settings[0].batch),
-        BatchPolicy::Fixed => problem
-            .tasks
-            .iter()
-            .zip(settings)
-            .all(|(t, s)| t.batches.last() == Some(&s.batch)),
-    };
-    let active: Vec<Active> = settings
-        .iter()
-        .enumerate()
-        .map(|(task, s)| Active {
-            task,
-            batch: s.batch,
-            share: s.share,
-        })
-        .collect();
-    let mut p = vec![0.0; active.len()];
-    rates.means(&active, &mut p);
-    let relative: Vec<f64> = (0..p.len())
-        .map(|i| p[i] / rates.solo(i, settings[i].batch))
-        .collect();
-    let ok = policy
-        && l.rv.is_none_or(|rv| rv == total)
-        && l.memory.is_none_or(|m| memory <= m.get() as f64)
-        && relative.iter().all(|r| *r >= l.floor - 1e-9);
-    let fairness = relative.iter().sum();
-    let raw = p.iter().sum();
-    let objective = if problem.objective == ObjectiveKind::Raw {
-        raw
-    } else {
-        fairness
-    };
-    ok.then(|| [problem.mismatch(settings, &p), objective, raw, fairness])
 }
 
 /// The front is right if nothing found beats all points of it, and it holds no beaten point.
