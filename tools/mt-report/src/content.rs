@@ -38,8 +38,9 @@ impl Reporter {
                 plan::report(plan)
             }
             Any::Timeline(timeline) => {
+                let shown = self.plan.as_ref() == Some(&timeline.plan);
                 self.remember(&timeline.plan);
-                timeline::report(timeline)
+                timeline::report(timeline, shown)
             }
             Any::Run(events) => run_log::report(events),
         }

@@ -7,8 +7,9 @@ use crate::report::{Cell, Report, Table};
 /// Characters of a drawn bar.
 const BAR: f64 = 40.0;
 
-/// A timeline: makespan, bound and gap, overlap on against off, the phases; then its plan.
-pub fn report(timeline: &Timeline) -> Report {
+/// A timeline: makespan, bound and gap, overlap on against off, the phases; then its plan, unless
+/// that has just been shown.
+pub fn report(timeline: &Timeline, plan_shown: bool) -> Report {
     let simulated = plan::simulated(&timeline.plan);
     let mut report = Report::new("Timeline", timeline.id.as_deref(), simulated);
     let seconds = |s: f64| format!("{} s", plain(s));
@@ -47,8 +48,10 @@ pub fn report(timeline: &Timeline) -> Report {
     report.fact("uploads", listed(timeline.upload_order.iter().map(name)));
     report.table(phases(timeline));
     pictures::round::of_timeline(&mut report, timeline);
-    plan::add(&mut report, &timeline.plan);
-    pictures::of_plan(&mut report, &timeline.plan);
+    if !plan_shown {
+        plan::add(&mut report, &timeline.plan);
+        pictures::of_plan(&mut report, &timeline.plan);
+    }
     report
 }
 
