@@ -1,10 +1,12 @@
 //! Random documents of every kind that are valid in all they say.
 
+mod model;
 mod plan;
 mod profile;
 mod round;
 mod workload;
 
+pub use model::*;
 pub use plan::*;
 pub use profile::*;
 pub use round::*;

@@ -12,6 +12,7 @@ fn read_all(bytes: &[u8]) {
     look(Profiles::new(frames()));
     look(Records::new(frames()));
     look(Documents::<_, Workload>::new(frames()));
+    look(Documents::<_, Model>::new(frames()));
     look(Documents::<_, Plan>::new(frames()));
     look(Documents::<_, Timeline>::new(frames()));
     look(Documents::<_, RunEvent>::new(frames()));
@@ -37,6 +38,7 @@ fn text_of(wire: &impl serde::Serialize) -> Vec<u8> {
 fn any_text() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         generate::workload().prop_map(|w| text_of(&w)),
+        generate::model().prop_map(|w| text_of(&w)),
         generate::plan().prop_map(|w| text_of(&w)),
         generate::timeline().prop_map(|w| text_of(&w)),
         generate::event().prop_map(|w| text_of(&w)),

@@ -87,6 +87,12 @@ proptest! {
     }
 
     #[test]
+    fn models(wire in generate::model()) {
+        round_trip::<Model>(&wire)?;
+        fits_schema(&wire)?;
+    }
+
+    #[test]
     fn plans(wire in generate::plan()) {
         round_trip::<Plan>(&wire)?;
         fits_schema(&wire)?;

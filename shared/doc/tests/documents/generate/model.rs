@@ -1,0 +1,179 @@
+//! Models.
+
+use doc::wire::{self, Wire};
+use doc::*;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::*;
+
+fn method() -> impl Strategy<Value = Method> {
+    prop_oneof![
+        Just(Method::Structured),
+        Just(Method::Poly),
+        Just(Method::Gp),
+        Just(Method::Blend),
+    ]
+}
+
+fn numbers() -> impl Strategy<Value = Vec<f64>> {
+    vec(finite(), 0..4)
+}
+
+fn law() -> impl Strategy<Value = wire::LawParams> {
+    let all = (vec(finite(), 5), numbers());
+    all.prop_map(|(n, slowdown)| wire::LawParams {
+        fixed_s: n[0],
+        crowding: n[1],
+        per_sample_s: n[2],
+        bend: n[3],
+        sharpness: n[4],
+        slowdown,
+    })
+}
+
+fn poly() -> impl Strategy<Value = wire::PolyParams> {
+    let all = (numbers(), numbers(), numbers());
+    all.prop_map(|(centre, scale, weights)| wire::PolyParams {
+        centre,
+        scale,
+        weights,
+    })
+}
+
+fn gp() -> impl Strategy<Value = wire::GpParams> {
+    let lists = (numbers(), numbers(), numbers(), vec(any::<u32>(), 0..4));
+    (lists, finite(), finite()).prop_map(
+        |((inverse_length, weights, noise_factor, points), signal, noise)| wire::GpParams {
+            inverse_length,
+            signal,
+            noise,
+            points,
+            weights,
+            noise_factor,
+        },
+    )
+}
+
+fn trees() -> impl Strategy<Value = wire::TreesParams> {
+    let all = (vec(any::<u32>(), 0..4), numbers(), numbers());
+    all.prop_map(|(feature, threshold, value)| wire::TreesParams {
+        feature,
+        threshold,
+        value,
+    })
+}
+
+fn evidence() -> impl Strategy<Value = wire::Evidence> {
+    prop_oneof![
+        Just(wire::Evidence::Together),
+        Just(wire::Evidence::Alone),
+        Just(wire::Evidence::Nothing),
+    ]
+}
+
+fn solo() -> impl Strategy<Value = Vec<wire::SoloStep>> {
+    vec((batch(), finite()), 0..3).prop_map(|steps| {
+        let step = |(batch, step_s)| wire::SoloStep { batch, step_s };
+        steps.into_iter().map(step).collect()
+    })
+}
+
+fn task() -> impl Strategy<Value = wire::TaskParams> {
+    let parts = (
+        option::of(poly()),
+        option::of(gp()),
+        option::of(trees()),
+        option::of(trees()),
+    );
+    let known = (evidence(), solo(), law(), vec(finite(), 3));
+    let ranges = (
+        option::of(finite()),
+        option::of((batch(), batch())),
+        option::of((share_percent(), share_percent())),
+    );
+    (name(), known, parts, ranges).prop_map(
+        |(id, (evidence, solo, law, n), (poly, gp, trees, solo_trees), ranges)| wire::TaskParams {
+            id,
+            evidence,
+            solo,
+            solo_slope_s: n[0],
+            law,
+            poly,
+            gp,
+            trees,
+            solo_trees,
+            spread: n[1],
+            interval_scale: n[2],
+            error_percent: ranges.0,
+            batch_range: ranges.1,
+            share_range_percent: ranges.2,
+        },
+    )
+}
+
+fn validation() -> impl Strategy<Value = wire::Validation> {
+    let family = (method(), finite()).prop_map(|(method, total_error_percent)| wire::FamilyError {
+        method,
+        total_error_percent,
+    });
+    let numbers = (option::of(finite()), option::of(finite()));
+    (any::<u32>(), numbers, vec(family, 0..3)).prop_map(|(folds, (error, hold), families)| {
+        wire::Validation {
+            folds,
+            total_error_percent: error,
+            coverage_90: hold,
+            families,
+        }
+    })
+}
+
+fn point() -> impl Strategy<Value = wire::Point> {
+    let all = (any::<u32>(), batch(), share_percent());
+    all.prop_map(|(task, batch, share_percent)| wire::Point {
+        task,
+        batch,
+        share_percent,
+    })
+}
+
+/// The parameters of a predictor: any numbers, as only the predictor judges them.
+pub fn params() -> BoxedStrategy<wire::ModelParams> {
+    let law = vec(finite(), 4).prop_map(|n| wire::WorkloadLaw {
+        gamma0_s: n[0],
+        gamma1_s: n[1],
+        alpha: n[2],
+        beta: n[3],
+    });
+    let domain = (count(), any::<u32>()).prop_map(|(configurations, most_together)| wire::Domain {
+        configurations,
+        most_together,
+    });
+    let learnt = (option::of(law), vec(vec(point(), 0..3), 0..3), domain);
+    (method(), vec(task(), 0..3), learnt, validation())
+        .prop_map(
+            |(method, tasks, (workload_law, points, domain), validation)| wire::ModelParams {
+                method,
+                tasks,
+                workload_law,
+                points,
+                domain,
+                validation,
+            },
+        )
+        .boxed()
+}
+
+/// A model.
+pub fn model() -> BoxedStrategy<wire::Model> {
+    (workload(), fingerprint(), params(), provenance())
+        .prop_map(|(workload, device, predictor, provenance)| wire::Model {
+            schema: wire::Model::SCHEMA.to_owned(),
+            workload,
+            device,
+            predictor,
+            provenance,
+        })
+        .boxed()
+}
