@@ -8,16 +8,14 @@ mod summary;
 mod table;
 
 use std::error::Error;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
-
-use table::Table;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const USAGE: &str = "paper workloads DATA OUT quick|full
-paper start|tasks|step WORKLOAD
-paper new SAMPLES < TABLE
+paper window
+paper tasks|step WORKLOAD
 paper check OUT NAME
 paper scheme OUT NAME temporal|isolated|sharing|ours
 paper rescale DATA OUT NAME
@@ -26,7 +24,7 @@ paper summary DATA OUT DEVICE";
 fn main() -> Outcome<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    let mut out = io::stdout().lock();
+    let mut out = std::io::stdout().lock();
     match words.as_slice() {
         ["workloads", data, folder, size] => settings::write_all(
             Path::new(data),
@@ -34,10 +32,7 @@ fn main() -> Outcome<()> {
             *size == "quick",
             &mut out,
         ),
-        ["start", workload] => {
-            let tasks = settings::tasks_of(Path::new(workload))?;
-            settings::start(&tasks).write(&mut out)
-        }
+        ["window"] => Ok(writeln!(out, "{}", gpusim::RATE_WINDOW_S)?),
         ["tasks", workload] => {
             let tasks = settings::tasks_of(Path::new(workload))?;
             Ok(writeln!(out, "{}", tasks.len())?)
@@ -45,12 +40,6 @@ fn main() -> Outcome<()> {
         ["step", workload] => {
             let tasks = settings::tasks_of(Path::new(workload))?;
             Ok(writeln!(out, "{}", settings::grid_step(tasks.len()))?)
-        }
-        ["new", samples] => {
-            let known = Table::read_file(Path::new(samples))?;
-            let mut more = Table::read(&io::read_to_string(io::stdin())?)?;
-            more.0.retain(|c| !known.0.iter().any(|k| k.same_shares(c)));
-            more.write(&mut out)
         }
         ["check", folder, name] => settings::check(Path::new(folder), name)?.write(&mut out),
         ["scheme", folder, name, scheme] => {

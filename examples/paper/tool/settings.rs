@@ -181,23 +181,6 @@ pub fn schemes(tasks: &[(String, u64)]) -> [CoRun; 5] {
     [even(100.0), 100.0, even(200.0).min(100.0), 60.0, 80.0].map(|share| co_run(tasks, |_| share))
 }
 
-/// Co-runs to begin with: the simple schemes, and each task in turn with more or less than the
-/// others.
-pub fn start(tasks: &[(String, u64)]) -> Table {
-    let mut all = schemes(tasks).to_vec();
-    for odd in 0..tasks.len() {
-        all.push(co_run(tasks, |i| if i == odd { 100.0 } else { 50.0 }));
-        all.push(co_run(tasks, |i| if i == odd { 40.0 } else { 70.0 }));
-    }
-    let mut unique: Vec<CoRun> = Vec::new();
-    for run in all {
-        if !unique.iter().any(|u| u.same_shares(&run)) {
-            unique.push(run);
-        }
-    }
-    Table(unique)
-}
-
 /// Step of the exhaustive search in percent.
 pub fn grid_step(tasks: usize) -> u32 {
     match tasks {
@@ -207,8 +190,11 @@ pub fn grid_step(tasks: usize) -> u32 {
     }
 }
 
+/// Co-runs of the exhaustive search that are measured again with long windows.
+const CHECKED: usize = 100;
+
 /// What to measure with long windows: the simple schemes, the best of our samples, and the best
-/// eight of the exhaustive search.
+/// of the exhaustive search.
 pub fn check(out: &Path, name: &str) -> Outcome<Table> {
     let tasks = tasks_of(&out.join(format!("{name}.workload.json")))?;
     let n = tasks.len();
@@ -218,7 +204,7 @@ pub fn check(out: &Path, name: &str) -> Outcome<Table> {
     let grid = Table::read_file(&out.join(format!("{name}.grid.csv")))?;
     let mut best: Vec<&CoRun> = grid.full(n).collect();
     best.sort_by(|a, b| b.total().total_cmp(&a.total()));
-    all.extend(best.into_iter().take(8).cloned());
+    all.extend(best.into_iter().take(CHECKED).cloned());
     for run in &mut all {
         for cell in &mut run.0 {
             cell.rate = 0.0;

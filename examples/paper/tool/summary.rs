@@ -8,7 +8,7 @@ use doc::Timeline;
 use serde::Serialize;
 
 use crate::Outcome;
-use crate::figures::{Setting, occupancy, rank};
+use crate::figures::{Setting, occupancy};
 use crate::reported;
 use crate::settings::{FIG6, MIXES, read};
 
@@ -207,7 +207,7 @@ fn ranks(out: &Path, label: &str, summary: &mut Summary, md: &mut impl Write) ->
     ];
     for name in names.into_iter().filter(|n| there(out, n)) {
         let s = Setting::read(out, name)?;
-        let top = rank(out, name, &s)?;
+        let top = s.rank().ok_or("no random schedules")?;
         summary.rank_top_percent_max = summary.rank_top_percent_max.max(top);
         let title: Vec<&str> = s.tasks.iter().map(|(t, _)| t.as_str()).collect();
         let [_, _, nvidia, moderate, aggressive] = s.schemes.map(|x| x / s.temporal);

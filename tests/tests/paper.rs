@@ -1,0 +1,83 @@
+//! The reduced form of the reproduction of the FedMT paper.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use mt_tests::{Folder, example, tools};
+use serde::Deserialize;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Summary {
+    ratio_mae: f64,
+    ratio_mae_3080: f64,
+    isolated_above_sharing_max: f64,
+    temporal_error_max_percent: f64,
+    rv_best_percent: f64,
+    rv_gain_over_sharing: f64,
+    completion_min: f64,
+    rank_top_percent_max: f64,
+    table1_error_points_max: f64,
+    device: String,
+}
+
+#[test]
+fn the_reduced_reproduction_is_complete_and_good() {
+    let folder = Folder::new();
+    let examples = tools().join("examples");
+    let run = example("paper/run.sh");
+    let line = format!(
+        "PATH='{}':$PATH OUT=\"$PWD/out\" QUICK=1 sh '{run}'",
+        examples.display()
+    );
+    let ran = folder.run(&line);
+    ran.assert_code(0);
+    let out = folder.path().join("out");
+    let text = fs::read_to_string(out.join("summary.json")).unwrap();
+    let s: Summary = serde_json::from_str(&text).unwrap();
+    assert_eq!(s.device, "sim (simulated)");
+    assert!(s.ratio_mae > 0.0 && s.ratio_mae_3080 > 0.0, "{s:?}");
+    assert!(s.isolated_above_sharing_max <= 0.05, "{s:?}");
+    assert!(s.temporal_error_max_percent <= 25.0, "{s:?}");
+    assert!((180.0..=240.0).contains(&s.rv_best_percent), "{s:?}");
+    assert!(s.rv_gain_over_sharing >= 1.1, "{s:?}");
+    assert!(s.completion_min >= 0.97, "{s:?}");
+    // Of 25 schedules none may be better than ours.
+    assert!(s.rank_top_percent_max < 4.0, "{s:?}");
+    assert!(s.table1_error_points_max <= 3.0, "{s:?}");
+
+    let mut pictures = BTreeMap::new();
+    for entry in fs::read_dir(&out).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "svg") {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            pictures.insert(name, fs::read_to_string(&path).unwrap());
+        }
+    }
+    for name in [
+        "fig6.throughput",
+        "fig6.rv",
+        "fig6.predicted",
+        "fig6.schemes",
+        "fig6.occupancy",
+        "overlap0",
+        "round2",
+        "round2.pareto",
+    ] {
+        assert!(pictures.contains_key(&format!("{name}.svg")), "{name}");
+    }
+    for (name, picture) in pictures {
+        assert!(picture.contains("simulated"), "{name}");
+    }
+    for heading in [
+        "Tables IV and V",
+        "Fig. 6",
+        "Figs. 7 and 9",
+        "Fig. 10",
+        "Figs. 11 and 12",
+        "Table III and Fig. 13",
+        "Tables I and II",
+    ] {
+        assert!(ran.stdout.contains(heading), "{heading}");
+    }
+}
