@@ -67,10 +67,18 @@ fn report_infeasible(plan: &Plan, console: &Console) {
     }
 }
 
-/// Plans models one after another; one whose parameters are those of the model before needs no
-/// new predictor.
+/// Plans models one after another. One whose parameters are those of the model before needs no
+/// new predictor, and one that differs in its name and link alone no new search: a federation of
+/// like devices is planned as fast as it is read.
 struct Solver {
-    last: Option<(Model, Predictor)>,
+    last: Option<Solved>,
+}
+
+struct Solved {
+    model: Model,
+    predictor: Predictor,
+    /// The plan of the model, which it does not hold.
+    plan: Plan,
 }
 
 impl Solver {
@@ -80,25 +88,58 @@ impl Solver {
         request: &Request,
         previous: Option<&Plan>,
     ) -> Result<Plan, Failure> {
-        let same = self.last.take().filter(|(before, _)| {
-            before.predictor == model.predictor && same_tasks(&before.workload, &model.workload)
+        let same = self.last.take().filter(|last| {
+            last.model.predictor == model.predictor
+                && same_tasks(&last.model.workload, &model.workload)
         });
-        let predictor = match same {
-            Some((_, predictor)) => predictor,
-            None => Predictor::from_model(&model).map_err(|e| Failure::Input(e.to_string()))?,
+        let solved = match same {
+            Some(last) if same_problem(&last.model.workload, &model.workload) => Solved {
+                plan: Plan {
+                    id: model.workload.id.clone(),
+                    link: model.workload.link,
+                    ..last.plan
+                },
+                model,
+                predictor: last.predictor,
+            },
+            Some(last) => solved(model, last.predictor, request, previous)?,
+            None => {
+                let predictor =
+                    Predictor::from_model(&model).map_err(|e| Failure::Input(e.to_string()))?;
+                solved(model, predictor, request, previous)?
+            }
         };
-        let mut request = request.clone();
-        if request.limits.memory.is_none() {
-            request.limits.memory = known_memory(&model.workload);
-        }
-        let rates = Predicted::new(&predictor);
-        let mut plan = plan_workload(&rates, &model.workload, &request, previous)
-            .map_err(|e| Failure::Input(e.to_string()))?;
-        plan.provenance.clone_from(&model.provenance);
-        self.last = Some((model.clone(), predictor));
-        plan.model = Some(model);
+        let mut plan = solved.plan.clone();
+        plan.provenance.clone_from(&solved.model.provenance);
+        plan.model = Some(solved.model.clone());
+        self.last = Some(solved);
         Ok(plan)
     }
+}
+
+fn solved(
+    model: Model,
+    predictor: Predictor,
+    request: &Request,
+    previous: Option<&Plan>,
+) -> Result<Solved, Failure> {
+    let mut request = request.clone();
+    if request.limits.memory.is_none() {
+        request.limits.memory = known_memory(&model.workload);
+    }
+    let rates = Predicted::new(&predictor);
+    let plan = plan_workload(&rates, &model.workload, &request, previous)
+        .map_err(|e| Failure::Input(e.to_string()))?;
+    Ok(Solved {
+        model,
+        predictor,
+        plan,
+    })
+}
+
+/// Whether two workloads differ in name, link and origin at most, none of which a plan depends on.
+fn same_problem(a: &Workload, b: &Workload) -> bool {
+    a.device == b.device && a.tasks == b.tasks
 }
 
 /// Whether a predictor of one workload serves the other.
