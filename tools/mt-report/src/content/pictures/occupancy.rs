@@ -1,7 +1,7 @@
 //! SM occupancy over time of a plan and of simpler schemes, simulated.
 
 use doc::{DeviceKind, Plan, Workload};
-use gpusim::{Options, Program, SimTask, Simulator, Trace};
+use gpusim::{OccupancyPoint, Options, Program, SimTask, Simulator, Trace};
 use units::Share;
 
 use crate::picture::{Area, Drawing, Panel};
@@ -104,7 +104,13 @@ fn steps(traces: &[Trace], tasks: usize) -> Vec<(f64, Vec<f64>)> {
     let mut out = Vec::with_capacity(STEPS + 1);
     for (k, trace) in traces.iter().enumerate() {
         // The first half is left out: the tasks find their rhythm in it.
-        let begin = (trace.end_us / 2.0).min((trace.end_us - step * each as f64).max(0.0));
+        let length = step * each as f64;
+        let last = (trace.end_us - length).max(0.0);
+        let mut begin = trace.end_us / 2.0;
+        if traces.len() > 1 {
+            begin = typical(trace, begin, length);
+        }
+        let begin = begin.min(last);
         for i in 0..each {
             let from = begin + step * i as f64;
             let held = mean_held(trace, from, from + step);
@@ -120,6 +126,28 @@ fn steps(traces: &[Trace], tasks: usize) -> Vec<(f64, Vec<f64>)> {
     }
     out.push((out.len() as f64 * step / 1000.0, vec![0.0; tasks]));
     out
+}
+
+/// Where a part of `length` begins that is idle for as much of it as the task is of its time: the
+/// kernels of a step follow a long host phase, and a short part could miss them.
+fn typical(trace: &Trace, from: f64, length: f64) -> f64 {
+    let busy = |p: &OccupancyPoint| p.held_sms.iter().any(|held| *held > 0.0);
+    let pairs = trace.occupancy.windows(2);
+    let later = pairs.filter(|pair| pair[0].start_us >= from);
+    let (mut idle, mut all, mut start) = (0.0, 0.0, None);
+    let mut longest = 0.0;
+    for pair in later {
+        let time = pair[1].start_us - pair[0].start_us;
+        all += time;
+        if !busy(&pair[0]) {
+            idle += time;
+            // The host phase is the longest idle time; others lie between two kernels.
+            if time > longest {
+                (longest, start) = (time, Some(pair[1].start_us));
+            }
+        }
+    }
+    start.map_or(from, |start| (start - length * idle / all).max(0.0))
 }
 
 /// Mean SMs held by each task between two times.
