@@ -5,6 +5,11 @@
 //! `EI = s (z Phi(z) + phi(z))`, `z = (m - best) / s`, with `m` and `s` the predicted objective
 //! and its standard deviation, and `best` what the model says of the best measured one.
 
+mod goal;
+mod memory;
+
+pub use goal::Goal;
+
 use std::collections::HashSet;
 
 use doc::Method;
@@ -17,62 +22,6 @@ use crate::dataset::{Active, Dataset, Sample};
 use crate::error::PredictError;
 use crate::fit::{FitOptions, fit};
 use crate::predictor::Predictor;
-
-/// What the measurements are to be good for.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Goal {
-    /// Total throughput.
-    Raw,
-    /// Total of throughput relative to solo.
-    Fairness,
-    /// Total throughput times a weight for each task.
-    Weighted(Vec<f64>),
-    /// Least throughput relative to solo.
-    MaxMin,
-    /// Samples of each task; the time until all are done is to be short.
-    Round(Vec<f64>),
-}
-
-impl Goal {
-    /// Value of throughputs; larger is better. `solo` are the rates alone.
-    #[must_use]
-    pub fn value(&self, rates: &[f64], solo: &[f64]) -> f64 {
-        let relative = rates.iter().zip(solo).map(|(p, s)| p / s);
-        match self {
-            Goal::Raw => rates.iter().sum(),
-            Goal::Fairness => relative.sum(),
-            Goal::Weighted(w) => rates.iter().zip(w).map(|(p, w)| p * w).sum(),
-            Goal::MaxMin => relative.fold(f64::INFINITY, f64::min),
-            // Rounds per second of the slowest.
-            Goal::Round(d) => rates
-                .iter()
-                .zip(d)
-                .map(|(p, d)| p / d)
-                .fold(f64::INFINITY, f64::min),
-        }
-    }
-
-    /// Standard deviation of the value, the rates taken as independent.
-    fn deviation(&self, rates: &[f64], errors: &[f64], solo: &[f64]) -> f64 {
-        let weighted = |w: &dyn Fn(usize) -> f64| {
-            let square = errors.iter().enumerate().map(|(i, e)| (w(i) * e).powi(2));
-            square.sum::<f64>().sqrt()
-        };
-        // A minimum is as uncertain as the task that attains it.
-        let at_least = |w: &dyn Fn(usize) -> f64| {
-            let of = |i: &usize| w(*i) * rates[*i];
-            let least = (0..rates.len()).min_by(|a, b| of(a).total_cmp(&of(b)));
-            least.map_or(0.0, |i| w(i) * errors[i])
-        };
-        match self {
-            Goal::Raw => weighted(&|_| 1.0),
-            Goal::Fairness => weighted(&|i| 1.0 / solo[i]),
-            Goal::Weighted(w) => weighted(&|i| w[i]),
-            Goal::MaxMin => at_least(&|i| 1.0 / solo[i]),
-            Goal::Round(d) => at_least(&|i| 1.0 / d[i]),
-        }
-    }
-}
 
 /// What may be measured, and when enough was.
 pub struct Design<'a> {
@@ -89,6 +38,9 @@ pub struct Design<'a> {
     pub tolerance: f64,
     /// Spread-out co-runs before expected improvement.
     pub starts: usize,
+    /// A model of the same tasks from before something changed a little: what it says of the
+    /// space stands beside the first measurements, and makes way for them one by one.
+    pub earlier: Option<&'a Predictor>,
     /// Seed of every random choice.
     pub seed: u64,
 }
@@ -162,7 +114,7 @@ impl Design<'_> {
         }
         let together: Vec<&Sample> = data.samples.iter().filter(|s| s.active.len() > 1).collect();
         let mut rng = StdRng::seed_from_u64(self.seed ^ (together.len() as u64) << 20);
-        if together.len() < self.starts {
+        if together.len() < self.starts && self.earlier.is_none() {
             let spread = self.spread(&together, &mut rng);
             return match spread {
                 Some(active) => Ok(Step::Measure {
@@ -269,7 +221,15 @@ impl Design<'_> {
             validate: false,
             start: None,
         };
-        let model = fit(data, Method::Gp, &options)?.predictor;
+        let model = match self.earlier {
+            Some(earlier) => fit(
+                &memory::with_memory(self, earlier, data),
+                Method::Gp,
+                &options,
+            )?,
+            None => fit(data, Method::Gp, &options)?,
+        };
+        let model = model.predictor;
         let measured: HashSet<&[Active]> = data.samples.iter().map(|s| &s.active[..]).collect();
         let together: Vec<Vec<Active>> = measured
             .iter()
@@ -337,6 +297,17 @@ impl Design<'_> {
         self.goal.value(&rates, &self.solos(model, active))
     }
 
+    /// Values of many configurations of all tasks.
+    fn values(&self, model: &Predictor, all: &mut [(f64, Vec<Active>)]) {
+        let n = self.batches.len();
+        let flat: Vec<Active> = all.iter().flat_map(|(_, a)| a.iter().copied()).collect();
+        let mut rates = vec![0.0; flat.len()];
+        model.means_many(n, &flat, &mut rates);
+        for ((value, active), rates) in all.iter_mut().zip(rates.chunks_exact(n)) {
+            *value = self.goal.value(rates, &self.solos(model, active));
+        }
+    }
+
     fn expected_improvement(&self, model: &Predictor, active: &[Active], best: f64) -> f64 {
         let predicted = model.estimate(active, false);
         let rates: Vec<f64> = predicted.iter().map(|p| p.samples_per_s).collect();
@@ -364,15 +335,16 @@ impl Design<'_> {
         let mut all: Vec<(f64, Vec<Active>)> = Vec::new();
         for active in given.iter().cloned() {
             if seen.insert(active.clone()) {
-                all.push((self.value(model, &active), active));
+                all.push((0.0, active));
             }
         }
         for _ in 0..CANDIDATES {
             let Some(active) = self.draw(rng) else { break };
             if seen.insert(active.clone()) {
-                all.push((self.value(model, &active), active));
+                all.push((0.0, active));
             }
         }
+        self.values(model, &mut all);
         let order = |all: &mut Vec<(f64, Vec<Active>)>| {
             all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         };

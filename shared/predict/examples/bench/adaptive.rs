@@ -1,6 +1,6 @@
 //! Samples until the chosen configuration is within 2 % of the exhaustive best.
 //!
-//! Batch sizes 128 and 256, shares in steps of 10 %: 8,000 configurations, all simulated. Solo
+//! Batch sizes 32 to 256, shares in steps of 10 %: 64,000 configurations, all simulated. Solo
 //! runs are given and not counted. A design has arrived at the first sample after which the
 //! model's choice is within 2 % of the best.
 
@@ -9,12 +9,11 @@ use predict::{Active, Dataset, FitOptions, Method, Sample, fit};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
-use units::{Batch, Share};
+use units::Share;
 
-use crate::mixes::{Bed, Failure, MIXES, SEEDS};
+use crate::mixes::{self, Bed, Failure, SEEDS};
 use crate::rows::Row;
 
-const BATCHES: [u64; 2] = [128, 256];
 const BUDGET: usize = 48;
 const NEAR: f64 = 0.98;
 
@@ -26,19 +25,12 @@ struct Space {
 }
 
 fn space(models: &[&str]) -> Result<Space, Failure> {
-    let (bed, mut tasks) = Bed::new(models)?;
-    let batches: Vec<Batch> = BATCHES
-        .iter()
-        .map(|b| Batch::new(*b))
-        .collect::<Result<_, _>>()?;
-    for t in &mut tasks {
-        t.batches.clone_from(&batches);
-    }
+    let (bed, tasks) = Bed::new(models)?;
     let mut all: Vec<Vec<Active>> = vec![Vec::new()];
-    for task in 0..models.len() {
+    for (task, spec) in tasks.iter().enumerate() {
         let mut next = Vec::new();
         for a in &all {
-            for &batch in &batches {
+            for &batch in &spec.batches {
                 for share in shares()? {
                     let mut longer = a.clone();
                     longer.push(Active { task, batch, share });
@@ -78,6 +70,7 @@ fn run(space: &Space, seed: u64, adaptive: bool) -> Result<usize, Failure> {
         admissible: &|_| true,
         tolerance: 0.0,
         starts: predict::design::STARTS,
+        earlier: None,
         seed,
     };
     let mut rng = StdRng::seed_from_u64(1000 + seed);
@@ -106,7 +99,7 @@ fn run(space: &Space, seed: u64, adaptive: bool) -> Result<usize, Failure> {
             evaluations: 15,
             start: None,
         };
-        let model = fit(&data, Method::Gp, &options)?.predictor;
+        let model = fit(&data, Method::Blend, &options)?.predictor;
         let Some((choice, _)) = design.best(&model) else {
             continue;
         };
@@ -122,13 +115,14 @@ fn quantile(v: &mut [usize], q: f64) -> f64 {
     v[((v.len() - 1) as f64 * q).round() as usize] as f64
 }
 
-pub fn rows() -> Result<Vec<Row>, Failure> {
+pub fn rows(trial: bool) -> Result<Vec<Row>, Failure> {
     let (mut ours, mut random) = (Vec::new(), Vec::new());
-    for (_, models) in MIXES.iter().filter(|(_, m)| m.len() == 3) {
+    let (list, base) = mixes::list(trial);
+    for (_, models) in list.iter().filter(|(_, m)| m.len() == 3) {
         let space = space(models)?;
         for seed in 0..SEEDS {
-            ours.push(run(&space, seed, true)?);
-            random.push(run(&space, seed, false)?);
+            ours.push(run(&space, base + seed, true)?);
+            random.push(run(&space, base + seed, false)?);
         }
     }
     let mut rows = Vec::new();
@@ -141,7 +135,7 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
             baseline_value: quantile(&mut random, q),
             what: format!(
                 "{name} of samples beside the solos until the choice is within 2 % of the best of \
-                 8000; 3 mixes x {SEEDS} seeds, 49: not within 48"
+                 64000; 3 mixes x {SEEDS} seeds, 49: not within 48"
             ),
         });
     }

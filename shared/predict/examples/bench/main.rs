@@ -49,7 +49,7 @@ fn run() -> Result<(), Failure> {
         }
     }
     if wants("adaptive") {
-        all.extend(adaptive::rows()?);
+        all.extend(adaptive::rows(trial)?);
     }
     let text = if json {
         rows::json(&all)

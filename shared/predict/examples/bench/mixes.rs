@@ -24,7 +24,10 @@ pub const MOST_SAMPLES: usize = 125;
 const NOISE: f64 = 0.015;
 
 /// Name and models of each mix.
-pub const MIXES: [(&str, &[&str]); 4] = [
+pub type Mixes = [(&'static str, &'static [&'static str]); 4];
+
+/// What the figures are reported on.
+const MIXES: Mixes = [
     ("light", &["resnet18", "vgg16", "mobilenet_v3_large"]),
     ("middle", &["resnet34", "resnet50", "shufflenet_v2_x1_0"]),
     ("heavy", &["vgg16", "resnet101", "densenet121"]),
@@ -36,7 +39,7 @@ pub const MIXES: [(&str, &[&str]); 4] = [
 
 /// Other mixes, with other seeds: what ideas are tried on, so that the figures reported are of
 /// configurations that no choice was made by.
-const TRIALS: [(&str, &[&str]); 4] = [
+const TRIALS: Mixes = [
     (
         "trial_light",
         &["alexnet", "resnet34", "shufflenet_v2_x1_0"],
@@ -275,15 +278,20 @@ fn read(models: &[&str], path: &Path) -> Result<Mix, Failure> {
     })
 }
 
+/// Names and models, and what is added to seeds.
+pub fn list(trial: bool) -> (Mixes, u64) {
+    if trial {
+        (TRIALS, TRIAL_SEED)
+    } else {
+        (MIXES, 0)
+    }
+}
+
 /// All mixes, or those for trials: read from `folder` where they were written before, else
 /// simulated (and written).
 pub fn all(folder: Option<&Path>, trial: bool) -> Result<Vec<Mix>, Failure> {
     let mut mixes = Vec::new();
-    let (list, base) = if trial {
-        (TRIALS, TRIAL_SEED)
-    } else {
-        (MIXES, 0)
-    };
+    let (list, base) = list(trial);
     for (name, models) in list {
         let path = folder.map(|f| f.join(format!("{name}.csv")));
         let mix = match &path {

@@ -43,6 +43,7 @@ pub struct Adaptive {
     only: Option<BTreeSet<Configuration>>,
     data: Dataset,
     tried: BTreeSet<Configuration>,
+    earlier: Option<Predictor>,
     coruns: u64,
     /// How things stood when the last co-run was chosen.
     pub progress: Option<Progress>,
@@ -52,7 +53,7 @@ pub struct Adaptive {
 
 impl Adaptive {
     /// An adaptive design over a space; `only` limits it to what can be measured. A model of a
-    /// similar workload says where to begin.
+    /// similar workload says where to begin, and stands in for the spread-out starts.
     pub fn new(
         space: Space,
         tasks: Vec<TaskSpec>,
@@ -68,6 +69,7 @@ impl Adaptive {
                 samples: Vec::new(),
             },
             tried: BTreeSet::new(),
+            earlier: earlier.cloned(),
             coruns: 0,
             progress: None,
             stopped: None,
@@ -79,7 +81,9 @@ impl Adaptive {
             let best = adaptive.with_design(|design| design.best(model));
             starts.extend(best.map(|(active, _)| runs(&active)));
         }
-        starts.extend(schemes(&adaptive.space));
+        if earlier.is_none() {
+            starts.extend(schemes(&adaptive.space));
+        }
         starts.retain(|runs| adaptive.may(runs));
         adaptive.starts = starts.into_iter();
         adaptive
@@ -111,6 +115,7 @@ impl Adaptive {
             admissible: &admissible,
             tolerance: self.wanted.tolerance,
             starts: STARTS,
+            earlier: self.earlier.as_ref(),
             seed: self.wanted.seed,
         })
     }
