@@ -125,23 +125,28 @@ def differential_evolution(problem, seconds):
     return -found.fun
 
 
+class Late(Exception):
+    """The time is over."""
+
+
 def dual_annealing(problem, seconds):
     deadline = time.perf_counter() + seconds
     best = [-np.inf]
 
     def cost(x):
+        # Its own callback is only called at new minima.
+        if time.perf_counter() > deadline:
+            raise Late
         value = problem.value(x)[0]
         best[0] = max(best[0], value)
         return -value
 
-    optimize.dual_annealing(
-        cost,
-        [(0, 1)] * (2 * problem.n),
-        seed=1,
-        no_local_search=True,
-        maxiter=100_000,
-        callback=lambda *_: time.perf_counter() > deadline,
-    )
+    try:
+        optimize.dual_annealing(
+            cost, [(0, 1)] * (2 * problem.n), seed=1, no_local_search=True, maxiter=1_000_000
+        )
+    except Late:
+        pass
     return best[0]
 
 
@@ -218,12 +223,15 @@ def solve_all(spec, seconds):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("problems")
     arguments.add_argument("--seconds", type=float, default=20)
+    arguments.add_argument("--only", nargs="*", help="names of problems")
     arguments.add_argument("--json", action="store_true")
+    arguments.add_argument("problems")
     arguments = arguments.parse_args()
     with open(arguments.problems, encoding="utf-8") as file:
         specs = json.load(file)
+    if arguments.only:
+        specs = [spec for spec in specs if spec["name"] in arguments.only]
     found = [r for spec in specs for r in solve_all(spec, arguments.seconds)]
     show(found, arguments.json)
 
