@@ -1,7 +1,7 @@
 //! Every place where a value does not have the shape that a JSON Schema demands.
 //!
 //! `serde` stops at the first deviation, and people want all of them. This looks at what the
-//! schemas of this crate use and no more: `$ref`, `anyOf` with null, `oneOf` of constants or of
+//! schemas of this crate use and no more: `$ref`, `anyOf` of types, `oneOf` of constants or of
 //! tagged objects, `type`, `properties`, `required`, `additionalProperties`, `items`.
 
 use serde_json::{Map, Value};
@@ -36,11 +36,8 @@ impl<'a> Shape<'a> {
     fn compare(&self, schema: &'a Value, value: &Value, c: &mut Checker) {
         let schema = self.resolve(schema);
         if let Some(branches) = schema.get("anyOf").and_then(Value::as_array) {
-            let is_null = |b: &&Value| b.get("type").and_then(Value::as_str) == Some("null");
-            if let Some(branch) = branches.iter().find(|b| !is_null(b))
-                && !value.is_null()
-            {
-                self.compare(branch, value, c);
+            if !value.is_null() {
+                self.any_of(branches, value, c);
             }
             return;
         }
@@ -76,6 +73,23 @@ impl<'a> Shape<'a> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// One of several shapes of different types; null is looked at before.
+    fn any_of(&self, branches: &'a [Value], value: &Value, c: &mut Checker) {
+        let is_null = |b: &&Value| b.get("type").and_then(Value::as_str) == Some("null");
+        let branches = branches.iter().map(|b| self.resolve(b));
+        let branches: Vec<&Value> = branches.filter(|b| !is_null(b)).collect();
+        let fits = branches.iter().find(|b| type_fits(b, value));
+        match (branches.as_slice(), fits) {
+            (_, Some(branch)) | ([branch], None) => self.compare(branch, value, c),
+            (several, None) => {
+                let expected: Vec<String> = several.iter().map(|b| expectation(b)).collect();
+                let expected = expected.join(" or ");
+                let problem = format_args!("{} is not {expected}", shortened(value));
+                c.fault(Code::WrongType, problem, format_args!("give {expected}"));
+            }
         }
     }
 

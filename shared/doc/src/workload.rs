@@ -43,6 +43,8 @@ pub struct DeviceSpec {
     pub memory: Option<Bytes>,
     /// Number of equal GPUs, at least 1.
     pub gpus: u32,
+    /// Their names, one for each GPU, if they were given.
+    pub gpu_names: Vec<String>,
 }
 
 /// A GPU for the simulator.
@@ -213,7 +215,10 @@ impl DeviceSpec {
             gpu,
             gpu_description,
             memory_bytes: self.memory.map(Bytes::get),
-            gpus: (self.gpus != 1).then_some(self.gpus),
+            gpus: match self.gpu_names.as_slice() {
+                [] => (self.gpus != 1).then_some(wire::Gpus::Count(self.gpus)),
+                names => Some(wire::Gpus::Names(names.to_vec())),
+            },
         }
     }
 }

@@ -33,14 +33,45 @@ fn reads_what_people_write() {
 }
 
 #[test]
+fn gpus_are_a_number_or_names() {
+    let of = |gpus: &str| {
+        format!(
+            r#"{{"schema":"mt.workload/1","device":{{"gpus":{gpus}}},"tasks":[
+               {{"id":"a","model":"vgg16","batch_sizes":[1]}}]}}"#
+        )
+    };
+    for (gpus, code, path) in [
+        ("0", Code::OutOfRange, "$.device.gpus"),
+        ("[]", Code::OutOfRange, "$.device.gpus"),
+        (r#"[""]"#, Code::OutOfRange, "$.device.gpus[0]"),
+        (r#""x""#, Code::WrongType, "$.device.gpus"),
+        ("-1", Code::WrongType, "$.device.gpus"),
+        ("[1]", Code::WrongType, "$.device.gpus[0]"),
+    ] {
+        let found = faults_of(&of(gpus));
+        assert!(
+            found.contains(&(code, path.to_owned())),
+            "{gpus}: {found:?}"
+        );
+    }
+    let text = of(r#"["GPU-a","GPU-b"]"#);
+    let mut documents = Documents::<_, Workload>::new(Frames::new(text.as_bytes(), "w"));
+    let device = documents.next().unwrap().unwrap().device;
+    assert_eq!(
+        (device.gpus, device.gpu_names),
+        (2, vec!["GPU-a".into(), "GPU-b".into()])
+    );
+}
+
+#[test]
 fn reports_every_fault_of_a_document() {
-    let text = r#"{"schema":"mt.workload/1","device":{"gpus":0},"tasks":[
+    let text = r#"{"schema":"mt.workload/1","device":{"gpus":["x","x"]},"tasks":[
       {"id":"a b","model":"vgg16","batch_sizes":[0,32,32]},
       {"id":"c","batch_sizes":[],"weight":-1,"samples":0},
       {"id":"c","model":"vgg16","batch_sizes":[1]}]}"#;
     let found = faults_of(text);
     for want in [
-        (Code::OutOfRange, "$.device.gpus"),
+        (Code::Duplicate, "$.device.gpus[1]"),
         (Code::OutOfRange, "$.tasks[0].id"),
         (Code::OutOfRange, "$.tasks[0].batch_sizes[0]"),
         (Code::Duplicate, "$.tasks[0].batch_sizes[2]"),

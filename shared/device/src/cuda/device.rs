@@ -91,12 +91,14 @@ fn environment(reason: impl ToString) -> OpenError {
 }
 
 impl Cuda {
-    /// Opens the first GPU that can be shared and starts (or attaches to) its daemon.
+    /// Opens the first GPU of the workload, or the first that can be shared, and starts (or attaches to) its daemon.
     ///
     /// # Errors
     /// [`OpenError::Environment`] with what is missing.
     pub fn open(workload: &Workload, options: &Options) -> Result<Self, OpenError> {
-        let gpu = discovery::shareable().map_err(environment)?.swap_remove(0);
+        let gpu = discovery::shareable(&workload.device.gpu_names)
+            .map_err(environment)?
+            .swap_remove(0);
         let mps = MpsOptions::from_environment().map_err(environment)?;
         let mut setup = Setup::new(gpu, mps, workload.tasks.len());
         setup.cpus = options.cpus.divide(workload.tasks.len());

@@ -99,11 +99,13 @@ pub fn discover() -> Result<Vec<Gpu>, CudaError> {
         .collect())
 }
 
-/// The GPUs of this machine that tasks can share under MPS; at least one.
+/// The GPUs of this machine that tasks can share under MPS, at least one; those of the given UUIDs
+/// in their order, or all if none is given.
 ///
 /// # Errors
-/// [`CudaError::NoDriver`] as [`discover`], or with why each GPU cannot be shared.
-pub fn shareable() -> Result<Vec<Gpu>, CudaError> {
+/// [`CudaError::NoDriver`] as [`discover`], or with why each GPU cannot be shared, or with which
+/// there are if one that is named is not among them.
+pub fn shareable(uuids: &[String]) -> Result<Vec<Gpu>, CudaError> {
     let mut reasons = Vec::new();
     let mut gpus = Vec::new();
     for gpu in discover()? {
@@ -117,7 +119,19 @@ pub fn shareable() -> Result<Vec<Gpu>, CudaError> {
             reason: format!("MPS can share none ({})", reasons.join("; ")),
         });
     }
-    Ok(gpus)
+    if uuids.is_empty() {
+        return Ok(gpus);
+    }
+    let named = uuids.iter().map(|uuid| {
+        let found = gpus.iter().find(|g| g.uuid == *uuid).cloned();
+        found.ok_or_else(|| {
+            let known: Vec<&str> = gpus.iter().map(|g| g.uuid.as_str()).collect();
+            CudaError::NoDriver {
+                reason: format!("MPS can share no GPU {uuid:?}, but {}", known.join(", ")),
+            }
+        })
+    });
+    named.collect()
 }
 
 /// Most MPS clients of one GPU: 48 up to CUDA 13.0, 60 after (NVIDIA MPS documentation).

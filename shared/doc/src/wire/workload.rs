@@ -48,9 +48,19 @@ pub struct Device {
     /// Memory that the tasks may use; absent: that of the GPU, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Number of equal GPUs; absent: 1.
+    /// The equal GPUs to share, by number or by name; absent: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpus: Option<u32>,
+    pub gpus: Option<Gpus>,
+}
+
+/// Several equal GPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Gpus {
+    /// So many, whichever there are.
+    Count(u32),
+    /// These: UUIDs on a real machine (`mt-profile --list-devices`), any names elsewhere.
+    Names(Vec<String>),
 }
 
 /// Kind of device.

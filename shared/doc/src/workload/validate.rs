@@ -70,13 +70,30 @@ pub(super) fn device(wire: &wire::Device, c: &mut Checker) -> Option<DeviceSpec>
             c.fault(Code::Conflict, "`gpu` is given too", advice);
         });
     }
-    let gpus = wire.gpus.unwrap_or(1);
-    if !(1..=MAX_GPUS).contains(&gpus) {
-        c.field("gpus", |c| {
+    let (gpus, gpu_names) = match &wire.gpus {
+        None => (1, Vec::new()),
+        Some(wire::Gpus::Count(count)) => (*count, Vec::new()),
+        Some(wire::Gpus::Names(names)) => (
+            u32::try_from(names.len()).unwrap_or(u32::MAX),
+            names.clone(),
+        ),
+    };
+    c.field("gpus", |c| {
+        if !(1..=MAX_GPUS).contains(&gpus) {
             let problem = format_args!("{gpus} is not a number of GPUs");
-            c.fault(Code::OutOfRange, problem, "give an integer from 1 to 64");
-        });
-    }
+            c.fault(Code::OutOfRange, problem, "give 1 to 64");
+        }
+        for (i, name) in gpu_names.iter().enumerate() {
+            c.index(i, |c| {
+                if name.is_empty() {
+                    c.fault(Code::OutOfRange, "a GPU without a name", "name it");
+                } else if gpu_names[..i].contains(name) {
+                    let problem = format_args!("{name:?} is named twice");
+                    c.fault(Code::Duplicate, problem, "name each GPU once");
+                }
+            });
+        }
+    });
     let memory = c.optional_unit("memory_bytes", wire.memory_bytes, Bytes::new);
     let described = optional(
         c,
@@ -90,6 +107,7 @@ pub(super) fn device(wire: &wire::Device, c: &mut Checker) -> Option<DeviceSpec>
         gpu: named.or(described?.map(GpuSpec::Described)),
         memory: memory?,
         gpus,
+        gpu_names,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use cli::Failure;
 use device::Cpus;
-use device::cuda::discovery;
+use device::cuda::discovery::{self, Gpu};
 use device::cuda::mps::{Mps, MpsOptions, Ready};
 use doc::DeviceKind;
 use jobs::cgroup::{Cgroups, Group};
@@ -52,7 +52,9 @@ impl Enforcer {
             DeviceKind::Cpu => Cgroups::create(run).map(Self::Cpu).map_err(environment),
             DeviceKind::Cuda => {
                 let count = used.max(launch.workload.device.gpus as usize);
-                Self::open_cuda(count, cpus.divide(launch.plan.tasks.len()))
+                let found = discovery::shareable(&launch.workload.device.gpu_names);
+                let found = found.map_err(environment)?;
+                Self::open_cuda(found, count, cpus.divide(launch.plan.tasks.len()))
             }
             other => Err(Failure::Environment(format!(
                 "the {other:?} device runs no jobs; use cpu, cuda or sim"
@@ -60,8 +62,7 @@ impl Enforcer {
         }
     }
 
-    fn open_cuda(count: usize, cpus: Vec<Vec<usize>>) -> Result<Self, Failure> {
-        let found = discovery::shareable().map_err(environment)?;
+    fn open_cuda(found: Vec<Gpu>, count: usize, cpus: Vec<Vec<usize>>) -> Result<Self, Failure> {
         if found.len() < count {
             return Err(Failure::Environment(format!(
                 "the plan needs {count} GPUs and MPS can share {} of this machine; make the plan \

@@ -111,6 +111,26 @@ fn each_gpu_of_a_plan_has_its_own_daemon() {
         "{}",
         ran.stderr
     );
+
+    let named = |name: &str| {
+        let device = format!(r#""device":{{"kind":"cpu","gpus":["{name}"]}}"#);
+        fs::write(&plan, text.replace(r#""device":{"kind":"cpu"}"#, &device)).unwrap();
+        launched(&fake, &corner, &[])
+    };
+    let uuid = |last: &str| {
+        format!(
+            "GPU-{last}-{0}-{0}-{0}-{1}",
+            &last[..4],
+            last.repeat(2)[..12].to_owned()
+        )
+    };
+    let ran = named(&uuid("acacacac"));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let ran = named("GPU-0");
+    assert_eq!(ran.code, Some(3));
+    assert!(ran.stderr.contains(&uuid("acacacac")), "{}", ran.stderr);
+
+    fs::write(&plan, spread(2)).unwrap();
     let on_cpu = corner.command(&["--device", "cpu"]).output().unwrap();
     assert_eq!(on_cpu.status.code(), Some(3));
     let left = FakeMps::processes_below(corner.dir.path());

@@ -220,9 +220,12 @@ fn gpus(plan: &Plan) -> Table {
         .column("rv_percent", "sum of shares", "%")
         .measured("total_samples_per_s", "throughput", "samples/s")
         .measured("fairness", "fairness", "sum of P/S");
+    let names = plan.workload().map_or(&[][..], |w| &w.device.gpu_names);
     for gpu in &plan.gpus {
         table.rows.push(vec![
-            Cell::Count(u64::from(gpu.gpu)),
+            names
+                .get(gpu.gpu as usize)
+                .map_or(Cell::Count(u64::from(gpu.gpu)), |name| name.clone().into()),
             listed(&gpu.tasks).into(),
             Cell::Number(gpu.rv_percent),
             Cell::Number(gpu.total_samples_per_s),

@@ -138,7 +138,14 @@ fn device() -> BoxedStrategy<wire::Device> {
         described.prop_map(|gpu| (None, Some(gpu))),
     ];
     let memory = option::of(0..=1_u64 << 53);
-    (kind, gpu, memory, option::of(2..=64_u32))
+    let gpus = prop_oneof![
+        (2..=64_u32).prop_map(wire::Gpus::Count),
+        Just(wire::Gpus::Names(vec![
+            "GPU-a".to_owned(),
+            "GPU-b".to_owned()
+        ])),
+    ];
+    (kind, gpu, memory, option::of(gpus))
         .prop_map(|(kind, gpu, memory_bytes, gpus)| wire::Device {
             kind,
             gpu: gpu.0,
