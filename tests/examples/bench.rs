@@ -72,7 +72,7 @@ fn crate_rows(name: &str) -> Result<Vec<Row>, String> {
             "-p",
             name,
             "--example",
-            "bench",
+            &format!("bench-{name}"),
             "--",
             "--json",
         ])

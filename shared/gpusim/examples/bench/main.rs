@@ -1,7 +1,6 @@
 //! Speed and exactness of the simulator over the rows of Tables IV and V of the FedMT paper.
 //!
-//! `--json` prints rows `{name,value,unit,baseline,baseline_value,ratio,what}` as one list, else
-//! one line each. Times are processor time of one core.
+//! `--json`: as [`testkit::bench`] says. Times are processor time of one core.
 
 #[path = "../calibrate/rows.rs"]
 #[expect(
@@ -11,10 +10,11 @@
 mod rows;
 
 use std::error::Error;
-use std::io::Write;
+use std::process::ExitCode;
 
 use gpusim::{Gpu, Network, Options, Program, SimTask, Simulator, Tuning};
 use nix::time::{ClockId, clock_gettime};
+use testkit::bench::Row;
 use units::{Batch, Share};
 
 /// Shares tried on every row: full, even, and a spread between.
@@ -22,48 +22,11 @@ const PATTERNS: u32 = 12;
 /// A long window is so many short ones.
 const LONG: u32 = 20;
 
-struct Figure {
-    name: &'static str,
-    value: f64,
-    unit: &'static str,
-    baseline: &'static str,
-    baseline_value: f64,
-    what: &'static str,
+fn main() -> ExitCode {
+    testkit::bench::run(measure)
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let figures = measure()?;
-    let mut out = std::io::stdout().lock();
-    if std::env::args().any(|a| a == "--json") {
-        let lines: Vec<String> = figures.iter().map(json).collect();
-        writeln!(out, "[{}]", lines.join(",\n "))?;
-        return Ok(());
-    }
-    for f in figures {
-        let ratio = f.value / f.baseline_value;
-        writeln!(
-            out,
-            "{}: {:.4} {} ({:.2} x {}): {}",
-            f.name, f.value, f.unit, ratio, f.baseline, f.what
-        )?;
-    }
-    Ok(())
-}
-
-fn json(f: &Figure) -> String {
-    format!(
-        "{{\"name\":{:?},\"value\":{},\"unit\":{:?},\"baseline\":{:?},\"baseline_value\":{},\"ratio\":{},\"what\":{:?}}}",
-        f.name,
-        f.value,
-        f.unit,
-        f.baseline,
-        f.baseline_value,
-        f.value / f.baseline_value,
-        f.what
-    )
-}
-
-fn measure() -> Result<Vec<Figure>, Box<dyn Error>> {
+fn measure() -> Result<Vec<Row>, Box<dyn Error>> {
     let mut fast = Vec::new();
     let mut slow = Vec::new();
     let mut short_errors = Vec::new();
@@ -86,22 +49,21 @@ fn measure() -> Result<Vec<Figure>, Box<dyn Error>> {
         }
     }
     Ok(vec![
-        Figure {
-            name: "sim_configurations_per_s",
-            value: median(&mut fast),
-            unit: "1/s",
-            baseline: "every kernel on its own",
-            baseline_value: median(&mut slow),
-            what: "configurations simulated per second and core, median over 17 mixes of the paper",
-        },
-        Figure {
-            name: "sim_short_window_error",
-            value: 100.0 * median(&mut short_errors),
-            unit: "%",
-            baseline: "another seed, long window",
-            baseline_value: 100.0 * median(&mut seed_errors),
-            what: "total throughput of the short window against one 20 times as long, median",
-        },
+        Row::new(
+            "sim_configurations_per_s",
+            (median(&mut fast), "1/s"),
+            ("every kernel on its own", median(&mut slow)),
+            "configurations simulated per second and core, median over 17 mixes of the paper",
+        ),
+        Row::new(
+            "sim_short_window_error",
+            (100.0 * median(&mut short_errors), "%"),
+            (
+                "another seed, long window",
+                100.0 * median(&mut seed_errors),
+            ),
+            "total throughput of the short window against one 20 times as long, median",
+        ),
     ])
 }
 

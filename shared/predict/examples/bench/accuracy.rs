@@ -3,7 +3,7 @@
 use predict::{FitOptions, Method, Predictor, fit, fit_by_merit};
 
 use crate::mixes::{Failure, Mix, SEEDS};
-use crate::rows::Row;
+use testkit::bench::Row;
 
 #[derive(Default, Clone, Copy)]
 pub struct Score {
@@ -74,14 +74,8 @@ pub fn rows(mixes: &[Mix]) -> Result<Vec<Row>, Failure> {
             )
         };
         let mut push = |name: String, value: f64, unit, baseline_value: f64, text: &str| {
-            rows.push(Row {
-                name,
-                value,
-                unit,
-                baseline: "polynomial ridge, this crate's",
-                baseline_value,
-                what: what(text),
-            });
+            let baseline = ("polynomial ridge, this crate's", baseline_value);
+            rows.push(Row::new(name, (value, unit), baseline, what(text)));
         };
         let error = "mean absolute error of the total throughput";
         let choice = "true total of the configuration chosen, of the best";

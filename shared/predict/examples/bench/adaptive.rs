@@ -12,7 +12,7 @@ use rand::seq::SliceRandom;
 use units::Share;
 
 use crate::mixes::{self, Bed, Failure, SEEDS};
-use crate::rows::Row;
+use testkit::bench::Row;
 
 const BUDGET: usize = 48;
 const NEAR: f64 = 0.98;
@@ -127,17 +127,15 @@ pub fn rows(trial: bool) -> Result<Vec<Row>, Failure> {
     }
     let mut rows = Vec::new();
     for (name, q) in [("median", 0.5), ("p90", 0.9)] {
-        rows.push(Row {
-            name: format!("adaptive_samples_{name}"),
-            value: quantile(&mut ours, q),
-            unit: "samples",
-            baseline: "random design, same model",
-            baseline_value: quantile(&mut random, q),
-            what: format!(
+        rows.push(Row::new(
+            format!("adaptive_samples_{name}"),
+            (quantile(&mut ours, q), "samples"),
+            ("random design, same model", quantile(&mut random, q)),
+            format!(
                 "{name} of samples beside the solos until the choice is within 2 % of the best of \
                  64000; 3 mixes x {SEEDS} seeds, 49: not within 48"
             ),
-        });
+        ));
     }
     Ok(rows)
 }

@@ -1,34 +1,26 @@
 //! Measures the predictor on simulated profiles.
 //!
-//! `--json` prints rows `{name,value,unit,baseline,baseline_value,ratio,what}` as one list,
-//! without it a table. `--data FOLDER` keeps the simulated profiles there as CSV, for the peers
-//! in `benches/peers`. `--trial` takes other mixes and seeds, to try ideas on. `accuracy`, `speed`, `adaptive`: only these.
+//! `--json`: as [`testkit::bench`] says. `--data FOLDER` keeps the simulated profiles there as CSV,
+//! for the peers in `benches/peers`. `--trial` takes other mixes and seeds, to try ideas on.
+//! `accuracy`, `speed`, `adaptive`: only these.
 
 mod accuracy;
 mod adaptive;
 mod mixes;
-mod rows;
 mod speed;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use mixes::Failure;
+use testkit::bench::Row;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            writeln!(io::stderr(), "bench: {error}").ok();
-            ExitCode::FAILURE
-        }
-    }
+    testkit::bench::run(measure)
 }
 
-fn run() -> Result<(), Failure> {
+fn measure() -> Result<Vec<Row>, Failure> {
     let mut names: Vec<String> = std::env::args().skip(1).collect();
-    let json = names.iter().any(|n| n == "--json");
     let trial = names.iter().any(|n| n == "--trial");
     names.retain(|n| n != "--json" && n != "--trial");
     let mut folder = None;
@@ -51,11 +43,5 @@ fn run() -> Result<(), Failure> {
     if wants("adaptive") {
         all.extend(adaptive::rows(trial)?);
     }
-    let text = if json {
-        rows::json(&all)
-    } else {
-        rows::table(&all)
-    };
-    writeln!(io::stdout().lock(), "{text}")?;
-    Ok(())
+    Ok(all)
 }

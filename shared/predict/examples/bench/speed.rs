@@ -6,7 +6,7 @@ use std::time::Instant;
 use predict::{FitOptions, Method, Predictor, fit, fit_by_merit};
 
 use crate::mixes::{Failure, MOST_SAMPLES, Mix};
-use crate::rows::Row;
+use testkit::bench::Row;
 
 /// scikit-learn's GaussianProcessRegressor with one Matern length per feature on the same size,
 /// one core, seconds; measured when the goal was set, and again by `benches/peers`.
@@ -37,63 +37,43 @@ pub fn rows(mixes: &[Mix]) -> Result<Vec<Row>, Failure> {
     }
     let (one_gp, batched_gp) = predictions(mix, &fit(&data, Method::Gp, &plain)?.predictor);
     let (one, batched) = predictions(mix, &fit(&data, Method::Blend, &plain)?.predictor);
-    let row = |name: &str, value, unit, baseline, baseline_value, what: &str| Row {
-        name: name.to_owned(),
-        value,
-        unit,
-        baseline,
-        baseline_value,
-        what: what.to_owned(),
-    };
-    let sklearn = "scikit-learn ARD Gaussian process";
-    let fedmt = "FedMT's predictor";
+    let sklearn = ("scikit-learn ARD Gaussian process", SCIKIT_LEARN_FIT_S);
+    let fedmt = ("FedMT's predictor", FEDMT_PREDICT_US);
     Ok(vec![
-        row(
+        Row::new(
             "predict_fit_gp",
-            median(gp),
-            "s",
+            (median(gp), "s"),
             sklearn,
-            SCIKIT_LEARN_FIT_S,
             "fit of the Gaussian process family, 125 samples x 3 tasks",
         ),
-        row(
+        Row::new(
             "predict_fit_by_merit",
-            median(merit),
-            "s",
+            (median(merit), "s"),
             sklearn,
-            SCIKIT_LEARN_FIT_S,
             "fit of all families with cross-validation, intervals and learning curve",
         ),
-        row(
+        Row::new(
             "predict_one",
-            one,
-            "us",
+            (one, "us"),
             fedmt,
-            FEDMT_PREDICT_US,
             "one co-run of 3 tasks by a blend, the default, of 125 samples",
         ),
-        row(
+        Row::new(
             "predict_batched",
-            batched,
-            "us",
+            (batched, "us"),
             fedmt,
-            FEDMT_PREDICT_US,
             "the same, for each of 100 at once",
         ),
-        row(
+        Row::new(
             "predict_one_gp",
-            one_gp,
-            "us",
+            (one_gp, "us"),
             fedmt,
-            FEDMT_PREDICT_US,
             "one co-run of 3 tasks by a Gaussian process alone",
         ),
-        row(
+        Row::new(
             "predict_batched_gp",
-            batched_gp,
-            "us",
+            (batched_gp, "us"),
             fedmt,
-            FEDMT_PREDICT_US,
             "the same, for each of 100 at once",
         ),
     ])
