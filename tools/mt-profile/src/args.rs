@@ -118,7 +118,8 @@ pub struct DesignArgs {
     /// Adaptive: what the co-runs are to be best for
     #[arg(long, value_enum, value_name = "OBJECTIVE", default_value = "raw")]
     pub objective: Objective,
-    /// Adaptive: begin where the model of a similar workload finds the best co-run
+    /// Adaptive: begin from the model of a similar workload with the same tasks; its answers,
+    /// scaled by the new solo runs, stand in for samples until there are enough
     #[arg(long, value_name = "MODEL", value_hint = ValueHint::FilePath)]
     pub warm_start: Option<PathBuf>,
 }
