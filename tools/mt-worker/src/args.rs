@@ -1,3 +1,6 @@
+use std::num::NonZero;
+use std::thread::available_parallelism;
+
 use clap::{Parser, ValueEnum};
 use cli::Failure;
 use units::{Batch, Samples, UnitError};
@@ -98,8 +101,8 @@ pub struct Config {
 /// A fully connected network and how it learns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
-    /// Threads, at least 1.
-    pub threads: usize,
+    /// Threads.
+    pub threads: NonZero<usize>,
     /// Neurons of the input, of each hidden layer and of the output.
     pub sizes: Vec<usize>,
     /// Step length.
@@ -153,15 +156,11 @@ impl Args {
         let mut sizes = vec![self.width; self.depth];
         sizes.insert(0, self.features);
         sizes.push(self.classes);
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = || available_parallelism().unwrap_or(NonZero::<usize>::MIN);
         Ok(Config {
             device: self.device,
             network: Network {
-                threads: if self.threads == 0 {
-                    cores()
-                } else {
-                    self.threads
-                },
+                threads: NonZero::new(self.threads).unwrap_or_else(cores),
                 sizes,
                 learning_rate: self.learning_rate,
                 momentum: self.momentum,

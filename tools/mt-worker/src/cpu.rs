@@ -3,9 +3,12 @@
 mod data;
 mod network;
 
-use std::thread;
+use std::num::NonZero;
 
 use cli::Failure;
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
+use paralight::prelude::*;
 use units::Batch;
 
 use crate::args::Network;
@@ -23,6 +26,7 @@ pub struct CpuTrainer {
     weights: Vec<f32>,
     velocity: Vec<f32>,
     lanes: Vec<Lane>,
+    threads: ThreadPool,
     learning_rate: f32,
     momentum: f32,
 }
@@ -31,14 +35,27 @@ pub struct CpuTrainer {
 struct Lane {
     data: Clusters,
     work: Workspace,
+    /// Sum over the samples of the last step.
+    loss: f64,
 }
 
 impl CpuTrainer {
     /// A network with random weights.
     pub fn new(network: &Network) -> Self {
+        let threads = ThreadPoolBuilder {
+            num_threads: ThreadCount::Count(network.threads),
+            range_strategy: RangeStrategy::Fixed,
+            // Left alone, the threads of jobs that compete settle into one of several patterns of
+            // who runs beside whom, each with rates of its own.
+            cpu_pinning: if fill_the_machine(network.threads) {
+                CpuPinningPolicy::IfSupported
+            } else {
+                CpuPinningPolicy::No
+            },
+        };
         let layout = Layout::new(&network.sizes);
         let weights = layout.random_weights(network.seed);
-        let lanes = (0..network.threads)
+        let lanes = (0..network.threads.get())
             .map(|lane| Lane {
                 data: Clusters::new(
                     layout.inputs(),
@@ -50,6 +67,7 @@ impl CpuTrainer {
                         .wrapping_add(lane as u64),
                 ),
                 work: Workspace::new(&layout),
+                loss: 0.0,
             })
             .collect();
         Self {
@@ -57,6 +75,7 @@ impl CpuTrainer {
             weights,
             layout,
             lanes,
+            threads: threads.build(),
             learning_rate: network.learning_rate,
             momentum: network.momentum,
         }
@@ -67,16 +86,18 @@ impl CpuTrainer {
         let lanes = self.lanes.len().min(batch);
         let (layout, weights) = (&self.layout, &self.weights[..]);
         let parts = (0..lanes).map(|i| batch * (i + 1) / lanes - batch * i / lanes);
-        let losses: Vec<f64> = on_threads(
-            self.lanes.iter_mut().zip(parts),
-            |(lane, rows): (&mut Lane, usize)| {
-                lane.data.draw(rows);
-                lane.work
-                    .gradient(layout, weights, lane.data.samples(), lane.data.labels())
-            },
-        );
+        let work = |(lane, rows): (&mut Lane, usize)| {
+            lane.data.draw(rows);
+            let (samples, labels) = (lane.data.samples(), lane.data.labels());
+            lane.loss = lane.work.gradient(layout, weights, samples, labels);
+        };
+        on_threads(&mut self.threads, self.lanes.iter_mut().zip(parts), work);
         self.apply(lanes, batch);
-        losses.iter().sum::<f64>() / batch as f64
+        self.lanes[..lanes]
+            .iter()
+            .map(|lane| lane.loss)
+            .sum::<f64>()
+            / batch as f64
     }
 
     /// `v <- momentum v - rate g`, `w <- w + v`, with `g` the mean gradient over the batch.
@@ -94,7 +115,7 @@ impl CpuTrainer {
             .chunks_mut(size)
             .zip(self.velocity.chunks_mut(size))
             .enumerate();
-        on_threads(parts, |(part, (weights, velocity))| {
+        on_threads(&mut self.threads, parts, |(part, (weights, velocity))| {
             let from = part * size;
             let range = from..from + weights.len();
             for (v, g) in velocity.iter_mut().zip(&gradients[0][range.clone()]) {
@@ -125,29 +146,28 @@ impl Trainer for CpuTrainer {
     }
 }
 
-/// Runs `work` on every item, each on a thread of its own (the last on this one).
-fn on_threads<I: Send, T: Send>(
+/// Whether this process may use the processors 0 to `threads` - 1, which are pinned to in turn,
+/// and no others.
+fn fill_the_machine(threads: NonZero<usize>) -> bool {
+    let ours = |set: CpuSet, cpu| set.is_set(cpu).unwrap_or(false);
+    sched_getaffinity(Pid::from_raw(0))
+        .is_ok_and(|set| (0..CpuSet::count()).all(|cpu| ours(set, cpu) == (cpu < threads.get())))
+}
+
+/// Runs `work` on every item, one on each thread. Threads that wait sleep: where jobs compete, one
+/// that spins or yields loses its turns to the others.
+fn on_threads<I: Send>(
+    threads: &mut ThreadPool,
     items: impl Iterator<Item = I>,
-    work: impl Fn(I) -> T + Sync,
-) -> Vec<T> {
-    let mut items: Vec<I> = items.collect();
-    let Some(last) = items.pop() else {
-        return Vec::new();
-    };
-    let work = &work;
-    thread::scope(|scope| {
-        let others: Vec<_> = items
-            .into_iter()
-            .map(|item| scope.spawn(move || work(item)))
-            .collect();
-        let last = work(last);
-        let mut results: Vec<T> = others
-            .into_iter()
-            .filter_map(|thread| thread.join().ok())
-            .collect();
-        results.push(last);
-        results
-    })
+    work: impl Fn(I) + Sync,
+) {
+    let items: Vec<I> = items.collect();
+    if items.len() == 1 {
+        items.into_iter().for_each(work);
+    } else {
+        let items = items.into_par_iter();
+        items.with_thread_pool(threads).for_each(work);
+    }
 }
 
 #[cfg(test)]
@@ -156,7 +176,7 @@ mod tests {
 
     fn network(threads: usize) -> Network {
         Network {
-            threads,
+            threads: NonZero::new(threads).unwrap(),
             sizes: vec![16, 32, 32, 4],
             learning_rate: 0.05,
             momentum: 0.9,

@@ -120,7 +120,9 @@ impl Enforcer {
         matches!(self, Self::Cpu(_))
     }
 
-    /// Puts the share of the task `index` on GPU `gpu` into what its job is started with.
+    /// Puts the share of the task `index` on GPU `gpu` into what its job is started with. As when
+    /// it was profiled, a job that can be kept in a pool may use the whole machine until it is
+    /// ready: many programs choose their number of threads by the quota that they find.
     ///
     /// # Errors
     /// In words, if the group cannot be made or the plan had no such GPU when it was launched.
@@ -129,10 +131,12 @@ impl Enforcer {
         spec: &mut JobSpec,
         (index, gpu): (usize, usize),
         share: Share,
+        pool: bool,
     ) -> Result<(), String> {
         match self {
             Self::Cpu(_) => {
-                let group = self.group(&spec.task, share)?;
+                let at_first = if pool { Share::FULL } else { share };
+                let group = self.group(&spec.task, at_first)?;
                 spec.cgroup_procs = group.map(|g| g.procs());
             }
             Self::Cuda { gpus, cpus } => {
@@ -167,13 +171,20 @@ impl Enforcer {
         }
     }
 
-    /// Checks that a job on GPU `gpu` that says it is ready runs at its share.
+    /// Makes sure that the job of a task on GPU `gpu` that says it is ready runs at its share.
     ///
     /// # Errors
     /// In words, why it does not.
-    pub fn verify(&self, group: i32, gpu: usize, ready: Ready, share: Share) -> Result<(), String> {
+    pub fn settle(
+        &self,
+        task: &TaskId,
+        group: i32,
+        gpu: usize,
+        ready: Ready,
+        share: Share,
+    ) -> Result<(), String> {
         match self {
-            Self::Cpu(_) => Ok(()),
+            Self::Cpu(_) => self.reshare(task, share),
             Self::Cuda { gpus, .. } => {
                 let gpu = gpus
                     .get(gpu)

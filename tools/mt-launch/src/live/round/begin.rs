@@ -108,8 +108,9 @@ impl Round<'_, '_> {
             .map_err(|error| error.to_string())?;
         spec.log_limits = live.settings.log_limits;
         if compute {
+            let pool = planned.job().is_some_and(|job| job.pool);
             live.enforcer
-                .prepare(&mut spec, (i, planned.gpu()), task.share)?;
+                .prepare(&mut spec, (i, planned.gpu()), task.share, pool)?;
         }
         Ok(spec)
     }

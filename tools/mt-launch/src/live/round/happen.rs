@@ -57,7 +57,9 @@ impl Round<'_, '_> {
             return;
         };
         let gpu = self.live.launch.assignments().nth(i).map_or(0, |a| a.gpu());
-        if let Err(why) = self.live.enforcer.verify(pid, gpu, attached, share) {
+        let id = &self.live.launch.plan.tasks[i].id;
+        let settled = self.live.enforcer.settle(id, pid, gpu, attached, share);
+        if let Err(why) = settled {
             self.end_process(i, why);
         }
     }
