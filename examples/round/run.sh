@@ -15,8 +15,8 @@ trap 'exit 130' INT TERM
 mt-profile workload.json --budget 14 --window 1 --max-window 3 -o "$out/profile.ndjson"
 mt-fit "$out/profile.ndjson" | mt-solve --objective fairness --floor 0.2 |
     mt-overlap -o "$out/timeline.json"
-mt-launch --keep-shares "$out/timeline.json" -o "$out/run.ndjson"
-mt-launch --keep-shares --no-overlap "$out/timeline.json" -o "$out/apart.ndjson"
+mt-launch "$out/timeline.json" -o "$out/run.ndjson"
+mt-launch --no-overlap "$out/timeline.json" -o "$out/apart.ndjson"
 mt-report "$out/timeline.json" "$out/run.ndjson"
 mt-report --format svg "$out/timeline.json" "$out/run.ndjson" -o "$out/round.svg"
 mt-check "$out/timeline.json" "$out/run.ndjson" "$out/apart.ndjson"

@@ -118,6 +118,29 @@ fn the_plan_measured_again_keeps_its_promise() {
 }
 
 #[test]
+fn a_timeline_counts_with_shares_that_move_where_the_device_can_move_them() {
+    let folder = Folder::new();
+    let workload = example("quickstart/workload.json");
+    folder
+        .run(&format!(
+            "set -e; mt-profile {workload} | mt-fit | mt-solve --rv 100 -o fixed
+             sed 's/\"device\":{{\"kind\":\"sim\"/\"device\":{{\"kind\":\"cpu\"/' fixed > live
+             mt-overlap fixed -o fixed-timeline; mt-overlap live -o live-timeline
+             mt-check fixed-timeline live-timeline"
+        ))
+        .assert_code(0);
+    let makespan = |file: &str| {
+        let bytes = std::fs::read(folder.path().join(file)).unwrap();
+        match documents(&bytes).pop() {
+            Some(Any::Timeline(timeline)) => timeline.makespan.get(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (live, fixed) = (makespan("live-timeline"), makespan("fixed-timeline"));
+    assert!(live < 0.95 * fixed, "{live} s, {fixed} s with fixed shares");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_bytes() {
     let folder = Folder::new();
     let workload = example("quickstart/workload.json");

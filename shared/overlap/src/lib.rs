@@ -34,6 +34,7 @@ mod instance;
 mod plan;
 mod rates;
 mod round;
+mod shares;
 mod solve;
 mod workload_bound;
 
@@ -46,4 +47,5 @@ pub use instance::{Instance, Job, Link, MAX_TASKS};
 pub use plan::{BATCH_PERCENT, PlanError, PlanRequest, order_plan, plan_instance};
 pub use rates::{FixedRates, ModelRates, Rates, TableRates};
 pub use round::{Order, Phase, PhaseKind, Schedule, Transfer, overlap_off, simulate};
+pub use shares::divided;
 pub use solve::{Options, Outcome, Stop, solve};

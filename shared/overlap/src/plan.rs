@@ -1,4 +1,4 @@
-use doc::{BatchPolicy, Duplex, Plan, PlanTask, Proof, RatesKind, Search, Timeline};
+use doc::{BatchPolicy, DeviceKind, Duplex, Plan, PlanTask, Proof, RatesKind, Search, Timeline};
 use predict::Predictor;
 use units::{Batch, Bytes, Seconds, Share, TaskId};
 
@@ -210,7 +210,11 @@ fn model<'p>(plan: &Plan, predictor: Option<&'p Predictor>) -> Result<ModelRates
         );
     }
     let gpus: Vec<u32> = plan.tasks.iter().map(|t| t.gpu.unwrap_or(0)).collect();
-    Ok(ModelRates::new(predictor, tasks, shares, &gpus))
+    let rates = ModelRates::new(predictor, tasks, shares, &gpus);
+    Ok(match model.workload.device.kind {
+        DeviceKind::Cpu => rates.that_divide(),
+        _ => rates,
+    })
 }
 
 /// The rates with all tasks active: as the plan predicts them, else by its table or model.

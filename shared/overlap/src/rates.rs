@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use predict::{Active, Predictor};
@@ -5,6 +6,7 @@ use units::{Batch, Share};
 
 use crate::OverlapError;
 use crate::instance::members;
+use crate::shares::divided;
 
 /// Rates of compute: who advances how fast while a set of tasks computes.
 pub trait Rates {
@@ -92,6 +94,7 @@ pub struct ModelRates<'p> {
     gpus: Vec<u32>,
     /// Index of each task in the predictor's workload.
     tasks: Vec<usize>,
+    divides: bool,
 }
 
 impl<'p> ModelRates<'p> {
@@ -113,6 +116,17 @@ impl<'p> ModelRates<'p> {
             shares,
             gpus: sets.into_values().collect(),
             tasks,
+            divides: false,
+        }
+    }
+
+    /// Rates on a device that gives the shares of tasks that do not compute to those that do, as
+    /// [`divided`] says.
+    #[must_use]
+    pub fn that_divide(self) -> Self {
+        Self {
+            divides: true,
+            ..self
         }
     }
 }
@@ -124,11 +138,17 @@ impl Rates for ModelRates<'_> {
             if here == 0 {
                 continue;
             }
+            let shares = if self.divides {
+                let computes: Vec<bool> = (0..out.len()).map(|i| here >> i & 1 == 1).collect();
+                Cow::Owned(divided(&self.shares, &computes))
+            } else {
+                Cow::Borrowed(&self.shares)
+            };
             let set: Vec<Active> = members(here)
                 .map(|i| Active {
                     task: self.tasks[i],
                     batch: batches[i],
-                    share: self.shares[i],
+                    share: shares[i],
                 })
                 .collect();
             let mut means = vec![0.0; set.len()];

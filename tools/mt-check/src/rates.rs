@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use device::{Device, Options, Run, Sim, Window};
-use doc::{Plan, RatesKind, Timeline};
+use doc::{DeviceKind, Plan, RatesKind, Timeline};
 use predict::{Active, Predictor};
 use units::{Batch, Seconds, Share};
 
@@ -25,6 +25,8 @@ enum Source {
         predictor: Box<Predictor>,
         settings: Vec<Active>,
         gpus: Vec<u32>,
+        /// Whether the shares of tasks that do not compute go to those that do.
+        divides: bool,
     },
     Table(HashMap<Set, Vec<f64>>),
     Fixed(Vec<f64>),
@@ -94,8 +96,12 @@ impl Rates {
                 predictor,
                 settings,
                 gpus,
+                divides,
             } => by_gpu(gpus, active, |here| {
-                let running: Vec<Active> = here.iter().map(|&i| settings[i]).collect();
+                let mut running: Vec<Active> = here.iter().map(|&i| settings[i]).collect();
+                if *divides {
+                    divide(settings, &mut running);
+                }
                 let mut means = vec![0.0; running.len()];
                 predictor.means(&running, &mut means);
                 Ok(means)
@@ -114,6 +120,28 @@ impl Rates {
         }
         self.known.insert(active, row.clone());
         Ok(row)
+    }
+}
+
+/// Gives the shares of all tasks to those that run, in proportion to their own and at most the
+/// whole device each.
+fn divide(settings: &[Active], running: &mut [Active]) {
+    let hundredths = |task: &Active| u64::from(task.share.hundredths());
+    let full = u64::from(Share::FULL.hundredths());
+    let mut left: u64 = settings.iter().map(hundredths).sum();
+    let mut own: u64 = running.iter().map(hundredths).sum();
+    let mut largest_first: Vec<&mut Active> = running.iter_mut().collect();
+    largest_first.sort_by_key(|task| std::cmp::Reverse(task.share));
+    for task in largest_first {
+        let planned = hundredths(task);
+        let share = planned * left / own;
+        if share >= full {
+            task.share = Share::FULL;
+            left -= full;
+            own -= planned;
+        } else {
+            task.share = Share::from_hundredths(share as u32);
+        }
     }
 }
 
@@ -176,6 +204,7 @@ fn source(timeline: &Timeline) -> Result<Source, String> {
             predictor: Box::new(Predictor::from_model(model).map_err(|error| error.to_string())?),
             settings: settings(plan, &timeline.batches)?,
             gpus: plan.tasks.iter().map(|t| t.gpu.unwrap_or(0)).collect(),
+            divides: model.workload.device.kind == DeviceKind::Cpu,
         }),
         (None, _) if !plan.rates.is_empty() => Ok(Source::Table(table(plan))),
         _ => Err("the plan has neither a model nor a table of rates".to_owned()),

@@ -79,7 +79,7 @@ pub struct Care {
     /// (0-7,9)
     #[arg(long, value_name = "auto|none|LIST", default_value = "auto")]
     pub cpus: device::Cpus,
-    /// Give no share of a task that has ended to the others
+    /// Give no share of a task that does not compute to the others
     #[arg(long)]
     pub keep_shares: bool,
     /// First all downloads, then all compute, then all uploads

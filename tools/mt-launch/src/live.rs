@@ -3,7 +3,6 @@
 mod adapt;
 mod enforce;
 mod round;
-mod shares;
 mod task;
 mod turns;
 mod watch;

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use doc::wire::TaskSummary;
 use doc::{EventKind, PhaseKind, RunEvent};
 use jobs::JobId;
-use overlap::{Order, Transfer};
+use overlap::{Order, Transfer, divided};
 use units::Share;
 
+use super::Live;
 use super::task::TaskRun;
 use super::turns::{Stage, may_begin};
-use super::{Live, shares};
 use crate::launch::Assignment;
 use crate::status::Row;
 
@@ -190,6 +190,7 @@ impl<'r, 'a> Round<'r, 'a> {
                 self.spawn(i);
             }
         }
+        let mut computing = Vec::new();
         loop {
             let stages: Vec<Stage> = self.tasks.iter().map(|t| t.stage).collect();
             let mut begun = false;
@@ -206,13 +207,17 @@ impl<'r, 'a> Round<'r, 'a> {
                 let gate = !self.live.settings.no_overlap || all_down;
                 if *stage == Stage::WaitCompute && gate {
                     self.begin_phase(i, Stage::Computing);
+                    computing.push(self.name(i));
                     begun = true;
                 }
             }
             // A phase without a program ends at once and may let the next begin.
             if !begun {
-                return;
+                break;
             }
+        }
+        if !computing.is_empty() {
+            self.reshare(&format!("begun: {}", computing.join(", ")));
         }
     }
 
@@ -254,32 +259,32 @@ impl<'r, 'a> Round<'r, 'a> {
             (None, PhaseKind::Upload) => Stage::Done,
         };
         if kind == PhaseKind::Compute || task.stage == Stage::Failed {
-            self.reshare(i);
+            self.reshare(&format!("ended: {}", self.name(i)));
         }
     }
 
-    /// Gives the shares of tasks that have computed to the rest, where the device can.
-    fn reshare(&mut self, ended: usize) {
+    /// Divides the shares among the tasks that compute now, where the device can.
+    fn reshare(&mut self, why: &str) {
         if self.live.settings.keep_shares || !self.live.enforcer.is_live() || self.stopping {
             return;
         }
         let planned: Vec<Share> = self.live.launch.assignments().map(|t| t.share).collect();
-        let going: Vec<bool> = self
+        let computes: Vec<bool> = self
             .tasks
             .iter()
-            .map(|t| t.stage <= Stage::Computing)
+            .map(|t| t.stage == Stage::Computing)
             .collect();
-        let shares = shares::divided(&planned, &going);
-        let name = self.name(ended);
+        let shares = divided(&planned, &computes);
         for (i, share) in shares.into_iter().enumerate() {
-            if !going[i] || share == self.tasks[i].share {
+            if !computes[i] || share == self.tasks[i].share {
                 continue;
             }
             self.tasks[i].share = share;
             let mut event = self.event(EventKind::Reshare, i);
             event.fields.share_percent = Some(share.percent());
-            let mut reason = format!("{name} has ended");
-            if self.tasks[i].stage == Stage::Computing {
+            let mut reason = why.to_owned();
+            // One that is not ready yet gets its share when it is.
+            if self.tasks[i].ready {
                 let id = self.live.launch.plan.tasks[i].id.clone();
                 if let Err(error) = self.live.enforcer.reshare(&id, share) {
                     reason = format!("{reason}, but the share could not be changed: {error}");

@@ -219,9 +219,33 @@ fn an_upload_that_fails_fails_its_task_alone() {
 }
 
 #[test]
-fn shares_of_a_task_that_ends_go_to_the_rest_at_once() {
+fn shares_go_at_once_to_those_that_compute() {
     needs_cgroups!();
     let corner = Corner::new();
+    let mut late = job("a", GOOD);
+    late.download = vec!["sleep".to_owned(), "0.3".to_owned()];
+    let script = format!("echo '{{\"mt\":\"ready\"}}'; sleep 0.8; {GOOD}");
+    let ran = corner.launch(&[job("b", &script), late], &[]);
+    let shares: Vec<_> = ran
+        .of(EventKind::Reshare)
+        .iter()
+        .map(|e| {
+            (
+                e.task.clone().unwrap(),
+                e.share_percent.unwrap(),
+                e.reason.clone().unwrap(),
+            )
+        })
+        .collect();
+    let expected = [
+        ("b", 40.0, "begun: b"),
+        ("b", 20.0, "begun: a"),
+        ("b", 40.0, "ended: a"),
+    ];
+    assert_eq!(
+        shares,
+        expected.map(|(t, s, r)| (t.to_owned(), s, r.to_owned()))
+    );
     let script = format!("echo '{{\"mt\":\"ready\"}}'; sleep 0.6; {GOOD}");
     let jobs = || [job("a", GOOD), job("b", &script)];
     let ran = corner.launch(&jobs(), &[]);

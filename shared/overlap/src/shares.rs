@@ -1,41 +1,36 @@
-//! Shares of the rest when a task has ended.
-
 use units::Share;
 
-/// Divides what ended tasks leave among those that go on, in proportion to their planned shares
-/// and up to the whole device each; the sum stays that of the plan as far as that allows.
+/// Divides the shares of a plan among the tasks that compute now, where a device can change the
+/// share of a running job: in proportion to their planned shares and up to the whole device each;
+/// the sum stays that of the plan as far as that allows.
 ///
-/// `planned[i]` is task i's share in the plan, `going[i]` whether it still computes or will.
+/// `planned[i]` is task i's share in the plan, `computes[i]` whether it computes now. The shares
+/// of the others are given as planned.
 #[must_use]
-pub fn divided(planned: &[Share], going: &[bool]) -> Vec<Share> {
-    let full = f64::from(Share::FULL.hundredths());
-    let total: f64 = planned.iter().map(|s| f64::from(s.hundredths())).sum();
+pub fn divided(planned: &[Share], computes: &[bool]) -> Vec<Share> {
+    let full = u64::from(Share::FULL.hundredths());
+    let hundredths = |i: usize| u64::from(planned[i].hundredths());
     let mut shares = planned.to_vec();
-    let mut open: Vec<usize> = (0..planned.len()).filter(|&i| going[i]).collect();
-    let mut left = total;
+    let mut open: Vec<usize> = (0..planned.len()).filter(|&i| computes[i]).collect();
+    let mut left: u64 = (0..planned.len()).map(hundredths).sum();
     // Tasks that reach the whole device are settled; the rest divide what they leave.
     loop {
-        let sum: f64 = open
-            .iter()
-            .map(|&i| f64::from(planned[i].hundredths()))
-            .sum();
-        if open.is_empty() || sum <= 0.0 {
+        let sum: u64 = open.iter().map(|&i| hundredths(i)).sum();
+        if sum == 0 {
             return shares;
         }
-        let factor = left / sum;
-        let is_full = |&i: &usize| f64::from(planned[i].hundredths()) * factor >= full;
-        let (capped, rest): (Vec<usize>, Vec<usize>) = open.iter().partition(|i| is_full(i));
-        for &i in &capped {
-            shares[i] = Share::FULL;
-            left -= full;
-        }
+        let part = |i: usize| hundredths(i) * left / sum;
+        let (capped, rest): (Vec<usize>, Vec<usize>) = open.iter().partition(|&&i| part(i) >= full);
         if capped.is_empty() {
             for &i in &rest {
-                let share = (f64::from(planned[i].hundredths()) * factor).floor();
-                shares[i] = Share::from_hundredths(share as u32);
+                shares[i] = Share::from_hundredths(part(i) as u32);
             }
             return shares;
         }
+        for &i in &capped {
+            shares[i] = Share::FULL;
+        }
+        left -= full * capped.len() as u64;
         open = rest;
     }
 }
