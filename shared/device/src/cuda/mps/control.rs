@@ -180,6 +180,10 @@ pub(super) struct Answer {
     pub(super) text: String,
 }
 
+/// How long output may take to arrive after a program's end while a daemon of it keeps the
+/// streams open; else their end is seen at once.
+const LATE_OUTPUT: Duration = Duration::from_secs(1);
+
 /// Waits for a short-lived program; `None`: it did not end in time and was killed.
 pub(super) fn wait_with_output(
     mut child: Child,
@@ -216,7 +220,7 @@ pub(super) fn wait_with_output(
         std::thread::sleep(Duration::from_millis(2));
     };
     let mut bytes = Vec::new();
-    while let Ok(chunk) = receiver.recv_timeout(Duration::from_millis(100)) {
+    while let Ok(chunk) = receiver.recv_timeout(LATE_OUTPUT) {
         bytes.extend(chunk);
     }
     Ok(Some(Answer {
