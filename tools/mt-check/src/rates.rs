@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use device::{Device, Options, Run, Sim, Window};
-use doc::{DeviceKind, Plan, RatesKind, Timeline};
+use doc::{DeviceKind, Model, Plan, RatesKind, Timeline};
 use predict::{Active, Predictor};
 use units::{Batch, Seconds, Share};
 
@@ -59,6 +59,15 @@ impl Rates {
             rates.known.clear();
         }
         Ok(rates)
+    }
+
+    /// The rates that the model in a timeline's plan predicts, at the timeline's batch sizes.
+    pub fn predicted(timeline: &Timeline, model: &Model) -> Result<Self, String> {
+        Ok(Self {
+            source: of_model(timeline, model)?,
+            tasks: timeline.plan.tasks.len(),
+            known: HashMap::new(),
+        })
     }
 
     /// The rates that the simulator measures at the settings of a timeline.
@@ -200,15 +209,20 @@ fn source(timeline: &Timeline) -> Result<Source, String> {
     let planned: Option<Vec<f64>> = plan.tasks.iter().map(planned).collect();
     match (&plan.model, planned) {
         (_, Some(rates)) if timeline.rates == RatesKind::Fixed => Ok(Source::Fixed(rates)),
-        (Some(model), _) => Ok(Source::Model {
-            predictor: Box::new(Predictor::from_model(model).map_err(|error| error.to_string())?),
-            settings: settings(plan, &timeline.batches)?,
-            gpus: plan.tasks.iter().map(|t| t.gpu.unwrap_or(0)).collect(),
-            divides: model.workload.device.kind == DeviceKind::Cpu,
-        }),
+        (Some(model), _) => of_model(timeline, model),
         (None, _) if !plan.rates.is_empty() => Ok(Source::Table(table(plan))),
         _ => Err("the plan has neither a model nor a table of rates".to_owned()),
     }
+}
+
+fn of_model(timeline: &Timeline, model: &Model) -> Result<Source, String> {
+    let plan = &timeline.plan;
+    Ok(Source::Model {
+        predictor: Box::new(Predictor::from_model(model).map_err(|error| error.to_string())?),
+        settings: settings(plan, &timeline.batches)?,
+        gpus: plan.tasks.iter().map(|t| t.gpu.unwrap_or(0)).collect(),
+        divides: model.workload.device.kind == DeviceKind::Cpu,
+    })
 }
 
 /// The rows of a plan's table by set of tasks.

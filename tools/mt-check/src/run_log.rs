@@ -6,9 +6,10 @@ mod simulated;
 mod tally;
 
 use doc::wire::EventKind;
-use doc::{Plan, RunEvent};
+use doc::{Plan, PlanTask, RunEvent};
 
 use crate::judge::Judge;
+use crate::rates::{Rates, everyone};
 use crate::{plan, timeline};
 
 /// Judges the events of a run; answers its name. Paths name events: `$.events[3]`.
@@ -19,16 +20,34 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
     tally::judge(events, j);
     assignments::judge(events, j);
     simulated::judge(events, j);
-    let launch = events.first()?;
-    let plan = plan_of(launch)?;
-    predictions(events, plan, j);
-    plan.id.clone()
+    predictions(events, j);
+    plan_of(events.first()?)?.id.clone()
 }
 
 /// The plan that an event carries.
 fn plan_of(event: &RunEvent) -> Option<&Plan> {
     let of_timeline = event.timeline.as_ref().map(|t| &t.plan);
     of_timeline.or(event.plan.as_ref())
+}
+
+/// Throughput of each task of the plan that an event carries while all run, where it is known:
+/// predicted anew if a timeline has changed batch sizes.
+fn rates_of(event: &RunEvent, plan: &Plan) -> Vec<Option<f64>> {
+    let batches = event.timeline.iter().flat_map(|t| &t.batches);
+    let varied = batches
+        .zip(&plan.tasks)
+        .any(|(ordered, task)| ordered.is_some() && *ordered != task.batch);
+    match (&event.timeline, &plan.model) {
+        (Some(timeline), Some(model)) if varied => {
+            let row = Rates::predicted(timeline, model)
+                .and_then(|mut rates| rates.row(everyone(plan.tasks.len())));
+            row.map_or_else(|_| Vec::new(), |row| row.into_iter().map(Some).collect())
+        }
+        _ => {
+            let planned = |t: &PlanTask| t.throughput.map(|e| e.mean.get());
+            plan.tasks.iter().map(planned).collect()
+        }
+    }
 }
 
 /// Looks into event `at` while `look` runs.
@@ -93,17 +112,19 @@ fn order(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-/// Predictions that events repeat are those of the plan.
-fn predictions(events: &[RunEvent], first: &Plan, j: &mut Judge) {
-    let mut plan = first;
+/// Predictions that events repeat are those of the plan, at the batch sizes of the timeline.
+fn predictions(events: &[RunEvent], j: &mut Judge) {
+    let mut predicted: Vec<(&str, f64)> = Vec::new();
     for (at, event) in events.iter().enumerate() {
-        if event.kind() == EventKind::Replan {
-            plan = plan_of(event).unwrap_or(plan);
+        if let Some(plan) = plan_of(event) {
+            let rates = rates_of(event, plan);
+            let names = plan.tasks.iter().map(|t| t.id.as_str());
+            predicted = names
+                .zip(rates)
+                .filter_map(|(n, r)| Some((n, r?)))
+                .collect();
         }
-        let known = |id: &str| {
-            let task = plan.tasks.iter().find(|t| t.id.as_str() == id);
-            task.and_then(|t| t.throughput).map(|e| e.mean.get())
-        };
+        let known = |id: &str| predicted.iter().find(|(n, _)| *n == id).map(|(_, r)| *r);
         at_event(at, j, |j| {
             let of_event = event.fields.task.as_deref().and_then(known);
             if let (Some(claimed), Some(truth)) = (event.fields.predicted_samples_per_s, of_event) {

@@ -1,8 +1,11 @@
+use std::collections::BTreeMap;
+
 use cli::Failure;
 use doc::{
     Any, DeviceKind, Duplex, Job, Phase, PhaseKind, Plan, PlanTask, Task, Timeline, Workload,
 };
 use overlap::{Order, Transfer};
+use predict::{Active, Predictor};
 use units::{Batch, Seconds, Share};
 
 /// What is to be launched: a plan with its workload, and the timeline to follow, if any.
@@ -14,6 +17,8 @@ pub struct Launch {
     pub plan: Plan,
     /// The tasks and the device, which is never `replay`.
     pub workload: Workload,
+    /// Throughput of each task while all run, at the batch sizes that are launched.
+    predicted: Vec<Option<f64>>,
 }
 
 /// One task as it is launched.
@@ -27,9 +32,34 @@ pub struct Assignment<'a> {
     pub batch: Batch,
     /// Part of the device.
     pub share: Share,
+    /// Predicted throughput while all tasks run, samples per second.
+    pub predicted: Option<f64>,
 }
 
 impl Launch {
+    /// What is launched when a plan is, in the order of a timeline of it.
+    #[must_use]
+    pub fn of(plan: Plan, timeline: Option<Timeline>, workload: Workload) -> Self {
+        let planned = plan.tasks.iter();
+        let mut launch = Self {
+            predicted: planned
+                .map(|t| t.throughput.map(|e| e.mean.get()))
+                .collect(),
+            timeline,
+            plan,
+            workload,
+        };
+        let varied = launch
+            .assignments()
+            .any(|a| Some(a.batch) != a.planned.batch);
+        let predictor = launch.plan.model.as_ref().map(Predictor::from_model);
+        if let (true, Some(Ok(predictor))) = (varied, predictor) {
+            let rates = launch.together(&predictor);
+            launch.predicted = rates.map_or_else(Vec::new, |r| r.into_iter().map(Some).collect());
+        }
+        launch
+    }
+
     /// Takes a plan or a timeline.
     ///
     /// # Errors
@@ -61,11 +91,7 @@ impl Launch {
         if let Some(kind) = device {
             workload.device.kind = kind;
         }
-        let launch = Self {
-            timeline,
-            plan,
-            workload,
-        };
+        let launch = Self::of(plan, timeline, workload);
         let faults: Vec<String> = (0..launch.plan.tasks.len())
             .filter_map(|i| launch.assign(i).err())
             .collect();
@@ -96,7 +122,34 @@ impl Launch {
             task: &self.workload.tasks[task.ok_or_else(|| lacks("entry in the workload"))?],
             batch: varied.or(planned.batch).ok_or_else(|| lacks("batch"))?,
             share: planned.share.ok_or_else(|| lacks("share_percent"))?,
+            predicted: self.predicted.get(index).copied().flatten(),
         })
+    }
+
+    /// What a predictor of the plan's workload says of all tasks together, each on its GPU;
+    /// `None` if it lacks one of them.
+    #[must_use]
+    pub fn together(&self, predictor: &Predictor) -> Option<Vec<f64>> {
+        let model = self.plan.model.as_ref()?;
+        let mut gpus = BTreeMap::<usize, (Vec<usize>, Vec<Active>)>::new();
+        for (i, task) in self.assignments().enumerate() {
+            let (tasks, active) = gpus.entry(task.gpu()).or_default();
+            tasks.push(i);
+            active.push(Active {
+                task: model.workload.task_index(&task.planned.id)?,
+                batch: task.batch,
+                share: task.share,
+            });
+        }
+        let mut rates = vec![0.0; self.plan.tasks.len()];
+        for (tasks, active) in gpus.values() {
+            let mut here = vec![0.0; active.len()];
+            predictor.means(active, &mut here);
+            for (&i, rate) in tasks.iter().zip(here) {
+                rates[i] = rate;
+            }
+        }
+        Some(rates)
     }
 
     /// The order of transfers: the timeline's, or that of the plan's tasks.
@@ -201,12 +254,6 @@ impl Assignment<'_> {
     pub fn samples(&self) -> Option<u64> {
         let samples = self.planned.samples.or(self.task.samples);
         samples.map(units::Samples::get)
-    }
-
-    /// Predicted throughput while all tasks run, samples per second.
-    #[must_use]
-    pub fn predicted(&self) -> Option<f64> {
-        self.planned.throughput.map(|e| e.mean.get())
     }
 }
 

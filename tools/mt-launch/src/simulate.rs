@@ -217,7 +217,7 @@ impl<'a> Round<'a> {
                 let mut event = self.event(EventKind::Start, start, number, task);
                 event.fields.batch = Some(u64::from(task.batch.get()));
                 event.fields.share_percent = Some(task.share.percent());
-                event.fields.predicted_samples_per_s = task.predicted();
+                event.fields.predicted_samples_per_s = task.predicted;
                 events.push(event);
                 events.push(self.event(EventKind::Ready, start, number, task));
                 let mut exit = self.event(EventKind::Exit, end, number, task);
@@ -263,7 +263,7 @@ impl<'a> Round<'a> {
                 finished: true,
                 samples: task.samples().unwrap_or(0) * u64::from(rounds),
                 samples_per_s: rate.filter(|_| together > 0.0),
-                predicted_samples_per_s: task.predicted(),
+                predicted_samples_per_s: task.predicted,
                 first_loss: None,
                 last_loss: None,
                 restarts: 0,

@@ -1,12 +1,10 @@
 //! Between rounds: the model is corrected by what was measured, and the plan is solved anew.
 
-use std::collections::BTreeSet;
-
 use allocation::{Limits, Predicted, Request, plan_workload};
 use doc::wire::TaskSummary;
 use doc::{Model, Plan, Timeline};
 use overlap::{PlanRequest, order_plan};
-use predict::{Active, Predictor};
+use predict::Predictor;
 use units::{Bytes, Share};
 
 use crate::launch::Launch;
@@ -51,11 +49,7 @@ pub(super) fn adapted(
     new.model = Some(model);
     let what = changes(plan, &new, measured);
     let (plan, timeline) = ordered(launch, new, &predictor)?;
-    let next = Launch {
-        timeline,
-        plan,
-        workload: launch.workload.clone(),
-    };
+    let next = Launch::of(plan, timeline, launch.workload.clone());
     Ok((next, what))
 }
 
@@ -63,32 +57,15 @@ pub(super) fn adapted(
 /// way moves by `part` of the way to what was measured.
 fn corrected(launch: &Launch, model: &Model, rates: &[f64], part: f64) -> Result<Model, String> {
     let mut model = model.clone();
-    let placed: Vec<(usize, Active)> = launch
+    let tasks: Vec<usize> = launch
         .assignments()
-        .filter_map(|a| {
-            let active = Active {
-                task: model.workload.task_index(&a.planned.id)?,
-                batch: a.batch,
-                share: a.share,
-            };
-            Some((a.gpu(), active))
-        })
+        .filter_map(|a| model.workload.task_index(&a.planned.id))
         .collect();
-    let (gpus, active): (Vec<usize>, Vec<Active>) = placed.into_iter().unzip();
-    if active.len() != rates.len() {
-        return Err("the plan and its model name different tasks".to_owned());
-    }
     let predicted = |model: &Model| -> Result<Vec<f64>, String> {
         let predictor = Predictor::from_model(model).map_err(|e| e.to_string())?;
-        let mut all = vec![0.0; active.len()];
-        for gpu in gpus.iter().collect::<BTreeSet<_>>() {
-            let here: Vec<usize> = (0..gpus.len()).filter(|&k| gpus[k] == *gpu).collect();
-            let together: Vec<Active> = here.iter().map(|&k| active[k]).collect();
-            for (k, prediction) in here.iter().zip(predictor.predict(&together)) {
-                all[*k] = prediction.samples_per_s;
-            }
-        }
-        Ok(all)
+        let all = launch.together(&predictor);
+        all.filter(|all| all.len() == rates.len())
+            .ok_or_else(|| "the plan and its model name different tasks".to_owned())
     };
     let before = predicted(&model)?;
     let target: Vec<f64> = before
@@ -102,9 +79,9 @@ fn corrected(launch: &Launch, model: &Model, rates: &[f64], part: f64) -> Result
         .collect();
     for _ in 0..REPETITIONS {
         let now = predicted(&model)?;
-        for (k, run) in active.iter().enumerate() {
+        for (k, &index) in tasks.iter().enumerate() {
             let slower = now[k] / target[k];
-            let task = &mut model.predictor.tasks[run.task];
+            let task = &mut model.predictor.tasks[index];
             for solo in &mut task.solo {
                 solo.step_s *= slower;
             }

@@ -112,7 +112,7 @@ impl<'r, 'a> Round<'r, 'a> {
             samples: task.samples,
             wanted: planned.samples(),
             rate: task.rate.filter(|_| task.stage == Stage::Computing),
-            predicted: planned.predicted(),
+            predicted: planned.predicted,
             loss: task.loss,
             restarts: task.restarts,
         };
@@ -126,7 +126,7 @@ impl<'r, 'a> Round<'r, 'a> {
         self.tasks
             .iter()
             .zip(planned)
-            .map(|(task, planned)| task.summary(planned.planned.id.as_str(), planned.predicted()))
+            .map(|(task, planned)| task.summary(planned.planned.id.as_str(), planned.predicted))
             .collect()
     }
 

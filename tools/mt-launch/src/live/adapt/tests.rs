@@ -1,5 +1,5 @@
 use doc::{DeviceFingerprint, DeviceKind, Documents, Frames, Method, ObjectiveKind, Workload};
-use predict::{Dataset, FitOptions, Sample, TaskSpec, fit};
+use predict::{Active, Dataset, FitOptions, Sample, TaskSpec, fit};
 use units::Batch;
 
 use super::*;
@@ -90,11 +90,7 @@ fn launch(method: Method) -> Launch {
     let predictor = Predictor::from_model(&model).unwrap();
     let mut plan = plan_workload(&Predicted::new(&predictor), &workload, &request, None).unwrap();
     plan.model = Some(model);
-    Launch {
-        timeline: None,
-        plan,
-        workload,
-    }
+    Launch::of(plan, None, workload)
 }
 
 fn measured(launch: &Launch, factors: [f64; 2]) -> Vec<TaskSummary> {
@@ -104,8 +100,8 @@ fn measured(launch: &Launch, factors: [f64; 2]) -> Vec<TaskSummary> {
             id: task.planned.id.to_string(),
             finished: true,
             samples: 1000,
-            samples_per_s: task.predicted().map(|p| p * factor),
-            predicted_samples_per_s: task.predicted(),
+            samples_per_s: task.predicted.map(|p| p * factor),
+            predicted_samples_per_s: task.predicted,
             first_loss: None,
             last_loss: None,
             restarts: 0,

@@ -71,7 +71,7 @@ impl Round<'_, '_> {
         let share = self.tasks[i].share;
         let assignment = self.live.launch.assignments().nth(i);
         event.fields.batch = assignment.map(|a| u64::from(a.batch.get()));
-        event.fields.predicted_samples_per_s = assignment.and_then(|a| a.predicted());
+        event.fields.predicted_samples_per_s = assignment.and_then(|a| a.predicted);
         event.fields.share_percent = Some(share.percent());
         event.fields.pid = pid.and_then(|p| u32::try_from(p).ok());
         self.live.journal.write(&event);
