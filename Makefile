@@ -44,7 +44,7 @@ calibrate: ## Fit the simulator's constants to the figures that the paper report
 lint: schemas-check ## Format, clippy and documentation, warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 
 schemas: ## Write the JSON Schemas and the page of faults
 	$(CARGO) run -q -p doc --example schemas -- schemas

@@ -2,7 +2,7 @@
 //!
 //! `(P_1 .. P_n) = Pre((B_1, R_1) .. (B_n, R_n))`: given which tasks run together on one device,
 //! at which batch sizes and shares, how many samples per second does each of them train?
-//! [`fit`] learns a [`Predictor`] from measured co-runs (a [`Dataset`]).
+//! [`fit()`] learns a [`Predictor`] from measured co-runs (a [`Dataset`]).
 //!
 //! Every family rests on the solo rates and on a law of a step with a few constants of meaning;
 //! a Gaussian process learns what the law leaves. Everything is learnt and predicted as the
