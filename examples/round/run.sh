@@ -12,7 +12,7 @@ server=$!
 trap 'kill "$server"; rm -f link' EXIT
 trap 'exit 130' INT TERM
 
-mt-profile workload.json --budget 14 --window 1 --max-window 3 -o "$out/profile.ndjson"
+mt-profile workload.json --budget 20 --window 1 --max-window 3 --objective fairness -o "$out/profile.ndjson"
 mt-fit "$out/profile.ndjson" | mt-solve --objective fairness --floor 0.2 |
     mt-overlap -o "$out/timeline.json"
 mt-launch "$out/timeline.json" -o "$out/run.ndjson"
