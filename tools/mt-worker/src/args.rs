@@ -26,7 +26,7 @@ pub struct Args {
     /// Side of the square input images for --device cuda
     #[arg(long, value_name = "N", default_value_t = 32)]
     input_pixels: u32,
-    /// Threads that share each step; 0: one for each core of the machine
+    /// Threads that share each step; 0: one for each core that it may use
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
     /// Neurons of each hidden layer
