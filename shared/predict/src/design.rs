@@ -1,5 +1,11 @@
-//! Which configuration to measure next: solos, a few spread-out co-runs, then expected
-//! improvement of the objective, with the model fitted again after every measurement.
+//! Which configuration to measure next: solos, a few spread-out co-runs, then in turns expected
+//! improvement of the objective and what the model finds best, with the model fitted again after
+//! every measurement.
+//!
+//! The model is the blend, which is also what profiles are fitted with: a Gaussian process alone
+//! does not see the steps that rounding to whole processors makes, holds ridges for noise, and
+//! searches beside them. What it finds best is measured because the largest of many predictions
+//! is one of the too large ones.
 //!
 //! Expected improvement (Jones, Schonlau and Welch 1998, equation 15):
 //! `EI = s (z Phi(z) + phi(z))`, `z = (m - best) / s`, with `m` and `s` the predicted objective
@@ -224,10 +230,10 @@ impl Design<'_> {
         let model = match self.earlier {
             Some(earlier) => fit(
                 &memory::with_memory(self, earlier, data),
-                Method::Gp,
+                Method::Blend,
                 &options,
             )?,
-            None => fit(data, Method::Gp, &options)?,
+            None => fit(data, Method::Blend, &options)?,
         };
         let model = model.predictor;
         let measured: HashSet<&[Active]> = data.samples.iter().map(|s| &s.active[..]).collect();
@@ -268,16 +274,20 @@ impl Design<'_> {
             value,
             expected_gain: gain / best_measured.abs().max(1e-300),
         };
+        let unmeasured = !measured.contains(&best[..]);
+        let in_turn = data.samples.iter().filter(|s| s.active.len() > 1).count() % 2 == 0;
         Ok(match choice {
-            Some((gain, active)) if progress(gain).expected_gain >= self.tolerance => {
+            Some((gain, active))
+                if progress(gain).expected_gain >= self.tolerance && !(in_turn && unmeasured) =>
+            {
                 Step::Measure {
                     active: active.clone(),
                     why: Why::Improve,
                     state: Some(progress(gain)),
                 }
             }
-            // The best is measured before the search ends, or it would be hearsay.
-            Some((gain, _)) if !measured.contains(&best[..]) => Step::Measure {
+            // In its turn, and before the search ends, or it would be hearsay.
+            Some((gain, _)) if unmeasured => Step::Measure {
                 active: best.clone(),
                 why: Why::Improve,
                 state: Some(progress(gain)),
