@@ -321,25 +321,32 @@ pub(crate) fn mitten(instance: &Instance, c: &[f64]) -> Vec<usize> {
     front
 }
 
-/// Improves `sequence` by moving one entry or swapping two until nothing helps; returns its value.
+/// Improves `sequence` by moving one of the entries in the bit set `open`, or swapping it with
+/// another, until none of them helps; returns its value. What stands near an improvement is open
+/// again, so that after a kick only its surroundings are searched.
 pub(crate) fn descend(
     player: &mut Player<'_, '_>,
     sequence: &mut Vec<usize>,
     mut value: f64,
+    open: u64,
     budget: &mut Budget,
 ) -> f64 {
     let len = sequence.len();
-    let mut since = 0;
-    let mut from = 0;
+    let mut open = open & everything(len);
     let mut trial = Vec::with_capacity(len);
     player.marks.clear();
     player.mark(sequence, 0);
-    while since < len {
-        let before = value;
-        for to in (0..len).filter(|&to| to != from) {
+    let mut from = 0;
+    while open != 0 {
+        while open & 1 << sequence[from] == 0 {
+            from = (from + 1) % len;
+        }
+        let entry = sequence[from];
+        open &= !(1 << entry);
+        for to in 0..len {
             for swap in [false, true] {
-                // A swap of neighbours is a move; of two others it is met from either side.
-                if swap && to < from + 2 {
+                // A swap of neighbours is a move.
+                if to == from || (swap && to.abs_diff(from) < 2) {
                     continue;
                 }
                 if !budget.spend() {
@@ -359,17 +366,29 @@ pub(crate) fn descend(
                     value = v;
                     std::mem::swap(sequence, &mut trial);
                     player.mark(sequence, same);
+                    for place in [from, to] {
+                        let near = place.saturating_sub(1)..(place + 2).min(len);
+                        open |= sequence[near].iter().fold(0, |set, &e| set | 1 << e);
+                    }
+                    from = to;
                 }
             }
         }
-        since = if value < before { 0 } else { since + 1 };
-        from = (from + 1) % len;
     }
     value
 }
 
-/// Iterated descent: kick, descend, keep what is not worse, until the budget ends or `enough` is
-/// reached.
+/// The set of the first `len` entries, at most 62.
+fn everything(len: usize) -> u64 {
+    (1 << len) - 1
+}
+
+/// A search goes on from an end of a descent that is this much worse than the last, relatively: a
+/// way out of where every neighbour is a little worse.
+const NOT_MUCH_WORSE: f64 = 2e-4;
+
+/// Iterated descent: kick, descend, keep what is not much worse, until the budget ends or
+/// `enough` is reached.
 pub(crate) fn iterate(
     player: &mut Player<'_, '_>,
     best: &mut Vec<usize>,
@@ -384,29 +403,32 @@ pub(crate) fn iterate(
     let mut here_s = best_s;
     while best_s > enough && len > 2 && !budget.exhausted {
         let mut trial = here.clone();
+        let mut open = 0u64;
         let near = rng.random_range(0..2) == 0;
-        for _ in 0..rng.random_range(2..=4) {
+        for _ in 0..rng.random_range(1..=3) {
             let a = rng.random_range(0..len);
             let b = if near {
                 (a + rng.random_range(1..=4)).min(len - 1)
             } else {
                 rng.random_range(0..len)
             };
+            open |= 1 << trial[a] | 1 << trial[b];
             trial.swap(a, b);
         }
         if player.instance.link() == Link::Half {
             download_first(&mut trial);
+            open = everything(len);
         }
         if !budget.spend() {
             break;
         }
         let value = player.value(&trial);
-        let value = descend(player, &mut trial, value, budget);
+        let value = descend(player, &mut trial, value, open, budget);
         if value < best_s {
             best_s = value;
             best.clone_from(&trial);
         }
-        if value <= here_s {
+        if value <= here_s * (1.0 + NOT_MUCH_WORSE) {
             here = trial;
             here_s = value;
         }

@@ -36,7 +36,7 @@ impl Default for Options {
             single_order: false,
             batches: Vec::new(),
             nodes: 200_000,
-            plays: 500_000,
+            plays: 600_000,
             time_limit: None,
             seed: 1,
         }
@@ -279,7 +279,7 @@ impl<'a, 'r> Search<'a, 'r> {
                 break;
             }
             let mut sequence = start;
-            let value = descend(&mut player, &mut sequence, value, &mut budget);
+            let value = descend(&mut player, &mut sequence, value, u64::MAX, &mut budget);
             if value < best_s {
                 best_s = value;
                 best = sequence;
@@ -372,7 +372,7 @@ impl<'a, 'r> Search<'a, 'r> {
         let mut budget = Budget::new(self.plays_each, self.deadline);
         let mut player = Player::new(self.instance, self.rates, self.options.single_order);
         let value = player.value(&sequence);
-        let value = descend(&mut player, &mut sequence, value, &mut budget);
+        let value = descend(&mut player, &mut sequence, value, u64::MAX, &mut budget);
         let order = player.order(&sequence);
         self.plays += budget.spent + 1;
         self.timed_out |= budget.timed_out;
