@@ -182,13 +182,38 @@ impl<'a, 'b, C: CoRun + ?Sized> Table<'a, 'b, C> {
     /// Throughput of every task at a point.
     pub fn rates(&self, batch: &[u8], levels: &[u16], rates: &mut [f64]) {
         let n = self.inst.n;
-        for (i, rate) in rates.iter_mut().enumerate() {
-            let row = &self.coupling[i * n..(i + 1) * n];
+        for (i, (rate, row)) in rates
+            .iter_mut()
+            .zip(self.coupling.chunks_exact(n))
+            .enumerate()
+        {
             let x: f64 = (0..n)
                 .map(|j| row[j] * self.pressure(j, levels[j], batch[j]))
                 .sum();
             *rate = 1.0 / self.seconds(i, levels[i], batch[i], x);
         }
+    }
+
+    /// Throughput of every task at a point, into `rates`, and the objective; minus infinity, and
+    /// no more rates, once a task is below the floor. `pressure` is room for one number per task.
+    pub fn value_at(&self, point: &Point, pressure: &mut [f64], rates: &mut [f64]) -> f64 {
+        let (n, width) = (self.inst.n, self.inst.width);
+        let fold = self.inst.fold();
+        for (j, w) in pressure.iter_mut().enumerate() {
+            *w = self.pressure(j, point.level[j], point.batch[j]);
+        }
+        let mut value = fold.start();
+        for (i, row) in self.coupling.chunks_exact(n).enumerate() {
+            let x: f64 = row.iter().zip(&*pressure).map(|(c, w)| c * w).sum();
+            let b = point.batch[i];
+            let seconds = self.seconds(i, point.level[i], b, x);
+            if seconds > self.slowest[i * width + usize::from(b)] {
+                return f64::NEG_INFINITY;
+            }
+            rates[i] = 1.0 / seconds;
+            value = fold.join(value, self.inst.gain(i, usize::from(b), rates[i]));
+        }
+        value
     }
 }
 

@@ -43,6 +43,7 @@ pub(crate) struct Ascent<'s, 'a, 'b, C: CoRun + ?Sized> {
     /// Room for the point of an attempt.
     next: Point,
     x: Vec<f64>,
+    pressure: Vec<f64>,
     points: u64,
     most_points: u64,
 }
@@ -63,6 +64,7 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
     ) -> Self {
         Self {
             x: vec![0.0; inst.n],
+            pressure: vec![0.0; inst.n],
             memo: HashMap::new(),
             next: Point::empty(),
             points: 0,
@@ -105,7 +107,7 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
         if self.law.is_some() {
             // More tasks have more places to get stuck, and a law answers fast.
             let others = self.inst.n as u32 - 1;
-            kicks = kicks.saturating_mul(others * others) / 16;
+            kicks = kicks.saturating_mul(others * others) / 8;
         }
         self.kick(kicks, &mut rng, sums.len() > 1);
         self.points
@@ -121,7 +123,7 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
         }
         for _ in 0..times {
             let mut point = here.clone();
-            for _ in 0..rng.random_range(1..=self.inst.n) {
+            for _ in 0..rng.random_range(1..=self.inst.n.div_ceil(2)) {
                 self.disturb(&mut point, rng);
             }
             let score = self.climb(&mut point, sum_is_free);
@@ -367,16 +369,14 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
             None => self.score_any(point),
             Some(law) if !law.table.batch_free => {
                 self.points += 1;
-                law.table.rates(&point.batch, &point.level, &mut self.x);
                 // Constraints take longer to judge, and most points are no better.
-                let gain = |i: usize| {
-                    let b = usize::from(point.batch[i]);
-                    self.inst.gain(i, b, self.x[i])
-                };
-                let fold = self.inst.fold();
-                let value = (0..self.inst.n).fold(fold.start(), |v, i| fold.join(v, gain(i)));
-                if current.violation == 0.0 && value <= current.value {
-                    return Score::WORST;
+                if current.violation == 0.0 {
+                    let value = law.table.value_at(point, &mut self.pressure, &mut self.x);
+                    if value <= current.value {
+                        return Score::WORST;
+                    }
+                } else {
+                    law.table.rates(&point.batch, &point.level, &mut self.x);
                 }
                 let judged = self.inst.judge(point, &self.x);
                 let score = Score {
