@@ -21,37 +21,59 @@ pub struct Cholesky {
 #[inline(always)]
 #[must_use]
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
-    dots(a, [b])[0]
-}
-
-/// [`dot`] of one slice with each of several, to the same bits.
-#[inline(always)]
-fn dots<const N: usize>(a: &[f64], b: [&[f64]; N]) -> [f64; N] {
     let whole = a.len() / 4 * 4;
-    let b = b.map(|b| &b[..a.len()]);
-    let mut acc = [[0.0_f64; 4]; N];
+    let b = &b[..a.len()];
+    let mut acc = [0.0_f64; 4];
     let mut at = 0;
     while at < whole {
-        for (acc, b) in acc.iter_mut().zip(b) {
-            for k in 0..4 {
-                acc[k] += a[at + k] * b[at + k];
-            }
+        for k in 0..4 {
+            acc[k] += a[at + k] * b[at + k];
         }
         at += 4;
     }
-    let mut sums = [0.0; N];
-    for ((sum, acc), b) in sums.iter_mut().zip(acc).zip(b) {
-        let mut tail = 0.0;
-        for k in whole..a.len() {
-            tail += a[k] * b[k];
-        }
-        *sum = (acc[0] + acc[2]) + (acc[1] + acc[3]) + tail;
+    let mut tail = 0.0;
+    for k in whole..a.len() {
+        tail += a[k] * b[k];
     }
-    sums
+    (acc[0] + acc[2]) + (acc[1] + acc[3]) + tail
 }
 
-/// Rows that are worked on together: as many sums are independent of each other.
+/// Rows that are added together: the sum is then read and written once for all.
 const TOGETHER: usize = 4;
+
+/// Columns that are added side by side. Work begins and ends at multiples of them: a loop over
+/// what is left would take as long as the rest.
+const LANES: usize = 8;
+
+/// `sum += rows[k] by(k)` over all k, where `rows` is row-major, `width` wide, and of each row what
+/// begins at `first` counts; all three are multiples of [`LANES`]. Along a row nothing is summed,
+/// so that vector registers fill.
+#[inline(always)]
+fn add_rows(sum: &mut [f64], rows: &[f64], width: usize, first: usize, by: impl Fn(usize) -> f64) {
+    let (len, count) = (sum.len(), rows.len() / width);
+    let row = |k: usize| {
+        let row = &rows[k * width + first..k * width + first + len];
+        row.as_chunks::<LANES>().0
+    };
+    let sum = sum.as_chunks_mut::<LANES>().0;
+    let mut k = 0;
+    while k + TOGETHER <= count {
+        let (p, q, r, s) = (by(k), by(k + 1), by(k + 2), by(k + 3));
+        let pairs = row(k).iter().zip(row(k + 1));
+        let more = row(k + 2).iter().zip(row(k + 3));
+        for ((sum, (a, b)), (c, d)) in sum.iter_mut().zip(pairs).zip(more) {
+            let one = |j: usize| sum[j] + ((p * a[j] + q * b[j]) + (r * c[j] + s * d[j]));
+            *sum = std::array::from_fn(one);
+        }
+        k += TOGETHER;
+    }
+    for k in k..count {
+        let by = by(k);
+        for (sum, v) in sum.iter_mut().zip(row(k)) {
+            *sum = std::array::from_fn(|j| sum[j] + by * v[j]);
+        }
+    }
+}
 
 impl Cholesky {
     /// Factorises `a` (row-major `n x n`, lower triangle).
@@ -103,104 +125,72 @@ impl Cholesky {
         self.solve_upper(b);
     }
 
-    /// `A^-1`, row-major, both triangles.
+    /// Lower triangle of `A^-1`, row-major; above it are zeros.
     #[must_use]
     pub fn inverse(&self) -> Vec<f64> {
         invert(&self.l, self.n)
     }
 }
 
-/// Row r is column r of `L^-1`, so that `A^-1[i][j]` is a dot product of two rows.
-#[inline(always)]
-fn inverse_factor(factor: &[f64], n: usize) -> Vec<f64> {
-    let mut m = vec![0.0; n * n];
-    let mut r = 0;
-    while r < n {
-        let many = TOGETHER.min(n - r);
-        // Columns that begin later are zero above their diagonal, so they may begin here.
-        for i in r..n {
-            let l = &factor[i * n..i * n + i + 1];
-            let sums = if many == TOGETHER {
-                let row = |k: usize| &m[(r + k) * n + r..(r + k) * n + i];
-                dots(&l[r..i], [row(0), row(1), row(2), row(3)])
-            } else {
-                let mut sums = [0.0; TOGETHER];
-                for (k, s) in sums.iter_mut().enumerate().take(many) {
-                    *s = dot(&l[r..i], &m[(r + k) * n + r..(r + k) * n + i]);
-                }
-                sums
-            };
-            for (k, sum) in sums.into_iter().enumerate().take(many.min(i - r + 1)) {
-                let unit = if r + k == i { 1.0 } else { 0.0 };
-                m[(r + k) * n + i] = (unit - sum) / l[i];
-            }
-        }
-        r += many;
-    }
-    m
-}
-
 crate::wide! {
-/// Inverse of the matrix with this factor.
-    fn invert(factor: &[f64], n: usize) -> Vec<f64> {
-        let m = inverse_factor(factor, n);
-        let mut inv = vec![0.0; n * n];
-        for i in 0..n {
-            let a = &m[i * n + i..(i + 1) * n];
-            let row = |j: usize| &m[j * n + i..(j + 1) * n];
-            let mut j = 0;
-            while j + TOGETHER <= i + 1 {
-                let v = dots(a, [row(j), row(j + 1), row(j + 2), row(j + 3)]);
-                inv[i * n + j..i * n + j + TOGETHER].copy_from_slice(&v);
-                j += TOGETHER;
-            }
-            for j in j..=i {
-                inv[i * n + j] = dot(a, row(j));
-            }
+/// Lower triangle of the inverse `M^T M` of the matrix with this factor, `M = L^-1`.
+fn invert(factor: &[f64], n: usize) -> Vec<f64> {
+    let width = n.next_multiple_of(LANES);
+    let mut m = vec![0.0; n * width];
+    for (i, l) in factor.chunks_exact(n).enumerate() {
+        let (above, row) = m.split_at_mut(i * width);
+        // Beyond the diagonal there are only zeros to add.
+        let row = &mut row[..(i + 1).next_multiple_of(LANES)];
+        add_rows(row, above, width, 0, |k| -l[k]);
+        row[i] = 1.0;
+        for v in row {
+            *v /= l[i];
         }
-        for i in 0..n {
-            for j in 0..i {
-                inv[j * n + i] = inv[i * n + j];
-            }
-        }
-        inv
     }
+    let mut inverse = vec![0.0; n * n];
+    let mut sum = vec![0.0; width];
+    for (i, row) in inverse.chunks_exact_mut(n).enumerate() {
+        let (below, sum) = (&m[i * width..], &mut sum[..(i + 1).next_multiple_of(LANES)]);
+        sum.fill(0.0);
+        add_rows(sum, below, width, 0, |k| below[k * width + i]);
+        row[..i + 1].copy_from_slice(&sum[..i + 1]);
+    }
+    inverse
+}
 }
 
 crate::wide! {
 /// Replaces the lower triangle by its factor and the upper by zeros.
 fn factorise(a: &mut [f64], n: usize) -> Result<(), NotPositiveDefinite> {
-    let mut i = 0;
-    while i < n {
-        let many = TOGETHER.min(n - i);
-        let (above, rows) = a.split_at_mut(i * n);
-        if many == TOGETHER {
-            for j in 0..i {
-                let l = &above[j * n..j * n + j + 1];
-                let row = |k: usize| &rows[k * n..k * n + j];
-                let sums = dots(&l[..j], [row(0), row(1), row(2), row(3)]);
-                for (k, sum) in sums.into_iter().enumerate() {
-                    rows[k * n + j] = (rows[k * n + j] - sum) / l[j];
-                }
-            }
+    let width = n.next_multiple_of(LANES);
+    // Row i is column i of L: what a row needs of those above then lies side by side. Up to one
+    // block before the diagonal it holds numbers that nobody reads.
+    let mut u = vec![0.0; n * width];
+    for (i, row) in a.chunks_exact(n).enumerate() {
+        for (j, v) in row[..i + 1].iter().enumerate() {
+            u[j * width + i] = *v;
         }
-        let done = if many == TOGETHER { i } else { 0 };
-        for r in i..i + many {
-            let (above, row) = a.split_at_mut(r * n);
-            let row = &mut row[..n];
-            for j in done..r {
-                let l = &above[j * n..j * n + j + 1];
-                row[j] = (row[j] - dot(&row[..j], &l[..j])) / l[j];
-            }
-            let d = row[r] - dot(&row[..r], &row[..r]);
-            // A NaN fails this comparison too.
-            if !(d > 0.0 && d.is_finite()) {
-                return Err(NotPositiveDefinite { pivot: r });
-            }
-            row[r] = d.sqrt();
-            row[r + 1..].fill(0.0);
+    }
+    for i in 0..n {
+        let first = i / LANES * LANES;
+        let (above, row) = u.split_at_mut(i * width);
+        let row = &mut row[first..width];
+        add_rows(row, above, width, first, |k| -above[k * width + i]);
+        let d = row[i - first];
+        // A NaN fails this comparison too.
+        if !(d > 0.0 && d.is_finite()) {
+            return Err(NotPositiveDefinite { pivot: i });
         }
-        i += many;
+        let root = d.sqrt();
+        for v in row {
+            *v /= root;
+        }
+    }
+    for (i, row) in a.chunks_exact_mut(n).enumerate() {
+        for (j, v) in row[..i + 1].iter_mut().enumerate() {
+            *v = u[j * width + i];
+        }
+        row[i + 1..].fill(0.0);
     }
     Ok(())
 }
@@ -234,7 +224,8 @@ mod tests {
             for i in 0..n {
                 let back = dot(&a[i * n..(i + 1) * n], &x);
                 prop_assert!((back - b[i]).abs() < 1e-8);
-                let by_inverse = dot(&inv[i * n..(i + 1) * n], &b);
+                let of = |j: usize| inv[i.max(j) * n + i.min(j)] * b[j];
+                let by_inverse: f64 = (0..n).map(of).sum();
                 prop_assert!((by_inverse - x[i]).abs() < 1e-8);
             }
         }
@@ -251,7 +242,7 @@ mod tests {
                 for j in 0..n {
                     let of = |k: usize| c.l[i * n + k] * c.l[j * n + k];
                     assert!(((0..n).map(of).sum::<f64>() - a[i * n + j]).abs() < 1e-10);
-                    let of = |k: usize| a[i * n + k] * inverse[k * n + j];
+                    let of = |k: usize| a[i * n + k] * inverse[k.max(j) * n + k.min(j)];
                     let unit = f64::from(u8::from(i == j));
                     assert!(((0..n).map(of).sum::<f64>() - unit).abs() < 1e-10);
                 }

@@ -1,7 +1,7 @@
 //! Minimisation with `argmin`, guarded: evaluations are bounded, the best point seen is what
 //! comes back, and a cost that is not finite ends the search instead of looping for ever.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use argmin::core::{CostFunction, Error, Executor, Gradient, Hessian, IterState};
 use argmin::solver::linesearch::MoreThuenteLineSearch;
@@ -203,13 +203,28 @@ where
 /// Minimises a smooth function with L-BFGS and a More-Thuente line search.
 ///
 /// `f(x, g)` returns the cost at `x` and writes the gradient to `g`. At most `limit` evaluations.
-pub fn minimise(f: impl Fn(&[f64], &mut [f64]) -> f64, x0: &[f64], limit: usize) -> Minimum {
-    let guarded = Guarded::new(
-        |x: &[f64], g: &mut Vec<f64>, _: &mut Vec<Vec<f64>>| f(x, g),
-        x0,
-        limit,
-        1e-7,
-    );
+/// Ends where an evaluation gains less than the part `tolerance` of the cost.
+pub fn minimise(
+    f: impl Fn(&[f64], &mut [f64]) -> f64,
+    x0: &[f64],
+    limit: usize,
+    tolerance: f64,
+) -> Minimum {
+    // The first step is as long as the gradient: scaled, it is at most 1 and seldom in vain.
+    let scale = Cell::new(None);
+    let scaled = |x: &[f64], g: &mut Vec<f64>, _: &mut Vec<Vec<f64>>| {
+        let cost = f(x, g);
+        let scale = scale.get().unwrap_or_else(|| {
+            let s = 1.0 / g.iter().map(|v| v * v).sum::<f64>().sqrt().max(1.0);
+            scale.set(Some(s));
+            s
+        });
+        for v in g {
+            *v *= scale;
+        }
+        cost * scale
+    };
+    let guarded = Guarded::new(scaled, x0, limit, tolerance);
     let solver = LBFGS::new(MoreThuenteLineSearch::new(), 8);
     let done = Executor::new(&guarded, solver)
         .configure(|s: IterState<Vec<f64>, Vec<f64>, (), (), (), f64>| {
@@ -220,7 +235,9 @@ pub fn minimise(f: impl Fn(&[f64], &mut [f64]) -> f64, x0: &[f64], limit: usize)
         .run();
     let converged = done.is_ok();
     drop(done);
-    guarded.into_minimum(converged)
+    let mut minimum = guarded.into_minimum(converged);
+    minimum.cost /= scale.get().unwrap_or(1.0);
+    minimum
 }
 
 /// Minimises `0.5 sum r_k(x)^2` with a trust region on the Gauss-Newton model `J^T J`, its
@@ -293,6 +310,7 @@ mod tests {
             },
             &[-1.2, 1.0],
             500,
+            1e-7,
         );
         assert!((m.x[0] - 1.0).abs() < 1e-3, "{m:?}");
     }
@@ -329,6 +347,7 @@ mod tests {
             },
             &[0.0],
             50,
+            1e-7,
         );
         assert!(m.cost.is_finite() && m.evaluations <= 50);
         assert_eq!(m.stop, Stop::Stalled);
@@ -343,6 +362,7 @@ mod tests {
             },
             &[0.0],
             5,
+            1e-7,
         );
         assert_eq!(m.evaluations, 5);
         assert_eq!(m.stop, Stop::EvaluationLimit);

@@ -90,6 +90,10 @@ fn matern(r2: &mut [f64], signal: f64) {
     }
 }
 
+/// Part of the log posterior whose gain ends the search for hyper-parameters: a thousandth or two
+/// of what one observation is worth.
+const SLIGHT: f64 = 1e-5;
+
 /// Prior on the logarithm of a hyper-parameter: normal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Prior {
@@ -274,6 +278,7 @@ impl Hyper {
             |t, g| objective(obs, &spread, priors, t, g),
             &theta,
             evaluations,
+            SLIGHT,
         );
         Hyper {
             inverse_length: (0..d).map(|k| best.x[k].exp() / spread[k]).collect(),
