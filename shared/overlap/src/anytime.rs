@@ -1,6 +1,7 @@
 use std::time::Instant;
 
 use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::cache::RateCache;
@@ -387,6 +388,9 @@ fn everything(len: usize) -> u64 {
 /// way out of where every neighbour is a little worse.
 const NOT_MUCH_WORSE: f64 = 2e-4;
 
+/// Legs of an iterated descent: every second one starts anywhere, the others from the best.
+const LEGS: u64 = 6;
+
 /// Iterated descent: kick, descend, keep what is not much worse, until the budget ends or
 /// `enough` is reached.
 pub(crate) fn iterate(
@@ -401,7 +405,18 @@ pub(crate) fn iterate(
     let len = best.len();
     let mut here = best.clone();
     let mut here_s = best_s;
+    let leg = (budget.limit / LEGS).max(1);
+    let mut legs = 0;
     while best_s > enough && len > 2 && !budget.exhausted {
+        if budget.spent / leg > legs {
+            legs = budget.spent / leg;
+            here.clone_from(best);
+            here_s = best_s;
+            if legs % 2 == 1 {
+                here.shuffle(&mut rng);
+                here_s = f64::INFINITY;
+            }
+        }
         let mut trial = here.clone();
         let mut open = 0u64;
         let near = rng.random_range(0..2) == 0;
@@ -414,6 +429,9 @@ pub(crate) fn iterate(
             };
             open |= 1 << trial[a] | 1 << trial[b];
             trial.swap(a, b);
+        }
+        if here_s.is_infinite() {
+            open = everything(len);
         }
         if player.instance.link() == Link::Half {
             download_first(&mut trial);

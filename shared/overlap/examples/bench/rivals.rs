@@ -97,12 +97,14 @@ pub fn all_orders(instance: &Instance, rates: &dyn Rates) -> Result<f64, Trouble
     Ok(best)
 }
 
-/// The best that an iterated local search finds in a given time: swaps and insertions, first
-/// improvement, three random swaps as the kick, from a random order.
+/// The best that an iterated local search finds in a given time, or before it if it reaches
+/// `enough`: swaps and insertions, first improvement, three random swaps as the kick, from a
+/// random order.
 pub fn iterated_local_search(
     instance: &Instance,
     rates: &dyn Rates,
     time: Duration,
+    enough: f64,
     seed: u64,
 ) -> Result<f64, Trouble> {
     let mut simulator = Simulator::new(instance, rates);
@@ -117,7 +119,7 @@ pub fn iterated_local_search(
     let mut best = here_s;
     let mut order = here.clone();
     let mut order_s = here_s;
-    while Instant::now() < end {
+    while best > enough && Instant::now() < end {
         let mut improved = true;
         while improved && Instant::now() < end {
             improved = false;

@@ -13,6 +13,9 @@ use crate::paper::{Counted, Predicted};
 use crate::rivals::{all_orders, iterated_local_search};
 use crate::rounds::{self, Round};
 
+/// Relative difference below which two times are the same.
+const SAME: f64 = 1e-9;
+
 /// Whatever went wrong.
 pub type Trouble = Box<dyn std::error::Error>;
 
@@ -93,30 +96,36 @@ fn exact<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<Row, Trouble> {
     ))
 }
 
-/// Time and gap against an iterated local search of 2 seconds.
+/// Time and gap against an iterated local search of 2 seconds, which ends sooner where it meets
+/// the lower bound: it cannot get further.
 fn against_search<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<[Row; 2], Trouble> {
     const SECONDS: u64 = 2;
     let count = rounds.len() as f64;
-    let (mut times, mut gap, mut their_gap) = (Vec::new(), 0.0, 0.0);
+    let (mut times, mut their_times) = (Vec::new(), Vec::new());
+    let (mut gap, mut their_gap) = (0.0, 0.0);
     let (mut behind, mut root_gap, mut worst_s) = (0, 0.0, 0.0_f64);
     let (mut open, mut worst_gap) = (0, 0.0_f64);
     for (seed, round) in rounds.iter().enumerate() {
         let (found, ms) = milliseconds(|| order(&round.instance, &round.rates))?;
-        let theirs = iterated_local_search(
-            &round.instance,
-            &round.rates,
-            Duration::from_secs(SECONDS),
-            seed as u64,
-        )?;
+        let (theirs, their_ms) = milliseconds(|| {
+            iterated_local_search(
+                &round.instance,
+                &round.rates,
+                Duration::from_secs(SECONDS),
+                found.lower_bound_s * (1.0 + SAME),
+                seed as u64,
+            )
+        })?;
         let s = found.schedule.makespan_s;
         times.push(ms);
+        their_times.push(their_ms);
         worst_s = worst_s.max(ms / 1e3);
         gap += found.gap() / count;
         worst_gap = worst_gap.max(found.gap());
         open += usize::from(!found.proven());
         root_gap += (s / lower_bounds(&round.instance, &round.rates, &[])?.best() - 1.0) / count;
         their_gap += (theirs / found.lower_bound_s - 1.0) / count;
-        behind += usize::from(s > theirs * (1.0 + 1e-9));
+        behind += usize::from(s > theirs * (1.0 + SAME));
     }
     let what = format!(
         "mean gap to the lower bound over {count} rounds, {} proven, {behind} worse than the \
@@ -127,7 +136,7 @@ fn against_search<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<[Row; 2],
         100.0 * worst_gap,
         100.0 * root_gap
     );
-    let baseline = "iterated local search, 2 s";
+    let baseline = "iterated local search, up to 2 s";
     Ok([
         Row::new(
             format!("{name}_gap"),
@@ -138,7 +147,7 @@ fn against_search<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<[Row; 2],
         Row::new(
             format!("{name}_time"),
             (median(times), "ms"),
-            (baseline, 1e3 * SECONDS as f64),
+            (baseline, median(their_times)),
             format!("median time of the same; the longest took {worst_s:.2} s"),
         ),
     ])
