@@ -139,11 +139,15 @@ fn invert(factor: &[f64], n: usize) -> Vec<f64> {
     let mut m = vec![0.0; n * width];
     for (i, l) in factor.chunks_exact(n).enumerate() {
         let (above, row) = m.split_at_mut(i * width);
-        // Beyond the diagonal there are only zeros to add.
-        let row = &mut row[..(i + 1).next_multiple_of(LANES)];
-        add_rows(row, above, width, 0, |k| -l[k]);
+        let mut first = 0;
+        for some in above.chunks(TOGETHER * width) {
+            // Beyond their diagonal there are only zeros to add.
+            let end = (first + some.len() / width).next_multiple_of(LANES);
+            add_rows(&mut row[..end], some, width, 0, |k| -l[first + k]);
+            first += TOGETHER;
+        }
         row[i] = 1.0;
-        for v in row {
+        for v in &mut row[..i + 1] {
             *v /= l[i];
         }
     }

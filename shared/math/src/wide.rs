@@ -1,6 +1,6 @@
 /// Defines a function that runs in the widest vector registers that the processor has.
 ///
-/// The body is compiled again for AVX2 and for AVX-512, with all that it calls and that is marked
+/// The body is compiled a second time for AVX2, with all that it calls and that is marked
 /// `#[inline(always)]`. The numbers do not depend on it: vector instructions do what the scalar
 /// ones do, lane by lane, and none is fused.
 #[macro_export]
@@ -15,16 +15,6 @@ macro_rules! wide {
             #[target_feature(enable = "avx2")]
             fn avx2($($given: $of),*) $(-> $out)? {
                 work($($given),*)
-            }
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f")]
-            fn avx512($($given: $of),*) $(-> $out)? {
-                work($($given),*)
-            }
-            #[cfg(target_arch = "x86_64")]
-            if ::std::arch::is_x86_feature_detected!("avx512f") {
-                #[expect(unsafe_code, reason = "the processor has the instructions, as just asked")]
-                return unsafe { avx512($($given),*) };
             }
             #[cfg(target_arch = "x86_64")]
             if ::std::arch::is_x86_feature_detected!("avx2") {
