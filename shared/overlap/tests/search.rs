@@ -115,6 +115,33 @@ fn a_search_cut_short_gives_its_best_with_a_gap() {
 }
 
 #[test]
+fn search_without_proof_finds_the_best_of_small_rounds() {
+    for case in 0..24 {
+        // All orders of a half-duplex link are many more.
+        let (link, n) = [(Link::Full, 6), (Link::Half, 4)][case as usize / 2 % 2];
+        let mut rng = rng(case + 300);
+        let instance = round(&mut rng, n, link);
+        let rates = co_run_rates(&mut rng, n);
+        let options = Options {
+            single_order: case % 3 == 0,
+            nodes: 0,
+            plays: 60_000,
+            ..Options::default()
+        };
+        let found = solve(&instance, &rates, &options).unwrap();
+        let best = brute_force(&instance, &rates, &[], options.single_order).unwrap();
+        let s = found.schedule.makespan_s;
+        assert!(
+            (s - best).abs() <= 1e-9 * best,
+            "case {case}: {s} not {best}"
+        );
+        assert!(found.lower_bound_s <= s * (1.0 + 1e-12));
+        let replay = simulate(&instance, &rates, &[], &found.order).unwrap();
+        assert!((replay.makespan_s - s).abs() <= 1e-12 * s);
+    }
+}
+
+#[test]
 fn one_order_for_both_directions_costs_at_least_as_much() {
     let mut dearer = 0;
     for case in 0..20 {
