@@ -107,7 +107,7 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
         if self.law.is_some() {
             // More tasks have more places to get stuck, and a law answers fast.
             let others = self.inst.n as u32 - 1;
-            kicks = kicks.saturating_mul(others * others) / 8;
+            kicks = kicks.saturating_mul(others * others) / 16;
         }
         self.kick(kicks, &mut rng, sums.len() > 1);
         self.points
@@ -123,7 +123,7 @@ impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
         }
         for _ in 0..times {
             let mut point = here.clone();
-            for _ in 0..rng.random_range(1..=self.inst.n.div_ceil(2)) {
+            for _ in 0..rng.random_range(1..=self.inst.n) {
                 self.disturb(&mut point, rng);
             }
             let score = self.climb(&mut point, sum_is_free);
