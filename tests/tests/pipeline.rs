@@ -123,7 +123,7 @@ fn a_timeline_counts_with_shares_that_move_where_the_device_can_move_them() {
     let workload = example("quickstart/workload.json");
     folder
         .run(&format!(
-            "set -e; mt-profile {workload} | mt-fit | mt-solve --rv 100 -o fixed
+            "set -e; mt-profile {workload} | mt-fit | mt-solve --rv 60 -o fixed
              sed 's/\"device\":{{\"kind\":\"sim\"/\"device\":{{\"kind\":\"cpu\"/' fixed > live
              mt-overlap fixed -o fixed-timeline; mt-overlap live -o live-timeline
              mt-check fixed-timeline live-timeline"
