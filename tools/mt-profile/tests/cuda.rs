@@ -205,21 +205,25 @@ fn a_daemon_attached_to_is_used_and_left_alone() {
 fn workers_are_pinned_as_told() {
     let Some(bench) = Bench::new() else { return };
     let mut child = bench.start_long(&["--cpus", "0"]);
-    let allowed: Vec<String> = bench
-        .left()
-        .iter()
-        .filter(|pid| {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm"));
-            name.is_ok_and(|n| n.trim() == "fake-worker")
-        })
-        .filter_map(|pid| {
-            let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let workers = || -> Vec<String> {
+        let of = |pid: i32, file| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
+        let is_worker = |pid: &i32| of(*pid, "comm").is_some_and(|n| n.trim() == "fake-worker");
+        let cpus = |pid| {
+            let status = of(pid, "status")?;
             let line = status
                 .lines()
                 .find(|l| l.starts_with("Cpus_allowed_list"))?;
             Some(line.split_whitespace().last()?.to_owned())
-        })
-        .collect();
+        };
+        let left = bench.left().into_iter().filter(is_worker);
+        left.filter_map(cpus).collect()
+    };
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut allowed = workers();
+    while allowed.is_empty() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+        allowed = workers();
+    }
     let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
     kill(pid, Signal::SIGINT).unwrap();
     child.wait().unwrap();
