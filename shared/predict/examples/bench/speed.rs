@@ -8,12 +8,6 @@ use predict::{FitOptions, Method, Predictor, fit, fit_by_merit};
 use crate::mixes::{Failure, MOST_SAMPLES, Mix};
 use testkit::bench::Row;
 
-/// scikit-learn's GaussianProcessRegressor with one Matern length per feature on the same size,
-/// one core, seconds; measured when the goal was set, and again by `benches/peers`.
-const SCIKIT_LEARN_FIT_S: f64 = 2.3;
-/// FedMT's predictor, microseconds for one co-run of three tasks (0.29 s for 162 points).
-const FEDMT_PREDICT_US: f64 = 1800.0;
-
 fn median(mut v: Vec<f64>) -> f64 {
     v.sort_by(f64::total_cmp);
     v[v.len() / 2]
@@ -26,54 +20,58 @@ pub fn rows(mixes: &[Mix]) -> Result<Vec<Row>, Failure> {
         validate: false,
         ..FitOptions::default()
     };
-    let (mut gp, mut merit) = (Vec::new(), Vec::new());
+    let (mut poly, mut gp, mut merit) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..5 {
-        let t = Instant::now();
-        drop(black_box(fit(&data, Method::Gp, &plain)?));
-        gp.push(t.elapsed().as_secs_f64());
+        for (method, seconds) in [(Method::Poly, &mut poly), (Method::Gp, &mut gp)] {
+            let t = Instant::now();
+            drop(black_box(fit(&data, method, &plain)?));
+            seconds.push(t.elapsed().as_secs_f64());
+        }
         let t = Instant::now();
         drop(black_box(fit_by_merit(&data, &FitOptions::default())?));
         merit.push(t.elapsed().as_secs_f64());
     }
-    let (one_gp, batched_gp) = predictions(mix, &fit(&data, Method::Gp, &plain)?.predictor);
-    let (one, batched) = predictions(mix, &fit(&data, Method::Blend, &plain)?.predictor);
-    let sklearn = ("scikit-learn ARD Gaussian process", SCIKIT_LEARN_FIT_S);
-    let fedmt = ("FedMT's predictor", FEDMT_PREDICT_US);
+    let gp = median(gp);
+    let asked = |method| fit(&data, method, &plain).map(|f| predictions(mix, &f.predictor));
+    let (one_poly, _) = asked(Method::Poly)?;
+    let (one_gp, batched_gp) = asked(Method::Gp)?;
+    let (one, batched) = asked(Method::Blend)?;
+    let ridge = "polynomial ridge, this crate's";
     Ok(vec![
         Row::new(
             "predict_fit_gp",
-            (median(gp), "s"),
-            sklearn,
+            (gp, "s"),
+            (ridge, median(poly)),
             "fit of the Gaussian process family, 125 samples x 3 tasks",
         ),
         Row::new(
             "predict_fit_by_merit",
             (median(merit), "s"),
-            sklearn,
+            ("the Gaussian process family alone", gp),
             "fit of all families with cross-validation, intervals and learning curve",
         ),
         Row::new(
             "predict_one",
             (one, "us"),
-            fedmt,
+            (ridge, one_poly),
             "one co-run of 3 tasks by a blend, the default, of 125 samples",
         ),
         Row::new(
             "predict_batched",
             (batched, "us"),
-            fedmt,
+            ("one by one", one),
             "the same, for each of 100 at once",
         ),
         Row::new(
             "predict_one_gp",
             (one_gp, "us"),
-            fedmt,
+            (ridge, one_poly),
             "one co-run of 3 tasks by a Gaussian process alone",
         ),
         Row::new(
             "predict_batched_gp",
             (batched_gp, "us"),
-            fedmt,
+            ("one by one", one_gp),
             "the same, for each of 100 at once",
         ),
     ])
