@@ -7,11 +7,13 @@ P=${CUDA_MPS_PIPE_DIRECTORY:-/tmp/nvidia-mps}
 S=$P/fake
 # A state or a process id is never seen half-written.
 put() { echo "$1" >"$2.$$" && mv "$2.$$" "$2"; }
-alive() { [ -f "$1" ] && kill -0 "$(cat "$1")" 2>/dev/null; }
+# A process that has ended but is not waited for yet has no connection any more.
+lives() { read -r _ _ state _ 2>/dev/null <"/proc/$1/stat" && [ "$state" != Z ]; }
+alive() { [ -f "$1" ] && lives "$(cat "$1")"; }
 clients() {
     for c in "$S"/clients/*; do
         [ -f "$c" ] || continue
-        if kill -0 "${c##*/}" 2>/dev/null; then echo "${c##*/}"; else rm -f "$c"; fi
+        if lives "${c##*/}"; then echo "${c##*/}"; else rm -f "$c"; fi
     done
 }
 case $1 in
