@@ -52,8 +52,8 @@ impl Launch {
         let varied = launch
             .assignments()
             .any(|a| Some(a.batch) != a.planned.batch);
-        let predictor = launch.plan.model.as_ref().map(Predictor::from_model);
-        if let (true, Some(Ok(predictor))) = (varied, predictor) {
+        let model = launch.plan.model.as_ref().filter(|_| varied);
+        if let Some(Ok(predictor)) = model.map(Predictor::from_model) {
             let rates = launch.together(&predictor);
             launch.predicted = rates.map_or_else(Vec::new, |r| r.into_iter().map(Some).collect());
         }

@@ -91,7 +91,8 @@ fn environment(reason: impl ToString) -> OpenError {
 }
 
 impl Cuda {
-    /// Opens the first GPU of the workload, or the first that can be shared, and starts (or attaches to) its daemon.
+    /// Opens the first GPU of the workload, or the first that can be shared, and starts (or
+    /// attaches to) its daemon.
     ///
     /// # Errors
     /// [`OpenError::Environment`] with what is missing.

@@ -224,23 +224,12 @@ impl Mps {
     /// # Errors
     /// That the daemon does not answer.
     pub fn is_faulted(&self) -> Result<bool, MpsError> {
-        for server in self.control.servers()? {
-            if self.control.status(server)? == ServerStatus::Fault {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(self.statuses()?.contains(&ServerStatus::Fault))
     }
 
-    /// The state of a server that does not serve; `None` if all do.
-    fn unrecovered(&self) -> Result<Option<ServerStatus>, MpsError> {
-        for server in self.control.servers()? {
-            let status = self.control.status(server)?;
-            if status != ServerStatus::Active {
-                return Ok(Some(status));
-            }
-        }
-        Ok(None)
+    fn statuses(&self) -> Result<Vec<ServerStatus>, MpsError> {
+        let servers = self.control.servers()?.into_iter();
+        servers.map(|server| self.control.status(server)).collect()
     }
 
     /// After a fault and with all clients ended: waits until the servers serve again.
@@ -252,13 +241,15 @@ impl Mps {
         let start = Instant::now();
         loop {
             // One command that fails, on a machine under load, is no reason to give up.
-            let error = match self.unrecovered() {
-                Ok(None) => return Ok(()),
-                Ok(Some(status)) => MpsError::Fault {
-                    status,
-                    waited: patience,
-                },
+            let error = match self.statuses() {
                 Err(error) => error,
+                Ok(all) => match all.into_iter().find(|s| *s != ServerStatus::Active) {
+                    None => return Ok(()),
+                    Some(status) => MpsError::Fault {
+                        status,
+                        waited: patience,
+                    },
+                },
             };
             if start.elapsed() >= patience {
                 return Err(error);
