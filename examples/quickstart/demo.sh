@@ -25,7 +25,7 @@ stage mt-report --format html -o "$out/report.html" "$out/plan.json" "$out/timel
 
 say "2. Three real trainings on this machine, under CPU quotas"
 code=0
-mt-profile "$here/cpu.json" --budget 20 --window 1 --max-window 3 --objective fairness -o "$out/cpu-profile.ndjson" ||
+mt-profile "$here/cpu.json" --budget 20 --window 1 --max-window 3 --objective round -o "$out/cpu-profile.ndjson" ||
     code=$?
 if [ "$code" -eq 3 ]; then
     say "This half needs control groups (see above); the first half stands: $out/report.html"
@@ -34,7 +34,7 @@ elif [ "$code" -ne 0 ]; then
     exit "$code"
 fi
 stage mt-fit "$out/cpu-profile.ndjson" -o "$out/cpu-model.json"
-stage mt-solve "$out/cpu-model.json" --objective fairness --floor 0.2 -o "$out/cpu-plan.json"
+stage mt-solve "$out/cpu-model.json" --objective round -o "$out/cpu-plan.json"
 stage mt-overlap "$out/cpu-plan.json" -o "$out/cpu-timeline.json"
 stage mt-launch "$out/cpu-timeline.json" -o "$out/cpu-run.ndjson"
 stage mt-report "$out/cpu-plan.json" "$out/cpu-timeline.json" "$out/cpu-run.ndjson"

@@ -12,8 +12,8 @@ server=$!
 trap 'kill "$server"; rm -f link' EXIT
 trap 'exit 130' INT TERM
 
-mt-profile workload.json --budget 20 --window 1 --max-window 3 --objective fairness -o "$out/profile.ndjson"
-mt-fit "$out/profile.ndjson" | mt-solve --objective fairness --floor 0.2 |
+mt-profile workload.json --budget 20 --window 1 --max-window 3 --objective round -o "$out/profile.ndjson"
+mt-fit "$out/profile.ndjson" | mt-solve --objective round |
     mt-overlap -o "$out/timeline.json"
 mt-launch "$out/timeline.json" -o "$out/run.ndjson"
 mt-launch --no-overlap "$out/timeline.json" -o "$out/apart.ndjson"
