@@ -32,6 +32,7 @@ mod gpu;
 mod half;
 mod instance;
 mod plan;
+mod player;
 mod rates;
 mod round;
 mod shares;

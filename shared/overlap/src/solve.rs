@@ -2,13 +2,14 @@ use std::time::{Duration, Instant};
 
 use units::Batch;
 
-use crate::anytime::{Budget, Player, descend, iterate, mitten, seeds};
+use crate::anytime::{Budget, descend, iterate, mitten, seeds};
 use crate::batches::combinations;
 use crate::bounds::Floor;
 use crate::branch::BranchAndBound;
 use crate::cache::RateCache;
 use crate::full::FullState;
 use crate::half::HalfState;
+use crate::player::Player;
 use crate::round::{Order, Schedule, overlap_off_cached, play};
 use crate::{Instance, Link, OverlapError, Rates};
 
