@@ -15,7 +15,6 @@ mod process;
 mod stale;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 pub use control::{CONTROL, Control, ServerStatus, find_control};
 pub use daemon::{Attachment, Mps, MpsOptions, Ready};
@@ -74,13 +73,11 @@ pub enum MpsError {
         /// Its share.
         share: units::Share,
     },
-    /// The server did not recover from a fault.
-    #[error("the MPS server is still in state {status:?} after {}", humane(*.waited))]
+    /// A server does not serve.
+    #[error("the MPS server is in state {status:?}")]
     Fault {
-        /// The last state.
+        /// Its state.
         status: ServerStatus,
-        /// How long was waited.
-        waited: Duration,
     },
     /// A directory that must be private is not.
     #[error("{} must be a directory of this user with mode 0700: {detail}", path.display())]
@@ -105,8 +102,4 @@ impl MpsError {
         let what = what.into();
         move |source| Self::Io { what, source }
     }
-}
-
-fn humane(duration: Duration) -> String {
-    format!("{:.1} s", duration.as_secs_f64())
 }

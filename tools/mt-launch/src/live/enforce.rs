@@ -214,24 +214,25 @@ impl Enforcer {
         }
     }
 
-    /// Makes the device good again after a fault, once no job runs any more: a server that does
-    /// not recover by itself is replaced. Says what was done.
+    /// Whether every server serves again after a fault; they can once no job runs any more.
+    #[must_use]
+    pub fn has_recovered(&self) -> bool {
+        match self {
+            Self::Cpu(_) => true,
+            Self::Cuda { gpus, .. } => gpus.iter().all(|g| g.mps.recovered().is_ok()),
+        }
+    }
+
+    /// Starts new daemons in place of those whose servers do not recover.
     ///
     /// # Errors
     /// In words, if no daemon can be started.
-    pub fn recover(&mut self) -> Result<&'static str, String> {
-        let mut done = "the MPS server has recovered";
+    pub fn replace_faulted(&mut self) -> Result<(), String> {
         if let Self::Cuda { gpus, .. } = self {
-            for gpu in gpus {
-                if gpu.mps.wait_recovered(RECOVERY).is_err() {
-                    gpu.mps = Mps::start(&gpu.options).map_err(|e| e.to_string())?;
-                    done = "the MPS daemon was replaced";
-                }
+            for gpu in gpus.iter_mut().filter(|g| g.mps.recovered().is_err()) {
+                gpu.mps = Mps::start(&gpu.options).map_err(|e| e.to_string())?;
             }
         }
-        Ok(done)
+        Ok(())
     }
 }
-
-/// How long a server may take to recover from a fault.
-const RECOVERY: std::time::Duration = std::time::Duration::from_secs(30);

@@ -20,6 +20,9 @@ use crate::status::Row;
 /// How often deadlines and signals are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How long a server may take to recover from a fault.
+const RECOVERY: Duration = Duration::from_secs(30);
+
 /// What became of a round.
 pub(super) struct Outcome {
     /// Whether every task finished.
@@ -41,6 +44,8 @@ pub(super) struct Round<'r, 'a> {
     stopping: bool,
     /// The device has had a fault and is not good yet.
     faulted: bool,
+    /// When a server that has not recovered from the fault by itself is replaced.
+    recovery_ends: Option<Instant>,
     /// Signals that have been acted on.
     signals: u32,
 }
@@ -62,6 +67,7 @@ impl<'r, 'a> Round<'r, 'a> {
             last_end: 0.0,
             stopping: false,
             faulted: false,
+            recovery_ends: None,
             signals: 0,
             live,
         }
@@ -139,6 +145,7 @@ impl<'r, 'a> Round<'r, 'a> {
     fn patience(&self) -> Duration {
         let now = Instant::now();
         let retries = self.tasks.iter().filter_map(|t| t.retry_at);
+        let retries = retries.filter(|_| !self.faulted);
         let next = retries.min().map(|at| at.saturating_duration_since(now));
         next.unwrap_or(LOOK).min(LOOK)
     }

@@ -2,23 +2,27 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
 
 use doc::EventKind;
+use nix::sys::signal::Signal;
 use testkit::fakes::FakeMps;
 
-use crate::support::{Corner, Ran, job, ran};
+use crate::support::{Corner, Ran, job, ran, signal};
 
-fn launched(fake: &FakeMps, corner: &Corner, arguments: &[&str]) -> Ran {
+fn command(fake: &FakeMps, corner: &Corner, arguments: &[&str]) -> Command {
     let path = std::env::var("PATH").unwrap();
-    let output = corner
-        .command(&[&["--device", "cuda"], arguments].concat())
+    let mut command = corner.command(&[&["--device", "cuda"], arguments].concat());
+    command
         .env("PATH", format!("{}:{path}", fake.folder().display()))
         .env("LD_LIBRARY_PATH", fake.folder())
         .env("TMPDIR", corner.dir.path())
-        .env("FAKE_GPUS", "2")
-        .output()
-        .unwrap();
-    ran(output)
+        .env("FAKE_GPUS", "2");
+    command
+}
+
+fn launched(fake: &FakeMps, corner: &Corner, arguments: &[&str]) -> Ran {
+    ran(command(fake, corner, arguments).output().unwrap())
 }
 
 /// A job that is a client for a while and leaves a file with its daemon's folder and processors.
@@ -63,6 +67,26 @@ fn a_fault_of_one_client_stops_all_and_all_are_started_again() {
     assert!(restarted[0], "{said}");
     assert!(ran.of(EventKind::Restart).len() <= 6, "{said}");
     corner.nothing_is_left();
+    let left = FakeMps::processes_below(corner.dir.path());
+    assert!(left.is_empty(), "daemon or clients are left: {left:?}");
+}
+
+#[test]
+fn a_signal_is_heeded_while_the_server_recovers() {
+    let fake = FakeMps::install();
+    if !fake.build_driver() {
+        return;
+    }
+    let corner = Corner::new();
+    let worker = fake.worker().display().to_string();
+    fake.set("stays_faulted", "");
+    corner.plan(&[job("a", &format!(r#"FAKE_MODE=faults exec "{worker}""#))]);
+    let child = corner.spawn(command(&fake, &corner, &[]), EventKind::Fault);
+    signal(child.id(), Signal::SIGINT);
+    let ran = corner.end(child);
+    assert_eq!(ran.code, Some(130), "{}", ran.stderr);
+    let faults = ran.reasons(EventKind::Fault);
+    assert_eq!(faults, "the MPS server faulted; every job is stopped");
     let left = FakeMps::processes_below(corner.dir.path());
     assert!(left.is_empty(), "daemon or clients are left: {left:?}");
 }

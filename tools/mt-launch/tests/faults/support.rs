@@ -153,11 +153,13 @@ impl Corner {
     /// Starts a launch and waits until an event of a kind has been written.
     pub fn start(&self, jobs: &[Job], arguments: &[&str], until: EventKind) -> Child {
         self.plan(jobs);
-        let log = self.path("events.ndjson");
-        let mut arguments = arguments.to_vec();
-        let file = log.display().to_string();
-        arguments.extend(["--output", &file]);
-        let child = self.command(&arguments).spawn().unwrap();
+        self.spawn(self.command(arguments), until)
+    }
+
+    /// As [`Corner::start`], of a command of the caller's.
+    pub fn spawn(&self, mut command: Command, until: EventKind) -> Child {
+        command.arg("--output").arg(self.path("events.ndjson"));
+        let child = command.spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);
         while !self.events().iter().any(|e| e.event == until) {
             assert!(

@@ -232,29 +232,31 @@ impl Mps {
         servers.map(|server| self.control.status(server)).collect()
     }
 
-    /// After a fault and with all clients ended: waits until the servers serve again.
+    /// Whether every server serves (again, after a fault, once all clients have ended).
     ///
     /// # Errors
-    /// [`MpsError::Fault`] if they do not within `patience`; [`MpsError::Command`] if they cannot
-    /// be asked all that time.
+    /// [`MpsError::Fault`] if one does not; [`MpsError::Command`] if they cannot be asked.
+    pub fn recovered(&self) -> Result<(), MpsError> {
+        let mut all = self.statuses()?.into_iter();
+        match all.find(|s| *s != ServerStatus::Active) {
+            None => Ok(()),
+            Some(status) => Err(MpsError::Fault { status }),
+        }
+    }
+
+    /// Waits until [`Self::recovered`].
+    ///
+    /// # Errors
+    /// Its last one, if that does not happen within `patience`.
     pub fn wait_recovered(&self, patience: Duration) -> Result<(), MpsError> {
         let start = Instant::now();
         loop {
             // One command that fails, on a machine under load, is no reason to give up.
-            let error = match self.statuses() {
-                Err(error) => error,
-                Ok(all) => match all.into_iter().find(|s| *s != ServerStatus::Active) {
-                    None => return Ok(()),
-                    Some(status) => MpsError::Fault {
-                        status,
-                        waited: patience,
-                    },
-                },
-            };
-            if start.elapsed() >= patience {
-                return Err(error);
+            match self.recovered() {
+                Err(error) if start.elapsed() >= patience => return Err(error),
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+                Ok(()) => return Ok(()),
             }
-            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

@@ -6,7 +6,7 @@ use device::cuda::mps::Ready;
 use doc::{EventKind, PhaseKind};
 use jobs::{Event, Exit, Happening};
 
-use super::Round;
+use super::{RECOVERY, Round};
 use crate::live::task::TaskRun;
 use crate::live::turns::Stage;
 
@@ -123,16 +123,27 @@ impl Round<'_, '_> {
         }
     }
 
-    /// Once the jobs have gone after a fault, makes the device good.
+    /// Once the jobs have gone after a fault: looks whether the device is good again, and makes it
+    /// so when it has had its time.
     pub(super) fn recover(&mut self) {
         let computes = |t: &TaskRun| t.stage == Stage::Computing && t.job.is_some();
-        if !self.faulted || self.tasks.iter().any(computes) {
+        if !self.faulted || self.stopping || self.tasks.iter().any(computes) {
             return;
         }
+        let now = Instant::now();
+        let until = *self.recovery_ends.get_or_insert(now + RECOVERY);
+        let recovered = if self.live.enforcer.has_recovered() {
+            Ok("the MPS server has recovered")
+        } else if now < until {
+            return;
+        } else {
+            let replaced = self.live.enforcer.replace_faulted();
+            replaced.map(|()| "the MPS daemon was replaced")
+        };
         self.faulted = false;
+        self.recovery_ends = None;
         let mut event = self.live.journal.event(EventKind::Fault);
         event.fields.round = Some(self.number);
-        let recovered = self.live.enforcer.recover();
         let lost = recovered.is_err();
         let reason = recovered.map_or_else(|why| why, str::to_owned);
         event.fields.reason = Some(reason.clone());
