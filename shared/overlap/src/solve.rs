@@ -254,8 +254,11 @@ impl<'a, 'r> Search<'a, 'r> {
         met
     }
 
+    /// Remembers a better order; other batch sizes must be better by more than rounding.
     fn keep(&mut self, value: f64, levels: &[u8], order: impl FnOnce() -> Order) {
-        if value < self.best_s {
+        let same_batches = self.best.as_ref().is_none_or(|(best, _)| best == levels);
+        let margin = if same_batches { 0.0 } else { SAME };
+        if value < self.best_s * (1.0 - margin) {
             self.best_s = value;
             self.best = Some((levels.to_vec(), order()));
         }

@@ -62,6 +62,35 @@ fn batch_sizes_are_the_best_of_all_combinations() {
     }
 }
 
+/// Rates that a batch size changes by no more than rounding does.
+struct EqualRates;
+
+impl Rates for EqualRates {
+    fn rates(&self, active: u32, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
+        for (i, rate) in out.iter_mut().enumerate().take(batches.len()) {
+            let company = f64::from(active.count_ones());
+            *rate = 1000.0 / company * (1.0 - 1e-12 * batches[i].as_f64());
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn batch_sizes_stay_where_others_gain_nothing() {
+    for link in [Link::Full, Link::Half, Link::Shared] {
+        for n in [3, 7] {
+            let instance = round(&mut rng(6), n, link);
+            let options = Options {
+                batches: choices(n),
+                ..Options::default()
+            };
+            let found = solve(&instance, &EqualRates, &options).unwrap();
+            let planned: Vec<Batch> = options.batches.iter().map(|c| c[0]).collect();
+            assert_eq!(found.batches, planned, "{link:?} {n}");
+        }
+    }
+}
+
 #[test]
 fn many_batch_combinations_are_never_worse_than_the_plan() {
     let planned = Options {

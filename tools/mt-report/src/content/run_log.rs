@@ -23,7 +23,7 @@ pub fn report(events: &[RunEvent]) -> Report {
     let last = events.last().filter(|e| e.kind() == EventKind::Summary);
     outcome(&mut report, last, timeline);
     if let Some(summary) = last {
-        report.table(tasks(&summary.fields.tasks, plan));
+        report.table(tasks(&summary.fields.tasks, plan, events));
         pictures::predicted(&mut report, &pairs(&summary.fields.tasks, plan));
     }
     if let Some(plan) = plan {
@@ -68,7 +68,7 @@ fn pairs(summaries: &[TaskSummary], plan: Option<&Plan>) -> Vec<(String, f64, f6
     each.collect()
 }
 
-fn tasks(summaries: &[TaskSummary], plan: Option<&Plan>) -> Table {
+fn tasks(summaries: &[TaskSummary], plan: Option<&Plan>, events: &[RunEvent]) -> Table {
     let mut table = Table::new(
         "tasks",
         "Predicted against measured throughput while all tasks computed",
@@ -91,6 +91,11 @@ fn tasks(summaries: &[TaskSummary], plan: Option<&Plan>) -> Table {
             .predicted_samples_per_s
             .or_else(|| planned?.throughput.map(|t| t.mean.get()));
         let error = predicted.zip(task.samples_per_s).filter(|(_, m)| *m > 0.0);
+        let mut starts = events
+            .iter()
+            .rev()
+            .filter(|e| e.kind() == EventKind::Start && e.fields.task.as_deref() == Some(&task.id));
+        let planned_batch = planned.and_then(|t| t.batch).map(|b| u64::from(b.get()));
         let end = match (task.code, task.signal) {
             (_, Some(signal)) => Some(format!("signal {signal}")),
             (Some(code), None) => Some(format!("exit code {code}")),
@@ -98,7 +103,7 @@ fn tasks(summaries: &[TaskSummary], plan: Option<&Plan>) -> Table {
         };
         table.rows.push(vec![
             task.id.clone().into(),
-            Cell::count(planned.and_then(|t| t.batch).map(|b| u64::from(b.get()))),
+            Cell::count(starts.find_map(|e| e.fields.batch).or(planned_batch)),
             Cell::number(planned.and_then(|t| t.share).map(units::Share::percent)),
             Cell::number(predicted),
             Cell::number(task.samples_per_s),

@@ -46,6 +46,15 @@ pub fn report(timeline: &Timeline, plan_shown: bool) -> Report {
         listed(timeline.download_order.iter().map(name)),
     );
     report.fact("uploads", listed(timeline.upload_order.iter().map(name)));
+    let changed = timeline.plan.tasks.iter().zip(&timeline.batches);
+    let changed = changed.filter_map(|(task, batch)| {
+        let (planned, batch) = task.batch.zip(*batch).filter(|(p, b)| p != b)?;
+        Some(format!("{} {batch} in place of {planned}", task.id))
+    });
+    let changed: Vec<String> = changed.collect();
+    if !changed.is_empty() {
+        report.fact("batch sizes", listed(changed));
+    }
     report.table(phases(timeline));
     pictures::round::of_timeline(&mut report, timeline);
     if !plan_shown {
