@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use math::stats;
 use units::{Batch, Share};
 
-use crate::structured::Pace;
+use crate::structured::{Law, Meeting, Pace};
 use crate::{Dataset, TaskSpec};
 
 /// Solo rate of one task at every batch size.
@@ -20,8 +20,12 @@ pub struct Anchor {
 }
 
 /// A solo step that differs from the law by more than this (in logarithms) from how the others
-/// differ was a stalled or broken run.
+/// differ was a stalled or broken run, if the other runs at its batch size do not share that.
+/// Where there are none it stands: one measurement says more of a batch size than a law.
 const BROKEN: f64 = 0.3;
+
+/// What the law leaves of `ln step` in the runs that are not solo runs, by batch size: medians.
+pub(crate) type Elsewhere = BTreeMap<u32, f64>;
 
 impl Anchor {
     /// Step time in seconds, alone on the whole device.
@@ -54,15 +58,26 @@ impl Anchor {
     }
 
     /// From the solo runs where there are some, else from the law.
-    pub(crate) fn new(solo: &BTreeMap<u32, f64>, pace: &Pace, spec: &TaskSpec) -> Anchor {
+    pub(crate) fn new(
+        solo: &BTreeMap<u32, f64>,
+        elsewhere: &Elsewhere,
+        pace: &Pace,
+        spec: &TaskSpec,
+    ) -> Anchor {
         let by_law = |b: f64| pace.fixed + pace.per_sample * b;
         let mut points: Vec<(f64, f64)> = solo.iter().map(|(&b, &t)| (f64::from(b), t)).collect();
         if points.len() >= 3 {
             let gap = |p: &(f64, f64)| (p.1 / by_law(p.0)).ln();
             let gaps: Vec<f64> = points.iter().map(gap).collect();
             let usual = stats::median(&gaps).unwrap_or(0.0);
-            for (p, g) in points.iter_mut().zip(gaps) {
-                if (g - usual).abs() > BROKEN {
+            let all: Vec<f64> = elsewhere.values().copied().collect();
+            let usual_elsewhere = stats::median(&all).unwrap_or(0.0);
+            for ((p, batch), g) in points.iter_mut().zip(solo.keys()).zip(gaps) {
+                let Some(other) = elsewhere.get(batch).map(|e| e - usual_elsewhere) else {
+                    continue;
+                };
+                let off = g - usual;
+                if off.abs() > BROKEN && (off - other).abs() > BROKEN {
                     p.1 = by_law(p.0) * usual.exp();
                 }
             }
@@ -86,6 +101,20 @@ impl Anchor {
     }
 }
 
+/// [`Elsewhere`] of every task.
+pub(crate) fn elsewhere(meetings: &[Vec<Meeting>], laws: &[Law]) -> Vec<Elsewhere> {
+    let of_task = |(own, law): (&Vec<Meeting>, &Law)| {
+        let mut gaps: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for m in own.iter().filter(|m| m.share < 1.0 || !m.others.is_empty()) {
+            let gap = law.gap(m, laws);
+            gaps.entry(m.batch as u32).or_default().push(gap);
+        }
+        let median = |(b, v): (u32, Vec<f64>)| Some((b, stats::median(&v)?));
+        gaps.into_iter().filter_map(median).collect()
+    };
+    meetings.iter().zip(laws).map(of_task).collect()
+}
+
 /// Median solo step seconds of every task by batch size, from the runs alone on the whole device.
 pub(crate) fn solo_steps(data: &Dataset) -> Vec<BTreeMap<u32, f64>> {
     let mut rates: Vec<BTreeMap<u32, Vec<f64>>> = vec![BTreeMap::new(); data.tasks.len()];
@@ -102,4 +131,40 @@ pub(crate) fn solo_steps(data: &Dataset) -> Vec<BTreeMap<u32, f64>> {
         .into_iter()
         .map(|table| table.into_iter().filter_map(step).collect())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn anchor(elsewhere: &[(u32, f64)]) -> Anchor {
+        let solo = BTreeMap::from([(16, 0.26), (32, 0.42), (64, 0.74), (128, 2.8)]);
+        let spec = TaskSpec {
+            flops_per_sample: None,
+            bytes_per_sample: None,
+            batches: Vec::new(),
+        };
+        let pace = Pace {
+            fixed: 0.1,
+            crowding: 0.4,
+            per_sample: 0.01,
+            bend: 0.4,
+            sharpness: 3.0,
+        };
+        Anchor::new(&solo, &elsewhere.iter().copied().collect(), &pace, &spec)
+    }
+
+    #[test]
+    fn an_odd_solo_step_stands_unless_co_runs_at_its_batch_size_speak_against_it() {
+        let step = |a: &Anchor| a.step_seconds(Batch::new(128).unwrap());
+        let even = [(16, 0.0), (32, 0.01), (64, -0.01)];
+        assert_eq!(step(&anchor(&even)), 2.8, "nothing else is known of it");
+        let odd_too = [(16, 0.0), (32, 0.01), (64, -0.01), (128, 0.7)];
+        assert_eq!(step(&anchor(&odd_too)), 2.8, "its co-runs are as slow");
+        let against = [(16, 0.0), (32, 0.01), (64, -0.01), (128, 0.02)];
+        assert!((step(&anchor(&against)) / 1.38 - 1.0).abs() < 0.01);
+        // One odd co-run does not touch a sound solo step.
+        let co_run = [(16, 0.0), (32, 0.01), (64, 0.9), (128, 0.7)];
+        assert_eq!(anchor(&co_run).points[2].1, 0.74);
+    }
 }

@@ -32,7 +32,8 @@ impl Base {
         if !at_all.contains(&true) {
             return Err(PredictError::NoUsableSample);
         }
-        let mut laws = structured::fit_all(&training::meetings(&data.thinned(MOST_FOR_LAWS)));
+        let meetings = training::meetings(&data.thinned(MOST_FOR_LAWS));
+        let mut laws = structured::fit_all(&meetings);
         let workload_law = workload_law::fit(data, &laws);
         workload_law::complete(
             data,
@@ -46,8 +47,9 @@ impl Base {
             .enumerate()
             .map(|(task, law)| law.ok_or(PredictError::UnknownTask { task }))
             .collect::<Result<_, _>>()?;
+        let elsewhere = anchor::elsewhere(&meetings, &laws);
         let anchors = (0..tasks)
-            .map(|i| Anchor::new(&solo[i], &laws[i].pace, &data.tasks[i]))
+            .map(|i| Anchor::new(&solo[i], &elsewhere[i], &laws[i].pace, &data.tasks[i]))
             .collect();
         let evidence = (0..tasks).map(|i| match (together[i], at_all[i]) {
             (true, _) => Evidence::Together,

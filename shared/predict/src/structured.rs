@@ -128,6 +128,16 @@ impl Law {
         self.pace.host(company) + self.pace.device(batch, share) * (1.0 + p)
     }
 
+    /// What this law leaves of `ln step` of one meeting, where `laws` are those of all tasks.
+    pub fn gap(&self, m: &Meeting, laws: &[Law]) -> f64 {
+        let company = company(m.others.len() + 1);
+        let pressure = m.others.iter().map(|o| {
+            let busy = laws[o.task].pace.busy(o.batch, o.share, company);
+            (o.task, busy * o.share.sqrt())
+        });
+        (m.step / self.step(m.batch, m.share, company, pressure)).ln()
+    }
+
     fn theta(&self) -> Vec<f64> {
         let p = &self.pace;
         let mut u = vec![
