@@ -11,6 +11,9 @@ pub(crate) const MAX_FEATURES: usize = SUMS + EACH * (MOST_NAMED - 1);
 /// Features that do not name another task.
 pub(crate) const SUMS: usize = 12;
 
+/// Features of [`Layout::fill_pooled`] that name no task.
+const POOLED: usize = 10;
+
 /// The feature that counts the others.
 pub(crate) const OTHERS: usize = 7;
 
@@ -154,6 +157,55 @@ impl Layout {
             }
         }
         v
+    }
+
+    /// Features that describe a place in a co-run whichever task has it.
+    pub fn pooled_len(self) -> usize {
+        let each = if self.named() > 0 { self.tasks } else { 0 };
+        POOLED + 2 * each
+    }
+
+    /// Those features of the task at position `at`.
+    pub fn pooled(self, s: &Scene, at: usize) -> Vec<f64> {
+        let mut x = [0.0; MAX_FEATURES];
+        self.fill_pooled(s, at, &mut x);
+        x[..self.pooled_len()].to_vec()
+    }
+
+    /// Writes those features of the task at position `at` to the front of `x`:
+    /// of the task itself and of the others in the mean, then which task it is and the shares of
+    /// the others, so that tasks may differ as far as the measurements ask for it.
+    pub fn fill_pooled(self, s: &Scene, at: usize, x: &mut [f64; MAX_FEATURES]) {
+        let width = self.pooled_len();
+        x[POOLED..width].fill(0.0);
+        let (mut share, mut pressure, mut step, mut batch) = (0.0, 0.0, 0.0, 0.0);
+        for j in (0..s.len).filter(|j| *j != at) {
+            share += s.share[j];
+            pressure += s.pressure[j];
+            step += s.step[j].ln();
+            batch += s.ln_batch[j];
+            if self.named() > 0 {
+                x[POOLED + self.tasks + s.task[j]] = s.share[j];
+            }
+        }
+        if self.named() > 0 {
+            x[POOLED + s.task[at]] = 1.0;
+        }
+        let others = (s.len - 1) as f64;
+        let (step, batch) = (step / others.max(1.0), batch / others.max(1.0));
+        let own_step = s.step[at].ln();
+        x[..POOLED].copy_from_slice(&[
+            own_step,
+            s.ln_batch[at],
+            s.share[at].ln(),
+            s.busy[at],
+            others,
+            share,
+            pressure,
+            step,
+            batch,
+            own_step - step,
+        ]);
     }
 
     /// Writes the features of the task at position `at` to the front of `x`.

@@ -13,6 +13,7 @@ use crate::model::{GpPart, Parts, fit_poly, fit_trees, learn_gp, overconfidence}
 use crate::predictor::{Predictor, Trust};
 use crate::report::{FitReport, TaskReport, Worst};
 use crate::training::Rows;
+use crate::unseen::Unseen;
 use crate::validation::{
     self, Known, Left, Wanted, calibrate, cross_validate, leave_out, total_error_percent, trimmed,
 };
@@ -60,7 +61,8 @@ const MOST_TO_VALIDATE: usize = 400;
 const WORTH: f64 = 0.7;
 /// Standard deviation of the logarithm where nothing was validated.
 const UNVALIDATED: f64 = 0.1;
-/// The same for a task that never ran with others, and for one that never ran.
+/// The same for a task that never ran with others, and for one that never ran; in co-runs only
+/// where too few tasks did for one of them to be left out ([`Unseen`]).
 const NEVER_TOGETHER: f64 = 0.25;
 const NEVER_RAN: f64 = 0.4;
 /// Configurations that the report calls the worst.
@@ -164,13 +166,21 @@ fn learn(
             shares,
         });
     }
-    let points = collect_points(data, &rows, &mut tasks, method);
+    let mut unseen = None;
+    if options.validate && matches!(method, Method::Gp | Method::Blend) {
+        unseen = Unseen::learn(data, checked, &base, &known, method, options.evaluations);
+    }
+    let learnt = unseen.as_ref();
+    report.unseen_batch = learnt.and_then(|u| u.batch).map(|u| u.error);
+    report.unseen_task = learnt.and_then(|u| u.task).map(|u| u.error);
+    let points = collect_points(data, &rows, &mut tasks, unseen.as_mut(), method);
     Ok(Fitted {
         predictor: Predictor {
             method,
             base,
             tasks,
             trust,
+            unseen,
         },
         report,
         points,
@@ -367,10 +377,17 @@ fn collect_points(
     data: &Dataset,
     rows: &[Rows],
     tasks: &mut [Parts],
+    unseen: Option<&mut Unseen>,
     method: Method,
 ) -> Vec<Vec<Active>> {
     let mut number: Vec<Option<usize>> = vec![None; data.samples.len()];
     let mut points = Vec::new();
+    let mut numbered = |sample: usize| {
+        *number[sample].get_or_insert_with(|| {
+            points.push(data.samples[sample].active.clone());
+            points.len() - 1
+        })
+    };
     for (parts, rows) in tasks.iter_mut().zip(rows) {
         if !matches!(method, Method::Gp | Method::Blend) {
             parts.gp = None;
@@ -383,12 +400,11 @@ fn collect_points(
         }
         let Some(g) = &mut parts.gp else { continue };
         for p in &mut g.points {
-            let sample = rows.sample[*p];
-            *p = *number[sample].get_or_insert_with(|| {
-                points.push(data.samples[sample].active.clone());
-                points.len() - 1
-            });
+            *p = numbered(rows.sample[*p]);
         }
+    }
+    for p in unseen.into_iter().flat_map(|u| &mut u.pool.part.points) {
+        *p = numbered(*p);
     }
     points
 }

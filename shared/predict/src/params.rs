@@ -1,5 +1,7 @@
 //! The predictor as it stands in a `mt.model/1` document, both ways.
 
+mod unseen;
+
 use doc::wire::{self, ModelParams, TaskParams};
 use doc::{Method, Workload};
 use units::{Batch, Share};
@@ -32,6 +34,7 @@ impl Fitted {
                 .iter()
                 .map(|v| v.iter().map(point).collect())
                 .collect(),
+            unseen: p.unseen.as_ref().map(unseen::write),
             domain: wire::Domain {
                 configurations: self.configurations as u64,
                 most_together: p.base.most_together as u32,
@@ -87,14 +90,7 @@ impl Fitted {
                 scale: p.scale.clone(),
                 weights: p.weights.clone(),
             }),
-            gp: parts.gp.as_ref().map(|g| wire::GpParams {
-                inverse_length: g.gp.hyper.inverse_length.clone(),
-                signal: g.gp.hyper.signal,
-                noise: g.gp.hyper.noise,
-                points: g.points.iter().map(|k| *k as u32).collect(),
-                weights: g.gp.alpha.clone(),
-                noise_factor: g.noise_factor.clone(),
-            }),
+            gp: parts.gp.as_ref().map(write_process),
             trees: parts.trees.as_ref().map(write_trees),
             solo_trees: parts.solo_trees.as_ref().map(write_trees),
             spread: trust.spread,
@@ -105,6 +101,17 @@ impl Fitted {
                 .map(|(a, b)| (u64::from(a.get()), u64::from(b.get()))),
             share_range_percent: trust.shares.map(|(a, b)| (a.percent(), b.percent())),
         }
+    }
+}
+
+fn write_process(g: &GpPart) -> wire::GpParams {
+    wire::GpParams {
+        inverse_length: g.gp.hyper.inverse_length.clone(),
+        signal: g.gp.hyper.signal,
+        noise: g.gp.hyper.noise,
+        points: g.points.iter().map(|k| *k as u32).collect(),
+        weights: g.gp.alpha.clone(),
+        noise_factor: g.noise_factor.clone(),
     }
 }
 
@@ -209,11 +216,18 @@ impl Predictor {
             .enumerate()
             .map(|(i, t)| parts(t, i, params.method, &base, &points))
             .collect::<Result<_, _>>()?;
+        let unseen = match &params.unseen {
+            Some(u) if matches!(params.method, Method::Gp | Method::Blend) => {
+                Some(unseen::read(u, &base, &points)?)
+            }
+            _ => None,
+        };
         Ok(Self {
             method: params.method,
             base,
             tasks,
             trust,
+            unseen,
         })
     }
 }
@@ -326,7 +340,14 @@ fn parts(
     };
     let gp = match &t.gp {
         Some(g) if matches!(method, Method::Gp | Method::Blend) => {
-            Some(process(g, task, base, points, &format!("{path}.gp"))?)
+            let path = format!("{path}.gp");
+            let row = |scene: &Scene, at: usize| {
+                let mut x = [0.0; MAX_FEATURES];
+                base.layout.fill(scene, at, &mut x);
+                x[..base.layout.len()].to_vec()
+            };
+            let tasks = vec![task; g.points.len()];
+            Some(process(g, &tasks, base, points, &path, row)?)
         }
         _ => None,
     };
@@ -359,15 +380,17 @@ fn trees(t: &wire::TreesParams, base: &Base, path: &str) -> Result<Trees, Predic
     })
 }
 
+/// A process whose points are places of `tasks` in configurations, described by `row`.
 fn process(
     g: &wire::GpParams,
-    task: usize,
+    tasks: &[usize],
     base: &Base,
     points: &[Vec<Active>],
     path: &str,
+    row: impl Fn(&Scene, usize) -> Vec<f64>,
 ) -> Result<GpPart, PredictError> {
     let n = g.points.len();
-    length(path, g.inverse_length.len(), base.layout.len())?;
+    length(path, tasks.len(), n)?;
     length(path, g.weights.len(), n)?;
     length(path, g.noise_factor.len(), n)?;
     if n == 0 || n > MOST_POINTS {
@@ -381,17 +404,16 @@ fn process(
     numbers(path, &g.weights, false)?;
     numbers(path, &g.noise_factor, true)?;
     let mut rows = Vec::with_capacity(n);
-    let mut x = [0.0; MAX_FEATURES];
-    for k in &g.points {
+    for (k, task) in g.points.iter().zip(tasks) {
         let Some(active) = points.get(*k as usize) else {
             return Err(bad(path, format!("point {k} of {}", points.len())));
         };
-        let Some(at) = active.iter().position(|a| a.task == task) else {
+        let Some(at) = active.iter().position(|a| a.task == *task) else {
             return Err(bad(path, format!("the task is not part of point {k}")));
         };
         let scene = Scene::new(&base.anchors, &base.laws, active);
-        base.layout.fill(&scene, at, &mut x);
-        rows.push(x[..base.layout.len()].to_vec());
+        rows.push(row(&scene, at));
+        length(path, g.inverse_length.len(), rows[0].len())?;
     }
     let mut obs = Observations::new(&rows, vec![0.0; n]);
     obs.noise_factor.copy_from_slice(&g.noise_factor);

@@ -5,6 +5,8 @@ use crate::base::Base;
 use crate::dataset::Active;
 use crate::features::Scene;
 use crate::model::{Answer, Parts};
+use crate::pool::Pool;
+use crate::unseen::{Unseen, Use};
 
 /// Throughput of one task of a co-run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,6 +39,7 @@ pub struct Predictor {
     pub(crate) base: Base,
     pub(crate) tasks: Vec<Parts>,
     pub(crate) trust: Vec<Trust>,
+    pub(crate) unseen: Option<Unseen>,
 }
 
 /// A configuration that a model does not answer from measurements nearby.
@@ -117,10 +120,22 @@ impl Predictor {
             return;
         }
         let scene = Scene::new(&self.base.anchors, &self.base.laws, active);
+        let unseen = self.unseen(active);
         for (at, a) in active.iter().enumerate() {
             let answer = self.tasks[a.task].answer(&self.base, &scene, at, a.task, false);
-            out[at] = a.batch.as_f64() * math::exp(-answer.of(self.method));
+            let mut ln_step = answer.of(self.method);
+            if let Some((pool, learnt)) = unseen {
+                let pooled = pool.ln_step(&self.base, &scene, at);
+                ln_step = learnt.ln_step(ln_step, pooled, scene.step(at).ln());
+            }
+            out[at] = a.batch.as_f64() * math::exp(-ln_step);
         }
+    }
+
+    /// What serves a co-run that the models of its tasks do not know.
+    pub(crate) fn unseen(&self, active: &[Active]) -> Option<(&Pool, &Use)> {
+        let unseen = self.unseen.as_ref()?;
+        Some((&unseen.pool, unseen.of(active)?))
     }
 
     /// Predictions with their uncertainty, in the order of `active`.
@@ -135,21 +150,29 @@ impl Predictor {
         self.means(active, &mut mean);
         let scene = Scene::new(&self.base.anchors, &self.base.laws, active);
         let crowd = active.len() > self.base.most_together;
+        let unseen = self.unseen(active);
         mean.iter()
             .zip(active)
             .enumerate()
             .map(|(at, (&samples_per_s, a))| {
                 let trust = &self.trust[a.task];
-                let variance = match self.method {
-                    Method::Structured | Method::Poly => 0.0,
-                    Method::Gp | Method::Blend => {
-                        self.tasks[a.task]
-                            .answer(&self.base, &scene, at, a.task, true)
-                            .variance
+                let (variance, own, scale) = match (self.method, unseen) {
+                    (_, Some((pool, learnt))) => {
+                        let (variance, noise) = pool.variance(&self.base, &scene, at);
+                        (variance, noise, learnt.interval_scale)
+                    }
+                    (Method::Structured | Method::Poly, _) => {
+                        (0.0, trust.spread * trust.spread, trust.interval_scale)
+                    }
+                    (Method::Gp | Method::Blend, _) => {
+                        let parts = &self.tasks[a.task];
+                        let answer = parts.answer(&self.base, &scene, at, a.task, true);
+                        let own = trust.spread * trust.spread;
+                        (answer.variance, own, trust.interval_scale)
                     }
                 };
-                let own = if scatter { trust.spread } else { 0.0 };
-                let mut sd = trust.interval_scale * (own * own + variance).sqrt();
+                let own = if scatter { own } else { 0.0 };
+                let mut sd = scale * (own + variance).sqrt();
                 // Beyond what was measured nothing calibrates the interval; it doubles.
                 if crowd || !trust.covers(a) {
                     sd *= 2.0;

@@ -13,12 +13,25 @@ pub struct FitReport {
     pub folds: usize,
     /// Part of left-out throughputs inside the 90 % interval.
     pub coverage_90: Option<f64>,
+    /// What is to be expected where a batch size, or a task, never ran among others.
+    pub unseen_batch: Option<UnseenError>,
+    /// See there.
+    pub unseen_task: Option<UnseenError>,
     /// Left-out configurations with the largest errors of the total, worst first.
     pub worst: Vec<Worst>,
     /// Training configurations and error of the total (percent) with so many.
     pub learning: Vec<(usize, f64)>,
     /// Throughputs of zero, which were left out.
     pub zeros: usize,
+}
+
+/// Error of batch sizes or tasks that were left out whole.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct UnseenError {
+    /// How many were, one after another.
+    pub parts: usize,
+    /// Mean absolute error of their co-runs, percent.
+    pub error_percent: f64,
 }
 
 /// What is known of one task.

@@ -18,7 +18,7 @@ use crate::training::Rows;
 const FOLDS: usize = 5;
 
 /// Half the width of an interval that should hold 90 %, in standard deviations.
-const HALF_WIDTH: f64 = 1.645;
+pub(crate) const HALF_WIDTH: f64 = 1.645;
 
 /// One throughput that the model had not seen.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +32,7 @@ pub(crate) struct Left {
 }
 
 /// What is known from the fit to all data, so that folds need not find it again.
+#[derive(Clone)]
 pub(crate) struct Known<'a> {
     /// Hyper-parameters by task; none where the family needs none.
     pub hyper: Vec<Option<&'a Hyper>>,
@@ -75,17 +76,7 @@ pub(crate) fn leave_out(
     let mut left = Vec::new();
     for f in 0..parts {
         let kept: Vec<usize> = (0..fold.len()).filter(|k| fold[*k] != f).collect();
-        let part = Dataset {
-            tasks: data.tasks.clone(),
-            samples: kept.iter().map(|k| data.samples[*k].clone()).collect(),
-        };
-        let base = Base::learn(&part)?;
-        let rows = Rows::of_all(&part, &base.anchors, &base.laws, base.layout);
-        let tasks: Vec<Parts> = rows
-            .iter()
-            .enumerate()
-            .map(|(i, r)| part_of(r, base.layout, i, known, &kept))
-            .collect();
+        let Part { base, tasks, .. } = Part::learn(data, &kept, known)?;
         for (k, s) in data
             .samples
             .iter()
@@ -110,6 +101,32 @@ pub(crate) fn leave_out(
         }
     }
     Ok(left)
+}
+
+/// A model of a part of the data.
+pub(crate) struct Part {
+    pub data: Dataset,
+    pub base: Base,
+    pub tasks: Vec<Parts>,
+}
+
+impl Part {
+    /// Learns from the samples `kept`.
+    pub fn learn(data: &Dataset, kept: &[usize], known: &Known<'_>) -> Result<Self, PredictError> {
+        let data = Dataset {
+            tasks: data.tasks.clone(),
+            samples: kept.iter().map(|k| data.samples[*k].clone()).collect(),
+        };
+        let base = Base::learn(&data)?;
+        let rows = Rows::of_all(&data, &base.anchors, &base.laws, base.layout);
+        let tasks = rows.iter().enumerate();
+        let tasks = tasks.map(|(i, r)| part_of(r, base.layout, i, known, kept));
+        Ok(Self {
+            tasks: tasks.collect(),
+            data,
+            base,
+        })
+    }
 }
 
 fn part_of(rows: &Rows, layout: Layout, task: usize, known: &Known<'_>, kept: &[usize]) -> Parts {

@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use predict::{
-    Active, Dataset, FitOptions, Method, PredictError, Sample, TaskSpec, fit, fit_by_merit,
+    Active, Dataset, FitOptions, Method, PredictError, Predictor, Sample, TaskSpec, fit,
+    fit_by_merit,
 };
 use proptest::prelude::*;
 use rand::rngs::StdRng;
@@ -208,6 +209,80 @@ fn batch_sizes_between_the_profiled_ones_are_interpolated() {
         assert!((p / t - 1.0).abs() < 0.05, "{p} {t}");
     }
     assert!(model.outside(&active).is_empty());
+}
+
+/// Mean error (percent) of the throughputs of co-runs and the part of them inside 90 % intervals.
+fn judge(model: &Predictor, co_runs: &[Vec<Active>], noise: f64) -> (f64, f64) {
+    let mut rng = StdRng::seed_from_u64(77);
+    let (mut error, mut inside, mut all) = (0.0, 0.0, 0.0);
+    for active in co_runs {
+        for (p, t) in model.predict(active).iter().zip(device(active)) {
+            let measured = t * (1.0 + noise * rng.random_range(-1.7..1.7));
+            error += 100.0 * (p.samples_per_s / measured - 1.0).abs();
+            inside += f64::from((p.samples_per_s - measured).abs() < 1.645 * p.std_error);
+            all += 1.0;
+        }
+    }
+    (error / all, inside / all)
+}
+
+/// Pairs of the tasks `0..tasks`, each of them in turn.
+fn pairs(tasks: usize, n: usize, rng: &mut StdRng) -> Vec<Vec<Active>> {
+    let pair = |k: usize| (k % tasks, (k + 1 + k / tasks % (tasks - 1)) % tasks);
+    let keep = |k: usize, a: &Active| [pair(k).0, pair(k).1].contains(&a.task);
+    (0..n)
+        .map(|k| {
+            draw(tasks, rng)
+                .into_iter()
+                .filter(|a| keep(k, a))
+                .collect()
+        })
+        .collect()
+}
+
+#[test]
+fn a_batch_size_that_never_ran_among_others_is_predicted_with_honest_intervals() {
+    let mut data = dataset(3, 90, 0.015, 11);
+    let new = |a: &Active| a.task == 1 && a.batch.get() == 64;
+    data.samples
+        .retain(|s| s.active.len() == 1 || !s.active.iter().any(new));
+    let model = fit_by_merit(&data, &FitOptions::default())
+        .unwrap()
+        .predictor;
+    let mut rng = StdRng::seed_from_u64(12);
+    let co_runs: Vec<Vec<Active>> = (0..400).map(|_| draw(3, &mut rng)).collect();
+    let (new, known): (Vec<_>, Vec<_>) = co_runs.into_iter().partition(|v| v.iter().any(new));
+    let ((e, hold), (e_known, _)) = (judge(&model, &new, 0.015), judge(&model, &known, 0.015));
+    assert!(e < 2.0 * e_known, "{e} %, of known ones {e_known} %");
+    assert!((0.8..=0.99).contains(&hold), "{hold}");
+}
+
+#[test]
+fn a_task_that_never_ran_among_others_is_predicted_with_honest_intervals() {
+    let mut rng = StdRng::seed_from_u64(13);
+    let mut data = dataset(6, 0, 0.015, 14);
+    for active in pairs(6, 200, &mut rng) {
+        if active.iter().all(|a| a.task != 3) {
+            let throughput = device(&active)
+                .iter()
+                .map(|p| p * (1.0 + 0.015 * rng.random_range(-1.7..1.7)))
+                .collect();
+            data.samples.push(Sample {
+                active,
+                throughput,
+                stderr: None,
+            });
+        }
+    }
+    let model = fit_by_merit(&data, &FitOptions::default())
+        .unwrap()
+        .predictor;
+    let mut new = pairs(6, 300, &mut rng);
+    new.retain(|v| v.iter().any(|a| a.task == 3));
+    let (e, hold) = judge(&model, &new, 0.015);
+    assert!(e < 20.0, "{e} %");
+    assert!(hold > 0.85, "{hold}");
+    assert!(!model.outside(&new[0]).is_empty());
 }
 
 #[test]

@@ -2,7 +2,7 @@ use std::fmt::Write;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use doc::{Profile, Workload};
-use predict::{Active, Dataset, Driver, Fitted, TaskReport};
+use predict::{Active, Dataset, Driver, Fitted, TaskReport, UnseenError};
 
 /// Relevance below which a feature is not worth naming.
 const RELEVANT: f64 = 0.2;
@@ -16,6 +16,7 @@ pub fn text(profile: &Profile, data: &Dataset, fitted: &Fitted) -> String {
     let _ = write!(out, "\n{}", tasks(workload, fitted));
     worst(&mut out, workload, data, fitted);
     rejected(&mut out, workload, fitted);
+    unseen(&mut out, fitted);
     learning(&mut out, fitted);
     out
 }
@@ -152,6 +153,31 @@ fn rejected(out: &mut String, workload: &Workload, fitted: &Fitted) {
                 task.id
             );
         }
+    }
+}
+
+fn unseen(out: &mut String, fitted: &Fitted) {
+    let report = &fitted.report;
+    let kinds = [
+        (report.unseen_batch, "a batch size"),
+        (report.unseen_task, "a task"),
+    ];
+    let one = |(error, what): (Option<UnseenError>, &str)| {
+        let UnseenError {
+            parts,
+            error_percent,
+        } = error?;
+        Some(format!(
+            "{error_percent:.1} % with {what} ({parts} left out)"
+        ))
+    };
+    let list: Vec<String> = kinds.into_iter().filter_map(one).collect();
+    if !list.is_empty() {
+        let _ = write!(
+            out,
+            "\nerror of co-runs with what never ran among others: {}",
+            list.join(", ")
+        );
     }
 }
 

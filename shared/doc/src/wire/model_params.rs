@@ -32,6 +32,10 @@ pub struct ModelParams {
     /// Measured configurations that the Gaussian processes rest on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<Vec<Point>>,
+    /// What co-runs of all tasks together say of tasks and batch sizes that never ran among
+    /// others; absent where too few could be left out to learn how much that is worth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<UnseenParams>,
     /// What was learnt from.
     pub domain: Domain,
     /// How well it predicts what it was not shown.
@@ -63,6 +67,45 @@ pub struct Point {
     pub batch: u64,
     /// Share in percent.
     pub share_percent: f64,
+}
+
+/// A Gaussian process of all tasks, and how it serves co-runs in which a task or its batch size
+/// never ran among others. The step of such a co-run is, as a logarithm,
+/// `(1 - weight) own + weight pooled - ln factor`, at least that of the solo run, where `own` is the
+/// answer of the task's own model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnseenParams {
+    /// Batch sizes at which each task ran with others, ascending.
+    pub seen_batches: Vec<Vec<u64>>,
+    /// The process, on the logarithm of (step / solo step) less `mean`.
+    pub gp: GpParams,
+    /// Task of each of its points.
+    pub tasks: Vec<u32>,
+    /// Mean of the logarithm of (step / solo step).
+    pub mean: f64,
+    /// For co-runs with a batch size that never ran among others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<UnseenUse>,
+    /// For co-runs with a task that never ran among others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<UnseenUse>,
+}
+
+/// What left-out batch sizes, or left-out tasks, taught of the use of the process of all tasks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnseenUse {
+    /// Weight of the process of all tasks, 0 to 1.
+    pub weight: f64,
+    /// Factor on the throughput that makes the mean relative error least.
+    pub factor: f64,
+    /// Factor on the standard deviation of the process that makes intervals hold what they say.
+    pub interval_scale: f64,
+    /// Parts that were left out one after another.
+    pub parts: u32,
+    /// Mean absolute error of left-out throughputs, in percent.
+    pub error_percent: f64,
 }
 
 /// Configurations among which predictions are interpolation.

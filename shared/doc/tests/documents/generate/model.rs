@@ -138,6 +138,31 @@ fn point() -> impl Strategy<Value = wire::Point> {
     })
 }
 
+fn unseen_use() -> impl Strategy<Value = wire::UnseenUse> {
+    (vec(finite(), 4), any::<u32>()).prop_map(|(n, parts)| wire::UnseenUse {
+        weight: n[0],
+        factor: n[1],
+        interval_scale: n[2],
+        parts,
+        error_percent: n[3],
+    })
+}
+
+fn unseen() -> impl Strategy<Value = wire::UnseenParams> {
+    let uses = (option::of(unseen_use()), option::of(unseen_use()));
+    let lists = (vec(vec(batch(), 0..3), 0..3), vec(any::<u32>(), 0..4));
+    (lists, gp(), finite(), uses).prop_map(|((seen_batches, tasks), gp, mean, (batch, task))| {
+        wire::UnseenParams {
+            seen_batches,
+            gp,
+            tasks,
+            mean,
+            batch,
+            task,
+        }
+    })
+}
+
 /// The parameters of a predictor: any numbers, as only the predictor judges them.
 pub fn params() -> BoxedStrategy<wire::ModelParams> {
     let law = vec(finite(), 4).prop_map(|n| wire::WorkloadLaw {
@@ -150,14 +175,16 @@ pub fn params() -> BoxedStrategy<wire::ModelParams> {
         configurations,
         most_together,
     });
-    let learnt = (option::of(law), vec(vec(point(), 0..3), 0..3), domain);
+    let points = vec(vec(point(), 0..3), 0..3);
+    let learnt = (option::of(law), points, option::of(unseen()), domain);
     (method(), vec(task(), 0..3), learnt, validation())
         .prop_map(
-            |(method, tasks, (workload_law, points, domain), validation)| wire::ModelParams {
+            |(method, tasks, (workload_law, points, unseen, domain), validation)| wire::ModelParams {
                 method,
                 tasks,
                 workload_law,
                 points,
+                unseen,
                 domain,
                 validation,
             },

@@ -1,0 +1,84 @@
+use doc::wire::{UnseenParams, UnseenUse};
+use units::Batch;
+
+use super::{bad, length, not_negative, numbers, process, write_process};
+use crate::base::Base;
+use crate::dataset::Active;
+use crate::error::PredictError;
+use crate::pool::Pool;
+use crate::report::UnseenError;
+use crate::unseen::{Unseen, Use};
+
+pub(super) fn write(u: &Unseen) -> UnseenParams {
+    let pool = &u.pool;
+    let batches = |v: &Vec<Batch>| v.iter().map(|b| u64::from(b.get())).collect();
+    UnseenParams {
+        seen_batches: u.seen.iter().map(batches).collect(),
+        gp: write_process(&pool.part),
+        tasks: pool.tasks.iter().map(|t| *t as u32).collect(),
+        mean: pool.mean,
+        batch: u.batch.as_ref().map(write_use),
+        task: u.task.as_ref().map(write_use),
+    }
+}
+
+fn write_use(u: &Use) -> UnseenUse {
+    UnseenUse {
+        weight: u.weight,
+        factor: u.factor,
+        interval_scale: u.interval_scale,
+        parts: u.error.parts as u32,
+        error_percent: u.error.error_percent,
+    }
+}
+
+pub(super) fn read(
+    u: &UnseenParams,
+    base: &Base,
+    points: &[Vec<Active>],
+) -> Result<Unseen, PredictError> {
+    let path = "$.predictor.unseen";
+    length(
+        &format!("{path}.seen_batches"),
+        u.seen_batches.len(),
+        base.layout.tasks,
+    )?;
+    numbers(&format!("{path}.mean"), &[u.mean], false)?;
+    let batch =
+        |b: &u64| Batch::new(*b).map_err(|e| bad(format!("{path}.seen_batches"), e.to_string()));
+    let batches = |v: &Vec<u64>| v.iter().map(batch).collect();
+    let tasks: Vec<usize> = u.tasks.iter().map(|t| *t as usize).collect();
+    let row = |scene: &_, at| base.layout.pooled(scene, at);
+    Ok(Unseen {
+        seen: u
+            .seen_batches
+            .iter()
+            .map(batches)
+            .collect::<Result<_, _>>()?,
+        pool: Pool {
+            part: process(&u.gp, &tasks, base, points, &format!("{path}.gp"), row)?,
+            tasks,
+            mean: u.mean,
+        },
+        batch: read_use(u.batch.as_ref(), &format!("{path}.batch"))?,
+        task: read_use(u.task.as_ref(), &format!("{path}.task"))?,
+    })
+}
+
+fn read_use(u: Option<&UnseenUse>, path: &str) -> Result<Option<Use>, PredictError> {
+    let Some(u) = u else { return Ok(None) };
+    numbers(path, &[u.factor, u.interval_scale], true)?;
+    not_negative(path, &[u.error_percent])?;
+    if !(0.0..=1.0).contains(&u.weight) {
+        return Err(bad(path, format!("weight {} is not 0 to 1", u.weight)));
+    }
+    Ok(Some(Use {
+        weight: u.weight,
+        factor: u.factor,
+        interval_scale: u.interval_scale,
+        error: UnseenError {
+            parts: u.parts as usize,
+            error_percent: u.error_percent,
+        },
+    }))
+}

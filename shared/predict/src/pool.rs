@@ -1,0 +1,109 @@
+//! One Gaussian process of all tasks together, on the slow-down against the solo run: what the
+//! co-runs of some tasks and batch sizes say of those that were never seen among others.
+
+use crate::base::Base;
+use crate::dataset::{Dataset, Sample};
+use crate::features::{MAX_FEATURES, Scene};
+use crate::gp::Hyper;
+use crate::model::{GpPart, condition, learn_gp};
+use crate::training::Rows;
+
+/// The process.
+#[derive(Debug, Clone)]
+pub(crate) struct Pool {
+    /// The points are samples while it is being fitted.
+    pub part: GpPart,
+    /// Task of each point.
+    pub tasks: Vec<usize>,
+    /// Mean of `ln(step / solo step)`.
+    pub mean: f64,
+}
+
+/// What it learns from: co-runs, task by task.
+#[derive(Debug)]
+pub(crate) struct PoolRows {
+    pub rows: Rows,
+    task: Vec<usize>,
+    mean: f64,
+}
+
+impl PoolRows {
+    /// Rows of every task that ran with others; throughputs of zero are left out.
+    pub fn of(data: &Dataset, base: &Base) -> Self {
+        let mut pool = Self {
+            rows: Rows::default(),
+            task: Vec::new(),
+            mean: 0.0,
+        };
+        for task in 0..data.tasks.len() {
+            for (k, s) in data.samples.iter().enumerate() {
+                let at = s.active.iter().position(|a| a.task == task);
+                if let Some(at) = at.filter(|at| s.active.len() > 1 && s.throughput[*at] > 0.0) {
+                    pool.push(k, s, at, base);
+                }
+            }
+        }
+        let rows = &mut pool.rows;
+        let slow_down = rows.ln_step.iter().zip(&rows.ln_solo);
+        let sum: f64 = slow_down.map(|(a, b)| a - b).sum();
+        pool.mean = sum / (rows.len() as f64).max(1.0);
+        // The process learns what is left of `ln_law`.
+        rows.ln_law = rows.ln_solo.iter().map(|s| s + pool.mean).collect();
+        pool
+    }
+
+    fn push(&mut self, position: usize, s: &Sample, at: usize, base: &Base) {
+        let scene = Scene::new(&base.anchors, &base.laws, &s.active);
+        let rate = s.throughput[at];
+        let rows = &mut self.rows;
+        rows.sample.push(position);
+        rows.features.push(base.layout.pooled(&scene, at));
+        rows.ln_step.push((s.active[at].batch.as_f64() / rate).ln());
+        rows.ln_solo.push(scene.step(at).ln());
+        rows.error.push(s.stderr.as_ref().map(|e| e[at] / rate));
+        self.task.push(s.active[at].task);
+    }
+
+    fn pool(&self, mut part: GpPart) -> Pool {
+        let tasks = part.points.iter().map(|p| self.task[*p]).collect();
+        for p in &mut part.points {
+            *p = self.rows.sample[*p];
+        }
+        Pool {
+            part,
+            tasks,
+            mean: self.mean,
+        }
+    }
+
+    /// With the most probable hyper-parameters.
+    pub fn learn(&self, evaluations: usize) -> Option<Pool> {
+        learn_gp(&self.rows, evaluations, None).map(|p| self.pool(p))
+    }
+
+    /// With known hyper-parameters.
+    pub fn condition(&self, hyper: &Hyper) -> Option<Pool> {
+        condition(&self.rows, hyper.clone(), None).map(|p| self.pool(p))
+    }
+}
+
+impl Pool {
+    fn scaled(&self, base: &Base, scene: &Scene, at: usize) -> [f64; MAX_FEATURES] {
+        let mut x = [0.0; MAX_FEATURES];
+        base.layout.fill_pooled(scene, at, &mut x);
+        self.part.gp.scale(&mut x);
+        x
+    }
+
+    /// `ln(step seconds)` of the task at position `at` of a scene.
+    pub fn ln_step(&self, base: &Base, scene: &Scene, at: usize) -> f64 {
+        let x = self.scaled(base, scene, at);
+        scene.step(at).ln() + self.mean + self.part.gp.mean(&x)
+    }
+
+    /// Its variance, and that of the noise.
+    pub fn variance(&self, base: &Base, scene: &Scene, at: usize) -> (f64, f64) {
+        let x = self.scaled(base, scene, at);
+        (self.part.gp.mean_variance(&x).1, self.part.gp.hyper.noise)
+    }
+}

@@ -1,0 +1,63 @@
+//! Co-runs with a task, or with a batch size of a task, that never ran among others.
+//!
+//! What a task's own model says of them is extrapolation. Beside it stands one process of all
+//! tasks ([`Pool`]), and how much each counts, how far such answers are off in the mean, and how
+//! wide their intervals must be is learnt by leaving out whole batch sizes, and whole tasks, of
+//! those that did run among others.
+
+mod learn;
+
+use units::Batch;
+
+use crate::Active;
+use crate::pool::Pool;
+use crate::report::UnseenError;
+
+/// The process of all tasks and what it is good for.
+#[derive(Debug, Clone)]
+pub(crate) struct Unseen {
+    /// Batch sizes at which each task ran with others, ascending.
+    pub seen: Vec<Vec<Batch>>,
+    pub pool: Pool,
+    /// For a batch size that never ran among others.
+    pub batch: Option<Use>,
+    /// For a task that never did.
+    pub task: Option<Use>,
+}
+
+/// What left-out parts taught.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Use {
+    /// Weight of the process of all tasks.
+    pub weight: f64,
+    /// Factor on the throughput.
+    pub factor: f64,
+    /// Factor on the standard deviation of the process.
+    pub interval_scale: f64,
+    pub error: UnseenError,
+}
+
+impl Unseen {
+    /// What serves a co-run; `None` where the models of its tasks know it.
+    pub fn of(&self, active: &[Active]) -> Option<&Use> {
+        if active.len() < 2 {
+            return None;
+        }
+        let seen = |a: &Active| self.seen[a.task].contains(&a.batch);
+        if active.iter().all(seen) {
+            return None;
+        }
+        if active.iter().any(|a| self.seen[a.task].is_empty()) {
+            return self.task.as_ref();
+        }
+        self.batch.as_ref()
+    }
+}
+
+impl Use {
+    /// `ln(step seconds)` from what a task's own model and the process of all say. No company
+    /// makes a task faster than it is alone.
+    pub fn ln_step(&self, own: f64, pooled: f64, solo: f64) -> f64 {
+        (own + self.weight * (pooled - own) - self.factor.ln()).max(solo)
+    }
+}

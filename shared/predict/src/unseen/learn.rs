@@ -1,0 +1,230 @@
+use std::collections::BTreeMap;
+
+use doc::Method;
+use math::stats;
+use units::Batch;
+
+use super::{Unseen, Use};
+use crate::base::Base;
+use crate::dataset::Dataset;
+use crate::features::Scene;
+use crate::gp::Hyper;
+use crate::pool::PoolRows;
+use crate::report::UnseenError;
+use crate::validation::{HALF_WIDTH, Known, Part, Wanted, trimmed};
+
+/// Most parts that are left out: each costs as much as a fit.
+const MOST_PARTS: usize = 12;
+/// Least parts that say anything of the next.
+const LEAST_PARTS: usize = 3;
+/// Least co-runs of a part, and least that must be left to learn from.
+const LEAST_LEFT: usize = 3;
+const LEAST_KEPT: usize = 10;
+/// Least tasks that ran among others, for one to be left out.
+const LEAST_TASKS: usize = 4;
+/// Weights that are tried.
+const WEIGHTS: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
+
+/// A throughput of a part that was left out.
+struct Left {
+    ln_step: f64,
+    own: f64,
+    pooled: f64,
+    solo: f64,
+    /// Standard deviation by the process of all tasks, noise included.
+    sd: f64,
+}
+
+impl Unseen {
+    /// Learns from all `data`, and from parts of `checked` what that is worth for models of the
+    /// family `method`. `None` where no part can be left out.
+    pub fn learn(
+        data: &Dataset,
+        checked: &Dataset,
+        base: &Base,
+        known: &Known<'_>,
+        method: Method,
+        evaluations: usize,
+    ) -> Option<Unseen> {
+        let (batches, tasks) = (by_batch(checked), by_task(checked));
+        if batches.len() < LEAST_PARTS && tasks.len() < LEAST_PARTS {
+            return None;
+        }
+        let rows = PoolRows::of(data, base);
+        let pool = rows.learn(evaluations)?;
+        let hyper = &pool.part.gp.hyper;
+        let wanted = Wanted {
+            gp: true,
+            poly: false,
+            trees: method == Method::Blend,
+        };
+        let known = &Known {
+            wanted,
+            ..known.clone()
+        };
+        let found = |parts: &[Vec<usize>]| Use::learn(checked, parts, known, method, hyper);
+        let unseen = Unseen {
+            seen: seen(data),
+            batch: found(&batches),
+            task: found(&tasks),
+            pool,
+        };
+        (unseen.batch.is_some() || unseen.task.is_some()).then_some(unseen)
+    }
+}
+
+/// Batch sizes at which each task ran with others.
+fn seen(data: &Dataset) -> Vec<Vec<Batch>> {
+    let tables = company(data).into_iter();
+    tables.map(|t| t.into_keys().collect()).collect()
+}
+
+/// Co-runs in which each task ran, by its batch size.
+fn company(data: &Dataset) -> Vec<BTreeMap<Batch, Vec<usize>>> {
+    let mut v = vec![BTreeMap::new(); data.tasks.len()];
+    for (k, s) in data.samples.iter().enumerate() {
+        for (a, p) in s.active.iter().zip(&s.throughput) {
+            if s.active.len() > 1 && *p > 0.0 {
+                let own: &mut Vec<usize> = v[a.task].entry(a.batch).or_default();
+                own.push(k);
+            }
+        }
+    }
+    v
+}
+
+/// Samples of each part to leave out: a batch size of a task that has others.
+fn by_batch(data: &Dataset) -> Vec<Vec<usize>> {
+    let tables = company(data).into_iter().filter(|t| t.len() > 1);
+    some(data, tables.flat_map(BTreeMap::into_values).collect())
+}
+
+/// The same: a task.
+fn by_task(data: &Dataset) -> Vec<Vec<usize>> {
+    let tables = company(data).into_iter().filter(|t| !t.is_empty());
+    let parts: Vec<Vec<usize>> = tables
+        .map(|t| t.into_values().flatten().collect())
+        .collect();
+    if parts.len() < LEAST_TASKS {
+        return Vec::new();
+    }
+    some(data, parts)
+}
+
+/// At most [`MOST_PARTS`] of those large and small enough, evenly.
+fn some(data: &Dataset, mut parts: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+    let all = data.samples.iter().filter(|s| s.active.len() > 1).count();
+    parts.retain(|p| p.len() >= LEAST_LEFT && all - p.len() >= LEAST_KEPT);
+    let kept = crate::model::evenly(parts.len(), MOST_PARTS);
+    kept.into_iter().map(|k| parts[k].clone()).collect()
+}
+
+impl Use {
+    /// Leaves out one part after another.
+    fn learn(
+        data: &Dataset,
+        parts: &[Vec<usize>],
+        known: &Known<'_>,
+        method: Method,
+        hyper: &Hyper,
+    ) -> Option<Use> {
+        let left: Vec<Vec<Left>> = parts
+            .iter()
+            .filter_map(|p| leave_out(data, p, known, method, hyper))
+            .collect();
+        if left.len() < LEAST_PARTS {
+            return None;
+        }
+        let mut error = UnseenError {
+            parts: left.len(),
+            error_percent: f64::INFINITY,
+        };
+        let all: Vec<Left> = left.into_iter().flatten().collect();
+        let mut best = Use {
+            weight: 0.0,
+            factor: 1.0,
+            interval_scale: 1.0,
+            error,
+        };
+        for weight in WEIGHTS {
+            let tried = Use { weight, ..best };
+            let error_percent = tried.error_percent(&all)?;
+            if error_percent < error.error_percent {
+                error.error_percent = error_percent;
+                best.weight = weight;
+            }
+        }
+        best.factor = best.least_error_factor(&all);
+        error.error_percent = best.error_percent(&all)?;
+        best.error = error;
+        let z = |l: &Left| (1.0 - best.measured_over_predicted(l)).abs() / l.sd;
+        let z: Vec<f64> = all.iter().map(z).collect();
+        best.interval_scale = (stats::quantile(&z, 0.9)? / HALF_WIDTH).clamp(0.1, 10.0);
+        Some(best)
+    }
+
+    /// Throughput over its prediction.
+    fn measured_over_predicted(&self, l: &Left) -> f64 {
+        (self.ln_step(l.own, l.pooled, l.solo) - l.ln_step).exp()
+    }
+
+    fn error_percent(&self, left: &[Left]) -> Option<f64> {
+        let error = |l: &Left| (1.0 / self.measured_over_predicted(l) - 1.0).abs();
+        trimmed(left.iter().map(error).collect())
+    }
+
+    /// The factor `f` that makes `sum |f p / m - 1|` least over predictions `p` of `m`: the
+    /// median of `m / p` with weights `p / m`. Where predictions scatter it is below 1, because
+    /// twice too much is worse than half. Without the twentieth that is farthest off: those may
+    /// be bad measurements.
+    fn least_error_factor(&self, left: &[Left]) -> f64 {
+        let mut r: Vec<f64> = left
+            .iter()
+            .map(|l| self.measured_over_predicted(l))
+            .collect();
+        r.sort_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs()));
+        r.truncate(r.len() - r.len() / 20);
+        r.sort_by(f64::total_cmp);
+        let half = 0.5 * r.iter().map(|r| 1.0 / r).sum::<f64>();
+        let mut sum = 0.0;
+        let reaches = |r: &&f64| {
+            sum += 1.0 / **r;
+            sum >= half
+        };
+        r.iter().find(reaches).map_or(1.0, |r| r.clamp(0.5, 2.0))
+    }
+}
+
+/// Learns without the samples of `part` and predicts them.
+fn leave_out(
+    data: &Dataset,
+    part: &[usize],
+    known: &Known<'_>,
+    method: Method,
+    hyper: &Hyper,
+) -> Option<Vec<Left>> {
+    let kept: Vec<usize> = (0..data.samples.len())
+        .filter(|k| !part.contains(k))
+        .collect();
+    let fold = Part::learn(data, &kept, known).ok()?;
+    let pool = PoolRows::of(&fold.data, &fold.base).condition(hyper)?;
+    let mut left = Vec::new();
+    for s in part.iter().map(|k| &data.samples[*k]) {
+        let scene = Scene::new(&fold.base.anchors, &fold.base.laws, &s.active);
+        for (at, (a, p)) in s.active.iter().zip(&s.throughput).enumerate() {
+            if *p <= 0.0 {
+                continue;
+            }
+            let own = fold.tasks[a.task].answer(&fold.base, &scene, at, a.task, false);
+            let (variance, noise) = pool.variance(&fold.base, &scene, at);
+            left.push(Left {
+                ln_step: (a.batch.as_f64() / p).ln(),
+                own: own.of(method),
+                pooled: pool.ln_step(&fold.base, &scene, at),
+                solo: scene.step(at).ln(),
+                sd: (variance + noise).sqrt(),
+            });
+        }
+    }
+    Some(left)
+}
