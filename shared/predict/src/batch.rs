@@ -19,7 +19,7 @@ const BLOCK: usize = 64;
 struct Block {
     /// Features, row by row.
     rows: Vec<f64>,
-    /// Step by the law, seconds; the same alone; whether as many run as ever did.
+    /// Step by the law, seconds; its logarithm alone; whether as many run as ever did.
     law: Vec<f64>,
     solo: Vec<f64>,
     all: Vec<bool>,
@@ -70,7 +70,7 @@ impl Block {
         base.layout.fill(scene, at, &mut x);
         self.rows.extend(&x[..base.layout.len()]);
         self.law.push(scene.by_law(at, law));
-        self.solo.push(scene.step(at));
+        self.solo.push(scene.ln_step(at));
         self.all.push(scene.len() == base.most_together);
         self.place.push(place);
     }
@@ -122,7 +122,7 @@ impl Block {
             g.gp.means(&self.rows, width, &mut self.gp);
         }
         for (k, poly) in polys.into_iter().enumerate() {
-            let (law, solo) = (self.law[k].ln(), self.solo[k].ln());
+            let (law, solo) = (self.law[k].ln(), self.solo[k]);
             let has = |t: &Option<_>| t.is_some();
             let answer = Answer {
                 law,

@@ -30,10 +30,13 @@ pub(crate) struct Scene {
     company: f64,
     task: [usize; MAX_TASKS],
     share: [f64; MAX_TASKS],
-    /// Solo step seconds by the anchor.
-    step: [f64; MAX_TASKS],
+    /// Logarithm of the solo step seconds by the anchor.
+    ln_step: [f64; MAX_TASKS],
     batch: [f64; MAX_TASKS],
     ln_batch: [f64; MAX_TASKS],
+    /// Seconds of its step by the law, beside the device and, undisturbed, on it.
+    host: [f64; MAX_TASKS],
+    device: [f64; MAX_TASKS],
     /// `u_j` of the law: part of its step in which the task uses the device.
     busy: [f64; MAX_TASKS],
     /// `u_j sqrt(R_j)`.
@@ -49,27 +52,32 @@ impl Scene {
             company: company(active.len()),
             task: [0; MAX_TASKS],
             share: zero,
-            step: zero,
+            ln_step: zero,
             batch: zero,
             ln_batch: zero,
+            host: zero,
+            device: zero,
             busy: zero,
             pressure: zero,
         };
         for (k, a) in active.iter().enumerate() {
             s.task[k] = a.task;
             s.share[k] = a.share.fraction();
-            s.step[k] = anchors[a.task].step_seconds(a.batch);
+            s.ln_step[k] = anchors[a.task].step_seconds(a.batch).ln();
             s.batch[k] = a.batch.as_f64();
             s.ln_batch[k] = s.batch[k].ln();
-            s.busy[k] = laws[a.task].pace.busy(s.batch[k], s.share[k], s.company);
+            let pace = &laws[a.task].pace;
+            s.host[k] = pace.host(s.company);
+            s.device[k] = pace.device(s.batch[k], s.share[k]);
+            s.busy[k] = s.device[k] / (s.device[k] + s.host[k]);
             s.pressure[k] = s.busy[k] * s.share[k].sqrt();
         }
         s
     }
 
-    /// Solo step time of the task at position `at`, seconds.
-    pub fn step(&self, at: usize) -> f64 {
-        self.step[at]
+    /// `ln(solo step seconds)` of the task at position `at`.
+    pub fn ln_step(&self, at: usize) -> f64 {
+        self.ln_step[at]
     }
 
     /// Running tasks.
@@ -77,11 +85,12 @@ impl Scene {
         self.len
     }
 
-    /// Step time of the task at position `at` by its law, seconds.
+    /// Step time of the task at position `at` by its law, seconds: [`Law::step`], from what the
+    /// scene has of it.
     pub fn by_law(&self, at: usize, law: &Law) -> f64 {
         let others = (0..self.len).filter(|k| *k != at);
-        let pressure = others.map(|k| (self.task[k], self.pressure[k]));
-        law.step(self.batch[at], self.share[at], self.company, pressure)
+        let pressure = others.map(|k| law.slowdown[self.task[k]] * self.pressure[k]);
+        self.host[at] + self.device[at] * (1.0 + pressure.sum::<f64>())
     }
 }
 
@@ -182,7 +191,7 @@ impl Layout {
         for j in (0..s.len).filter(|j| *j != at) {
             share += s.share[j];
             pressure += s.pressure[j];
-            step += s.step[j].ln();
+            step += s.ln_step[j];
             batch += s.ln_batch[j];
             if self.named() > 0 {
                 x[POOLED + self.tasks + s.task[j]] = s.share[j];
@@ -193,7 +202,7 @@ impl Layout {
         }
         let others = (s.len - 1) as f64;
         let (step, batch) = (step / others.max(1.0), batch / others.max(1.0));
-        let own_step = s.step[at].ln();
+        let own_step = s.ln_step[at];
         x[..POOLED].copy_from_slice(&[
             own_step,
             s.ln_batch[at],
@@ -247,7 +256,7 @@ impl Layout {
             batches,
             s.busy[at],
             own,
-            s.step[at].ln(),
+            s.ln_step[at],
         ];
         x[..SUMS].copy_from_slice(&sums);
     }

@@ -88,10 +88,10 @@ impl Parts {
         let all = scene.len() == base.most_together;
         let solo_trees = self.solo_trees.as_ref().filter(|_| all);
         Answer {
-            solo_trees: solo_trees.map(|t| scene.step(at).ln() + t.mean(x)),
+            solo_trees: solo_trees.map(|t| scene.ln_step(at) + t.mean(x)),
             trees: trees.map(|t| law + t.mean(x)),
             law,
-            poly: poly.map(|p| scene.step(at).ln() + p.mean(&x[..SUMS])),
+            poly: poly.map(|p| scene.ln_step(at) + p.mean(&x[..SUMS])),
             gp,
             variance,
         }

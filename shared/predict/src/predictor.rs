@@ -126,7 +126,7 @@ impl Predictor {
             let mut ln_step = answer.of(self.method);
             if let Some((pool, learnt)) = unseen {
                 let pooled = pool.ln_step(&self.base, &scene, at);
-                ln_step = learnt.ln_step(ln_step, pooled, scene.step(at).ln());
+                ln_step = learnt.ln_step(ln_step, pooled, scene.ln_step(at));
             }
             out[at] = a.batch.as_f64() * math::exp(-ln_step);
         }

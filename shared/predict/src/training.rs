@@ -54,7 +54,7 @@ impl Rows {
                 row.sample.push(k);
                 row.features.push(x[..layout.len()].to_vec());
                 row.ln_step.push((a.batch.as_f64() / p).ln());
-                row.ln_solo.push(scene.step(at).ln());
+                row.ln_solo.push(scene.ln_step(at));
                 row.ln_law.push(scene.by_law(at, &laws[a.task]).ln());
                 row.error.push(s.stderr.as_ref().map(|e| e[at] / p));
             }

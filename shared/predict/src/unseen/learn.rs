@@ -221,7 +221,7 @@ fn leave_out(
                 ln_step: (a.batch.as_f64() / p).ln(),
                 own: own.of(method),
                 pooled: pool.ln_step(&fold.base, &scene, at),
-                solo: scene.step(at).ln(),
+                solo: scene.ln_step(at),
                 sd: (variance + noise).sqrt(),
             });
         }
