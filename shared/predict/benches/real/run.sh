@@ -26,3 +26,10 @@ done | tee "$out/all" | awk '
     END { for (key in rates) printf "%-22s %5d throughputs, error %5.2f %% in the mean, %5.2f %% in the mean of the medians of the parts; 90 %% intervals hold %.0f %%\n",
         key, rates[key], sum[key] / rates[key], middle[key] / rates[key], hold[key] / rates[key] }' |
     sort
+cat <<'END'
+gavel: a job is a task (the model) at a batch size; both of a pair have the whole device (share 100 %);
+  pairs: a tenth of the pairs left out; jobs: all pairs of one job left out, its solo run is known
+miso: throughput at the slices of 2, 3, 4 sevenths, each left out in turn; the share of a slice is the
+  harmonic mean of its parts of processors and memory (both: a step needs as much of the one as of the
+  other, if nobody knows better), or one of the two alone (compute, memory); nothing of it is fitted
+END

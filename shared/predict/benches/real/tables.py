@@ -12,9 +12,13 @@ per second times the batch size are its throughput; both of a pair have the whol
 100 %), since the GPU switched between them. Left out: two jobs of one model, as a task runs at most
 once in a co-run, and pairs that did not fit (rate 0).
 
-Assumed of MISO: a slice of g compute slices of 7 and m GB of 40 is a share of (g/7 + m/40)/2 of the
-device, as a step needs both its processors and its memory bandwidth, which goes with the memory;
-mean step seconds. `question` `compute` takes g/7 instead, for comparison.
+Assumed of MISO: mean step seconds; a slice of g compute slices of 7 and m GB of 40 has the fraction
+c = g/7 of the processors and m/40 of the memory bandwidth, which goes with the memory. The tools
+know one share of the device. A step takes a/c + b/m for its arithmetic and its memory traffic, one
+after another; of a model whose a and b nobody told, a = b is assumed, which makes the slice worth
+the share r with 1/r = (1/c + 1/m)/2, the harmonic mean. Nothing of it is fitted. What the share is
+worth if only processors (r = c) or only memory (r = m) counted is measured beside it, as the
+questions `compute` and `memory`.
 """
 
 import collections
@@ -89,7 +93,8 @@ def miso(rows, question, out):
     samples = []
     for row in rows:
         g, batch = int(row["mig_g"]), int(row["batch"])
-        share = g / 7 if question == "compute" else (g / 7 + int(row["mig_gb"]) / 40) / 2
+        compute, memory = g / 7, int(row["mig_gb"]) / 40
+        share = {"compute": compute, "memory": memory}.get(question, 2 / (1 / compute + 1 / memory))
         tasks[row["model"]].add(batch)
         samples.append((g, [(row["model"], batch, 100 * share, batch / float(row["mean_s"]))]))
     for left in (2, 3, 4):
@@ -109,7 +114,7 @@ def main():
     if os.path.exists(path):
         with open(path) as file:
             rows = list(csv.DictReader(file))
-        for question in ("both", "compute"):
+        for question in ("both", "compute", "memory"):
             miso(rows, question, out)
 
 
