@@ -15,7 +15,8 @@ use crate::report::{FitReport, TaskReport, Worst};
 use crate::training::Rows;
 use crate::unseen::Unseen;
 use crate::validation::{
-    self, Known, Left, Wanted, calibrate, cross_validate, leave_out, total_error_percent, trimmed,
+    self, Calibration, Known, Left, Wanted, calibrate, cross_validate, leave_out,
+    total_error_percent, trimmed,
 };
 
 /// Settings of a fit.
@@ -146,24 +147,10 @@ fn learn(
         report
             .tasks
             .push(task_report(&base, &rows[i], &tasks[i], i, error_percent));
-        let gp = tasks[i].gp.as_ref().map(|g| g.gp.hyper.noise.sqrt());
-        let floor = match base.evidence[i] {
-            Evidence::Together => 0.0,
-            Evidence::Alone => NEVER_TOGETHER,
-            Evidence::Nothing => NEVER_RAN,
-        };
-        let (batches, shares) = ranges(data, i);
+        let (parts, evidence) = (&tasks[i], base.evidence[i]);
         trust.push(Trust {
-            spread: calibrations[i]
-                .map_or(gp.unwrap_or(UNVALIDATED), |c| c.spread)
-                .max(floor),
-            interval_scale: calibrations[i].map_or_else(
-                || tasks[i].gp.as_ref().map_or(1.0, overconfidence),
-                |c| c.scale,
-            ),
             error_percent,
-            batches,
-            shares,
+            ..trust_of(data, i, parts, evidence, calibrations[i])
         });
     }
     let mut unseen = None;
@@ -186,6 +173,31 @@ fn learn(
         points,
         configurations: data.samples.len(),
     })
+}
+
+/// How sure the predictions of task `i` are; all but its cross-validated error.
+fn trust_of(
+    data: &Dataset,
+    i: usize,
+    parts: &Parts,
+    evidence: Evidence,
+    calibration: Option<Calibration>,
+) -> Trust {
+    let gp = parts.gp.as_ref();
+    let noise = gp.map_or(UNVALIDATED, |g| g.gp.hyper.noise.sqrt());
+    let floor = match evidence {
+        Evidence::Together => 0.0,
+        Evidence::Alone => NEVER_TOGETHER,
+        Evidence::Nothing => NEVER_RAN,
+    };
+    let (batches, shares) = ranges(data, i);
+    Trust {
+        spread: calibration.map_or(noise, |c| c.spread).max(floor),
+        interval_scale: calibration.map_or_else(|| gp.map_or(1.0, overconfidence), |c| c.scale),
+        error_percent: None,
+        batches,
+        shares,
+    }
 }
 
 fn parts_of(

@@ -12,6 +12,9 @@ per second times the batch size are its throughput; both of a pair have the whol
 100 %), since the GPU switched between them. Left out: two jobs of one model, as a task runs at most
 once in a co-run, and pairs that did not fit (rate 0).
 
+How jobs and tasks are predicted that never ran among others was chosen on the K80's jobs, and its
+constants are learnt within the part that is learnt from; none was set by the V100's or the P100's.
+
 Assumed of MISO: mean step seconds; a slice of g compute slices of 7 and m GB of 40 has the fraction
 c = g/7 of the processors and m/40 of the memory bandwidth, which goes with the memory. The tools
 know one share of the device. A step takes a/c + b/m for its arithmetic and its memory traffic, one
@@ -108,7 +111,7 @@ def main():
     if os.path.exists(path):
         with open(path) as file:
             rates = json.load(file)
-        for gpu in ("v100", "p100"):
+        for gpu in ("v100", "p100", "k80"):
             gavel(rates[gpu], gpu, out)
     path = f"{data}/miso/mig_step_seconds.csv"
     if os.path.exists(path):

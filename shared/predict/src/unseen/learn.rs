@@ -228,3 +228,64 @@ fn leave_out(
     }
     Some(left)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Use = Use {
+        weight: 0.0,
+        factor: 1.0,
+        interval_scale: 1.0,
+        error: UnseenError {
+            parts: 3,
+            error_percent: 0.0,
+        },
+    };
+
+    /// Predictions of 1 second where `measured` seconds came out.
+    fn left(measured: &[f64]) -> Vec<Left> {
+        let one = |m: &f64| Left {
+            ln_step: m.ln(),
+            own: 0.0,
+            pooled: 0.5,
+            solo: -5.0,
+            sd: 0.1,
+        };
+        measured.iter().map(one).collect()
+    }
+
+    #[test]
+    fn no_other_factor_has_a_smaller_error() {
+        for measured in [
+            vec![0.7, 0.9, 1.0, 1.3, 2.1, 2.5],
+            vec![1.2, 1.3],
+            vec![0.8, 1.25, 1.6],
+        ] {
+            let left = left(&measured);
+            let error = |factor: f64| Use { factor, ..PLAIN }.error_percent(&left).unwrap();
+            let least = error(PLAIN.least_error_factor(&left));
+            for k in 50..=200 {
+                assert!(
+                    least <= error(f64::from(k) / 100.0) + 1e-9,
+                    "{measured:?} {k}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn answers_lie_between_both_and_never_above_the_solo_rate() {
+        let half = Use {
+            weight: 0.5,
+            ..PLAIN
+        };
+        assert_eq!(half.ln_step(1.0, 2.0, 0.0), 1.5);
+        assert_eq!(half.ln_step(1.0, 2.0, 1.7), 1.7);
+        let halved = Use {
+            factor: 0.5,
+            ..PLAIN
+        };
+        assert!((halved.ln_step(1.0, 2.0, 0.0) - 1.0 - 2.0_f64.ln()).abs() < 1e-12);
+    }
+}
