@@ -2,12 +2,13 @@
 //!
 //! `--json`: as [`testkit::bench`] says. `--data FOLDER` keeps the simulated profiles there as CSV,
 //! for the peers in `benches/peers`. `--trial` takes other mixes and seeds, to try ideas on.
-//! `accuracy`, `speed`, `adaptive`: only these.
+//! `accuracy`, `speed`, `unseen`, `adaptive`: only these.
 
 mod accuracy;
 mod adaptive;
 mod mixes;
 mod speed;
+mod unseen;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,13 +32,16 @@ fn measure() -> Result<Vec<Row>, Failure> {
     }
     let wants = |part: &str| names.is_empty() || names.iter().any(|n| n == part);
     let mut all = Vec::new();
-    if wants("accuracy") || wants("speed") {
+    if wants("accuracy") || wants("speed") || wants("unseen") {
         let mixes = mixes::all(folder.as_deref(), trial)?;
         if wants("accuracy") {
             all.extend(accuracy::rows(&mixes)?);
         }
         if wants("speed") {
             all.extend(speed::rows(&mixes)?);
+        }
+        if wants("unseen") {
+            all.extend(unseen::rows(&mixes)?);
         }
     }
     if wants("adaptive") {

@@ -78,7 +78,8 @@ pub struct Mix {
     pub held_out: Vec<Measured>,
 }
 
-fn sample(m: &Measured) -> Sample {
+/// What a profile shows of it.
+pub fn sample(m: &Measured) -> Sample {
     Sample {
         active: m.active.clone(),
         throughput: m.measured.clone(),
@@ -176,6 +177,22 @@ pub fn draw(tasks: usize, rng: &mut StdRng) -> Result<Vec<Active>, Failure> {
         .collect()
 }
 
+/// The solo runs of all tasks at all batch sizes.
+pub fn alone(bed: &Bed, tasks: usize, rng: &mut StdRng) -> Result<Vec<Measured>, Failure> {
+    let mut solos = Vec::new();
+    for task in 0..tasks {
+        for b in BATCHES {
+            let alone = Active {
+                task,
+                batch: Batch::new(b)?,
+                share: Share::FULL,
+            };
+            solos.push(bed.measure(vec![alone], rng));
+        }
+    }
+    Ok(solos)
+}
+
 /// Simulates one mix.
 fn simulate(models: &[&str], base: u64) -> Result<Mix, Failure> {
     let (bed, tasks) = Bed::new(models)?;
@@ -187,17 +204,7 @@ fn simulate(models: &[&str], base: u64) -> Result<Mix, Failure> {
     };
     for seed in 0..SEEDS {
         let mut rng = StdRng::seed_from_u64(base + 100 + seed);
-        let mut solos = Vec::new();
-        for task in 0..models.len() {
-            for b in BATCHES {
-                let alone = Active {
-                    task,
-                    batch: Batch::new(b)?,
-                    share: Share::FULL,
-                };
-                solos.push(bed.measure(vec![alone], &mut rng));
-            }
-        }
+        let solos = alone(&bed, models.len(), &mut rng)?;
         mix.solos.push(solos);
         let mut train = Vec::new();
         for _ in 0..MOST_SAMPLES {
