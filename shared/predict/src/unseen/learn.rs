@@ -128,10 +128,8 @@ impl Use {
         method: Method,
         hyper: &Hyper,
     ) -> Option<Use> {
-        let left: Vec<Vec<Left>> = parts
-            .iter()
-            .filter_map(|p| leave_out(data, p, known, method, hyper))
-            .collect();
+        let left = in_parallel(parts, |p| leave_out(data, p, known, method, hyper));
+        let left: Vec<Vec<Left>> = left.into_iter().flatten().collect();
         if left.len() < LEAST_PARTS {
             return None;
         }
@@ -193,6 +191,25 @@ impl Use {
         };
         r.iter().find(reaches).map_or(1.0, |r| r.clamp(0.5, 2.0))
     }
+}
+
+/// `work` of every part, in their order, by as many threads as there are processors.
+fn in_parallel<P: Sync, R: Send>(
+    parts: &[P],
+    work: impl Fn(&P) -> Option<R> + Sync,
+) -> Vec<Option<R>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let each = parts.len().div_ceil(threads).max(1);
+    let work = &work;
+    std::thread::scope(|scope| {
+        let some = |p| scope.spawn(move || <[P]>::iter(p).map(work).collect::<Vec<_>>());
+        let running: Vec<_> = parts.chunks(each).map(some).collect();
+        let done = running.into_iter().map(|t| match t.join() {
+            Ok(part) => part,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        done.flatten().collect()
+    })
 }
 
 /// Learns without the samples of `part` and predicts them.
