@@ -7,6 +7,10 @@
 //! Every family rests on the solo rates and on a law of a step with a few constants of meaning;
 //! a Gaussian process learns what the law leaves. Everything is learnt and predicted as the
 //! logarithm of the step time, because errors are relative.
+//!
+//! Where a batch size, or a task, never ran among others, one process of all tasks stands beside
+//! the task's own model; how much it counts and how wide intervals must be is learnt by leaving
+//! out whole batch sizes and whole tasks.
 
 mod anchor;
 mod base;
