@@ -1,6 +1,6 @@
-//! Which configuration to measure next: solos, a few spread-out co-runs, then in turns expected
-//! improvement of the objective and what the model finds best, with the model fitted again after
-//! every measurement.
+//! Which configuration to measure next: solos, a few co-runs spread over what looks promising,
+//! then in turns expected improvement of the objective and what the model finds best, with the
+//! model fitted again after every measurement.
 //!
 //! The model is the blend, which is also what profiles are fitted with: a Gaussian process alone
 //! does not see the steps that rounding to whole processors makes, holds ridges for noise, and
@@ -13,6 +13,7 @@
 
 mod goal;
 mod memory;
+mod spread;
 
 pub use goal::Goal;
 
@@ -42,7 +43,7 @@ pub struct Design<'a> {
     pub admissible: &'a dyn Fn(&[Active]) -> bool,
     /// Stop when the best expected improvement falls below this fraction of the best value.
     pub tolerance: f64,
-    /// Spread-out co-runs before expected improvement.
+    /// Co-runs spread over what looks promising, before expected improvement.
     pub starts: usize,
     /// A model of the same tasks from before something changed a little: what it says of the
     /// space stands beside the first measurements, and makes way for them one by one.
@@ -56,7 +57,7 @@ pub struct Design<'a> {
 pub enum Why {
     /// The solo rate is missing.
     Solo,
-    /// To know the space roughly.
+    /// To know the promising part of the space.
     Spread,
     /// It may be better than the best.
     Improve,
@@ -90,7 +91,7 @@ pub struct Progress {
     pub expected_gain: f64,
 }
 
-/// Spread-out co-runs that serve well before expected improvement.
+/// Spread co-runs that serve well before expected improvement.
 pub const STARTS: usize = 6;
 
 /// Candidates looked at in a step.
@@ -120,16 +121,15 @@ impl Design<'_> {
         }
         let together: Vec<&Sample> = data.samples.iter().filter(|s| s.active.len() > 1).collect();
         let mut rng = StdRng::seed_from_u64(self.seed ^ (together.len() as u64) << 20);
-        if together.len() < self.starts && self.earlier.is_none() {
-            let spread = self.spread(&together, &mut rng);
-            return match spread {
-                Some(active) => Ok(Step::Measure {
-                    active,
-                    why: Why::Spread,
-                    state: None,
-                }),
-                None => self.improve(data, &mut rng),
-            };
+        if together.len() < self.starts
+            && self.earlier.is_none()
+            && let Some(active) = spread::spread(self, data, &together, &mut rng)
+        {
+            return Ok(Step::Measure {
+                active,
+                why: Why::Spread,
+                state: None,
+            });
         }
         self.improve(data, &mut rng)
     }
@@ -182,51 +182,8 @@ impl Design<'_> {
         None
     }
 
-    /// Of many draws the one farthest from everything measured, each axis in ranks; the goal's
-    /// own corner first: small shares tell least of what makes a total large.
-    fn spread(&self, measured: &[&Sample], rng: &mut StdRng) -> Option<Vec<Active>> {
-        let rank = |a: &Active| {
-            let of = |at: Option<usize>, n: usize| at.unwrap_or(0) as f64 / (n.max(2) - 1) as f64;
-            let batches = &self.batches[a.task];
-            (
-                of(batches.iter().position(|b| *b == a.batch), batches.len()),
-                of(
-                    self.shares.iter().position(|s| *s == a.share),
-                    self.shares.len(),
-                ),
-            )
-        };
-        let distance = |x: &[Active], y: &[Active]| {
-            let pairs = x
-                .iter()
-                .flat_map(|a| y.iter().filter(|b| b.task == a.task).map(move |b| (a, b)));
-            pairs
-                .map(|(a, b)| {
-                    let (p, q) = (rank(a), rank(b));
-                    (p.0 - q.0).powi(2) + (p.1 - q.1).powi(2)
-                })
-                .sum::<f64>()
-        };
-        let mut best: Option<(f64, Vec<Active>)> = None;
-        for _ in 0..400 {
-            let active = self.draw(rng)?;
-            let near = measured
-                .iter()
-                .map(|s| distance(&active, &s.active))
-                .fold(f64::INFINITY, f64::min);
-            if best.as_ref().is_none_or(|(d, _)| near > *d) {
-                best = Some((near, active));
-            }
-        }
-        best.map(|(_, a)| a)
-    }
-
     fn improve(&self, data: &Dataset, rng: &mut StdRng) -> Result<Step, PredictError> {
-        let options = FitOptions {
-            evaluations: EVALUATIONS,
-            validate: false,
-            start: None,
-        };
+        let options = quick();
         let model = match self.earlier {
             Some(earlier) => fit(
                 &memory::with_memory(self, earlier, data),
@@ -355,10 +312,7 @@ impl Design<'_> {
             }
         }
         self.values(model, &mut all);
-        let order = |all: &mut Vec<(f64, Vec<Active>)>| {
-            all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-        };
-        order(&mut all);
+        best_first(&mut all);
         // Climb from the best few until none of their neighbours is new among the best.
         for _ in 0..12 {
             let top: Vec<Vec<Active>> = all.iter().take(3).map(|(_, a)| a.clone()).collect();
@@ -372,7 +326,7 @@ impl Design<'_> {
             if !grown {
                 break;
             }
-            order(&mut all);
+            best_first(&mut all);
         }
         all
     }
@@ -394,6 +348,20 @@ impl Design<'_> {
         }
         v
     }
+}
+
+/// Settings of the refits.
+fn quick() -> FitOptions {
+    FitOptions {
+        evaluations: EVALUATIONS,
+        validate: false,
+        start: None,
+    }
+}
+
+/// Sorts by value, equal ones by configuration.
+fn best_first(all: &mut [(f64, Vec<Active>)]) {
+    all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
 }
 
 #[cfg(test)]

@@ -98,6 +98,45 @@ fn begins_with_solos_keeps_to_constraints_and_repeats_itself() {
 }
 
 #[test]
+fn begins_where_it_is_promising_with_co_runs_that_differ() {
+    let (data, _) = run(0.0, 11, &|_| true);
+    let total = |a: &[Active]| device(a).iter().sum::<f64>();
+    let starts: Vec<&[Active]> = data.samples[6..].iter().map(|s| &s.active[..]).collect();
+    assert_eq!(starts.iter().collect::<HashSet<_>>().len(), 5);
+    // Every batch size and share of the space as often as any other.
+    let tenths = |k: u32| Share::from_percent(f64::from(10 * (k % 10 + 1))).unwrap();
+    let mut space: Vec<f64> = (0..8000_u32)
+        .map(|k| {
+            let run = |task: usize| Active {
+                task,
+                batch: Batch::new(32 << ((k / 1000) >> task & 1)).unwrap(),
+                share: tenths(k / 10_u32.pow(task as u32)),
+            };
+            total(&[run(0), run(1), run(2)])
+        })
+        .collect();
+    space.sort_by(f64::total_cmp);
+    let better = starts
+        .iter()
+        .filter(|s| total(s) > space[space.len() * 9 / 10]);
+    assert!(better.count() >= 3, "{starts:?}");
+}
+
+#[test]
+fn a_small_space_is_measured_once_and_no_more() {
+    let only = |a: &[Active]| {
+        a.iter()
+            .all(|a| a.share == Share::FULL || a.share.fraction() == 0.5)
+    };
+    let (data, step) = run(0.0, 100, &only);
+    let distinct: HashSet<&[Active]> = data.samples.iter().map(|s| &s.active[..]).collect();
+    assert_eq!(distinct.len(), data.samples.len());
+    assert!(matches!(step, Step::Stop(_)));
+    // Six solo runs, and two batch sizes and two shares of three tasks.
+    assert!(data.samples.len() <= 6 + 64);
+}
+
+#[test]
 fn values_of_goals() {
     let (rates, solo) = ([50.0, 30.0], [100.0, 100.0]);
     assert_eq!(Goal::Raw.value(&rates, &solo), 80.0);

@@ -14,7 +14,8 @@ use units::{Batch, Share};
 
 use super::{Configuration, Space};
 
-/// Co-runs before expected improvement decides: the baselines, then spread-out ones.
+/// Co-runs before expected improvement decides: the baselines, then some spread over what looks
+/// promising.
 const STARTS: usize = 8;
 
 /// Settings of an adaptive design.
@@ -53,7 +54,7 @@ pub struct Adaptive {
 
 impl Adaptive {
     /// An adaptive design over a space; `only` limits it to what can be measured. A model of a
-    /// similar workload says where to begin, and stands in for the spread-out starts.
+    /// similar workload says where to begin, and stands in for the spread starts.
     pub fn new(
         space: Space,
         tasks: Vec<TaskSpec>,
