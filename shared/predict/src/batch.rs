@@ -2,7 +2,6 @@
 //! in the cache, and several co-runs in each vector instruction.
 
 use math::exp;
-use units::Share;
 
 use crate::base::Base;
 use crate::features::{MAX_FEATURES, Scene};
@@ -39,13 +38,7 @@ impl Predictor {
         let size = n.max(1) * BLOCK;
         for (active, out) in active.chunks(size).zip(out.chunks_mut(size)) {
             for (k, run) in active.chunks_exact(n).enumerate() {
-                if let [a] = run
-                    && a.share == Share::FULL
-                {
-                    out[k] = self.solo(a.task, a.batch);
-                    continue;
-                }
-                if self.unseen(run).is_some() {
+                if n == 1 || self.unseen(run).is_some() {
                     self.means(run, &mut out[k * n..(k + 1) * n]);
                     continue;
                 }

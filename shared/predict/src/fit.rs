@@ -1,7 +1,6 @@
 use std::collections::HashMap;
 
 use doc::Method;
-use doc::wire::Evidence;
 use units::{Batch, Share};
 
 use crate::base::Base;
@@ -62,10 +61,6 @@ const MOST_TO_VALIDATE: usize = 400;
 const WORTH: f64 = 0.7;
 /// Standard deviation of the logarithm where nothing was validated.
 const UNVALIDATED: f64 = 0.1;
-/// The same for a task that never ran with others, and for one that never ran; in co-runs only
-/// where too few tasks did for one of them to be left out ([`Unseen`]).
-const NEVER_TOGETHER: f64 = 0.25;
-const NEVER_RAN: f64 = 0.4;
 /// Configurations that the report calls the worst.
 const MOST_WORST: usize = 5;
 
@@ -147,10 +142,9 @@ fn learn(
         report
             .tasks
             .push(task_report(&base, &rows[i], &tasks[i], i, error_percent));
-        let (parts, evidence) = (&tasks[i], base.evidence[i]);
         trust.push(Trust {
             error_percent,
-            ..trust_of(data, i, parts, evidence, calibrations[i])
+            ..trust_of(data, i, &tasks[i], calibrations[i])
         });
     }
     let mut unseen = None;
@@ -176,23 +170,12 @@ fn learn(
 }
 
 /// How sure the predictions of task `i` are; all but its cross-validated error.
-fn trust_of(
-    data: &Dataset,
-    i: usize,
-    parts: &Parts,
-    evidence: Evidence,
-    calibration: Option<Calibration>,
-) -> Trust {
+fn trust_of(data: &Dataset, i: usize, parts: &Parts, calibration: Option<Calibration>) -> Trust {
     let gp = parts.gp.as_ref();
     let noise = gp.map_or(UNVALIDATED, |g| g.gp.hyper.noise.sqrt());
-    let floor = match evidence {
-        Evidence::Together => 0.0,
-        Evidence::Alone => NEVER_TOGETHER,
-        Evidence::Nothing => NEVER_RAN,
-    };
     let (batches, shares) = ranges(data, i);
     Trust {
-        spread: calibration.map_or(noise, |c| c.spread).max(floor),
+        spread: calibration.map_or(noise, |c| c.spread),
         interval_scale: calibration.map_or_else(|| gp.map_or(1.0, overconfidence), |c| c.scale),
         error_percent: None,
         batches,

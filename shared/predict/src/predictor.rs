@@ -1,4 +1,5 @@
 use doc::Method;
+use doc::wire::Evidence;
 use units::{Batch, Share};
 
 use crate::base::Base;
@@ -7,6 +8,12 @@ use crate::features::Scene;
 use crate::model::{Answer, Parts};
 use crate::pool::Pool;
 use crate::unseen::{Unseen, Use};
+
+/// Least standard deviation of the logarithm for a task that never ran with others, and for one
+/// that never ran; in co-runs only where too few tasks did for one of them to be left out
+/// ([`crate::unseen::Unseen`]).
+const NEVER_TOGETHER: f64 = 0.25;
+const NEVER_RAN: f64 = 0.4;
 
 /// Throughput of one task of a co-run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -111,7 +118,8 @@ impl Predictor {
     /// Predicted samples per second of every active task, in the order of `active`; `out` is at
     /// least as long. A task is active at most once. Allocates nothing.
     ///
-    /// One task on the whole device is not predicted but read from the solo runs.
+    /// One task on the whole device is not predicted but read from the solo runs, and on a part of
+    /// it the task is not faster.
     pub fn means(&self, active: &[Active], out: &mut [f64]) {
         if let [a] = active
             && a.share == Share::FULL
@@ -129,6 +137,9 @@ impl Predictor {
                 ln_step = learnt.ln_step(ln_step, pooled, scene.ln_step(at));
             }
             out[at] = a.batch.as_f64() * math::exp(-ln_step);
+        }
+        if let [a] = active {
+            out[0] = out[0].min(self.solo(a.task, a.batch));
         }
     }
 
@@ -156,19 +167,19 @@ impl Predictor {
             .enumerate()
             .map(|(at, (&samples_per_s, a))| {
                 let trust = &self.trust[a.task];
+                let spread = self.spread(a.task, active.len() > 1);
                 let (variance, own, scale) = match (self.method, unseen) {
                     (_, Some((pool, learnt))) => {
                         let (variance, noise) = pool.variance(&self.base, &scene, at);
                         (variance, noise, learnt.interval_scale)
                     }
                     (Method::Structured | Method::Poly, _) => {
-                        (0.0, trust.spread * trust.spread, trust.interval_scale)
+                        (0.0, spread * spread, trust.interval_scale)
                     }
                     (Method::Gp | Method::Blend, _) => {
                         let parts = &self.tasks[a.task];
                         let answer = parts.answer(&self.base, &scene, at, a.task, true);
-                        let own = trust.spread * trust.spread;
-                        (answer.variance, own, trust.interval_scale)
+                        (answer.variance, spread * spread, trust.interval_scale)
                     }
                 };
                 let own = if scatter { own } else { 0.0 };
@@ -185,13 +196,23 @@ impl Predictor {
             .collect()
     }
 
+    /// Standard deviation of the logarithm beside the variance of the Gaussian process.
+    fn spread(&self, task: usize, in_company: bool) -> f64 {
+        let least = match self.base.evidence[task] {
+            Evidence::Alone if in_company => NEVER_TOGETHER,
+            Evidence::Nothing => NEVER_RAN,
+            Evidence::Alone | Evidence::Together => 0.0,
+        };
+        self.trust[task].spread.max(least)
+    }
+
     /// What of a configuration lies outside the measured domain; empty: all inside.
     #[must_use]
     pub fn outside(&self, active: &[Active]) -> Vec<Outside> {
         let mut v = Vec::new();
         for a in active {
             let (task, t) = (a.task, &self.trust[a.task]);
-            if active.len() > 1 && self.base.evidence[task] != doc::wire::Evidence::Together {
+            if active.len() > 1 && self.base.evidence[task] != Evidence::Together {
                 v.push(Outside::NeverTogether { task });
             }
             if t.batches

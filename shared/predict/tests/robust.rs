@@ -158,6 +158,35 @@ fn from_one_task_to_eight_and_more_than_have_features_of_their_own() {
 }
 
 #[test]
+fn a_task_by_itself_is_predicted_at_every_share_and_never_above_its_solo_rate() {
+    let data = dataset(1, 20, 0.01, 31);
+    for method in [Method::Structured, Method::Gp, Method::Blend] {
+        let fitted = fit(&data, method, &FitOptions::default()).unwrap();
+        for b in BATCHES.map(|b| Batch::new(b).unwrap()) {
+            let solo = fitted.predictor.solo(0, b);
+            for percent in [30.0, 60.0, 90.0, 95.0] {
+                let share = Share::from_percent(percent).unwrap();
+                let run = Active {
+                    task: 0,
+                    batch: b,
+                    share,
+                };
+                let [p] = fitted.predictor.predict(&[run])[..] else {
+                    panic!("one task, one prediction");
+                };
+                let truth = device(&[run])[0];
+                assert!(p.samples_per_s <= solo);
+                assert!(
+                    (p.samples_per_s / truth - 1.0).abs() < 0.06,
+                    "{method:?} {percent}"
+                );
+                assert!(p.std_error < 0.15 * p.samples_per_s, "{method:?} {p:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn thousands_of_samples_take_bounded_time_and_help() {
     let start = std::time::Instant::now();
     let e = error(&dataset(3, 5000, 0.015, 5), Method::Gp);
