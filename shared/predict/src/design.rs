@@ -9,7 +9,9 @@
 //!
 //! Expected improvement (Jones, Schonlau and Welch 1998, equation 15):
 //! `EI = s (z Phi(z) + phi(z))`, `z = (m - best) / s`, with `m` and `s` the predicted objective
-//! and its standard deviation, and `best` what the model says of the best measured one.
+//! and its standard deviation, and `best` what the model says of the best measured one. Where a
+//! floor is to be kept, it is multiplied by the probability that every task keeps it (Gardner et
+//! al. 2014, *Bayesian optimization with inequality constraints*, equation 2).
 
 mod goal;
 mod memory;
@@ -38,6 +40,8 @@ pub struct Design<'a> {
     pub shares: Vec<Share>,
     /// What the configuration is wanted for.
     pub goal: Goal,
+    /// Least throughput of every task relative to alone that the best is to keep, 0 to 1.
+    pub floor: f64,
     /// Configurations that may be chosen: batch, share and memory constraints. Solo runs are
     /// not asked about.
     pub admissible: &'a dyn Fn(&[Active]) -> bool,
@@ -85,9 +89,10 @@ pub enum Step {
 pub struct Progress {
     /// The configuration that the model finds best.
     pub best: Vec<Active>,
-    /// Its predicted value.
+    /// Its predicted value; below 0 where it does not keep the floor: minus what is missing.
     pub value: f64,
-    /// Expected improvement of the next measurement, as a fraction of the best measured value.
+    /// Expected improvement of the next measurement, as a fraction of the best measured value; 1
+    /// where nothing measured keeps the floor.
     pub expected_gain: f64,
 }
 
@@ -213,8 +218,9 @@ impl Design<'_> {
                 expected_gain: 0.0,
             }));
         };
-        if best_measured == f64::NEG_INFINITY {
-            best_measured = 0.9 * value;
+        if best_measured < 0.0 {
+            // Nothing is measured yet, or nothing that keeps the floor.
+            best_measured = 0.9 * value.max(0.0);
         }
         let mut choice: Option<(f64, &Vec<Active>)> = None;
         for (_, active) in ranked.iter().take(SHORTLIST) {
@@ -229,7 +235,11 @@ impl Design<'_> {
         let progress = |gain: f64| Progress {
             best: best.clone(),
             value,
-            expected_gain: gain / best_measured.abs().max(1e-300),
+            expected_gain: if best_measured > 0.0 {
+                gain / best_measured
+            } else {
+                f64::from(u8::from(gain > 0.0))
+            },
         };
         let unmeasured = !measured.contains(&best[..]);
         let in_turn = data.samples.iter().filter(|s| s.active.len() > 1).count() % 2 == 0;
@@ -258,20 +268,30 @@ impl Design<'_> {
         active.iter().map(|a| model.solo(a.task, a.batch)).collect()
     }
 
+    /// Value for the goal where every task keeps the floor; elsewhere less than any such value:
+    /// minus how far the least throughput lies below the floor.
+    fn worth(&self, rates: &[f64], solo: &[f64]) -> f64 {
+        let least = Goal::MaxMin.value(rates, solo);
+        if least < self.floor {
+            return least - self.floor;
+        }
+        self.goal.value(rates, solo)
+    }
+
     fn value(&self, model: &Predictor, active: &[Active]) -> f64 {
         let mut rates = vec![0.0; active.len()];
         model.means(active, &mut rates);
-        self.goal.value(&rates, &self.solos(model, active))
+        self.worth(&rates, &self.solos(model, active))
     }
 
-    /// Values of many configurations of all tasks.
+    /// What many configurations of all tasks are worth.
     fn values(&self, model: &Predictor, all: &mut [(f64, Vec<Active>)]) {
         let n = self.batches.len();
         let flat: Vec<Active> = all.iter().flat_map(|(_, a)| a.iter().copied()).collect();
         let mut rates = vec![0.0; flat.len()];
         model.means_many(n, &flat, &mut rates);
         for ((value, active), rates) in all.iter_mut().zip(rates.chunks_exact(n)) {
-            *value = self.goal.value(rates, &self.solos(model, active));
+            *value = self.worth(rates, &self.solos(model, active));
         }
     }
 
@@ -282,12 +302,31 @@ impl Design<'_> {
         let solo = self.solos(model, active);
         let s = CAUTION * self.goal.deviation(&rates, &errors, &solo);
         let gap = self.goal.value(&rates, &solo) - best;
+        let kept = self.keeps_floor(&rates, &errors, &solo);
         if s <= 0.0 {
-            return gap.max(0.0);
+            return kept * gap.max(0.0);
         }
         let z = gap / s;
         // Far below the best the two terms cancel to a rounding error, which may be negative.
-        (s * (z * math::stats::normal_cdf(z) + math::stats::normal_pdf(z))).max(0.0)
+        kept * (s * (z * math::stats::normal_cdf(z) + math::stats::normal_pdf(z))).max(0.0)
+    }
+
+    /// Probability that every task keeps the floor, their rates taken as independent.
+    fn keeps_floor(&self, rates: &[f64], errors: &[f64], solo: &[f64]) -> f64 {
+        if self.floor <= 0.0 {
+            return 1.0;
+        }
+        let tasks = rates.iter().zip(errors).zip(solo);
+        tasks
+            .map(|((rate, error), solo)| {
+                let (above, s) = (rate - self.floor * solo, CAUTION * error);
+                if s > 0.0 {
+                    math::stats::normal_cdf(above / s)
+                } else {
+                    f64::from(u8::from(above >= 0.0))
+                }
+            })
+            .product()
     }
 
     /// Random candidates, the given ones, and then all single changes of the best few, by value,

@@ -118,6 +118,10 @@ pub struct DesignArgs {
     /// Adaptive: what the co-runs are to be best for
     #[arg(long, value_enum, value_name = "OBJECTIVE", default_value = "raw")]
     pub objective: Objective,
+    /// Adaptive: look for the best among co-runs in which every task keeps this fraction of its
+    /// throughput alone, as mt-solve --floor
+    #[arg(long, value_name = "PHI", default_value_t = 0.0)]
+    pub floor: f64,
     /// Adaptive: begin from the model of a similar workload with the same tasks; its answers,
     /// scaled by the new solo runs, stand in for samples until there are enough
     #[arg(long, value_name = "MODEL", value_hint = ValueHint::FilePath)]

@@ -247,6 +247,7 @@ fn adaptive(
     });
     let wanted = adaptive::Wanted {
         goal: settings::goal(settings.objective, workload)?,
+        floor: settings.floor,
         budget: settings.budget.unwrap_or(u64::MAX),
         tolerance: settings.tolerance,
         subsets: settings.subsets,

@@ -241,6 +241,13 @@ pub fn describe(workload: &Workload, runs: &[Run]) -> String {
 
 /// How an adaptive design stands, for people.
 fn describe_progress(progress: &Progress) -> String {
+    if progress.value < 0.0 {
+        return format!(
+            "no co-run so far is known to keep the floor; the nearest lacks {:.1} % of the \
+             throughput alone",
+            -100.0 * progress.value
+        );
+    }
     format!(
         "best so far {:.4}, another co-run is expected to gain {:.2} %",
         progress.value,

@@ -35,6 +35,8 @@ pub struct DesignSettings {
     pub tolerance: f64,
     /// What an adaptive design is to be best for.
     pub objective: Objective,
+    /// Least throughput of every task relative to alone that its best is to keep, 0 to 1.
+    pub floor: f64,
 }
 
 fn usage(option: &str, error: impl std::fmt::Display) -> Failure {
@@ -95,6 +97,7 @@ impl DesignSettings {
             subsets: within("--subsets", args.subsets, 0.0, 100.0)? / 100.0,
             tolerance: within("--tolerance", args.tolerance, 0.0, 100.0)? / 100.0,
             objective: args.objective,
+            floor: within("--floor", args.floor, 0.0, 1.0)?,
         })
     }
 }

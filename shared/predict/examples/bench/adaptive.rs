@@ -67,6 +67,7 @@ fn run(space: &Space, seed: u64, adaptive: bool) -> Result<usize, Failure> {
         batches: space.data.tasks.iter().map(|t| t.batches.clone()).collect(),
         shares: shares()?,
         goal: Goal::Raw,
+        floor: 0.0,
         admissible: &|_| true,
         tolerance: 0.0,
         starts: predict::design::STARTS,

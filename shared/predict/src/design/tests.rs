@@ -19,13 +19,24 @@ fn device(active: &[Active]) -> Vec<f64> {
 }
 
 fn run(tolerance: f64, budget: usize, admissible: &dyn Fn(&[Active]) -> bool) -> (Dataset, Step) {
+    run_for(Goal::Raw, 0.0, tolerance, budget, admissible)
+}
+
+fn run_for(
+    goal: Goal,
+    floor: f64,
+    tolerance: f64,
+    budget: usize,
+    admissible: &dyn Fn(&[Active]) -> bool,
+) -> (Dataset, Step) {
     let batches: Vec<Batch> = [32, 64].map(|b| Batch::new(b).unwrap()).to_vec();
     let design = Design {
         batches: vec![batches.clone(); 3],
         shares: (1..=10)
             .map(|k| Share::from_percent(10.0 * f64::from(k)).unwrap())
             .collect(),
-        goal: Goal::Raw,
+        goal,
+        floor,
         admissible,
         tolerance,
         starts: 5,
@@ -97,29 +108,63 @@ fn begins_with_solos_keeps_to_constraints_and_repeats_itself() {
     assert_eq!(run(0.0, 15, &half).0, data);
 }
 
+/// All co-runs of three tasks at two batch sizes and ten shares.
+fn space() -> impl Iterator<Item = [Active; 3]> {
+    (0..8000_u32).map(|k| {
+        [0, 1, 2].map(|task| Active {
+            task,
+            batch: Batch::new(32 << (((k / 1000) >> task) & 1)).unwrap(),
+            share: Share::from_percent(f64::from(10 * (k / 10_u32.pow(task as u32) % 10 + 1)))
+                .unwrap(),
+        })
+    })
+}
+
 #[test]
 fn begins_where_it_is_promising_with_co_runs_that_differ() {
     let (data, _) = run(0.0, 11, &|_| true);
     let total = |a: &[Active]| device(a).iter().sum::<f64>();
     let starts: Vec<&[Active]> = data.samples[6..].iter().map(|s| &s.active[..]).collect();
     assert_eq!(starts.iter().collect::<HashSet<_>>().len(), 5);
-    // Every batch size and share of the space as often as any other.
-    let tenths = |k: u32| Share::from_percent(f64::from(10 * (k % 10 + 1))).unwrap();
-    let mut space: Vec<f64> = (0..8000_u32)
-        .map(|k| {
-            let run = |task: usize| Active {
-                task,
-                batch: Batch::new(32 << ((k / 1000) >> task & 1)).unwrap(),
-                share: tenths(k / 10_u32.pow(task as u32)),
-            };
-            total(&[run(0), run(1), run(2)])
-        })
-        .collect();
+    let mut space: Vec<f64> = space().map(|active| total(&active)).collect();
     space.sort_by(f64::total_cmp);
     let better = starts
         .iter()
         .filter(|s| total(s) > space[space.len() * 9 / 10]);
     assert!(better.count() >= 3, "{starts:?}");
+}
+
+#[test]
+fn the_best_keeps_the_floor() {
+    let relative = |active: &[Active]| {
+        let alone = active.iter().map(|a| {
+            let share = Share::FULL;
+            device(&[Active { share, ..*a }])[0]
+        });
+        let rates = device(active).into_iter().zip(alone);
+        rates.map(|(p, s)| p / s).collect::<Vec<f64>>()
+    };
+    let least = |active: &[Active]| relative(active).into_iter().fold(1.0, f64::min);
+    let weights = [10.0, 1.0, 1.0];
+    let value = |active: &[Active]| Goal::Weighted(weights.to_vec()).value(&device(active), &[]);
+    let best = |floor: f64| {
+        let goal = Goal::Weighted(weights.to_vec());
+        let (_, step) = run_for(goal, floor, 0.0, 36, &|_| true);
+        let (Step::Measure {
+            state: Some(state), ..
+        }
+        | Step::Stop(state)) = step
+        else {
+            panic!("{step:?}");
+        };
+        state.best
+    };
+    let (free, kept) = (best(0.0), best(0.6));
+    assert!(least(&free) < 0.5, "{free:?} {}", least(&free));
+    assert!(least(&kept) > 0.58, "{kept:?} {}", least(&kept));
+    let feasible = space().filter(|active| least(active) >= 0.6);
+    let most = feasible.map(|active| value(&active)).fold(0.0, f64::max);
+    assert!(value(&kept) > 0.95 * most, "{} of {most}", value(&kept));
 }
 
 #[test]
@@ -168,6 +213,7 @@ fn coruns_until_near(earlier: Option<&Predictor>) -> usize {
         batches: vec![batches.clone(); 3],
         shares,
         goal: Goal::Raw,
+        floor: 0.0,
         admissible: &|_| true,
         tolerance: 0.0,
         starts: 5,

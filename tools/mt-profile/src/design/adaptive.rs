@@ -23,6 +23,8 @@ const STARTS: usize = 8;
 pub struct Wanted {
     /// What the measurements are for.
     pub goal: Goal,
+    /// Least throughput of every task relative to alone that the best is to keep.
+    pub floor: f64,
     /// Co-runs to measure.
     pub budget: u64,
     /// Relative expected gain that is not worth another co-run.
@@ -113,6 +115,7 @@ impl Adaptive {
             batches: self.measured_batches(),
             shares: self.space.shares.clone(),
             goal: self.wanted.goal.clone(),
+            floor: self.wanted.floor,
             admissible: &admissible,
             tolerance: self.wanted.tolerance,
             starts: STARTS,
@@ -192,12 +195,14 @@ impl Adaptive {
         }
         let value = |sample: &Sample| {
             let solo: Option<Vec<f64>> = sample.active.iter().map(|a| self.solo(a)).collect();
-            solo.map(|solo| self.wanted.goal.value(&sample.throughput, &solo))
+            let solo = solo?;
+            let kept = Goal::MaxMin.value(&sample.throughput, &solo) >= self.wanted.floor;
+            Some((kept, self.wanted.goal.value(&sample.throughput, &solo)))
         };
         let whole = self.data.samples.iter().filter(|s| s.active.len() == n);
         let best = whole
             .filter_map(|sample| Some((value(sample)?, sample)))
-            .max_by(|a, b| a.0.total_cmp(&b.0))?
+            .max_by(|((kept, a), _), ((also, b), _)| kept.cmp(also).then(a.total_cmp(b)))?
             .1;
         let best = runs(&best.active);
         let mut rng = StdRng::seed_from_u64(self.wanted.seed ^ (self.coruns << 32));

@@ -30,6 +30,7 @@ fn settings(design: Design) -> DesignSettings {
         subsets: 0.3,
         tolerance: 0.0,
         objective: Objective::Raw,
+        floor: 0.0,
     }
 }
 
