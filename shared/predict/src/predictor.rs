@@ -9,9 +9,10 @@ use crate::model::{Answer, Parts};
 use crate::pool::Pool;
 use crate::unseen::{Unseen, Use};
 
-/// Least standard deviation of the logarithm for a task that never ran with others, and for one
-/// that never ran; in co-runs only where too few tasks did for one of them to be left out
-/// ([`crate::unseen::Unseen`]).
+/// Least standard deviation of the logarithm for a task that never ran with others, by itself and
+/// in a co-run, and for one that never ran; in co-runs only where too few tasks did for one of
+/// them to be left out ([`crate::unseen::Unseen`]).
+const ALWAYS_ALONE: f64 = 0.1;
 const NEVER_TOGETHER: f64 = 0.25;
 const NEVER_RAN: f64 = 0.4;
 
@@ -199,9 +200,10 @@ impl Predictor {
     /// Standard deviation of the logarithm beside the variance of the Gaussian process.
     fn spread(&self, task: usize, in_company: bool) -> f64 {
         let least = match self.base.evidence[task] {
+            Evidence::Together => 0.0,
             Evidence::Alone if in_company => NEVER_TOGETHER,
+            Evidence::Alone => ALWAYS_ALONE,
             Evidence::Nothing => NEVER_RAN,
-            Evidence::Alone | Evidence::Together => 0.0,
         };
         self.trust[task].spread.max(least)
     }
