@@ -116,27 +116,35 @@ fn quantile(v: &mut [usize], q: f64) -> f64 {
     v[((v.len() - 1) as f64 * q).round() as usize] as f64
 }
 
+/// Seeds of each mix beside the usual ones: of 15 runs the 90th percentile is the second worst.
+const MORE_SEEDS: u64 = 20;
+
 pub fn rows(trial: bool) -> Result<Vec<Row>, Failure> {
-    let (mut ours, mut random) = (Vec::new(), Vec::new());
+    let (mut few, mut many, mut random) = (Vec::new(), Vec::new(), Vec::new());
     let (list, base) = mixes::list(trial);
     for (_, models) in list.iter().filter(|(_, m)| m.len() == 3) {
         let space = space(models)?;
-        for seed in 0..SEEDS {
-            ours.push(run(&space, base + seed, true)?);
-            random.push(run(&space, base + seed, false)?);
+        for seed in 0..MORE_SEEDS {
+            many.push(run(&space, base + seed, true)?);
+            if seed < SEEDS {
+                few.extend(many.last());
+                random.push(run(&space, base + seed, false)?);
+            }
         }
     }
     let mut rows = Vec::new();
-    for (name, q) in [("median", 0.5), ("p90", 0.9)] {
-        rows.push(Row::new(
-            format!("adaptive_samples_{name}"),
-            (quantile(&mut ours, q), "samples"),
-            ("random design, same model", quantile(&mut random, q)),
-            format!(
-                "{name} of samples beside the solos until the choice is within 2 % of the best of \
-                 64000; 3 mixes x {SEEDS} seeds, 49: not within 48"
-            ),
-        ));
+    for (seeds, suffix, ours) in [(SEEDS, "", &mut few), (MORE_SEEDS, "_more", &mut many)] {
+        for (name, q) in [("median", 0.5), ("p90", 0.9)] {
+            rows.push(Row::new(
+                format!("adaptive_samples_{name}{suffix}"),
+                (quantile(ours, q), "samples"),
+                ("random design, same model", quantile(&mut random, q)),
+                format!(
+                    "{name} of samples beside the solos until the choice is within 2 % of the \
+                     best of 64000; 3 mixes x {seeds} seeds (random {SEEDS}), 49: not within 48"
+                ),
+            ));
+        }
     }
     Ok(rows)
 }

@@ -179,14 +179,16 @@ pub fn params() -> BoxedStrategy<wire::ModelParams> {
     let learnt = (option::of(law), points, option::of(unseen()), domain);
     (method(), vec(task(), 0..3), learnt, validation())
         .prop_map(
-            |(method, tasks, (workload_law, points, unseen, domain), validation)| wire::ModelParams {
-                method,
-                tasks,
-                workload_law,
-                points,
-                unseen,
-                domain,
-                validation,
+            |(method, tasks, (workload_law, points, unseen, domain), validation)| {
+                wire::ModelParams {
+                    method,
+                    tasks,
+                    workload_law,
+                    points,
+                    unseen,
+                    domain,
+                    validation,
+                }
             },
         )
         .boxed()
