@@ -10,6 +10,17 @@ use testkit::fakes::FakeMps;
 
 use crate::support::{Corner, Ran, job, ran, signal};
 
+/// A fake GPU with its MPS; `None` where it cannot be built.
+fn gpu() -> Option<(FakeMps, Corner)> {
+    let fake = FakeMps::install();
+    fake.build_driver().then(|| (fake, Corner::new()))
+}
+
+fn no_client_is_left(corner: &Corner) {
+    let left = FakeMps::processes_below(corner.dir.path());
+    assert!(left.is_empty(), "daemon or clients are left: {left:?}");
+}
+
 fn command(fake: &FakeMps, corner: &Corner, arguments: &[&str]) -> Command {
     let path = std::env::var("PATH").unwrap();
     let mut command = corner.command(&[&["--device", "cuda"], arguments].concat());
@@ -36,11 +47,7 @@ fn client(fake: &FakeMps, name: &str) -> String {
 
 #[test]
 fn a_fault_of_one_client_stops_all_and_all_are_started_again() {
-    let fake = FakeMps::install();
-    if !fake.build_driver() {
-        return;
-    }
-    let corner = Corner::new();
+    let Some((fake, corner)) = gpu() else { return };
     let worker = fake.worker().display().to_string();
     let good = format!(
         r#""{worker}" & w=$!; sleep 3; kill $w; echo '{{"mt":"done","samples":30}}'; exit 0"#
@@ -67,17 +74,12 @@ fn a_fault_of_one_client_stops_all_and_all_are_started_again() {
     assert!(restarted[0], "{said}");
     assert!(ran.of(EventKind::Restart).len() <= 6, "{said}");
     corner.nothing_is_left();
-    let left = FakeMps::processes_below(corner.dir.path());
-    assert!(left.is_empty(), "daemon or clients are left: {left:?}");
+    no_client_is_left(&corner);
 }
 
 #[test]
 fn a_signal_is_heeded_while_the_server_recovers() {
-    let fake = FakeMps::install();
-    if !fake.build_driver() {
-        return;
-    }
-    let corner = Corner::new();
+    let Some((fake, corner)) = gpu() else { return };
     let worker = fake.worker().display().to_string();
     fake.set("stays_faulted", "");
     corner.plan(&[job("a", &format!(r#"FAKE_MODE=faults exec "{worker}""#))]);
@@ -87,17 +89,12 @@ fn a_signal_is_heeded_while_the_server_recovers() {
     assert_eq!(ran.code, Some(130), "{}", ran.stderr);
     let faults = ran.reasons(EventKind::Fault);
     assert_eq!(faults, "the MPS server faulted; every job is stopped");
-    let left = FakeMps::processes_below(corner.dir.path());
-    assert!(left.is_empty(), "daemon or clients are left: {left:?}");
+    no_client_is_left(&corner);
 }
 
 #[test]
 fn each_gpu_of_a_plan_has_its_own_daemon() {
-    let fake = FakeMps::install();
-    if !fake.build_driver() {
-        return;
-    }
-    let corner = Corner::new();
+    let Some((fake, corner)) = gpu() else { return };
     let jobs = ["a", "b", "c"].map(|id| job(id, &client(&fake, id)));
     let plan = corner.plan(&jobs);
     let text = fs::read_to_string(&plan).unwrap();
@@ -157,6 +154,5 @@ fn each_gpu_of_a_plan_has_its_own_daemon() {
     fs::write(&plan, spread(2)).unwrap();
     let on_cpu = corner.command(&["--device", "cpu"]).output().unwrap();
     assert_eq!(on_cpu.status.code(), Some(3));
-    let left = FakeMps::processes_below(corner.dir.path());
-    assert!(left.is_empty(), "daemon or clients are left: {left:?}");
+    no_client_is_left(&corner);
 }
