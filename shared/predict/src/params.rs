@@ -413,8 +413,8 @@ fn process(
         };
         let scene = Scene::new(&base.anchors, &base.laws, active);
         rows.push(row(&scene, at));
-        length(path, g.inverse_length.len(), rows[0].len())?;
     }
+    length(path, g.inverse_length.len(), rows[0].len())?;
     let mut obs = Observations::new(&rows, vec![0.0; n]);
     obs.noise_factor.copy_from_slice(&g.noise_factor);
     let hyper = Hyper {

@@ -40,6 +40,14 @@ pub(crate) struct Other {
     pub share: f64,
 }
 
+impl Other {
+    /// Its `u_j sqrt(R_j)` in company `x_m`, with the task; half busy where it has no law yet.
+    fn pressure(&self, company: f64, law: Option<&Law>) -> (usize, f64) {
+        let busy = law.map_or(0.5, |l| l.pace.busy(self.batch, self.share, company));
+        (self.task, busy * self.share.sqrt())
+    }
+}
+
 /// How a task behaves by itself.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Pace {
@@ -131,10 +139,8 @@ impl Law {
     /// What this law leaves of `ln step` of one meeting, where `laws` are those of all tasks.
     pub fn gap(&self, m: &Meeting, laws: &[Law]) -> f64 {
         let company = company(m.others.len() + 1);
-        let pressure = m.others.iter().map(|o| {
-            let busy = laws[o.task].pace.busy(o.batch, o.share, company);
-            (o.task, busy * o.share.sqrt())
-        });
+        let pressure = m.others.iter();
+        let pressure = pressure.map(|o| o.pressure(company, Some(&laws[o.task])));
         (m.step / self.step(m.batch, m.share, company, pressure)).ln()
     }
 
@@ -199,13 +205,8 @@ fn rows<'a>(meetings: &'a [Meeting], laws: Option<&[Option<Law>]>) -> Vec<Row<'a
         .iter()
         .map(|m| {
             let company = company(m.others.len() + 1);
-            let pressure = m.others.iter().map(|o| {
-                let busy = match laws.and_then(|l| l[o.task].as_ref()) {
-                    Some(l) => l.pace.busy(o.batch, o.share, company),
-                    None => 0.5,
-                };
-                (o.task, busy * o.share.sqrt())
-            });
+            let law = |o: &Other| laws.and_then(|l| l[o.task].as_ref());
+            let pressure = m.others.iter().map(|o| o.pressure(company, law(o)));
             Row {
                 company,
                 pressure: pressure.collect(),
