@@ -47,10 +47,10 @@ lint: schemas-check ## Format, clippy and documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 
 schemas: ## Write the JSON Schemas and the page of faults
-	$(CARGO) run -q -p doc --example schemas -- schemas
+	$(CARGO) run -q -p mt-doc --example schemas -- schemas
 
 schemas-check:
-	$(CARGO) run -q -p doc --example schemas -- --check schemas
+	$(CARGO) run -q -p mt-doc --example schemas -- --check schemas
 
 install: build ## Install binaries, man pages and completions under PREFIX
 	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/man/man1" \

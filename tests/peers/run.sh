@@ -15,6 +15,6 @@ if ! [ -x "$venv/bin/python" ]; then
 fi
 "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
 cd "$root"
-cargo run --release --quiet -p "$crate" --example "bench-$crate" -- "$export" >"$venv.json"
+cargo run --release --quiet --manifest-path "shared/$crate/Cargo.toml" --example "bench-$crate" -- "$export" >"$venv.json"
 # One core, as the solvers here have.
 OMP_NUM_THREADS=1 PYTHONPATH="$root/tests/peers" "$venv/bin/python" "$here/peers.py" "$@" "$venv.json"

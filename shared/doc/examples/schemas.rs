@@ -1,6 +1,6 @@
 //! Writes the JSON Schemas and the page of faults into a folder, or checks that they are fresh.
 //!
-//! `cargo run -p doc --example schemas -- [--check] FOLDER`
+//! `cargo run -p mt-doc --example schemas -- [--check] FOLDER`
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -2,7 +2,7 @@
 
     peers.py FOLDER OURS.json [SEEDS]
 
-FOLDER holds the profiles that `cargo run --release -p predict --example bench-predict -- --data FOLDER
+FOLDER holds the profiles that `cargo run --release -p mt-predict --example bench-predict -- --data FOLDER
 accuracy speed` wrote, OURS.json the rows it printed with `--json`. Every method gets the solo runs as
 the predictor does: it learns ln(P_i / S_i(B_i)) of every task from the logarithms of the batch
 sizes, the shares, and the logarithms of the solo step times of all tasks; one model for each task.
