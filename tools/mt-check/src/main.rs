@@ -2,16 +2,7 @@
 
 mod args;
 mod explain;
-mod judge;
-mod model;
-mod plan;
-mod profile;
-mod rates;
 mod run;
-mod run_log;
-mod timeline;
-mod verdict;
-mod workload;
 
 use std::process::ExitCode;
 

@@ -1,9 +1,7 @@
 use cli::{Console, Exit, Failure, Input, Output};
+use report::{RenderError, Report, Reporter};
 
 use crate::args::{Args, Format};
-use crate::content::Reporter;
-use crate::report::Report;
-use crate::{picture, render};
 
 /// Shows every document of the inputs, in order.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
@@ -48,7 +46,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     known.check(&args)?;
     output.text(&held)?;
     if whole {
-        output.text(&one_file(args.format, kept)?)?;
+        output.text(&one_file(args.format, &kept)?)?;
     }
     output.finish()?;
     Ok(Exit::Done)
@@ -56,26 +54,26 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
 
 fn rendered(report: &Report, format: Format) -> Result<String, Failure> {
     Ok(match format {
-        Format::Csv => render::csv(report)?,
-        Format::Md => render::markdown(report),
-        _ => render::terminal(report),
+        Format::Csv => report::csv(report).map_err(failure)?,
+        Format::Md => report::markdown(report),
+        _ => report::terminal(report),
     })
 }
 
-fn one_file(format: Format, reports: Vec<Report>) -> Result<String, Failure> {
+fn one_file(format: Format, reports: &[Report]) -> Result<String, Failure> {
     match format {
-        Format::Html => Ok(render::html(&reports)),
-        Format::Perfetto => render::perfetto(&reports),
-        _ => {
-            let pictures: Vec<_> = reports.into_iter().flat_map(|r| r.pictures).collect();
-            if pictures.is_empty() {
-                let advice = "give a profile, plan, timeline or run, or another --format";
-                return Err(Failure::Input(format!(
-                    "there is nothing to draw; {advice}"
-                )));
-            }
-            Ok(picture::document(&pictures))
+        Format::Html => Ok(report::html(reports)),
+        Format::Perfetto => report::perfetto(reports).map_err(failure),
+        _ => report::svg(reports).map_err(failure),
+    }
+}
+
+fn failure(error: RenderError) -> Failure {
+    match error {
+        RenderError::NothingOverTime | RenderError::NothingToDraw => {
+            Failure::Input(error.to_string())
         }
+        RenderError::Csv(_) | RenderError::Trace(_) => Failure::Environment(error.to_string()),
     }
 }
 

@@ -64,7 +64,7 @@ impl Picture {
 }
 
 /// One SVG document of pictures, one below the other.
-pub fn document(pictures: &[Picture]) -> String {
+pub fn document<'a>(pictures: impl IntoIterator<Item = &'a Picture>) -> String {
     let mut body = String::new();
     let mut y = 0.0;
     for picture in pictures {

@@ -1,6 +1,6 @@
 use super::{at_right, heading, shown};
+use crate::page::{Report, Table};
 use crate::picture::{document, escape};
-use crate::report::{Report, Table};
 
 const STYLE: &str = "\
 body{font-family:Helvetica,Arial,'DejaVu Sans',sans-serif;color:#222;background:#fff;\

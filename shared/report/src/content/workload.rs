@@ -3,7 +3,7 @@ use units::Bytes;
 
 use super::listed;
 use crate::number::{bandwidth, bytes};
-use crate::report::{Cell, Report, Table};
+use crate::page::{Cell, Report, Table};
 
 /// A workload: its device, link and tasks.
 pub fn report(workload: &Workload) -> Report {

@@ -10,8 +10,8 @@ use doc::{ObjectiveKind, Plan, Profile};
 use units::Share;
 
 use crate::number::change;
+use crate::page::Report;
 use crate::picture::{Bar, Bars, Drawing, Line, Mark, Plot, Points};
-use crate::report::Report;
 
 /// Adds `simulated` to a unit where it applies.
 fn unit(report: &Report, unit: &str) -> String {

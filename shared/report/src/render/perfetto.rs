@@ -1,9 +1,9 @@
 //! Chrome trace JSON, which Perfetto and chrome://tracing open.
 
-use cli::Failure;
 use serde::Serialize;
 
-use crate::report::{Report, Track};
+use crate::RenderError;
+use crate::page::{Report, Track};
 
 #[derive(Serialize)]
 struct Trace<'a> {
@@ -39,7 +39,7 @@ enum Arguments<'a> {
 
 /// A process for the planned and one for the measured tracks of each report, a thread for each
 /// task, a slice for each phase, a counter for each throughput.
-pub fn perfetto(reports: &[Report]) -> Result<String, Failure> {
+pub fn perfetto(reports: &[Report]) -> Result<String, RenderError> {
     let mut events = Vec::new();
     let mut pid = 0;
     for report in reports {
@@ -60,14 +60,10 @@ pub fn perfetto(reports: &[Report]) -> Result<String, Failure> {
         }
     }
     if events.is_empty() {
-        let advice = "give a timeline (mt-overlap) or a run (mt-launch)";
-        return Err(Failure::Input(format!(
-            "nothing here happens over time; {advice}"
-        )));
+        return Err(RenderError::NothingOverTime);
     }
     let trace = Trace { events, unit: "ms" };
-    let mut text = serde_json::to_string(&trace)
-        .map_err(|error| Failure::Environment(format!("cannot write the trace: {error}")))?;
+    let mut text = serde_json::to_string(&trace)?;
     text.push('\n');
     Ok(text)
 }

@@ -1,11 +1,10 @@
-use cli::Failure;
-
-use crate::report::{Cell, Report, Table};
+use crate::RenderError;
+use crate::page::{Cell, Report, Table};
 
 /// Tables of exact numbers, an empty line between them. Tables with numbers of a device have a
 /// column `simulated`.
-pub fn csv(report: &Report) -> Result<String, Failure> {
-    let tables: Result<Vec<String>, Failure> = report
+pub fn csv(report: &Report) -> Result<String, RenderError> {
+    let tables: Result<Vec<String>, RenderError> = report
         .tables
         .iter()
         .map(|t| one(t, report.simulated))
@@ -13,17 +12,13 @@ pub fn csv(report: &Report) -> Result<String, Failure> {
     Ok(tables?.join("\n"))
 }
 
-fn one(table: &Table, simulated: bool) -> Result<String, Failure> {
+fn one(table: &Table, simulated: bool) -> Result<String, RenderError> {
     let columns: Vec<usize> = (0..table.columns.len())
         .filter(|&c| !table.columns[c].drawn)
         .collect();
     let labelled = table.columns.iter().any(|c| c.of_device);
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let mut write = |cells: Vec<String>| {
-        writer
-            .write_record(cells)
-            .map_err(|error| Failure::Environment(format!("cannot write CSV: {error}")))
-    };
+    let mut write = |cells: Vec<String>| writer.write_record(cells);
     let label = |text: &str| labelled.then(|| text.to_owned());
     let names = columns.iter().map(|&c| table.columns[c].key.to_owned());
     write(names.chain(label("simulated")).collect())?;
@@ -37,7 +32,7 @@ fn one(table: &Table, simulated: bool) -> Result<String, Failure> {
     }
     let bytes = writer
         .into_inner()
-        .map_err(|error| Failure::Environment(format!("cannot write CSV: {error}")))?;
+        .map_err(|error| csv::Error::from(error.into_error()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

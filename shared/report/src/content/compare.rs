@@ -7,7 +7,7 @@ use units::TaskId;
 
 use super::pictures;
 use crate::number::{change, plain};
-use crate::report::{Cell, Report, Table};
+use crate::page::{Cell, Report, Table};
 
 /// Batch size and share in hundredths of a percent of every task, by name.
 type Setting = BTreeMap<String, (u64, u32)>;

@@ -12,8 +12,19 @@ pub use markdown::markdown;
 pub use perfetto::perfetto;
 pub use terminal::terminal;
 
+use crate::RenderError;
 use crate::number::{decimals, fixed};
-use crate::report::{Cell, Column, Table};
+use crate::page::{Cell, Column, Report, Table};
+use crate::picture;
+
+/// The pictures of all reports in one SVG document, one below the other.
+pub fn svg(reports: &[Report]) -> Result<String, RenderError> {
+    let mut pictures = reports.iter().flat_map(|r| &r.pictures).peekable();
+    if pictures.peek().is_none() {
+        return Err(RenderError::NothingToDraw);
+    }
+    Ok(picture::document(pictures))
+}
 
 /// The cells of a column for people: numbers of one column have the same decimals.
 fn shown(table: &Table, column: usize) -> Vec<String> {

@@ -22,7 +22,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    pub fn new(kind: &'static str, id: Option<String>, judge: Judge) -> Self {
+    pub(crate) fn new(kind: &'static str, id: Option<String>, judge: Judge) -> Self {
         Self {
             kind,
             id,

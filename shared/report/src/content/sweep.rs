@@ -4,7 +4,7 @@ use doc::{Plan, Profile};
 
 use super::compare::{self, Promise};
 use super::pictures;
-use crate::report::{Cell, Report, Table};
+use crate::page::{Cell, Report, Table};
 
 /// What plans promised, and what profiles after them measured.
 #[derive(Debug, Default)]

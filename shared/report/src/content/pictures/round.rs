@@ -7,8 +7,8 @@ use doc::{PhaseKind, Plan, RunEvent, Timeline};
 
 use super::unit;
 use crate::content::timeline::phase_name;
+use crate::page::{Report, Track};
 use crate::picture::{Drawing, Gantt, Lane, Span};
-use crate::report::{Report, Track};
 
 /// A phase that was planned or that happened.
 #[derive(Debug, Clone)]

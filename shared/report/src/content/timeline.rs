@@ -2,7 +2,7 @@ use doc::{PhaseKind, RatesKind, Timeline};
 
 use super::{listed, pictures, plan, workload};
 use crate::number::{change, plain};
-use crate::report::{Cell, Report, Table};
+use crate::page::{Cell, Report, Table};
 
 /// Characters of a drawn bar.
 const BAR: f64 = 40.0;

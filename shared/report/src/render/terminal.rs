@@ -1,7 +1,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, TableStyle};
 
 use super::{at_right, clean, heading, shown};
-use crate::report::{Report, Table};
+use crate::page::{Report, Table};
 
 /// Lines below the headings and below the table, nothing else.
 const STYLE: TableStyle = TableStyle::new()

@@ -3,7 +3,7 @@ use units::{SamplesPerSec, Share};
 
 use super::workload::fingerprint;
 use super::{compare, pictures};
-use crate::report::{Cell, Report, Table};
+use crate::page::{Cell, Report, Table};
 
 /// Best co-runs that are shown.
 const BEST: usize = 5;

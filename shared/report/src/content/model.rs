@@ -4,7 +4,7 @@ use doc::wire::{Evidence, ModelParams, Validation};
 use super::word;
 use super::workload::fingerprint;
 use crate::number::plain;
-use crate::report::{Cell, Report, Table};
+use crate::page::{Cell, Report, Table};
 
 /// A model: its family, on what it was fitted, and how well it predicts.
 pub fn report(model: &Model) -> Report {

@@ -5,7 +5,7 @@ use super::pictures;
 use super::timeline::{bar, phase_name};
 use super::workload::fingerprint;
 use crate::number::{change, plain};
-use crate::report::{Cell, Report, Table};
+use crate::page::{Cell, Report, Table};
 
 /// A run: did every task finish, and what was planned against what happened.
 pub fn report(events: &[RunEvent]) -> Report {

@@ -4,8 +4,8 @@ use doc::{DeviceKind, Plan, Workload};
 use gpusim::{OccupancyPoint, Options, Program, SimTask, Simulator, Trace};
 use units::Share;
 
+use crate::page::Report;
 use crate::picture::{Area, Drawing, Panel};
-use crate::report::Report;
 
 /// Time shown, in microseconds.
 const SHOWN_US: f64 = 120_000.0;

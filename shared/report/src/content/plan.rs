@@ -4,7 +4,7 @@ use units::SamplesPerSec;
 
 use super::{listed, pictures, word};
 use crate::number::{change, plain};
-use crate::report::{Cell, Report, Table};
+use crate::page::{Cell, Report, Table};
 
 /// A plan: what each task gets, what that gains over simpler schemes, and the fronts.
 pub fn report(plan: &Plan) -> Report {

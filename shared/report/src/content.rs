@@ -12,7 +12,7 @@ mod workload;
 
 use doc::{Any, Plan};
 
-use crate::report::Report;
+use crate::page::Report;
 use sweep::Sweep;
 
 /// Makes reports of documents in order, and remembers plans to compare profiles with: the last

@@ -1,5 +1,5 @@
 use super::{at_right, clean, heading, shown};
-use crate::report::{Report, Table};
+use crate::page::{Report, Table};
 
 /// Markdown: a heading, a list of facts, tables.
 pub fn markdown(report: &Report) -> String {

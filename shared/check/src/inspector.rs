@@ -1,0 +1,74 @@
+use doc::{Any, Model};
+
+use crate::judge::Judge;
+use crate::model::Refit;
+use crate::verdict::Verdict;
+use crate::{model, plan, profile, run_log, timeline, workload};
+
+/// Judges the documents of a stream in order.
+///
+/// A model can be fitted again if its profile stands before it, so profiles are remembered.
+#[derive(Default)]
+pub struct Inspector {
+    refits: Vec<Refit>,
+}
+
+impl Inspector {
+    /// Judges the next document of the stream.
+    pub fn judge(&mut self, document: Any) -> Verdict {
+        let verdict = judge(&document, &self.refits);
+        if let Any::Profile(last) = document {
+            self.refits.push(Refit::new(last));
+        }
+        verdict
+    }
+}
+
+/// Judges one document; `refits` are the profiles before it.
+fn judge(document: &Any, refits: &[Refit]) -> Verdict {
+    let mut judge = Judge::new();
+    let j = &mut judge;
+    let (kind, id) = match document {
+        Any::Workload(w) => {
+            workload::judge(w, j);
+            ("workload", w.id.clone())
+        }
+        Any::Profile(p) => {
+            profile::judge(p, j);
+            ("profile", p.header.workload.id.clone())
+        }
+        Any::Model(m) => {
+            model::judge(m, j);
+            fitted_again(m, refits, j);
+            ("model", m.workload.id.clone())
+        }
+        Any::Plan(p) => {
+            plan::judge(p, j);
+            ("plan", p.id.clone())
+        }
+        Any::Timeline(t) => {
+            timeline::judge(t, j);
+            ("timeline", t.id.clone())
+        }
+        Any::Run(events) => {
+            let id = run_log::judge(events, j);
+            ("run", id)
+        }
+    };
+    Verdict::new(kind, id, judge)
+}
+
+/// Judges a model by its profile, if that stands before it.
+fn fitted_again(model: &Model, refits: &[Refit], j: &mut Judge) {
+    match (refits.iter().rev().find(|r| r.concerns(model)), refits) {
+        (Some(refit), _) => refit.judge(model, j),
+        (None, [only]) if only.resembles(model) => {
+            j.lie(
+                "workload",
+                "this workload and device",
+                "those of the profile before it",
+            );
+        }
+        _ => j.unjudged("predictor", "give its profile before it to fit it again"),
+    }
+}

@@ -1,0 +1,18 @@
+//! Tables and pictures of any document.
+//!
+//! A [`Reporter`] turns documents into [`Report`]s: facts, tables, pictures and tracks, whatever
+//! the form. The functions of this level turn reports into text: for a terminal, as CSV,
+//! Markdown, SVG, HTML or a Chrome trace.
+
+mod content;
+mod error;
+mod number;
+mod page;
+mod picture;
+mod render;
+
+pub use content::Reporter;
+pub use error::RenderError;
+pub use page::{Cell, Column, Report, Table, Track};
+pub use picture::Picture;
+pub use render::{csv, html, markdown, perfetto, svg, terminal};
