@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use device::cuda::discovery::{Gpu, MpsSupport};
-use device::cuda::mps::MpsOptions;
 use device::cuda::{Cuda, Setup, Way};
 use device::{Device as _, Run, Window};
+use jobs::mps::MpsOptions;
 use testkit::bench::Row;
 use testkit::fakes::FakeMps;
 use units::{Batch, Bytes, Seconds, Share};

@@ -3,7 +3,6 @@
 mod cost;
 mod device;
 pub mod discovery;
-pub mod mps;
 mod pool;
 
 pub use cost::{Costs, Tally, Way};
@@ -22,5 +21,5 @@ pub enum CudaError {
     },
     /// MPS cannot run or misbehaved.
     #[error(transparent)]
-    Mps(#[from] mps::MpsError),
+    Mps(#[from] jobs::mps::MpsError),
 }

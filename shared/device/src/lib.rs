@@ -10,7 +10,6 @@
 
 mod calibrate;
 mod cpu;
-mod cpus;
 pub mod cuda;
 mod error;
 mod facts;
@@ -22,10 +21,10 @@ mod sim;
 
 pub use calibrate::{Calibrated, calibrate};
 pub use cpu::{Cpu, Patience, cpu_fingerprint};
-pub use cpus::{Cpus, CpusError};
 pub use error::{MeasureError, OpenError};
 pub use facts::complete;
 pub use inventory::inventory;
+pub use jobs::{Cpus, CpusError};
 pub use measure::{Device, Measurement, Rate, Run, Window};
 pub use replay::Replay;
 pub use select::{Opened, open};

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use device::cuda::discovery::{Gpu, MpsSupport};
-use device::cuda::mps::MpsOptions;
 use device::cuda::{Cuda, Setup, Way};
 use device::{Device as _, MeasureError, Measurement, Run, Window};
+use jobs::mps::MpsOptions;
 use testkit::fakes::FakeMps;
 use units::{Batch, Bytes, Seconds, Share};
 

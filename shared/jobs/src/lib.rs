@@ -18,8 +18,10 @@
 mod assignment;
 pub mod cgroup;
 pub mod corun;
+mod cpus;
 mod lines;
 mod log;
+pub mod mps;
 mod private;
 pub mod process;
 mod protocol;
@@ -29,6 +31,7 @@ mod spawn;
 mod supervisor;
 
 pub use assignment::Assignment;
+pub use cpus::{Cpus, CpusError};
 pub use log::{LogLimits, RotatingLog};
 pub use private::{open_private_dir, write_atomically};
 pub use protocol::{Message, Progress, ProgressError};

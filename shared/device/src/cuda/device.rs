@@ -13,9 +13,9 @@ use units::{SamplesPerSec, Seconds, Share};
 
 use super::cost::{Costs, Way};
 use super::discovery::{self, Gpu, MpsSupport};
-use super::mps::{Mps, MpsError, MpsOptions};
 use super::pool::{Gathered, Limits, Pool, Trouble};
 use crate::{Device, MeasureError, Measurement, OpenError, Options, Rate, Run, Window};
+use jobs::mps::{Mps, MpsError, MpsOptions};
 
 /// How to measure on a GPU.
 #[derive(Debug, Clone)]

@@ -8,7 +8,9 @@ use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::ComputeMode;
 use units::Bytes;
 
-use super::{CudaError, mps};
+use jobs::mps;
+
+use super::CudaError;
 
 /// One GPU as a process on this machine sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use doc::{Task, Workload};
 use jobs::{Assignment, Event, Exit, Happening, JobId, JobSpec, Order, Supervisor};
 use units::Share;
 
-use super::mps::{Attachment, Mps, Ready};
 use crate::Run;
+use jobs::mps::{Attachment, Mps, Ready};
 
 /// How patient the pool is, and what it may use.
 #[derive(Debug, Clone)]

@@ -3,9 +3,9 @@
 use cli::Failure;
 use device::Cpus;
 use device::cuda::discovery::{self, Gpu};
-use device::cuda::mps::{Mps, MpsOptions, Ready};
 use doc::DeviceKind;
 use jobs::cgroup::{Cgroups, Group};
+use jobs::mps::{Mps, MpsOptions, Ready};
 use jobs::{JobSpec, RunDir};
 use units::{Share, TaskId};
 

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use device::cuda::mps::Ready;
 use doc::PhaseKind;
 use doc::wire::TaskSummary;
+use jobs::mps::Ready;
 use jobs::{Exit, JobId};
 use units::Share;
 

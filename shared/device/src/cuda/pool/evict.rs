@@ -7,7 +7,7 @@ use units::Batch;
 
 use super::{Pool, Worker};
 use crate::Run;
-use crate::cuda::mps::Mps;
+use jobs::mps::Mps;
 
 impl Pool {
     /// Ends every worker.

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use device::cuda::mps::Ready;
 use doc::{EventKind, PhaseKind};
+use jobs::mps::Ready;
 use jobs::{Event, Exit, Happening};
 
 use super::{RECOVERY, Round};

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jobs::process::Identity;
+use crate::process::Identity;
 
 use super::control::Control;
 use super::{MpsError, Pid, process};

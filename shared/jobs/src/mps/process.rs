@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use jobs::process::{Identity, kill_all, with_variable};
+use crate::process::{Identity, kill_all, with_variable};
 use nix::sys::signal::{Signal, kill};
 
 /// Processes (of users whose environment we may read) started with this MPS pipe directory:

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use device::cuda::mps::{Mps, MpsError, MpsOptions, Ready};
+use jobs::mps::{Mps, MpsError, MpsOptions, Ready};
 use testkit::fakes::FakeMps;
 use units::Share;
 

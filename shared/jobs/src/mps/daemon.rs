@@ -300,7 +300,7 @@ impl Mps {
 
 /// Living processes of a process group.
 fn members(group: Pid) -> Vec<Pid> {
-    let all = jobs::process::of_group(group);
+    let all = crate::process::of_group(group);
     all.into_iter().map(|process| process.pid).collect()
 }
 
