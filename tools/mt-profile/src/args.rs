@@ -1,7 +1,6 @@
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum, ValueHint};
-use doc::DeviceKind;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -159,18 +158,6 @@ pub enum Device {
     Cuda,
     /// Recorded samples (see --replay)
     Replay,
-}
-
-impl From<Device> for DeviceKind {
-    fn from(device: Device) -> Self {
-        match device {
-            Device::Auto => DeviceKind::Auto,
-            Device::Sim => DeviceKind::Sim,
-            Device::Cpu => DeviceKind::Cpu,
-            Device::Cuda => DeviceKind::Cuda,
-            Device::Replay => DeviceKind::Replay,
-        }
-    }
 }
 
 /// How to choose co-runs.

@@ -1,20 +1,19 @@
 //! Measure the throughput of co-running training tasks.
 
 mod args;
-mod configs;
-mod design;
-mod import;
-mod resume;
-mod run;
-mod session;
 mod settings;
-mod signals;
-mod source;
-mod table;
-mod trace;
 
 use std::process::ExitCode;
 
+use cli::{Console, Exit, Failure};
+
 fn main() -> ExitCode {
-    cli::run::<args::Args>("mt-profile", run::run)
+    cli::run::<args::Args>("mt-profile", run)
+}
+
+fn run(args: args::Args, console: &Console) -> Result<Exit, Failure> {
+    if args.list_devices {
+        return design::list_devices(args.output.as_deref(), console);
+    }
+    design::run(&settings::settings(args)?, console)
 }

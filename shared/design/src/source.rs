@@ -6,10 +6,10 @@ use std::path::Path;
 use cli::{Console, Failure, Input, Source};
 use doc::{AnyDocuments, Fault, Faults, Frames, ReadError, Workload};
 
-use crate::args::Args;
 use crate::configs::Given;
-use crate::design::Configuration;
 use crate::import;
+use crate::sequence::Configuration;
+use crate::settings::Settings;
 use crate::table::{self, Throughput};
 
 /// One profile to make.
@@ -42,7 +42,7 @@ impl Place {
 
 /// The workloads of the input, opened when the first is asked for.
 struct Workloads<'a> {
-    args: &'a Args,
+    settings: &'a Settings,
     console: &'a Console,
     sources: Option<std::vec::IntoIter<Source>>,
     open: Option<Source>,
@@ -54,7 +54,7 @@ impl Workloads<'_> {
         let sources = match &mut self.sources {
             Some(sources) => sources,
             absent => {
-                let input = Input::open(&self.args.files, "a workload", self.console)?;
+                let input = Input::open(&self.settings.files, "a workload", self.console)?;
                 absent.insert(input.into_sources().into_iter())
             }
         };
@@ -98,7 +98,7 @@ fn empty(source: &str) -> Failure {
 pub struct Jobs<'a> {
     workloads: Workloads<'a>,
     given: GivenSource,
-    args: &'a Args,
+    settings: &'a Settings,
 }
 
 enum GivenSource {
@@ -115,21 +115,21 @@ enum GivenSource {
 
 impl<'a> Jobs<'a> {
     /// Opens what the arguments name.
-    pub fn open(args: &'a Args, console: &'a Console) -> Result<Self, Failure> {
-        let given = match &args.configs {
+    pub fn open(settings: &'a Settings, console: &'a Console) -> Result<Self, Failure> {
+        let given = match &settings.configs {
             None => GivenSource::Designed,
             Some(path) => open_configs(path, console)?,
         };
         Ok(Self {
             workloads: Workloads {
-                args,
+                settings,
                 console,
                 sources: None,
                 open: None,
                 seen: false,
             },
             given,
-            args,
+            settings,
         })
     }
 
@@ -147,7 +147,7 @@ impl<'a> Jobs<'a> {
                 };
                 let rows = table::read(bytes.as_slice(), source, &workload, Throughput::Ignored)?;
                 let given = Given::of_runs(&workload, rows.iter().map(|r| import::runs(r)));
-                let configurations = given.configurations(&workload, self.args.solos)?;
+                let configurations = given.configurations(&workload, self.settings.solos)?;
                 Ok(Some(Job {
                     workload,
                     configurations: Some(configurations),
@@ -158,7 +158,7 @@ impl<'a> Jobs<'a> {
                 let Some(document) = documents.next() else {
                     return Ok(None);
                 };
-                let given = Given::of(document?, self.args.baselines)?;
+                let given = Given::of(document?, self.settings.baselines)?;
                 let carried = given.workload.clone().map(|workload| {
                     let place = Place {
                         source: source.clone(),
@@ -174,7 +174,7 @@ impl<'a> Jobs<'a> {
                         ))
                     })?,
                 };
-                let configurations = given.configurations(&workload, self.args.solos)?;
+                let configurations = given.configurations(&workload, self.settings.solos)?;
                 Ok(Some(Job {
                     workload,
                     configurations: Some(configurations),

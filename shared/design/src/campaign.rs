@@ -1,4 +1,4 @@
-//! From arguments to profiles.
+//! From settings to profiles: one for each workload of the input.
 
 use std::path::Path;
 
@@ -7,35 +7,36 @@ use device::{OpenError, Options, Sim};
 use doc::{DeviceKind, DeviceList, GpuSpec, Header, Model, Profile, Workload};
 use predict::Predictor;
 
-use crate::args::Args;
-use crate::design::{Conditions, Configuration, Plan};
 use crate::import;
+use crate::interrupt::Signals;
 use crate::resume;
+use crate::sequence::{Conditions, Configuration, Sequence};
 use crate::session::{self, Session};
-use crate::settings::{self, DesignSettings};
-use crate::signals::Signals;
+use crate::settings::Settings;
 use crate::source::{Job, Jobs, Place};
 use crate::trace;
 
-/// Runs the tool.
-pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
-    if args.list_devices {
-        return list_devices(&args, console);
-    }
-    let context = Context::new(&args, console)?;
-    if let Some(profile) = &args.calibrate {
+/// Profiles every workload of the input, or makes a profile of a table, or calibrates the
+/// simulator, as the settings say.
+///
+/// # Errors
+/// [`Failure`] for input that cannot be read or does not fit together, a device that cannot be
+/// used, and a signal; every finished record is written before.
+pub fn run(settings: &Settings, console: &Console) -> Result<Exit, Failure> {
+    let context = Context::new(settings, console)?;
+    if let Some(profile) = &settings.calibrate {
         return context.calibrate(profile);
     }
-    let mut jobs = Jobs::open(&args, console)?;
+    let mut jobs = Jobs::open(settings, console)?;
     // The first job is read before anything is written: bad input leaves no output behind.
     let Some(first) = jobs.next()? else {
         return Err(Failure::Input("there is nothing to profile".to_owned()));
     };
-    if let Some(csv) = &args.import {
+    if let Some(csv) = &settings.import {
         return context.import(csv, first, &mut jobs);
     }
     let signals = Signals::listen()?;
-    let mut earlier = match &args.resume {
+    let mut earlier = match &settings.resume {
         None => Vec::new().into_iter(),
         Some(path) => resume::read(path, console)?.into_iter(),
     };
@@ -55,13 +56,17 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn list_devices(args: &Args, console: &Console) -> Result<Exit, Failure> {
+/// Writes the GPUs, the processor and what the simulator knows.
+///
+/// # Errors
+/// [`Failure`] if the output cannot be written.
+pub fn list_devices(output: Option<&Path>, console: &Console) -> Result<Exit, Failure> {
     let version = env!("CARGO_PKG_VERSION");
     let list = DeviceList {
         devices: device::inventory(),
         provenance: vec![cli::provenance(console.tool(), version, None, None)],
     };
-    let mut out = Output::open(args.output.as_deref(), false)?;
+    let mut out = Output::open(output, false)?;
     out.document(&list)?;
     out.finish()?;
     Ok(Exit::Done)
@@ -69,10 +74,8 @@ fn list_devices(args: &Args, console: &Console) -> Result<Exit, Failure> {
 
 /// Everything that is the same for all workloads.
 struct Context<'a> {
-    args: &'a Args,
+    settings: &'a Settings,
     console: &'a Console,
-    design: DesignSettings,
-    noise: f64,
     gpu: Option<GpuSpec>,
     replay: Option<Profile>,
     warm_start: Option<Model>,
@@ -85,15 +88,15 @@ struct Prepared {
 }
 
 impl<'a> Context<'a> {
-    fn new(args: &'a Args, console: &'a Console) -> Result<Self, Failure> {
-        let replay = match &args.replay {
+    fn new(settings: &'a Settings, console: &'a Console) -> Result<Self, Failure> {
+        let replay = match &settings.replay {
             None => None,
             Some(path) => {
                 let input = cli::Input::open(std::slice::from_ref(path), "a profile", console)?;
                 input.profiles().next().transpose()?
             }
         };
-        let warm_start = match &args.design.warm_start {
+        let warm_start = match &settings.warm_start {
             None => None,
             Some(path) => {
                 let input = cli::Input::open(std::slice::from_ref(path), "a model", console)?;
@@ -101,18 +104,20 @@ impl<'a> Context<'a> {
             }
         };
         Ok(Self {
-            args,
+            settings,
             console,
-            design: DesignSettings::new(&args.design)?,
-            noise: settings::noise(args)?,
-            gpu: args.gpu.as_deref().map(|g| gpu(g, console)).transpose()?,
+            gpu: settings
+                .gpu
+                .as_deref()
+                .map(|g| gpu(g, console))
+                .transpose()?,
             replay,
             warm_start,
         })
     }
 
     fn output(&self) -> Result<Output, Failure> {
-        match (&self.args.output, &self.args.resume) {
+        match (&self.settings.output, &self.settings.resume) {
             (Some(path), Some(_)) if path.as_os_str() != "-" => Output::replacing(path),
             (path, _) => Output::progressive(path.as_deref()),
         }
@@ -128,7 +133,7 @@ impl<'a> Context<'a> {
         let workload = device::complete(&workload, DeviceKind::Replay)
             .map_err(|error| failure(error, &job.place))?;
         let (reader, source) = cli::open_reader(csv, "a table of measurements", self.console)?;
-        let imported = import::read(reader, &source, workload, self.args.seed.seed)?;
+        let imported = import::read(reader, &source, workload, self.settings.seed)?;
         let mut out = self.output()?;
         imported.write(&mut out)?;
         out.finish()?;
@@ -160,8 +165,8 @@ impl<'a> Context<'a> {
         if self.replay.is_some() {
             workload.device.kind = DeviceKind::Replay;
         }
-        if let Some(device) = self.args.device {
-            workload.device.kind = device.into();
+        if let Some(device) = self.settings.device {
+            workload.device.kind = device;
         }
         if self.gpu.is_some() {
             workload.device.gpu.clone_from(&self.gpu);
@@ -172,12 +177,12 @@ impl<'a> Context<'a> {
     fn prepare(&self, mut job: Job, signals: &Signals) -> Result<Prepared, Failure> {
         job.workload = self.overridden(job.workload);
         let options = Options {
-            seed: self.args.seed.seed,
-            noise_percent: self.noise,
+            seed: self.settings.seed,
+            noise_percent: self.settings.noise_percent,
             replay: self.replay.clone(),
             interrupted: signals.flag(),
-            cpus: self.args.cpus.clone(),
-            attach_mps: self.args.attach_mps,
+            cpus: self.settings.cpus.clone(),
+            attach_mps: self.settings.attach_mps,
         };
         let opened =
             device::open(&job.workload, &options).map_err(|error| failure(error, &job.place))?;
@@ -196,12 +201,12 @@ impl<'a> Context<'a> {
             self.console.note(note);
         }
         let fingerprint = opened.device.fingerprint();
-        let seed = self.args.seed.seed;
+        let seed = self.settings.seed;
         let real = matches!(fingerprint.kind, DeviceKind::Cpu | DeviceKind::Cuda);
-        let plan = match job.configurations {
+        let sequence = match job.configurations {
             Some(configurations) => {
                 recorded_only(&opened, &configurations)?;
-                Plan::given(configurations)
+                Sequence::given(configurations)
             }
             None => {
                 let earlier = self.earlier(&opened.workload)?;
@@ -211,7 +216,7 @@ impl<'a> Context<'a> {
                     earlier: earlier.as_ref(),
                     seed,
                 };
-                Plan::designed(&opened.workload, &self.design, conditions)?
+                Sequence::designed(&opened.workload, &self.settings.design, conditions)?
             }
         };
         let mut provenance = opened.workload.provenance.clone();
@@ -221,30 +226,30 @@ impl<'a> Context<'a> {
             Some(seed),
             Some(fingerprint.name.clone()),
         ));
-        let window = settings::window(&self.args.window, fingerprint.kind)?;
+        let window = self.settings.window.on(fingerprint.kind);
         let header = Header {
             workload: opened.workload,
             device: fingerprint,
-            design: plan.kind,
+            design: sequence.kind,
             seed,
-            window: self.args.window.window.map(|_| window.least),
+            window: self.settings.window.least,
             provenance,
         };
-        let recorded = match (earlier, &self.args.resume) {
+        let recorded = match (earlier, &self.settings.resume) {
             (Some(profile), Some(path)) => resume::records(path, profile, &header)?,
             _ => Vec::new(),
         };
         let widest = Session {
             device: opened.device.as_mut(),
             header: &header,
-            plan,
+            sequence,
             window,
             recorded,
-            resumed: self.args.resume.as_deref(),
+            resumed: self.settings.resume.as_deref(),
             signals,
         }
         .run(out, self.console)?;
-        match (&self.args.trace, widest) {
+        match (&self.settings.trace, widest) {
             (Some(path), Some(configuration)) => self.trace(path, &header.workload, &configuration),
             _ => Ok(()),
         }
@@ -264,7 +269,7 @@ impl Context<'_> {
             ));
         }
         let options = Options {
-            seed: self.args.seed.seed,
+            seed: self.settings.seed,
             ..Options::default()
         };
         let unusable = |error: &dyn std::fmt::Display| Failure::Environment(error.to_string());
@@ -286,7 +291,7 @@ impl Context<'_> {
             Failure::Usage("--calibrate: say with --gpu where to begin".to_owned())
         })?;
         let options = Options {
-            seed: self.args.seed.seed,
+            seed: self.settings.seed,
             ..Options::default()
         };
         let found = device::calibrate(&profile, &start, &options)

@@ -5,7 +5,8 @@ use predict::design::Goal;
 use units::{SamplesPerSec, Share};
 
 use super::*;
-use crate::args::Objective;
+use crate::settings::Strategy;
+use doc::ObjectiveKind;
 
 fn workload(memory: &str) -> Workload {
     let text = format!(
@@ -20,16 +21,16 @@ fn workload(memory: &str) -> Workload {
         .unwrap()
 }
 
-fn settings(design: Design) -> DesignSettings {
+fn settings(strategy: Strategy) -> DesignSettings {
     DesignSettings {
-        design,
+        strategy,
         budget: Some(60),
         step: Share::from_percent(10.0).unwrap(),
         rv_min: Share::from_hundredths(15_000),
         rv_max: Share::from_hundredths(20_000),
         subsets: 0.3,
         tolerance: 0.0,
-        objective: Objective::Raw,
+        objective: ObjectiveKind::Raw,
         floor: 0.0,
     }
 }
@@ -57,7 +58,7 @@ fn rates(runs: &[Run]) -> Vec<Rate> {
         .collect()
 }
 
-fn all(mut plan: Plan) -> (Vec<Configuration>, StopReason) {
+fn all(mut plan: Sequence) -> (Vec<Configuration>, StopReason) {
     let mut all = Vec::new();
     while let Some(runs) = plan.next().unwrap() {
         plan.observe(&runs, Some(&rates(&runs)));
@@ -68,8 +69,8 @@ fn all(mut plan: Plan) -> (Vec<Configuration>, StopReason) {
 
 #[test]
 fn solo_runs_come_first_and_every_co_run_is_new_and_allowed() {
-    for design in [Design::Random, Design::Adaptive] {
-        let plan = Plan::designed(&workload(""), &settings(design), conditions(false)).unwrap();
+    for design in [Strategy::Random, Strategy::Adaptive] {
+        let plan = Sequence::designed(&workload(""), &settings(design), conditions(false)).unwrap();
         assert_eq!(plan.length, 65);
         let (all, stopped) = all(plan);
         assert_eq!((all.len(), stopped), (65, StopReason::Budget));
@@ -89,13 +90,13 @@ fn solo_runs_come_first_and_every_co_run_is_new_and_allowed() {
 
 #[test]
 fn a_larger_budget_only_adds() {
-    for design in [Design::Random, Design::Adaptive] {
+    for design in [Strategy::Random, Strategy::Adaptive] {
         let of = |budget| {
             let settings = DesignSettings {
                 budget: Some(budget),
                 ..settings(design)
             };
-            all(Plan::designed(&workload(""), &settings, conditions(true)).unwrap()).0
+            all(Sequence::designed(&workload(""), &settings, conditions(true)).unwrap()).0
         };
         let (few, many) = (of(10), of(20));
         assert_eq!(few[..], many[..few.len()], "{design:?}");
@@ -105,8 +106,9 @@ fn a_larger_budget_only_adds() {
 #[test]
 fn what_cannot_fit_is_not_drawn() {
     let small = workload(r#","memory_bytes":150"#);
-    for design in [Design::Random, Design::Adaptive] {
-        let (all, _) = all(Plan::designed(&small, &settings(design), conditions(false)).unwrap());
+    for design in [Strategy::Random, Strategy::Adaptive] {
+        let (all, _) =
+            all(Sequence::designed(&small, &settings(design), conditions(false)).unwrap());
         assert!(all.len() > 6);
         for runs in all.iter().filter(|runs| runs.len() > 1) {
             let need: u32 = runs.iter().map(|r| 10 + r.batch.get()).sum();
@@ -120,9 +122,10 @@ fn a_space_that_is_used_up_ends_the_design() {
     let coarse = DesignSettings {
         step: Share::from_percent(50.0).unwrap(),
         subsets: 0.0,
-        ..settings(Design::Random)
+        ..settings(Strategy::Random)
     };
-    let (all, stopped) = all(Plan::designed(&workload(""), &coarse, conditions(false)).unwrap());
+    let (all, stopped) =
+        all(Sequence::designed(&workload(""), &coarse, conditions(false)).unwrap());
     // Shares of 50, 50, 50 or one of 100: 4 choices of shares, 4 of batch sizes, 5 solo runs.
     assert_eq!((all.len(), stopped), (4 * 4 + 5, StopReason::Complete));
 }
@@ -131,18 +134,18 @@ fn a_space_that_is_used_up_ends_the_design() {
 fn an_adaptive_design_ends_where_nothing_more_is_to_be_gained() {
     let lax = DesignSettings {
         tolerance: 0.5,
-        ..settings(Design::Adaptive)
+        ..settings(Strategy::Adaptive)
     };
-    let (all, stopped) = all(Plan::designed(&workload(""), &lax, conditions(false)).unwrap());
+    let (all, stopped) = all(Sequence::designed(&workload(""), &lax, conditions(false)).unwrap());
     assert!(all.len() < 65);
     assert_eq!(stopped, StopReason::Tolerance);
 }
 
 #[test]
 fn configurations_that_fail_are_not_asked_for_again() {
-    let mut plan = Plan::designed(
+    let mut plan = Sequence::designed(
         &workload(""),
-        &settings(Design::Adaptive),
+        &settings(Strategy::Adaptive),
         conditions(false),
     )
     .unwrap();
@@ -160,26 +163,27 @@ fn configurations_that_fail_are_not_asked_for_again() {
 #[test]
 fn weights_and_volumes_of_the_workload_make_the_goal() {
     let mut workload = workload("");
-    assert!(settings::goal(Objective::Round, &workload).is_err());
+    assert!(settings::goal(ObjectiveKind::Round, &workload).is_err());
     for task in &mut workload.tasks {
         task.samples = units::Samples::new(500).ok();
         task.weight = units::Weight::new(2.0).ok();
     }
     assert_eq!(
-        settings::goal(Objective::Round, &workload).unwrap(),
+        settings::goal(ObjectiveKind::Round, &workload).unwrap(),
         Goal::Round(vec![500.0; 3])
     );
     assert_eq!(
-        settings::goal(Objective::Weighted, &workload).unwrap(),
+        settings::goal(ObjectiveKind::Weighted, &workload).unwrap(),
         Goal::Weighted(vec![2.0; 3])
     );
 }
 
 #[test]
 fn on_devices_that_drift_solo_runs_are_repeated_between_co_runs() {
-    for design in [Design::Random, Design::Adaptive, Design::Grid] {
-        let plan =
-            |drifts| Plan::designed(&workload(""), &settings(design), conditions(drifts)).unwrap();
+    for design in [Strategy::Random, Strategy::Adaptive, Strategy::Grid] {
+        let plan = |drifts| {
+            Sequence::designed(&workload(""), &settings(design), conditions(drifts)).unwrap()
+        };
         let length = plan(true).length;
         let (steady, _) = all(plan(false));
         let (drifting, _) = all(plan(true));

@@ -7,7 +7,7 @@ use device::Run;
 use doc::{Any, Choice, Plan, Profile, Timeline, Workload};
 use units::{Batch, Share, TaskId};
 
-use crate::design::Configuration;
+use crate::sequence::Configuration;
 
 /// Configurations with the workload that they belong to, if their document carries it.
 #[derive(Debug, Clone)]

@@ -10,9 +10,9 @@ use indicatif::ProgressBar;
 use predict::design::Progress;
 use units::Seconds;
 
-use crate::design::{Configuration, Plan};
+use crate::interrupt::Signals;
 use crate::resume::Recorded;
-use crate::signals::Signals;
+use crate::sequence::{Configuration, Sequence};
 
 /// What a profile is made of.
 pub struct Session<'a> {
@@ -21,7 +21,7 @@ pub struct Session<'a> {
     /// First record.
     pub header: &'a Header,
     /// Which configurations.
-    pub plan: Plan,
+    pub sequence: Sequence,
     /// How long.
     pub window: Window,
     /// What is known already, in order.
@@ -96,11 +96,11 @@ impl Session<'_> {
         out: &mut Output,
         console: &Console,
     ) -> Result<Option<Configuration>, Failure> {
-        let bar = console.progress(self.plan.length, "configurations");
+        let bar = console.progress(self.sequence.length, "configurations");
         let result = self.records(out, &bar);
         bar.finish_and_clear();
         let totals = result?;
-        if let Some(progress) = self.plan.progress()
+        if let Some(progress) = self.sequence.progress()
             && console.is_terminal()
         {
             console.note(&describe_progress(progress));
@@ -117,7 +117,7 @@ impl Session<'_> {
             measured: totals.measured,
             failed: totals.failed,
             cost,
-            stopped: self.plan.stopped(),
+            stopped: self.sequence.stopped(),
         })?;
         Ok(totals.widest)
     }
@@ -127,7 +127,7 @@ impl Session<'_> {
         let mut totals = Totals::default();
         let mut recorded = std::mem::take(&mut self.recorded).into_iter();
         let mut config = 0;
-        while let Some(runs) = self.plan.next()? {
+        while let Some(runs) = self.sequence.next()? {
             let record = match recorded.next() {
                 Some(record) => {
                     self.check_same(&record, &runs)?;
@@ -139,7 +139,7 @@ impl Session<'_> {
                     self.measure(config, &runs)?
                 }
             };
-            self.plan.observe(&runs, record.rates().as_deref());
+            self.sequence.observe(&runs, record.rates().as_deref());
             match &record {
                 Recorded::Sample(sample) => {
                     totals.measured += 1;
@@ -158,7 +158,7 @@ impl Session<'_> {
             }
             config += 1;
             bar.inc(1);
-            if let Some(progress) = self.plan.progress() {
+            if let Some(progress) = self.sequence.progress() {
                 bar.set_message(describe_progress(progress));
             }
         }

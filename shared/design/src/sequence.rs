@@ -20,15 +20,14 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
-use crate::args::Design;
-use crate::settings::{self, DesignSettings};
+use crate::settings::{self, DesignSettings, Strategy};
 
 /// Tasks that run together, by index in the workload, ascending.
 pub type Configuration = Vec<Run>;
 
 /// A sequence of configurations. The same seed and measurements give the same sequence, and a
 /// larger budget only adds to it.
-pub struct Plan {
+pub struct Sequence {
     listed: std::vec::IntoIter<Configuration>,
     chooser: Chooser,
     /// Solo runs to measure again in turn, so that drift shows; none where nothing drifts.
@@ -66,7 +65,7 @@ pub struct Conditions<'a> {
     pub seed: u64,
 }
 
-impl Plan {
+impl Sequence {
     /// Given configurations, in order.
     pub fn given(configurations: Vec<Configuration>) -> Self {
         Self {
@@ -118,23 +117,23 @@ impl Plan {
         }
         let alone = workload.tasks.len() == 1;
         let budget = settings.budget.unwrap_or(u64::MAX);
-        let coruns = match (settings.design, only) {
-            (Design::Adaptive, _) if !alone => {
+        let coruns = match (settings.strategy, only) {
+            (Strategy::Adaptive, _) if !alone => {
                 let adaptive = adaptive(workload, settings, conditions, space)?;
                 let chooser = Chooser::Adaptive(Box::new(adaptive));
                 return Ok(Self::open(solos, chooser, DesignKind::Adaptive, budget));
             }
-            (Design::Adaptive | Design::Random, None) => {
+            (Strategy::Adaptive | Strategy::Random, None) => {
                 let chooser =
                     Chooser::Random(Box::new(Random::new(space, rng, settings.subsets, budget)));
                 return Ok(Self::open(solos, chooser, DesignKind::Random, budget));
             }
             (_, Some(only)) => recorded(only, &solos),
-            (Design::Grid, None) => grid::grid(&space)?,
+            (Strategy::Grid, None) => grid::grid(&space)?,
         };
-        let kind = match settings.design {
-            Design::Grid => DesignKind::Grid,
-            Design::Random | Design::Adaptive => DesignKind::Random,
+        let kind = match settings.strategy {
+            Strategy::Grid => DesignKind::Grid,
+            Strategy::Random | Strategy::Adaptive => DesignKind::Random,
         };
         let shuffle = conditions.drifts || settings.budget.is_some();
         let rng = shuffle.then_some(&mut rng);

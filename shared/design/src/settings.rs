@@ -1,0 +1,152 @@
+//! What a campaign of measurements is to do, checked.
+
+use std::path::PathBuf;
+
+use cli::Failure;
+use device::{Cpus, Window};
+use doc::{DeviceKind, ObjectiveKind, Workload};
+use predict::design::Goal;
+use units::{Seconds, Share};
+
+/// Shortest window on a real device where none is given. Two seconds hold some ten steps of the
+/// slowest of the catalogue's models; the window grows until the standard error is small enough.
+const DEFAULT_WINDOW_S: f64 = 2.0;
+
+/// What to profile, where, and how.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Workloads; none: standard input.
+    pub files: Vec<PathBuf>,
+    /// Where profiles go; `None`: standard output.
+    pub output: Option<PathBuf>,
+    /// Where to measure, in place of what the workload says.
+    pub device: Option<DeviceKind>,
+    /// GPU of the simulator: a name, or a file with a GPU's figures.
+    pub gpu: Option<String>,
+    /// Profile that the replay device answers from.
+    pub replay: Option<PathBuf>,
+    /// Which configurations.
+    pub design: DesignSettings,
+    /// Model of a similar workload that an adaptive design begins from.
+    pub warm_start: Option<PathBuf>,
+    /// How long to measure each.
+    pub window: WindowSettings,
+    /// Relative standard deviation of noise on simulated throughputs, percent.
+    pub noise_percent: f64,
+    /// Documents or a table that name the configurations, in place of the design.
+    pub configs: Option<PathBuf>,
+    /// With `configs`: the baselines of plans too.
+    pub baselines: bool,
+    /// With `configs`: solo runs of what is used first.
+    pub solos: bool,
+    /// A table of measurements made elsewhere.
+    pub import: Option<PathBuf>,
+    /// A profile to go on with.
+    pub resume: Option<PathBuf>,
+    /// Processors of jobs.
+    pub cpus: Cpus,
+    /// Whether to use an MPS daemon that runs already.
+    pub attach_mps: bool,
+    /// Where the trace of the simulated GPU goes.
+    pub trace: Option<PathBuf>,
+    /// A profile of a real GPU to fit the simulator to; nothing is measured then.
+    pub calibrate: Option<PathBuf>,
+    /// Seed of every random choice.
+    pub seed: u64,
+}
+
+/// How co-runs are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// Every combination of shares and batch sizes.
+    Grid,
+    /// Drawn at random.
+    Random,
+    /// The baselines of plans first, then by expected improvement of the objective.
+    Adaptive,
+}
+
+/// Which configurations to measure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DesignSettings {
+    /// How they are chosen.
+    pub strategy: Strategy,
+    /// Co-runs beside the solo runs; `None`: all.
+    pub budget: Option<u64>,
+    /// Shares are multiples of this.
+    pub step: Share,
+    /// Least sum of the shares of all tasks.
+    pub rv_min: Share,
+    /// Largest sum of the shares.
+    pub rv_max: Share,
+    /// Part of co-runs with a task left out, 0 to 1.
+    pub subsets: f64,
+    /// Relative expected gain below which an adaptive design stops.
+    pub tolerance: f64,
+    /// What an adaptive design is to be best for.
+    pub objective: ObjectiveKind,
+    /// Least throughput of every task relative to alone that its best is to keep, 0 to 1.
+    pub floor: f64,
+}
+
+/// How long to measure a configuration.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WindowSettings {
+    /// Shortest window; `None`: what suits the device.
+    pub least: Option<Seconds>,
+    /// Longest window on real devices.
+    pub most: Seconds,
+    /// Relative standard error that ends a window on real devices.
+    pub precision: f64,
+    /// Windows to average.
+    pub repeats: u32,
+}
+
+impl WindowSettings {
+    /// The window on a device of a kind; the simulator finds its own least one.
+    #[must_use]
+    pub fn on(&self, kind: DeviceKind) -> Window {
+        let least = self.least.unwrap_or_else(|| match kind {
+            DeviceKind::Sim => Seconds::ZERO,
+            _ => Seconds::new(DEFAULT_WINDOW_S).unwrap_or(Seconds::ZERO),
+        });
+        Window {
+            least,
+            most: if self.most < least { least } else { self.most },
+            precision: self.precision,
+            repeats: self.repeats,
+        }
+    }
+}
+
+/// The objective of an adaptive design on a workload.
+///
+/// # Errors
+/// [`Failure::Input`] if the objective is the time of a round and a task has no samples.
+pub fn goal(objective: ObjectiveKind, workload: &Workload) -> Result<Goal, Failure> {
+    Ok(match objective {
+        ObjectiveKind::Raw => Goal::Raw,
+        ObjectiveKind::Fairness => Goal::Fairness,
+        ObjectiveKind::MaxMin => Goal::MaxMin,
+        ObjectiveKind::Weighted => {
+            let tasks = workload.tasks.iter();
+            Goal::Weighted(tasks.map(|t| t.weight.map_or(1.0, |w| w.get())).collect())
+        }
+        ObjectiveKind::Round => {
+            let samples: Result<Vec<f64>, Failure> = workload
+                .tasks
+                .iter()
+                .map(|task| {
+                    task.samples.map(|s| s.as_f64()).ok_or_else(|| {
+                        Failure::Input(format!(
+                            "--objective round: task {} has no `samples`; give how many it trains \
+                             on in a round",
+                            task.id
+                        ))
+                    })
+                })
+                .collect();
+            Goal::Round(samples?)
+        }
+    })
+}
