@@ -1,13 +1,13 @@
 use crate::chooser::Chooser;
 use crate::instance::{Instance, Point, TOLERANCE};
-use crate::{CoRun, SampleTime};
+use crate::{SampleTime, Throughput};
 
 /// A problem whose tasks act on each other only through the interference
-/// `x_i = sum_j c_ij w_j` ([`CoRun::interference`]), with everything tabulated.
+/// `x_i = sum_j c_ij w_j` ([`Throughput::interference`]), with everything tabulated.
 ///
 /// Where the pressure does not depend on the batch size, the gain of a task at given shares does
 /// not depend on the batch sizes of others, and these are chosen exactly ([`Additive::best_at`]).
-pub(crate) struct Additive<'a, 'b, C: CoRun + ?Sized> {
+pub(crate) struct Additive<'a, 'b, C: Throughput + ?Sized> {
     pub table: Table<'a, 'b, C>,
     chooser: Chooser,
     gains: Vec<f64>,
@@ -16,7 +16,7 @@ pub(crate) struct Additive<'a, 'b, C: CoRun + ?Sized> {
 }
 
 /// The constants of an additive problem.
-pub(crate) struct Table<'a, 'b, C: CoRun + ?Sized> {
+pub(crate) struct Table<'a, 'b, C: Throughput + ?Sized> {
     pub inst: &'a Instance<'b, C>,
     /// `c_ij`, row by row.
     pub coupling: Vec<f64>,
@@ -44,9 +44,9 @@ struct Cell {
     pressure: f64,
 }
 
-impl<'a, 'b, C: CoRun + ?Sized> Table<'a, 'b, C> {
+impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
     fn new(inst: &'a Instance<'b, C>) -> Option<Self> {
-        let coupling = inst.rates.interference()?.to_vec();
+        let coupling = inst.rates.interference()?;
         let (n, width, levels) = (inst.n, inst.width, usize::from(inst.levels));
         let blank = SampleTime {
             alone: f64::INFINITY,
@@ -217,7 +217,7 @@ impl<'a, 'b, C: CoRun + ?Sized> Table<'a, 'b, C> {
     }
 }
 
-impl<'a, 'b, C: CoRun + ?Sized> Additive<'a, 'b, C> {
+impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
     /// `None` if the rates have no such law.
     pub fn new(inst: &'a Instance<'b, C>) -> Option<Self> {
         let cells = inst.n * inst.width;

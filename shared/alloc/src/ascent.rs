@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::CoRun;
+use crate::Throughput;
 use crate::additive::Additive;
 use crate::instance::{Instance, Point};
 use crate::shortlist::Shortlist;
@@ -35,7 +35,7 @@ impl Score {
 /// do not hold yet are approached first. A quarter of the starts is anywhere, the others are near
 /// the best point so far. Where the rates are additive the batch sizes of every
 /// visited share are chosen exactly.
-pub(crate) struct Ascent<'s, 'a, 'b, C: CoRun + ?Sized> {
+pub(crate) struct Ascent<'s, 'a, 'b, C: Throughput + ?Sized> {
     inst: &'a Instance<'b, C>,
     law: Option<&'s mut Additive<'a, 'b, C>>,
     list: &'s mut Shortlist,
@@ -56,7 +56,7 @@ pub(crate) struct Tries {
     pub seed: u64,
 }
 
-impl<'s, 'a, 'b, C: CoRun + ?Sized> Ascent<'s, 'a, 'b, C> {
+impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
     pub fn new(
         inst: &'a Instance<'b, C>,
         law: Option<&'s mut Additive<'a, 'b, C>>,

@@ -1,9 +1,8 @@
 use doc::ObjectiveKind;
-use predict::Active;
 use units::{Batch, Share};
 
 use crate::instance::TOLERANCE;
-use crate::{AllocError, CoRun, Problem, Setting};
+use crate::{AllocError, Problem, Setting, Throughput};
 
 /// A simpler scheme that a plan is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,7 +81,7 @@ impl Scheme {
 
     /// Predicts the scheme at the given batch sizes, with the same predictor and judged by the
     /// same objective and constraints as a plan.
-    pub fn predict<C: CoRun + ?Sized>(
+    pub fn predict<C: Throughput + ?Sized>(
         self,
         rates: &C,
         problem: &Problem,
@@ -98,7 +97,8 @@ impl Scheme {
         let share = self.share(n);
         let settings: Vec<Setting> = batches
             .iter()
-            .map(|&batch| Setting { batch, share })
+            .enumerate()
+            .map(|(task, &batch)| Setting { task, batch, share })
             .collect();
         let solo: Vec<f64> = batches
             .iter()
@@ -169,18 +169,9 @@ impl Scheme {
 }
 
 /// Rates of all tasks running together.
-pub(crate) fn together<C: CoRun + ?Sized>(rates: &C, settings: &[Setting]) -> Vec<f64> {
-    let active: Vec<Active> = settings
-        .iter()
-        .enumerate()
-        .map(|(task, s)| Active {
-            task,
-            batch: s.batch,
-            share: s.share,
-        })
-        .collect();
-    let mut out = vec![0.0; active.len()];
-    rates.means(&active, &mut out);
+pub(crate) fn together<C: Throughput + ?Sized>(rates: &C, settings: &[Setting]) -> Vec<f64> {
+    let mut out = vec![0.0; settings.len()];
+    rates.means(settings, &mut out);
     out
 }
 

@@ -1,4 +1,4 @@
-use crate::CoRun;
+use crate::Throughput;
 use crate::additive::Additive;
 use crate::instance::{Fold, Point, TOLERANCE};
 use crate::shortlist::Shortlist;
@@ -23,7 +23,7 @@ pub(crate) struct Effort {
 /// the levels of tasks `..k` chosen, their interference is known up to the least that the
 /// remaining levels must add. Both bounds are relaxations: whatever they exclude cannot beat the
 /// incumbent.
-struct Tree<'t, 'a, 'b, C: CoRun + ?Sized> {
+struct Tree<'t, 'a, 'b, C: Throughput + ?Sized> {
     law: &'t mut Additive<'a, 'b, C>,
     list: &'t mut Shortlist,
     /// `least[(k * n + i) * width + v]`: least interference on task `i` by the tasks `k..` but
@@ -52,7 +52,7 @@ struct Used {
 }
 
 /// Finds the best points, or as many as `most_points` allows.
-pub(crate) fn branch_and_bound<C: CoRun + ?Sized>(
+pub(crate) fn branch_and_bound<C: Throughput + ?Sized>(
     law: &mut Additive<'_, '_, C>,
     list: &mut Shortlist,
     most_points: u64,
@@ -102,7 +102,7 @@ pub(crate) fn branch_and_bound<C: CoRun + ?Sized>(
     }
 }
 
-fn least_interference<C: CoRun + ?Sized>(law: &Additive<'_, '_, C>, width: usize) -> Vec<f64> {
+fn least_interference<C: Throughput + ?Sized>(law: &Additive<'_, '_, C>, width: usize) -> Vec<f64> {
     let table = &law.table;
     let n = table.inst.n;
     let mut least = vec![f64::INFINITY; n * n * width];
@@ -129,7 +129,7 @@ fn least_interference<C: CoRun + ?Sized>(law: &Additive<'_, '_, C>, width: usize
     least
 }
 
-impl<C: CoRun + ?Sized> Tree<'_, '_, '_, C> {
+impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
     /// Prepares the suffix table for a sum of levels and returns the bound at the root.
     fn root(&mut self, sum: u32) -> f64 {
         let n = self.law.table.inst.n;

@@ -1,8 +1,7 @@
 use doc::{Balance, BatchPolicy, ObjectiveKind};
-use predict::Active;
-use units::{Batch, Share};
+use units::{Batch, Share, TotalShare};
 
-use crate::{CoRun, Problem, Setting};
+use crate::{Problem, Setting, Throughput};
 
 /// A choice that meets all constraints.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +20,10 @@ pub struct Feasible {
 /// bounds, and judges it by the definitions of the objectives and constraints. Returns the best
 /// value and one choice that has it; `None` if none is feasible. For tests and benchmarks.
 #[must_use]
-pub fn brute_force<C: CoRun + ?Sized>(rates: &C, problem: &Problem) -> Option<(f64, Vec<Setting>)> {
+pub fn brute_force<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+) -> Option<(f64, Vec<Setting>)> {
     let mut best: Option<(f64, Vec<Setting>)> = None;
     every_feasible(rates, problem, &mut |choice| {
         if best.as_ref().is_none_or(|(b, _)| choice.objective > *b) {
@@ -32,23 +34,14 @@ pub fn brute_force<C: CoRun + ?Sized>(rates: &C, problem: &Problem) -> Option<(f
 }
 
 /// Shows every feasible choice, by plain loops. For tests and benchmarks.
-pub fn every_feasible<C: CoRun + ?Sized>(
+pub fn every_feasible<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
     visit: &mut impl FnMut(Feasible),
 ) {
     each_choice(problem, &mut Vec::new(), &mut |settings| {
-        let active: Vec<Active> = settings
-            .iter()
-            .enumerate()
-            .map(|(task, s)| Active {
-                task,
-                batch: s.batch,
-                share: s.share,
-            })
-            .collect();
-        let mut p = vec![0.0; active.len()];
-        rates.means(&active, &mut p);
+        let mut p = vec![0.0; settings.len()];
+        rates.means(settings, &mut p);
         if let Some(choice) = judge(rates, problem, settings, p) {
             visit(choice);
         }
@@ -68,7 +61,8 @@ fn each_choice(problem: &Problem, settings: &mut Vec<Setting>, visit: &mut impl 
         }
         for level in 1..=Share::FULL.hundredths() / step {
             let share = Share::from_hundredths(level * step);
-            settings.push(Setting { batch, share });
+            let task = settings.len();
+            settings.push(Setting { task, batch, share });
             each_choice(problem, settings, visit);
             settings.pop();
         }
@@ -76,14 +70,14 @@ fn each_choice(problem: &Problem, settings: &mut Vec<Setting>, visit: &mut impl 
 }
 
 /// What a choice reaches; `None` if a constraint does not hold.
-fn judge<C: CoRun + ?Sized>(
+fn judge<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
     settings: &[Setting],
     p: Vec<f64>,
 ) -> Option<Feasible> {
     let l = &problem.limits;
-    let total: Share = settings.iter().map(|s| s.share).sum();
+    let total: TotalShare = settings.iter().map(|s| s.share).sum();
     let memory: f64 = problem
         .tasks
         .iter()

@@ -1,4 +1,4 @@
-use crate::CoRun;
+use crate::Throughput;
 use crate::instance::{Instance, TOLERANCE};
 
 /// Finds batch sizes when what each task gains at each of them is known: all combinations within
@@ -14,7 +14,7 @@ pub(crate) struct Chooser {
 }
 
 /// One search of the combinations.
-struct Walk<'a, 'b, C: CoRun + ?Sized, F> {
+struct Walk<'a, 'b, C: Throughput + ?Sized, F> {
     inst: &'a Instance<'b, C>,
     gains: &'a [f64],
     loads: Option<&'a [f64]>,
@@ -23,7 +23,7 @@ struct Walk<'a, 'b, C: CoRun + ?Sized, F> {
 }
 
 impl Chooser {
-    pub fn new<C: CoRun + ?Sized>(inst: &Instance<'_, C>) -> Self {
+    pub fn new<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Self {
         Self {
             order: inst
                 .batches
@@ -39,7 +39,7 @@ impl Chooser {
 
     /// Calls `visit(value, batches)` for combinations of a value above the cutoff, which `visit`
     /// returns anew.
-    pub fn visit<C: CoRun + ?Sized>(
+    pub fn visit<C: Throughput + ?Sized>(
         &mut self,
         inst: &Instance<'_, C>,
         gains: &[f64],
@@ -68,7 +68,7 @@ impl Chooser {
     }
 
     /// The best combination above the cutoff.
-    pub fn best<C: CoRun + ?Sized>(
+    pub fn best<C: Throughput + ?Sized>(
         &mut self,
         inst: &Instance<'_, C>,
         gains: &[f64],
@@ -84,7 +84,7 @@ impl Chooser {
     }
 }
 
-impl<C: CoRun + ?Sized, F: FnMut(f64, &[u8]) -> f64> Walk<'_, '_, C, F> {
+impl<C: Throughput + ?Sized, F: FnMut(f64, &[u8]) -> f64> Walk<'_, '_, C, F> {
     fn descend(&mut self, c: &mut Chooser, i: usize, value: f64, memory: f64, mismatch: f64) {
         let inst = self.inst;
         if i == inst.n {

@@ -2,21 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use corun::Setting;
 use doc::wire::{Constraints, GpuPlan, Marginal, Objective, ParetoPoint};
 use doc::{
     Baseline, BatchPolicy, Choice, Estimate, Infeasibility, ObjectiveKind, Plan, PlanTask, Search,
     Workload,
 };
-use predict::Active;
-use units::{Batch, Samples, SamplesPerSec, Share, Weight};
+use units::{Batch, Samples, SamplesPerSec, Share, TotalShare, Weight};
 
 use crate::baseline::Scheme;
-use crate::corun::Subset;
 use crate::explain::marginals;
 use crate::partition::solve_partition;
 use crate::solve::{Options, Report, Solution, search, solve};
+use crate::subset::Subset;
 use crate::{
-    AllocError, CoRun, Front, Limits, Problem, Task, damped_load, fairness_front, mismatch_front,
+    AllocError, Front, Limits, Problem, Task, Throughput, damped_load, fairness_front,
+    mismatch_front,
 };
 
 /// How much more and less share `--explain` looks at.
@@ -54,7 +55,7 @@ impl Problem {
     /// The problem of a workload. The work of a sample, for the balance `workload`, is what a
     /// sample adds to the solo step time (`gamma_1 (alpha f + beta m)` in FedMT's law).
     #[must_use]
-    pub fn of_workload<C: CoRun + ?Sized>(
+    pub fn of_workload<C: Throughput + ?Sized>(
         rates: &C,
         workload: &Workload,
         objective: ObjectiveKind,
@@ -84,7 +85,11 @@ impl Problem {
 }
 
 /// Slope of the solo step time over the batch size, or its mean where only one size is known.
-fn work_per_sample<C: CoRun + ?Sized>(rates: &C, task: usize, batches: &[Batch]) -> Option<f64> {
+fn work_per_sample<C: Throughput + ?Sized>(
+    rates: &C,
+    task: usize,
+    batches: &[Batch],
+) -> Option<f64> {
     let (&first, &last) = (batches.first()?, batches.last()?);
     let step = |b: Batch| b.as_f64() / rates.solo(task, b);
     let slope = (step(last) - step(first)) / (last.as_f64() - first.as_f64());
@@ -98,7 +103,7 @@ fn work_per_sample<C: CoRun + ?Sized>(rates: &C, task: usize, batches: &[Batch])
 
 /// Solves a workload and writes the answer as a plan, without its model and provenance. A plan
 /// without tasks says in `infeasible` why there is none.
-pub fn plan_workload<C: CoRun + ?Sized>(
+pub fn plan_workload<C: Throughput + ?Sized>(
     rates: &C,
     workload: &Workload,
     request: &Request,
@@ -194,7 +199,7 @@ fn empty_plan(workload: &Workload, problem: &Problem) -> Plan {
         objective: None,
         constraints: Some(Constraints {
             share_step_percent: l.step.percent(),
-            rv_percent: l.rv.map(Share::percent),
+            rv_percent: l.rv.map(TotalShare::percent),
             starvation_floor: (l.floor > 0.0).then_some(l.floor),
             memory_bytes: l.memory.map(units::Bytes::get),
             batch: l.policy,
@@ -226,7 +231,7 @@ fn search_report(report: Report) -> Search {
     }
 }
 
-fn fill_tasks<C: CoRun + ?Sized>(
+fn fill_tasks<C: Throughput + ?Sized>(
     plan: &mut Plan,
     rates: &C,
     workload: &Workload,
@@ -235,9 +240,9 @@ fn fill_tasks<C: CoRun + ?Sized>(
 ) -> Result<(), AllocError> {
     let several = workload.device.gpus > 1;
     let mut rows: Vec<(usize, PlanTask)> = Vec::new();
-    let mut total = Share::ZERO;
+    let mut total = TotalShare::ZERO;
     for (gpu, p) in parts.iter().enumerate() {
-        let share: Share = p.solution.settings.iter().map(|s| s.share).sum();
+        let share: TotalShare = p.solution.settings.iter().map(|s| s.share).sum();
         total = total + share;
         let errors = std_errors(rates, p);
         for (k, &i) in p.members.iter().enumerate() {
@@ -296,16 +301,13 @@ fn joined(kind: ObjectiveKind, values: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-fn std_errors<C: CoRun + ?Sized>(rates: &C, p: &Part) -> Vec<f64> {
-    let active: Vec<Active> = p
+fn std_errors<C: Throughput + ?Sized>(rates: &C, p: &Part) -> Vec<f64> {
+    let whole = |(&task, s): (&usize, &Setting)| Setting { task, ..*s };
+    let active: Vec<Setting> = p
         .members
         .iter()
         .zip(&p.solution.settings)
-        .map(|(&task, s)| Active {
-            task,
-            batch: s.batch,
-            share: s.share,
-        })
+        .map(whole)
         .collect();
     rates.std_errors(&active)
 }
@@ -325,7 +327,7 @@ fn estimate(mean: f64, std_error: f64) -> Result<Estimate, AllocError> {
 }
 
 /// Every scheme at the batch sizes of the plan; on several GPUs, on the same tasks of each.
-fn baselines<C: CoRun + ?Sized>(
+fn baselines<C: Throughput + ?Sized>(
     rates: &C,
     workload: &Workload,
     problem: &Problem,
@@ -363,7 +365,7 @@ fn baselines<C: CoRun + ?Sized>(
 }
 
 /// The theoretical maximum with free batch sizes, where they are not free.
-fn unconstrained<C: CoRun + ?Sized>(
+fn unconstrained<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
     options: &Options,
@@ -384,7 +386,7 @@ fn unconstrained<C: CoRun + ?Sized>(
     Ok(best.first().map(|s| s.objective))
 }
 
-fn explain<C: CoRun + ?Sized>(
+fn explain<C: Throughput + ?Sized>(
     plan: &mut Plan,
     rates: &C,
     workload: &Workload,
@@ -417,7 +419,7 @@ fn front_points(workload: &Workload, front: &Front) -> Vec<ParetoPoint> {
 }
 
 fn front_point(workload: &Workload, s: &Solution) -> ParetoPoint {
-    let choice = |(t, s): (&doc::Task, &crate::Setting)| {
+    let choice = |(t, s): (&doc::Task, &Setting)| {
         let choice = Choice {
             id: t.id.clone(),
             batch: s.batch,

@@ -1,7 +1,7 @@
 use std::num::NonZero;
 use std::thread;
 
-use crate::CoRun;
+use crate::Throughput;
 use crate::chooser::Chooser;
 use crate::instance::{Instance, Judged, Point};
 
@@ -12,7 +12,7 @@ const POINTS_PER_THREAD: u64 = 20_000;
 
 /// Combinations of batch sizes within what does not depend on rates: memory, policy, and the
 /// mismatch unless its balance is `time`.
-pub(crate) fn combinations<C: CoRun + ?Sized>(
+pub(crate) fn combinations<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     most: usize,
 ) -> Option<Vec<Vec<u8>>> {
@@ -38,7 +38,7 @@ pub(crate) fn combinations<C: CoRun + ?Sized>(
 }
 
 /// Number of ways to give every task at least one level with one of the allowed sums.
-pub(crate) fn share_points<C: CoRun + ?Sized>(inst: &Instance<'_, C>) -> u128 {
+pub(crate) fn share_points<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> u128 {
     let sums = inst.sums();
     let most = sums.last().map_or(0, |&s| s as usize);
     let mut ways = vec![0_u128; most + 1];
@@ -58,7 +58,7 @@ pub(crate) fn share_points<C: CoRun + ?Sized>(inst: &Instance<'_, C>) -> u128 {
 }
 
 /// All levels of `n` tasks with one of the allowed sums, one after another.
-pub(crate) fn all_levels<C: CoRun + ?Sized>(inst: &Instance<'_, C>) -> Vec<u16> {
+pub(crate) fn all_levels<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Vec<u16> {
     let mut all = Vec::new();
     let mut levels = vec![1_u16; inst.n];
     for sum in inst.sums() {
@@ -67,7 +67,7 @@ pub(crate) fn all_levels<C: CoRun + ?Sized>(inst: &Instance<'_, C>) -> Vec<u16> 
     all
 }
 
-fn extend_levels<C: CoRun + ?Sized>(
+fn extend_levels<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     k: usize,
     left: u32,
@@ -91,7 +91,7 @@ fn extend_levels<C: CoRun + ?Sized>(
 /// collector with `new`, shows it every point of its part with `look`, and the collectors come
 /// back in order of the parts, so that the result does not depend on the number of threads as
 /// long as the collectors can be merged in any order.
-pub(crate) fn sweep<C: CoRun + ?Sized, T: Send>(
+pub(crate) fn sweep<C: Throughput + ?Sized, T: Send>(
     inst: &Instance<'_, C>,
     combinations: &[Vec<u8>],
     levels: &[u16],
@@ -127,7 +127,7 @@ pub(crate) fn sweep<C: CoRun + ?Sized, T: Send>(
     })
 }
 
-fn sweep_part<C: CoRun + ?Sized, T>(
+fn sweep_part<C: Throughput + ?Sized, T>(
     inst: &Instance<'_, C>,
     combinations: &[Vec<u8>],
     levels: &[u16],

@@ -2,7 +2,7 @@ use units::Share;
 
 use crate::baseline::together;
 use crate::instance::{Instance, Point};
-use crate::{AllocError, CoRun, Problem, Solution};
+use crate::{AllocError, Problem, Solution, Throughput};
 
 /// What a change of one task's share would do, everything else as it is.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +19,7 @@ pub struct Change {
 
 /// Why these shares: for each task what `delta` more and `delta` less share would change, where
 /// that leaves a share above 0 and at most 100 %. The sum of the shares changes with it.
-pub fn marginals<C: CoRun + ?Sized>(
+pub fn marginals<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
     solution: &Solution,

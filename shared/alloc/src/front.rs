@@ -4,7 +4,7 @@ use crate::additive::{Additive, LevelRows};
 use crate::exhaustive::{all_levels, combinations as combinations_within, share_points, sweep};
 use crate::instance::{Goal, Instance, Judged, Point};
 use crate::solve::{Effort, Options, Solution, enumerable, search_instance, solution};
-use crate::{AllocError, CoRun, Problem};
+use crate::{AllocError, Problem, Throughput};
 
 /// Largest table of shares and combinations that the exact front of an additive problem builds.
 const MOST_PRODUCT: u128 = 200_000_000;
@@ -55,7 +55,7 @@ impl Skyline {
 
 /// Front of mismatch (small is good) against the objective; the problem's own bound on the
 /// mismatch is not applied.
-pub fn mismatch_front<C: CoRun + ?Sized>(
+pub fn mismatch_front<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
     options: &Options,
@@ -83,7 +83,7 @@ pub fn mismatch_front<C: CoRun + ?Sized>(
 }
 
 /// Front of total throughput against fairness, both large.
-pub fn fairness_front<C: CoRun + ?Sized>(
+pub fn fairness_front<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
     options: &Options,
@@ -118,7 +118,7 @@ fn single(options: &Options) -> Options {
 }
 
 /// The problem's own objective of a solution found with another goal.
-fn objective<C: CoRun + ?Sized>(
+fn objective<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
     s: &Solution,
@@ -137,7 +137,7 @@ fn objective<C: CoRun + ?Sized>(
 }
 
 /// Exact front by looking at every point, if there are few enough.
-fn swept_front<C: CoRun + ?Sized>(
+fn swept_front<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     options: &Options,
     axes: impl Fn(&Judged) -> (f64, f64) + Sync,
@@ -166,7 +166,10 @@ fn swept_front<C: CoRun + ?Sized>(
     })
 }
 
-fn front_solutions<C: CoRun + ?Sized>(inst: &Instance<'_, C>, line: &Skyline) -> Vec<Solution> {
+fn front_solutions<C: Throughput + ?Sized>(
+    inst: &Instance<'_, C>,
+    line: &Skyline,
+) -> Vec<Solution> {
     let mut points: Vec<Solution> = line
         .entries
         .iter()
@@ -180,7 +183,7 @@ fn front_solutions<C: CoRun + ?Sized>(inst: &Instance<'_, C>, line: &Skyline) ->
 /// not depend on them. Combinations of batch sizes stand in order of mismatch, so one is only of
 /// interest while its value is above those of all before it; shares come in order of what they
 /// could reach at most, and need to be tried on those combinations alone that are still below.
-fn additive_mismatch_front<C: CoRun + ?Sized>(
+fn additive_mismatch_front<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     options: &Options,
 ) -> Option<Front> {
@@ -220,7 +223,7 @@ fn additive_mismatch_front<C: CoRun + ?Sized>(
 
 /// Best value of every combination of batch sizes that can be on the front, and the shares that
 /// reach it.
-fn best_of_each<C: CoRun + ?Sized>(
+fn best_of_each<C: Throughput + ?Sized>(
     law: &mut Additive<'_, '_, C>,
     combinations: &[(f64, Vec<u8>)],
     levels: &[u16],

@@ -1,9 +1,9 @@
 use doc::{BatchPolicy, Infeasibility, ObjectiveKind};
-use units::{Bytes, Share};
+use units::{Bytes, TotalShare};
 
 use crate::instance::Instance;
 use crate::solve::{Effort, Options, Solution, search};
-use crate::{AllocError, CoRun, Problem};
+use crate::{AllocError, Problem, Throughput};
 
 /// Halvings of an interval when the least feasible bound is sought.
 const HALVINGS: u32 = 30;
@@ -11,7 +11,7 @@ const HALVINGS: u32 = 30;
 /// Says which constraints stand in the way: each one that, relaxed alone to the value named,
 /// makes the problem feasible; where no single one does, each that cannot be met even alone, or
 /// else all of them with what each could reach without the others.
-pub(crate) fn explain_infeasible<C: CoRun + ?Sized>(
+pub(crate) fn explain_infeasible<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
     options: &Options,
@@ -98,7 +98,7 @@ impl Constraint {
     }
 
     /// The best value of this constraint under which the others can be met; `None` if none is.
-    fn best<C: CoRun + ?Sized>(
+    fn best<C: Throughput + ?Sized>(
         self,
         rates: &C,
         problem: &Problem,
@@ -147,7 +147,7 @@ impl Constraint {
             ),
             Constraint::Rv => (
                 "rv",
-                l.rv.map_or(0.0, Share::percent),
+                l.rv.map_or(0.0, TotalShare::percent),
                 format!("a total share of {best} %"),
             ),
             Constraint::Policy => (
@@ -165,7 +165,7 @@ impl Constraint {
     }
 }
 
-fn first<C: CoRun + ?Sized>(
+fn first<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
     options: &Options,
@@ -192,7 +192,7 @@ fn least_bound(
     Ok(high)
 }
 
-fn total(plan: &Solution) -> Share {
+fn total(plan: &Solution) -> TotalShare {
     plan.settings.iter().map(|s| s.share).sum()
 }
 
@@ -205,22 +205,22 @@ fn memory(problem: &Problem, plan: &Solution) -> f64 {
         .sum()
 }
 
-fn impossible_rv<C: CoRun + ?Sized>(inst: &Instance<'_, C>) -> Infeasibility {
+fn impossible_rv<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Infeasibility {
     let limits = &inst.problem.limits;
     let step = limits.step.hundredths();
-    let asked = limits.rv.map_or(0, Share::hundredths);
+    let asked = limits.rv.map_or(0, TotalShare::hundredths);
     let n = inst.n as u32;
     let units = (f64::from(asked) / f64::from(step)).round() as u32;
-    let nearest = Share::from_hundredths(units.clamp(n, n * u32::from(inst.levels)) * step);
+    let nearest = TotalShare::from_hundredths(units.clamp(n, n * u32::from(inst.levels)) * step);
     Infeasibility {
         constraint: "rv".to_owned(),
-        limit: Share::from_hundredths(asked).percent(),
+        limit: TotalShare::from_hundredths(asked).percent(),
         best: nearest.percent(),
         advice: format!(
             "the shares of {n} tasks are multiples of {} and sum to {} to {}: ask for {nearest}",
             limits.step,
-            Share::from_hundredths(n * step),
-            Share::from_hundredths(n * u32::from(inst.levels) * step),
+            TotalShare::from_hundredths(n * step),
+            TotalShare::from_hundredths(n * u32::from(inst.levels) * step),
         ),
     }
 }

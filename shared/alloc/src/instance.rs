@@ -1,8 +1,7 @@
 use doc::{Balance, BatchPolicy, ObjectiveKind};
-use predict::Active;
 use units::{Batch, Share};
 
-use crate::{AllocError, CoRun, Problem, Setting};
+use crate::{AllocError, Problem, Setting, Throughput};
 
 /// Slack on constraints, relative where they are: sums of a few rounded terms.
 pub(crate) const TOLERANCE: f64 = 1e-9;
@@ -84,7 +83,7 @@ pub(crate) struct Judged {
 }
 
 /// A problem with everything that does not depend on the choice worked out.
-pub(crate) struct Instance<'a, C: CoRun + ?Sized> {
+pub(crate) struct Instance<'a, C: Throughput + ?Sized> {
     pub rates: &'a C,
     pub problem: &'a Problem,
     pub goal: Goal,
@@ -112,7 +111,7 @@ pub(crate) struct Instance<'a, C: CoRun + ?Sized> {
     pub same: bool,
 }
 
-impl<'a, C: CoRun + ?Sized> Instance<'a, C> {
+impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
     pub fn new(rates: &'a C, problem: &'a Problem) -> Result<Self, AllocError> {
         problem.check()?;
         let n = problem.tasks.len();
@@ -211,9 +210,9 @@ impl<'a, C: CoRun + ?Sized> Instance<'a, C> {
     }
 
     /// Writes the co-run of a point.
-    pub fn fill(&self, point: &Point, active: &mut Vec<Active>) {
+    pub fn fill(&self, point: &Point, active: &mut Vec<Setting>) {
         for i in 0..self.n {
-            active.push(Active {
+            active.push(Setting {
                 task: i,
                 batch: self.batches[i][usize::from(point.batch[i])],
                 share: self.share(point.level[i]),
@@ -224,6 +223,7 @@ impl<'a, C: CoRun + ?Sized> Instance<'a, C> {
     pub fn settings(&self, point: &Point) -> Vec<Setting> {
         (0..self.n)
             .map(|i| Setting {
+                task: i,
                 batch: self.batches[i][usize::from(point.batch[i])],
                 share: self.share(point.level[i]),
             })

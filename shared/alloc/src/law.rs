@@ -1,7 +1,6 @@
-use predict::Active;
 use units::{Batch, Share};
 
-use crate::corun::{CoRun, SampleTime};
+use corun::{SampleTime, Setting, Throughput};
 
 /// Constants of one task of an [`InterferenceLaw`].
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,7 +51,7 @@ impl InterferenceLaw {
     }
 }
 
-impl CoRun for InterferenceLaw {
+impl Throughput for InterferenceLaw {
     fn task_count(&self) -> usize {
         self.tasks.len()
     }
@@ -61,10 +60,10 @@ impl CoRun for InterferenceLaw {
         1.0 / self.time(task, batch, Share::FULL).alone
     }
 
-    fn means(&self, active: &[Active], out: &mut [f64]) {
+    fn means(&self, active: &[Setting], out: &mut [f64]) {
         let n = self.tasks.len();
         for (o, a) in out.iter_mut().zip(active) {
-            let press = |b: &Active| self.pressure(b.task, b.batch, b.share, active.len());
+            let press = |b: &Setting| self.pressure(b.task, b.batch, b.share, active.len());
             let x: f64 = active
                 .iter()
                 .map(|b| self.coupling[a.task * n + b.task] * press(b))
@@ -74,8 +73,8 @@ impl CoRun for InterferenceLaw {
         }
     }
 
-    fn interference(&self) -> Option<&[f64]> {
-        Some(&self.coupling)
+    fn interference(&self) -> Option<Vec<f64>> {
+        Some(self.coupling.clone())
     }
 
     fn pressure(&self, task: usize, batch: Batch, share: Share, _running: usize) -> f64 {

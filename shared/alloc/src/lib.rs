@@ -4,8 +4,8 @@
 //! `B_i` and a share `R_i` such that an objective is largest and constraints hold
 //! ([`Problem`]), and says whether the result is proven to be the best there is.
 //!
-//! The search knows nothing of how throughput is predicted: it asks a [`CoRun`]. Where that says
-//! that tasks act on each other only through a sum over the others ([`CoRun::interference`]),
+//! The search knows nothing of how throughput is predicted: it asks a [`Throughput`]. Where that says
+//! that tasks act on each other only through a sum over the others ([`Throughput::interference`]),
 //! the best choice is proven by branch and bound.
 //!
 //! [`brute_force`] is the slow twin: plain loops, for tests.
@@ -16,7 +16,6 @@ mod baseline;
 mod bounded;
 mod brute;
 mod chooser;
-mod corun;
 mod damping;
 mod document;
 mod error;
@@ -30,10 +29,11 @@ mod partition;
 mod problem;
 mod shortlist;
 mod solve;
+mod subset;
 
 pub use baseline::{Scheme, SchemeResult};
 pub use brute::{Feasible, brute_force, every_feasible};
-pub use corun::{CoRun, Predicted, SampleTime};
+pub use corun::{SampleTime, Setting, Throughput};
 pub use damping::damped_load;
 pub use document::{Request, plan_workload};
 pub use error::AllocError;
@@ -41,5 +41,5 @@ pub use explain::{Change, marginals};
 pub use front::{Front, fairness_front, mismatch_front};
 pub use law::{InterferenceLaw, TaskLaw};
 pub use partition::{Partition, solve_partition};
-pub use problem::{Limits, MAX_TASKS, Problem, Setting, Task};
+pub use problem::{Limits, Problem, Task};
 pub use solve::{Effort, Options, Outcome, Report, Solution, solve};

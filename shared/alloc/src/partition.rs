@@ -4,9 +4,9 @@ use doc::{Infeasibility, ObjectiveKind, Proof};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::corun::Subset;
 use crate::solve::{Effort, Options, Outcome, Report, Solution, solve};
-use crate::{AllocError, CoRun, Problem};
+use crate::subset::Subset;
+use crate::{AllocError, Problem, Throughput};
 
 /// Most tasks for which every partition is considered.
 const EXACT_TASKS: usize = 10;
@@ -32,7 +32,7 @@ pub struct Partition {
 }
 
 /// Solved subsets of the tasks.
-struct Subsets<'a, C: CoRun + ?Sized> {
+struct Subsets<'a, C: Throughput + ?Sized> {
     rates: &'a C,
     problem: &'a Problem,
     options: Options,
@@ -41,7 +41,7 @@ struct Subsets<'a, C: CoRun + ?Sized> {
     proven: bool,
 }
 
-impl<C: CoRun + ?Sized> Subsets<'_, C> {
+impl<C: Throughput + ?Sized> Subsets<'_, C> {
     fn value(&mut self, set: u64) -> Result<f64, AllocError> {
         if set == 0 {
             return Ok(neutral(self.problem));
@@ -71,7 +71,7 @@ impl<C: CoRun + ?Sized> Subsets<'_, C> {
     }
 }
 
-fn solve_subset<C: CoRun + ?Sized>(
+fn solve_subset<C: Throughput + ?Sized>(
     rates: &C,
     part: &Problem,
     members: &[usize],
@@ -119,7 +119,7 @@ fn members(set: u64) -> Vec<usize> {
 /// Assigns tasks to `gpus` equal GPUs and solves each: all set partitions up to 10 tasks (a
 /// dynamic programme over subsets), local search with moves and swaps beyond. `R_v`, memory,
 /// mismatch and floor hold for the tasks of each GPU.
-pub fn solve_partition<C: CoRun + ?Sized>(
+pub fn solve_partition<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
     gpus: usize,
@@ -158,7 +158,7 @@ pub fn solve_partition<C: CoRun + ?Sized>(
     finish(subsets, groups, exact, options)
 }
 
-fn finish<C: CoRun + ?Sized>(
+fn finish<C: Throughput + ?Sized>(
     subsets: Subsets<'_, C>,
     groups: Vec<u64>,
     exact: bool,
@@ -220,7 +220,7 @@ fn finish<C: CoRun + ?Sized>(
 
 /// Best partition of all: `best[k][set]` is the most that `set` reaches on `k` GPUs; the lowest
 /// task of a set goes to the last GPU with some of the others.
-fn all_partitions<C: CoRun + ?Sized>(
+fn all_partitions<C: Throughput + ?Sized>(
     subsets: &mut Subsets<'_, C>,
     n: usize,
     gpus: usize,
@@ -274,7 +274,7 @@ fn all_partitions<C: CoRun + ?Sized>(
 }
 
 /// Moves and swaps of tasks between GPUs, with random kicks.
-fn local_partition<C: CoRun + ?Sized>(
+fn local_partition<C: Throughput + ?Sized>(
     subsets: &mut Subsets<'_, C>,
     n: usize,
     gpus: usize,
@@ -312,7 +312,7 @@ fn sets(of: &[usize], gpus: usize) -> Vec<u64> {
     groups
 }
 
-fn descend<C: CoRun + ?Sized>(
+fn descend<C: Throughput + ?Sized>(
     subsets: &mut Subsets<'_, C>,
     of: &mut Vec<usize>,
     value: &mut f64,
@@ -344,7 +344,7 @@ fn descend<C: CoRun + ?Sized>(
     }
 }
 
-fn keep_better<C: CoRun + ?Sized>(
+fn keep_better<C: Throughput + ?Sized>(
     subsets: &mut Subsets<'_, C>,
     of: &mut Vec<usize>,
     value: &mut f64,

@@ -1,10 +1,9 @@
 use doc::{Balance, BatchPolicy, Memory, ObjectiveKind};
-use units::{Batch, Bytes, Samples, Share, Weight};
+use units::{Batch, Bytes, Samples, Share, TotalShare, Weight};
+
+use corun::{MAX_TASKS, Setting};
 
 use crate::AllocError;
-
-/// Most tasks that share one GPU: sets of tasks are bit sets.
-pub const MAX_TASKS: usize = 64;
 
 /// One task as the search sees it.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +26,7 @@ pub struct Limits {
     /// Shares are multiples of this, at most [`Share::FULL`].
     pub step: Share,
     /// Sum of the shares `R_v`; absent: free.
-    pub rv: Option<Share>,
+    pub rv: Option<TotalShare>,
     /// Starvation floor `phi`: `P_i >= phi S_i` for every task; 0 for none.
     pub floor: f64,
     /// Memory of the GPU: `sum_i memory_i(B_i)` may not exceed it.
@@ -63,15 +62,6 @@ pub struct Problem {
     pub objective: ObjectiveKind,
     /// What has to hold.
     pub limits: Limits,
-}
-
-/// Batch size and share of one task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Setting {
-    /// Batch size.
-    pub batch: Batch,
-    /// Share.
-    pub share: Share,
 }
 
 impl Problem {
@@ -146,7 +136,9 @@ impl Problem {
         let mut limits = self.limits.clone();
         let step = limits.step.hundredths();
         let most = (Share::FULL.hundredths() / step * step) * tasks.len() as u32;
-        limits.rv = limits.rv.map(|rv| rv.min(Share::from_hundredths(most)));
+        limits.rv = limits
+            .rv
+            .map(|rv| rv.min(TotalShare::from_hundredths(most)));
         Problem {
             tasks: tasks.iter().map(|&i| self.tasks[i].clone()).collect(),
             objective: self.objective,

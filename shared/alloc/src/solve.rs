@@ -7,7 +7,7 @@ use crate::exhaustive::{all_levels, combinations, share_points, sweep};
 use crate::infeasible::explain_infeasible;
 use crate::instance::{Instance, Point};
 use crate::shortlist::Shortlist;
-use crate::{AllocError, CoRun, Problem, Setting};
+use crate::{AllocError, Problem, Setting, Throughput};
 
 /// How to search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -96,10 +96,10 @@ pub struct Outcome {
 
 /// Finds the best batch sizes and shares, and says whether they are proven to be.
 ///
-/// A predictor with additive interference ([`CoRun::interference`]) is searched by branch and
+/// A predictor with additive interference ([`Throughput::interference`]) is searched by branch and
 /// bound, any other by predicting every point; what is too large for `max_points` by local
 /// search alone.
-pub fn solve<C: CoRun + ?Sized>(
+pub fn solve<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
     options: &Options,
@@ -118,7 +118,7 @@ pub fn solve<C: CoRun + ?Sized>(
 }
 
 /// [`solve`] without the explanation.
-pub(crate) fn search<C: CoRun + ?Sized>(
+pub(crate) fn search<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
     options: &Options,
@@ -127,7 +127,7 @@ pub(crate) fn search<C: CoRun + ?Sized>(
     Ok(search_instance(&inst, options))
 }
 
-pub(crate) fn search_instance<C: CoRun + ?Sized>(
+pub(crate) fn search_instance<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     options: &Options,
 ) -> (Vec<Solution>, Report) {
@@ -144,7 +144,7 @@ pub(crate) fn search_instance<C: CoRun + ?Sized>(
     (solutions, report)
 }
 
-fn search_additive<'a, 'b, C: CoRun + ?Sized>(
+fn search_additive<'a, 'b, C: Throughput + ?Sized>(
     inst: &'a Instance<'b, C>,
     law: &mut Additive<'a, 'b, C>,
     list: &mut Shortlist,
@@ -196,7 +196,7 @@ fn search_additive<'a, 'b, C: CoRun + ?Sized>(
     }
 }
 
-fn search_any<C: CoRun + ?Sized>(
+fn search_any<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     list: &mut Shortlist,
     options: &Options,
@@ -236,7 +236,7 @@ fn search_any<C: CoRun + ?Sized>(
 }
 
 /// The batch combinations, and the number of points, if enumeration is wanted and small enough.
-pub(crate) fn enumerable<C: CoRun + ?Sized>(
+pub(crate) fn enumerable<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     options: &Options,
 ) -> Option<(Vec<Vec<u8>>, u64)> {
@@ -253,7 +253,7 @@ pub(crate) fn enumerable<C: CoRun + ?Sized>(
     (points <= most).then_some((combinations, points))
 }
 
-pub(crate) fn solution<C: CoRun + ?Sized>(inst: &Instance<'_, C>, point: &Point) -> Solution {
+pub(crate) fn solution<C: Throughput + ?Sized>(inst: &Instance<'_, C>, point: &Point) -> Solution {
     let (rates, judged) = inst.look(point);
     Solution {
         settings: inst.settings(point),

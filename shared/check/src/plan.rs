@@ -98,7 +98,7 @@ fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
 /// `R_v` is the sum of the shares.
 fn shares(plan: &Plan, j: &mut Judge) {
     let shares: Option<Vec<units::Share>> = plan.tasks.iter().map(|t| t.share).collect();
-    let sum = shares.map(|s| s.into_iter().sum::<units::Share>().percent());
+    let sum = shares.map(|s| s.into_iter().sum::<units::TotalShare>().percent());
     if let Some(claimed) = plan.rv {
         match sum {
             Some(sum) => j.same("rv_percent", claimed.percent(), sum),

@@ -6,7 +6,7 @@ use cli::Failure;
 use device::{Cpus, Window};
 use doc::{DeviceKind, ObjectiveKind, Workload};
 use predict::design::Goal;
-use units::{Seconds, Share};
+use units::{Seconds, Share, TotalShare};
 
 /// Shortest window on a real device where none is given. Two seconds hold some ten steps of the
 /// slowest of the catalogue's models; the window grows until the standard error is small enough.
@@ -76,9 +76,9 @@ pub struct DesignSettings {
     /// Shares are multiples of this.
     pub step: Share,
     /// Least sum of the shares of all tasks.
-    pub rv_min: Share,
+    pub rv_min: TotalShare,
     /// Largest sum of the shares.
-    pub rv_max: Share,
+    pub rv_max: TotalShare,
     /// Part of co-runs with a task left out, 0 to 1.
     pub subsets: f64,
     /// Relative expected gain below which an adaptive design stops.

@@ -1,18 +1,10 @@
 use doc::DeviceFingerprint;
-use units::{Batch, SamplesPerSec, Seconds, Share};
+use units::{SamplesPerSec, Seconds};
 
 use crate::MeasureError;
 
 /// One task of a configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Run {
-    /// Index into the workload's tasks.
-    pub task: usize,
-    /// Samples of each step.
-    pub batch: Batch,
-    /// Part of the device.
-    pub share: Share,
-}
+pub use corun::Setting as Run;
 
 /// How long and how often to measure.
 ///

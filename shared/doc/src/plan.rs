@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use units::{Batch, Samples, SamplesPerSec, Share, TaskId, UnitError};
+use units::{Batch, Samples, SamplesPerSec, Share, TaskId, TotalShare, UnitError};
 
 use crate::wire::{self, Baseline, Constraints, GpuPlan, Marginal, Objective, ParetoPoint, Wire};
 use crate::workload::{MAX_TASKS, link, optional, unique_ids, update_bytes};
@@ -23,7 +23,7 @@ pub struct Plan {
     /// Rates of sets of active tasks, in place of a model.
     pub rates: Vec<RateRow>,
     /// Sum of the shares.
-    pub rv: Option<Share>,
+    pub rv: Option<TotalShare>,
     /// What was maximised.
     pub objective: Option<Objective>,
     /// What had to hold.
@@ -177,7 +177,7 @@ impl Document for Plan {
         if let Some(carried) = carried {
             check_tasks_known(&tasks, carried, c);
         }
-        let rv = c.optional_unit("rv_percent", wire.rv_percent, total_share);
+        let rv = c.optional_unit("rv_percent", wire.rv_percent, TotalShare::from_percent);
         Some(Self {
             id: wire.id.clone(),
             link: link?,
@@ -209,7 +209,7 @@ impl Document for Plan {
             link: self.link.map(Link::to_wire),
             tasks: self.tasks.iter().map(PlanTask::to_wire).collect(),
             rates: self.rates.iter().map(|row| self.rate_row(row)).collect(),
-            rv_percent: self.rv.map(Share::percent),
+            rv_percent: self.rv.map(TotalShare::percent),
             objective: self.objective,
             constraints: self.constraints.clone(),
             mismatch: self.mismatch,
@@ -241,15 +241,6 @@ impl Plan {
                 .zip(row.rates.iter().map(|r| r.get()))
                 .collect(),
         }
-    }
-}
-
-fn total_share(percent: f64) -> Result<Share, UnitError> {
-    let hundredths = (percent * 100.0).round();
-    if percent.is_finite() && hundredths > 0.0 && hundredths <= f64::from(u32::MAX) {
-        Ok(Share::from_hundredths(hundredths as u32))
-    } else {
-        Share::from_percent(percent)
     }
 }
 

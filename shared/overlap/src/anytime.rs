@@ -1,53 +1,10 @@
-use std::time::Instant;
-
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
+use search::Budget;
 
 use crate::player::Player;
 use crate::{Instance, Link};
-
-/// Work that a search may still do.
-#[derive(Debug, Clone)]
-pub(crate) struct Budget {
-    pub spent: u64,
-    limit: u64,
-    deadline: Option<Instant>,
-    pub exhausted: bool,
-    pub timed_out: bool,
-}
-
-impl Budget {
-    /// At most `limit` units of work until `deadline`.
-    pub fn new(limit: u64, deadline: Option<Instant>) -> Self {
-        Self {
-            spent: 0,
-            limit,
-            deadline,
-            exhausted: false,
-            timed_out: false,
-        }
-    }
-
-    /// Takes one unit; `false` once there is none left.
-    #[inline]
-    pub fn spend(&mut self) -> bool {
-        const CLOCK_EVERY: u64 = 64;
-        if self.exhausted || self.spent >= self.limit {
-            self.exhausted = true;
-            return false;
-        }
-        if self.spent.is_multiple_of(CLOCK_EVERY)
-            && self.deadline.is_some_and(|d| Instant::now() >= d)
-        {
-            self.exhausted = true;
-            self.timed_out = true;
-            return false;
-        }
-        self.spent += 1;
-        true
-    }
-}
 
 /// Sequences to start from: Mitten's order (Johnson's rule on `d + c`, `c + u`), most compute
 /// first, least download first, longest tail first, with the compute times `c`; on a half-duplex
@@ -174,11 +131,11 @@ pub(crate) fn iterate(
     let len = best.len();
     let mut here = best.clone();
     let mut here_s = best_s;
-    let leg = (budget.limit / LEGS).max(1);
+    let leg = (budget.limit() / LEGS).max(1);
     let mut legs = 0;
-    while best_s > enough && len > 2 && !budget.exhausted {
-        if budget.spent / leg > legs {
-            legs = budget.spent / leg;
+    while best_s > enough && len > 2 && !budget.exhausted() {
+        if budget.spent() / leg > legs {
+            legs = budget.spent() / leg;
             here.clone_from(best);
             here_s = best_s;
             if legs % 2 == 1 {

@@ -1,7 +1,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::anytime::Budget;
+use search::Budget;
+
 use crate::bounds::Floor;
 use crate::cache::RateCache;
 use crate::{Instance, Job};

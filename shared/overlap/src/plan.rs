@@ -188,7 +188,10 @@ fn set_of(tasks: &[usize]) -> u32 {
         .fold(0, |set, &i| set | 1u32.wrapping_shl(i as u32))
 }
 
-fn model<'p>(plan: &Plan, predictor: Option<&'p Predictor>) -> Result<ModelRates<'p>, PlanError> {
+fn model<'p>(
+    plan: &Plan,
+    predictor: Option<&'p Predictor>,
+) -> Result<ModelRates<'p, Predictor>, PlanError> {
     let (Some(predictor), Some(model)) = (predictor, &plan.model) else {
         return Err(PlanError::NoRates {
             wanted: "model to predict rates with",

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use predict::{Active, Predictor};
+use corun::{Setting, Throughput};
 use units::{Batch, Share};
 
 use crate::OverlapError;
@@ -87,9 +87,9 @@ impl Rates for TableRates {
 ///
 /// Tasks on different GPUs of a client share its link but not each other's compute, so each GPU
 /// is predicted for its own tasks.
-#[derive(Debug, Clone)]
-pub struct ModelRates<'p> {
-    predictor: &'p Predictor,
+#[derive(Debug)]
+pub struct ModelRates<'p, C: Throughput + ?Sized> {
+    predictor: &'p C,
     shares: Vec<Share>,
     gpus: Vec<u32>,
     /// Index of each task in the predictor's workload.
@@ -97,16 +97,11 @@ pub struct ModelRates<'p> {
     divides: bool,
 }
 
-impl<'p> ModelRates<'p> {
+impl<'p, C: Throughput + ?Sized> ModelRates<'p, C> {
     /// Rates of tasks `tasks` of the predictor's workload under `shares`, task by task on GPU
     /// `gpus` (a set of tasks for each GPU); the three have the same length.
     #[must_use]
-    pub fn new(
-        predictor: &'p Predictor,
-        tasks: Vec<usize>,
-        shares: Vec<Share>,
-        gpu_of: &[u32],
-    ) -> Self {
+    pub fn new(predictor: &'p C, tasks: Vec<usize>, shares: Vec<Share>, gpu_of: &[u32]) -> Self {
         let mut sets = BTreeMap::<u32, u32>::new();
         for (i, &gpu) in gpu_of.iter().enumerate() {
             *sets.entry(gpu).or_default() |= 1 << i;
@@ -131,7 +126,7 @@ impl<'p> ModelRates<'p> {
     }
 }
 
-impl Rates for ModelRates<'_> {
+impl<C: Throughput + ?Sized> Rates for ModelRates<'_, C> {
     fn rates(&self, active: u32, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
         for &gpu in &self.gpus {
             let here = active & gpu;
@@ -144,8 +139,8 @@ impl Rates for ModelRates<'_> {
             } else {
                 Cow::Borrowed(&self.shares)
             };
-            let set: Vec<Active> = members(here)
-                .map(|i| Active {
+            let set: Vec<Setting> = members(here)
+                .map(|i| Setting {
                     task: self.tasks[i],
                     batch: batches[i],
                     share: shares[i],

@@ -1,8 +1,9 @@
 use std::time::{Duration, Instant};
 
+use search::Budget;
 use units::Batch;
 
-use crate::anytime::{Budget, descend, iterate, mitten, seeds};
+use crate::anytime::{descend, iterate, mitten, seeds};
 use crate::batches::combinations;
 use crate::bounds::Floor;
 use crate::branch::BranchAndBound;
@@ -146,6 +147,10 @@ pub fn solve(
     Ok(search.outcome())
 }
 
+fn timed_out(budget: &Budget) -> bool {
+    budget.stopped() == Some(search::Stop::TimeLimit)
+}
+
 struct Search<'a, 'r> {
     instance: &'a Instance,
     rates: &'a mut RateCache<'r>,
@@ -275,7 +280,7 @@ impl<'a, 'r> Search<'a, 'r> {
             .collect();
         starts.sort_by(|a, b| a.0.total_cmp(&b.0));
         starts.dedup();
-        budget.spent += starts.len() as u64;
+        budget.add(starts.len() as u64);
         let (mut best_s, mut best) = starts[0].clone();
         let descents = if self.best.is_none() { 2 } else { 1 };
         for (value, start) in starts.into_iter().take(descents) {
@@ -290,8 +295,8 @@ impl<'a, 'r> Search<'a, 'r> {
             }
         }
         let order = player.order(&best);
-        self.plays += budget.spent;
-        self.timed_out |= budget.timed_out;
+        self.plays += budget.spent();
+        self.timed_out |= timed_out(&budget);
         self.keep(best_s, levels, || order);
         (best, best_s)
     }
@@ -313,8 +318,8 @@ impl<'a, 'r> Search<'a, 'r> {
             (value, order)
         };
         self.keep(value, levels, || order);
-        self.timed_out |= self.nodes.timed_out;
-        !self.nodes.exhausted
+        self.timed_out |= timed_out(&self.nodes);
+        !self.nodes.exhausted()
     }
 
     fn iterated(&mut self, levels: &[u8], start: (Vec<usize>, f64), bound: f64) {
@@ -331,8 +336,8 @@ impl<'a, 'r> Search<'a, 'r> {
             &mut budget,
         );
         let order = player.order(&sequence);
-        self.plays += budget.spent;
-        self.timed_out |= budget.timed_out;
+        self.plays += budget.spent();
+        self.timed_out |= timed_out(&budget);
         self.keep(value, levels, || order);
     }
 
@@ -378,8 +383,8 @@ impl<'a, 'r> Search<'a, 'r> {
         let value = player.value(&sequence);
         let value = descend(&mut player, &mut sequence, value, u64::MAX, &mut budget);
         let order = player.order(&sequence);
-        self.plays += budget.spent + 1;
-        self.timed_out |= budget.timed_out;
+        self.plays += budget.spent() + 1;
+        self.timed_out |= timed_out(&budget);
         self.keep(value, levels, || order);
     }
 
@@ -430,7 +435,7 @@ impl<'a, 'r> Search<'a, 'r> {
             schedule,
             lower_bound_s,
             stop,
-            points: self.nodes.spent + self.plays,
+            points: self.nodes.spent() + self.plays,
         }
     }
 }

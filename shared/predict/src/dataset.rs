@@ -1,20 +1,10 @@
+use corun::MAX_TASKS;
 use units::{Batch, Share};
 
 use crate::PredictError;
 
-/// Most tasks that one device shares in a model.
-pub(crate) const MAX_TASKS: usize = 64;
-
 /// One running task of a co-run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Active {
-    /// Index into the workload's tasks.
-    pub task: usize,
-    /// Batch size.
-    pub batch: Batch,
-    /// Share of the device.
-    pub share: Share,
-}
+pub use corun::Setting as Active;
 
 /// What is known of a task before it runs.
 #[derive(Debug, Clone, PartialEq)]

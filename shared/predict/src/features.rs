@@ -1,6 +1,6 @@
-use crate::dataset::MAX_TASKS;
 use crate::structured::{Law, company};
 use crate::{Active, Anchor};
+use corun::MAX_TASKS;
 
 /// Most tasks for which each of the others has features of its own; beyond, only sums.
 const MOST_NAMED: usize = 8;

@@ -30,6 +30,7 @@ mod pool;
 mod predictor;
 mod report;
 mod structured;
+mod throughput;
 mod training;
 mod trees;
 mod unseen;

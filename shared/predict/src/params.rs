@@ -8,7 +8,9 @@ use units::{Batch, Share};
 
 use crate::anchor::Anchor;
 use crate::base::Base;
-use crate::dataset::{Active, MAX_TASKS};
+use corun::MAX_TASKS;
+
+use crate::dataset::Active;
 use crate::error::PredictError;
 use crate::features::{Layout, MAX_FEATURES, SUMS, Scene};
 use crate::fit::Fitted;

@@ -9,5 +9,5 @@ mod share;
 mod task;
 
 pub use quantity::{Bandwidth, Bytes, Flops, SamplesPerSec, Seconds, UnitError, Weight};
-pub use share::Share;
+pub use share::{Share, TotalShare};
 pub use task::{Batch, Samples, TaskId};

@@ -7,8 +7,7 @@ use crate::UnitError;
 /// A part of a device, as fixed point in hundredths of a percent.
 ///
 /// `Share` of one task is at most [`Share::FULL`] (100 %), as
-/// `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE` is; sums over tasks (the total virtual resource `R_v`)
-/// may exceed it, which is what competitive sharing means.
+/// `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE` is; the sum over tasks is a [`TotalShare`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Share(u32);
 
@@ -37,7 +36,7 @@ impl Share {
         Ok(Self(hundredths.round() as u32))
     }
 
-    /// Builds a share from hundredths of a percent without an upper limit, for sums.
+    /// Builds a share from hundredths of a percent; the caller knows that it is at most 100 %.
     #[must_use]
     pub const fn from_hundredths(hundredths: u32) -> Self {
         Self(hundredths)
@@ -82,9 +81,67 @@ impl Sub for Share {
     }
 }
 
-impl Sum for Share {
-    fn sum<I: Iterator<Item = Share>>(iter: I) -> Share {
-        iter.fold(Share::ZERO, Add::add)
+/// Sum of the shares of the tasks of one device, the total virtual resource `R_v`, in hundredths
+/// of a percent. It may exceed 100 %, which is what competitive sharing means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct TotalShare(u32);
+
+impl TotalShare {
+    /// Of no task.
+    pub const ZERO: TotalShare = TotalShare(0);
+
+    /// Builds a total from percent: above 0, rounded to steps of 0.01.
+    ///
+    /// # Errors
+    /// [`UnitError`] for what is not a finite percentage above 0, or beyond any sum of shares.
+    pub fn from_percent(percent: f64) -> Result<Self, UnitError> {
+        let hundredths = (percent * 100.0).round();
+        if percent.is_finite() && (1.0..=f64::from(u32::MAX)).contains(&hundredths) {
+            Ok(Self(hundredths as u32))
+        } else {
+            Err(UnitError::new(
+                "total share",
+                percent,
+                "a percentage of 0.01 or more",
+            ))
+        }
+    }
+
+    /// Builds a total from hundredths of a percent.
+    #[must_use]
+    pub const fn from_hundredths(hundredths: u32) -> Self {
+        Self(hundredths)
+    }
+
+    /// Hundredths of a percent.
+    #[must_use]
+    pub const fn hundredths(self) -> u32 {
+        self.0
+    }
+
+    /// The total in percent.
+    #[must_use]
+    pub fn percent(self) -> f64 {
+        f64::from(self.0) / 100.0
+    }
+}
+
+impl fmt::Display for TotalShare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} %", self.percent())
+    }
+}
+
+impl Add for TotalShare {
+    type Output = TotalShare;
+    fn add(self, other: TotalShare) -> TotalShare {
+        TotalShare(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sum<Share> for TotalShare {
+    fn sum<I: Iterator<Item = Share>>(iter: I) -> TotalShare {
+        iter.fold(TotalShare::ZERO, |sum, s| sum + TotalShare(s.0))
     }
 }
 
@@ -110,7 +167,7 @@ mod tests {
 
     #[test]
     fn sums_may_exceed_the_device() {
-        let total: Share = [Share::FULL, Share::FULL].into_iter().sum();
+        let total: TotalShare = [Share::FULL, Share::FULL].into_iter().sum();
         assert!((total.percent() - 200.0).abs() < 1e-12);
     }
 }

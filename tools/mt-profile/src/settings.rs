@@ -3,7 +3,7 @@
 use cli::Failure;
 use design::{DesignSettings, Settings, Strategy, WindowSettings};
 use doc::{DeviceKind, ObjectiveKind};
-use units::{Seconds, Share};
+use units::{Seconds, Share, TotalShare};
 
 use crate::args::{Args, Design, DesignArgs, Device, Objective, WindowArgs};
 
@@ -43,16 +43,17 @@ fn usage(option: &str, error: impl std::fmt::Display) -> Failure {
     Failure::Usage(format!("{option}: {error}"))
 }
 
-fn total_share(option: &str, percent: Option<f64>, absent: Share) -> Result<Share, Failure> {
+fn total_share(
+    option: &str,
+    percent: Option<f64>,
+    absent: TotalShare,
+) -> Result<TotalShare, Failure> {
     let Some(percent) = percent else {
         return Ok(absent);
     };
-    let hundredths = (percent * 100.0).round();
-    if (1.0..=f64::from(u32::MAX)).contains(&hundredths) {
-        return Ok(Share::from_hundredths(hundredths as u32));
-    }
     let expected = "a percentage above 0; it may exceed 100";
-    Err(usage(option, format_args!("{percent} is not {expected}")))
+    TotalShare::from_percent(percent)
+        .map_err(|_| usage(option, format_args!("{percent} is not {expected}")))
 }
 
 fn within(option: &str, value: f64, low: f64, high: f64) -> Result<f64, Failure> {
@@ -78,8 +79,8 @@ fn design(args: &DesignArgs) -> Result<DesignSettings, Failure> {
         ),
     };
     let step = Share::from_percent(args.share_step.unwrap_or(step));
-    let rv_min = total_share("--rv-min", args.rv_min, Share::ZERO)?;
-    let unlimited = Share::from_hundredths(u32::MAX);
+    let rv_min = total_share("--rv-min", args.rv_min, TotalShare::ZERO)?;
+    let unlimited = TotalShare::from_hundredths(u32::MAX);
     let rv_max = total_share("--rv-max", args.rv_max, unlimited)?;
     if rv_min > rv_max {
         return Err(Failure::Usage(format!(

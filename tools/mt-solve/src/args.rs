@@ -4,7 +4,7 @@ use allocation::{Effort, Limits, Options, Request};
 use clap::{Parser, ValueEnum};
 use cli::{Failure, SeedArgs, StreamArgs};
 use doc::{Balance, BatchPolicy, ObjectiveKind};
-use units::{Bytes, Share};
+use units::{Bytes, Share, TotalShare};
 
 /// Choose batch sizes and GPU shares
 ///
@@ -23,7 +23,7 @@ pub struct Args {
     objective: ObjectiveChoice,
     /// Sum of the shares in percent, of each GPU if there are several; `free`: whatever is best
     #[arg(long, value_name = "PERCENT|free", default_value = "free", value_parser = total_share)]
-    rv: TotalShare,
+    rv: Total,
     /// Shares are multiples of this many percent
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     step: f64,
@@ -137,14 +137,14 @@ enum SearchChoice {
 
 /// Sum of the shares: given, or free.
 #[derive(Debug, Clone, Copy)]
-enum TotalShare {
+enum Total {
     Free,
-    Given(Share),
+    Given(TotalShare),
 }
 
-fn total_share(text: &str) -> Result<TotalShare, String> {
+fn total_share(text: &str) -> Result<Total, String> {
     if text == "free" {
-        return Ok(TotalShare::Free);
+        return Ok(Total::Free);
     }
     let percent: f64 = text
         .parse()
@@ -154,7 +154,7 @@ fn total_share(text: &str) -> Result<TotalShare, String> {
         && (1.0..=f64::from(u32::MAX)).contains(&hundredths)
         && (hundredths - hundredths.round()).abs() < 1e-6
     {
-        Ok(TotalShare::Given(Share::from_hundredths(
+        Ok(Total::Given(TotalShare::from_hundredths(
             hundredths.round() as u32,
         )))
     } else {
@@ -190,8 +190,8 @@ impl Args {
             limits: Limits {
                 step,
                 rv: match self.rv {
-                    TotalShare::Free => None,
-                    TotalShare::Given(share) => Some(share),
+                    Total::Free => None,
+                    Total::Given(share) => Some(share),
                 },
                 floor: self.floor,
                 memory: memory.map_err(|e| usage("memory", e))?,

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use allocation::{Predicted, Request, plan_workload};
+use allocation::{Request, plan_workload};
 use cli::{Console, Exit, Failure, Input, Output, provenance};
 use doc::{GpuSpec, Model, Plan, Workload};
 use predict::Predictor;
@@ -127,8 +127,7 @@ fn solved(
     if request.limits.memory.is_none() {
         request.limits.memory = known_memory(&model.workload);
     }
-    let rates = Predicted::new(&predictor);
-    let plan = plan_workload(&rates, &model.workload, &request, previous)
+    let plan = plan_workload(&predictor, &model.workload, &request, previous)
         .map_err(|e| Failure::Input(e.to_string()))?;
     Ok(Solved {
         model,

@@ -1,8 +1,8 @@
 //! A Gaussian process that has learnt a case from few samples.
 
-use allocation::CoRun;
+use corun::{Setting, Throughput};
 use doc::Method;
-use predict::{Active, Dataset, FitOptions, Predictor, Sample, TaskSpec, fit};
+use predict::{Dataset, FitOptions, Predictor, Sample, TaskSpec, fit};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use units::Share;
@@ -18,7 +18,7 @@ pub fn learn(case: &Case) -> Result<Predictor, Trouble> {
     let tasks = &case.problem.tasks;
     let mut rng = StdRng::seed_from_u64(125);
     let mut samples = Vec::new();
-    let mut add = |active: Vec<Active>| {
+    let mut add = |active: Vec<Setting>| {
         let mut throughput = vec![0.0; active.len()];
         if let [a] = active[..] {
             throughput[0] = case.law.solo(a.task, a.batch);
@@ -33,7 +33,7 @@ pub fn learn(case: &Case) -> Result<Predictor, Trouble> {
     };
     for (task, t) in tasks.iter().enumerate() {
         for &batch in &t.batches {
-            add(vec![Active {
+            add(vec![Setting {
                 task,
                 batch,
                 share: Share::FULL,
@@ -42,7 +42,7 @@ pub fn learn(case: &Case) -> Result<Predictor, Trouble> {
     }
     for _ in 0..CO_RUNS {
         let each = tasks.iter().enumerate().map(|(task, t)| {
-            Ok(Active {
+            Ok(Setting {
                 task,
                 batch: t.batches[rng.random_range(0..t.batches.len())],
                 share: Share::from_percent(10.0 * f64::from(rng.random_range(1..=10)))?,

@@ -6,7 +6,7 @@ use allocation::{InterferenceLaw, Limits, Problem, Task, TaskLaw};
 use doc::ObjectiveKind;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use units::{Batch, Samples, Share, UnitError, Weight};
+use units::{Batch, Samples, Share, TotalShare, UnitError, Weight};
 
 /// A co-run law and what to optimise under it.
 pub struct Case {
@@ -131,7 +131,9 @@ pub fn case(recipe: Recipe) -> Result<Case, UnitError> {
             objective: recipe.objective,
             limits: Limits {
                 step: Share::from_hundredths(recipe.step_percent * 100),
-                rv: recipe.rv_percent.map(|p| Share::from_hundredths(p * 100)),
+                rv: recipe
+                    .rv_percent
+                    .map(|p| TotalShare::from_hundredths(p * 100)),
                 floor: recipe.floor,
                 mismatch: recipe.mismatch,
                 ..Limits::default()

@@ -4,11 +4,11 @@ use std::error::Error;
 use std::time::Instant;
 
 use allocation::{
-    CoRun, Effort, InterferenceLaw, Options, Outcome, Predicted, Solution, brute_force,
-    mismatch_front, solve, solve_partition,
+    Effort, InterferenceLaw, Options, Outcome, Solution, brute_force, mismatch_front, solve,
+    solve_partition,
 };
+use corun::{Setting, Throughput};
 use doc::Proof;
-use predict::Active;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use testkit::bench::Row;
@@ -22,14 +22,14 @@ pub type Trouble = Box<dyn Error>;
 /// The same rates without the knowledge that they are additive: every point is predicted.
 struct Opaque<'a>(&'a InterferenceLaw);
 
-impl CoRun for Opaque<'_> {
+impl Throughput for Opaque<'_> {
     fn task_count(&self) -> usize {
         self.0.task_count()
     }
     fn solo(&self, task: usize, batch: Batch) -> f64 {
         self.0.solo(task, batch)
     }
-    fn means(&self, active: &[Active], out: &mut [f64]) {
+    fn means(&self, active: &[Setting], out: &mut [f64]) {
         self.0.means(active, out);
     }
 }
@@ -169,10 +169,9 @@ fn price(case: &Case, value: f64) -> Result<String, Trouble> {
 fn learnt() -> Result<Row, Trouble> {
     let case = case(plain("gp", 3, 200))?;
     let predictor = gp::learn(&case)?;
-    let source = Predicted::new(&predictor);
-    let (ms, found) = median_ms(15, || solve(&source, &case.problem, &Options::default()));
+    let (ms, found) = median_ms(15, || solve(&predictor, &case.problem, &Options::default()));
     let found = found?;
-    let (one_ms, all) = median_ms(3, || brute_force(&source, &case.problem));
+    let (one_ms, all) = median_ms(3, || brute_force(&predictor, &case.problem));
     let (value, _) = all.ok_or("nothing is feasible")?;
     let objective = best(&found)?.objective;
     if found.report.proof == Proof::NotProven || (objective / value - 1.0).abs() > 1e-9 {

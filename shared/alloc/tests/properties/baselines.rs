@@ -1,6 +1,7 @@
 //! The simpler schemes, and the marginal changes.
 
-use allocation::{CoRun, Limits, Options, Problem, Scheme, marginals, solve};
+use allocation::{Limits, Options, Problem, Scheme, marginals, solve};
+use corun::Throughput;
 use doc::ObjectiveKind;
 use proptest::prelude::*;
 use units::{Batch, Share};

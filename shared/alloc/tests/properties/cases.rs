@@ -1,23 +1,23 @@
 //! Random problems, small enough for the slow twin.
 #![expect(clippy::unwrap_used, reason = "test data is valid or the test fails")]
 
-use allocation::{CoRun, InterferenceLaw, Limits, Problem, Task, TaskLaw};
+use allocation::{InterferenceLaw, Limits, Problem, Task, TaskLaw};
+use corun::{Setting, Throughput};
 use doc::{Balance, BatchPolicy, Memory, ObjectiveKind};
-use predict::Active;
 use proptest::prelude::*;
-use units::{Batch, Bytes, Samples, Share, Weight};
+use units::{Batch, Bytes, Samples, Share, TotalShare, Weight};
 
 /// The same rates without the knowledge that they are additive.
 pub(crate) struct Opaque<'a>(pub(crate) &'a InterferenceLaw);
 
-impl CoRun for Opaque<'_> {
+impl Throughput for Opaque<'_> {
     fn task_count(&self) -> usize {
         self.0.task_count()
     }
     fn solo(&self, task: usize, batch: Batch) -> f64 {
         self.0.solo(task, batch)
     }
-    fn means(&self, active: &[Active], out: &mut [f64]) {
+    fn means(&self, active: &[Setting], out: &mut [f64]) {
         self.0.means(active, out);
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn task() -> impl Strategy<Value = Task> {
 
 pub(crate) fn limits(n: usize) -> impl Strategy<Value = Limits> {
     let rv = prop::option::of(1..=4 * n as u32)
-        .prop_map(|v| v.map(|v| Share::from_hundredths(v * 2500)));
+        .prop_map(|v| v.map(|v| TotalShare::from_hundredths(v * 2500)));
     let floor = prop_oneof![Just(0.0), 0.0..0.6_f64];
     let memory = prop::option::of(4000_u64..12_000).prop_map(|m| m.map(|m| Bytes::new(m).unwrap()));
     let policy = prop::sample::select(vec![

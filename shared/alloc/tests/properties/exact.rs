@@ -3,7 +3,7 @@
 use allocation::{Effort, Options, Outcome, brute_force, solve};
 use doc::{Balance, BatchPolicy, Proof};
 use proptest::prelude::*;
-use units::{Bytes, Share};
+use units::Bytes;
 
 use crate::cases::{Opaque, case, close};
 
@@ -102,7 +102,7 @@ proptest! {
                 "starvation-floor" => l.floor = reason.best,
                 "mismatch" => l.mismatch = Some(reason.best),
                 "memory" => l.memory = Some(Bytes::new(reason.best.ceil() as u64).unwrap()),
-                "rv" => l.rv = Some(Share::from_hundredths((reason.best * 100.0).round() as u32)),
+                "rv" => l.rv = Some(units::TotalShare::from_hundredths((reason.best * 100.0).round() as u32)),
                 _ => l.policy = BatchPolicy::Free,
             }
             prop_assert!(brute_force(&law, &relaxed).is_some(), "{:?}", reason);

@@ -1,16 +1,16 @@
 //! Fronts against a list of every point.
 
 use allocation::{
-    CoRun, Effort, Feasible, Options, Problem, Solution, every_feasible, fairness_front,
-    mismatch_front,
+    Effort, Feasible, Options, Problem, Solution, every_feasible, fairness_front, mismatch_front,
 };
+use corun::Throughput;
 use doc::{Balance, ObjectiveKind, Proof};
 use proptest::prelude::*;
 
 use crate::cases::{Opaque, case, close};
 
 /// Every point without a mismatch bound: `(mismatch, objective, raw, fairness)`.
-fn all_points<C: CoRun>(rates: &C, problem: &Problem) -> Vec<[f64; 4]> {
+fn all_points<C: Throughput>(rates: &C, problem: &Problem) -> Vec<[f64; 4]> {
     let mut open = problem.clone();
     open.limits.mismatch = None;
     let mut found = Vec::new();

@@ -1,7 +1,7 @@
 //! Figures of the plan itself: predictions, totals, constraints, GPUs.
 
 use doc::{Plan, Proof};
-use units::Share;
+use units::TotalShare;
 
 use super::choices::{Choices, Frame, Value};
 use crate::judge::Judge;
@@ -103,7 +103,7 @@ pub fn constraints(
         steps(constraints.share_step_percent, choices, j);
         for gpu in choices.gpus() {
             let tasks = choices.on(gpu);
-            let sum: Share = tasks.iter().map(|&i| choices.share[i]).sum();
+            let sum: TotalShare = tasks.iter().map(|&i| choices.share[i]).sum();
             if let Some(rv) = constraints.rv_percent {
                 let most = 100.0 * tasks.len() as f64;
                 let several = choices.gpus().len() > 1;
@@ -171,7 +171,7 @@ pub fn gpus(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j:
             .map(|&i| frame.workload.tasks[i].id.as_str())
             .collect();
         truth.sort_unstable();
-        let share: Share = tasks.iter().map(|&i| choices.share[i]).sum();
+        let share: TotalShare = tasks.iter().map(|&i| choices.share[i]).sum();
         let (raw, fair) = Frame::totals(value, &tasks);
         j.field("gpus", |j| {
             j.index(at, |j| {

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use cli::Failure;
 use device::Run;
 use doc::{Memory, Workload};
-use units::{Batch, Bytes, Share};
+use units::{Batch, Bytes, Share, TotalShare};
 
 use super::Configuration;
 use crate::settings::DesignSettings;
@@ -14,8 +14,8 @@ pub struct Space {
     tasks: Vec<(Vec<Batch>, Option<Memory>)>,
     /// Shares to choose from, ascending.
     pub shares: Vec<Share>,
-    rv_min: Share,
-    rv_max: Share,
+    rv_min: TotalShare,
+    rv_max: TotalShare,
     memory: Option<Bytes>,
 }
 
@@ -87,7 +87,7 @@ impl Space {
     /// Whether the sum of the shares is one to measure; its least value counts for co-runs of
     /// every task only.
     pub fn allows(&self, configuration: &[Run]) -> bool {
-        let total: Share = configuration.iter().map(|run| run.share).sum();
+        let total: TotalShare = configuration.iter().map(|run| run.share).sum();
         let all = configuration.len() == self.tasks.len();
         total <= self.rv_max && (!all || total >= self.rv_min)
     }

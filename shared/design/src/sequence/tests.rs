@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use doc::{Documents, Frames};
 use predict::design::Goal;
-use units::{SamplesPerSec, Share};
+use units::{SamplesPerSec, Share, TotalShare};
 
 use super::*;
 use crate::settings::Strategy;
@@ -26,8 +26,8 @@ fn settings(strategy: Strategy) -> DesignSettings {
         strategy,
         budget: Some(60),
         step: Share::from_percent(10.0).unwrap(),
-        rv_min: Share::from_hundredths(15_000),
-        rv_max: Share::from_hundredths(20_000),
+        rv_min: TotalShare::from_hundredths(15_000),
+        rv_max: TotalShare::from_hundredths(20_000),
         subsets: 0.3,
         tolerance: 0.0,
         objective: ObjectiveKind::Raw,
@@ -79,7 +79,7 @@ fn solo_runs_come_first_and_every_co_run_is_new_and_allowed() {
         let mut parts = 0;
         for runs in &all[5..] {
             assert!(runs.windows(2).all(|w| w[0].task < w[1].task));
-            let total: Share = runs.iter().map(|r| r.share).sum();
+            let total: TotalShare = runs.iter().map(|r| r.share).sum();
             assert!(total.hundredths() <= 20_000);
             assert!(runs.len() < 3 || total.hundredths() >= 15_000);
             parts += usize::from(runs.len() == 2);

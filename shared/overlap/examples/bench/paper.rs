@@ -114,7 +114,7 @@ impl Predicted {
         })
     }
 
-    pub fn rates(&self) -> ModelRates<'_> {
+    pub fn rates(&self) -> ModelRates<'_, Predictor> {
         let n = self.instance.len();
         ModelRates::new(
             &self.predictor,

@@ -97,7 +97,13 @@ fn finds_a_configuration_near_the_best_and_stops() {
 
 #[test]
 fn begins_with_solos_keeps_to_constraints_and_repeats_itself() {
-    let half = |a: &[Active]| a.iter().map(|a| a.share).sum::<Share>() <= Share::FULL;
+    let half = |a: &[Active]| {
+        a.iter()
+            .map(|a| a.share)
+            .sum::<units::TotalShare>()
+            .percent()
+            <= 100.0
+    };
     let (data, _) = run(0.0, 15, &half);
     assert!(data.samples[..6].iter().all(|s| s.active.len() == 1));
     assert!(

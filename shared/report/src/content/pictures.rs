@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use doc::wire::ParetoPoint;
 use doc::{ObjectiveKind, Plan, Profile};
-use units::Share;
+use units::TotalShare;
 
 use crate::number::change;
 use crate::page::Report;
@@ -176,7 +176,7 @@ pub fn of_profile(report: &mut Report, profile: &Profile, plan: Option<&Plan>) {
     let together = profile.samples.iter().filter(|s| s.tasks.len() == everyone);
     let points: Vec<(f64, f64)> = together
         .map(|s| {
-            let sum: Share = s.tasks.iter().map(|t| t.share).sum();
+            let sum: TotalShare = s.tasks.iter().map(|t| t.share).sum();
             (
                 sum.percent(),
                 s.tasks.iter().map(|t| t.throughput.get()).sum(),

@@ -1,5 +1,5 @@
 use doc::{DesignKind, Plan, Profile, Sample, StopReason};
-use units::{SamplesPerSec, Share};
+use units::{SamplesPerSec, Share, TotalShare};
 
 use super::workload::fingerprint;
 use super::{compare, pictures};
@@ -128,7 +128,7 @@ fn best(profile: &Profile) -> Table {
         .column("rv_percent", "sum of shares", "%")
         .measured("total_throughput", "total", "samples/s");
     for sample in together.into_iter().take(BEST) {
-        let sum: Share = sample.tasks.iter().map(|t| t.share).sum();
+        let sum: TotalShare = sample.tasks.iter().map(|t| t.share).sum();
         table.rows.push(vec![
             Cell::Count(sample.config),
             setting(sample).into(),

@@ -1,11 +1,11 @@
 //! Between rounds: the model is corrected by what was measured, and the plan is solved anew.
 
-use allocation::{Limits, Predicted, Request, plan_workload};
+use allocation::{Limits, Request, plan_workload};
 use doc::wire::TaskSummary;
 use doc::{Model, Plan, Timeline};
 use overlap::{PlanRequest, order_plan};
 use predict::Predictor;
-use units::{Bytes, Share};
+use units::{Bytes, Share, TotalShare};
 
 use crate::launch::Launch;
 
@@ -39,8 +39,8 @@ pub(super) fn adapted(
     let model = corrected(launch, model, &rates, part)?;
     let predictor = Predictor::from_model(&model).map_err(|e| e.to_string())?;
     let request = request(plan)?;
-    let mut new = plan_workload(&Predicted::new(&predictor), &model.workload, &request, None)
-        .map_err(|e| e.to_string())?;
+    let mut new =
+        plan_workload(&predictor, &model.workload, &request, None).map_err(|e| e.to_string())?;
     if new.tasks.is_empty() {
         return Err("with the corrected model no plan is feasible".to_owned());
     }
@@ -105,7 +105,7 @@ fn request(plan: &Plan) -> Result<Request, String> {
             step: share(c.share_step_percent)?,
             rv: c
                 .rv_percent
-                .map(|p| Share::from_hundredths((p * 100.0).round() as u32)),
+                .map(|p| TotalShare::from_hundredths((p * 100.0).round() as u32)),
             floor: c.starvation_floor.unwrap_or(0.0),
             memory: c.memory_bytes.and_then(|b| Bytes::new(b).ok()),
             policy: c.batch,

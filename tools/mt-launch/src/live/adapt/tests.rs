@@ -88,7 +88,7 @@ fn launch(method: Method) -> Launch {
         damping: None,
     };
     let predictor = Predictor::from_model(&model).unwrap();
-    let mut plan = plan_workload(&Predicted::new(&predictor), &workload, &request, None).unwrap();
+    let mut plan = plan_workload(&predictor, &workload, &request, None).unwrap();
     plan.model = Some(model);
     Launch::of(plan, None, workload)
 }

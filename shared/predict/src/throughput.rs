@@ -1,0 +1,50 @@
+use corun::{SampleTime, Setting, Throughput};
+use units::{Batch, Share};
+
+use crate::predictor::Predictor;
+
+impl Throughput for Predictor {
+    fn task_count(&self) -> usize {
+        self.task_count()
+    }
+
+    fn solo(&self, task: usize, batch: Batch) -> f64 {
+        self.solo(task, batch)
+    }
+
+    fn means(&self, active: &[Setting], out: &mut [f64]) {
+        self.means(active, out);
+    }
+
+    fn means_many(&self, n: usize, active: &[Setting], out: &mut [f64]) {
+        self.means_many(n, active, out);
+    }
+
+    fn std_errors(&self, active: &[Setting]) -> Vec<f64> {
+        self.predict(active).iter().map(|p| p.std_error).collect()
+    }
+
+    fn interference(&self) -> Option<Vec<f64>> {
+        self.slowdowns()
+    }
+
+    fn pressure(&self, task: usize, batch: Batch, share: Share, running: usize) -> f64 {
+        self.pressure(task, batch, share, running)
+    }
+
+    fn sample_time(&self, task: usize, batch: Batch, share: Share, running: usize) -> SampleTime {
+        if running == 1 && share == Share::FULL {
+            // Read from the solo runs rather than predicted, as `means` does.
+            return SampleTime {
+                alone: 1.0 / self.solo(task, batch),
+                interfered: 0.0,
+            };
+        }
+        let parts = self.step_parts(task, batch, share, running);
+        let b = batch.as_f64();
+        SampleTime {
+            alone: (parts.host_s + parts.device_s) / b,
+            interfered: parts.device_s / b,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+/// Why a search stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[must_use]
+pub enum Stop {
+    /// Every answer of the class was looked at.
+    Enumerated,
+    /// Every answer of the class was looked at or excluded by a bound.
+    Bounded,
+    /// The answer meets a bound that holds for every answer of the class.
+    BoundMet,
+    /// The heuristic ended by itself; it proves nothing.
+    Heuristic,
+    /// The limit of points, nodes or plays was reached.
+    Budget,
+    /// The time limit was reached; the answer may differ from run to run.
+    TimeLimit,
+}
+
+impl Stop {
+    /// Whether the answer is thereby proven to be the best of its class.
+    #[must_use]
+    pub const fn is_proof(self) -> bool {
+        matches!(self, Stop::Enumerated | Stop::Bounded | Stop::BoundMet)
+    }
+}
+
+/// What is known about an answer: why the search for it stopped, how good any answer of a class
+/// can be at most, and which class that is. A proof without its class is a trap: "no order is
+/// faster" is not "no schedule is".
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[must_use]
+pub struct Certificate<C> {
+    /// Why the search stopped.
+    pub stop: Stop,
+    /// No answer of the class is better than this, where a bound is known.
+    pub bound: Option<f64>,
+    /// The answers that it is about.
+    pub class: C,
+}
+
+impl<C> Certificate<C> {
+    /// Whether the answer is proven to be the best of the class.
+    #[must_use]
+    pub fn is_proof(&self) -> bool {
+        self.stop.is_proof()
+    }
+}
