@@ -2,6 +2,7 @@ use doc::wire::{Evidence, WorkloadLaw};
 
 use crate::anchor::{self, Anchor};
 use crate::dataset::Dataset;
+use crate::domain::Domain;
 use crate::error::PredictError;
 use crate::features::Layout;
 use crate::structured::{self, Law};
@@ -21,6 +22,8 @@ pub(crate) struct Base {
     pub workload_law: Option<WorkloadLaw>,
     /// Most tasks seen together.
     pub most_together: usize,
+    /// What co-runs covered; `None` in a model that does not say.
+    pub domain: Option<Domain>,
 }
 
 impl Base {
@@ -62,6 +65,7 @@ impl Base {
             laws,
             evidence: evidence.collect(),
             workload_law,
+            domain: Some(Domain::of(data)),
             most_together: data
                 .samples
                 .iter()

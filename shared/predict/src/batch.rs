@@ -22,8 +22,10 @@ struct Block {
     law: Vec<f64>,
     solo: Vec<f64>,
     all: Vec<bool>,
-    /// Where the answer belongs, and its batch size.
-    place: Vec<(usize, f64)>,
+    /// Whether trees may answer.
+    levels: Vec<bool>,
+    /// Where the answer belongs, and what it is of.
+    place: Vec<(usize, Active)>,
     /// Answers of the parts, and features in the order in which trees read them.
     gp: Vec<f64>,
     trees: [Vec<f64>; 2],
@@ -42,10 +44,10 @@ impl Predictor {
                     self.means(run, &mut out[k * n..(k + 1) * n]);
                     continue;
                 }
-                let scene = Scene::new(&self.base.anchors, &self.base.laws, run);
+                let scene = Scene::new(&self.base, run);
                 for (at, a) in run.iter().enumerate() {
                     let law = &self.base.laws[a.task];
-                    let place = (k * n + at, a.batch.as_f64());
+                    let place = (k * n + at, *a);
                     blocks[a.task].push(&scene, at, law, &self.base, place);
                 }
             }
@@ -58,13 +60,15 @@ impl Predictor {
 }
 
 impl Block {
-    fn push(&mut self, scene: &Scene, at: usize, law: &Law, base: &Base, place: (usize, f64)) {
+    fn push(&mut self, scene: &Scene, at: usize, law: &Law, base: &Base, place: (usize, Active)) {
         let mut x = [0.0; MAX_FEATURES];
         base.layout.fill(scene, at, &mut x);
         self.rows.extend(&x[..base.layout.len()]);
         self.law.push(scene.by_law(at, law));
         self.solo.push(scene.ln_step(at));
-        self.all.push(scene.len() == base.most_together);
+        self.levels.push(scene.has_levels());
+        self.all
+            .push(scene.has_levels() && scene.len() == base.most_together);
         self.place.push(place);
     }
 
@@ -73,6 +77,7 @@ impl Block {
         self.law.clear();
         self.solo.clear();
         self.all.clear();
+        self.levels.clear();
         self.place.clear();
     }
 
@@ -121,12 +126,13 @@ impl Block {
                 law,
                 poly: poly.map(|p| solo + p),
                 gp: parts.gp.as_ref().map(|_| law + self.gp[k]),
-                trees: has(lists[0]).then(|| law + self.trees[0][k]),
+                trees: (has(lists[0]) && self.levels[k]).then(|| law + self.trees[0][k]),
                 solo_trees: (has(lists[1]) && self.all[k]).then(|| solo + self.trees[1][k]),
                 variance: 0.0,
             };
-            let (place, batch) = self.place[k];
-            out[place] = batch * exp(-answer.of(model.method));
+            let (place, a) = self.place[k];
+            let rate = a.batch.as_f64() * exp(-answer.of(model.method));
+            out[place] = model.at_most_solo(&a, rate);
         }
     }
 }

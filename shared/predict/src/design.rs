@@ -394,6 +394,7 @@ fn quick() -> FitOptions {
     FitOptions {
         evaluations: EVALUATIONS,
         validate: false,
+        trees_everywhere: true,
         start: None,
     }
 }

@@ -1,6 +1,8 @@
-use crate::structured::{Law, company};
-use crate::{Active, Anchor};
 use corun::MAX_TASKS;
+
+use crate::Active;
+use crate::base::Base;
+use crate::structured::{Law, company};
 
 /// Most tasks for which each of the others has features of its own; beyond, only sums.
 const MOST_NAMED: usize = 8;
@@ -28,6 +30,8 @@ pub(crate) struct Scene {
     len: usize,
     /// `x_m` of the law.
     company: f64,
+    /// Whether co-runs covered its shares and its number of tasks, level by level.
+    has_levels: bool,
     task: [usize; MAX_TASKS],
     share: [f64; MAX_TASKS],
     /// Logarithm of the solo step seconds by the anchor.
@@ -45,11 +49,12 @@ pub(crate) struct Scene {
 
 impl Scene {
     /// Of a co-run.
-    pub fn new(anchors: &[Anchor], laws: &[Law], active: &[Active]) -> Self {
+    pub fn new(base: &Base, active: &[Active]) -> Self {
         let zero = [0.0; MAX_TASKS];
         let mut s = Self {
             len: active.len(),
             company: company(active.len()),
+            has_levels: base.domain.as_ref().is_none_or(|d| d.has_levels_of(active)),
             task: [0; MAX_TASKS],
             share: zero,
             ln_step: zero,
@@ -63,10 +68,10 @@ impl Scene {
         for (k, a) in active.iter().enumerate() {
             s.task[k] = a.task;
             s.share[k] = a.share.fraction();
-            s.ln_step[k] = anchors[a.task].step_seconds(a.batch).ln();
+            s.ln_step[k] = base.anchors[a.task].step_seconds(a.batch).ln();
             s.batch[k] = a.batch.as_f64();
             s.ln_batch[k] = s.batch[k].ln();
-            let pace = &laws[a.task].pace;
+            let pace = &base.laws[a.task].pace;
             s.host[k] = pace.host(s.company);
             s.device[k] = pace.device(s.batch[k], s.share[k]);
             s.busy[k] = s.device[k] / (s.device[k] + s.host[k]);
@@ -78,6 +83,12 @@ impl Scene {
     /// `ln(solo step seconds)` of the task at position `at`.
     pub fn ln_step(&self, at: usize) -> f64 {
         self.ln_step[at]
+    }
+
+    /// Whether co-runs covered its shares and its number of tasks, level by level; `true` in
+    /// models that do not say what they covered.
+    pub fn has_levels(&self) -> bool {
+        self.has_levels
     }
 
     /// Running tasks.

@@ -84,8 +84,8 @@ impl Parts {
         });
         let x = &x[..base.layout.len()];
         let poly = self.poly.as_ref();
-        let trees = self.trees.as_ref();
-        let all = scene.len() == base.most_together;
+        let trees = self.trees.as_ref().filter(|_| scene.has_levels());
+        let all = scene.has_levels() && scene.len() == base.most_together;
         let solo_trees = self.solo_trees.as_ref().filter(|_| all);
         Answer {
             solo_trees: solo_trees.map(|t| scene.ln_step(at) + t.mean(x)),

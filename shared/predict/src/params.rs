@@ -4,13 +4,13 @@ mod unseen;
 
 use doc::wire::{self, ModelParams, TaskParams};
 use doc::{Method, Workload};
+use corun::MAX_TASKS;
 use units::{Batch, Share};
 
 use crate::anchor::Anchor;
 use crate::base::Base;
-use corun::MAX_TASKS;
-
 use crate::dataset::Active;
+use crate::domain::Domain;
 use crate::error::PredictError;
 use crate::features::{Layout, MAX_FEATURES, SUMS, Scene};
 use crate::fit::Fitted;
@@ -27,6 +27,7 @@ impl Fitted {
     pub fn params(&self, workload: &Workload) -> ModelParams {
         let p = &self.predictor;
         let tasks = workload.tasks.iter().enumerate();
+        let domain = p.base.domain.clone().unwrap_or_default();
         ModelParams {
             method: p.method,
             tasks: tasks.map(|(i, t)| self.task(i, t.id.as_str())).collect(),
@@ -40,6 +41,7 @@ impl Fitted {
             domain: wire::Domain {
                 configurations: self.configurations as u64,
                 most_together: p.base.most_together as u32,
+                crowds: domain.crowds.iter().map(|n| *n as u32).collect(),
             },
             validation: wire::Validation {
                 folds: self.report.folds as u32,
@@ -102,6 +104,12 @@ impl Fitted {
                 .batches
                 .map(|(a, b)| (u64::from(a.get()), u64::from(b.get()))),
             share_range_percent: trust.shares.map(|(a, b)| (a.percent(), b.percent())),
+            together_shares_percent: base
+                .domain
+                .iter()
+                .flat_map(|d| &d.shares[i])
+                .map(|s| s.percent())
+                .collect(),
         }
     }
 }
@@ -194,6 +202,7 @@ impl Predictor {
             evidence: Vec::new(),
             workload_law: params.workload_law.clone(),
             most_together: params.domain.most_together as usize,
+            domain: domain(params)?,
         };
         let mut trust = Vec::new();
         for (i, t) in params.tasks.iter().enumerate() {
@@ -289,6 +298,35 @@ fn read_trust(t: &TaskParams, path: &str) -> Result<Trust, PredictError> {
         batches,
         shares,
     })
+}
+
+/// `None` where the model does not say which numbers of tasks ran together: it was written before
+/// models did, or nothing ran together.
+fn domain(params: &ModelParams) -> Result<Option<Domain>, PredictError> {
+    if params.domain.crowds.is_empty() {
+        return Ok(None);
+    }
+    if params.domain.crowds.windows(2).any(|w| w[0] >= w[1]) {
+        return Err(bad("$.predictor.domain.crowds", "not ascending"));
+    }
+    let levels = |(i, t): (usize, &TaskParams)| {
+        let path = format!("$.predictor.tasks[{i}].together_shares_percent");
+        let share = |p: &f64| Share::from_percent(*p).map_err(|e| bad(&path, e.to_string()));
+        let v: Vec<Share> = t
+            .together_shares_percent
+            .iter()
+            .map(share)
+            .collect::<Result<_, _>>()?;
+        if v.windows(2).any(|w| w[0] >= w[1]) {
+            return Err(bad(path, "not ascending"));
+        }
+        Ok(v)
+    };
+    let shares = params.tasks.iter().enumerate().map(levels);
+    Ok(Some(Domain {
+        shares: shares.collect::<Result<_, _>>()?,
+        crowds: params.domain.crowds.iter().map(|n| *n as usize).collect(),
+    }))
 }
 
 fn points(params: &ModelParams, tasks: usize) -> Result<Vec<Vec<Active>>, PredictError> {
@@ -413,7 +451,7 @@ fn process(
         let Some(at) = active.iter().position(|a| a.task == *task) else {
             return Err(bad(path, format!("the task is not part of point {k}")));
         };
-        let scene = Scene::new(&base.anchors, &base.laws, active);
+        let scene = Scene::new(base, active);
         rows.push(row(&scene, at));
     }
     length(path, g.inverse_length.len(), rows[0].len())?;

@@ -53,7 +53,7 @@ impl PoolRows {
     }
 
     fn push(&mut self, position: usize, s: &Sample, at: usize, base: &Base) {
-        let scene = Scene::new(&base.anchors, &base.laws, &s.active);
+        let scene = Scene::new(base, &s.active);
         let rate = s.throughput[at];
         let rows = &mut self.rows;
         rows.sample.push(position);

@@ -50,33 +50,6 @@ pub struct Predictor {
     pub(crate) unseen: Option<Unseen>,
 }
 
-/// A configuration that a model does not answer from measurements nearby.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outside {
-    /// The batch size lies outside the measured ones of the task.
-    Batch {
-        /// The task.
-        task: usize,
-    },
-    /// The share lies outside the measured ones of the task.
-    Share {
-        /// The task.
-        task: usize,
-    },
-    /// The task never ran with others when it was profiled.
-    NeverTogether {
-        /// The task.
-        task: usize,
-    },
-    /// More tasks at once than were ever measured together.
-    Crowd {
-        /// Tasks at once.
-        tasks: usize,
-        /// Most that were measured together.
-        most: usize,
-    },
-}
-
 impl Answer {
     /// The answer of a family; parts that are missing fall back to the law.
     pub(crate) fn of(&self, method: Method) -> f64 {
@@ -86,13 +59,11 @@ impl Answer {
             Method::Structured => self.law,
             Method::Poly => poly,
             Method::Gp => gp,
-            Method::Blend => {
-                let trees = self.trees.unwrap_or(self.law);
-                match self.solo_trees {
-                    Some(more) => (gp + trees + more) / 3.0,
-                    None => 0.5 * (gp + trees),
-                }
-            }
+            Method::Blend => match (self.trees, self.solo_trees) {
+                (Some(trees), Some(more)) => (gp + trees + more) / 3.0,
+                (Some(trees), None) => 0.5 * (gp + trees),
+                (None, _) => gp,
+            },
         }
     }
 }
@@ -119,8 +90,8 @@ impl Predictor {
     /// Predicted samples per second of every active task, in the order of `active`; `out` is at
     /// least as long. A task is active at most once. Allocates nothing.
     ///
-    /// One task on the whole device is not predicted but read from the solo runs, and on a part of
-    /// it the task is not faster.
+    /// One task on the whole device is not predicted but read from the solo runs; no task is ever
+    /// faster than that.
     pub fn means(&self, active: &[Active], out: &mut [f64]) {
         if let [a] = active
             && a.share == Share::FULL
@@ -128,7 +99,7 @@ impl Predictor {
             out[0] = self.solo(a.task, a.batch);
             return;
         }
-        let scene = Scene::new(&self.base.anchors, &self.base.laws, active);
+        let scene = Scene::new(&self.base, active);
         let unseen = self.unseen(active);
         for (at, a) in active.iter().enumerate() {
             let answer = self.tasks[a.task].answer(&self.base, &scene, at, a.task, false);
@@ -137,11 +108,15 @@ impl Predictor {
                 let pooled = pool.ln_step(&self.base, &scene, at);
                 ln_step = learnt.ln_step(ln_step, pooled, scene.ln_step(at));
             }
-            out[at] = a.batch.as_f64() * math::exp(-ln_step);
+            out[at] = self.at_most_solo(a, a.batch.as_f64() * math::exp(-ln_step));
         }
-        if let [a] = active {
-            out[0] = out[0].min(self.solo(a.task, a.batch));
-        }
+    }
+
+    /// A rate, or the solo rate where that is less: others never make a task faster, and neither
+    /// does a smaller share. A regression far from its points says such things all the same, and
+    /// then nothing that is planned by it holds.
+    pub(crate) fn at_most_solo(&self, a: &Active, rate: f64) -> f64 {
+        rate.min(self.solo(a.task, a.batch))
     }
 
     /// What serves a co-run that the models of its tasks do not know.
@@ -160,8 +135,8 @@ impl Predictor {
     pub(crate) fn estimate(&self, active: &[Active], scatter: bool) -> Vec<Prediction> {
         let mut mean = vec![0.0; active.len()];
         self.means(active, &mut mean);
-        let scene = Scene::new(&self.base.anchors, &self.base.laws, active);
-        let crowd = active.len() > self.base.most_together;
+        let scene = Scene::new(&self.base, active);
+        let outside = !self.covers(active);
         let unseen = self.unseen(active);
         mean.iter()
             .zip(active)
@@ -186,7 +161,7 @@ impl Predictor {
                 let own = if scatter { own } else { 0.0 };
                 let mut sd = scale * (own + variance).sqrt();
                 // Beyond what was measured nothing calibrates the interval; it doubles.
-                if crowd || !trust.covers(a) {
+                if outside {
                     sd *= 2.0;
                 }
                 Prediction {
@@ -206,43 +181,5 @@ impl Predictor {
             Evidence::Nothing => NEVER_RAN,
         };
         self.trust[task].spread.max(least)
-    }
-
-    /// What of a configuration lies outside the measured domain; empty: all inside.
-    #[must_use]
-    pub fn outside(&self, active: &[Active]) -> Vec<Outside> {
-        let mut v = Vec::new();
-        for a in active {
-            let (task, t) = (a.task, &self.trust[a.task]);
-            if active.len() > 1 && self.base.evidence[task] != Evidence::Together {
-                v.push(Outside::NeverTogether { task });
-            }
-            if t.batches
-                .is_some_and(|(lo, hi)| a.batch < lo || a.batch > hi)
-            {
-                v.push(Outside::Batch { task });
-            }
-            if t.shares
-                .is_some_and(|(lo, hi)| a.share < lo || a.share > hi)
-            {
-                v.push(Outside::Share { task });
-            }
-        }
-        if active.len() > self.base.most_together {
-            v.push(Outside::Crowd {
-                tasks: active.len(),
-                most: self.base.most_together,
-            });
-        }
-        v
-    }
-}
-
-impl Trust {
-    fn covers(&self, a: &Active) -> bool {
-        let inside =
-            |r: Option<(Batch, Batch)>| r.is_none_or(|(l, h)| l <= a.batch && a.batch <= h);
-        let share = self.shares;
-        inside(self.batches) && share.is_none_or(|(l, h)| l <= a.share && a.share <= h)
     }
 }

@@ -1,6 +1,7 @@
-use crate::features::{Layout, MAX_FEATURES, Scene};
-use crate::structured::{Law, Meeting, Other};
-use crate::{Active, Anchor, Dataset};
+use crate::base::Base;
+use crate::features::{MAX_FEATURES, Scene};
+use crate::structured::{Meeting, Other};
+use crate::{Active, Dataset};
 
 /// The measurements of one task, row by row.
 #[derive(Debug, Clone, Default)]
@@ -40,22 +41,22 @@ pub(crate) fn meetings(data: &Dataset) -> Vec<Vec<Meeting>> {
 
 impl Rows {
     /// Rows of every task, in the order of [`meetings`].
-    pub fn of_all(data: &Dataset, anchors: &[Anchor], laws: &[Law], layout: Layout) -> Vec<Rows> {
+    pub fn of_all(data: &Dataset, base: &Base) -> Vec<Rows> {
         let mut rows = vec![Rows::default(); data.tasks.len()];
         let mut x = [0.0; MAX_FEATURES];
         for (k, s) in data.samples.iter().enumerate() {
-            let scene = Scene::new(anchors, laws, &s.active);
+            let scene = Scene::new(base, &s.active);
             for (at, (a, &p)) in s.active.iter().zip(&s.throughput).enumerate() {
                 if p <= 0.0 {
                     continue;
                 }
-                layout.fill(&scene, at, &mut x);
+                base.layout.fill(&scene, at, &mut x);
                 let row = &mut rows[a.task];
                 row.sample.push(k);
-                row.features.push(x[..layout.len()].to_vec());
+                row.features.push(x[..base.layout.len()].to_vec());
                 row.ln_step.push((a.batch.as_f64() / p).ln());
                 row.ln_solo.push(scene.ln_step(at));
-                row.ln_law.push(scene.by_law(at, &laws[a.task]).ln());
+                row.ln_law.push(scene.by_law(at, &base.laws[a.task]).ln());
                 row.error.push(s.stderr.as_ref().map(|e| e[at] / p));
             }
         }

@@ -83,7 +83,7 @@ pub(crate) fn leave_out(
             .enumerate()
             .filter(|(k, _)| fold[*k] == f)
         {
-            let scene = Scene::new(&base.anchors, &base.laws, &s.active);
+            let scene = Scene::new(&base, &s.active);
             for (at, (a, p)) in s.active.iter().zip(&s.throughput).enumerate() {
                 if *p <= 0.0 {
                     continue;
@@ -118,7 +118,7 @@ impl Part {
             samples: kept.iter().map(|k| data.samples[*k].clone()).collect(),
         };
         let base = Base::learn(&data)?;
-        let rows = Rows::of_all(&data, &base.anchors, &base.laws, base.layout);
+        let rows = Rows::of_all(&data, &base);
         let tasks = rows.iter().enumerate();
         let tasks = tasks.map(|(i, r)| part_of(r, base.layout, i, known, kept));
         Ok(Self {

@@ -240,6 +240,127 @@ fn batch_sizes_between_the_profiled_ones_are_interpolated() {
     assert!(model.outside(&active).is_empty());
 }
 
+/// Pairs of three tasks, all at 100 %: what the recorded case had from which a polynomial planned
+/// three tasks at 5 % each, each at three times its solo rate.
+fn full_share_pairs() -> Dataset {
+    let mut data = dataset(3, 0, 0.0, 1);
+    for (i, j) in [(0, 1), (0, 2), (1, 2)] {
+        for b in BATCHES {
+            let run = |task| Active {
+                task,
+                batch: Batch::new(b).unwrap(),
+                share: Share::FULL,
+            };
+            let active = vec![run(i), run(j)];
+            data.samples.push(Sample {
+                throughput: device(&active),
+                active,
+                stderr: None,
+            });
+        }
+    }
+    data
+}
+
+#[test]
+fn no_family_predicts_more_than_the_solo_rate_however_far_from_what_was_measured() {
+    let data = full_share_pairs();
+    let merit = fit_by_merit(&data, &FitOptions::default()).unwrap();
+    assert!(
+        merit
+            .report
+            .families
+            .iter()
+            .all(|(m, _)| *m != Method::Poly)
+    );
+    let mut rng = StdRng::seed_from_u64(3);
+    for method in [Method::Structured, Method::Poly, Method::Gp, Method::Blend] {
+        let model = fit(&data, method, &FitOptions::default())
+            .unwrap()
+            .predictor;
+        for _ in 0..200 {
+            let mut active = draw(3, &mut rng);
+            active[0].share = Share::from_percent(5.0).unwrap();
+            let mut many = [0.0; 3];
+            model.means_many(3, &active, &mut many);
+            for ((p, a), m) in model.predict(&active).iter().zip(&active).zip(many) {
+                assert!(
+                    p.samples_per_s <= model.solo(a.task, a.batch),
+                    "{method:?} {a:?}"
+                );
+                assert_eq!(p.samples_per_s, m);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_domain_is_that_of_co_runs_and_says_why_not() {
+    let mut data = full_share_pairs();
+    // Measured alone at 20 %: that says nothing of 20 % among others.
+    let part = |percent| Active {
+        task: 0,
+        batch: Batch::new(64).unwrap(),
+        share: Share::from_percent(percent).unwrap(),
+    };
+    data.samples.push(Sample {
+        active: vec![part(20.0)],
+        throughput: device(&[part(20.0)]),
+        stderr: None,
+    });
+    let model = fit_by_merit(&data, &FitOptions::default())
+        .unwrap()
+        .predictor;
+    let full = |task| Active {
+        task,
+        ..part(100.0)
+    };
+    let reasons = |active: &[Active]| -> Vec<String> {
+        let outside = model.outside(active);
+        assert_eq!(outside.is_empty(), model.covers(active));
+        outside
+            .iter()
+            .map(|o| o.reason(|i| format!("t{i}")))
+            .collect()
+    };
+    assert!(reasons(&[full(0), full(1)]).is_empty());
+    assert!(reasons(&[part(20.0)]).is_empty());
+    assert_eq!(
+        reasons(&[part(20.0), full(1)]),
+        ["t0 at 20 % (measured: 100 % only)"]
+    );
+    let trio = [full(0), full(1), full(2)];
+    assert_eq!(reasons(&trio), ["3 tasks at once (measured: at most 2)"]);
+    let large = Active {
+        batch: Batch::new(256).unwrap(),
+        ..full(0)
+    };
+    assert_eq!(
+        reasons(&[large, full(1)]),
+        ["t0 at batch size 256 (measured: 32 to 128)"]
+    );
+}
+
+#[test]
+fn shares_between_measured_levels_are_not_left_to_trees() {
+    let held = [20.0, 80.0].map(|p| Share::from_percent(p).unwrap());
+    let new = |a: &Active| held.contains(&a.share);
+    let mut data = dataset(3, 200, 0.0, 21);
+    data.samples.retain(|s| !s.active.iter().any(new));
+    let error = |method| {
+        let model = fit(&data, method, &FitOptions::default())
+            .unwrap()
+            .predictor;
+        let mut rng = StdRng::seed_from_u64(22);
+        let asked = (0..200)
+            .map(|_| draw(3, &mut rng))
+            .filter(|a| a.iter().any(new));
+        judge(&model, &asked.collect::<Vec<_>>(), 0.0).0
+    };
+    let (blend, gp) = (error(Method::Blend), error(Method::Gp));
+    assert!(blend <= 1.01 * gp, "{blend} with trees, {gp} without");
+}
+
 /// Mean error (percent) of the throughputs of co-runs and the part of them inside 90 % intervals.
 fn judge(model: &Predictor, co_runs: &[Vec<Active>], noise: f64) -> (f64, f64) {
     let mut rng = StdRng::seed_from_u64(77);

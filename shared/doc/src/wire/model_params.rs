@@ -116,6 +116,10 @@ pub struct Domain {
     pub configurations: u64,
     /// Most tasks seen together.
     pub most_together: u32,
+    /// How many tasks ran together, ascending, 2 or more; absent where none did, and in models
+    /// that do not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub crowds: Vec<u32>,
 }
 
 /// What cross-validation by configuration found.
@@ -187,6 +191,10 @@ pub struct TaskParams {
     /// Smallest and largest share measured, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_range_percent: Option<(f64, f64)>,
+    /// Shares at which it ran with others, in percent, ascending; of those closer than 1.25 points
+    /// only one stands for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together_shares_percent: Vec<f64>,
 }
 
 /// What was measured of a task.

@@ -96,6 +96,7 @@ fn run(space: &Space, seed: u64, adaptive: bool) -> Result<usize, Failure> {
             continue;
         }
         let options = FitOptions {
+            trees_everywhere: true,
             validate: false,
             evaluations: 15,
             start: None,

@@ -227,7 +227,7 @@ fn leave_out(
     let pool = PoolRows::of(&fold.data, &fold.base).condition(hyper)?;
     let mut left = Vec::new();
     for s in part.iter().map(|k| &data.samples[*k]) {
-        let scene = Scene::new(&fold.base.anchors, &fold.base.laws, &s.active);
+        let scene = Scene::new(&fold.base, &s.active);
         for (at, (a, p)) in s.active.iter().zip(&s.throughput).enumerate() {
             if *p <= 0.0 {
                 continue;

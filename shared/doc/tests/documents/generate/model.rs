@@ -92,6 +92,7 @@ fn task() -> impl Strategy<Value = wire::TaskParams> {
         option::of(finite()),
         option::of((batch(), batch())),
         option::of((share_percent(), share_percent())),
+        vec(share_percent(), 0..3),
     );
     (name(), known, parts, ranges).prop_map(
         |(id, (evidence, solo, law, n), (poly, gp, trees, solo_trees), ranges)| wire::TaskParams {
@@ -109,6 +110,7 @@ fn task() -> impl Strategy<Value = wire::TaskParams> {
             error_percent: ranges.0,
             batch_range: ranges.1,
             share_range_percent: ranges.2,
+            together_shares_percent: ranges.3,
         },
     )
 }
@@ -171,10 +173,13 @@ pub fn params() -> BoxedStrategy<wire::ModelParams> {
         alpha: n[2],
         beta: n[3],
     });
-    let domain = (count(), any::<u32>()).prop_map(|(configurations, most_together)| wire::Domain {
-        configurations,
-        most_together,
-    });
+    let domain = (count(), any::<u32>(), vec(any::<u32>(), 0..3)).prop_map(
+        |(configurations, most_together, crowds)| wire::Domain {
+            configurations,
+            most_together,
+            crowds,
+        },
+    );
     let points = vec(vec(point(), 0..3), 0..3);
     let learnt = (option::of(law), points, option::of(unseen()), domain);
     (method(), vec(task(), 0..3), learnt, validation())
