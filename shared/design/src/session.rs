@@ -171,11 +171,13 @@ impl Session<'_> {
     fn measure(&mut self, config: u64, runs: &[Run]) -> Result<Recorded, Failure> {
         match self.device.measure(runs, &self.window) {
             Ok(measurement) => Ok(Recorded::Sample(self.sample(config, runs, &measurement))),
-            Err(MeasureError::Failed(reason)) => Ok(Recorded::Failure(Failed {
-                config,
-                tasks: choices(&self.header.workload, runs),
-                reason,
-            })),
+            Err(MeasureError::Failed(reason) | MeasureError::OutOfMemory(reason)) => {
+                Ok(Recorded::Failure(Failed {
+                    config,
+                    tasks: choices(&self.header.workload, runs),
+                    reason,
+                }))
+            }
             Err(MeasureError::Unusable(reason)) => Err(Failure::Environment(reason)),
             Err(MeasureError::Interrupted) => Err(self.signals.failure()),
             Err(MeasureError::Unrecorded) => Err(Failure::Input(format!(

@@ -4,9 +4,9 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use device::cuda::discovery::{Gpu, MpsSupport};
-use device::cuda::{Cuda, Setup, Way};
 use device::{Device as _, Run, Window};
+use device::{Real, Setup, Way};
+use host::discovery::{Gpu, MpsSupport};
 use jobs::mps::MpsOptions;
 use testkit::bench::Row;
 use testkit::fakes::FakeMps;
@@ -41,8 +41,8 @@ fn seconds_per_sample(fake: &FakeMps, pool: bool, way: Way, samples: u32) -> Res
     };
     let mut setup = Setup::new(gpu()?, mps, 2);
     setup.runs = root.path().join("runs");
-    setup.warm_up = std::time::Duration::ZERO;
-    let mut device = Cuda::with(&workload(fake, pool)?, setup, Arc::default())?;
+    setup.patience.warm_up = std::time::Duration::ZERO;
+    let mut device = Real::cuda_with(&workload(fake, pool)?, setup, &Arc::default())?;
     let run = |task| -> Result<Run, Trouble> {
         Ok(Run {
             task,

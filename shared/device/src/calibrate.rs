@@ -120,7 +120,10 @@ fn described(workload: &Workload, start: &GpuSpec) -> Result<GpuDescription, Ope
         }
         GpuSpec::Named(name) => Ok(match Gpu::built_in(name) {
             Ok(gpu) => gpu.description(),
-            Err(_) => crate::sim::simulator(workload)?.0.gpu().description(),
+            Err(_) => host::SimulatedGpu::simulator(workload)?
+                .0
+                .gpu()
+                .description(),
         }),
     }
 }

@@ -1,12 +1,15 @@
-use doc::{Code, DeviceKind, Fault};
+use doc::{DeviceKind, Fault};
 
 /// Why a configuration has no measurement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MeasureError {
-    /// This configuration cannot run here (out of memory, a job that crashes, a stall); others
-    /// may. The reason is recorded in the profile in place of a sample.
+    /// This configuration cannot run here (a job that crashes, a stall); others may. The reason is
+    /// recorded in the profile in place of a sample.
     #[error("{0}")]
     Failed(String),
+    /// This configuration needs more memory than there is; recorded as any other that failed.
+    #[error("{0}")]
+    OutOfMemory(String),
     /// The device cannot be used any more: a lost daemon, a permission taken away.
     #[error("{0}")]
     Unusable(String),
@@ -22,7 +25,7 @@ pub enum MeasureError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// The machine cannot: no GPU, no permission, no daemon. The text says what to do about it.
-    #[error("the {kind} device cannot be used here: {reason}", kind = name(*kind))]
+    #[error("the {kind} device cannot be used here: {reason}", kind = host::word(*kind))]
     Environment {
         /// Which device.
         kind: DeviceKind,
@@ -38,25 +41,19 @@ pub enum OpenError {
     Workload(Fault),
 }
 
-impl OpenError {
-    /// A fault of the workload at `path`, for example `$.tasks[0].model`.
-    #[must_use]
-    pub fn workload(code: Code, path: &str, problem: String, advice: &str) -> Self {
-        Self::Workload(Fault {
-            code,
-            path: path.to_owned(),
-            problem,
-            advice: advice.to_owned(),
-        })
+impl From<host::OpenError> for OpenError {
+    fn from(error: host::OpenError) -> Self {
+        match error {
+            host::OpenError::Environment { kind, reason } => Self::Environment { kind, reason },
+            host::OpenError::Workload(fault) => Self::Workload(fault),
+        }
     }
 }
 
-fn name(kind: DeviceKind) -> &'static str {
-    match kind {
-        DeviceKind::Auto => "auto",
-        DeviceKind::Sim => "sim",
-        DeviceKind::Cpu => "cpu",
-        DeviceKind::Cuda => "cuda",
-        DeviceKind::Replay => "replay",
+impl OpenError {
+    /// A fault of the workload at `path`, for example `$.tasks[0].model`.
+    #[must_use]
+    pub fn workload(code: doc::Code, path: &str, problem: String, advice: &str) -> Self {
+        host::OpenError::workload(code, path, problem, advice).into()
     }
 }

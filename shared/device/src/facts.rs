@@ -2,10 +2,10 @@
 
 use doc::{DeviceKind, GpuSpec, Memory, Task, UpdateBytes, Workload};
 use gpusim::{Gpu, Network};
+use host::SimulatedGpu;
 use units::{Bytes, Flops};
 
 use crate::OpenError;
-use crate::sim;
 
 /// Fills in what a workload leaves to the catalogue: operations and bytes per sample and the size
 /// of an update of every model that is known, and on the simulator the memory of tasks and GPU.
@@ -25,7 +25,7 @@ pub fn complete(workload: &Workload, kind: DeviceKind) -> Result<Workload, OpenE
             .device
             .gpu
             .get_or_insert_with(|| GpuSpec::Named(Gpu::DEFAULT_NAME.to_owned()));
-        workload.device.memory = sim::simulator(&workload)?.1;
+        workload.device.memory = SimulatedGpu::simulator(&workload)?.1;
     }
     for task in &mut workload.tasks {
         // What is not known or wrong is reported by the device that needs it.

@@ -2,10 +2,9 @@
 
 use doc::{DeviceKind, ListedDevice};
 use gpusim::Gpu;
+use host::discovery::{self, MpsSupport};
 use jobs::RunDir;
 use jobs::cgroup::{self, Cgroups};
-
-use crate::cuda::discovery::{self, MpsSupport};
 
 /// Lists the GPUs (or why there is none), the processor and the GPUs that the simulator knows.
 #[must_use]

@@ -9,25 +9,29 @@
 //! any more ([`MeasureError::Unusable`], which ends the measuring).
 
 mod calibrate;
-mod cpu;
-pub mod cuda;
+mod cost;
+mod count;
 mod error;
 mod facts;
 mod inventory;
 mod measure;
+mod pool;
+mod real;
 mod replay;
 mod select;
 mod sim;
 
 pub use calibrate::{Calibrated, calibrate};
-pub use cpu::{Cpu, Patience, cpu_fingerprint};
+pub use cost::{Costs, Tally, Way};
 pub use error::{MeasureError, OpenError};
 pub use facts::complete;
 pub use inventory::inventory;
 pub use jobs::{Cpus, CpusError};
 pub use measure::{Device, Measurement, Rate, Run, Window};
+pub use pool::{Capacity, Patience};
+pub use real::{Real, Setup};
 pub use replay::Replay;
-pub use select::{Opened, open};
+pub use select::{Opened, open, resolve};
 pub use sim::Sim;
 
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 
 use doc::{DeviceKind, GpuSpec, Workload};
 
-use crate::cpu::Cpu;
-use crate::cuda::Cuda;
-use crate::cuda::discovery::{self, MpsSupport};
+use host::discovery::{self, MpsSupport};
+
+use crate::real::Real;
 use crate::replay::Replay;
 use crate::sim::Sim;
 use crate::{Device, OpenError, Options, facts};
@@ -33,8 +33,8 @@ pub fn open(workload: &Workload, options: &Options) -> Result<Opened, OpenError>
             let recording = options.replay.as_ref().ok_or(OpenError::NoRecording)?;
             Box::new(Replay::open(&workload, recording)?)
         }
-        DeviceKind::Cuda => Box::new(Cuda::open(&workload, options)?),
-        DeviceKind::Cpu => Box::new(Cpu::open(&workload, options)?),
+        DeviceKind::Cuda => Box::new(Real::cuda(&workload, options)?),
+        DeviceKind::Cpu => Box::new(Real::cpu(&workload, options)?),
     };
     Ok(Opened {
         device,
@@ -43,7 +43,9 @@ pub fn open(workload: &Workload, options: &Options) -> Result<Opened, OpenError>
     })
 }
 
-fn resolve(workload: &Workload) -> (DeviceKind, Option<String>) {
+/// The device that a workload runs on, and in words which one `auto` chose and why.
+#[must_use]
+pub fn resolve(workload: &Workload) -> (DeviceKind, Option<String>) {
     if workload.device.kind != DeviceKind::Auto {
         return (workload.device.kind, None);
     }

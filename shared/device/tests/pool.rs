@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use device::cuda::discovery::{Gpu, MpsSupport};
-use device::cuda::{Cuda, Setup, Way};
 use device::{Device as _, MeasureError, Measurement, Run, Window};
+use device::{Real, Setup, Way};
+use host::discovery::{Gpu, MpsSupport};
 use jobs::mps::MpsOptions;
 use testkit::fakes::FakeMps;
 use units::{Batch, Bytes, Seconds, Share};
@@ -46,12 +46,12 @@ impl Bench {
         };
         let mut setup = Setup::new(gpu, mps, tasks);
         setup.runs = self.root.path().join("runs");
-        setup.warm_up = Duration::ZERO;
-        setup.stall = Duration::from_secs(2);
-        setup.recovery = Duration::from_secs(2);
-        setup.limits.ready = Duration::from_secs(15);
-        setup.limits.park = Duration::from_secs(5);
-        setup.limits.grace = Duration::from_millis(500);
+        setup.patience.warm_up = Duration::ZERO;
+        setup.patience.stall = Duration::from_secs(2);
+        setup.host.recovery = Duration::from_secs(2);
+        setup.patience.ready = Duration::from_secs(15);
+        setup.patience.park = Duration::from_secs(5);
+        setup.patience.grace = Duration::from_millis(500);
         setup
     }
 
@@ -82,8 +82,8 @@ impl Bench {
             .expect("a workload")
     }
 
-    fn open(&self, workload: &doc::Workload, setup: Setup) -> Cuda {
-        Cuda::with(workload, setup, self.interrupted.clone()).expect("the device opens")
+    fn open(&self, workload: &doc::Workload, setup: Setup) -> Real {
+        Real::cuda_with(workload, setup, &self.interrupted).expect("the device opens")
     }
 
     fn starts(&self) -> Vec<String> {
@@ -122,7 +122,7 @@ fn throughputs(m: &Measurement) -> Vec<f64> {
 
 fn failure(result: Result<Measurement, MeasureError>) -> String {
     match result {
-        Err(MeasureError::Failed(reason)) => reason,
+        Err(MeasureError::Failed(reason) | MeasureError::OutOfMemory(reason)) => reason,
         other => panic!("expected a failed configuration, got {other:?}"),
     }
 }
@@ -189,7 +189,7 @@ fn the_client_limit_evicts_the_least_recently_used() {
     let bench = Bench::new();
     let workload = bench.workload(true, &["", ""], "");
     let mut setup = bench.setup(2);
-    setup.limits.clients = 3;
+    setup.capacity.clients = 3;
     bench.fake.set("limit", "3");
     let mut device = bench.open(&workload, setup);
     for share in [10.0, 20.0, 30.0] {
@@ -212,7 +212,7 @@ fn memory_evicts_too() {
     let bench = Bench::new();
     let workload = bench.workload(true, &["", ""], "");
     let mut setup = bench.setup(2);
-    setup.limits.memory = Some(250e6);
+    setup.capacity.memory = Some(250e6);
     let mut device = bench.open(&workload, setup);
     for share in [10.0, 20.0, 30.0] {
         device.measure(&[run(0, 8, share)], &window(0.1)).unwrap();
@@ -346,8 +346,8 @@ fn a_hanging_or_stalling_client_fails_its_configuration_alone() {
     let bench = Bench::new();
     let workload = bench.workload(true, &["", "hangs deaf", "stalls"], "");
     let mut setup = bench.setup(3);
-    setup.limits.ready = Duration::from_millis(700);
-    setup.stall = Duration::from_millis(700);
+    setup.patience.ready = Duration::from_millis(700);
+    setup.patience.stall = Duration::from_millis(700);
     let mut device = bench.open(&workload, setup);
     let reason = failure(device.measure(&[run(0, 8, 50.0), run(1, 8, 50.0)], &window(0.1)));
     assert!(
@@ -425,6 +425,8 @@ fn a_task_without_a_job_is_a_fault_of_the_workload() {
     let bench = Bench::new();
     let mut workload = bench.workload(true, &["", ""], "");
     workload.tasks[1].job = None;
-    let error = Cuda::with(&workload, bench.setup(2), Arc::default()).unwrap_err();
+    let error = Real::cuda_with(&workload, bench.setup(2), &Arc::default())
+        .err()
+        .unwrap();
     assert!(error.to_string().contains("$.tasks[1].job"), "{error}");
 }

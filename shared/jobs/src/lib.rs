@@ -17,7 +17,6 @@
 
 mod assignment;
 pub mod cgroup;
-pub mod corun;
 mod cpus;
 mod lines;
 mod log;

@@ -18,6 +18,14 @@ use job::Job;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(u64);
 
+impl JobId {
+    /// The job with a number, for hosts without processes, which count their jobs themselves.
+    #[must_use]
+    pub const fn numbered(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 /// Something that happened to a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
@@ -67,7 +75,18 @@ pub enum Happening {
         strays: usize,
         /// The end of its log.
         tail: String,
+        /// Whether it failed for want of memory, see [`says_out_of_memory`].
+        out_of_memory: bool,
     },
+}
+
+/// Whether the last line of the log of a job that failed says that memory did not suffice, in the
+/// words of PyTorch and Python ("out of memory") and of the CUDA driver
+/// (`CUDA_ERROR_OUT_OF_MEMORY`). There is no exit code for it. Lines before the last are not looked
+/// at: a job may have tried a larger batch first and told of it.
+fn says_out_of_memory(tail: &str) -> bool {
+    let last = tail.lines().last().unwrap_or_default().to_ascii_lowercase();
+    last.contains("out of memory") || last.contains("out_of_memory")
 }
 
 /// How a process ended.
@@ -197,7 +216,13 @@ impl Supervisor {
         self.jobs.get(&job).map(Job::pid)
     }
 
-    /// Jobs that have not ended.
+    /// Jobs that have not ended, in the order of their start.
+    #[must_use]
+    pub fn jobs(&self) -> Vec<JobId> {
+        self.jobs.keys().copied().collect()
+    }
+
+    /// How many jobs have not ended.
     #[must_use]
     pub fn running(&self) -> usize {
         self.jobs.len()
@@ -315,13 +340,15 @@ impl Supervisor {
             let strays = job.put_away();
             job.drain(id, &mut self.chunk, &mut self.queue, &mut self.echo);
             let exit = job.wait();
+            let tail = job.tail();
             self.queue.push(Event {
                 job: id,
                 at: Instant::now(),
                 what: Happening::Exited {
                     exit,
                     strays,
-                    tail: job.tail(),
+                    out_of_memory: exit != Exit::Code(0) && says_out_of_memory(&tail),
+                    tail,
                 },
             });
         }
@@ -345,6 +372,24 @@ impl Drop for Supervisor {
     fn drop(&mut self) {
         if !self.jobs.is_empty() {
             self.kill_everything();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_did_not_suffice_is_told_by_the_last_line() {
+        for tail in [
+            "epoch 1\ntorch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+            "error: CUDA_ERROR_OUT_OF_MEMORY\n",
+        ] {
+            assert!(says_out_of_memory(tail), "{tail}");
+        }
+        for tail in ["", "CUDA out of memory: a smaller batch\nepoch 1", "killed"] {
+            assert!(!says_out_of_memory(tail), "{tail}");
         }
     }
 }

@@ -2,9 +2,9 @@
 
 mod unseen;
 
+use corun::MAX_TASKS;
 use doc::wire::{self, ModelParams, TaskParams};
 use doc::{Method, Workload};
-use corun::MAX_TASKS;
 use units::{Batch, Share};
 
 use crate::anchor::Anchor;

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use device::{Cpu, Device, MeasureError, OpenError, Patience, Run, Window};
+use device::{Device, MeasureError, OpenError, Patience, Real, Run, Window};
 use doc::{Documents, Frames, Workload};
 use jobs::process::cpu_seconds;
 use units::{Batch, Seconds, Share};
@@ -39,9 +39,9 @@ fn workload(pool: bool, jobs: &[&[&str]]) -> Workload {
 }
 
 /// The device, unless this machine has no control group to write.
-fn open(workload: &Workload, runs: &Path) -> Option<Cpu> {
+fn open(workload: &Workload, runs: &Path) -> Option<Real> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    match Cpu::with(
+    match Real::cpu_with(
         workload,
         runs.join("runs"),
         Patience::default(),

@@ -1,9 +1,9 @@
 //! What makes a share real.
 
 use cli::Failure;
-use device::Cpus;
-use device::cuda::discovery::{self, Gpu};
 use doc::DeviceKind;
+use host::discovery::{self, Gpu};
+use jobs::Cpus;
 use jobs::cgroup::{Cgroups, Group};
 use jobs::mps::{Mps, MpsOptions, Ready};
 use jobs::{JobSpec, RunDir};
@@ -90,7 +90,7 @@ impl Enforcer {
     #[must_use]
     pub fn fingerprint(&self) -> doc::DeviceFingerprint {
         match self {
-            Self::Cpu(groups) => device::cpu_fingerprint(groups),
+            Self::Cpu(groups) => host::cpu_fingerprint(groups),
             Self::Cuda { gpus, .. } => {
                 let names: Vec<&str> = gpus.iter().map(|g| g.name.as_str()).collect();
                 doc::DeviceFingerprint {

@@ -36,7 +36,9 @@ impl Round<'_, '_> {
                     .console
                     .warn(&format!("the log of {name} ends here: {why}"));
             }
-            Happening::Exited { exit, strays, tail } => self.exited(i, *exit, *strays, tail),
+            Happening::Exited {
+                exit, strays, tail, ..
+            } => self.exited(i, *exit, *strays, tail),
         }
     }
 

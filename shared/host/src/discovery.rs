@@ -10,8 +10,6 @@ use units::Bytes;
 
 use jobs::mps;
 
-use super::CudaError;
-
 /// One GPU as a process on this machine sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
@@ -72,12 +70,20 @@ enum Mode {
     Prohibited,
 }
 
+/// There is no driver, it sees no GPU, or MPS can share none.
+#[derive(Debug, thiserror::Error)]
+#[error("no usable GPU: {reason}")]
+pub struct NoGpu {
+    /// Why.
+    pub reason: String,
+}
+
 /// Finds the GPUs of this machine.
 ///
 /// # Errors
-/// [`CudaError::NoDriver`] with the reason if CUDA cannot be loaded, is incomplete, does not
+/// [`NoGpu`] with the reason if CUDA cannot be loaded, is incomplete, does not
 /// start or sees no GPU.
-pub fn discover() -> Result<Vec<Gpu>, CudaError> {
+pub fn discover() -> Result<Vec<Gpu>, NoGpu> {
     let version = driver_version()?;
     let gpus = cuda_facts()?;
     let (driver, nvml) = nvml_facts();
@@ -105,9 +111,9 @@ pub fn discover() -> Result<Vec<Gpu>, CudaError> {
 /// in their order, or all if none is given.
 ///
 /// # Errors
-/// [`CudaError::NoDriver`] as [`discover`], or with why each GPU cannot be shared, or with which
+/// [`NoGpu`] as [`discover`], or with why each GPU cannot be shared, or with which
 /// there are if one that is named is not among them.
-pub fn shareable(uuids: &[String]) -> Result<Vec<Gpu>, CudaError> {
+pub fn shareable(uuids: &[String]) -> Result<Vec<Gpu>, NoGpu> {
     let mut reasons = Vec::new();
     let mut gpus = Vec::new();
     for gpu in discover()? {
@@ -117,7 +123,7 @@ pub fn shareable(uuids: &[String]) -> Result<Vec<Gpu>, CudaError> {
         }
     }
     if gpus.is_empty() {
-        return Err(CudaError::NoDriver {
+        return Err(NoGpu {
             reason: format!("MPS can share none ({})", reasons.join("; ")),
         });
     }
@@ -128,7 +134,7 @@ pub fn shareable(uuids: &[String]) -> Result<Vec<Gpu>, CudaError> {
         let found = gpus.iter().find(|g| g.uuid == *uuid).cloned();
         found.ok_or_else(|| {
             let known: Vec<&str> = gpus.iter().map(|g| g.uuid.as_str()).collect();
-            CudaError::NoDriver {
+            NoGpu {
                 reason: format!("MPS can share no GPU {uuid:?}, but {}", known.join(", ")),
             }
         })
@@ -170,8 +176,8 @@ fn mps_support(
     }
 }
 
-fn no_driver(reason: impl Into<String>) -> CudaError {
-    CudaError::NoDriver {
+fn no_driver(reason: impl Into<String>) -> NoGpu {
+    NoGpu {
         reason: reason.into(),
     }
 }
@@ -182,7 +188,7 @@ fn no_driver(reason: impl Into<String>) -> CudaError {
     unsafe_code,
     reason = "the CUDA driver is a C library loaded at run time"
 )]
-fn driver_version() -> Result<(u32, u32), CudaError> {
+fn driver_version() -> Result<(u32, u32), NoGpu> {
     // SAFETY: loading libcuda runs its initialisers, which NVIDIA supports in any process.
     if !unsafe { sys::is_culib_present() } {
         return Err(no_driver(
@@ -218,7 +224,7 @@ fn driver_version() -> Result<(u32, u32), CudaError> {
     Ok((version / 1000, version % 1000 / 10))
 }
 
-fn cuda_facts() -> Result<Vec<CudaFacts>, CudaError> {
+fn cuda_facts() -> Result<Vec<CudaFacts>, NoGpu> {
     let count = result::device::get_count().map_err(|e| no_driver(e.to_string()))?;
     if count == 0 {
         return Err(no_driver("CUDA sees no GPU"));

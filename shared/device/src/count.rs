@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::{Exit, Happening, JobId, Supervisor};
+use host::{Host, LOOK};
+use jobs::{Exit, Happening, JobId};
 
 /// How long to wait and to count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Longest time from the start until a job is ready.
-    pub ready: Duration,
     /// Longest time between two steps.
     pub stall: Duration,
     /// What is not counted at first, beside each job's first step.
@@ -60,16 +59,8 @@ pub enum CountError {
         how: String,
         /// The end of its log.
         tail: String,
-    },
-    /// A job was not ready in time.
-    #[error("job {index} was not ready after {} s{}", after.as_secs_f64(), last_words(tail))]
-    NotReady {
-        /// Which.
-        index: usize,
-        /// How long it had.
-        after: Duration,
-        /// The end of its log.
-        tail: String,
+        /// Whether it failed for want of memory.
+        out_of_memory: bool,
     },
     /// A job made no step for too long.
     #[error("job {index} made no step for {} s{}", after.as_secs_f64(), last_words(tail))]
@@ -86,78 +77,11 @@ pub enum CountError {
     Interrupted,
 }
 
-fn last_words(tail: &str) -> String {
+pub(crate) fn last_words(tail: &str) -> String {
     match tail.lines().last() {
         None => String::new(),
         Some(line) => format!("; its last line was: {line}"),
     }
-}
-
-/// How often a flag set by a signal handler is looked at.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// Waits until every job has told that it is ready (a step tells it as well).
-///
-/// # Errors
-/// [`CountError`].
-pub fn wait_ready(
-    supervisor: &mut Supervisor,
-    jobs: &[JobId],
-    patience: Duration,
-    interrupted: &AtomicBool,
-) -> Result<(), CountError> {
-    let deadline = Instant::now() + patience;
-    let mut waiting: Vec<JobId> = jobs.to_vec();
-    while !waiting.is_empty() {
-        if interrupted.load(Ordering::Relaxed) {
-            return Err(CountError::Interrupted);
-        }
-        for event in supervisor.poll(LOOK) {
-            match event.what {
-                Happening::Ready { .. } | Happening::Steps { .. } => {
-                    waiting.retain(|j| *j != event.job);
-                }
-                Happening::Exited { exit, tail, .. } => ended(jobs, event.job, exit, tail)?,
-                _ => {}
-            }
-        }
-        if let (Some(late), true) = (waiting.first(), Instant::now() > deadline) {
-            return Err(CountError::NotReady {
-                index: position(jobs, *late),
-                after: patience,
-                tail: supervisor.tail(*late),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// Waits until every job has told that it is parked, at most `patience`; a job that does not tell
-/// is given that time.
-///
-/// # Errors
-/// [`CountError::Ended`] or [`CountError::Interrupted`].
-pub fn wait_parked(
-    supervisor: &mut Supervisor,
-    jobs: &[JobId],
-    patience: Duration,
-    interrupted: &AtomicBool,
-) -> Result<(), CountError> {
-    let deadline = Instant::now() + patience;
-    let mut waiting = jobs.to_vec();
-    while !waiting.is_empty() && Instant::now() < deadline {
-        if interrupted.load(Ordering::Relaxed) {
-            return Err(CountError::Interrupted);
-        }
-        for event in supervisor.poll(LOOK) {
-            match event.what {
-                Happening::Parked => waiting.retain(|j| *j != event.job),
-                Happening::Exited { exit, tail, .. } => ended(jobs, event.job, exit, tail)?,
-                _ => {}
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Counts the steps of jobs that all run: after the warm-up, for at least `limits.least`, until
@@ -167,7 +91,7 @@ pub fn wait_parked(
 /// # Errors
 /// [`CountError`].
 pub fn count(
-    supervisor: &mut Supervisor,
+    host: &mut dyn Host,
     jobs: &[JobId],
     limits: &Limits,
     interrupted: &AtomicBool,
@@ -179,19 +103,24 @@ pub fn count(
         if interrupted.load(Ordering::Relaxed) {
             return Err(CountError::Interrupted);
         }
-        for event in supervisor.poll(LOOK) {
+        for event in host.poll(Some(Instant::now() + LOOK)) {
             match event.what {
                 Happening::Steps { samples, loss, .. } => {
                     if let Some(track) = tracks.get_mut(&event.job) {
                         track.step(event.at, samples, loss, window_start.is_some());
                     }
                 }
-                Happening::Exited { exit, tail, .. } => ended(jobs, event.job, exit, tail)?,
+                Happening::Exited {
+                    exit,
+                    tail,
+                    out_of_memory,
+                    ..
+                } => ended(jobs, event.job, exit, tail, out_of_memory)?,
                 _ => {}
             }
         }
         let now = Instant::now();
-        stalled(supervisor, jobs, &tracks, limits.stall, now)?;
+        stalled(host, jobs, &tracks, limits.stall, now)?;
         match window_start {
             None => {
                 let warm = now.duration_since(begun) >= limits.warm_up;
@@ -230,7 +159,7 @@ fn finished(
 }
 
 fn stalled(
-    supervisor: &Supervisor,
+    host: &dyn Host,
     jobs: &[JobId],
     tracks: &BTreeMap<JobId, Track>,
     limit: Duration,
@@ -241,22 +170,38 @@ fn stalled(
             return Err(CountError::Stalled {
                 index: position(jobs, *job),
                 after: limit,
-                tail: supervisor.tail(*job),
+                tail: host.tail(*job),
             });
         }
     }
     Ok(())
 }
 
-fn ended(jobs: &[JobId], job: JobId, exit: Exit, tail: String) -> Result<(), CountError> {
+fn ended(
+    jobs: &[JobId],
+    job: JobId,
+    exit: Exit,
+    tail: String,
+    out_of_memory: bool,
+) -> Result<(), CountError> {
     let Some(index) = jobs.iter().position(|j| *j == job) else {
         return Ok(());
     };
-    let how = match exit {
+    let how = how(exit);
+    Err(CountError::Ended {
+        index,
+        how,
+        tail,
+        out_of_memory,
+    })
+}
+
+/// How a process ended, in words.
+pub(crate) fn how(exit: Exit) -> String {
+    match exit {
         Exit::Code(code) => format!("exit code {code}"),
         Exit::Signal(signal) => format!("signal {signal}"),
-    };
-    Err(CountError::Ended { index, how, tail })
+    }
 }
 
 fn position(jobs: &[JobId], job: JobId) -> usize {

@@ -1,0 +1,398 @@
+//! Workers on a host that measure configurations, kept between them: parked on standard input
+//! when not needed.
+//!
+//! Where the share of a worker is fixed when it starts, there is one for each (task, share), a
+//! configuration wakes the workers that it needs, and only those are started that there are not
+//! yet. Where shares change at once, there is one for each task. The least recently used is evicted
+//! at the client limit or when memory would run out. A job that does not speak the pool protocol
+//! is started for one sample and stopped after it.
+
+mod evict;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use doc::{PhaseKind, Task};
+use host::{Grant, Health, Host, HostError, LOOK, Recovery, Regrants, Work};
+use jobs::{Event, Happening, JobId, LogLimits, Order};
+use units::{Batch, Share};
+
+use crate::count::{how, last_words};
+use crate::{MeasureError, Run};
+
+/// How patient a device is with its jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// Longest time from the start of a job until it is ready.
+    pub ready: Duration,
+    /// Longest time between two steps.
+    pub stall: Duration,
+    /// Longest time from `park` until it is parked.
+    pub park: Duration,
+    /// Time from SIGTERM to SIGKILL.
+    pub grace: Duration,
+    /// What is not counted at first.
+    pub warm_up: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            ready: Duration::from_secs(120),
+            stall: Duration::from_secs(60),
+            park: Duration::from_secs(5),
+            grace: Duration::from_secs(2),
+            warm_up: Duration::from_millis(250),
+        }
+    }
+}
+
+/// How many workers a device can hold.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Capacity {
+    /// Most of them at a time.
+    pub clients: usize,
+    /// Device memory in bytes, if known and shared by them.
+    pub memory: Option<f64>,
+}
+
+/// A job of the pool.
+#[derive(Debug)]
+struct Worker {
+    run: Run,
+    job: JobId,
+    /// Whether it reads orders.
+    pool: bool,
+    ready: bool,
+    /// Multiprocessors that it has said it sees.
+    sms: Option<u32>,
+    parked: bool,
+    /// When it was used last, on the pool's own clock.
+    used: u64,
+}
+
+/// Workers of the tasks of a workload.
+pub(crate) struct Pool {
+    host: Box<dyn Host>,
+    workers: Vec<Worker>,
+    tasks: Vec<Task>,
+    cpus: Vec<Vec<usize>>,
+    logs: PathBuf,
+    patience: Patience,
+    capacity: Capacity,
+    clock: u64,
+    started: u64,
+}
+
+/// How many workers a configuration needed that did not wait already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Gathered {
+    pub(crate) started: usize,
+    pub(crate) restarted: usize,
+}
+
+impl Pool {
+    pub(crate) fn new(
+        host: Box<dyn Host>,
+        tasks: Vec<Task>,
+        cpus: Vec<Vec<usize>>,
+        logs: PathBuf,
+        (patience, capacity): (Patience, Capacity),
+    ) -> Self {
+        Self {
+            host,
+            workers: Vec::new(),
+            tasks,
+            cpus,
+            logs,
+            patience,
+            capacity,
+            clock: 0,
+            started: 0,
+        }
+    }
+
+    pub(crate) fn host(&mut self) -> &mut dyn Host {
+        self.host.as_mut()
+    }
+
+    /// Workers alive.
+    pub(crate) fn len(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Has a settled worker for every run, parked or (where it takes no orders) training, and
+    /// returns their jobs in order.
+    pub(crate) fn gather(
+        &mut self,
+        configuration: &[Run],
+        interrupted: &AtomicBool,
+    ) -> Result<(Vec<JobId>, Gathered), MeasureError> {
+        self.clock += 1;
+        let mut gathered = Gathered::default();
+        let host = &self.host;
+        self.workers.retain(|w| host.is_running(w.job));
+        for run in configuration {
+            if let Some(index) = self.position(run) {
+                self.workers[index].used = self.clock;
+            }
+        }
+        for run in configuration {
+            if self.position(run).is_some() {
+                continue;
+            }
+            self.make_room(run, configuration);
+            self.start(run)?;
+            if self.tasks[run.task].job.as_ref().is_some_and(|j| j.pool) {
+                gathered.started += 1;
+            } else {
+                gathered.restarted += 1;
+            }
+        }
+        self.wait_ready(interrupted)?;
+        let jobs = configuration
+            .iter()
+            .map(|run| self.settled(run))
+            .collect::<Result<_, _>>()?;
+        Ok((jobs, gathered))
+    }
+
+    /// Lets the workers of a configuration train, at its batch sizes.
+    pub(crate) fn wake(&mut self, configuration: &[Run]) -> Result<(), MeasureError> {
+        for run in configuration {
+            let Some(index) = self.position(run) else {
+                continue;
+            };
+            let worker = &mut self.workers[index];
+            if !worker.pool {
+                continue;
+            }
+            let mut orders = vec![Order::Run];
+            if worker.run.batch != run.batch {
+                orders.insert(0, Order::Batch(run.batch));
+            }
+            for order in orders {
+                let told = self.host.order(worker.job, order);
+                told.map_err(|e| failed(run, &self.tasks, &e.to_string()))?;
+            }
+            worker.run.batch = run.batch;
+            worker.parked = false;
+        }
+        Ok(())
+    }
+
+    /// Parks the workers that train and ends those that cannot be parked.
+    pub(crate) fn rest(&mut self, interrupted: &AtomicBool) -> Result<(), MeasureError> {
+        let mut end = Vec::new();
+        for worker in self.workers.iter_mut().filter(|w| !w.parked) {
+            let mut parking = worker.pool;
+            if parking && self.host.regrants() == Regrants::Now {
+                // One at a small share would need long to finish the step under way.
+                parking = self.host.regrant(worker.job, Share::FULL).is_ok();
+                worker.run.share = Share::FULL;
+            }
+            parking = parking && self.host.order(worker.job, Order::Park).is_ok();
+            if !parking {
+                end.push(worker.job);
+            }
+        }
+        for job in end {
+            self.end(job);
+        }
+        let deadline = Instant::now() + self.patience.park;
+        while self.workers.iter().any(|w| !w.parked) && Instant::now() < deadline {
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(MeasureError::Interrupted);
+            }
+            for event in self.host.poll(Some(deadline.min(Instant::now() + LOOK))) {
+                self.note(&event);
+            }
+        }
+        let deaf = self.workers.iter().filter(|w| !w.parked).map(|w| w.job);
+        for job in deaf.collect::<Vec<_>>() {
+            self.end(job);
+        }
+        Ok(())
+    }
+
+    /// After a failed configuration: ends what is stuck, and if the device has a fault, ends all
+    /// workers so that it can recover, and waits for that. What was done, in words.
+    pub(crate) fn recover(&mut self) -> Result<Option<&'static str>, MeasureError> {
+        self.tidy();
+        match self.host.health() {
+            Health::Good => return Ok(None),
+            Health::Faulted | Health::Unknown(_) => self.end_all(),
+        }
+        loop {
+            let recovery = self.host.recover();
+            match recovery.map_err(|e| MeasureError::Unusable(e.to_string()))? {
+                Recovery::Pending => std::thread::sleep(Duration::from_millis(20)),
+                Recovery::Recovered => return Ok(Some("the MPS server faulted and recovered")),
+                Recovery::Replaced => return Ok(Some("the MPS daemon had to be replaced")),
+            }
+        }
+    }
+
+    /// Whether a worker is the one of a run: of its task, at its share or one that can be changed
+    /// to it, and at its batch size or one that an order changes.
+    fn serves(&self, worker: &Worker, run: &Run) -> bool {
+        worker.run.task == run.task
+            && (worker.run.share == run.share || self.host.regrants() == Regrants::Now)
+            && (worker.pool || worker.run.batch == run.batch)
+    }
+
+    fn position(&self, run: &Run) -> Option<usize> {
+        self.workers.iter().position(|w| self.serves(w, run))
+    }
+
+    fn start(&mut self, run: &Run) -> Result<(), MeasureError> {
+        let task = &self.tasks[run.task];
+        let Some(job) = &task.job else {
+            return Err(failed(run, &self.tasks, "it has no job to start"));
+        };
+        self.started += 1;
+        let name = format!(
+            "{}-{}-{}.log",
+            self.started,
+            task.id,
+            run.share.hundredths()
+        );
+        let work = Work {
+            task,
+            phase: PhaseKind::Compute,
+            argv: &job.argv,
+            batch: run.batch,
+            round: 0,
+            samples: None,
+            orders: job.pool,
+            log: self.logs.join(name),
+            log_limits: LogLimits::default(),
+        };
+        let grant = Grant {
+            processors: self.cpus[run.task].clone(),
+            ..Grant::of(run.share)
+        };
+        let admitted = self.host.admit(&work, &grant);
+        let admitted = admitted.map_err(|e| self.refused(run, &e))?;
+        let Some(id) = admitted else {
+            return Err(failed(run, &self.tasks, "its job has no program"));
+        };
+        self.workers.push(Worker {
+            run: *run,
+            job: id,
+            pool: job.pool,
+            ready: false,
+            sms: None,
+            parked: job.pool,
+            used: self.clock,
+        });
+        Ok(())
+    }
+
+    /// What a refusal of the host means for the measuring.
+    fn refused(&self, run: &Run, error: &HostError) -> MeasureError {
+        let text = format!("task {}: {error}", self.tasks[run.task].id);
+        if error.is_of_the_job() {
+            MeasureError::Failed(text)
+        } else {
+            MeasureError::Unusable(text)
+        }
+    }
+
+    fn wait_ready(&mut self, interrupted: &AtomicBool) -> Result<(), MeasureError> {
+        let deadline = Instant::now() + self.patience.ready;
+        while let Some(late) = self.workers.iter().find(|w| !w.ready) {
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(MeasureError::Interrupted);
+            }
+            if Instant::now() > deadline {
+                let what = format!(
+                    "was not ready after {} s{}",
+                    self.patience.ready.as_secs_f64(),
+                    last_words(&self.host.tail(late.job))
+                );
+                return Err(failed(&late.run, &self.tasks, &what));
+            }
+            for event in self.host.poll(Some(deadline.min(Instant::now() + LOOK))) {
+                let run = self.worker(event.job).map(|w| w.run);
+                self.note(&event);
+                if let (
+                    Some(run),
+                    Happening::Exited {
+                        exit,
+                        tail,
+                        out_of_memory,
+                        ..
+                    },
+                ) = (run, &event.what)
+                {
+                    let what = format!("ended ({}) at its start{}", how(*exit), last_words(tail));
+                    let text = format!("task {}: {what}", self.tasks[run.task].id);
+                    return Err(if *out_of_memory {
+                        MeasureError::OutOfMemory(text)
+                    } else {
+                        MeasureError::Failed(text)
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The job of a run once it is known to run at its share.
+    fn settled(&mut self, run: &Run) -> Result<JobId, MeasureError> {
+        let Some(index) = self.position(run) else {
+            return Err(failed(run, &self.tasks, "has no worker"));
+        };
+        let job = self.workers[index].job;
+        let mut settled = Ok(());
+        if self.workers[index].run.share != run.share {
+            settled = self.host.regrant(job, run.share);
+            self.workers[index].run.share = run.share;
+        }
+        match settled.and_then(|()| self.host.settle(job)) {
+            Ok(settled) => self.workers[index].sms = settled.sms,
+            Err(error) => return Err(self.refused(run, &error)),
+        }
+        Ok(job)
+    }
+
+    fn worker(&self, job: JobId) -> Option<&Worker> {
+        self.workers.iter().find(|w| w.job == job)
+    }
+
+    fn note(&mut self, event: &Event) {
+        let Some(index) = self.workers.iter().position(|w| w.job == event.job) else {
+            return;
+        };
+        let worker = &mut self.workers[index];
+        match event.what {
+            // A job that is not told of the protocol is ready with its first step.
+            Happening::Ready { .. } | Happening::Steps { .. } => worker.ready = true,
+            Happening::Parked => worker.parked = true,
+            Happening::Exited { .. } => {
+                self.workers.remove(index);
+            }
+            _ => {}
+        }
+    }
+
+    /// SMs that each worker reports, for the table of percentages and SMs.
+    pub(crate) fn sms_seen(&self) -> Vec<(Share, u32)> {
+        self.workers
+            .iter()
+            .filter_map(|w| Some((w.run.share, w.sms?)))
+            .collect()
+    }
+
+    /// Memory that the workload says a task needs at a batch size.
+    fn need(&self, task: usize, batch: Batch) -> f64 {
+        let memory = self.tasks[task].memory.as_ref();
+        memory.map_or(0.0, |m| m.at(batch))
+    }
+}
+
+fn failed(run: &Run, tasks: &[Task], what: &str) -> MeasureError {
+    MeasureError::Failed(format!("task {}: {what}", tasks[run.task].id))
+}

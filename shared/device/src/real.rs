@@ -1,0 +1,374 @@
+//! Real jobs that are measured on a host: under CPU quotas, or on a GPU under MPS.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use doc::{DeviceFingerprint, DeviceKind, Workload};
+use host::discovery::{self, Gpu, MpsSupport};
+use host::{ControlGroups, Host, MpsHost, MpsSetup};
+use jobs::RunDir;
+use jobs::mps::MpsOptions;
+use units::{SamplesPerSec, Seconds, Share};
+
+use crate::cost::{Costs, Way};
+use crate::count::{self, CountError, Counted};
+use crate::pool::{Capacity, Gathered, Patience, Pool};
+use crate::{Device, MeasureError, Measurement, OpenError, Options, Rate, Run, Window};
+
+/// How to measure on a GPU.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// The GPU and its daemon.
+    pub host: MpsSetup,
+    /// Where run directories with the logs of workers are made.
+    pub runs: PathBuf,
+    /// Processors of each task.
+    pub cpus: Vec<Vec<usize>>,
+    /// How long to wait for what.
+    pub patience: Patience,
+    /// What the GPU can hold.
+    pub capacity: Capacity,
+}
+
+/// Real jobs on a host.
+pub struct Real {
+    pool: Pool,
+    patience: Patience,
+    fingerprint: DeviceFingerprint,
+    names: Vec<String>,
+    costs: Costs,
+    sms: BTreeMap<Share, u32>,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Setup {
+    /// A setup with the defaults for a GPU.
+    #[must_use]
+    pub fn new(gpu: Gpu, mps: MpsOptions, tasks: usize) -> Self {
+        let clients = match gpu.mps {
+            MpsSupport::Available { client_limit } => client_limit,
+            MpsSupport::Unavailable { .. } => discovery::client_limit(gpu.cuda_version),
+        };
+        let memory = Some(gpu.memory.get() as f64);
+        Self {
+            host: MpsSetup::new(vec![gpu], mps),
+            runs: RunDir::default_base(),
+            cpus: vec![Vec::new(); tasks],
+            // A job on a GPU starts and parks more slowly: it loads CUDA, and its step is longer.
+            patience: Patience {
+                ready: Duration::from_secs(180),
+                park: Duration::from_secs(30),
+                grace: Duration::from_secs(5),
+                warm_up: Duration::from_millis(500),
+                ..Patience::default()
+            },
+            capacity: Capacity { clients, memory },
+        }
+    }
+}
+
+impl Real {
+    /// Opens this machine's processors.
+    ///
+    /// # Errors
+    /// [`OpenError::Environment`] where no control group can be written, with what to do;
+    /// [`OpenError::Workload`] if a task has no job.
+    pub fn cpu(workload: &Workload, options: &Options) -> Result<Self, OpenError> {
+        let runs = RunDir::default_base();
+        Self::cpu_with(workload, runs, Patience::default(), &options.interrupted)
+    }
+
+    /// As [`Real::cpu`] with everything given; `runs` is where the run directory is made.
+    ///
+    /// # Errors
+    /// As [`Real::cpu`].
+    pub fn cpu_with(
+        workload: &Workload,
+        runs: PathBuf,
+        patience: Patience,
+        interrupted: &Arc<AtomicBool>,
+    ) -> Result<Self, OpenError> {
+        check_jobs(workload, DeviceKind::Cpu)?;
+        let host = ControlGroups::open(run_dir(&runs, DeviceKind::Cpu)?)?;
+        let logs = host.run().path().to_owned();
+        let any = vec![Vec::new(); workload.tasks.len()];
+        // Processes that wait use no processor, and each task has at most one.
+        let capacity = Capacity {
+            clients: usize::MAX,
+            memory: None,
+        };
+        let limits = (patience, capacity);
+        let host = Box::new(host);
+        Ok(Self::on(host, workload, (any, logs), limits, interrupted))
+    }
+
+    /// Opens the first GPU of the workload, or the first that can be shared, and starts (or
+    /// attaches to) its daemon.
+    ///
+    /// # Errors
+    /// [`OpenError::Environment`] with what is missing.
+    pub fn cuda(workload: &Workload, options: &Options) -> Result<Self, OpenError> {
+        let environment = |reason: String| {
+            OpenError::from(host::OpenError::environment(DeviceKind::Cuda, reason))
+        };
+        let gpu = discovery::shareable(&workload.device.gpu_names)
+            .map_err(|e| environment(e.to_string()))?
+            .swap_remove(0);
+        let mps = MpsOptions::from_environment().map_err(|e| environment(e.to_string()))?;
+        let mut setup = Setup::new(gpu, mps, workload.tasks.len());
+        setup.cpus = options.cpus.divide(workload.tasks.len());
+        setup.host.attach = options.attach_mps;
+        Self::cuda_with(workload, setup, &options.interrupted)
+    }
+
+    /// Opens a GPU with everything given.
+    ///
+    /// # Errors
+    /// [`OpenError::Environment`] if the daemon does not start,
+    /// [`OpenError::Workload`] if a task has no job.
+    pub fn cuda_with(
+        workload: &Workload,
+        setup: Setup,
+        interrupted: &Arc<AtomicBool>,
+    ) -> Result<Self, OpenError> {
+        check_jobs(workload, DeviceKind::Cuda)?;
+        let host = MpsHost::open(setup.host, run_dir(&setup.runs, DeviceKind::Cuda)?)?;
+        let logs = host.run().path().to_owned();
+        let limits = (setup.patience, setup.capacity);
+        let places = (setup.cpus, logs);
+        let host = Box::new(host);
+        Ok(Self::on(host, workload, places, limits, interrupted))
+    }
+
+    fn on(
+        host: Box<dyn Host>,
+        workload: &Workload,
+        (cpus, logs): (Vec<Vec<usize>>, PathBuf),
+        limits: (Patience, Capacity),
+        interrupted: &Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            fingerprint: host.fingerprint(),
+            pool: Pool::new(host, workload.tasks.clone(), cpus, logs, limits),
+            patience: limits.0,
+            names: workload.tasks.iter().map(|t| t.id.to_string()).collect(),
+            costs: Costs::default(),
+            sms: BTreeMap::new(),
+            interrupted: interrupted.clone(),
+        }
+    }
+
+    /// What samples have cost so far.
+    #[must_use]
+    pub fn costs(&self) -> &Costs {
+        &self.costs
+    }
+
+    /// Workers that live, parked or not.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.pool.len()
+    }
+
+    fn windows(
+        &mut self,
+        configuration: &[Run],
+        window: &Window,
+    ) -> Result<(Measurement, Gathered), MeasureError> {
+        let (jobs, gathered) = self.pool.gather(configuration, &self.interrupted)?;
+        self.sms.extend(self.pool.sms_seen());
+        self.pool.wake(configuration)?;
+        let limits = count::Limits {
+            stall: self.patience.stall,
+            warm_up: self.patience.warm_up,
+            least: seconds(window.least),
+            most: seconds(window.most),
+            precision: window.precision,
+        };
+        let mut counts = Vec::new();
+        for _ in 0..window.repeats.max(1) {
+            match count::count(self.pool.host(), &jobs, &limits, &self.interrupted) {
+                Ok(counted) => counts.push(counted),
+                Err(error) => return Err(self.failed(configuration, &error)),
+            }
+        }
+        Ok((averaged(&counts)?, gathered))
+    }
+
+    /// Translates a failed count, and ends the worker that it is about: one that stalled would
+    /// stall again.
+    fn failed(&mut self, configuration: &[Run], error: &CountError) -> MeasureError {
+        let index = match error {
+            CountError::Interrupted => return MeasureError::Interrupted,
+            CountError::Ended { index, .. } | CountError::Stalled { index, .. } => *index,
+        };
+        let text = error.to_string();
+        let Some(run) = configuration.get(index) else {
+            return MeasureError::Failed(text);
+        };
+        self.pool.end_run(run);
+        let text = text.replacen(&format!("job {index}"), "the job", 1);
+        let text = format!("task {}: {text}", self.names[run.task]);
+        match error {
+            CountError::Ended {
+                out_of_memory: true,
+                ..
+            } => MeasureError::OutOfMemory(text),
+            _ => MeasureError::Failed(text),
+        }
+    }
+
+    /// The configuration, again where that can help: once with fresh workers for one that does not
+    /// run at its share (a client that missed the daemon), and with fewer parked ones while there
+    /// is no memory beside them.
+    fn attempt(
+        &mut self,
+        configuration: &[Run],
+        window: &Window,
+    ) -> Result<(Measurement, Gathered), MeasureError> {
+        let mut fresh = false;
+        loop {
+            let result = self.windows(configuration, window);
+            let again = match &result {
+                Err(MeasureError::Unusable(_)) if !fresh => {
+                    fresh = true;
+                    self.pool.end_all();
+                    true
+                }
+                Err(MeasureError::OutOfMemory(_)) => self.pool.shrink(configuration),
+                _ => false,
+            };
+            if !again {
+                return result;
+            }
+        }
+    }
+}
+
+impl Device for Real {
+    fn fingerprint(&self) -> DeviceFingerprint {
+        self.fingerprint.clone()
+    }
+
+    fn measure(
+        &mut self,
+        configuration: &[Run],
+        window: &Window,
+    ) -> Result<Measurement, MeasureError> {
+        let begun = Instant::now();
+        let result = self.attempt(configuration, window);
+        if let Err(MeasureError::Interrupted | MeasureError::Unusable(_)) = &result {
+            self.pool.end_all();
+            return result.map(|(measurement, _)| measurement);
+        }
+        let note = if result.is_err() {
+            self.pool.recover()?
+        } else {
+            None
+        };
+        if let Err(error) = self.pool.rest(&self.interrupted) {
+            self.pool.end_all();
+            return Err(error);
+        }
+        let noted = |reason: String| match note {
+            Some(note) => format!("{reason} ({note})"),
+            None => reason,
+        };
+        match result {
+            Ok((measurement, gathered)) => {
+                let way = match gathered {
+                    Gathered { restarted: 1.., .. } => Way::Restarted,
+                    Gathered { started: 1.., .. } => Way::Started,
+                    Gathered { .. } => Way::Woken,
+                };
+                let counted = seconds(measurement.window) * measurement.repeats;
+                self.costs.note(way, begun.elapsed(), counted);
+                Ok(measurement)
+            }
+            Err(MeasureError::Failed(reason)) => Err(MeasureError::Failed(noted(reason))),
+            Err(MeasureError::OutOfMemory(reason)) => Err(MeasureError::OutOfMemory(noted(reason))),
+            Err(other) => Err(other),
+        }
+    }
+
+    fn summary(&self) -> Option<String> {
+        let mut text = format!("cost of the measuring: {}", self.costs);
+        if !self.sms.is_empty() {
+            let table: Vec<String> = self
+                .sms
+                .iter()
+                .map(|(share, sms)| format!("{share}: {sms}"))
+                .collect();
+            text += &format!(
+                "; SMs that workers saw at their share: {}",
+                table.join(", ")
+            );
+        }
+        Some(text)
+    }
+}
+
+fn run_dir(runs: &std::path::Path, kind: DeviceKind) -> Result<RunDir, OpenError> {
+    let made = RunDir::create(runs, host::word(kind));
+    let (run, _) = made.map_err(|e| host::OpenError::environment(kind, e))?;
+    Ok(run)
+}
+
+fn check_jobs(workload: &Workload, kind: DeviceKind) -> Result<(), OpenError> {
+    let Some(index) = workload.tasks.iter().position(|t| t.job.is_none()) else {
+        return Ok(());
+    };
+    let kind = host::word(kind);
+    let advice = format!(
+        "give the task a job, for example \
+         {{\"argv\":[\"mt-worker\",\"--device\",\"{kind}\"],\"pool\":true}}"
+    );
+    let fault = host::OpenError::workload(
+        doc::Code::NeedsMore,
+        &format!("$.tasks[{index}].job"),
+        format!("the {kind} device runs real jobs"),
+        &advice,
+    );
+    Err(fault.into())
+}
+
+fn seconds(value: Seconds) -> Duration {
+    Duration::try_from_secs_f64(value.get()).unwrap_or(Duration::MAX)
+}
+
+/// Means over windows; the standard error is the larger of what the windows say each for itself
+/// and what their spread says.
+fn averaged(counts: &[Counted]) -> Result<Measurement, MeasureError> {
+    let windows = counts.len() as f64;
+    let bad = |e: units::UnitError| MeasureError::Failed(e.to_string());
+    let rate = |job: usize| {
+        let rates: Vec<_> = counts.iter().map(|c| c.rates[job]).collect();
+        let mean = rates.iter().map(|r| r.samples_per_s).sum::<f64>() / windows;
+        let inner = rates
+            .iter()
+            .map(|r| r.std_error.powi(2))
+            .sum::<f64>()
+            .sqrt()
+            / windows;
+        let squares: f64 = rates.iter().map(|r| (r.samples_per_s - mean).powi(2)).sum();
+        let outer = if counts.len() > 1 {
+            (squares / (windows - 1.0) / windows).sqrt()
+        } else {
+            0.0
+        };
+        Ok::<Rate, MeasureError>(Rate {
+            throughput: SamplesPerSec::new(mean).map_err(bad)?,
+            stderr: Some(SamplesPerSec::new(inner.max(outer)).map_err(bad)?),
+        })
+    };
+    let jobs = counts.first().map_or(0, |c| c.rates.len());
+    let length = counts.iter().map(|c| c.window.as_secs_f64()).sum::<f64>() / windows;
+    Ok(Measurement {
+        rates: (0..jobs).map(rate).collect::<Result<_, _>>()?,
+        window: Seconds::new(length).map_err(bad)?,
+        repeats: u32::try_from(counts.len()).unwrap_or(u32::MAX),
+    })
+}

@@ -1,0 +1,114 @@
+use doc::{Code, DeviceKind, Fault};
+use jobs::cgroup::CgroupError;
+use jobs::mps::MpsError;
+use jobs::{ProgressError, SpawnError};
+
+use crate::sim::SimError;
+
+/// What a host could not do.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The program cannot be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The task's progress expression cannot be used.
+    #[error(transparent)]
+    Progress(#[from] ProgressError),
+    /// A control group cannot be made or changed.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// MPS refuses, or the job is no client of it at its share.
+    #[error(transparent)]
+    Mps(#[from] MpsError),
+    /// The simulated GPU cannot run the job.
+    #[error(transparent)]
+    Sim(#[from] SimError),
+    /// The grant names a GPU that the host does not have.
+    #[error("there is no GPU {gpu}")]
+    NoGpu {
+        /// Its number.
+        gpu: usize,
+    },
+    /// The grant names another number of GPUs than one.
+    #[error("a job is granted one GPU here, not {count}: each GPU has a daemon of its own")]
+    GpuCount {
+        /// GPUs of the grant.
+        count: usize,
+    },
+    /// The grant limits memory where this cannot be done.
+    #[error("this host cannot limit the memory of a job; grant any")]
+    NoMemoryLimit,
+    /// The job has ended.
+    #[error("it has ended")]
+    Ended,
+    /// A daemon that belongs to somebody else has a fault and keeps it.
+    #[error("the MPS daemon attached to has a fault and does not recover; restart it")]
+    AttachedFault,
+}
+
+impl HostError {
+    /// Whether it concerns the one job, so that the host is as good for others as before.
+    #[must_use]
+    pub fn is_of_the_job(&self) -> bool {
+        match self {
+            Self::Spawn(_) | Self::Progress(_) | Self::Sim(_) | Self::Ended => true,
+            Self::Cgroup(_)
+            | Self::Mps(_)
+            | Self::NoGpu { .. }
+            | Self::GpuCount { .. }
+            | Self::NoMemoryLimit
+            | Self::AttachedFault => false,
+        }
+    }
+}
+
+/// Why a host could not be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The machine cannot: no GPU, no permission, no daemon. The text says what to do about it.
+    #[error("the {kind} device cannot be used here: {reason}", kind = word(*kind))]
+    Environment {
+        /// Which device.
+        kind: DeviceKind,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The workload lacks something that the device needs, or asks for something impossible; the
+    /// path of the fault is one in the workload.
+    #[error("{0}")]
+    Workload(Fault),
+}
+
+impl OpenError {
+    /// A fault of the machine.
+    #[must_use]
+    pub fn environment(kind: DeviceKind, reason: impl ToString) -> Self {
+        Self::Environment {
+            kind,
+            reason: reason.to_string(),
+        }
+    }
+
+    /// A fault of the workload at `path`, for example `$.tasks[0].model`.
+    #[must_use]
+    pub fn workload(code: Code, path: &str, problem: String, advice: &str) -> Self {
+        Self::Workload(Fault {
+            code,
+            path: path.to_owned(),
+            problem,
+            advice: advice.to_owned(),
+        })
+    }
+}
+
+/// The word of a device kind in documents, arguments and `MT_DEVICE`.
+#[must_use]
+pub const fn word(kind: DeviceKind) -> &'static str {
+    match kind {
+        DeviceKind::Auto => "auto",
+        DeviceKind::Sim => "sim",
+        DeviceKind::Cpu => "cpu",
+        DeviceKind::Cuda => "cuda",
+        DeviceKind::Replay => "replay",
+    }
+}

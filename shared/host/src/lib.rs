@@ -1,0 +1,158 @@
+//! Hosts: where jobs run under shares.
+//!
+//! A [`Host`] admits a job with a [`Grant`], settles it at its share once it is ready, changes the
+//! share (at once, or it is the one of the job's next start), says whether the device behind it is
+//! healthy, brings it back after a fault, and tells what happens to the jobs as [`jobs::Event`]s.
+//! The profiler measures on a host, the launcher plays rounds on one; neither knows its kind.
+//!
+//! | kind | a share is | it changes | time |
+//! |---|---|---|---|
+//! | [`ControlGroups`] | a CPU quota of a control group | at once | of the machine |
+//! | [`MpsHost`] | `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE` of an MPS client | at the next start | of the machine |
+//! | [`SimHost`] | the cap of a simulated GPU on a task's SMs | at the next start | virtual |
+//!
+//! The fake is not a fourth type: it is [`MpsHost`] with the control program, driver and workers
+//! of `testkit::fakes` on `PATH`, which imitate what is documented of the real ones, faults
+//! included. So a test of a fault runs the code that a GPU runs, also from the command line.
+//!
+//! What every host holds to: a job that was not admitted does not run; an event
+//! [`jobs::Happening::Exited`] is the last of its job, and nothing of the job runs any more then;
+//! when the host is dropped, no job is left.
+
+mod cgroups;
+pub mod discovery;
+mod error;
+mod grant;
+mod mps;
+mod processes;
+mod sim;
+
+pub use cgroups::{ControlGroups, Quotas, cpu_fingerprint};
+pub use error::{HostError, OpenError, word};
+pub use grant::{Grant, Work};
+pub use mps::{Daemons, MpsHost, MpsSetup};
+pub use processes::{Admitted, Processes, Shares};
+pub use sim::{SimError, SimHost, SimulatedGpu};
+
+use std::time::{Duration, Instant};
+
+use doc::DeviceFingerprint;
+use jobs::{Arrived, Event, JobId, Order, OrderError};
+use units::Share;
+
+/// When a new share of a running job takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Regrants {
+    /// At once.
+    Now,
+    /// When the job is started the next time: the running process keeps its share.
+    NextStart,
+}
+
+/// What a host has seen of a job that it settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Settled {
+    /// Multiprocessors of the GPU that the job says it may use.
+    pub sms: Option<u32>,
+}
+
+/// State of the device behind a host.
+#[derive(Debug)]
+pub enum Health {
+    /// It serves jobs.
+    Good,
+    /// A fault has hit every job on it; [`Host::recover`] once none runs.
+    Faulted,
+    /// It could not be asked. On a machine under load that passes by itself.
+    Unknown(HostError),
+}
+
+/// How far the recovery from a fault is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recovery {
+    /// Not yet; ask again.
+    Pending,
+    /// The device serves again.
+    Recovered,
+    /// The device was given a new daemon.
+    Replaced,
+}
+
+/// Runs jobs under shares.
+pub trait Host {
+    /// What the device is, for documents.
+    fn fingerprint(&self) -> DeviceFingerprint;
+
+    /// When [`Host::regrant`] takes effect.
+    fn regrants(&self) -> Regrants;
+
+    /// The host's clock: that of the machine, or virtual. Events carry times of it.
+    fn now(&self) -> Instant;
+
+    /// Starts the program of a task. `None`: the task has no program for this phase, and the phase
+    /// takes no time.
+    ///
+    /// The phase `compute` runs under the grant. A transfer is told of it and is not confined.
+    ///
+    /// # Errors
+    /// [`HostError`]; nothing runs then.
+    fn admit(&mut self, work: &Work<'_>, grant: &Grant) -> Result<Option<JobId>, HostError>;
+
+    /// Makes sure that a job that has become ready runs under its grant; to be called once more
+    /// whenever that is to be checked.
+    ///
+    /// # Errors
+    /// [`HostError`] says why it does not: it is outside MPS, or has another share.
+    fn settle(&mut self, job: JobId) -> Result<Settled, HostError>;
+
+    /// Changes the share of a job, see [`Host::regrants`].
+    ///
+    /// # Errors
+    /// [`HostError`]; the share is as before then.
+    fn regrant(&mut self, job: JobId, share: Share) -> Result<(), HostError>;
+
+    /// Gives an order to a job that was admitted to take some.
+    ///
+    /// # Errors
+    /// [`OrderError`].
+    fn order(&mut self, job: JobId, order: Order) -> Result<(), OrderError>;
+
+    /// Ends a job: its work on the device first, then SIGTERM, and SIGKILL after `grace`.
+    fn stop(&mut self, job: JobId, grace: Duration);
+
+    /// State of the device.
+    fn health(&mut self) -> Health;
+
+    /// Brings the device back after a fault. No job may run; the host gives the device some time
+    /// from the first call on before it replaces what does not recover by itself.
+    ///
+    /// # Errors
+    /// [`HostError`] if the device cannot be brought back.
+    fn recover(&mut self) -> Result<Recovery, HostError>;
+
+    /// Waits until something happens and tells what, at the latest at `until` (`None`: no such
+    /// time). A host on the machine's clock also returns every [`LOOK`] without an event, so that
+    /// its caller can look at signals and deadlines.
+    fn poll(&mut self, until: Option<Instant>) -> Vec<Event>;
+
+    /// Jobs that have not ended, in the order of their start.
+    fn jobs(&self) -> Vec<JobId>;
+
+    /// Process group of a job, where it is one.
+    fn pid(&self, job: JobId) -> Option<i32>;
+
+    /// The end of a job's log.
+    fn tail(&self, job: JobId) -> String;
+
+    /// Signals for this process that arrived so far.
+    fn arrived(&mut self) -> Arrived;
+
+    /// Whether a job has not ended.
+    fn is_running(&self, job: JobId) -> bool {
+        self.jobs().contains(&job)
+    }
+}
+
+/// Longest time for which a host on the machine's clock waits for an event: short against every
+/// deadline and against what a person who pressed Ctrl-C notices, long against the cost of a look.
+pub const LOOK: Duration = Duration::from_millis(100);

@@ -1,0 +1,229 @@
+//! Processes of this machine under shares, whatever makes the shares real.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use doc::{DeviceFingerprint, DeviceKind, PhaseKind};
+use jobs::mps::Ready;
+use jobs::{
+    Arrived, Assignment, Event, Happening, JobId, JobSpec, Order, OrderError, RunDir, Supervisor,
+};
+use units::{Share, TaskId};
+
+use crate::error::word;
+use crate::{Grant, Health, Host, HostError, LOOK, OpenError, Recovery, Regrants, Settled, Work};
+
+/// What makes shares of processes real: quotas of control groups, or MPS daemons.
+pub trait Shares {
+    /// The kind of device.
+    const KIND: DeviceKind;
+
+    /// See [`Host::fingerprint`].
+    fn fingerprint(&self) -> DeviceFingerprint;
+
+    /// See [`Host::regrants`].
+    fn regrants(&self) -> Regrants;
+
+    /// Puts a grant into what a computing job is started with.
+    ///
+    /// # Errors
+    /// [`HostError`] if it cannot be granted.
+    fn prepare(&self, spec: &mut JobSpec, work: &Work<'_>, grant: &Grant) -> Result<(), HostError>;
+
+    /// See [`Host::settle`].
+    ///
+    /// # Errors
+    /// As there.
+    fn settle(&self, job: &Admitted) -> Result<Settled, HostError>;
+
+    /// See [`Host::regrant`].
+    ///
+    /// # Errors
+    /// As there.
+    fn regrant(&self, job: &Admitted, share: Share) -> Result<(), HostError>;
+
+    /// Ends the work of a job on the device before its processes may be killed.
+    fn release(&self, job: &Admitted);
+
+    /// See [`Host::health`].
+    fn health(&self) -> Health;
+
+    /// See [`Host::recover`].
+    ///
+    /// # Errors
+    /// As there.
+    fn recover(&mut self) -> Result<Recovery, HostError>;
+}
+
+/// A computing job that has not ended.
+#[derive(Debug, Clone)]
+pub struct Admitted {
+    /// The task that it works for.
+    pub task: TaskId,
+    /// Its process group.
+    pub group: i32,
+    /// What it was granted last.
+    pub grant: Grant,
+    /// What it has said of itself when it was ready.
+    pub ready: Ready,
+}
+
+/// A host of processes.
+#[derive(Debug)]
+pub struct Processes<S> {
+    // Dropped in this order: jobs, then what makes their shares real, then the directory of the
+    // run, whose ledger names all of them until they have gone.
+    supervisor: Supervisor,
+    pub(crate) shares: S,
+    run: RunDir,
+    computing: BTreeMap<JobId, Admitted>,
+}
+
+impl<S: Shares> Processes<S> {
+    pub(crate) fn new(shares: S, run: RunDir) -> Result<Self, OpenError> {
+        let supervisor = Supervisor::new(run.token());
+        Ok(Self {
+            supervisor: supervisor.map_err(|e| OpenError::environment(S::KIND, e))?,
+            shares,
+            run,
+            computing: BTreeMap::new(),
+        })
+    }
+
+    /// The supervisor, to be told of signals and of what to do with output before the first job.
+    pub fn supervisor(&mut self) -> &mut Supervisor {
+        &mut self.supervisor
+    }
+
+    /// The run directory.
+    #[must_use]
+    pub fn run(&self) -> &RunDir {
+        &self.run
+    }
+
+    fn computing(&self, job: JobId) -> Result<&Admitted, HostError> {
+        self.computing.get(&job).ok_or(HostError::Ended)
+    }
+
+    fn note(&mut self, event: &Event) {
+        match event.what {
+            Happening::Ready { sms, mps } => {
+                if let Some(job) = self.computing.get_mut(&event.job) {
+                    job.ready = Ready { mps, sms };
+                }
+            }
+            Happening::Exited { .. } => {
+                self.computing.remove(&event.job);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl<S: Shares> Host for Processes<S> {
+    fn fingerprint(&self) -> DeviceFingerprint {
+        self.shares.fingerprint()
+    }
+
+    fn regrants(&self) -> Regrants {
+        self.shares.regrants()
+    }
+
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn admit(&mut self, work: &Work<'_>, grant: &Grant) -> Result<Option<JobId>, HostError> {
+        if work.argv.is_empty() {
+            return Ok(None);
+        }
+        let assignment = Assignment {
+            batch: Some(work.batch),
+            share: Some(grant.share),
+            device: word(S::KIND),
+            round: work.round,
+            samples: work.samples,
+            orders: work.orders,
+        };
+        let mut spec = JobSpec::for_task(work.task, work.argv, &assignment, work.log.clone())?;
+        spec.log_limits = work.log_limits;
+        let compute = work.phase == PhaseKind::Compute;
+        if compute {
+            self.shares.prepare(&mut spec, work, grant)?;
+        }
+        let job = self.supervisor.spawn(&spec)?;
+        if let (true, Some(group)) = (compute, self.supervisor.pid(job)) {
+            let admitted = Admitted {
+                task: spec.task,
+                group,
+                grant: grant.clone(),
+                ready: Ready::default(),
+            };
+            self.computing.insert(job, admitted);
+        }
+        Ok(Some(job))
+    }
+
+    fn settle(&mut self, job: JobId) -> Result<Settled, HostError> {
+        self.shares.settle(self.computing(job)?)
+    }
+
+    fn regrant(&mut self, job: JobId, share: Share) -> Result<(), HostError> {
+        self.shares.regrant(self.computing(job)?, share)?;
+        // A process whose share is fixed is still to be checked at the share that it has.
+        if self.regrants() == Regrants::Now
+            && let Some(admitted) = self.computing.get_mut(&job)
+        {
+            admitted.grant.share = share;
+        }
+        Ok(())
+    }
+
+    fn order(&mut self, job: JobId, order: Order) -> Result<(), OrderError> {
+        self.supervisor.order(job, order)
+    }
+
+    fn stop(&mut self, job: JobId, grace: Duration) {
+        if let Some(admitted) = self.computing.get(&job) {
+            self.shares.release(admitted);
+        }
+        self.supervisor.stop(job, grace);
+    }
+
+    fn health(&mut self) -> Health {
+        self.shares.health()
+    }
+
+    fn recover(&mut self) -> Result<Recovery, HostError> {
+        self.shares.recover()
+    }
+
+    fn poll(&mut self, until: Option<Instant>) -> Vec<Event> {
+        let left = until.map(|at| at.saturating_duration_since(Instant::now()));
+        let events = self.supervisor.poll(left.unwrap_or(LOOK).min(LOOK));
+        for event in &events {
+            self.note(event);
+        }
+        events
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        self.supervisor.jobs()
+    }
+
+    fn pid(&self, job: JobId) -> Option<i32> {
+        self.supervisor.pid(job)
+    }
+
+    fn tail(&self, job: JobId) -> String {
+        self.supervisor.tail(job)
+    }
+
+    fn arrived(&mut self) -> Arrived {
+        self.supervisor.arrived()
+    }
+
+    fn is_running(&self, job: JobId) -> bool {
+        self.supervisor.is_running(job)
+    }
+}
