@@ -1,7 +1,7 @@
 //! The same pipe with real processes under CPU quotas. Where control groups cannot be written,
 //! the tools say so with exit code 3, and that is what is tested.
 
-use doc::{Any, AnyDocuments, EventKind, Frames};
+use doc::{Any, AnyDocuments, EventPayload, Frames, RunEvent};
 use mt_tests::Folder;
 
 const WORKLOAD: &str = r#"{"schema":"mt.workload/1","id":"real","device":{"kind":"cpu"},"tasks":[
@@ -31,13 +31,19 @@ fn real_processes_are_profiled_planned_launched_and_gone() {
         panic!("{}", String::from_utf8_lossy(&bytes));
     };
     let summary = events.last().unwrap();
-    assert_eq!(summary.kind(), EventKind::Summary);
-    assert_eq!(summary.fields.ok, Some(true));
-    for task in &summary.fields.tasks {
+    let EventPayload::Summary { ok, tasks, .. } = &summary.payload else {
+        panic!("{summary:?}");
+    };
+    assert!(*ok);
+    for task in tasks {
         assert!(task.finished && task.samples >= 3000, "{task:?}");
         assert!(task.last_loss < task.first_loss, "{task:?}");
     }
-    let pids: Vec<u32> = events.iter().filter_map(|e| e.fields.pid).collect();
+    let pid = |e: &RunEvent| match e.payload {
+        EventPayload::Start { pid, .. } => pid,
+        _ => None,
+    };
+    let pids: Vec<u32> = events.iter().filter_map(pid).collect();
     assert!(!pids.is_empty());
     for pid in pids {
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();

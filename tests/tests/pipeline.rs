@@ -1,6 +1,6 @@
 //! The pipe from a workload to launched jobs, on the simulator.
 
-use doc::{Any, AnyDocuments, Frames};
+use doc::{Any, AnyDocuments, EventPayload, Frames};
 use mt_tests::{Folder, example};
 
 const PIPE: &str = "mt-fit | mt-solve | mt-overlap";
@@ -30,8 +30,10 @@ fn one_pipe_goes_from_a_workload_to_launched_jobs() {
         panic!("{}", out.stdout);
     };
     let last = events.last().unwrap();
-    assert_eq!(last.fields.ok, Some(true));
-    assert!(last.fields.tasks.iter().all(|t| t.finished));
+    let EventPayload::Summary { ok, tasks, .. } = &last.payload else {
+        panic!("{last:?}");
+    };
+    assert!(*ok && tasks.iter().all(|t| t.finished));
 }
 
 #[test]

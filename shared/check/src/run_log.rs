@@ -5,8 +5,8 @@ mod phases;
 mod simulated;
 mod tally;
 
-use doc::wire::EventKind;
-use doc::{Plan, PlanTask, RunEvent};
+use doc::{EventKind, EventPayload, Plan, PlanTask, Planned, RunEvent, TaskSummary};
+use units::{SamplesPerSec, TaskId};
 
 use crate::judge::Judge;
 use crate::rates::{Rates, everyone};
@@ -26,18 +26,26 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
 
 /// The plan that an event carries.
 fn plan_of(event: &RunEvent) -> Option<&Plan> {
-    let of_timeline = event.timeline.as_ref().map(|t| &t.plan);
-    of_timeline.or(event.plan.as_ref())
+    event.planned().map(Planned::plan)
 }
 
-/// Throughput of each task of the plan that an event carries while all run, where it is known:
-/// predicted anew if a timeline has changed batch sizes.
-fn rates_of(event: &RunEvent, plan: &Plan) -> Vec<Option<f64>> {
-    let batches = event.timeline.iter().flat_map(|t| &t.batches);
+/// What became of each task, as a round or a run says at its end.
+fn summaries(event: &RunEvent) -> &[TaskSummary] {
+    match &event.payload {
+        EventPayload::Round { tasks, .. } | EventPayload::Summary { tasks, .. } => tasks,
+        _ => &[],
+    }
+}
+
+/// Throughput of each task of what is planned while all run, where it is known: predicted anew if
+/// a timeline has changed batch sizes.
+fn rates_of(planned: &Planned) -> Vec<Option<f64>> {
+    let plan = planned.plan();
+    let batches = planned.timeline().into_iter().flat_map(|t| &t.batches);
     let varied = batches
         .zip(&plan.tasks)
         .any(|(ordered, task)| ordered.is_some() && *ordered != task.batch);
-    match (&event.timeline, &plan.model) {
+    match (planned.timeline(), &plan.model) {
         (Some(timeline), Some(model)) if varied => {
             let row = Rates::predicted(timeline, model)
                 .and_then(|mut rates| rates.row(everyone(plan.tasks.len())));
@@ -58,13 +66,10 @@ fn at_event(at: usize, j: &mut Judge, look: impl FnOnce(&mut Judge)) {
 /// Timelines and plans that stand in events.
 fn carried(events: &[RunEvent], j: &mut Judge) {
     for (at, event) in events.iter().enumerate() {
-        at_event(at, j, |j| {
-            if let Some(t) = &event.timeline {
-                j.field("timeline", |j| timeline::judge(t, j));
-            }
-            if let Some(p) = &event.plan {
-                j.field("plan", |j| plan::judge(p, j));
-            }
+        at_event(at, j, |j| match event.planned() {
+            Some(Planned::Timeline(t)) => j.field("timeline", |j| timeline::judge(t, j)),
+            Some(Planned::Plan(p)) => j.field("plan", |j| plan::judge(p, j)),
+            None => {}
         });
     }
 }
@@ -72,36 +77,33 @@ fn carried(events: &[RunEvent], j: &mut Judge) {
 /// Times never fall, a job is started before it does anything, nothing follows the summary.
 fn order(events: &[RunEvent], j: &mut Judge) {
     let mut now = 0.0_f64;
-    let mut started: Vec<&str> = Vec::new();
+    let mut started: Vec<&TaskId> = Vec::new();
     for (at, event) in events.iter().enumerate() {
-        let f = &event.fields;
+        let time = event.time.get();
         at_event(at, j, |j| {
-            if f.time_s < now {
-                j.lie(
-                    "time_s",
-                    f.time_s,
-                    format!("at least {now}, the time of an event before"),
-                );
+            if time < now {
+                let truth = format!("at least {now}, the time of an event before");
+                j.lie("time_s", time, truth);
             }
-            let task = f.task.as_deref().unwrap_or_default();
-            let needs_start = matches!(event.kind(), EventKind::Ready | EventKind::Progress);
-            if needs_start && !started.contains(&task) {
-                j.lie(
-                    "event",
-                    format!("{:?} of {task}", event.kind()),
-                    "after its start",
-                );
-            }
-            if event.kind() == EventKind::Summary && at + 1 < events.len() {
-                j.lie("event", "summary", "the last event");
-            }
-            if event.kind() == EventKind::Launch && at > 0 {
-                j.lie("event", "launch", "the first event");
+            match &event.payload {
+                EventPayload::Ready { task, .. } | EventPayload::Progress { task, .. }
+                    if !started.contains(&task) =>
+                {
+                    let claimed = format!("{} of {task}", event.kind().name());
+                    j.lie("event", claimed, "after its start");
+                }
+                EventPayload::Summary { .. } if at + 1 < events.len() => {
+                    j.lie("event", "summary", "the last event");
+                }
+                EventPayload::Launch { .. } if at > 0 => {
+                    j.lie("event", "launch", "the first event");
+                }
+                _ => {}
             }
         });
-        now = now.max(f.time_s);
-        if event.kind() == EventKind::Start {
-            started.extend(f.task.as_deref());
+        now = now.max(time);
+        if let EventPayload::Start { task, .. } = &event.payload {
+            started.push(task);
         }
     }
     if events.last().is_none_or(|e| e.kind() != EventKind::Summary) {
@@ -114,30 +116,32 @@ fn order(events: &[RunEvent], j: &mut Judge) {
 
 /// Predictions that events repeat are those of the plan, at the batch sizes of the timeline.
 fn predictions(events: &[RunEvent], j: &mut Judge) {
-    let mut predicted: Vec<(&str, f64)> = Vec::new();
+    let mut predicted: Vec<(&TaskId, f64)> = Vec::new();
     for (at, event) in events.iter().enumerate() {
-        if let Some(plan) = plan_of(event) {
-            let rates = rates_of(event, plan);
-            let names = plan.tasks.iter().map(|t| t.id.as_str());
+        if let Some(planned) = event.planned() {
+            let names = planned.plan().tasks.iter().map(|t| &t.id);
             predicted = names
-                .zip(rates)
+                .zip(rates_of(planned))
                 .filter_map(|(n, r)| Some((n, r?)))
                 .collect();
         }
-        let known = |id: &str| predicted.iter().find(|(n, _)| *n == id).map(|(_, r)| *r);
-        at_event(at, j, |j| {
-            let of_event = event.fields.task.as_deref().and_then(known);
-            if let (Some(claimed), Some(truth)) = (event.fields.predicted_samples_per_s, of_event) {
-                j.number("predicted_samples_per_s", claimed, truth);
+        let compare = |id: &TaskId, claimed: Option<SamplesPerSec>, j: &mut Judge| {
+            let known = predicted.iter().find(|(n, _)| *n == id);
+            if let (Some(claimed), Some((_, truth))) = (claimed, known) {
+                j.number("predicted_samples_per_s", claimed.get(), *truth);
             }
-            for (i, task) in event.fields.tasks.iter().enumerate() {
-                if let (Some(claimed), Some(truth)) =
-                    (task.predicted_samples_per_s, known(&task.id))
-                {
-                    j.field("tasks", |j| {
-                        j.index(i, |j| j.number("predicted_samples_per_s", claimed, truth));
-                    });
-                }
+        };
+        at_event(at, j, |j| {
+            if let EventPayload::Start {
+                task, predicted, ..
+            } = &event.payload
+            {
+                compare(task, *predicted, j);
+            }
+            for (i, task) in summaries(event).iter().enumerate() {
+                j.field("tasks", |j| {
+                    j.index(i, |j| compare(&task.id, task.predicted, j));
+                });
             }
         });
     }

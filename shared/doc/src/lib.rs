@@ -41,7 +41,7 @@ pub use model::Model;
 pub use plan::{Choice, Estimate, Plan, PlanTask, RateRow};
 pub use profile::{Failure, Header, Measured, Profile, ProfileEnd, ProfileRecord, Sample};
 pub use read::{Document, Documents, Profiles, Records};
-pub use run::{EventKind, RunEvent};
+pub use run::{EventKind, EventPayload, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
 pub use schema::{error_reference, schemas};
 pub use timeline::{Phase, Timeline};
 pub use wire::{
@@ -50,4 +50,4 @@ pub use wire::{
     ObjectiveKind, PhaseKind, Progress, Proof, Provenance, RatesKind, Search, StopReason,
 };
 pub use workload::{DeviceSpec, GpuSpec, HostCost, Job, Link, Memory, Task, UpdateBytes, Workload};
-pub use write::{write_line, write_pretty};
+pub use write::{name_of, write_line, write_pretty};

@@ -1,144 +1,346 @@
-use units::{Seconds, TaskId};
+//! Events of a launched run, each with what it needs.
 
-use crate::wire::{self, Wire};
-use crate::{Checker, Code, Document, Plan, Timeline};
+mod read;
+mod write;
+
+use std::fmt;
+
+use units::{Batch, SamplesPerSec, Seconds, Share, TaskId};
+
+use crate::{DeviceFingerprint, PhaseKind, Plan, Provenance, Timeline};
 
 pub use crate::wire::EventKind;
 
-/// One event of a launched run.
-///
-/// `time` is finite; the fields that [`EventKind`] documents for the event are present; numbers
-/// are finite and not negative. A run begins with a `launch` event.
+/// One event of a launched run. A run begins with a [`EventPayload::Launch`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunEvent {
-    /// The event's plain fields; `timeline` and `plan` in it are empty, they stand beside it.
-    pub fields: wire::RunEvent,
-    /// The timeline of a `launch` or `replan` event.
-    pub timeline: Option<Timeline>,
-    /// The plan of a `launch` or `replan` event without a timeline.
-    pub plan: Option<Plan>,
+    /// Time since the launch.
+    pub time: Seconds,
+    /// What happened.
+    pub payload: EventPayload,
+}
+
+/// What happened in a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EventPayload {
+    /// The launcher began. First event of a run.
+    Launch {
+        /// What the run is on.
+        device: DeviceFingerprint,
+        /// What is followed; absent where jobs are run without a plan of shares.
+        planned: Option<Planned>,
+        /// Which tools made the document.
+        provenance: Vec<Provenance>,
+    },
+    /// A job was started.
+    Start {
+        /// Round, from 0.
+        round: u32,
+        /// Name of the task.
+        task: TaskId,
+        /// Batch size, where it is known.
+        batch: Option<Batch>,
+        /// Share, where it has one.
+        share: Option<Share>,
+        /// Process id; a simulated job has none.
+        pid: Option<u32>,
+        /// Predicted throughput while all tasks compute.
+        predicted: Option<SamplesPerSec>,
+    },
+    /// A job is warm.
+    Ready {
+        /// Round, from 0.
+        round: u32,
+        /// Name of the task.
+        task: TaskId,
+    },
+    /// A job trained.
+    Progress {
+        /// Round, from 0.
+        round: u32,
+        /// Name of the task.
+        task: TaskId,
+        /// How far it is.
+        progress: TaskProgress,
+    },
+    /// A phase ended.
+    Phase {
+        /// Round, from 0.
+        round: u32,
+        /// Name of the task.
+        task: TaskId,
+        /// Which phase.
+        phase: PhaseKind,
+        /// Start, from the start of the round.
+        start: Seconds,
+        /// End, from the start of the round.
+        end: Seconds,
+        /// Why the task was given up in this phase; absent if it was not.
+        reason: Option<String>,
+    },
+    /// A process ended.
+    Exit {
+        /// Round, from 0.
+        round: u32,
+        /// Name of the task.
+        task: TaskId,
+        /// The phase whose program it was.
+        phase: Option<PhaseKind>,
+        /// How it ended.
+        end: ProcessEnd,
+        /// Why that is a failure, and what it left behind.
+        reason: Option<String>,
+    },
+    /// A job is about to be started again.
+    Restart {
+        /// Round, from 0.
+        round: u32,
+        /// Name of the task.
+        task: TaskId,
+        /// Restarts of the task in this round so far, this one included.
+        restarts: Option<u32>,
+        /// Why.
+        reason: String,
+    },
+    /// The share of a task that computes was changed.
+    Reshare {
+        /// Round, from 0.
+        round: u32,
+        /// Name of the task.
+        task: TaskId,
+        /// Its share from now on.
+        share: Option<Share>,
+        /// Why, and what went wrong if it could not be set.
+        reason: String,
+    },
+    /// The plan of the next round was made anew.
+    Replan {
+        /// Round that it is for, from 0.
+        round: Option<u32>,
+        /// What changed.
+        reason: String,
+        /// What is followed from then on.
+        planned: Option<Planned>,
+    },
+    /// A task, or the run where none is named, was stopped.
+    Stop {
+        /// Round, from 0.
+        round: Option<u32>,
+        /// Name of the task.
+        task: Option<TaskId>,
+        /// Why.
+        reason: String,
+    },
+    /// A device fault was met, or mended.
+    Fault {
+        /// Round, from 0.
+        round: Option<u32>,
+        /// Task whose end told of it.
+        task: Option<TaskId>,
+        /// What is known of it.
+        reason: String,
+    },
+    /// A round ended.
+    Round {
+        /// Round, from 0.
+        round: u32,
+        /// Whether every task finished.
+        ok: bool,
+        /// End of the last phase, from the start of the round.
+        makespan: Seconds,
+        /// What the timeline promised.
+        planned_makespan: Option<Seconds>,
+        /// What became of each task in this round.
+        tasks: Vec<TaskSummary>,
+    },
+    /// The launcher ended. Last event of a run.
+    Summary {
+        /// Whether every task finished in every round that was asked for.
+        ok: bool,
+        /// Time of the whole run.
+        makespan: Seconds,
+        /// What became of each task in all rounds.
+        tasks: Vec<TaskSummary>,
+    },
+}
+
+/// What a launch follows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Planned {
+    /// A timeline: shares, batch sizes and the order of transfers.
+    Timeline(Box<Timeline>),
+    /// A plan alone: transfers in the order of its tasks.
+    Plan(Box<Plan>),
+}
+
+/// How far a job is.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TaskProgress {
+    /// Samples trained on since the start of the task's phase.
+    pub samples: u64,
+    /// Throughput since the event before.
+    pub rate: Option<SamplesPerSec>,
+    /// Training loss that the job reported.
+    pub loss: Option<f64>,
+    /// Training steps of the task since its first start, over all rounds and restarts.
+    pub step: Option<u64>,
+    /// Time that the task has trained since its first start.
+    pub trained: Option<Seconds>,
+    /// GPUs that it trains on.
+    pub gpus: Option<u32>,
+    /// Batch size over all its GPUs.
+    pub batch: Option<Batch>,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProcessEnd {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// What became of a task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskSummary {
+    /// Name of the task.
+    pub id: TaskId,
+    /// Whether it trained on all its samples.
+    pub finished: bool,
+    /// Samples trained on.
+    pub samples: u64,
+    /// Mean throughput while all tasks computed; absent if they never did.
+    pub rate: Option<SamplesPerSec>,
+    /// Predicted throughput while all tasks compute.
+    pub predicted: Option<SamplesPerSec>,
+    /// First loss reported.
+    pub first_loss: Option<f64>,
+    /// Last loss reported.
+    pub last_loss: Option<f64>,
+    /// Restarts.
+    pub restarts: u32,
+    /// How the last process ended, if there was one.
+    pub end: Option<ProcessEnd>,
 }
 
 impl RunEvent {
-    /// An event of `kind` at `time` with no other fields.
-    #[must_use]
-    pub fn new(kind: EventKind, time: Seconds) -> Self {
-        Self {
-            fields: wire::RunEvent {
-                schema: wire::RunEvent::SCHEMA.to_owned(),
-                event: kind,
-                time_s: time.get(),
-                round: None,
-                task: None,
-                batch: None,
-                share_percent: None,
-                pid: None,
-                samples: None,
-                samples_per_s: None,
-                predicted_samples_per_s: None,
-                loss: None,
-                phase: None,
-                start_s: None,
-                end_s: None,
-                code: None,
-                signal: None,
-                restarts: None,
-                reason: None,
-                ok: None,
-                makespan_s: None,
-                planned_makespan_s: None,
-                tasks: Vec::new(),
-                device: None,
-                timeline: None,
-                plan: None,
-                provenance: Vec::new(),
-            },
-            timeline: None,
-            plan: None,
-        }
-    }
-
-    /// What happened.
+    /// Which kind of event it is.
     #[must_use]
     pub const fn kind(&self) -> EventKind {
-        self.fields.event
+        match self.payload {
+            EventPayload::Launch { .. } => EventKind::Launch,
+            EventPayload::Start { .. } => EventKind::Start,
+            EventPayload::Ready { .. } => EventKind::Ready,
+            EventPayload::Progress { .. } => EventKind::Progress,
+            EventPayload::Phase { .. } => EventKind::Phase,
+            EventPayload::Exit { .. } => EventKind::Exit,
+            EventPayload::Restart { .. } => EventKind::Restart,
+            EventPayload::Reshare { .. } => EventKind::Reshare,
+            EventPayload::Replan { .. } => EventKind::Replan,
+            EventPayload::Stop { .. } => EventKind::Stop,
+            EventPayload::Fault { .. } => EventKind::Fault,
+            EventPayload::Round { .. } => EventKind::Round,
+            EventPayload::Summary { .. } => EventKind::Summary,
+        }
+    }
+
+    /// The task that the event is about; none if it is about the run.
+    #[must_use]
+    pub const fn task(&self) -> Option<&TaskId> {
+        match &self.payload {
+            EventPayload::Start { task, .. }
+            | EventPayload::Ready { task, .. }
+            | EventPayload::Progress { task, .. }
+            | EventPayload::Phase { task, .. }
+            | EventPayload::Exit { task, .. }
+            | EventPayload::Restart { task, .. }
+            | EventPayload::Reshare { task, .. } => Some(task),
+            EventPayload::Stop { task, .. } | EventPayload::Fault { task, .. } => task.as_ref(),
+            EventPayload::Launch { .. }
+            | EventPayload::Replan { .. }
+            | EventPayload::Round { .. }
+            | EventPayload::Summary { .. } => None,
+        }
+    }
+
+    /// The round in which it happened, or for which a new plan is.
+    #[must_use]
+    pub const fn round(&self) -> Option<u32> {
+        match &self.payload {
+            EventPayload::Start { round, .. }
+            | EventPayload::Ready { round, .. }
+            | EventPayload::Progress { round, .. }
+            | EventPayload::Phase { round, .. }
+            | EventPayload::Exit { round, .. }
+            | EventPayload::Restart { round, .. }
+            | EventPayload::Reshare { round, .. }
+            | EventPayload::Round { round, .. } => Some(*round),
+            EventPayload::Replan { round, .. }
+            | EventPayload::Stop { round, .. }
+            | EventPayload::Fault { round, .. } => *round,
+            EventPayload::Launch { .. } | EventPayload::Summary { .. } => None,
+        }
+    }
+
+    /// Why, for people.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match &self.payload {
+            EventPayload::Restart { reason, .. }
+            | EventPayload::Reshare { reason, .. }
+            | EventPayload::Replan { reason, .. }
+            | EventPayload::Stop { reason, .. }
+            | EventPayload::Fault { reason, .. } => Some(reason),
+            EventPayload::Phase { reason, .. } | EventPayload::Exit { reason, .. } => {
+                reason.as_deref()
+            }
+            EventPayload::Launch { .. }
+            | EventPayload::Start { .. }
+            | EventPayload::Ready { .. }
+            | EventPayload::Progress { .. }
+            | EventPayload::Round { .. }
+            | EventPayload::Summary { .. } => None,
+        }
+    }
+
+    /// What is followed from this event on.
+    #[must_use]
+    pub const fn planned(&self) -> Option<&Planned> {
+        match &self.payload {
+            EventPayload::Launch { planned, .. } | EventPayload::Replan { planned, .. } => {
+                planned.as_ref()
+            }
+            _ => None,
+        }
     }
 }
 
-impl Document for RunEvent {
-    type Wire = wire::RunEvent;
-
-    fn from_wire(wire: &wire::RunEvent, c: &mut Checker) -> Option<Self> {
-        c.unit("time_s", Seconds::new(wire.time_s));
-        let times = [
-            ("start_s", wire.start_s),
-            ("end_s", wire.end_s),
-            ("makespan_s", wire.makespan_s),
-            ("planned_makespan_s", wire.planned_makespan_s),
-            ("samples_per_s", wire.samples_per_s),
-            ("predicted_samples_per_s", wire.predicted_samples_per_s),
-        ];
-        for (name, value) in times {
-            c.optional_unit(name, value, Seconds::new);
+impl Planned {
+    /// The plan, alone or in its timeline.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        match self {
+            Self::Timeline(timeline) => &timeline.plan,
+            Self::Plan(plan) => plan,
         }
-        c.optional_unit("task", wire.task.as_deref(), TaskId::new);
-        for name in missing_fields(wire) {
-            c.field(name, |c| {
-                let problem = format_args!("a {:?} event needs this field", wire.event);
-                c.fault(Code::MissingField, problem, "give the whole event");
-            });
-        }
-        let timeline = match &wire.timeline {
-            Some(t) => Some(c.field("timeline", |c| Timeline::from_nested(t, c))?),
-            None => None,
-        };
-        let plan = match &wire.plan {
-            Some(p) => Some(c.field("plan", |c| Plan::from_nested(p, c))?),
-            None => None,
-        };
-        let mut fields = wire.clone();
-        fields.timeline = None;
-        fields.plan = None;
-        Some(Self {
-            fields,
-            timeline,
-            plan,
-        })
     }
 
-    fn to_wire(&self) -> wire::RunEvent {
-        let mut wire = self.fields.clone();
-        wire.timeline = self.timeline.as_ref().map(|t| Box::new(t.to_wire()));
-        wire.plan = self.plan.as_ref().map(|p| Box::new(p.to_wire()));
-        wire
+    /// The timeline, if it is one.
+    #[must_use]
+    pub fn timeline(&self) -> Option<&Timeline> {
+        match self {
+            Self::Timeline(timeline) => Some(timeline),
+            Self::Plan(_) => None,
+        }
     }
 }
 
-fn missing_fields(wire: &wire::RunEvent) -> Vec<&'static str> {
-    let has = [
-        ("round", wire.round.is_some()),
-        ("task", wire.task.is_some()),
-        ("samples", wire.samples.is_some()),
-        ("phase", wire.phase.is_some()),
-        ("start_s", wire.start_s.is_some()),
-        ("end_s", wire.end_s.is_some()),
-        ("reason", wire.reason.is_some()),
-        ("ok", wire.ok.is_some()),
-        ("makespan_s", wire.makespan_s.is_some()),
-        ("device", wire.device.is_some()),
-    ];
-    let needs: &[&str] = match wire.event {
-        EventKind::Launch => &["device"],
-        EventKind::Start | EventKind::Ready | EventKind::Exit => &["round", "task"],
-        EventKind::Progress => &["round", "task", "samples"],
-        EventKind::Phase => &["round", "task", "phase", "start_s", "end_s"],
-        EventKind::Restart | EventKind::Reshare => &["round", "task", "reason"],
-        EventKind::Replan | EventKind::Stop | EventKind::Fault => &["reason"],
-        EventKind::Round => &["round", "ok", "makespan_s"],
-        EventKind::Summary => &["ok", "makespan_s"],
-    };
-    has.iter()
-        .filter(|(name, present)| !present && needs.contains(name))
-        .map(|(name, _)| *name)
-        .collect()
+impl fmt::Display for ProcessEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+        }
+    }
 }

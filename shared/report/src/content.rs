@@ -64,15 +64,3 @@ fn listed<T: std::fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
     let names: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     names.join(", ")
 }
-
-/// The name of a document's schema enum as it stands in the document.
-fn word(kind: impl std::fmt::Debug) -> String {
-    let mut out = String::new();
-    for (i, c) in format!("{kind:?}").chars().enumerate() {
-        if c.is_ascii_uppercase() && i > 0 {
-            out.push('-');
-        }
-        out.push(c.to_ascii_lowercase());
-    }
-    out
-}

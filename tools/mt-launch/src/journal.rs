@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use cli::{Failure, Output};
-use doc::{EventKind, RunEvent};
+use doc::{EventPayload, RunEvent};
 use units::Seconds;
 
 /// Where events go, with the clock of the run.
@@ -29,16 +29,14 @@ impl<'a> Journal<'a> {
         self.begun.elapsed()
     }
 
-    /// An event of now.
-    #[must_use]
-    pub fn event(&self, kind: EventKind) -> RunEvent {
-        RunEvent::new(kind, as_seconds(self.elapsed()))
-    }
-
-    /// Writes an event. A failure does not stop the jobs: it is remembered, and the events after
-    /// it are counted as lost unless writing works again.
-    pub fn write(&mut self, event: &RunEvent) {
-        if let Err(failure) = self.output.record(event) {
+    /// Writes an event of now. A failure does not stop the jobs: it is remembered, and the events
+    /// after it are counted as lost unless writing works again.
+    pub fn write(&mut self, payload: EventPayload) {
+        let event = RunEvent {
+            time: as_seconds(self.elapsed()),
+            payload,
+        };
+        if let Err(failure) = self.output.record(&event) {
             self.lost += 1;
             self.failure.get_or_insert(failure);
         }

@@ -2,11 +2,12 @@ use std::collections::BTreeMap;
 
 use cli::Failure;
 use doc::{
-    Any, DeviceKind, Duplex, Job, Phase, PhaseKind, Plan, PlanTask, Task, Timeline, Workload,
+    Any, DeviceKind, Duplex, Job, Phase, PhaseKind, Plan, PlanTask, Planned, Task, Timeline,
+    Workload,
 };
 use overlap::{Order, Transfer};
 use predict::{Active, Predictor};
-use units::{Batch, Seconds, Share};
+use units::{Batch, SamplesPerSec, Seconds, Share};
 
 /// What is to be launched: a plan with its workload, and the timeline to follow, if any.
 #[derive(Debug, Clone)]
@@ -18,7 +19,7 @@ pub struct Launch {
     /// The tasks and the device, which is never `replay`.
     pub workload: Workload,
     /// Throughput of each task while all run, at the batch sizes that are launched.
-    predicted: Vec<Option<f64>>,
+    predicted: Vec<Option<SamplesPerSec>>,
 }
 
 /// One task as it is launched.
@@ -32,8 +33,8 @@ pub struct Assignment<'a> {
     pub batch: Batch,
     /// Part of the device.
     pub share: Share,
-    /// Predicted throughput while all tasks run, samples per second.
-    pub predicted: Option<f64>,
+    /// Predicted throughput while all tasks run.
+    pub predicted: Option<SamplesPerSec>,
 }
 
 impl Launch {
@@ -42,9 +43,7 @@ impl Launch {
     pub fn of(plan: Plan, timeline: Option<Timeline>, workload: Workload) -> Self {
         let planned = plan.tasks.iter();
         let mut launch = Self {
-            predicted: planned
-                .map(|t| t.throughput.map(|e| e.mean.get()))
-                .collect(),
+            predicted: planned.map(|t| t.throughput.map(|e| e.mean)).collect(),
             timeline,
             plan,
             workload,
@@ -55,7 +54,9 @@ impl Launch {
         let model = launch.plan.model.as_ref().filter(|_| varied);
         if let Some(Ok(predictor)) = model.map(Predictor::from_model) {
             let rates = launch.together(&predictor);
-            launch.predicted = rates.map_or_else(Vec::new, |r| r.into_iter().map(Some).collect());
+            // A model that predicts no number predicts nothing.
+            let known = |rate| SamplesPerSec::new(rate).ok();
+            launch.predicted = rates.into_iter().flatten().map(known).collect();
         }
         launch
     }
@@ -99,6 +100,15 @@ impl Launch {
             Ok(launch)
         } else {
             Err(Failure::Input(faults.join("\n")))
+        }
+    }
+
+    /// What is followed, as the events say it.
+    #[must_use]
+    pub fn planned(&self) -> Planned {
+        match &self.timeline {
+            Some(timeline) => Planned::Timeline(Box::new(timeline.clone())),
+            None => Planned::Plan(Box::new(self.plan.clone())),
         }
     }
 

@@ -11,12 +11,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cli::{Console, Exit, Failure, Output, provenance};
-use doc::EventKind;
-use doc::wire::TaskSummary;
+use doc::{EventPayload, TaskSummary};
 use jobs::{RunDir, Signals, Supervisor};
 
 use crate::guard::Guard;
-use crate::journal::Journal;
+use crate::journal::{Journal, as_seconds};
 use crate::launch::Launch;
 use crate::settings::Settings;
 use enforce::Enforcer;
@@ -82,12 +81,11 @@ fn add(totals: &mut Vec<TaskSummary>, round: Vec<TaskSummary>) {
         total.finished &= task.finished;
         total.samples += task.samples;
         total.restarts += task.restarts;
-        total.samples_per_s = task.samples_per_s.or(total.samples_per_s);
-        total.predicted_samples_per_s = task.predicted_samples_per_s;
+        total.rate = task.rate.or(total.rate);
+        total.predicted = task.predicted;
         total.first_loss = total.first_loss.or(task.first_loss);
         total.last_loss = task.last_loss.or(total.last_loss);
-        total.code = task.code;
-        total.signal = task.signal;
+        total.end = task.end;
     }
 }
 
@@ -142,20 +140,18 @@ impl<'a> Live<'a> {
     }
 
     fn begin(&mut self) {
-        let mut event = self.journal.event(EventKind::Launch);
-        let fingerprint = self.enforcer.fingerprint();
-        event.fields.provenance.push(provenance(
+        let device = self.enforcer.fingerprint();
+        let provenance = provenance(
             self.console.tool(),
             env!("CARGO_PKG_VERSION"),
             None,
-            Some(fingerprint.name.clone()),
-        ));
-        event.fields.device = Some(fingerprint);
-        match &self.launch.timeline {
-            Some(timeline) => event.timeline = Some(timeline.clone()),
-            None => event.plan = Some(self.launch.plan.clone()),
-        }
-        self.journal.write(&event);
+            Some(device.name.clone()),
+        );
+        self.journal.write(EventPayload::Launch {
+            device,
+            planned: Some(self.launch.planned()),
+            provenance: vec![provenance],
+        });
     }
 
     /// Corrects model and plan by what a round has measured, if that is asked for.
@@ -171,14 +167,11 @@ impl<'a> Live<'a> {
                 return;
             }
         };
-        let mut event = self.journal.event(EventKind::Replan);
-        event.fields.round = Some(round + 1);
-        event.fields.reason = Some(what);
-        match &launch.timeline {
-            Some(timeline) => event.timeline = Some(timeline.clone()),
-            None => event.plan = Some(launch.plan.clone()),
-        }
-        self.journal.write(&event);
+        self.journal.write(EventPayload::Replan {
+            round: Some(round + 1),
+            reason: what,
+            planned: Some(launch.planned()),
+        });
         self.launch = launch;
     }
 
@@ -201,11 +194,12 @@ impl<'a> Live<'a> {
         // Nothing is left running before the summary says so.
         drop(supervisor);
         drop(enforcer);
-        let mut event = journal.event(EventKind::Summary);
-        event.fields.ok = Some(ok);
-        event.fields.makespan_s = Some(journal.elapsed().as_secs_f64());
-        event.fields.tasks = totals;
-        journal.write(&event);
+        let makespan = as_seconds(journal.elapsed());
+        journal.write(EventPayload::Summary {
+            ok,
+            makespan,
+            tasks: totals,
+        });
         drop(run);
         drop(guard);
         let written = journal.finish();

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 
 use cli::{Console, Exit, Failure, Output, provenance};
 use device::{Device, MeasureError, OpenError, Options, Run, Window};
-use doc::wire::TaskSummary;
-use doc::{EventKind, PhaseKind, RunEvent};
+use doc::{EventPayload, PhaseKind, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
 use overlap::{Instance, Order, OverlapError, Phase, Rates, Schedule, plan_instance, simulate};
-use units::{Batch, Seconds};
+use units::{Batch, SamplesPerSec, Seconds};
 
 use crate::args::Args;
 use crate::launch::{Assignment, Launch};
@@ -30,17 +29,20 @@ pub fn run(
     }
     let fingerprint = opened.device.fingerprint();
     let round = Round::new(launch, opened.device)?;
-    let mut start = RunEvent::new(EventKind::Launch, Seconds::ZERO);
-    start.fields.provenance.push(provenance(
+    let provenance = provenance(
         console.tool(),
         env!("CARGO_PKG_VERSION"),
         Some(args.seed.seed),
         Some(fingerprint.name.clone()),
-    ));
-    start.fields.device = Some(fingerprint);
-    start.timeline = launch.timeline.clone();
-    start.plan = launch.timeline.is_none().then(|| launch.plan.clone());
-    output.record(&start)?;
+    );
+    output.record(&RunEvent {
+        time: Seconds::ZERO,
+        payload: EventPayload::Launch {
+            device: fingerprint,
+            planned: Some(launch.planned()),
+            provenance: vec![provenance],
+        },
+    })?;
     let schedule = round.play()?;
     let mut begin = 0.0;
     for number in 0..args.rounds {
@@ -49,11 +51,15 @@ pub fn run(
         }
         begin += schedule.makespan_s;
     }
-    let mut summary = RunEvent::new(EventKind::Summary, seconds(begin)?);
-    summary.fields.ok = Some(true);
-    summary.fields.makespan_s = Some(begin);
-    summary.fields.tasks = round.summaries(&schedule, args.rounds)?;
-    output.record(&summary)?;
+    let makespan = seconds(begin)?;
+    output.record(&RunEvent {
+        time: makespan,
+        payload: EventPayload::Summary {
+            ok: true,
+            makespan,
+            tasks: round.summaries(&schedule, args.rounds)?,
+        },
+    })?;
     Ok(Exit::Done)
 }
 
@@ -69,13 +75,17 @@ fn seconds(value: f64) -> Result<Seconds, Failure> {
     Seconds::new(value).map_err(|error| Failure::Input(error.to_string()))
 }
 
+fn rate(value: f64) -> Result<SamplesPerSec, Failure> {
+    SamplesPerSec::new(value).map_err(|error| Failure::Input(error.to_string()))
+}
+
 /// One round: who transfers and computes what, and how fast.
 struct Round<'a> {
     tasks: Vec<Assignment<'a>>,
     instance: Instance,
     order: Order,
     rates: SimulatedRates,
-    planned_makespan: Option<f64>,
+    planned_makespan: Option<Seconds>,
 }
 
 /// Rates of sets of active tasks as the simulator measures them.
@@ -121,7 +131,7 @@ impl<'a> Round<'a> {
                 known: RefCell::default(),
                 trouble: RefCell::default(),
             },
-            planned_makespan: launch.timeline.as_ref().map(|t| t.makespan.get()),
+            planned_makespan: launch.timeline.as_ref().map(|t| t.makespan),
             tasks,
         })
     }
@@ -179,25 +189,35 @@ impl<'a> Round<'a> {
                     continue;
                 }
                 done[i] += interval.rates[i] * interval.length_s;
-                let at = seconds(begin + interval.end_s)?;
-                let mut event = self.event(EventKind::Progress, at, number, task);
-                event.fields.samples = Some(done[i].round() as u64);
-                event.fields.samples_per_s = Some(interval.rates[i]);
-                events.push(event);
+                let progress = TaskProgress {
+                    samples: done[i].round() as u64,
+                    rate: Some(rate(interval.rates[i])?),
+                    ..TaskProgress::default()
+                };
+                events.push(RunEvent {
+                    time: seconds(begin + interval.end_s)?,
+                    payload: EventPayload::Progress {
+                        round: number,
+                        task: task.planned.id.clone(),
+                        progress,
+                    },
+                });
             }
         }
         events.sort_by(|a, b| {
-            let by_time = a.fields.time_s.total_cmp(&b.fields.time_s);
+            let by_time = a.time.get().total_cmp(&b.time.get());
             by_time.then(rank(a).cmp(&rank(b)))
         });
-        let end = seconds(begin + schedule.makespan_s)?;
-        let mut round = RunEvent::new(EventKind::Round, end);
-        round.fields.round = Some(number);
-        round.fields.ok = Some(true);
-        round.fields.makespan_s = Some(schedule.makespan_s);
-        round.fields.planned_makespan_s = self.planned_makespan;
-        round.fields.tasks = self.summaries(schedule, 1)?;
-        events.push(round);
+        events.push(RunEvent {
+            time: seconds(begin + schedule.makespan_s)?,
+            payload: EventPayload::Round {
+                round: number,
+                ok: true,
+                makespan: seconds(schedule.makespan_s)?,
+                planned_makespan: self.planned_makespan,
+                tasks: self.summaries(schedule, 1)?,
+            },
+        });
         Ok(events)
     }
 
@@ -210,38 +230,57 @@ impl<'a> Round<'a> {
     ) -> Result<Vec<RunEvent>, Failure> {
         let mut events = Vec::new();
         for phase in &schedule.phases {
-            let task = &self.tasks[phase.task];
+            let assignment = &self.tasks[phase.task];
+            let task = || assignment.planned.id.clone();
+            let round = number;
             let start = seconds(begin + phase.start_s)?;
             let end = seconds(begin + phase.end_s)?;
+            let mut push = |time, payload| events.push(RunEvent { time, payload });
             if phase.kind == overlap::PhaseKind::Compute {
-                let mut event = self.event(EventKind::Start, start, number, task);
-                event.fields.batch = Some(u64::from(task.batch.get()));
-                event.fields.share_percent = Some(task.share.percent());
-                event.fields.predicted_samples_per_s = task.predicted;
-                events.push(event);
-                events.push(self.event(EventKind::Ready, start, number, task));
-                let mut exit = self.event(EventKind::Exit, end, number, task);
-                exit.fields.code = Some(0);
-                events.push(exit);
+                push(
+                    start,
+                    EventPayload::Start {
+                        round,
+                        task: task(),
+                        batch: Some(assignment.batch),
+                        share: Some(assignment.share),
+                        pid: None,
+                        predicted: assignment.predicted,
+                    },
+                );
+                let ready = EventPayload::Ready {
+                    round,
+                    task: task(),
+                };
+                push(start, ready);
+                push(
+                    end,
+                    EventPayload::Exit {
+                        round,
+                        task: task(),
+                        phase: None,
+                        end: ProcessEnd::Code(0),
+                        reason: None,
+                    },
+                );
             }
-            let mut event = self.event(EventKind::Phase, end, number, task);
-            event.fields.phase = Some(match phase.kind {
-                overlap::PhaseKind::Download => PhaseKind::Download,
-                overlap::PhaseKind::Compute => PhaseKind::Compute,
-                overlap::PhaseKind::Upload => PhaseKind::Upload,
-            });
-            event.fields.start_s = Some(phase.start_s);
-            event.fields.end_s = Some(phase.end_s);
-            events.push(event);
+            push(
+                end,
+                EventPayload::Phase {
+                    round,
+                    task: task(),
+                    phase: match phase.kind {
+                        overlap::PhaseKind::Download => PhaseKind::Download,
+                        overlap::PhaseKind::Compute => PhaseKind::Compute,
+                        overlap::PhaseKind::Upload => PhaseKind::Upload,
+                    },
+                    start: seconds(phase.start_s)?,
+                    end: seconds(phase.end_s)?,
+                    reason: None,
+                },
+            );
         }
         Ok(events)
-    }
-
-    fn event(&self, kind: EventKind, at: Seconds, round: u32, task: &Assignment<'_>) -> RunEvent {
-        let mut event = RunEvent::new(kind, at);
-        event.fields.round = Some(round);
-        event.fields.task = Some(task.planned.id.as_str().to_owned());
-        event
     }
 
     fn summaries(&self, schedule: &Schedule, rounds: u32) -> Result<Vec<TaskSummary>, Failure> {
@@ -254,21 +293,17 @@ impl<'a> Round<'a> {
             .sum();
         let mut summaries = Vec::new();
         for (i, task) in self.tasks.iter().enumerate() {
-            let rate = all
-                .iter()
-                .find(|x| x.active == everyone)
-                .map(|x| x.rates[i]);
+            let met = all.iter().find(|x| x.active == everyone && together > 0.0);
             summaries.push(TaskSummary {
-                id: task.planned.id.as_str().to_owned(),
+                id: task.planned.id.clone(),
                 finished: true,
                 samples: task.samples().unwrap_or(0) * u64::from(rounds),
-                samples_per_s: rate.filter(|_| together > 0.0),
-                predicted_samples_per_s: task.predicted,
+                rate: met.map(|x| rate(x.rates[i])).transpose()?,
+                predicted: task.predicted,
                 first_loss: None,
                 last_loss: None,
                 restarts: 0,
-                code: Some(0),
-                signal: None,
+                end: Some(ProcessEnd::Code(0)),
             });
         }
         Ok(summaries)
@@ -277,11 +312,11 @@ impl<'a> Round<'a> {
 
 /// Events of one instant in the order in which they come about.
 fn rank(event: &RunEvent) -> u8 {
-    match event.kind() {
-        EventKind::Progress => 0,
-        EventKind::Exit => 1,
-        EventKind::Phase => 2,
-        EventKind::Start => 3,
+    match event.payload {
+        EventPayload::Progress { .. } => 0,
+        EventPayload::Exit { .. } => 1,
+        EventPayload::Phase { .. } => 2,
+        EventPayload::Start { .. } => 3,
         _ => 4,
     }
 }

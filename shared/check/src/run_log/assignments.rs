@@ -1,35 +1,35 @@
 //! What jobs are started with, and in which round events stand.
 
-use doc::RunEvent;
-use doc::wire::EventKind;
+use doc::{EventPayload, Planned, RunEvent};
+use units::{Batch, Share, TaskId};
 
-use super::{at_event, plan_of};
+use super::at_event;
 use crate::judge::Judge;
 
 /// Batch sizes and shares of starts are those of the timeline or plan, until something changed
 /// them; rounds are counted from 0.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
-    let mut current = events.first();
-    let mut reshared: Vec<&str> = Vec::new();
+    let mut current = events.first().and_then(RunEvent::planned);
+    let mut reshared: Vec<&TaskId> = Vec::new();
     let mut round = 0;
     for (at, event) in events.iter().enumerate() {
-        let f = &event.fields;
-        at_event(at, j, |j| {
-            if let Some(claimed) = f.round.filter(|_| event.kind() != EventKind::Replan) {
-                j.same("round", claimed, round);
-            }
-        });
-        match event.kind() {
-            EventKind::Round => {
+        let replan = matches!(event.payload, EventPayload::Replan { .. });
+        if let Some(claimed) = event.round().filter(|_| !replan) {
+            at_event(at, j, |j| j.same("round", claimed, round));
+        }
+        match &event.payload {
+            EventPayload::Round { .. } => {
                 round += 1;
                 reshared.clear();
             }
-            EventKind::Replan => current = Some(event),
-            EventKind::Reshare => reshared.extend(f.task.as_deref()),
-            EventKind::Start => {
-                let free = f.task.as_deref().is_some_and(|t| reshared.contains(&t));
+            EventPayload::Replan { planned, .. } => current = planned.as_ref(),
+            EventPayload::Reshare { task, .. } => reshared.push(task),
+            EventPayload::Start {
+                task, batch, share, ..
+            } => {
+                let share = share.filter(|_| !reshared.contains(&task));
                 if let Some(current) = current {
-                    at_event(at, j, |j| start(event, current, free, j));
+                    at_event(at, j, |j| start(task, *batch, share, current, j));
                 }
             }
             _ => {}
@@ -37,27 +37,23 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-fn start(event: &RunEvent, current: &RunEvent, share_is_free: bool, j: &mut Judge) {
-    let f = &event.fields;
-    let Some(plan) = plan_of(current) else {
-        return;
+/// Batch size and share of one start, where they are claimed and nothing has changed them.
+fn start(
+    task: &TaskId,
+    claimed_batch: Option<Batch>,
+    claimed_share: Option<Share>,
+    current: &Planned,
+    j: &mut Judge,
+) {
+    let plan = current.plan();
+    let Some(i) = plan.task_index(task) else {
+        return j.lie("task", task, "a task of the plan");
     };
-    let task = f.task.as_deref();
-    let Some(i) = plan.tasks.iter().position(|t| Some(t.id.as_str()) == task) else {
-        return j.lie(
-            "task",
-            f.task.clone().unwrap_or_default(),
-            "a task of the plan",
-        );
-    };
-    let ordered = current.timeline.as_ref().and_then(|t| t.batches[i]);
-    let batch = ordered.or(plan.tasks[i].batch).map(|b| u64::from(b.get()));
-    if let (Some(claimed), Some(batch)) = (f.batch, batch) {
+    let ordered = current.timeline().and_then(|t| t.batches[i]);
+    if let (Some(claimed), Some(batch)) = (claimed_batch, ordered.or(plan.tasks[i].batch)) {
         j.same("batch", claimed, batch);
     }
-    if let (Some(claimed), Some(share)) = (f.share_percent, plan.tasks[i].share)
-        && !share_is_free
-    {
-        j.number("share_percent", claimed, share.percent());
+    if let (Some(claimed), Some(share)) = (claimed_share, plan.tasks[i].share) {
+        j.number("share_percent", claimed.percent(), share.percent());
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use doc::wire::EventKind;
-use doc::{Duplex, PhaseKind, RunEvent};
+use doc::{Duplex, EventPayload, PhaseKind, RunEvent};
+use units::{Seconds, TaskId};
 
 use super::{at_event, plan_of};
 use crate::judge::Judge;
@@ -11,7 +11,7 @@ use crate::judge::Judge;
 /// A phase of a task in a round, and the event that tells of it.
 struct Told<'a> {
     at: usize,
-    task: &'a str,
+    task: &'a TaskId,
     kind: PhaseKind,
     start: f64,
     end: f64,
@@ -21,27 +21,30 @@ struct Told<'a> {
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let mut rounds: BTreeMap<u32, Vec<Told<'_>>> = BTreeMap::new();
     for (at, event) in events.iter().enumerate() {
-        let f = &event.fields;
-        if event.kind() != EventKind::Phase {
+        let EventPayload::Phase {
+            round,
+            task,
+            phase,
+            start,
+            end,
+            ..
+        } = &event.payload
+        else {
             continue;
+        };
+        let (start, end) = (start.get(), end.get());
+        if end < start {
+            at_event(at, j, |j| {
+                j.lie("end_s", end, format!("at least {start}, the start"))
+            });
         }
-        if let (Some(round), Some(task), Some(kind), Some(start), Some(end)) =
-            (f.round, f.task.as_deref(), f.phase, f.start_s, f.end_s)
-        {
-            let told = Told {
-                at,
-                task,
-                kind,
-                start,
-                end,
-            };
-            if end < start {
-                at_event(at, j, |j| {
-                    j.lie("end_s", end, format!("at least {start}, the start"))
-                });
-            }
-            rounds.entry(round).or_default().push(told);
-        }
+        rounds.entry(*round).or_default().push(Told {
+            at,
+            task,
+            kind: *phase,
+            start,
+            end,
+        });
     }
     let plan = events.first().and_then(plan_of);
     let link = plan.and_then(|p| p.link.or(p.workload().and_then(|w| w.link)));
@@ -99,26 +102,28 @@ fn transfers(phases: &[Told<'_>], duplex: Duplex, j: &mut Judge) {
 fn makespans(events: &[RunEvent], rounds: &BTreeMap<u32, Vec<Told<'_>>>, j: &mut Judge) {
     let mut planned = None;
     for (at, event) in events.iter().enumerate() {
-        if matches!(event.kind(), EventKind::Launch | EventKind::Replan) {
-            planned = event
-                .timeline
-                .as_ref()
-                .map(|t| t.makespan.get())
-                .or(planned);
+        if let Some(now) = event.planned() {
+            planned = now.timeline().map(|t| t.makespan.get()).or(planned);
         }
-        if event.kind() != EventKind::Round {
+        let EventPayload::Round {
+            round,
+            makespan,
+            planned_makespan,
+            ..
+        } = &event.payload
+        else {
             continue;
-        }
-        let f = &event.fields;
-        let last = f.round.and_then(|round| rounds.get(&round)).map(|phases| {
+        };
+        let last = rounds.get(round).map(|phases| {
             let ends = phases.iter().map(|p| p.end);
             ends.fold(0.0, f64::max)
         });
         at_event(at, j, |j| {
-            if let (Some(claimed), Some(last)) = (f.makespan_s, last) {
-                j.number_of("makespan_s", claimed, last, 1.0);
+            if let Some(last) = last {
+                j.number_of("makespan_s", makespan.get(), last, 1.0);
             }
-            if let (Some(claimed), Some(planned)) = (f.planned_makespan_s, planned) {
+            let claimed = planned_makespan.map(Seconds::get);
+            if let (Some(claimed), Some(planned)) = (claimed, planned) {
                 j.number("planned_makespan_s", claimed, planned);
             }
         });

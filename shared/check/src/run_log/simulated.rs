@@ -1,27 +1,30 @@
 //! A run on the simulator: nothing of it is chance, so that it can be played again.
 
-use doc::wire::EventKind;
-use doc::{DeviceKind, Phase, RunEvent, Timeline};
-use units::Seconds;
+use doc::{DeviceKind, EventPayload, Phase, Planned, RunEvent, Timeline};
+use units::{SamplesPerSec, Seconds};
 
-use super::at_event;
+use super::{at_event, summaries};
 use crate::judge::{Judge, close};
 use crate::rates::{Rates, everyone};
 use crate::timeline::{self, Lane, compute, link};
 
 /// Judges every round of a run on the simulator.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
-    let Some(launch) = events.first() else {
+    let Some(EventPayload::Launch {
+        device,
+        planned,
+        provenance,
+    }) = events.first().map(|e| &e.payload)
+    else {
         return;
     };
-    let f = &launch.fields;
-    let simulated = f.device.as_ref().is_some_and(|d| d.kind == DeviceKind::Sim);
-    let seed = f.provenance.last().and_then(|p| p.seed);
-    let (true, Some(seed), Some(planned)) = (simulated, seed, &launch.timeline) else {
+    let simulated = device.kind == DeviceKind::Sim;
+    let seed = provenance.last().and_then(|p| p.seed);
+    let (true, Some(seed), Some(Planned::Timeline(planned))) = (simulated, seed, planned) else {
         let why = "measured, or without a timeline: throughput is not recomputed";
         return j.unjudged("events", why);
     };
-    if let (Some(device), Some(model)) = (&f.device, &planned.plan.model) {
+    if let Some(model) = &planned.plan.model {
         at_event(0, j, |j| {
             j.field("device", |j| {
                 let other = model.device.kind != device.kind;
@@ -38,29 +41,29 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let mut begin = 0.0;
     let mut from = 0;
     for (at, event) in events.iter().enumerate() {
-        if event.kind() != EventKind::Round {
+        let EventPayload::Round { makespan, .. } = &event.payload else {
             continue;
-        }
-        let makespan = event.fields.makespan_s.unwrap_or(0.0);
+        };
+        let end = begin + makespan.get();
         let whole = Round {
             events: &events[from..=at],
             from,
             begin,
-            end: begin + makespan,
+            end,
         };
         whole.judge(planned, &mut rates, j);
-        begin += makespan;
+        begin = end;
         from = at + 1;
     }
     for (at, event) in events.iter().enumerate().skip(from) {
-        at_event(at, j, |j| {
-            if event.kind() == EventKind::Summary {
-                j.number("time_s", event.fields.time_s, begin);
-                j.number("makespan_s", event.fields.makespan_s.unwrap_or(0.0), begin);
-            }
-        });
+        if let EventPayload::Summary { makespan, .. } = &event.payload {
+            at_event(at, j, |j| {
+                j.number("time_s", event.time.get(), begin);
+                j.number("makespan_s", makespan.get(), begin);
+            });
+        }
     }
-    at_event(0, j, |j| j.same("time_s", f.time_s, 0.0));
+    at_event(0, j, |j| j.same("time_s", events[0].time.get(), 0.0));
 }
 
 /// The events of one round.
@@ -86,7 +89,7 @@ impl Round<'_> {
         if let Ok(last) = Seconds::new(last) {
             played.makespan = last;
         }
-        let number = self.events.last().and_then(|e| e.fields.round).unwrap_or(0);
+        let number = self.events.last().and_then(RunEvent::round).unwrap_or(0);
         let lanes = j.field("rounds", |j| {
             j.index(number as usize, |j| {
                 let lanes = timeline::lanes(&played, j)?;
@@ -107,20 +110,20 @@ impl Round<'_> {
 
     /// The phases of the round as those of a timeline, by start.
     fn phases(&self, planned: &Timeline) -> Vec<Phase> {
-        let told = self.events.iter().filter_map(|e| {
-            let f = &e.fields;
-            let id = f.task.as_deref()?;
-            let task = planned
-                .plan
-                .tasks
-                .iter()
-                .position(|t| t.id.as_str() == id)?;
-            Some(Phase {
+        let told = self.events.iter().filter_map(|e| match &e.payload {
+            EventPayload::Phase {
                 task,
-                kind: f.phase.filter(|_| e.kind() == EventKind::Phase)?,
-                start: Seconds::new(f.start_s?).ok()?,
-                end: Seconds::new(f.end_s?).ok()?,
-            })
+                phase,
+                start,
+                end,
+                ..
+            } => Some(Phase {
+                task: planned.plan.task_index(task)?,
+                kind: *phase,
+                start: *start,
+                end: *end,
+            }),
+            _ => None,
         });
         let mut phases: Vec<Phase> = told.collect();
         phases.sort_by(|a, b| a.start.get().total_cmp(&b.start.get()));
@@ -128,25 +131,25 @@ impl Round<'_> {
     }
 
     fn task(event: &RunEvent, played: &Timeline) -> Option<usize> {
-        let id = event.fields.task.as_deref()?;
-        played.plan.tasks.iter().position(|t| t.id.as_str() == id)
+        played.plan.task_index(event.task()?)
     }
 
     /// Events stand at the time of what they tell of.
     fn times(&self, played: &Timeline, lanes: &[Lane], j: &mut Judge) {
         for (k, event) in self.events.iter().enumerate() {
-            let f = &event.fields;
             let of_task = Self::task(event, played).map(|i| lanes[i].compute);
-            let time = match event.kind() {
-                EventKind::Phase => f.end_s.map(|end| self.begin + end),
-                EventKind::Start | EventKind::Ready => of_task.map(|c| self.begin + c.start),
-                EventKind::Exit => of_task.map(|c| self.begin + c.end),
-                EventKind::Round => Some(self.end),
+            let time = match &event.payload {
+                EventPayload::Phase { end, .. } => Some(self.begin + end.get()),
+                EventPayload::Start { .. } | EventPayload::Ready { .. } => {
+                    of_task.map(|c| self.begin + c.start)
+                }
+                EventPayload::Exit { .. } => of_task.map(|c| self.begin + c.end),
+                EventPayload::Round { .. } => Some(self.end),
                 _ => None,
             };
             if let Some(time) = time {
                 at_event(self.from + k, j, |j| {
-                    j.number_of("time_s", f.time_s, time, self.end);
+                    j.number_of("time_s", event.time.get(), time, self.end);
                 });
             }
         }
@@ -160,14 +163,17 @@ impl Round<'_> {
             .collect();
         times.sort_by(f64::total_cmp);
         for (k, event) in self.events.iter().enumerate() {
-            let f = &event.fields;
-            let (EventKind::Progress, Some(i)) = (event.kind(), Self::task(event, played)) else {
+            let EventPayload::Progress { task, progress, .. } = &event.payload else {
                 continue;
             };
-            let until = f.time_s - self.begin;
+            let Some(i) = played.plan.task_index(task) else {
+                continue;
+            };
+            let until = event.time.get() - self.begin;
             let Some(&now) = times.iter().find(|t| close(**t, until, self.end)) else {
                 at_event(self.from + k, j, |j| {
-                    j.lie("time_s", f.time_s, "when the tasks that compute change");
+                    let truth = "when the tasks that compute change";
+                    j.lie("time_s", event.time.get(), truth);
                 });
                 continue;
             };
@@ -183,12 +189,12 @@ impl Round<'_> {
                 continue;
             };
             at_event(self.from + k, j, |j| {
-                let samples = f.samples.unwrap_or(0) as f64;
+                let samples = progress.samples as f64;
                 if (samples - done[i]).abs() > 0.5 + 1e-6 * done[i] {
                     j.lie("samples", samples, done[i].round());
                 }
-                if let Some(claimed) = f.samples_per_s {
-                    j.number("samples_per_s", claimed, row[i]);
+                if let Some(claimed) = progress.rate {
+                    j.number("samples_per_s", claimed.get(), row[i]);
                 }
             });
         }
@@ -210,20 +216,16 @@ impl Round<'_> {
         let Some(round) = self.events.last() else {
             return;
         };
-        for (k, summary) in round.fields.tasks.iter().enumerate() {
-            let task = played
-                .plan
-                .tasks
-                .iter()
-                .position(|t| t.id.as_str() == summary.id);
-            let Some(i) = task else {
+        for (k, summary) in summaries(round).iter().enumerate() {
+            let Some(i) = played.plan.task_index(&summary.id) else {
                 continue;
             };
             at_event(place, j, |j| {
                 j.field("tasks", |j| {
                     j.index(k, |j| {
                         let truth = Some(row[i]).filter(|_| meet);
-                        j.optional_number("samples_per_s", summary.samples_per_s, truth);
+                        let claimed = summary.rate.map(SamplesPerSec::get);
+                        j.optional_number("samples_per_s", claimed, truth);
                         let samples = played.plan.tasks[i].samples.map(units::Samples::get);
                         if let Some(samples) = samples.filter(|_| summary.finished) {
                             j.same("samples", summary.samples, samples);

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use doc::wire::{EventKind, TaskSummary};
-use doc::{PhaseKind, RunEvent};
+use doc::{EventPayload, PhaseKind, ProcessEnd, RunEvent, TaskSummary};
+use units::{SamplesPerSec, TaskId};
 
 use super::at_event;
-use crate::judge::Judge;
+use crate::judge::{Judge, shown};
 
 /// What the events say of one task.
 #[derive(Debug, Default)]
@@ -15,34 +15,33 @@ struct Tally {
     first_loss: Option<f64>,
     last_loss: Option<f64>,
     most_samples: u64,
-    code: Option<i32>,
-    signal: Option<i32>,
-    exited: bool,
+    end: Option<ProcessEnd>,
     /// Samples of the rounds that ended.
     of_rounds: Option<u64>,
     /// Throughput of the round, if there was one alone.
-    of_round: Option<Option<f64>>,
+    of_round: Option<Option<SamplesPerSec>>,
 }
 
 /// Judges the summaries of rounds and of the run.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
-    let mut run: BTreeMap<&str, Tally> = BTreeMap::new();
-    let mut round: BTreeMap<&str, Tally> = BTreeMap::new();
+    let mut run: BTreeMap<&TaskId, Tally> = BTreeMap::new();
+    let mut round: BTreeMap<&TaskId, Tally> = BTreeMap::new();
     for (at, event) in events.iter().enumerate() {
-        match event.kind() {
-            EventKind::Round => {
-                compare(at, &event.fields.tasks, &round, j);
+        match &event.payload {
+            EventPayload::Round { tasks, .. } => {
+                compare(at, tasks, &round, j);
                 round.clear();
-                for task in &event.fields.tasks {
+                for task in tasks {
                     let tally = run.entry(&task.id).or_default();
                     tally.of_round = match tally.of_rounds {
-                        None => Some(task.samples_per_s),
+                        None => Some(task.rate),
                         Some(_) => None,
                     };
-                    tally.of_rounds = Some(tally.of_rounds.unwrap_or(0) + task.samples);
+                    tally.of_rounds =
+                        Some(tally.of_rounds.unwrap_or(0).saturating_add(task.samples));
                 }
             }
-            EventKind::Summary => compare(at, &event.fields.tasks, &run, j),
+            EventPayload::Summary { tasks, .. } => compare(at, tasks, &run, j),
             _ => {
                 count(event, &mut run);
                 count(event, &mut round);
@@ -51,31 +50,32 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-fn count<'a>(event: &'a RunEvent, tallies: &mut BTreeMap<&'a str, Tally>) {
-    let f = &event.fields;
-    let Some(task) = f.task.as_deref() else {
+fn count<'a>(event: &'a RunEvent, tallies: &mut BTreeMap<&'a TaskId, Tally>) {
+    let Some(task) = event.task() else {
         return;
     };
     let tally = tallies.entry(task).or_default();
-    match event.kind() {
-        EventKind::Restart => tally.restarts += 1,
-        EventKind::Progress => {
-            tally.most_samples = tally.most_samples.max(f.samples.unwrap_or(0));
-            tally.first_loss = tally.first_loss.or(f.loss);
-            tally.last_loss = f.loss.or(tally.last_loss);
+    match &event.payload {
+        EventPayload::Restart { .. } => tally.restarts += 1,
+        EventPayload::Progress { progress, .. } => {
+            tally.most_samples = tally.most_samples.max(progress.samples);
+            tally.first_loss = tally.first_loss.or(progress.loss);
+            tally.last_loss = progress.loss.or(tally.last_loss);
         }
         // The exits of transfers say nothing of the training.
-        EventKind::Exit if matches!(f.phase, None | Some(PhaseKind::Compute)) => {
-            (tally.code, tally.signal, tally.exited) = (f.code, f.signal, true);
-        }
+        EventPayload::Exit {
+            phase: None | Some(PhaseKind::Compute),
+            end,
+            ..
+        } => tally.end = Some(*end),
         _ => {}
     }
 }
 
-fn compare(at: usize, claimed: &[TaskSummary], tallies: &BTreeMap<&str, Tally>, j: &mut Judge) {
+fn compare(at: usize, claimed: &[TaskSummary], tallies: &BTreeMap<&TaskId, Tally>, j: &mut Judge) {
     for (i, task) in claimed.iter().enumerate() {
         let none = Tally::default();
-        let tally = tallies.get(task.id.as_str()).unwrap_or(&none);
+        let tally = tallies.get(&task.id).unwrap_or(&none);
         at_event(at, j, |j| {
             j.field("tasks", |j| {
                 j.index(i, |j| {
@@ -88,11 +88,15 @@ fn compare(at: usize, claimed: &[TaskSummary], tallies: &BTreeMap<&str, Tally>, 
                         j.same("samples", task.samples, sum);
                     }
                     if let Some(rate) = tally.of_round {
-                        j.optional_number("samples_per_s", task.samples_per_s, rate);
+                        let number = |r: Option<SamplesPerSec>| r.map(SamplesPerSec::get);
+                        j.optional_number("samples_per_s", number(task.rate), number(rate));
                     }
-                    if tally.exited {
-                        j.same_option("code", task.code, tally.code);
-                        j.same_option("signal", task.signal, tally.signal);
+                    if tally.end.is_some() && task.end != tally.end {
+                        let field = match tally.end {
+                            Some(ProcessEnd::Signal(_)) => "signal",
+                            _ => "code",
+                        };
+                        j.lie(field, shown(task.end), shown(tally.end));
                     }
                     if tally.first_loss.is_some() {
                         j.optional_number("first_loss", task.first_loss, tally.first_loss);

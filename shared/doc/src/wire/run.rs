@@ -3,8 +3,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{DeviceFingerprint, PhaseKind, Plan, Provenance, Timeline, Wire};
 
-/// One event of a launched run. Which optional fields an event has is said with each
-/// [`EventKind`].
+/// One event of a launched run. Which fields an event must have, and after the comma which it may
+/// have, is said with each [`EventKind`]; others are refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "mt.run/1")]
@@ -42,6 +42,15 @@ pub struct RunEvent {
     /// Training loss that the job reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
+    /// Training steps of the task since its first start, over all rounds and restarts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u64>,
+    /// Seconds that the task has trained since its first start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// GPUs that the task trains on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
     /// Which phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<PhaseKind>,
@@ -93,6 +102,80 @@ impl Wire for RunEvent {
     const SCHEMA: &'static str = "mt.run/1";
 }
 
+impl RunEvent {
+    /// An event of `event` at `time_s` with no other field.
+    pub fn new(event: EventKind, time_s: f64) -> Self {
+        Self {
+            schema: Self::SCHEMA.to_owned(),
+            event,
+            time_s,
+            round: None,
+            task: None,
+            batch: None,
+            share_percent: None,
+            pid: None,
+            samples: None,
+            samples_per_s: None,
+            predicted_samples_per_s: None,
+            loss: None,
+            step: None,
+            seconds: None,
+            gpus: None,
+            phase: None,
+            start_s: None,
+            end_s: None,
+            code: None,
+            signal: None,
+            restarts: None,
+            reason: None,
+            ok: None,
+            makespan_s: None,
+            planned_makespan_s: None,
+            tasks: Vec::new(),
+            device: None,
+            timeline: None,
+            plan: None,
+            provenance: Vec::new(),
+        }
+    }
+
+    /// The name of every optional field, and whether it is given.
+    pub fn given(&self) -> [(&'static str, bool); 27] {
+        [
+            ("round", self.round.is_some()),
+            ("task", self.task.is_some()),
+            ("batch", self.batch.is_some()),
+            ("share_percent", self.share_percent.is_some()),
+            ("pid", self.pid.is_some()),
+            ("samples", self.samples.is_some()),
+            ("samples_per_s", self.samples_per_s.is_some()),
+            (
+                "predicted_samples_per_s",
+                self.predicted_samples_per_s.is_some(),
+            ),
+            ("loss", self.loss.is_some()),
+            ("step", self.step.is_some()),
+            ("seconds", self.seconds.is_some()),
+            ("gpus", self.gpus.is_some()),
+            ("phase", self.phase.is_some()),
+            ("start_s", self.start_s.is_some()),
+            ("end_s", self.end_s.is_some()),
+            ("code", self.code.is_some()),
+            ("signal", self.signal.is_some()),
+            ("restarts", self.restarts.is_some()),
+            ("reason", self.reason.is_some()),
+            ("ok", self.ok.is_some()),
+            ("makespan_s", self.makespan_s.is_some()),
+            ("planned_makespan_s", self.planned_makespan_s.is_some()),
+            ("tasks", !self.tasks.is_empty()),
+            ("device", self.device.is_some()),
+            ("timeline", self.timeline.is_some()),
+            ("plan", self.plan.is_some()),
+            ("provenance", !self.provenance.is_empty()),
+        ]
+    }
+}
+
 /// What happened in a run.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -101,30 +184,55 @@ impl Wire for RunEvent {
 pub enum EventKind {
     /// The launcher began: `device`, `timeline` or `plan`, `provenance`. First event of a run.
     Launch,
-    /// A job was started: `round task batch share_percent pid`.
+    /// A job was started: `round task`, `batch share_percent pid predicted_samples_per_s`.
     Start,
     /// A job is warm: `round task`.
     Ready,
-    /// A job trained: `round task samples`, `samples_per_s`, `loss`.
+    /// A job trained: `round task samples`, `samples_per_s loss step seconds gpus batch`.
     Progress,
-    /// A phase ended: `round task phase start_s end_s`.
+    /// A phase ended: `round task phase start_s end_s`, `reason`.
     Phase,
-    /// A process ended: `round task`, `phase`, `code` or `signal`.
+    /// A process ended: `round task`, `phase reason`, `code` or `signal`.
     Exit,
-    /// A job is about to be started again: `round task restarts reason`.
+    /// A job is about to be started again: `round task reason`, `restarts`.
     Restart,
-    /// Something changed the shares of the rest: `round task share_percent reason`.
+    /// Something changed the shares of the rest: `round task reason`, `share_percent`.
     Reshare,
-    /// The plan of the next round was made anew: `round reason`, `plan` or `timeline`.
+    /// The plan of the next round was made anew: `reason`, `round`, `plan` or `timeline`.
     Replan,
-    /// Something stopped a task or the run: `reason`, `task`.
+    /// Something stopped a task or the run: `reason`, `round task`.
     Stop,
-    /// A device fault was met: `reason`.
+    /// A device fault was met: `reason`, `round task`.
     Fault,
-    /// A round ended: `round ok makespan_s planned_makespan_s tasks`.
+    /// A round ended: `round ok makespan_s`, `planned_makespan_s tasks`.
     Round,
-    /// The launcher ended: `ok makespan_s tasks`. Last event of a run.
+    /// The launcher ended: `ok makespan_s`, `tasks`. Last event of a run.
     Summary,
+}
+
+impl EventKind {
+    /// Every kind.
+    pub const ALL: [Self; 13] = [
+        Self::Launch,
+        Self::Start,
+        Self::Ready,
+        Self::Progress,
+        Self::Phase,
+        Self::Exit,
+        Self::Restart,
+        Self::Reshare,
+        Self::Replan,
+        Self::Stop,
+        Self::Fault,
+        Self::Round,
+        Self::Summary,
+    ];
+
+    /// The name in a document.
+    #[must_use]
+    pub fn name(self) -> String {
+        crate::name_of(&self)
+    }
 }
 
 /// What became of a task.

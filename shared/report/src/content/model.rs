@@ -1,7 +1,6 @@
 use doc::Model;
 use doc::wire::{Evidence, ModelParams, Validation};
 
-use super::word;
 use super::workload::fingerprint;
 use crate::number::plain;
 use crate::page::{Cell, Report, Table};
@@ -12,7 +11,7 @@ pub fn report(model: &Model) -> Report {
     let mut report = Report::new("Model", model.workload.id.as_deref(), simulated);
     let params = &model.predictor;
     report.fact("fitted to", fingerprint(&model.device));
-    report.fact("family", word(params.method));
+    report.fact("family", doc::name_of(&params.method));
     let most = params.domain.most_together;
     let learnt = params.domain.configurations;
     report.fact(
@@ -86,7 +85,9 @@ fn families(validation: &Validation) -> Table {
         .measured("total_error_percent", "error of the total", "%");
     for family in &validation.families {
         let error = Cell::Number(family.total_error_percent);
-        table.rows.push(vec![word(family.method).into(), error]);
+        table
+            .rows
+            .push(vec![doc::name_of(&family.method).into(), error]);
     }
     table
 }

@@ -2,7 +2,7 @@ use doc::wire::ParetoPoint;
 use doc::{ObjectiveKind, Plan, Proof};
 use units::SamplesPerSec;
 
-use super::{listed, pictures, word};
+use super::{listed, pictures};
 use crate::number::{change, plain};
 use crate::page::{Cell, Report, Table};
 
@@ -61,7 +61,7 @@ fn facts(report: &mut Report, plan: &Plan) {
         let unit = unit(objective.kind);
         report.fact(
             "objective",
-            format!("{}: {value} {unit}", word(objective.kind)),
+            format!("{}: {value} {unit}", doc::name_of(&objective.kind)),
         );
     }
     if let Some(rv) = plan.rv {

@@ -1,5 +1,5 @@
-use doc::wire::{EventKind, TaskSummary};
-use doc::{Plan, RunEvent, Timeline};
+use doc::{EventPayload, Plan, RunEvent, TaskSummary, Timeline};
+use units::{SamplesPerSec, Seconds};
 
 use super::pictures;
 use super::timeline::{bar, phase_name};
@@ -10,21 +10,31 @@ use crate::page::{Cell, Report, Table};
 /// A run: did every task finish, and what was planned against what happened.
 pub fn report(events: &[RunEvent]) -> Report {
     let launch = events.first();
-    let device = launch.and_then(|e| e.fields.device.as_ref());
-    let timeline = launch.and_then(|e| e.timeline.as_ref());
-    let plan = timeline
-        .map(|t| &t.plan)
-        .or(launch.and_then(|e| e.plan.as_ref()));
+    let device = match launch.map(|e| &e.payload) {
+        Some(EventPayload::Launch { device, .. }) => Some(device),
+        _ => None,
+    };
+    let planned = launch.and_then(RunEvent::planned);
+    let (plan, timeline) = (
+        planned.map(|p| p.plan()),
+        planned.and_then(|p| p.timeline()),
+    );
     let id = plan.and_then(|p| p.id.as_deref());
     let mut report = Report::new("Run", id, device.is_some_and(|d| d.simulated));
     if let Some(device) = device {
         report.fact("device", fingerprint(device));
     }
-    let last = events.last().filter(|e| e.kind() == EventKind::Summary);
-    outcome(&mut report, last, timeline);
-    if let Some(summary) = last {
-        report.table(tasks(&summary.fields.tasks, plan, events));
-        pictures::predicted(&mut report, &pairs(&summary.fields.tasks, plan));
+    match events.last().map(|e| &e.payload) {
+        Some(EventPayload::Summary {
+            ok,
+            makespan,
+            tasks: summaries,
+        }) => {
+            outcome(&mut report, *ok, *makespan, timeline);
+            report.table(tasks(summaries, plan, events));
+            pictures::predicted(&mut report, &pairs(summaries, plan));
+        }
+        _ => report.fact("finished", "no: the log has no summary"),
     }
     if let Some(plan) = plan {
         pictures::round::of_run(&mut report, events, plan, timeline);
@@ -35,35 +45,33 @@ pub fn report(events: &[RunEvent]) -> Report {
     report
 }
 
-fn outcome(report: &mut Report, summary: Option<&RunEvent>, timeline: Option<&Timeline>) {
-    let Some(summary) = summary else {
-        return report.fact("finished", "no: the log has no summary");
-    };
-    let f = &summary.fields;
-    let ok = if f.ok == Some(true) {
-        "yes, every task"
-    } else {
-        "no"
-    };
-    report.fact("finished", ok);
-    if let Some(makespan) = f.makespan_s {
-        let planned = f.planned_makespan_s.or(timeline.map(|t| t.makespan.get()));
-        let against = planned.filter(|p| *p > 0.0).map_or(String::new(), |p| {
-            format!(", planned {} s ({})", plain(p), change(makespan / p))
-        });
-        report.fact("makespan", format!("{} s{against}", plain(makespan)));
-    }
+fn outcome(report: &mut Report, ok: bool, makespan: Seconds, timeline: Option<&Timeline>) {
+    report.fact("finished", if ok { "yes, every task" } else { "no" });
+    let makespan = makespan.get();
+    let planned = timeline.map(|t| t.makespan.get()).filter(|p| *p > 0.0);
+    let against = planned.map_or(String::new(), |p| {
+        format!(", planned {} s ({})", plain(p), change(makespan / p))
+    });
+    report.fact("makespan", format!("{} s{against}", plain(makespan)));
+}
+
+/// Predicted throughput of a task: as its summary says, or else the plan.
+fn predicted(task: &TaskSummary, plan: Option<&Plan>) -> Option<f64> {
+    let planned = || plan.and_then(|p| p.tasks.iter().find(|t| t.id == task.id));
+    let of_plan = || planned()?.throughput.map(|t| t.mean);
+    task.predicted.or_else(of_plan).map(SamplesPerSec::get)
+}
+
+/// Measured throughput of a task while all computed, if that is above 0.
+fn measured(task: &TaskSummary) -> Option<f64> {
+    task.rate.map(SamplesPerSec::get).filter(|m| *m > 0.0)
 }
 
 /// Name, predicted and measured throughput of every task.
 fn pairs(summaries: &[TaskSummary], plan: Option<&Plan>) -> Vec<(String, f64, f64)> {
     let each = summaries.iter().filter_map(|task| {
-        let planned = plan.and_then(|p| p.tasks.iter().find(|t| t.id.as_str() == task.id));
-        let predicted = task
-            .predicted_samples_per_s
-            .or_else(|| planned?.throughput.map(|t| t.mean.get()))?;
-        let measured = task.samples_per_s.filter(|m| *m > 0.0)?;
-        Some((task.id.clone(), predicted, measured))
+        let name = task.id.as_str().to_owned();
+        Some((name, predicted(task, plan)?, measured(task)?))
     });
     each.collect()
 }
@@ -86,34 +94,29 @@ fn tasks(summaries: &[TaskSummary], plan: Option<&Plan>, events: &[RunEvent]) ->
     .column("finished", "finished", "")
     .column("end", "ended with", "");
     for task in summaries {
-        let planned = plan.and_then(|p| p.tasks.iter().find(|t| t.id.as_str() == task.id));
-        let predicted = task
-            .predicted_samples_per_s
-            .or_else(|| planned?.throughput.map(|t| t.mean.get()));
-        let error = predicted.zip(task.samples_per_s).filter(|(_, m)| *m > 0.0);
-        let mut starts = events
-            .iter()
-            .rev()
-            .filter(|e| e.kind() == EventKind::Start && e.fields.task.as_deref() == Some(&task.id));
-        let planned_batch = planned.and_then(|t| t.batch).map(|b| u64::from(b.get()));
-        let end = match (task.code, task.signal) {
-            (_, Some(signal)) => Some(format!("signal {signal}")),
-            (Some(code), None) => Some(format!("exit code {code}")),
-            (None, None) => None,
-        };
+        let planned = plan.and_then(|p| p.tasks.iter().find(|t| t.id == task.id));
+        let predicted = predicted(task, plan);
+        let error = predicted.zip(measured(task));
+        let started = events.iter().rev().find_map(|e| match &e.payload {
+            EventPayload::Start {
+                task: id, batch, ..
+            } if *id == task.id => *batch,
+            _ => None,
+        });
+        let batch = started.or(planned.and_then(|t| t.batch));
         table.rows.push(vec![
-            task.id.clone().into(),
-            Cell::count(starts.find_map(|e| e.fields.batch).or(planned_batch)),
+            task.id.as_str().into(),
+            Cell::count(batch.map(|b| u64::from(b.get()))),
             Cell::number(planned.and_then(|t| t.share).map(units::Share::percent)),
             Cell::number(predicted),
-            Cell::number(task.samples_per_s),
+            Cell::number(task.rate.map(SamplesPerSec::get)),
             Cell::number(error.map(|(p, m)| 100.0 * (p / m - 1.0))),
             Cell::Count(task.samples),
             Cell::number(task.first_loss),
             Cell::number(task.last_loss),
             Cell::Count(u64::from(task.restarts)),
             Cell::Flag(task.finished),
-            Cell::text(end),
+            Cell::text(task.end.map(|end| end.to_string())),
         ]);
     }
     table.without_empty_columns()
@@ -126,18 +129,25 @@ fn rounds(events: &[RunEvent]) -> Table {
         .measured("makespan_s", "makespan", "s")
         .measured("planned_makespan_s", "planned", "s")
         .column("difference_percent", "difference", "%");
-    for event in events.iter().filter(|e| e.kind() == EventKind::Round) {
-        let f = &event.fields;
-        let pair = f
-            .makespan_s
-            .zip(f.planned_makespan_s)
-            .filter(|(_, p)| *p > 0.0);
+    for event in events {
+        let EventPayload::Round {
+            round,
+            ok,
+            makespan,
+            planned_makespan,
+            ..
+        } = &event.payload
+        else {
+            continue;
+        };
+        let planned = planned_makespan.map(Seconds::get);
+        let ratio = planned.filter(|p| *p > 0.0).map(|p| makespan.get() / p);
         table.rows.push(vec![
-            Cell::count(f.round.map(u64::from)),
-            f.ok.map_or(Cell::Empty, Cell::Flag),
-            Cell::number(f.makespan_s),
-            Cell::number(f.planned_makespan_s),
-            Cell::number(pair.map(|(m, p)| 100.0 * (m / p - 1.0))),
+            Cell::Count(u64::from(*round)),
+            Cell::Flag(*ok),
+            Cell::Number(makespan.get()),
+            Cell::number(planned),
+            Cell::number(ratio.map(|r| 100.0 * (r - 1.0))),
         ]);
     }
     table.without_empty_columns()
@@ -145,8 +155,20 @@ fn rounds(events: &[RunEvent]) -> Table {
 
 /// Phases of the rounds, planned against measured.
 fn phases(events: &[RunEvent], timeline: Option<&Timeline>) -> Table {
-    let told = || events.iter().filter(|e| e.kind() == EventKind::Phase);
-    let whole = told().filter_map(|e| e.fields.end_s).fold(0.0, f64::max);
+    let told = || {
+        events.iter().filter_map(|e| match &e.payload {
+            EventPayload::Phase {
+                round,
+                task,
+                phase,
+                start,
+                end,
+                ..
+            } => Some((*round, task, *phase, start.get(), end.get())),
+            _ => None,
+        })
+    };
+    let whole = told().map(|(.., end)| end).fold(0.0, f64::max);
     let mut table = Table::new("phases", "Phases, planned against measured")
         .column("round", "round", "")
         .column("task", "task", "")
@@ -156,25 +178,20 @@ fn phases(events: &[RunEvent], timeline: Option<&Timeline>) -> Table {
         .measured("start_s", "start", "s")
         .measured("end_s", "end", "s")
         .drawing("from start to end");
-    for event in told() {
-        let f = &event.fields;
-        let (Some(id), Some(kind)) = (f.task.as_deref(), f.phase) else {
-            continue;
-        };
+    for (round, id, kind, start, end) in told() {
         let planned = timeline.and_then(|t| {
-            let of_task = |p: &&doc::Phase| t.plan.tasks[p.task].id.as_str() == id;
+            let of_task = |p: &&doc::Phase| t.plan.tasks[p.task].id == *id;
             t.phases.iter().filter(of_task).find(|p| p.kind == kind)
         });
-        let drawn = f.start_s.zip(f.end_s).map(|(s, e)| bar(s, e, whole));
         table.rows.push(vec![
-            Cell::count(f.round.map(u64::from)),
-            id.into(),
+            Cell::Count(u64::from(round)),
+            id.as_str().into(),
             phase_name(kind).into(),
             Cell::number(planned.map(|p| p.start.get())),
             Cell::number(planned.map(|p| p.end.get())),
-            Cell::number(f.start_s),
-            Cell::number(f.end_s),
-            Cell::text(drawn),
+            Cell::Number(start),
+            Cell::Number(end),
+            bar(start, end, whole).into(),
         ]);
     }
     table.without_empty_columns()
@@ -187,20 +204,19 @@ fn trouble(events: &[RunEvent]) -> Table {
         .column("task", "task", "")
         .column("reason", "reason", "");
     for event in events {
-        let f = &event.fields;
-        let what = match event.kind() {
-            EventKind::Restart => "restart",
-            EventKind::Stop => "stop",
-            EventKind::Fault => "fault",
-            EventKind::Replan => "new plan",
-            EventKind::Reshare => "new shares",
+        let what = match event.payload {
+            EventPayload::Restart { .. } => "restart",
+            EventPayload::Stop { .. } => "stop",
+            EventPayload::Fault { .. } => "fault",
+            EventPayload::Replan { .. } => "new plan",
+            EventPayload::Reshare { .. } => "new shares",
             _ => continue,
         };
         table.rows.push(vec![
-            Cell::Number(f.time_s),
+            Cell::Number(event.time.get()),
             what.into(),
-            Cell::text(f.task.clone()),
-            Cell::text(f.reason.clone()),
+            Cell::text(event.task().map(|id| id.as_str())),
+            Cell::text(event.reason()),
         ]);
     }
     table.without_empty_columns()

@@ -1,11 +1,10 @@
 //! Between rounds: the model is corrected by what was measured, and the plan is solved anew.
 
 use allocation::{Limits, Request, plan_workload};
-use doc::wire::TaskSummary;
-use doc::{Model, Plan, Timeline};
+use doc::{Model, Plan, TaskSummary, Timeline};
 use overlap::{PlanRequest, order_plan};
 use predict::Predictor;
-use units::{Bytes, Share, TotalShare};
+use units::{Bytes, SamplesPerSec, Share, TotalShare};
 
 use crate::launch::Launch;
 
@@ -33,7 +32,7 @@ pub(super) fn adapted(
         .ok_or("the plan carries no model to correct")?;
     let rates: Vec<f64> = measured
         .iter()
-        .map(|t| t.samples_per_s.filter(|r| *r > 0.0))
+        .map(|t| t.rate.map(SamplesPerSec::get).filter(|r| *r > 0.0))
         .collect::<Option<_>>()
         .ok_or("not all tasks computed at the same time, so there is nothing to compare")?;
     let model = corrected(launch, model, &rates, part)?;
@@ -146,10 +145,11 @@ fn changes(old: &Plan, new: &Plan, measured: &[TaskSummary]) -> String {
         let Some(now) = new.task_index(&task.id).map(|k| &new.tasks[k]) else {
             continue;
         };
-        if let (Some(p), Some(m)) = (task.throughput, measured[i].samples_per_s) {
+        if let (Some(p), Some(m)) = (task.throughput, measured[i].rate) {
             all.push(format!(
-                "{}: {m:.1} samples/s of {:.1}",
+                "{}: {:.1} samples/s of {:.1}",
                 task.id,
+                m.get(),
                 p.mean.get()
             ));
         }

@@ -5,15 +5,15 @@ mod happen;
 
 use std::time::{Duration, Instant};
 
-use doc::wire::TaskSummary;
-use doc::{EventKind, PhaseKind, RunEvent};
+use doc::{EventPayload, PhaseKind, TaskSummary};
 use jobs::JobId;
 use overlap::{Order, Transfer, divided};
-use units::Share;
+use units::{SamplesPerSec, Seconds, Share, TaskId};
 
 use super::Live;
 use super::task::TaskRun;
 use super::turns::{Stage, may_begin};
+use crate::journal::as_seconds;
 use crate::launch::Assignment;
 use crate::status::Row;
 
@@ -38,8 +38,8 @@ pub(super) struct Round<'r, 'a> {
     order: Order,
     number: u32,
     begun: Instant,
-    /// End of the last phase, seconds from the start of the round.
-    last_end: f64,
+    /// End of the last phase, from the start of the round.
+    last_end: Seconds,
     /// No new process is started any more.
     stopping: bool,
     /// The device has had a fault and is not good yet.
@@ -64,7 +64,7 @@ impl<'r, 'a> Round<'r, 'a> {
             order: live.launch.order(),
             number,
             begun,
-            last_end: 0.0,
+            last_end: Seconds::ZERO,
             stopping: false,
             faulted: false,
             recovery_ends: None,
@@ -95,14 +95,13 @@ impl<'r, 'a> Round<'r, 'a> {
         self.show(true);
         let ok = self.tasks.iter().all(|t| t.stage == Stage::Done);
         let tasks = self.summaries();
-        let mut event = self.live.journal.event(EventKind::Round);
-        event.fields.round = Some(self.number);
-        event.fields.ok = Some(ok);
-        event.fields.makespan_s = Some(self.last_end);
-        event.fields.planned_makespan_s =
-            self.live.launch.timeline.as_ref().map(|t| t.makespan.get());
-        event.fields.tasks.clone_from(&tasks);
-        self.live.journal.write(&event);
+        self.live.journal.write(EventPayload::Round {
+            round: self.number,
+            ok,
+            makespan: self.last_end,
+            planned_makespan: self.live.launch.timeline.as_ref().map(|t| t.makespan),
+            tasks: tasks.clone(),
+        });
         Outcome { ok, tasks }
     }
 
@@ -118,7 +117,7 @@ impl<'r, 'a> Round<'r, 'a> {
             samples: task.samples,
             wanted: planned.samples(),
             rate: task.rate.filter(|_| task.stage == Stage::Computing),
-            predicted: planned.predicted,
+            predicted: planned.predicted.map(SamplesPerSec::get),
             loss: task.loss,
             restarts: task.restarts,
         };
@@ -132,7 +131,7 @@ impl<'r, 'a> Round<'r, 'a> {
         self.tasks
             .iter()
             .zip(planned)
-            .map(|(task, planned)| task.summary(planned.planned.id.as_str(), planned.predicted))
+            .map(|(task, planned)| task.summary(&planned.planned.id, planned.predicted))
             .collect()
     }
 
@@ -173,10 +172,11 @@ impl<'r, 'a> Round<'r, 'a> {
             return;
         }
         self.stopping = true;
-        let mut event = self.live.journal.event(EventKind::Stop);
-        event.fields.round = Some(self.number);
-        event.fields.reason = Some(reason.to_owned());
-        self.live.journal.write(&event);
+        self.live.journal.write(EventPayload::Stop {
+            round: Some(self.number),
+            task: None,
+            reason: reason.to_owned(),
+        });
         for task in &self.tasks {
             if let Some(pid) = task.job.and_then(|j| self.live.supervisor.pid(j)) {
                 self.live.enforcer.release(pid);
@@ -246,15 +246,18 @@ impl<'r, 'a> Round<'r, 'a> {
         let (Some(kind), Some(began)) = (self.tasks[i].phase(), self.tasks[i].phase_began) else {
             return;
         };
-        let from = began.duration_since(self.begun).as_secs_f64();
-        let to = now.duration_since(self.begun).as_secs_f64();
-        let mut event = self.event(EventKind::Phase, i);
-        event.fields.phase = Some(kind);
-        event.fields.start_s = Some(from);
-        event.fields.end_s = Some(to);
-        event.fields.reason.clone_from(&reason);
-        self.live.journal.write(&event);
-        self.last_end = self.last_end.max(to);
+        let end = as_seconds(now.duration_since(self.begun));
+        self.live.journal.write(EventPayload::Phase {
+            round: self.number,
+            task: self.id(i),
+            phase: kind,
+            start: as_seconds(began.duration_since(self.begun)),
+            end,
+            reason: reason.clone(),
+        });
+        if end > self.last_end {
+            self.last_end = end;
+        }
         let task = &mut self.tasks[i];
         task.phase_began = None;
         task.job = None;
@@ -287,8 +290,6 @@ impl<'r, 'a> Round<'r, 'a> {
                 continue;
             }
             self.tasks[i].share = share;
-            let mut event = self.event(EventKind::Reshare, i);
-            event.fields.share_percent = Some(share.percent());
             let mut reason = why.to_owned();
             // One that is not ready yet gets its share when it is.
             if self.tasks[i].ready {
@@ -297,8 +298,12 @@ impl<'r, 'a> Round<'r, 'a> {
                     reason = format!("{reason}, but the share could not be changed: {error}");
                 }
             }
-            event.fields.reason = Some(reason);
-            self.live.journal.write(&event);
+            self.live.journal.write(EventPayload::Reshare {
+                round: self.number,
+                task: self.id(i),
+                share: Some(share),
+                reason,
+            });
         }
     }
 
@@ -306,11 +311,8 @@ impl<'r, 'a> Round<'r, 'a> {
         self.live.launch.plan.tasks[i].id.to_string()
     }
 
-    fn event(&self, kind: EventKind, i: usize) -> RunEvent {
-        let mut event = self.live.journal.event(kind);
-        event.fields.round = Some(self.number);
-        event.fields.task = Some(self.name(i));
-        event
+    fn id(&self, i: usize) -> TaskId {
+        self.live.launch.plan.tasks[i].id.clone()
     }
 
     fn task_of(&self, job: JobId) -> Option<usize> {

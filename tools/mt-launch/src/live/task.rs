@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use doc::PhaseKind;
-use doc::wire::TaskSummary;
+use doc::{PhaseKind, ProcessEnd, TaskSummary};
 use jobs::mps::Ready;
 use jobs::{Exit, JobId};
-use units::Share;
+use units::{SamplesPerSec, Share, TaskId};
 
 use super::turns::Stage;
 
@@ -65,6 +64,20 @@ pub(super) struct Together {
     earlier_samples: u64,
 }
 
+/// Samples per second; none where no time has passed.
+pub(super) fn rate(samples: u64, seconds: f64) -> Option<SamplesPerSec> {
+    // No rate either where a clock of no resolution makes it infinite.
+    SamplesPerSec::new(samples as f64 / seconds).ok()
+}
+
+/// How a process ended, as documents say it.
+pub(super) fn process_end(exit: Exit) -> ProcessEnd {
+    match exit {
+        Exit::Code(code) => ProcessEnd::Code(code),
+        Exit::Signal(signal) => ProcessEnd::Signal(signal),
+    }
+}
+
 impl Together {
     /// Counts a step that was made while all tasks computed.
     pub(super) fn step(&mut self, at: Instant, samples: u64) {
@@ -86,8 +99,8 @@ impl Together {
     }
 
     /// Samples per second.
-    pub(super) fn rate(&self) -> Option<f64> {
-        (self.seconds > 0.0).then(|| self.earlier_samples as f64 / self.seconds)
+    pub(super) fn rate(&self) -> Option<SamplesPerSec> {
+        rate(self.earlier_samples, self.seconds)
     }
 }
 
@@ -173,23 +186,17 @@ impl TaskRun {
         self.loss = loss.or(self.loss);
     }
 
-    pub(super) fn summary(&self, id: &str, predicted: Option<f64>) -> TaskSummary {
-        let (code, signal) = match self.exit {
-            None => (None, None),
-            Some(Exit::Code(code)) => (Some(code), None),
-            Some(Exit::Signal(signal)) => (None, Some(signal)),
-        };
+    pub(super) fn summary(&self, id: &TaskId, predicted: Option<SamplesPerSec>) -> TaskSummary {
         TaskSummary {
-            id: id.to_owned(),
+            id: id.clone(),
             finished: self.stage == Stage::Done,
             samples: self.most_samples,
-            samples_per_s: self.together.rate(),
-            predicted_samples_per_s: predicted,
+            rate: self.together.rate(),
+            predicted,
             first_loss: self.first_loss,
             last_loss: self.last_loss,
             restarts: self.restarts,
-            code,
-            signal,
+            end: self.exit.map(process_end),
         }
     }
 }

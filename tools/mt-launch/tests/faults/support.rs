@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use doc::wire::RunEvent;
 use doc::{EventKind, PhaseKind};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde::Deserialize;
 
 /// A folder with a plan, and its own run directories and logs.
 pub struct Corner {
@@ -49,6 +49,39 @@ echo '{"mt":"done","samples":'$n'}'"#;
 /// A script that says it is ready and goes on for ever.
 pub const ENDLESS: &str = r#"echo '{"mt":"ready"}'
 while :; do echo '{"mt":"step","samples":1}'; sleep 0.02; done"#;
+
+/// An event as it stands in the output; fields that no test looks at are left out.
+#[derive(Debug, Deserialize)]
+pub struct RunEvent {
+    pub event: EventKind,
+    pub time_s: f64,
+    pub round: Option<u32>,
+    pub task: Option<String>,
+    pub share_percent: Option<f64>,
+    pub pid: Option<u32>,
+    pub samples: Option<u64>,
+    pub phase: Option<PhaseKind>,
+    pub start_s: Option<f64>,
+    pub end_s: Option<f64>,
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    pub restarts: Option<u32>,
+    pub reason: Option<String>,
+    pub ok: Option<bool>,
+    pub makespan_s: Option<f64>,
+    #[serde(default)]
+    pub tasks: Vec<TaskSummary>,
+}
+
+/// What became of a task, as it stands in the output.
+#[derive(Debug, Deserialize)]
+pub struct TaskSummary {
+    pub finished: bool,
+    pub samples: u64,
+    pub last_loss: Option<f64>,
+    pub restarts: u32,
+    pub code: Option<i32>,
+}
 
 pub struct Ran {
     pub events: Vec<RunEvent>,

@@ -51,60 +51,94 @@ pub fn timeline() -> BoxedStrategy<wire::Timeline> {
         .boxed()
 }
 
-/// A launch event with everything an event may have.
+/// An event of any kind with everything that one of its kind may have.
 pub fn event() -> BoxedStrategy<wire::RunEvent> {
-    let numbers = vec(positive(), 8);
+    let numbers = vec(positive(), 4);
     let counts = (any::<u32>(), any::<u64>(), any::<i32>());
-    (
-        fingerprint(),
-        numbers,
-        counts,
-        text(),
-        timeline(),
-        plan(),
-        finite(),
-    )
-        .prop_map(
-            |(device, n, (small, large, signed), text, timeline, plan, loss)| wire::RunEvent {
-                schema: wire::RunEvent::SCHEMA.to_owned(),
-                event: EventKind::Launch,
-                time_s: n[0],
-                round: Some(small),
-                task: Some("a".to_owned()),
-                batch: Some(large),
-                share_percent: Some(n[1]),
-                pid: Some(small),
-                samples: Some(large),
-                samples_per_s: Some(n[2]),
-                predicted_samples_per_s: Some(n[3]),
-                loss: Some(loss),
-                phase: Some(PhaseKind::Upload),
-                start_s: Some(n[4]),
-                end_s: Some(n[5]),
-                code: Some(signed),
-                signal: Some(signed),
-                restarts: Some(small),
-                reason: Some(text),
-                ok: Some(true),
-                makespan_s: Some(n[6]),
-                planned_makespan_s: Some(n[7]),
-                tasks: vec![wire::TaskSummary {
-                    id: "a".to_owned(),
-                    finished: true,
-                    samples: large,
-                    samples_per_s: Some(n[2]),
-                    predicted_samples_per_s: None,
-                    first_loss: Some(loss),
-                    last_loss: None,
-                    restarts: small,
-                    code: None,
-                    signal: Some(signed),
-                }],
-                device: Some(device),
-                timeline: Some(Box::new(timeline)),
-                plan: Some(Box::new(plan)),
-                provenance: Vec::new(),
-            },
-        )
+    let kind = prop::sample::select(&EventKind::ALL[..]);
+    (kind, numbers, counts, text(), finite(), carried())
+        .prop_map(|(kind, n, (small, large, signed), text, loss, carried)| {
+            let mut event = wire::RunEvent::new(kind, n[0]);
+            let w = &mut event;
+            match kind {
+                EventKind::Launch => (w.timeline, w.plan, w.device) = carried,
+                EventKind::Replan => (w.timeline, w.plan, _) = carried,
+                EventKind::Start => {
+                    w.batch = Some(64);
+                    w.share_percent = Some(12.5);
+                    w.pid = Some(small);
+                    w.predicted_samples_per_s = Some(n[1]);
+                }
+                EventKind::Progress => {
+                    (w.samples, w.samples_per_s) = (Some(large), Some(n[1]));
+                    (w.step, w.seconds, w.gpus) = (Some(large), Some(n[2]), Some(small));
+                    (w.loss, w.batch) = (Some(loss), Some(512));
+                }
+                EventKind::Phase => {
+                    w.phase = Some(PhaseKind::Upload);
+                    (w.start_s, w.end_s) = (Some(n[1]), Some(n[2]));
+                }
+                EventKind::Exit if small % 2 == 0 => w.code = Some(signed),
+                EventKind::Exit => (w.signal, w.phase) = (Some(signed), Some(PhaseKind::Compute)),
+                EventKind::Restart => w.restarts = Some(small),
+                EventKind::Reshare => w.share_percent = Some(100.0),
+                EventKind::Round | EventKind::Summary => {
+                    (w.ok, w.makespan_s) = (Some(large % 2 == 0), Some(n[1]));
+                    w.planned_makespan_s = Some(n[2]).filter(|_| kind == EventKind::Round);
+                    w.tasks = vec![task_summary(&n, loss, small, large, signed)];
+                }
+                EventKind::Ready | EventKind::Stop | EventKind::Fault => {}
+            }
+            if !matches!(kind, EventKind::Launch | EventKind::Summary) {
+                w.round = Some(small);
+            }
+            let whole = [EventKind::Launch, EventKind::Summary, EventKind::Round];
+            if !whole.contains(&kind) && kind != EventKind::Replan {
+                w.task = Some("a".to_owned());
+            }
+            let told = [EventKind::Start, EventKind::Ready, EventKind::Progress];
+            if !whole.contains(&kind) && !told.contains(&kind) {
+                w.reason = Some(text);
+            }
+            event
+        })
         .boxed()
+}
+
+type Carried = (
+    Option<Box<wire::Timeline>>,
+    Option<Box<wire::Plan>>,
+    Option<DeviceFingerprint>,
+);
+
+/// A timeline or a plan, and a device.
+fn carried() -> BoxedStrategy<Carried> {
+    (timeline(), plan(), fingerprint(), any::<bool>())
+        .prop_map(|(timeline, plan, device, ordered)| {
+            let timeline = ordered.then(|| Box::new(timeline));
+            let plan = (!ordered).then(|| Box::new(plan));
+            (timeline, plan, Some(device))
+        })
+        .boxed()
+}
+
+fn task_summary(
+    n: &[f64],
+    loss: f64,
+    restarts: u32,
+    samples: u64,
+    signal: i32,
+) -> wire::TaskSummary {
+    wire::TaskSummary {
+        id: "a".to_owned(),
+        finished: true,
+        samples,
+        samples_per_s: Some(n[2]),
+        predicted_samples_per_s: None,
+        first_loss: Some(loss),
+        last_loss: None,
+        restarts,
+        code: None,
+        signal: Some(signal),
+    }
 }

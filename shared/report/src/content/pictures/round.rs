@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use doc::wire::EventKind;
-use doc::{PhaseKind, Plan, RunEvent, Timeline};
+use doc::{EventPayload, PhaseKind, Plan, RunEvent, Timeline};
+use units::SamplesPerSec;
 
 use super::unit;
 use crate::content::timeline::phase_name;
@@ -35,22 +35,25 @@ pub fn planned(timeline: &Timeline) -> Vec<Told> {
 /// Phases of every round of a run, in seconds from the start of the round.
 pub fn measured(events: &[RunEvent], names: &[String]) -> BTreeMap<u32, Vec<Told>> {
     let mut rounds: BTreeMap<u32, Vec<Told>> = BTreeMap::new();
-    for event in events.iter().filter(|e| e.kind() == EventKind::Phase) {
-        let f = &event.fields;
-        let task = f
-            .task
-            .as_ref()
-            .and_then(|t| names.iter().position(|n| n == t));
-        if let (Some(task), Some(kind), Some(start), Some(end)) =
-            (task, f.phase, f.start_s, f.end_s)
-        {
-            let told = Told {
+    for event in events {
+        let EventPayload::Phase {
+            round,
+            task,
+            phase,
+            start,
+            end,
+            ..
+        } = &event.payload
+        else {
+            continue;
+        };
+        if let Some(task) = names.iter().position(|n| n == task.as_str()) {
+            rounds.entry(*round).or_default().push(Told {
                 task,
-                kind,
-                start,
-                end,
-            };
-            rounds.entry(f.round.unwrap_or(0)).or_default().push(told);
+                kind: *phase,
+                start: start.get(),
+                end: end.get(),
+            });
         }
     }
     rounds
@@ -168,25 +171,23 @@ pub fn of_run(report: &mut Report, events: &[RunEvent], plan: &Plan, timeline: O
         .tracks
         .extend(tracks("planned", &names, &planned, 0.0));
     for (round, told) in &rounds {
-        let begin = events.iter().find_map(|e| {
-            let phase = e.kind() == EventKind::Phase && e.fields.round == Some(*round);
-            e.fields
-                .end_s
-                .filter(|_| phase)
-                .map(|end| (e.fields.time_s - end).max(0.0))
+        let begin = events.iter().find_map(|e| match &e.payload {
+            EventPayload::Phase { round: r, end, .. } if r == round => {
+                Some((e.time.get() - end.get()).max(0.0))
+            }
+            _ => None,
         });
         report
             .tracks
             .extend(tracks("measured", &names, told, begin.unwrap_or(0.0)));
     }
-    for (i, name) in names.iter().enumerate() {
-        let of_task = |e: &&RunEvent| e.fields.task.as_deref() == Some(&names[i]);
-        let values = events.iter().filter(of_task).filter_map(|e| {
-            let rate = e
-                .fields
-                .samples_per_s
-                .filter(|_| e.kind() == EventKind::Progress);
-            Some(("samples/s", e.fields.time_s, rate?))
+    for name in &names {
+        let values = events.iter().filter_map(|e| match &e.payload {
+            EventPayload::Progress { task, progress, .. } if task.as_str() == name => {
+                let rate = progress.rate.map(SamplesPerSec::get)?;
+                Some(("samples/s", e.time.get(), rate))
+            }
+            _ => None,
         });
         report.tracks.push(Track {
             group: "measured",

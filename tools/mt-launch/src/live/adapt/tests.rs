@@ -1,4 +1,6 @@
-use doc::{DeviceFingerprint, DeviceKind, Documents, Frames, Method, ObjectiveKind, Workload};
+use doc::{
+    DeviceFingerprint, DeviceKind, Documents, Frames, Method, ObjectiveKind, ProcessEnd, Workload,
+};
 use predict::{Active, Dataset, FitOptions, Sample, TaskSpec, fit};
 use units::Batch;
 
@@ -97,16 +99,17 @@ fn measured(launch: &Launch, factors: [f64; 2]) -> Vec<TaskSummary> {
     let tasks = launch.assignments().zip(factors);
     tasks
         .map(|(task, factor)| TaskSummary {
-            id: task.planned.id.to_string(),
+            id: task.planned.id.clone(),
             finished: true,
             samples: 1000,
-            samples_per_s: task.predicted.map(|p| p * factor),
-            predicted_samples_per_s: task.predicted,
+            rate: task
+                .predicted
+                .map(|p| SamplesPerSec::new(p.get() * factor).unwrap()),
+            predicted: task.predicted,
             first_loss: None,
             last_loss: None,
             restarts: 0,
-            code: Some(0),
-            signal: None,
+            end: Some(ProcessEnd::Code(0)),
         })
         .collect()
 }
@@ -135,7 +138,7 @@ fn the_corrected_model_predicts_what_was_measured() {
         let (after, what) = adapted(&before, &seen, 1.0).unwrap();
         let now = predictions(&before, after.plan.model.as_ref().unwrap());
         for (now, seen) in now.iter().zip(&seen) {
-            let wanted = seen.samples_per_s.unwrap();
+            let wanted = seen.rate.unwrap().get();
             assert!(
                 (now / wanted - 1.0).abs() < 0.02,
                 "{method:?}: {now} for {wanted}"
@@ -159,7 +162,7 @@ fn a_part_of_the_correction_is_damped() {
 fn nothing_to_compare_changes_nothing() {
     let before = launch(Method::Structured);
     let mut seen = measured(&before, [1.0, 1.0]);
-    seen[1].samples_per_s = None;
+    seen[1].rate = None;
     assert!(adapted(&before, &seen, 1.0).is_err());
     let mut bare = before;
     bare.plan.model = None;

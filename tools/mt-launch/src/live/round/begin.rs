@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use doc::{EventKind, PhaseKind};
+use doc::{EventPayload, PhaseKind};
 use jobs::{Assignment, JobSpec};
 
 use super::Round;
@@ -67,14 +67,20 @@ impl Round<'_, '_> {
         }
         task.reported.samples = task.samples;
         let pid = self.live.supervisor.pid(job);
-        let mut event = self.event(EventKind::Start, i);
-        let share = self.tasks[i].share;
         let assignment = self.live.launch.assignments().nth(i);
-        event.fields.batch = assignment.map(|a| u64::from(a.batch.get()));
-        event.fields.predicted_samples_per_s = assignment.and_then(|a| a.predicted);
-        event.fields.share_percent = Some(share.percent());
-        event.fields.pid = pid.and_then(|p| u32::try_from(p).ok());
-        self.live.journal.write(&event);
+        let (batch, predicted) = (
+            assignment.map(|a| a.batch),
+            assignment.and_then(|a| a.predicted),
+        );
+        self.live.journal.write(EventPayload::Start {
+            round: self.number,
+            task: self.id(i),
+            batch,
+            share: Some(self.tasks[i].share),
+            // A process id is never negative.
+            pid: pid.and_then(|p| u32::try_from(p).ok()),
+            predicted,
+        });
     }
 
     /// Whether the process under way goes on from a checkpoint of the one before.

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use doc::{EventKind, PhaseKind};
+use doc::{EventPayload, PhaseKind, TaskProgress};
 use jobs::mps::Ready;
 use jobs::{Event, Exit, Happening};
+use units::SamplesPerSec;
 
 use super::{RECOVERY, Round};
-use crate::live::task::TaskRun;
+use crate::live::task::{TaskRun, process_end, rate};
 use crate::live::turns::Stage;
 
 impl Round<'_, '_> {
@@ -49,8 +50,10 @@ impl Round<'_, '_> {
         }
         task.ready = true;
         task.last_step = Instant::now();
-        let event = self.event(EventKind::Ready, i);
-        self.live.journal.write(&event);
+        self.live.journal.write(EventPayload::Ready {
+            round: self.number,
+            task: self.id(i),
+        });
         let (attached, share, job) = {
             let task = &self.tasks[i];
             (task.attached, task.share, task.job)
@@ -86,16 +89,15 @@ impl Round<'_, '_> {
             task.together.close();
         }
         let why = self.verdict(i, exit, tail);
-        let mut event = self.event(EventKind::Exit, i);
-        event.fields.phase = self.tasks[i].phase();
-        match exit {
-            Exit::Code(code) => event.fields.code = Some(code),
-            Exit::Signal(signal) => event.fields.signal = Some(signal),
-        }
         let left = (strays > 0).then(|| format!("{strays} processes that it left were killed"));
         let reasons: Vec<String> = why.iter().cloned().chain(left).collect();
-        event.fields.reason = (!reasons.is_empty()).then(|| reasons.join("; "));
-        self.live.journal.write(&event);
+        self.live.journal.write(EventPayload::Exit {
+            round: self.number,
+            task: self.id(i),
+            phase: self.tasks[i].phase(),
+            end: process_end(exit),
+            reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
+        });
         let task = &mut self.tasks[i];
         task.exit = Some(exit);
         task.job = None;
@@ -115,9 +117,11 @@ impl Round<'_, '_> {
             return;
         }
         self.faulted = true;
-        let mut event = self.event(EventKind::Fault, cause);
-        event.fields.reason = Some("the MPS server faulted; every job is stopped".to_owned());
-        self.live.journal.write(&event);
+        self.live.journal.write(EventPayload::Fault {
+            round: Some(self.number),
+            task: Some(self.id(cause)),
+            reason: "the MPS server faulted; every job is stopped".to_owned(),
+        });
         for i in 0..self.tasks.len() {
             if self.tasks[i].stage == Stage::Computing {
                 self.end_process(i, "stopped because of a fault of the MPS server".to_owned());
@@ -144,12 +148,13 @@ impl Round<'_, '_> {
         };
         self.faulted = false;
         self.recovery_ends = None;
-        let mut event = self.live.journal.event(EventKind::Fault);
-        event.fields.round = Some(self.number);
         let lost = recovered.is_err();
         let reason = recovered.map_or_else(|why| why, str::to_owned);
-        event.fields.reason = Some(reason.clone());
-        self.live.journal.write(&event);
+        self.live.journal.write(EventPayload::Fault {
+            round: Some(self.number),
+            task: None,
+            reason: reason.clone(),
+        });
         if lost {
             self.stop(&reason);
         }
@@ -188,9 +193,11 @@ impl Round<'_, '_> {
         let overdue = self.tasks[i].due.is_some_and(|due| due <= Instant::now());
         let restart = self.tasks[i].restarts_of_phase + 1;
         if self.stopping || overdue || restart > self.live.settings.restarts {
-            let mut event = self.event(EventKind::Stop, i);
-            event.fields.reason = Some(why.clone());
-            self.live.journal.write(&event);
+            self.live.journal.write(EventPayload::Stop {
+                round: Some(self.number),
+                task: Some(self.id(i)),
+                reason: why.clone(),
+            });
             self.end_phase(i, Some(why));
             return;
         }
@@ -199,10 +206,12 @@ impl Round<'_, '_> {
         task.restarts_of_phase = restart;
         task.retry_at = Some(Instant::now() + self.live.settings.pause(restart));
         let restarts = task.restarts;
-        let mut event = self.event(EventKind::Restart, i);
-        event.fields.restarts = Some(restarts);
-        event.fields.reason = Some(why);
-        self.live.journal.write(&event);
+        self.live.journal.write(EventPayload::Restart {
+            round: self.number,
+            task: self.id(i),
+            restarts: Some(restarts),
+            reason: why,
+        });
     }
 
     /// Ends the process under way of a task, which counts as a failure.
@@ -272,21 +281,27 @@ impl Round<'_, '_> {
             if !new || !(all || due) {
                 continue;
             }
-            let mut event = self.event(EventKind::Progress, i);
+            let id = self.id(i);
             let task = &mut self.tasks[i];
-            event.fields.samples = Some(task.samples);
-            event.fields.loss = task.loss;
+            let mut progress = TaskProgress {
+                samples: task.samples,
+                loss: task.loss,
+                ..TaskProgress::default()
+            };
             if let (Some(at), false) = (task.reported.at, first) {
                 let seconds = task.last_step.saturating_duration_since(at).as_secs_f64();
-                let samples = (task.samples - task.reported.samples) as f64;
-                event.fields.samples_per_s = (seconds > 0.0).then(|| samples / seconds);
-                task.rate = event.fields.samples_per_s.or(task.rate);
+                progress.rate = rate(task.samples - task.reported.samples, seconds);
+                task.rate = progress.rate.map(SamplesPerSec::get).or(task.rate);
             }
             task.reported.at = Some(task.last_step);
             task.reported.samples = task.samples;
             task.first_loss = task.first_loss.or(task.loss);
             task.last_loss = task.loss.or(task.last_loss);
-            self.live.journal.write(&event);
+            self.live.journal.write(EventPayload::Progress {
+                round: self.number,
+                task: id,
+                progress,
+            });
         }
     }
 }
