@@ -108,7 +108,7 @@ fn the_plan_measured_again_keeps_its_promise() {
         .map(|t| t.throughput.unwrap().mean.get())
         .sum();
     let baseline = |name: &str| {
-        let found = plan.baselines.iter().find(|b| b.name == name);
+        let found = plan.baselines.iter().find(|b| b.name.name() == name);
         found.unwrap().total_samples_per_s
     };
     assert!(

@@ -51,16 +51,16 @@ impl Scheme {
         Scheme::Aggressive,
     ];
 
-    /// Name in documents.
+    /// The scheme as documents say it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub const fn in_document(self) -> doc::Scheme {
         match self {
-            Scheme::Temporal => "temporal",
-            Scheme::Isolated => "isolated",
-            Scheme::Sharing => "sharing",
-            Scheme::Nvidia => "nvidia",
-            Scheme::Moderate => "moderate",
-            Scheme::Aggressive => "aggressive",
+            Scheme::Temporal => doc::Scheme::Temporal,
+            Scheme::Isolated => doc::Scheme::Isolated,
+            Scheme::Sharing => doc::Scheme::Sharing,
+            Scheme::Nvidia => doc::Scheme::Nvidia,
+            Scheme::Moderate => doc::Scheme::Moderate,
+            Scheme::Aggressive => doc::Scheme::Aggressive,
         }
     }
 

@@ -15,6 +15,7 @@ use crate::explain::marginals;
 use crate::partition::solve_partition;
 use crate::solve::{Options, Report, Solution, search, solve};
 use crate::subset::Subset;
+use crate::verdict::verdict;
 use crate::{
     AllocError, Front, Limits, Problem, Task, Throughput, damped_load, fairness_front,
     mismatch_front,
@@ -23,7 +24,7 @@ use crate::{
 /// How much more and less share `--explain` looks at.
 const EXPLAINED_CHANGE: Share = Share::from_hundredths(500);
 /// Half width of a 95 % interval in standard deviations.
-const INTERVAL: f64 = 1.96;
+pub(crate) const INTERVAL: f64 = 1.96;
 
 /// What a plan is asked to be.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,10 +46,10 @@ pub struct Request {
 }
 
 /// One GPU of a plan: its tasks, the problem of those, and the choice.
-struct Part {
-    members: Vec<usize>,
-    problem: Problem,
-    solution: Solution,
+pub(crate) struct Part {
+    pub(crate) members: Vec<usize>,
+    pub(crate) problem: Problem,
+    pub(crate) solution: Solution,
 }
 
 impl Problem {
@@ -144,6 +145,7 @@ pub fn plan_workload<C: Throughput + ?Sized>(
     }
     fill_tasks(&mut plan, rates, workload, &parts, loads.as_deref())?;
     plan.baselines = baselines(rates, workload, &problem, &parts)?;
+    plan.verdict = verdict(rates, workload, &parts)?;
     plan.unconstrained_objective = unconstrained(rates, &problem, &request.options, gpus)?;
     if request.explain {
         for p in &parts {
@@ -196,6 +198,7 @@ fn empty_plan(workload: &Workload, problem: &Problem) -> Plan {
         tasks: Vec::new(),
         rates: Vec::new(),
         rv: None,
+        verdict: None,
         objective: None,
         constraints: Some(Constraints {
             share_step_percent: l.step.percent(),
@@ -312,7 +315,7 @@ fn std_errors<C: Throughput + ?Sized>(rates: &C, p: &Part) -> Vec<f64> {
     rates.std_errors(&active)
 }
 
-fn rate(value: f64) -> Result<SamplesPerSec, AllocError> {
+pub(crate) fn rate(value: f64) -> Result<SamplesPerSec, AllocError> {
     SamplesPerSec::new(value).map_err(|error| AllocError::Prediction {
         what: error.to_string(),
     })
@@ -353,7 +356,7 @@ fn baselines<C: Throughput + ?Sized>(
         }
         choices.sort_by_key(|(i, _)| *i);
         all.push(Baseline {
-            name: scheme.name().to_owned(),
+            name: scheme.in_document(),
             total_samples_per_s: results.iter().map(|r| r.raw).sum(),
             fairness: results.iter().map(|r| r.fairness).sum(),
             objective: joined(problem.objective, results.iter().map(|r| r.objective)),

@@ -30,6 +30,7 @@ mod problem;
 mod shortlist;
 mod solve;
 mod subset;
+mod verdict;
 
 pub use baseline::{Scheme, SchemeResult};
 pub use brute::{Feasible, brute_force, every_feasible};

@@ -6,6 +6,7 @@ mod choices;
 mod figures;
 mod points;
 mod table;
+mod verdict;
 
 use doc::{Plan, Workload};
 use predict::Predictor;
@@ -134,6 +135,7 @@ fn predicted(plan: &Plan, workload: &Workload, predictor: &Predictor, j: &mut Ju
     figures::totals(plan, &frame, &choices, &value, j);
     figures::constraints(plan, &frame, &choices, &value, j);
     figures::gpus(plan, &frame, &choices, &value, j);
+    verdict::judge(plan, &frame, &choices, &value, j);
     baselines::judge(plan, &frame, &choices, j);
     points::fronts(plan, &frame, &value, j);
     points::explanation(plan, &frame, &choices, &value, j);

@@ -145,11 +145,12 @@ fn of_plan(
     }
     let mut choices: Vec<Vec<Choice>> = per_gpu.into_values().collect();
     if baselines {
-        for baseline in plan.baselines.iter().filter(|b| b.name != "temporal") {
+        for baseline in plan.baselines.iter().filter(|b| b.name != doc::Scheme::Temporal) {
             let tasks: Result<Vec<Choice>, units::UnitError> =
                 baseline.tasks.iter().map(from_wire).collect();
             choices.push(tasks.map_err(|error| {
-                Failure::Input(format!("--configs: baseline {}: {error}", baseline.name))
+                let name = baseline.name.name();
+                Failure::Input(format!("--configs: baseline {name}: {error}"))
             })?);
         }
         choices.retain(|tasks| !tasks.is_empty());

@@ -38,7 +38,7 @@ pub use fault::{Fault, Faults, ReadError};
 pub use frame::{Frame, Frames, MAX_DEPTH, MAX_DOCUMENT_BYTES};
 pub use gpu::{read_gpu, write_gpu};
 pub use model::Model;
-pub use plan::{Choice, Estimate, Plan, PlanTask, RateRow};
+pub use plan::{Choice, Estimate, Plan, PlanTask, RateRow, Verdict, WorkAlone};
 pub use profile::{Failure, Header, Measured, Profile, ProfileEnd, ProfileRecord, Sample};
 pub use read::{Document, Documents, Profiles, Records};
 pub use run::{EventKind, EventPayload, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
@@ -47,7 +47,7 @@ pub use timeline::{Phase, Timeline};
 pub use wire::{
     Balance, Baseline, BatchPolicy, DesignKind, DeviceFingerprint, DeviceKind, Duplex,
     GpuDescription, HostDescription, Infeasibility, LayerDescription, ListedDevice, Method,
-    ObjectiveKind, PhaseKind, Progress, Proof, Provenance, RatesKind, Search, StopReason,
+    ObjectiveKind, PhaseKind, Progress, Proof, Provenance, RatesKind, Scheme, Search, StopReason, WorkKind,
 };
 pub use workload::{DeviceSpec, GpuSpec, HostCost, Job, Link, Memory, Task, UpdateBytes, Workload};
 pub use write::{name_of, write_line, write_pretty};

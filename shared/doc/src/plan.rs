@@ -1,3 +1,5 @@
+mod verdict;
+
 use std::collections::BTreeSet;
 
 use units::{Batch, Samples, SamplesPerSec, Share, TaskId, TotalShare, UnitError};
@@ -7,6 +9,8 @@ use crate::workload::{MAX_TASKS, link, optional, unique_ids, update_bytes};
 use crate::{
     Checker, Code, Document, Infeasibility, Link, Model, Provenance, Search, UpdateBytes, Workload,
 };
+
+pub use verdict::{Verdict, WorkAlone};
 
 /// Batch sizes and shares of every task.
 ///
@@ -24,6 +28,8 @@ pub struct Plan {
     pub rates: Vec<RateRow>,
     /// Sum of the shares.
     pub rv: Option<TotalShare>,
+    /// Whether sharing is worth it; absent where no model predicts it.
+    pub verdict: Option<Verdict>,
     /// What was maximised.
     pub objective: Option<Objective>,
     /// What had to hold.
@@ -177,6 +183,7 @@ impl Document for Plan {
         if let Some(carried) = carried {
             check_tasks_known(&tasks, carried, c);
         }
+        let verdict = optional(c, "verdict", wire.verdict.as_ref(), verdict::verdict);
         let rv = c.optional_unit("rv_percent", wire.rv_percent, TotalShare::from_percent);
         Some(Self {
             id: wire.id.clone(),
@@ -184,6 +191,7 @@ impl Document for Plan {
             tasks,
             rates: rates?,
             rv: rv?,
+            verdict: verdict?,
             objective: wire.objective,
             constraints: wire.constraints.clone(),
             mismatch: wire.mismatch,
@@ -210,6 +218,7 @@ impl Document for Plan {
             tasks: self.tasks.iter().map(PlanTask::to_wire).collect(),
             rates: self.rates.iter().map(|row| self.rate_row(row)).collect(),
             rv_percent: self.rv.map(TotalShare::percent),
+            verdict: self.verdict.as_ref().map(Verdict::to_wire),
             objective: self.objective,
             constraints: self.constraints.clone(),
             mismatch: self.mismatch,

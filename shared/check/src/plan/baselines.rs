@@ -1,6 +1,6 @@
 //! What simpler schemes would reach at the batch sizes of the plan.
 
-use doc::{Baseline, ObjectiveKind, Plan};
+use doc::{Baseline, ObjectiveKind, Plan, Scheme};
 use units::Share;
 
 use super::choices::{Choices, Frame, Value};
@@ -11,26 +11,27 @@ pub fn judge(plan: &Plan, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
     for (at, claimed) in plan.baselines.iter().enumerate() {
         let repeated = plan.baselines[..at].iter().any(|b| b.name == claimed.name);
         j.field("baselines", |j| {
-            j.index(at, |j| match share_of(&claimed.name, chosen.batch.len()) {
-                Some(_) if !repeated => one(claimed, frame, chosen, j),
-                _ => j.lie("name", &claimed.name, "the name of a scheme, each once"),
+            j.index(at, |j| {
+                if repeated {
+                    j.lie("name", claimed.name.name(), "each scheme once");
+                } else {
+                    one(claimed, frame, chosen, j);
+                }
             });
         });
     }
 }
 
 /// Share of each of `n` tasks, to 0.01 % downwards.
-fn share_of(name: &str, n: usize) -> Option<Share> {
-    let n = u32::try_from(n).ok().filter(|n| *n > 0)?;
-    let hundredths = match name {
-        "temporal" | "sharing" => 10_000,
-        "isolated" => 10_000 / n,
-        "nvidia" => (20_000 / n).min(10_000),
-        "moderate" => 6_000,
-        "aggressive" => 8_000,
-        _ => return None,
-    };
-    Some(Share::from_hundredths(hundredths))
+pub fn share_of(scheme: Scheme, n: usize) -> Share {
+    let n = u32::try_from(n.clamp(1, 10_000)).unwrap_or(10_000);
+    Share::from_hundredths(match scheme {
+        Scheme::Temporal | Scheme::Sharing => 10_000,
+        Scheme::Isolated => 10_000 / n,
+        Scheme::Nvidia => (20_000 / n).min(10_000),
+        Scheme::Moderate => 6_000,
+        Scheme::Aggressive => 8_000,
+    })
 }
 
 fn one(claimed: &Baseline, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
@@ -38,11 +39,11 @@ fn one(claimed: &Baseline, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
     for gpu in chosen.gpus() {
         let tasks = chosen.on(gpu);
         for &i in &tasks {
-            choices.share[i] = share_of(&claimed.name, tasks.len()).unwrap_or(Share::FULL);
+            choices.share[i] = share_of(claimed.name, tasks.len());
         }
     }
     compare_choices(claimed, frame, &choices, j);
-    let temporal = claimed.name == "temporal";
+    let temporal = claimed.name == Scheme::Temporal;
     let value = if temporal {
         one_after_another(frame, &choices)
     } else {

@@ -1,6 +1,6 @@
 //! Figures of the plan itself: predictions, totals, constraints, GPUs.
 
-use doc::{Plan, Proof};
+use doc::{Plan, PlanTask, Proof};
 use units::TotalShare;
 
 use super::choices::{Choices, Frame, Value};
@@ -29,6 +29,7 @@ pub fn tasks(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j
                 if let Some(claimed) = task.solo {
                     j.number("solo_samples_per_s", claimed.get(), value.solo[i]);
                 }
+                not_above_solo(task, j);
                 if task.gpu.is_some_and(|g| g >= frame.workload.device.gpus) {
                     let most = frame.workload.device.gpus;
                     j.lie(
@@ -39,6 +40,18 @@ pub fn tasks(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j
                 }
             });
         });
+    }
+}
+
+/// Others and a smaller share cannot speed a task up: whatever the model predicts, a task that
+/// is faster in a co-run than alone on the whole device is a fault of the model. Rounding of
+/// `ln P` and back is allowed for.
+fn not_above_solo(task: &PlanTask, j: &mut Judge) {
+    if let (Some(together), Some(solo)) = (task.throughput, task.solo)
+        && together.mean.get() > solo.get() * (1.0 + 1e-9)
+    {
+        let truth = format!("at most {}, its throughput alone", solo.get());
+        j.lie("throughput.samples_per_s", together.mean.get(), truth);
     }
 }
 

@@ -26,6 +26,9 @@ pub struct Plan {
     /// Sum of the shares in percent: the total virtual resource R_v.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rv_percent: Option<f64>,
+    /// Whether sharing is worth it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
     /// What was maximised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<Objective>,
@@ -150,6 +153,90 @@ pub enum ObjectiveKind {
     Round,
 }
 
+/// Whether sharing is worth it: the same work done together and one task after another.
+///
+/// Compute alone is compared; transfers are the timeline's. Tasks of several GPUs are compared on
+/// the GPUs that the plan gives them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Verdict {
+    /// Whether together is faster.
+    pub share: bool,
+    /// What the work is.
+    pub work: WorkKind,
+    /// Seconds that the work takes together: all tasks begin at once with the shares and batch
+    /// sizes of the plan, and those that remain when one ends keep their shares.
+    pub together_s: f64,
+    /// Lower end of the 95 % interval.
+    pub together_low_s: f64,
+    /// Upper end; absent if the interval of a rate reaches 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together_high_s: Option<f64>,
+    /// Seconds that the work takes with one task at a time on the whole device.
+    pub one_after_another_s: f64,
+    /// The best scheme of equal shares at the plan's batch sizes, and its seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_static: Option<StaticScheme>,
+    /// The work of each task, and its best batch size alone.
+    pub tasks: Vec<WorkAlone>,
+}
+
+/// What the work of a verdict is.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkKind {
+    /// The samples of every task in one round.
+    Round,
+    /// What the plan trains in one second: the mixture that it makes, as no volumes are given.
+    Mixture,
+}
+
+/// A scheme of equal shares and how long the work of a verdict takes with it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StaticScheme {
+    /// Which scheme.
+    pub name: Scheme,
+    /// Seconds that the work takes.
+    pub seconds: f64,
+}
+
+/// The work of one task, and its batch size with the highest throughput alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkAlone {
+    /// Name of the task.
+    pub id: String,
+    /// Samples to train on.
+    pub samples: f64,
+    /// Batch size with the highest throughput alone.
+    pub batch: u64,
+    /// That throughput.
+    pub solo_samples_per_s: f64,
+}
+
+/// A simpler scheme that a plan is compared with.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Scheme {
+    /// One task at a time on the whole GPU, equal work of each.
+    Temporal,
+    /// Parts of equal size, `100/n` % each.
+    Isolated,
+    /// Everyone may use everything: 100 % each.
+    Sharing,
+    /// NVIDIA's static advice: `100/(0.5 n)` %, at most 100.
+    Nvidia,
+    /// 60 % each (FedMT section VI-B).
+    Moderate,
+    /// 80 % each (FedMT section VI-B).
+    Aggressive,
+}
+
 /// An objective and its value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -218,8 +305,8 @@ pub enum Balance {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
-    /// `temporal`, `isolated`, `sharing`, `nvidia`, `moderate` or `aggressive`.
-    pub name: String,
+    /// Which scheme.
+    pub name: Scheme,
     /// Total throughput.
     pub total_samples_per_s: f64,
     /// Total of throughput relative to solo.
@@ -323,4 +410,29 @@ pub struct Infeasibility {
     pub best: f64,
     /// What would make it feasible.
     pub advice: String,
+}
+
+impl Scheme {
+    /// Every scheme.
+    pub const ALL: [Self; 6] = [
+        Self::Temporal,
+        Self::Isolated,
+        Self::Sharing,
+        Self::Nvidia,
+        Self::Moderate,
+        Self::Aggressive,
+    ];
+
+    /// The name in a document.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Temporal => "temporal",
+            Self::Isolated => "isolated",
+            Self::Sharing => "sharing",
+            Self::Nvidia => "nvidia",
+            Self::Moderate => "moderate",
+            Self::Aggressive => "aggressive",
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use doc::{Plan, Profile, Sample, wire};
+use doc::{Plan, Profile, Sample, Scheme, wire};
 use units::TaskId;
 
 use super::pictures;
@@ -72,9 +72,9 @@ fn promises(plan: &Plan) -> Vec<Promise> {
     let baselines = plan
         .baselines
         .iter()
-        .filter(|b| b.name != "temporal")
+        .filter(|b| b.name != Scheme::Temporal)
         .map(|b| Promise {
-            name: b.name.clone(),
+            name: b.name.name().to_owned(),
             setting: setting_of(&b.tasks),
             rates: None,
             total: b.total_samples_per_s,
@@ -154,7 +154,7 @@ pub fn add(report: &mut Report, plan: &Plan, profile: &Profile) {
         }
     }
     if let Some(temporal) = temporal(plan, profile) {
-        let claimed = plan.baselines.iter().find(|b| b.name == "temporal");
+        let claimed = plan.baselines.iter().find(|b| b.name == Scheme::Temporal);
         let claimed = claimed.map(|b| b.total_samples_per_s);
         totals.rows.push(vec![
             "temporal".into(),

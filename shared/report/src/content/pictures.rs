@@ -43,12 +43,15 @@ pub fn of_plan(report: &mut Report, plan: &Plan) {
         let throughput = plan
             .baselines
             .iter()
-            .map(|b| (b.name.clone(), b.total_samples_per_s));
+            .map(|b| (b.name.name().to_owned(), b.total_samples_per_s));
         let axis = format!("predicted total throughput {}", unit(report, "samples/s"));
         let title = "Throughput against simpler schemes";
         report.picture("throughput", title, bars(axis, total, throughput));
         if let Some(fairness) = fairness {
-            let values = plan.baselines.iter().map(|b| (b.name.clone(), b.fairness));
+            let values = plan
+                .baselines
+                .iter()
+                .map(|b| (b.name.name().to_owned(), b.fairness));
             let axis = format!(
                 "predicted sum of throughput / solo throughput {}",
                 unit(report, "ratio")
@@ -122,7 +125,7 @@ fn fronts(report: &mut Report, plan: &Plan) {
         && !plan.baselines.is_empty()
     {
         let baseline = |b: &doc::Baseline| Mark {
-            name: b.name.clone(),
+            name: b.name.name().to_owned(),
             colour: 6,
             at: (b.total_samples_per_s, b.fairness),
         };

@@ -161,7 +161,7 @@ fn baselines(plan: &Plan) -> Table {
     for b in &plan.baselines {
         let shares = b.tasks.iter().map(|t| t.share_percent);
         table.rows.push(vec![
-            b.name.clone().into(),
+            b.name.name().into(),
             Cell::Number(b.total_samples_per_s),
             Cell::Number(b.fairness),
             change(total / b.total_samples_per_s).into(),

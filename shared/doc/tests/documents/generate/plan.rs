@@ -75,12 +75,30 @@ fn decorate(
     plan.mismatch = Some(n(5));
     plan.unconstrained_objective = Some(n(6));
     plan.baselines.push(Baseline {
-        name: "sharing".to_owned(),
+        name: Scheme::Sharing,
         total_samples_per_s: n(7),
         fairness: n(8),
         objective: n(9),
         feasible: true,
         tasks: Vec::new(),
+    });
+    plan.verdict = Some(wire::Verdict {
+        share: true,
+        work: WorkKind::Mixture,
+        together_s: 1.0,
+        together_low_s: 0.5,
+        together_high_s: None,
+        one_after_another_s: n(7).abs(),
+        best_static: Some(wire::StaticScheme {
+            name: Scheme::Moderate,
+            seconds: n(8).abs(),
+        }),
+        tasks: vec![wire::WorkAlone {
+            id: first.clone(),
+            samples: n(9).abs() + 0.25,
+            batch: 64,
+            solo_samples_per_s: 12.5,
+        }],
     });
     plan.explanation.push(wire::Marginal {
         id: first.clone(),
@@ -171,6 +189,7 @@ pub fn plan() -> BoxedStrategy<wire::Plan> {
                     Vec::new()
                 },
                 rv_percent: Some(f64::from(names.len() as u32) * 66.67),
+                verdict: None,
                 objective: None,
                 constraints: None,
                 mismatch: None,

@@ -1,0 +1,157 @@
+//! Is sharing worth it, as the plan says?
+
+use doc::{Plan, Scheme, Verdict, WorkKind};
+use predict::Active;
+use units::{Samples, Seconds};
+
+use super::baselines::share_of;
+use super::choices::{Choices, Frame, Value};
+use crate::judge::Judge;
+
+/// Half width of a 95 % interval in standard errors.
+const INTERVAL: f64 = 1.96;
+
+/// Judges the verdict of a plan with a model.
+pub fn judge(plan: &Plan, frame: &Frame<'_>, chosen: &Choices, value: &Value, j: &mut Judge) {
+    let Some(claimed) = &plan.verdict else {
+        return j.unjudged("verdict", "the plan does not say whether sharing is worth it");
+    };
+    j.field("verdict", |j| {
+        let volumes = frame.workload.tasks.iter().all(|t| t.samples.is_some());
+        let truth = if volumes {
+            WorkKind::Round
+        } else {
+            WorkKind::Mixture
+        };
+        if claimed.work != truth {
+            let name = |kind| doc::name_of(&kind);
+            return j.lie("work", name(claimed.work), name(truth));
+        }
+        let work: Vec<f64> = (0..chosen.batch.len())
+            .map(|i| match frame.workload.tasks[i].samples {
+                Some(samples) if volumes => Samples::as_f64(samples),
+                _ => value.rates[i],
+            })
+            .collect();
+        alone(claimed, frame, chosen, &work, j);
+        together(claimed, frame, chosen, &work, j);
+        let share = claimed.together < claimed.one_after_another;
+        j.same("share", claimed.share, share);
+    });
+}
+
+/// The work of each task and the time of one after another, each at its best batch size.
+fn alone(claimed: &Verdict, frame: &Frame<'_>, chosen: &Choices, work: &[f64], j: &mut Judge) {
+    let mut serial = vec![0.0; work.len()];
+    if claimed.tasks.len() != work.len() {
+        j.lie("tasks", claimed.tasks.len(), work.len());
+    }
+    for (i, task) in frame.workload.tasks.iter().enumerate() {
+        let rate = |b| frame.predictor.solo(i, b);
+        let best = task.batch_sizes.iter().map(|&b| rate(b));
+        let best = best.fold(0.0, f64::max);
+        serial[i] = work[i] / best;
+        let at = claimed.tasks.iter().position(|t| t.id == task.id);
+        let Some(at) = at else {
+            j.lie("tasks", format!("nothing of {}", task.id), "its work");
+            continue;
+        };
+        let one = &claimed.tasks[at];
+        j.field("tasks", |j| {
+            j.index(at, |j| {
+                j.number("samples", one.samples, work[i]);
+                j.number("solo_samples_per_s", one.solo.get(), best);
+                // Of several sizes that are equally fast alone any may be named.
+                let known = task.batch_sizes.contains(&one.batch);
+                if !known || rate(one.batch) < best * (1.0 - 1e-9) {
+                    j.lie("batch", one.batch, "the batch size that is fastest alone");
+                }
+            });
+        });
+    }
+    let sums = chosen
+        .gpus()
+        .into_iter()
+        .map(|gpu| chosen.on(gpu).into_iter().map(|i| serial[i]).sum::<f64>());
+    let longest = sums.fold(0.0, f64::max);
+    let said = claimed.one_after_another.get();
+    j.number("one_after_another_s", said, longest);
+}
+
+/// The time together with its interval, and the best scheme of equal shares.
+fn together(claimed: &Verdict, frame: &Frame<'_>, chosen: &Choices, work: &[f64], j: &mut Judge) {
+    let time = |choices: &Choices, errors: f64| -> Option<f64> {
+        let each = choices.gpus().into_iter();
+        let each = each.map(|gpu| last_end(frame, choices, choices.on(gpu), work.to_vec(), errors));
+        each.collect::<Option<Vec<f64>>>()
+            .map(|times| times.into_iter().fold(0.0, f64::max))
+    };
+    if let Some(mean) = time(chosen, 0.0) {
+        j.number("together_s", claimed.together.get(), mean);
+    }
+    if let Some(low) = time(chosen, INTERVAL) {
+        j.number("together_low_s", claimed.together_low.get(), low);
+    }
+    let high = claimed.together_high.map(Seconds::get);
+    j.optional_number("together_high_s", high, time(chosen, -INTERVAL));
+    let equal = |scheme: Scheme| {
+        let mut choices = chosen.clone();
+        for gpu in chosen.gpus() {
+            let tasks = chosen.on(gpu);
+            for &i in &tasks {
+                choices.share[i] = share_of(scheme, tasks.len());
+            }
+        }
+        time(&choices, 0.0)
+    };
+    let of_schemes = Scheme::ALL.into_iter().filter(|s| *s != Scheme::Temporal);
+    let best = of_schemes
+        .filter_map(equal)
+        .min_by(f64::total_cmp)
+        .filter(|_| !work.is_empty());
+    let said = claimed.best_static;
+    j.field("best_static", |j| {
+        j.optional_number("seconds", said.map(|(_, s)| s.get()), best);
+        // Several schemes may be the same shares: the time of the one that is named counts.
+        if let Some((scheme, time)) = said {
+            j.optional_number("name", Some(time.get()), equal(scheme));
+        }
+    });
+}
+
+/// When the last of `tasks` ends, if all begin at once: one ends first, and the others go on with
+/// what is left of their work at the rates of those that remain.
+fn last_end(
+    frame: &Frame<'_>,
+    choices: &Choices,
+    mut tasks: Vec<usize>,
+    mut work: Vec<f64>,
+    errors: f64,
+) -> Option<f64> {
+    let whole: f64 = tasks.iter().map(|&i| work[i]).sum();
+    let mut now = 0.0;
+    while !tasks.is_empty() {
+        let active: Vec<Active> = tasks
+            .iter()
+            .map(|&task| Active {
+                task,
+                batch: choices.batch[task],
+                share: choices.share[task],
+            })
+            .collect();
+        let predicted = frame.predictor.predict(&active);
+        let rate = |k: usize| predicted[k].samples_per_s + errors * predicted[k].std_error;
+        if (0..tasks.len()).any(|k| rate(k) <= 0.0 || !rate(k).is_finite()) {
+            return None;
+        }
+        let step = (0..tasks.len())
+            .map(|k| work[tasks[k]] / rate(k))
+            .fold(f64::INFINITY, f64::min);
+        for (k, &i) in tasks.iter().enumerate() {
+            work[i] -= step * rate(k);
+        }
+        now += step;
+        tasks.retain(|&i| work[i] > 1e-12 * whole);
+    }
+    Some(now)
+}
