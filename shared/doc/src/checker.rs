@@ -10,13 +10,20 @@ use crate::{Code, Fault};
 pub struct Checker {
     path: String,
     faults: Vec<Fault>,
+    /// Faults found after [`MOST_FAULTS`].
+    more: u64,
 }
+
+/// Faults that are told of one document. The first few say what is wrong; a document of 4 MB of
+/// wrong values gave 221 MB of messages before there was a limit.
+const MOST_FAULTS: usize = 100;
 
 impl Default for Checker {
     fn default() -> Self {
         Self {
             path: "$".to_owned(),
             faults: Vec::new(),
+            more: 0,
         }
     }
 }
@@ -42,6 +49,10 @@ impl Checker {
 
     /// Records a fault at the present place.
     pub fn fault(&mut self, code: Code, problem: impl fmt::Display, advice: impl fmt::Display) {
+        if self.faults.len() == MOST_FAULTS {
+            self.more += 1;
+            return;
+        }
         self.faults.push(Fault {
             code,
             path: self.path.clone(),
@@ -103,9 +114,17 @@ impl Checker {
         self.faults.is_empty()
     }
 
-    /// The faults found.
+    /// The faults found: the first hundred, and how many more there are.
     #[must_use]
-    pub fn into_faults(self) -> Vec<Fault> {
+    pub fn into_faults(mut self) -> Vec<Fault> {
+        if self.more > 0 {
+            self.faults.push(Fault {
+                code: Code::TooMany,
+                path: "$".to_owned(),
+                problem: format!("{} more faults are not listed", self.more),
+                advice: "mend those above first".to_owned(),
+            });
+        }
         self.faults
     }
 }

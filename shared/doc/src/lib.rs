@@ -47,7 +47,8 @@ pub use timeline::{Phase, Timeline};
 pub use wire::{
     Balance, Baseline, BatchPolicy, DesignKind, DeviceFingerprint, DeviceKind, Duplex,
     GpuDescription, HostDescription, Infeasibility, LayerDescription, ListedDevice, Method,
-    ObjectiveKind, PhaseKind, Progress, Proof, Provenance, RatesKind, Scheme, Search, StopReason, WorkKind,
+    ObjectiveKind, PhaseKind, Progress, Proof, Provenance, RatesKind, Scheme, Search, StopReason,
+    WorkKind,
 };
 pub use workload::{DeviceSpec, GpuSpec, HostCost, Job, Link, Memory, Task, UpdateBytes, Workload};
 pub use write::{name_of, write_line, write_pretty};

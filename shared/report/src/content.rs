@@ -8,6 +8,7 @@ mod profile;
 mod run_log;
 mod sweep;
 mod timeline;
+mod verdict;
 mod workload;
 
 use doc::{Any, Plan};

@@ -9,12 +9,16 @@ pub struct Report {
     pub title: String,
     /// Whether numbers of a device come from a simulator.
     pub simulated: bool,
+    /// The answer in a line: is sharing worth it, and by how much.
+    pub headline: String,
     /// Single facts: label and value.
     pub facts: Vec<(String, String)>,
     /// The tables.
     pub tables: Vec<Table>,
     /// Remarks below the tables.
     pub notes: Vec<String>,
+    /// Words and symbols of the tables and what they mean.
+    pub legend: Vec<(&'static str, &'static str)>,
     /// The pictures.
     pub pictures: Vec<Picture>,
     /// What happened when, for a trace viewer.

@@ -85,6 +85,8 @@ fn select(report: &mut Report, args: &Args) {
         report.tables.retain(|t| wanted(&args.tables, t.key));
         report.facts.clear();
         report.notes.clear();
+        report.headline.clear();
+        report.legend.clear();
         if report.tables.is_empty() && report.pictures.is_empty() {
             report.title.clear();
         }

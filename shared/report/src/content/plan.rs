@@ -2,7 +2,7 @@ use doc::wire::ParetoPoint;
 use doc::{ObjectiveKind, Plan, Proof};
 use units::SamplesPerSec;
 
-use super::{listed, pictures};
+use super::{listed, pictures, verdict};
 use crate::number::{change, plain};
 use crate::page::{Cell, Report, Table};
 
@@ -10,6 +10,7 @@ use crate::page::{Cell, Report, Table};
 pub fn report(plan: &Plan) -> Report {
     let simulated = simulated(plan);
     let mut report = Report::new("Plan", plan.id.as_deref(), simulated);
+    report.headline = verdict::headline(plan);
     add(&mut report, plan);
     pictures::of_plan(&mut report, plan);
     report
@@ -25,6 +26,9 @@ pub fn add(report: &mut Report, plan: &Plan) {
     if plan.tasks.is_empty() {
         report.fact("feasible", "no");
     }
+    if !plan.baselines.is_empty() {
+        report.legend = verdict::LEGEND.to_vec();
+    }
     facts(report, plan);
     report.table(infeasible(plan));
     report.table(tasks(plan));
@@ -33,13 +37,15 @@ pub fn add(report: &mut Report, plan: &Plan) {
     report.table(points(
         "pareto",
         "Front of mismatch against objective",
+        plan,
         &plan.pareto,
     ));
     let fair = "Front of total throughput against fairness";
-    report.table(points("pareto_fairness", fair, &plan.pareto_fairness));
+    report.table(points("pareto_fairness", fair, plan, &plan.pareto_fairness));
     report.table(points(
         "alternatives",
         "Next best plans",
+        plan,
         &plan.alternatives,
     ));
     report.table(explanation(plan));
@@ -51,13 +57,32 @@ fn unit(kind: ObjectiveKind) -> &'static str {
         ObjectiveKind::Raw | ObjectiveKind::Weighted => "samples/s",
         ObjectiveKind::Fairness => "sum of P/S",
         ObjectiveKind::MaxMin => "least P/S",
-        ObjectiveKind::Round => "s, negative",
+        ObjectiveKind::Round => "s",
+    }
+}
+
+/// The value of an objective as people say it: documents hold a time as a negative number, so
+/// that more is always better.
+fn told(kind: ObjectiveKind, value: f64) -> f64 {
+    if kind == ObjectiveKind::Round {
+        -value
+    } else {
+        value
+    }
+}
+
+/// How many times better a plan is than another in the plan's objective.
+fn gain(kind: ObjectiveKind, plan: f64, other: f64) -> f64 {
+    if kind == ObjectiveKind::Round {
+        other / plan
+    } else {
+        plan / other
     }
 }
 
 fn facts(report: &mut Report, plan: &Plan) {
     if let Some(objective) = plan.objective {
-        let value = plain(objective.value);
+        let value = plain(told(objective.kind, objective.value));
         let unit = unit(objective.kind);
         report.fact(
             "objective",
@@ -72,7 +97,8 @@ fn facts(report: &mut Report, plan: &Plan) {
     }
     if let (Some(open), Some(objective)) = (plan.unconstrained_objective, plan.objective) {
         let unit = unit(objective.kind);
-        report.fact("with free batch sizes", format!("{} {unit}", plain(open)));
+        let open = plain(told(objective.kind, open));
+        report.fact("with free batch sizes", format!("{open} {unit}"));
     }
     if let Some(search) = &plan.search {
         let proof = match search.proof {
@@ -81,7 +107,15 @@ fn facts(report: &mut Report, plan: &Plan) {
             Proof::NotProven => "not proven to be the best",
         };
         let bound = search.bound.filter(|_| search.proof == Proof::NotProven);
-        let bound = bound.map_or(String::new(), |b| format!(", none can exceed {}", plain(b)));
+        let kind = plan.objective.map_or(ObjectiveKind::Raw, |o| o.kind);
+        let limit = if kind == ObjectiveKind::Round {
+            "none can be below"
+        } else {
+            "none can exceed"
+        };
+        let bound = bound.map_or(String::new(), |b| {
+            format!(", {limit} {}", plain(told(kind, b)))
+        });
         let seconds = search
             .seconds
             .map_or(String::new(), |s| format!(" in {} s", plain(s)));
@@ -122,10 +156,16 @@ fn tasks(plan: &Plan) -> Table {
 }
 
 fn baselines(plan: &Plan) -> Table {
+    let objective = plan.objective;
     let mut table = Table::new("baselines", "Against simpler schemes, predicted alike")
         .column("scheme", "scheme", "")
         .measured("total_samples_per_s", "throughput", "samples/s")
         .measured("fairness", "fairness", "sum of P/S")
+        .measured(
+            "objective",
+            "objective",
+            objective.map_or("", |o| unit(o.kind)),
+        )
         .column("plan_gain", "plan gains", "")
         .column("shares_percent", "shares", "%")
         .column("feasible", "feasible", "");
@@ -154,6 +194,7 @@ fn baselines(plan: &Plan) -> Table {
         "this plan".into(),
         Cell::Number(total),
         Cell::number(fairness.map(|f| f.iter().sum())),
+        Cell::number(objective.map(|o| told(o.kind, o.value))),
         Cell::Empty,
         listed(shares).into(),
         Cell::Flag(true),
@@ -164,7 +205,8 @@ fn baselines(plan: &Plan) -> Table {
             b.name.name().into(),
             Cell::Number(b.total_samples_per_s),
             Cell::Number(b.fairness),
-            change(total / b.total_samples_per_s).into(),
+            Cell::number(objective.map(|o| told(o.kind, b.objective))),
+            Cell::text(objective.map(|o| change(gain(o.kind, o.value, b.objective)))),
             listed(shares).into(),
             Cell::Flag(b.feasible),
         ]);
@@ -172,9 +214,10 @@ fn baselines(plan: &Plan) -> Table {
     table
 }
 
-fn points(key: &'static str, title: &str, points: &[ParetoPoint]) -> Table {
+fn points(key: &'static str, title: &str, plan: &Plan, points: &[ParetoPoint]) -> Table {
+    let kind = plan.objective.map_or(ObjectiveKind::Raw, |o| o.kind);
     let mut table = Table::new(key, title)
-        .measured("objective", "objective", "")
+        .measured("objective", "objective", unit(kind))
         .measured("total_samples_per_s", "throughput", "samples/s")
         .measured("fairness", "fairness", "sum of P/S")
         .measured("mismatch", "mismatch", "")
@@ -183,7 +226,7 @@ fn points(key: &'static str, title: &str, points: &[ParetoPoint]) -> Table {
         let tasks = p.tasks.iter();
         let tasks = tasks.map(|t| format!("{} {} at {} %", t.id, t.batch, t.share_percent));
         table.rows.push(vec![
-            Cell::Number(p.objective),
+            Cell::Number(told(kind, p.objective)),
             Cell::Number(p.total_samples_per_s),
             Cell::Number(p.fairness),
             Cell::Number(p.mismatch),

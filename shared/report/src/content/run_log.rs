@@ -1,9 +1,9 @@
 use doc::{EventPayload, Plan, RunEvent, TaskSummary, Timeline};
 use units::{SamplesPerSec, Seconds};
 
-use super::pictures;
 use super::timeline::{bar, phase_name};
 use super::workload::fingerprint;
+use super::{pictures, verdict};
 use crate::number::{change, plain};
 use crate::page::{Cell, Report, Table};
 
@@ -21,6 +21,7 @@ pub fn report(events: &[RunEvent]) -> Report {
     );
     let id = plan.and_then(|p| p.id.as_deref());
     let mut report = Report::new("Run", id, device.is_some_and(|d| d.simulated));
+    report.headline = plan.map_or(String::new(), verdict::headline);
     if let Some(device) = device {
         report.fact("device", fingerprint(device));
     }
@@ -30,7 +31,7 @@ pub fn report(events: &[RunEvent]) -> Report {
             makespan,
             tasks: summaries,
         }) => {
-            outcome(&mut report, *ok, *makespan, timeline);
+            outcome(&mut report, *ok, *makespan, events);
             report.table(tasks(summaries, plan, events));
             pictures::predicted(&mut report, &pairs(summaries, plan));
         }
@@ -45,14 +46,39 @@ pub fn report(events: &[RunEvent]) -> Report {
     report
 }
 
-fn outcome(report: &mut Report, ok: bool, makespan: Seconds, timeline: Option<&Timeline>) {
+/// Whether all finished, the time of the run, and that of a round against the planned one.
+fn outcome(report: &mut Report, ok: bool, makespan: Seconds, events: &[RunEvent]) {
     report.fact("finished", if ok { "yes, every task" } else { "no" });
-    let makespan = makespan.get();
-    let planned = timeline.map(|t| t.makespan.get()).filter(|p| *p > 0.0);
-    let against = planned.map_or(String::new(), |p| {
-        format!(", planned {} s ({})", plain(p), change(makespan / p))
-    });
-    report.fact("makespan", format!("{} s{against}", plain(makespan)));
+    report.fact("makespan", format!("{} s", plain(makespan.get())));
+    // A plan may be made anew between rounds, so that each is compared with its own.
+    let rounds: Vec<(f64, Option<f64>)> = events
+        .iter()
+        .filter_map(|e| match &e.payload {
+            EventPayload::Round {
+                makespan,
+                planned_makespan,
+                ..
+            } => Some((makespan.get(), planned_makespan.map(Seconds::get))),
+            _ => None,
+        })
+        .collect();
+    if rounds.is_empty() {
+        return;
+    }
+    let mean = |sum: f64| sum / rounds.len() as f64;
+    let measured = mean(rounds.iter().map(|(m, _)| m).sum());
+    let planned: Option<f64> = rounds.iter().map(|(_, p)| *p).sum();
+    let against = planned
+        .map(mean)
+        .filter(|p| *p > 0.0)
+        .map_or(String::new(), |p| {
+            format!(", planned {} s ({})", plain(p), change(measured / p))
+        });
+    let label = match rounds.len() {
+        1 => "round",
+        _ => "mean of the rounds",
+    };
+    report.fact(label, format!("{} s{against}", plain(measured)));
 }
 
 /// Predicted throughput of a task: as its summary says, or else the plan.

@@ -1,6 +1,6 @@
 use doc::{PhaseKind, RatesKind, Timeline};
 
-use super::{listed, pictures, plan, workload};
+use super::{listed, pictures, plan, verdict, workload};
 use crate::number::{change, plain};
 use crate::page::{Cell, Report, Table};
 
@@ -12,6 +12,7 @@ const BAR: f64 = 40.0;
 pub fn report(timeline: &Timeline, plan_shown: bool) -> Report {
     let simulated = plan::simulated(&timeline.plan);
     let mut report = Report::new("Timeline", timeline.id.as_deref(), simulated);
+    report.headline = verdict::headline(&timeline.plan);
     let seconds = |s: f64| format!("{} s", plain(s));
     let makespan = timeline.makespan.get();
     report.fact("makespan", seconds(makespan));

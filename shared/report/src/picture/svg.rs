@@ -52,20 +52,24 @@ pub fn text_width(text: &str, size: f64) -> f64 {
     em * size
 }
 
-/// A text cut to a width, with an ellipsis where something is missing.
+/// A text cut to a width, with an ellipsis in the middle: names of one family differ at their
+/// ends as often as at their beginnings.
 pub fn fit(text: &str, size: f64, width: f64) -> String {
     if text_width(text, size) <= width {
         return text.to_owned();
     }
-    let mut kept = String::new();
-    for c in text.chars() {
-        kept.push(c);
-        if text_width(&kept, size) + 1.05 * size > width {
-            kept.pop();
-            break;
-        }
-    }
-    format!("{kept}…")
+    let letters: Vec<char> = text.chars().collect();
+    let cut = |kept: usize| -> String {
+        let head = kept.div_ceil(2);
+        let tail = letters.len() - (kept - head);
+        let parts = letters[..head].iter().chain(&['…']);
+        parts.chain(&letters[tail..]).collect()
+    };
+    let longest = (0..letters.len())
+        .rev()
+        .map(cut)
+        .find(|short| text_width(short, size) <= width);
+    longest.unwrap_or_else(|| "…".to_owned())
 }
 
 /// A coordinate with two decimals at most.
@@ -194,4 +198,23 @@ pub fn document(body: &str, width: f64, height: f64) -> String {
          viewBox=\"0 0 {w} {h}\" font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\">\n\
          <rect width=\"{w}\" height=\"{h}\" fill=\"#FFFFFF\"/>\n{body}</svg>\n"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_keep_both_ends() {
+        let a = fit("federation-of-hospitals-resnet50-a", 12.0, 120.0);
+        let b = fit("federation-of-hospitals-resnet50-b", 12.0, 120.0);
+        assert_ne!(a, b);
+        assert!(
+            a.starts_with("fed") && a.ends_with("-a") && a.contains('…'),
+            "{a}"
+        );
+        assert!(text_width(&a, 12.0) <= 120.0);
+        assert_eq!(fit("short", 12.0, 120.0), "short");
+        assert_eq!(fit("short", 12.0, 0.0), "…");
+    }
 }

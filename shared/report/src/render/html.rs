@@ -10,7 +10,11 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:.2em 1.2em}dt{color:#5
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9em}\
 th,td{padding:.25em .7em;text-align:left;border-bottom:1px solid #ddd}\
 th{border-bottom:2px solid #222;vertical-align:bottom}.n{text-align:right;font-variant-numeric:tabular-nums}\
-th span{display:block;font-weight:normal;color:#555}svg{max-width:100%;height:auto}";
+th span{display:block;font-weight:normal;color:#555}svg{max-width:100%;height:auto}\
+.headline{font-size:1.15em;font-weight:bold}\
+@media (prefers-color-scheme:dark){body{color:#ddd;background:#161616}\
+h1,th{border-color:#ddd}dt,th span{color:#aaa}th,td{border-bottom-color:#444}\
+svg{filter:invert(.91) hue-rotate(180deg)}}";
 
 /// One page that needs no other file: facts, pictures and tables of every report.
 pub fn html(reports: &[Report]) -> String {
@@ -18,6 +22,7 @@ pub fn html(reports: &[Report]) -> String {
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
          <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
         escape(title)
     );
@@ -31,6 +36,10 @@ pub fn html(reports: &[Report]) -> String {
 fn one(report: &Report, out: &mut String) {
     if !report.title.is_empty() {
         out.push_str(&format!("<h1>{}</h1>\n", escape(&report.title)));
+    }
+    if !report.headline.is_empty() {
+        let headline = escape(&report.headline);
+        out.push_str(&format!("<p class=\"headline\">{headline}</p>\n"));
     }
     if !report.facts.is_empty() {
         out.push_str("<dl>\n");
@@ -51,6 +60,14 @@ fn one(report: &Report, out: &mut String) {
     }
     for note in &report.notes {
         out.push_str(&format!("<p>{}</p>\n", escape(note)));
+    }
+    if !report.legend.is_empty() {
+        out.push_str("<h2>Words and symbols</h2>\n<dl>\n");
+        for (term, meaning) in &report.legend {
+            let (term, meaning) = (escape(term), escape(meaning));
+            out.push_str(&format!("<dt>{term}</dt><dd>{meaning}</dd>\n"));
+        }
+        out.push_str("</dl>\n");
     }
 }
 

@@ -7,6 +7,9 @@ pub fn markdown(report: &Report) -> String {
     if !report.title.is_empty() {
         out.push_str(&format!("## {}\n\n", escape(&report.title)));
     }
+    if !report.headline.is_empty() {
+        out.push_str(&format!("**{}**\n\n", escape(&report.headline)));
+    }
     for (label, value) in &report.facts {
         out.push_str(&format!("- {label}: {}\n", escape(value)));
     }
@@ -16,6 +19,11 @@ pub fn markdown(report: &Report) -> String {
     }
     for note in &report.notes {
         out.push_str(&format!("\n{}\n", escape(note)));
+    }
+    for (i, (term, meaning)) in report.legend.iter().enumerate() {
+        let gap = if i == 0 { "\n" } else { "" };
+        let (term, meaning) = (escape(term), escape(meaning));
+        out.push_str(&format!("{gap}- *{term}*: {meaning}\n"));
     }
     out
 }

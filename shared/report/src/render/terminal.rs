@@ -16,6 +16,9 @@ pub fn terminal(report: &Report) -> String {
         let line = "=".repeat(title.chars().count());
         out.push_str(&format!("{title}\n{line}\n"));
     }
+    if !report.headline.is_empty() {
+        out.push_str(&format!("{}\n\n", clean(&report.headline)));
+    }
     let width = report
         .facts
         .iter()
@@ -34,6 +37,12 @@ pub fn terminal(report: &Report) -> String {
     }
     for note in &report.notes {
         out.push_str(&format!("\n{}\n", clean(note)));
+    }
+    let width = report.legend.iter().map(|(term, _)| term.chars().count());
+    let width = width.max().unwrap_or(0);
+    for (i, (term, meaning)) in report.legend.iter().enumerate() {
+        let gap = if i == 0 { "\n" } else { "" };
+        out.push_str(&format!("{gap}{term:<width$}  {meaning}\n"));
     }
     out
 }

@@ -1,0 +1,116 @@
+//! The first line of a report: is sharing worth it, and by how much?
+
+use doc::{Plan, Scheme, Verdict, WorkKind};
+
+use crate::number::{change, plain};
+
+/// Words and symbols of a plan's tables.
+pub const LEGEND: [(&str, &str); 10] = [
+    (
+        "temporal",
+        "one task at a time on the whole GPU, equal work of each",
+    ),
+    ("isolated", "equal parts: 100/n % each, together 100 %"),
+    ("sharing", "no limit: 100 % each, the hardware decides"),
+    (
+        "nvidia",
+        "NVIDIA's static advice: 100/(0.5 n) % each, at most 100 %",
+    ),
+    ("moderate, aggressive", "60 % and 80 % each (FedMT)"),
+    (
+        "P, S",
+        "throughput in the co-run, and alone on the whole GPU at the same batch size",
+    ),
+    (
+        "fairness",
+        "sum of P/S over the tasks; n where nobody is slowed down",
+    ),
+    ("R_v", "sum of the shares; above 100 % the tasks compete"),
+    (
+        "mismatch",
+        "sum over pairs of tasks of | D_a/D_b - B_a/B_b |: how far batch sizes B are from the \
+         data volumes D",
+    ),
+    (
+        "95 %",
+        "interval that holds the true throughput in 95 of 100 cases",
+    ),
+];
+
+/// The verdict of a plan in a line; nothing where the plan has none.
+pub fn headline(plan: &Plan) -> String {
+    if plan.tasks.is_empty() && !plan.infeasible.is_empty() {
+        return "No plan meets the constraints.".to_owned();
+    }
+    plan.verdict.as_ref().map_or(String::new(), of_verdict)
+}
+
+fn of_verdict(v: &Verdict) -> String {
+    let (together, alone) = (v.together.get(), v.one_after_another.get());
+    let advice = if v.share { "Share" } else { "Do not share" };
+    let certain = if v.share {
+        v.together_high.is_some_and(|high| high.get() < alone)
+    } else {
+        v.together_low.get() >= alone
+    };
+    let doubt = if certain {
+        ""
+    } else {
+        " (within the error of the prediction)"
+    };
+    let samples: f64 = v.tasks.iter().map(|t| t.samples).sum();
+    let show = |seconds: f64| match v.work {
+        WorkKind::Round => format!("{} s", plain(seconds)),
+        WorkKind::Mixture => format!("{} samples/s", plain(samples / seconds)),
+    };
+    let (low, high) = (v.together_low.get(), v.together_high.map(|h| h.get()));
+    let interval = match (v.work, high) {
+        (WorkKind::Round, Some(high)) => format!("95 %: {} to {}", plain(low), plain(high)),
+        (WorkKind::Round, None) => format!("95 %: {} and more", plain(low)),
+        (WorkKind::Mixture, Some(high)) => {
+            format!(
+                "95 %: {} to {}",
+                plain(samples / high),
+                plain(samples / low)
+            )
+        }
+        (WorkKind::Mixture, None) => format!("95 %: up to {}", plain(samples / low)),
+    };
+    let mixture = match v.work {
+        WorkKind::Round => String::new(),
+        WorkKind::Mixture => {
+            let part =
+                |t: &doc::WorkAlone| format!("{} {:.0} %", t.id, 100.0 * t.samples / samples);
+            let parts: Vec<String> = v.tasks.iter().map(part).collect();
+            format!(", of a mixture of {}", parts.join(", "))
+        }
+    };
+    format!(
+        "{advice}{doubt}: together {} ({interval}), one after another {}, each at its best batch \
+         size{mixture} ({}).{}",
+        show(together),
+        show(alone),
+        change(alone / together),
+        beaten(v, &show),
+    )
+}
+
+/// Says so if a scheme of equal shares does the work sooner than the plan.
+fn beaten(v: &Verdict, show: &dyn Fn(f64) -> String) -> String {
+    let Some((scheme, time)) = v.best_static else {
+        return String::new();
+    };
+    let shares = match scheme {
+        Scheme::Temporal | Scheme::Sharing => "100 % each",
+        Scheme::Isolated => "100/n % each",
+        Scheme::Nvidia => "100/(0.5 n) % each",
+        Scheme::Moderate => "60 % each",
+        Scheme::Aggressive => "80 % each",
+    };
+    let (name, said) = (scheme.name(), show(time.get()));
+    if time.get() < v.together.get() * (1.0 - 1e-9) {
+        format!(" For this work {name} ({shares}) is better than the plan: {said}.")
+    } else {
+        format!(" Best equal shares: {name} ({shares}), {said}.")
+    }
+}
