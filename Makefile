@@ -6,7 +6,7 @@ DESTDIR ?=
 TOOLS := mt-profile mt-fit mt-solve mt-overlap mt-launch mt-worker mt-check mt-report
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test test-faults bench bench-peers paper calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults bench bench-peers paper calibrate schemas schemas-check \
 	lint install uninstall clean
 
 help: ## List the targets
@@ -19,9 +19,16 @@ build: ## Build every tool, optimised
 demo: build ## Plan three models on a simulated RTX 3090, then on this machine's CPU
 	PATH="$(RELEASE):$$PATH" sh examples/quickstart/demo.sh
 
+# One command builds everything that tests need, the tools included: a `cargo build` before it would
+# compile most dependencies twice, since tests ask for more of their features. Examples are compiled
+# by `make lint`; no library has documentation tests.
+TESTS := $(CARGO) test --workspace --lib --bins --tests
+
 test: ## Run every test
-	$(CARGO) build --workspace --bins
-	$(CARGO) test --workspace
+	$(TESTS)
+
+smoke: ## Run the pipe on the simulator and the quickest case of each tool
+	$(TESTS) -q -- smoke
 
 test-faults: ## Launch jobs that misbehave in every way, with the long soak
 	$(CARGO) build --workspace --bins

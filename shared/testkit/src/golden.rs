@@ -1,58 +1,56 @@
 //! Runs a folder of golden command-line tests; the format is described at the crate's front page.
 
 mod case;
+mod project;
 
 use std::fs::{self, File};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use case::{Case, Outcome};
+use libtest_mimic::{Arguments, Trial};
 
-/// Runs every `*.test` file of `dir` (relative to `manifest_dir`) and panics with all differences.
+/// The whole of a test program without a harness: each `*.test` file of `dir` (relative to
+/// `manifest_dir`) is a trial of the name of the file, with the arguments of any Rust test
+/// (a part of a name, `--exact`, `--list`, `--test-threads`).
 ///
 /// The binaries are looked for beside the running test: in the parent of cargo's `deps` folder.
 ///
 /// # Panics
-/// If a case fails, does not parse, or the folder holds no case at all.
-pub fn run_dir(manifest_dir: &str, dir: &str) {
+/// If the folder cannot be read or holds no case, which would otherwise pass without a test.
+#[must_use]
+pub fn main(manifest_dir: &str, dir: &str) -> ExitCode {
+    let arguments = Arguments::from_args();
     let exe = std::env::current_exe().expect("the running test has a path");
     let bins = exe
         .ancestors()
         .find(|p| p.file_name().is_some_and(|n| n == "deps"))
         .and_then(Path::parent)
         .expect("cargo puts tests into a folder called deps");
-    run_dir_with(manifest_dir, dir, bins);
-}
-
-/// As [`run_dir`], with the folder of the binaries given.
-///
-/// # Panics
-/// As [`run_dir`].
-pub fn run_dir_with(manifest_dir: &str, dir: &str, bins: &Path) {
     let folder = Path::new(manifest_dir).join(dir);
     let bless = std::env::var_os("BLESS").is_some_and(|v| v == "1");
-    let only = std::env::var("GOLDEN").unwrap_or_default();
-    let cases: Vec<PathBuf> = case_files(&folder)
-        .into_iter()
-        .filter(|p| p.to_string_lossy().contains(&only))
-        .collect();
-    assert!(
-        !cases.is_empty(),
-        "no *{only}*.test in {}",
-        folder.display()
-    );
-    let mut failures = String::new();
-    for path in &cases {
-        if let Err(message) = check(path, &folder, bins, bless) {
-            failures += &format!("\n{}: {message}\n", path.display());
-        }
-    }
-    assert!(
-        failures.is_empty(),
-        "golden tests failed (BLESS=1 accepts what was seen):\n{failures}"
-    );
+    let trials = cases(&folder).into_iter().map(|path| {
+        let (folder, bins) = (folder.clone(), bins.to_owned());
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        Trial::test(name.into_owned(), move || {
+            check(&path, &folder, &bins, bless)
+                .map_err(|text| format!("{}: {text}", path.display()).into())
+        })
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+/// The golden tests of a folder.
+///
+/// # Panics
+/// If it cannot be read or holds none.
+#[must_use]
+pub fn cases(folder: &Path) -> Vec<PathBuf> {
+    let files = case_files(folder);
+    assert!(!files.is_empty(), "no *.test in {}", folder.display());
+    files
 }
 
 fn case_files(folder: &Path) -> Vec<PathBuf> {
@@ -65,7 +63,12 @@ fn case_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn check(path: &Path, folder: &Path, bins: &Path, bless: bool) -> Result<(), String> {
+/// Runs the case in `path` in a copy of `folder`, with the programs of `bins` first on `PATH`;
+/// `bless` accepts what is seen.
+///
+/// # Errors
+/// What differs, or why the case cannot be run, for a person to read.
+pub fn check(path: &Path, folder: &Path, bins: &Path, bless: bool) -> Result<(), String> {
     let text = fs::read_to_string(path).map_err(|e| e.to_string())?;
     let case = Case::parse(&text)?;
     let seen = case.normalised(&run(&case, folder, bins)?);

@@ -20,6 +20,7 @@
 //! | `RUN:` | given to `sh`; pipes and redirections work; several lines run one after another until one fails |
 //! | `EXIT:` | expected exit code, 0 when absent; death by signal N is 128 + N |
 //! | `ENV: K=V` | adds a variable. The environment is otherwise only `PATH`, `HOME`, `TMPDIR` and `LC_ALL=C` |
+//! | `PROJECT: a b.c` | of each document (a line that is a JSON object) on standard output, compares only these fields, a line for each part: `tasks[0].batch = 32`; `*`: all fields |
 //! | `NORMALISE: regex => text` | replaces in both streams before comparing, in the order written |
 //! | `TIMEOUT:` | seconds until the run is killed and the test fails, 60 when absent |
 //! | `==== stdout`, `==== stderr` | the expected text, exactly; an absent section means nothing is written. `(no newline at end)` after the name says just that |
@@ -27,14 +28,15 @@
 //! The run happens in a fresh copy of the folder, so `in/model.json` is `tests/cli/in/model.json`,
 //! and with the folder of the built binaries first on `PATH`. Nothing is normalised that a
 //! `NORMALISE` line does not name. `BLESS=1 cargo test` rewrites the expected parts with what
-//! was seen (review the diff), `GOLDEN=text` runs only the files whose name contains it.
+//! was seen (review the diff). A case is run by name: `cargo test -p mt-solve --test cli raw`.
+//! A document of one long line shows no reviewer what changed, so `PROJECT` names what the case
+//! is about.
 //!
-//! The test itself is one line in `tests/cli.rs`:
+//! The test program is one line in `tests/cli.rs`, with `harness = false` in the manifest:
 //! ```no_run
-//! # #[expect(clippy::test_attr_in_doctest, reason = "this is how a user writes it")]
-//! #[test]
-//! fn command_line() {
-//!     testkit::golden::run_dir(env!("CARGO_MANIFEST_DIR"), "tests/cli");
+//! # use std::process::ExitCode;
+//! fn main() -> ExitCode {
+//!     testkit::golden::main(env!("CARGO_MANIFEST_DIR"), "tests/cli")
 //! }
 //! ```
 //! Cargo builds only the package's own binary for that test: a `RUN` line that needs another
@@ -43,3 +45,6 @@
 pub mod bench;
 pub mod fakes;
 pub mod golden;
+pub mod require;
+
+pub use require::skipped;

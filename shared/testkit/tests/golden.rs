@@ -4,23 +4,21 @@ use std::fs;
 use std::panic::catch_unwind;
 use std::path::Path;
 
+use testkit::golden::{cases, check};
+
 #[test]
 fn the_format_as_documented() {
-    testkit::golden::run_dir(env!("CARGO_MANIFEST_DIR"), "tests/golden");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    for case in cases(&folder) {
+        check(&case, &folder, Path::new("/nonexistent"), false).unwrap();
+    }
 }
 
 fn failure_of(text: &str) -> String {
     let dir = tempfile::tempdir().expect("test set-up");
-    fs::write(dir.path().join("a.test"), text).expect("test set-up");
-    let root = dir.path().to_str().expect("test set-up").to_owned();
-    let failure = catch_unwind(|| {
-        testkit::golden::run_dir_with(&root, ".", Path::new("/nonexistent"));
-    })
-    .expect_err("the case must fail");
-    failure
-        .downcast_ref::<String>()
-        .expect("test set-up")
-        .clone()
+    let case = dir.path().join("a.test");
+    fs::write(&case, text).expect("test set-up");
+    check(&case, dir.path(), Path::new("/nonexistent"), false).expect_err("the case must fail")
 }
 
 #[test]
@@ -38,6 +36,5 @@ fn a_run_that_hangs_is_killed() {
 #[test]
 fn a_folder_without_cases_fails() {
     let dir = tempfile::tempdir().expect("test set-up");
-    let root = dir.path().to_str().expect("test set-up").to_owned();
-    assert!(catch_unwind(|| testkit::golden::run_dir(&root, ".")).is_err());
+    assert!(catch_unwind(|| cases(dir.path())).is_err());
 }

@@ -1,6 +1,7 @@
-//! Command line of mt-overlap, as files.
+//! The command line, a case for each file `tests/cli/*.test`.
 
-#[test]
-fn command_line() {
-    testkit::golden::run_dir(env!("CARGO_MANIFEST_DIR"), "tests/cli");
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    testkit::golden::main(env!("CARGO_MANIFEST_DIR"), "tests/cli")
 }

@@ -1,6 +1,5 @@
 //! The built-in training on the cpu device: it takes the share it is given, and learns.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -49,7 +48,7 @@ fn open(workload: &Workload, runs: &Path) -> Option<Real> {
     ) {
         Ok(cpu) => Some(cpu),
         Err(OpenError::Environment { reason, .. }) => {
-            eprintln!("skipped: {reason}");
+            testkit::skipped("cgroups", reason);
             None
         }
         Err(error) => panic!("{error}"),

@@ -3,7 +3,7 @@
 //! `--json` prints rows as one list, `--rounds` the rounds with fixed rates as JSON for solvers in
 //! other languages; without either, a table. Names of measurements leave the others out.
 
-#[path = "../../tests/common/laws.rs"]
+#[path = "../../tests/suite/common/laws.rs"]
 mod common;
 mod federation;
 mod paper;

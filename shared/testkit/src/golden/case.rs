@@ -2,6 +2,8 @@
 
 use regex::Regex;
 
+use super::project::project;
+
 const STDOUT: &str = "==== stdout";
 const STDERR: &str = "==== stderr";
 const NO_NEWLINE: &str = " (no newline at end)";
@@ -22,6 +24,8 @@ pub(super) struct Case {
     pub(super) script: String,
     pub(super) env: Vec<(String, String)>,
     pub(super) timeout_s: u64,
+    /// Parts of the documents on standard output that are compared; none: all of them, as written.
+    project: Vec<String>,
     normalise: Vec<(Regex, String)>,
     expected: Outcome,
 }
@@ -34,6 +38,7 @@ impl Case {
             script: String::new(),
             env: Vec::new(),
             timeout_s: 60,
+            project: Vec::new(),
             normalise: Vec::new(),
             expected: Outcome {
                 exit: 0,
@@ -83,6 +88,13 @@ impl Case {
                 let (k, v) = value.split_once('=').ok_or("ENV takes NAME=VALUE")?;
                 self.env.push((k.into(), v.into()));
             }
+            "PROJECT" => {
+                let paths = value.split_whitespace().map(str::to_owned);
+                self.project.extend(paths);
+                if self.project.is_empty() {
+                    return Err("PROJECT takes names of fields, or *".into());
+                }
+            }
             "NORMALISE" => {
                 let (regex, with) = value
                     .split_once(" => ")
@@ -97,7 +109,7 @@ impl Case {
         Ok(())
     }
 
-    /// The outcome after this case's `NORMALISE` lines.
+    /// The outcome after this case's `PROJECT` and `NORMALISE` lines.
     pub(super) fn normalised(&self, seen: &Outcome) -> Outcome {
         let apply = |text: &str| {
             self.normalise
@@ -106,9 +118,13 @@ impl Case {
                     regex.replace_all(&text, with).into_owned()
                 })
         };
+        let stdout = match &self.project[..] {
+            [] => apply(&seen.stdout),
+            paths => apply(&project(&seen.stdout, paths)),
+        };
         Outcome {
             exit: seen.exit,
-            stdout: apply(&seen.stdout),
+            stdout,
             stderr: apply(&seen.stderr),
         }
     }

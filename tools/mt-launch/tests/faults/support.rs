@@ -320,7 +320,7 @@ pub fn has_cgroups() -> bool {
     match jobs::cgroup::Cgroups::create(&mut run) {
         Ok(_) => true,
         Err(error) => {
-            eprintln!("skipped: {error}");
+            testkit::skipped("cgroups", error);
             false
         }
     }

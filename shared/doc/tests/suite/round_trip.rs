@@ -4,7 +4,7 @@ use doc::wire::{self, Wire};
 use doc::*;
 use proptest::prelude::*;
 
-use crate::generate;
+use crate::{generate, schema};
 
 /// Writes, reads, validates and writes again; each step must keep everything.
 fn round_trip<D>(wire: &D::Wire) -> Result<(), TestCaseError>
@@ -39,9 +39,9 @@ fn fits_schema<W: Wire>(wire: &W) -> Result<(), TestCaseError> {
     let name = format!("{}{record}.schema.json", W::SCHEMA.replace('/', "."));
     let schemas = schemas();
     let (_, text) = schemas.iter().find(|(n, _)| *n == name).unwrap();
-    let schema = serde_json::from_str(text).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(text).unwrap();
     let value = serde_json::to_value(wire).unwrap();
-    prop_assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&value));
+    prop_assert!(schema::fits(&schema, &schema, &value));
     Ok(())
 }
 

@@ -1,8 +1,6 @@
 //! The search against plain brute force.
 
-mod common;
-
-use common::{co_run_rates, fixed_rates, rng, round};
+use crate::common::{co_run_rates, fixed_rates, rng, round};
 use overlap::{Link, Options, Rates, Stop, brute_force, lower_bounds, simulate, solve};
 
 /// Solves and compares with all orders.

@@ -259,7 +259,7 @@ fn quotas_hold_change_at_once_and_go() {
         Ok(groups) => groups,
         Err(error @ CgroupError::Unavailable { .. }) => {
             assert!(error.to_string().contains("MT_CGROUP_PARENT"));
-            eprintln!("skipped: {error}");
+            testkit::skipped("cgroups", error);
             return;
         }
         Err(error) => panic!("{error}"),

@@ -1,6 +1,6 @@
 //! A model that was written once is read for ever, and says the same.
 //!
-//! `tests/forever/*.json` are model documents of released formats; beside each stands what it
+//! `tests/suite/forever/*.json` are model documents of released formats; beside each stands what it
 //! predicts. `BLESS=1` writes the predictions of a model that has none yet, never others.
 
 use std::fs;
@@ -11,7 +11,7 @@ use predict::{Active, Predictor};
 use units::Share;
 
 fn models() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/forever");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/forever");
     let files = fs::read_dir(folder)
         .expect("the folder of models")
         .map(|e| e.expect("an entry").path());

@@ -6,4 +6,6 @@
 mod faults;
 mod generate;
 mod hostile;
+mod reading;
 mod round_trip;
+mod schema;

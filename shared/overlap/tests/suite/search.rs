@@ -1,10 +1,8 @@
 //! Batch sizes, limits, faults, and the paper's round.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{co_run_rates, fixed_rates, rng, round};
+use crate::common::{co_run_rates, fixed_rates, rng, round};
 use overlap::{
     Instance, Job, Link, Options, Order, OverlapError, Rates, Stop, TableRates, brute_force,
     simulate, solve, vary,

@@ -1,8 +1,6 @@
 //! What must hold between the answers to related rounds.
 
-mod common;
-
-use common::{co_run_rates, fixed_rates, rng, round};
+use crate::common::{co_run_rates, fixed_rates, rng, round};
 use overlap::{
     FixedRates, Instance, Job, Link, Options, Rates, lower_bounds, overlap_off, simulate, solve,
 };

@@ -1,0 +1,147 @@
+//! Whether a value fits a JSON Schema, for the keywords that ours use.
+//!
+//! A validator of the whole standard doubled what the tests of this workspace have to compile, for
+//! one call. A keyword that is not known here is a panic, so a schema cannot pass unread.
+
+use serde_json::Value;
+
+/// The keywords that say nothing of validity.
+const ANNOTATIONS: [&str; 7] = [
+    "$defs",
+    "$schema",
+    "default",
+    "description",
+    "format",
+    "title",
+    "required",
+];
+
+/// Whether `value` fits `schema`, a part of the document `root`.
+pub fn fits(root: &Value, schema: &Value, value: &Value) -> bool {
+    let Some(keywords) = schema.as_object() else {
+        return schema
+            .as_bool()
+            .expect("a schema is an object or a truth value");
+    };
+    let required = keywords.get("required").and_then(Value::as_array);
+    let has_all = required.into_iter().flatten().all(|name| {
+        let name = name.as_str().expect("names of properties");
+        value.as_object().is_none_or(|o| o.contains_key(name))
+    });
+    has_all
+        && keywords
+            .iter()
+            .filter(|(keyword, _)| !ANNOTATIONS.contains(&keyword.as_str()))
+            .all(|(keyword, rule)| keyword_holds(root, keywords, keyword, rule, value))
+}
+
+fn keyword_holds(
+    root: &Value,
+    keywords: &serde_json::Map<String, Value>,
+    keyword: &str,
+    rule: &Value,
+    value: &Value,
+) -> bool {
+    let rules = || rule.as_array().expect("a list of schemas");
+    let items = value.as_array();
+    let count = |want: fn(u64, u64) -> bool| {
+        items.is_none_or(|items| want(items.len() as u64, rule.as_u64().expect("a count")))
+    };
+    let known = keywords.get("properties").and_then(Value::as_object);
+    let leading = keywords.get("prefixItems").and_then(Value::as_array);
+    match keyword {
+        "type" => match rule {
+            Value::Array(names) => names.iter().any(|name| has_type(name, value)),
+            name => has_type(name, value),
+        },
+        "const" => rule == value,
+        "minimum" => value
+            .as_f64()
+            .is_none_or(|v| v >= rule.as_f64().expect("a number")),
+        "$ref" => {
+            let pointer = rule.as_str().and_then(|r| r.strip_prefix('#'));
+            let target = pointer.and_then(|p| root.pointer(p));
+            fits(root, target.expect("a reference into the document"), value)
+        }
+        "anyOf" => rules().iter().any(|rule| fits(root, rule, value)),
+        "oneOf" => {
+            rules()
+                .iter()
+                .filter(|rule| fits(root, rule, value))
+                .count()
+                == 1
+        }
+        "minItems" => count(|length, least| length >= least),
+        "maxItems" => count(|length, most| length <= most),
+        "prefixItems" => items.is_none_or(|items| {
+            items
+                .iter()
+                .zip(rules())
+                .all(|(item, rule)| fits(root, rule, item))
+        }),
+        "items" => items.is_none_or(|items| {
+            let rest = items.iter().skip(leading.map_or(0, Vec::len));
+            rest.into_iter().all(|item| fits(root, rule, item))
+        }),
+        "properties" => value.as_object().is_none_or(|fields| {
+            let rules = rule.as_object().expect("schemas by name");
+            fields
+                .iter()
+                .all(|(name, field)| rules.get(name).is_none_or(|rule| fits(root, rule, field)))
+        }),
+        "additionalProperties" => value.as_object().is_none_or(|fields| {
+            let others = fields
+                .iter()
+                .filter(|(name, _)| known.is_none_or(|k| !k.contains_key(*name)));
+            others.into_iter().all(|(_, field)| fits(root, rule, field))
+        }),
+        unknown => panic!("the keyword {unknown} is not known; add it here"),
+    }
+}
+
+fn has_type(name: &Value, value: &Value) -> bool {
+    match name.as_str().expect("the name of a type") {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "number" => value.is_number(),
+        "integer" => value.is_u64() || value.is_i64(),
+        other => panic!("{other} is not a type"),
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_told_from_what_does() {
+    let schema = serde_json::json!({
+        "type": "object", "required": ["a"], "additionalProperties": false,
+        "properties": {
+            "a": {"$ref": "#/$defs/count"},
+            "b": {"anyOf": [{"const": "x"}, {"type": ["number", "null"]}]},
+            "c": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 2},
+            "d": {"oneOf": [{"type": "integer"}, {"type": "number"}]}},
+        "$defs": {"count": {"type": "integer", "minimum": 1}}});
+    let ok = |text: &str| fits(&schema, &schema, &serde_json::from_str(text).unwrap());
+    for right in [
+        r#"{"a":1}"#,
+        r#"{"a":2,"b":"x","c":["y"],"d":1.5}"#,
+        r#"{"a":1,"b":null}"#,
+    ] {
+        assert!(ok(right), "{right}");
+    }
+    for wrong in [
+        "[]",
+        "{}",
+        r#"{"a":0}"#,
+        r#"{"a":1.5}"#,
+        r#"{"a":1,"b":"y"}"#,
+        r#"{"a":1,"c":[]}"#,
+        r#"{"a":1,"c":["x","y","z"]}"#,
+        r#"{"a":1,"c":[1]}"#,
+        r#"{"a":1,"d":1}"#,
+        r#"{"a":1,"e":1}"#,
+    ] {
+        assert!(!ok(wrong), "{wrong}");
+    }
+}

@@ -1,0 +1,4 @@
+//! The simulator against recorded measurements, and its properties.
+
+mod orion;
+mod properties;

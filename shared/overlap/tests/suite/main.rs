@@ -1,0 +1,6 @@
+//! Orders of a round: against brute force, metamorphic properties, the search.
+
+mod common;
+mod differential;
+mod metamorphic;
+mod search;

@@ -1,0 +1,10 @@
+//! Pipelines across the tools.
+
+mod bad_input;
+mod cpu;
+mod judge;
+mod paper;
+mod pipeline;
+mod smoke;
+mod torch;
+mod workspace;

@@ -1,0 +1,298 @@
+//! What ARCHITECTURE.md says of the workspace holds: its table of dependencies, its layers, no
+//! unused dependency, tools that are thin.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+
+/// Around the table that `BLESS=1` rewrites.
+const TABLE: [&str; 2] = ["<!-- dependencies -->\n", "<!-- end of dependencies -->"];
+
+/// Named in a manifest for its features alone: `argmin` does its arithmetic on `Vec` through it.
+const FOR_FEATURES: [&str; 1] = ["argmin_math"];
+
+/// A tool is arguments, run and main; what is longer belongs into a library.
+const LONGEST_TOOL: usize = 400;
+
+/// Tools that are longer. The worker is a training job, and its engine has no second user; the
+/// others await the move of their engines.
+const LONGER: [&str; 4] = [
+    "tools/mt-worker",
+    "tools/mt-launch",
+    "tools/mt-fit",
+    "tools/mt-solve",
+];
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    manifest_path: PathBuf,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    rename: Option<String>,
+    kind: Option<String>,
+    path: Option<PathBuf>,
+}
+
+impl Dependency {
+    /// As the sources call it.
+    fn code_name(&self) -> String {
+        self.rename.as_ref().unwrap_or(&self.name).replace('-', "_")
+    }
+}
+
+impl Package {
+    /// Folder below the root of the workspace: `shared/doc`.
+    fn folder(&self) -> String {
+        let folder = self
+            .manifest_path
+            .parent()
+            .expect("a manifest is in a folder");
+        let folder = folder
+            .strip_prefix(root())
+            .expect("members are below the root");
+        folder.to_string_lossy().into_owned()
+    }
+
+    /// Folders of the workspace that a kind of dependency leads to.
+    fn uses(&self, kind: Option<&str>) -> BTreeSet<String> {
+        let of_kind = self
+            .dependencies
+            .iter()
+            .filter(|d| d.kind.as_deref() == kind);
+        let paths = of_kind.filter_map(|d| d.path.as_deref());
+        let folder = |path: &Path| path.strip_prefix(root()).unwrap_or(path).to_owned();
+        paths
+            .map(|p| folder(p).to_string_lossy().into_owned())
+            .collect()
+    }
+
+    /// The text of every source below `parts` of the package's folder.
+    fn text(&self, parts: &[&str]) -> String {
+        let mut text = String::new();
+        for part in parts {
+            for path in sources(&root().join(self.folder()).join(part)) {
+                text += &fs::read_to_string(path).unwrap();
+            }
+        }
+        text
+    }
+}
+
+fn root() -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests
+        .parent()
+        .expect("tests/ is in the workspace")
+        .to_owned()
+}
+
+fn packages() -> Vec<Package> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ])
+        .current_dir(root())
+        .output()
+        .expect("cargo starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Metadata = serde_json::from_slice(&output.stdout).unwrap();
+    metadata.packages
+}
+
+/// The Rust files in a folder and below; none where it is absent.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let Ok(entries) = fs::read_dir(folder) else {
+        return found;
+    };
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Whether `text` uses the crate `name`: as the start of a path, or named whole in a `use`.
+fn mentions(text: &str, name: &str) -> bool {
+    text.match_indices(name).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = &text[at + name.len()..];
+        let starts = !before.is_some_and(|c| c.is_alphanumeric() || c == '_');
+        starts && (after.starts_with("::") || after.starts_with(" as ") || after.starts_with(';'))
+    })
+}
+
+#[test]
+fn the_table_of_dependencies_is_true() {
+    let path = root().join("ARCHITECTURE.md");
+    let text = fs::read_to_string(&path).unwrap();
+    let [start, end] = TABLE;
+    let (before, rest) = text
+        .split_once(start)
+        .expect("a table between the two comments");
+    let (_, after) = rest
+        .split_once(end)
+        .expect("a table between the two comments");
+    let rows: BTreeMap<String, String> = packages()
+        .iter()
+        .map(|package| {
+            let uses: Vec<String> = package.uses(None).into_iter().collect();
+            let names = uses.iter().map(|u| u.trim_start_matches("shared/"));
+            (package.folder(), names.collect::<Vec<_>>().join(", "))
+        })
+        .collect();
+    let mut table = "| crate | stands on |\n|---|---|\n".to_owned();
+    for (folder, uses) in rows {
+        table += &format!("| `{folder}` | {uses} |\n");
+    }
+    let wanted = format!("{before}{start}{table}{end}{after}");
+    if std::env::var_os("BLESS").is_some_and(|v| v == "1") {
+        fs::write(&path, wanted).unwrap();
+    } else {
+        assert!(
+            text == wanted,
+            "ARCHITECTURE.md is behind; `BLESS=1 cargo test -p mt-tests workspace` writes:\n{table}"
+        );
+    }
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let packages = packages();
+    let uses: BTreeMap<String, BTreeSet<String>> = packages
+        .iter()
+        .map(|p| (p.folder(), p.uses(None)))
+        .collect();
+    // Everything that is reached, over any number of steps.
+    let reach = |from: &str| {
+        let mut reached = BTreeSet::new();
+        let mut next = vec![from.to_owned()];
+        while let Some(folder) = next.pop() {
+            for used in &uses[&folder] {
+                if reached.insert(used.clone()) {
+                    next.push(used.clone());
+                }
+            }
+        }
+        reached
+    };
+    for folder in uses.keys() {
+        let tools = reach(folder)
+            .into_iter()
+            .filter(|f| f.starts_with("tools/"));
+        assert_eq!(
+            tools.collect::<Vec<_>>(),
+            Vec::<String>::new(),
+            "{folder} depends on a tool"
+        );
+        assert!(
+            !reach(folder).contains("shared/testkit"),
+            "{folder}: testkit is for tests only"
+        );
+    }
+    let never = |from: &str, to: &[&str]| {
+        let from = format!("shared/{from}");
+        if !uses.contains_key(&from) {
+            return;
+        }
+        let reached = reach(&from);
+        for to in to {
+            assert!(
+                !reached.contains(&format!("shared/{to}")),
+                "{from} reaches {to}"
+            );
+        }
+    };
+    for planner in ["predict", "alloc", "overlap", "cluster", "learning"] {
+        never(planner, &["cli", "jobs", "host", "device", "launch"]);
+    }
+    // The judge may not call what it judges.
+    never(
+        "check",
+        &["alloc", "overlap", "cluster", "learning", "launch"],
+    );
+    never("math", &["doc", "units"]);
+    never("units", &["doc", "math"]);
+    never("gpusim", &["jobs", "device", "predict"]);
+}
+
+#[test]
+fn every_dependency_is_used() {
+    let mut unused = Vec::new();
+    for package in packages() {
+        let code = package.text(&["src"]);
+        let tests = package.text(&["src", "tests", "examples", "benches"]) + &paper(&package);
+        for dependency in &package.dependencies {
+            let text = match dependency.kind.as_deref() {
+                None => &code,
+                Some("dev") => &tests,
+                Some(_) => continue,
+            };
+            let name = dependency.code_name();
+            if !FOR_FEATURES.contains(&name.as_str()) && !mentions(text, &name) {
+                let folder = package.folder();
+                unused.push(format!("{folder}/Cargo.toml: {name}"));
+            }
+        }
+    }
+    assert!(
+        unused.is_empty(),
+        "unused dependencies:\n{}",
+        unused.join("\n")
+    );
+}
+
+/// The example of mt-tests that lies beside the data that it reads.
+fn paper(package: &Package) -> String {
+    if package.name == "mt-tests" {
+        package.text(&["../examples/paper/tool"])
+    } else {
+        String::new()
+    }
+}
+
+#[test]
+fn tools_are_thin() {
+    for package in packages() {
+        let folder = package.folder();
+        if !folder.starts_with("tools/") || LONGER.contains(&folder.as_str()) {
+            continue;
+        }
+        let lines = package.text(&["src"]).lines().count();
+        assert!(
+            lines <= LONGEST_TOOL,
+            "{folder}/src has {lines} lines; move some to a library"
+        );
+        let main = fs::read_to_string(root().join(&folder).join("src/main.rs")).unwrap();
+        assert!(
+            main.lines().count() <= 40,
+            "{folder}/src/main.rs: parse, run, exit code"
+        );
+    }
+}
