@@ -12,11 +12,11 @@ server=$!
 trap 'kill "$server"; rm -f link' EXIT
 trap 'exit 130' INT TERM
 
-mt-profile workload.json --budget 20 --window 1 --max-window 3 --objective round -o "$out/profile.ndjson"
+mt-profile workload.json --budget 20 --window 1 --max-window 3 --objective round --force -o "$out/profile.ndjson"
 mt-fit "$out/profile.ndjson" | mt-solve --objective round |
     mt-overlap -o "$out/timeline.json"
-mt-launch "$out/timeline.json" -o "$out/run.ndjson"
-mt-launch --no-overlap "$out/timeline.json" -o "$out/apart.ndjson"
+mt-launch "$out/timeline.json" --force -o "$out/run.ndjson"
+mt-launch --no-overlap "$out/timeline.json" --force -o "$out/apart.ndjson"
 mt-report "$out/timeline.json" "$out/run.ndjson"
 mt-report --format svg "$out/timeline.json" "$out/run.ndjson" -o "$out/round.svg"
 mt-check "$out/timeline.json" "$out/run.ndjson" "$out/apart.ndjson"

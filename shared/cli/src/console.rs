@@ -1,24 +1,71 @@
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Standard error: notes, tables for people, progress bars.
+use crate::spool::{Spool, Worth};
+use crate::{Failure, terminal};
+
+/// Standard error: notes, tables for people, progress bars. Text is escaped for a terminal.
 #[derive(Debug, Clone)]
 pub struct Console {
     tool: &'static str,
+    /// Shared by all clones; absent: text is written at once.
+    queue: Arc<OnceLock<Spool>>,
 }
+
+/// Bytes that may wait for whoever reads standard error.
+const QUEUE_BYTES: usize = 1 << 20;
+/// How long a reader of standard error may take for the rest when the tool ends.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Console {
     /// The console of the tool with the given name.
     #[must_use]
-    pub const fn new(tool: &'static str) -> Self {
-        Self { tool }
+    pub fn new(tool: &'static str) -> Self {
+        Self {
+            tool,
+            queue: Arc::default(),
+        }
     }
 
     /// Name of the tool.
     #[must_use]
     pub const fn tool(&self) -> &'static str {
         self.tool
+    }
+
+    /// From now on text is written by a thread of its own, and nobody waits for a reader; what it
+    /// does not read is dropped.
+    ///
+    /// # Errors
+    /// [`Failure::Environment`] if the system has no room for another thread.
+    pub fn queue(&self) -> Result<(), Failure> {
+        if self.queue.get().is_some() {
+            return Ok(());
+        }
+        let spool = Spool::start(QUEUE_BYTES, |text| io::stderr().lock().write_all(text))
+            .map_err(|error| Failure::Environment(format!("no thread: {error}")))?;
+        // Another clone may have been first; then its queue is used.
+        self.queue.set(spool).ok();
+        Ok(())
+    }
+
+    /// Waits a moment for the reader of what is queued, and says how much was dropped.
+    pub(crate) fn finish(&self) {
+        let Some(spool) = self.queue.get() else {
+            return;
+        };
+        let read = spool.drain_within(LAST_PATIENCE).is_ok();
+        if read && spool.lost() > 0 {
+            self.warn(&format!(
+                "{} lines were not shown here: they came faster than they were read",
+                spool.lost()
+            ));
+            // Whoever has just read the rest reads this line, too, or nobody does.
+            spool.drain_within(LAST_PATIENCE).ok();
+        }
     }
 
     /// Prints `TOOL: note: TEXT`.
@@ -36,16 +83,32 @@ impl Console {
         self.lines("", text);
     }
 
-    /// Prints text as it is, for example a table.
+    /// Prints text, for example a table.
     pub fn say(&self, text: &str) {
-        // Nobody may be listening; the work goes on all the same.
-        writeln!(io::stderr().lock(), "{text}").ok();
+        self.write(format!("{}\n", terminal(text)), Worth::Minor);
+    }
+
+    /// Prints text in place of the last `lines` lines of the terminal.
+    pub fn redraw(&self, lines: usize, text: &str) {
+        let up = match lines {
+            0 => String::new(),
+            // Back to the first of the lines, and clear from there.
+            lines => format!("\x1b[{lines}A\x1b[J"),
+        };
+        self.write(format!("{up}{}\n", terminal(text)), Worth::Minor);
     }
 
     /// Whether a person is watching.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         io::stderr().is_terminal()
+    }
+
+    /// Whether a person is watching on a terminal on which lines can be written over.
+    #[must_use]
+    pub fn can_redraw(&self) -> bool {
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        self.is_terminal() && !dumb
     }
 
     /// A progress bar of `length` steps; invisible unless standard error is a terminal.
@@ -58,7 +121,7 @@ impl Console {
         };
         let bar = ProgressBar::with_draw_target(Some(length), target);
         let template =
-            format!("{{prefix}} [{{bar:30}}] {{pos}}/{{len}} {unit} {{eta}} left {{msg}}");
+            format!("{{prefix}} [{{bar:30}}] {{pos}}/{{len}} {unit} {{eta}} left {{wide_msg}}");
         if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style);
         }
@@ -66,10 +129,20 @@ impl Console {
     }
 
     fn lines(&self, label: &str, text: &str) {
-        let mut stderr = io::stderr().lock();
-        for line in text.lines() {
-            // Nobody may be listening; the work goes on all the same.
-            writeln!(stderr, "{}: {label}{line}", self.tool).ok();
-        }
+        let tool = self.tool;
+        let all: String = terminal(text)
+            .lines()
+            .map(|line| format!("{tool}: {label}{line}\n"))
+            .collect();
+        self.write(all, Worth::Major);
+    }
+
+    fn write(&self, text: String, worth: Worth) {
+        // A closed standard error ("2>&-", a terminal that has gone) is the wish not to be told.
+        // The exit code still says how it went, so the work goes on.
+        match self.queue.get() {
+            Some(spool) => spool.push(text.into_bytes(), worth).ok(),
+            None => io::stderr().lock().write_all(text.as_bytes()).ok(),
+        };
     }
 }

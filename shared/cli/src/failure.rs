@@ -3,7 +3,7 @@ use std::path::Path;
 
 use doc::ReadError;
 
-use crate::Exit;
+use crate::{Exit, terminal};
 
 /// Why a tool could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +46,19 @@ impl Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Failure::ClosedPipe;
         }
-        Failure::Input(format!("{}: {error}", path.display()))
+        let shown = terminal(&path.display().to_string()).into_owned();
+        let why = match error.kind() {
+            io::ErrorKind::NotFound => "there is no such file; check the name".to_owned(),
+            io::ErrorKind::PermissionDenied => {
+                "permission denied; look at its owner and mode (ls -l)".to_owned()
+            }
+            io::ErrorKind::IsADirectory => "is a directory; give a file".to_owned(),
+            io::ErrorKind::NotADirectory => {
+                "a part of the path is a file and no folder; check the name".to_owned()
+            }
+            _ => error.to_string(),
+        };
+        Failure::Input(format!("{shown}: {why}"))
     }
 
     /// A failed write to standard output or an output file.
@@ -54,6 +66,9 @@ impl Failure {
     pub fn write(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
+            io::ErrorKind::FileTooLarge => Failure::Environment(format!(
+                "cannot write the output: {error}; the limit on file sizes is in the way (ulimit -f)"
+            )),
             _ => Failure::Environment(format!("cannot write the output: {error}")),
         }
     }

@@ -1,10 +1,11 @@
 use std::fs::File;
-use std::io::{BufRead, BufReader, IsTerminal};
+use std::io::{BufRead, BufReader, ErrorKind, IsTerminal};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use doc::{Any, AnyDocuments, Document, Documents, Frames, Profile, Profiles};
 
-use crate::{Console, Failure};
+use crate::{Console, Failure, files};
 
 /// One input: a file or standard input.
 pub type Source = Frames<Box<dyn BufRead>>;
@@ -84,7 +85,7 @@ fn open_source(path: &Path, expected: &str, console: &Console) -> Result<Source,
 /// [`Input::open`].
 ///
 /// # Errors
-/// [`Failure::Input`] if the file cannot be opened.
+/// [`Failure::Input`] if the file cannot be opened; [`Failure::Usage`] if this process writes it.
 pub fn open_reader(
     path: &Path,
     expected: &str,
@@ -97,15 +98,17 @@ pub fn open_reader(
                 "reading {expected} from the terminal; give a FILE, or pipe it in (Ctrl-D ends)"
             ));
         }
+        // The same file may be named as the output: `tool < plan.json -o plan.json`.
+        let found = stdin.as_fd().try_clone_to_owned().map(File::from);
+        files::reads(found.and_then(|f| f.metadata()), "<stdin>")?;
         return Ok((Box::new(stdin.lock()), "<stdin>".to_owned()));
     }
     let file = File::open(path).map_err(|error| Failure::file(path, &error))?;
-    if file.metadata().is_ok_and(|m| m.is_dir()) {
-        return Err(Failure::Input(format!(
-            "{}: is a directory; give a file",
-            path.display()
-        )));
+    let found = file.metadata();
+    if found.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
+        return Err(Failure::file(path, &ErrorKind::IsADirectory.into()));
     }
+    files::reads(found, &path.display().to_string())?;
     let reader = BufReader::with_capacity(1 << 16, file);
     Ok((Box::new(reader), path.display().to_string()))
 }

@@ -8,23 +8,33 @@
 //!   and errors go to standard error;
 //! - `-` or no file means standard input; many documents in give as many out, in order;
 //! - a document is written whole or not at all, and a file given with `--output` appears whole
-//!   or not at all;
-//! - a closed pipe ends a tool quietly, with exit code 0.
+//!   or not at all, never in place of an input;
+//! - a closed pipe ends a tool quietly; where the answer was no until then, the exit code says so;
+//! - text that came from a document is escaped for what it is put into ([`terminal`],
+//!   [`shell_word`], [`one_line`]).
 
 mod args;
 mod console;
 mod control;
 mod exit;
 mod failure;
+mod files;
 mod input;
 mod meta;
 mod output;
+mod signals;
+mod spool;
+mod startup;
+mod text;
 
 pub use args::{SeedArgs, StreamArgs};
 pub use console::Console;
 pub use control::control_lines;
 pub use exit::Exit;
 pub use failure::Failure;
+pub use files::may_append;
 pub use input::{Input, Source, open_reader};
 pub use meta::{provenance, run};
-pub use output::Output;
+pub use output::{Existing, Output, Replaced};
+pub use signals::ending_signals;
+pub use text::{job_line, one_line, shell_word, terminal};

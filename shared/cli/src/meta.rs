@@ -1,12 +1,13 @@
-use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, Parser};
 use clap_complete::Shell;
 use doc::Provenance;
 
-use crate::{Console, Exit, Failure};
+use crate::{Console, Exit, Failure, Output};
 
 /// Runs a tool: parses its arguments, calls `run`, prints what failed, and maps the end to an
 /// exit code. Adds `--completions SHELL` and `--man` to the arguments of `A`.
@@ -17,6 +18,7 @@ pub fn run<A: Parser>(
     run: impl FnOnce(A, &Console) -> Result<Exit, Failure>,
 ) -> ExitCode {
     let console = Console::new(tool);
+    survive_size_limits();
     let result = parse::<A>(tool).and_then(|arguments| match arguments {
         None => Ok(Exit::Done),
         Some(arguments) => run(arguments, &console),
@@ -27,7 +29,17 @@ pub fn run<A: Parser>(
         }
         failure.exit()
     });
+    console.finish();
     exit.into()
+}
+
+/// Makes a write beyond the limit on file sizes (`ulimit -f`) fail like one on a full disk. By
+/// default SIGXFSZ ends the process with a core dump, and temporary files stay. A handler, and not
+/// SIG_IGN: that would be inherited by the jobs that are started.
+fn survive_size_limits() {
+    let noted = Arc::new(AtomicBool::new(false));
+    // Where it cannot be had, the default is what is left.
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noted).ok();
 }
 
 /// The provenance entry of a tool.
@@ -53,11 +65,9 @@ fn parse<A: Parser>(tool: &'static str) -> Result<Option<A>, Failure> {
         Err(error) => return usage(tool, &error),
     };
     if let Some(text) = meta_text(&mut command, tool, &matches) {
-        let mut stdout = io::stdout().lock();
-        let written = stdout.write_all(&text).and_then(|()| stdout.flush());
-        return written
-            .map(|()| None)
-            .map_err(|error| Failure::write(&error));
+        let mut output = Output::open(None, false)?;
+        output.text(&String::from_utf8_lossy(&text))?;
+        return output.finish().map(|()| None);
     }
     match A::from_arg_matches(&matches) {
         Ok(arguments) => Ok(Some(arguments)),
@@ -106,6 +116,8 @@ fn usage<A>(tool: &str, error: &clap::Error) -> Result<Option<A>, Failure> {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     );
     if help {
+        // Opened to see that there is one; clap prints with the colours of a terminal.
+        Output::open(None, false)?;
         return match error.print() {
             Ok(()) => Ok(None),
             Err(error) => Err(Failure::write(&error)),

@@ -1,106 +1,191 @@
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, BufWriter, IsTerminal, Write};
-use std::os::unix::fs::PermissionsExt;
+//! Where documents go. One policy for every output of every tool:
+//!
+//! - a file is written beside its target under a temporary name and renamed, so that readers see
+//!   the old or the new one; a symbolic link is resolved first and stays;
+//! - an output that is an input, by any of its names, is refused before anything is written;
+//! - input that is refused leaves the old file as it was;
+//! - a profile or run that is there already is not replaced unless that is asked for.
+
+mod file;
+
+use std::borrow::Cow;
+use std::fs;
+use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use doc::Document;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tempfile::TempPath;
 
-use crate::Failure;
+use crate::files::{self, Destination};
+use crate::signals::ending_signals;
+use crate::spool::{Spool, Worth};
+use crate::{Failure, startup, terminal};
+use file::{Appears, OutputFile};
 
 /// Where documents go: standard output or a file.
 pub struct Output {
-    sink: Sink,
+    target: Target,
     pretty: bool,
+    /// Whether what is written goes to a terminal, for which it is escaped.
+    terminal: bool,
+    /// Records that could not be written.
+    lost: u64,
+}
+
+enum Target {
+    Direct(Sink),
+    Queued(Queue),
 }
 
 enum Sink {
-    Stdout(BufWriter<io::Stdout>),
-    Progressive {
-        writer: BufWriter<File>,
-        /// Temporary file that is written, and the file that it is to replace.
-        replaces: Option<(TempPath, PathBuf)>,
-    },
-    Atomic {
-        writer: BufWriter<File>,
-        temporary: TempPath,
-        target: PathBuf,
-    },
+    Stream(BufWriter<Box<dyn Write + Send>>),
+    File(OutputFile),
 }
+
+/// A sink behind a [`Spool`].
+struct Queue {
+    spool: Spool,
+    sink: Arc<Mutex<Sink>>,
+    /// Set by a signal that asks this process to end.
+    ended: Arc<AtomicBool>,
+}
+
+/// What becomes of a profile or run that is there already. By default it is kept and the output is
+/// refused: hours of measuring may be in it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Existing<'a> {
+    /// It is replaced (`--force`).
+    pub replace: bool,
+    /// The file that the output continues (`--resume`), which may be the same. The output then
+    /// begins with what that file has, and takes its name when [`Output::settle`] is called.
+    pub continues: Option<&'a Path>,
+}
+
+/// Bytes of records that may wait for a reader: some forty thousand progress events.
+const QUEUE_BYTES: usize = 8 << 20;
+/// How long a reader may take for the rest after a signal has asked the tool to end.
+const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Output {
     /// Standard output, or a file that appears whole when [`Output::finish`] is called and not at
     /// all if it is not, not even after a signal.
     ///
     /// # Errors
-    /// [`Failure::Input`] if the file's folder cannot be written.
+    /// [`Failure::Usage`] if the file is an input; [`Failure::Input`] if it cannot be made;
+    /// [`Failure::Environment`] if standard output is closed.
     pub fn open(path: Option<&Path>, pretty: bool) -> Result<Self, Failure> {
         let Some(path) = path.filter(|p| p.as_os_str() != "-") else {
-            let stdout = io::stdout();
-            let pretty = pretty || stdout.is_terminal();
-            let sink = Sink::Stdout(BufWriter::with_capacity(1 << 16, stdout));
-            return Ok(Self { sink, pretty });
+            return Self::stdout(pretty);
         };
-        let sink = if must_not_be_replaced(path) {
-            progressive(create(path)?)
-        } else {
-            atomic(path)?
+        let sink = match files::writes(path)? {
+            Destination::Stream(path) => stream(files::open_stream(&path)?),
+            Destination::File(target) => {
+                let file = OutputFile::create(&target, Appears::Complete)?;
+                if let Some(temporary) = file.temporary() {
+                    remove_on_signal(temporary.to_owned())
+                        .map_err(|error| Failure::file(path, &error))?;
+                }
+                Sink::File(file)
+            }
         };
-        Ok(Self { sink, pretty })
+        Ok(Self::direct(sink, pretty))
     }
 
-    /// A file that grows as records are written, so that a prefix survives whatever happens; an
-    /// existing file is replaced. `None` or `-` is standard output.
+    /// A file that grows record by record, so that a prefix survives whatever happens. It takes
+    /// its name with the first record. `None` or `-` is standard output.
     ///
     /// # Errors
-    /// [`Failure::Input`] if the file cannot be created.
-    pub fn progressive(path: Option<&Path>) -> Result<Self, Failure> {
-        match path.filter(|p| p.as_os_str() != "-") {
-            None => Self::open(None, false),
-            Some(path) => Ok(Self {
-                sink: progressive(create(path)?),
-                pretty: false,
-            }),
-        }
+    /// As [`Output::open`]; [`Failure::Usage`] if the file holds a profile or run that is to be
+    /// kept.
+    pub fn progressive(path: Option<&Path>, existing: Existing<'_>) -> Result<Self, Failure> {
+        let Some(path) = path.filter(|p| p.as_os_str() != "-") else {
+            return Self::open(None, false);
+        };
+        let sink = match files::writes(path)? {
+            Destination::Stream(path) => stream(files::open_stream(&path)?),
+            Destination::File(target) => {
+                if !existing.replace && !existing.is(&target) {
+                    keep(&target, path)?;
+                }
+                let appears = match existing.continues {
+                    Some(_) => Appears::Settled,
+                    None => Appears::FirstRecord,
+                };
+                Sink::File(OutputFile::create(&target, appears)?)
+            }
+        };
+        Ok(Self::direct(sink, false))
     }
 
-    /// As [`Output::progressive`], but an existing file keeps its content until
-    /// [`Output::settle`], so that what continues a file may begin by writing what it has.
-    ///
-    /// # Errors
-    /// [`Failure::Input`] if the file's folder cannot be written.
-    pub fn replacing(path: &Path) -> Result<Self, Failure> {
-        if must_not_be_replaced(path) {
-            return Self::progressive(Some(path));
+    fn stdout(pretty: bool) -> Result<Self, Failure> {
+        if startup::stdout_was_closed() {
+            return Err(Failure::Environment(
+                "standard output is closed, so there is nowhere to write; redirect it, or give \
+                 --output FILE"
+                    .to_owned(),
+            ));
         }
-        let (file, temporary) = temporary_beside(path)?;
+        let stdout = io::stdout();
+        let terminal = stdout.is_terminal();
         Ok(Self {
-            sink: Sink::Progressive {
-                writer: BufWriter::new(file),
-                replaces: Some((temporary, path.to_owned())),
-            },
-            pretty: false,
+            terminal,
+            ..Self::direct(stream(stdout), pretty || terminal)
         })
     }
 
-    /// Puts the new content of [`Output::replacing`] in place of the old; what is written from now
-    /// on is appended. Does nothing to other outputs.
+    fn direct(sink: Sink, pretty: bool) -> Self {
+        Self {
+            target: Target::Direct(sink),
+            pretty,
+            terminal: false,
+            lost: 0,
+        }
+    }
+
+    /// From now on records are written by a thread of their own: [`Output::record`] never waits
+    /// for a reader. Call it after the signals that end the tool are handled, because a signal
+    /// then ends [`Output::finish`] where it waits for a reader.
+    ///
+    /// # Errors
+    /// [`Failure::Environment`] if the system has no room for another thread.
+    pub fn queue(&mut self) -> Result<(), Failure> {
+        if matches!(self.target, Target::Queued(_)) {
+            return Ok(());
+        }
+        let failed = |error: io::Error| Failure::Environment(format!("no thread: {error}"));
+        let ended = Arc::new(AtomicBool::new(false));
+        for signal in ending_signals() {
+            signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(failed)?;
+        }
+        let placeholder = Target::Direct(stream(io::sink()));
+        let Target::Direct(sink) = std::mem::replace(&mut self.target, placeholder) else {
+            return Ok(());
+        };
+        let sink = Arc::new(Mutex::new(sink));
+        let writer = Arc::clone(&sink);
+        let spool = Spool::start(QUEUE_BYTES, move |line| {
+            let mut sink = writer.lock().unwrap_or_else(PoisonError::into_inner);
+            sink.record(line)
+        })
+        .map_err(failed)?;
+        self.target = Target::Queued(Queue { spool, sink, ended });
+        Ok(())
+    }
+
+    /// Puts the new content of a file that continues another in place of it; what is written from
+    /// now on is appended. Does nothing to other outputs.
     ///
     /// # Errors
     /// [`Failure::Environment`] if the file cannot be written or replaced.
     pub fn settle(&mut self) -> Result<(), Failure> {
-        let Sink::Progressive { writer, replaces } = &mut self.sink else {
-            return Ok(());
-        };
-        let Some((temporary, target)) = replaces.take() else {
-            return Ok(());
-        };
-        let failed = |error: io::Error| Failure::write(&error);
-        writer.flush().map_err(failed)?;
-        temporary.persist(&target).map_err(|e| failed(e.error))
+        match &mut self.target {
+            Target::Direct(Sink::File(file)) => file.settle().map_err(|e| Failure::write(&e)),
+            _ => Ok(()),
+        }
     }
 
     /// Whether documents are spread over lines.
@@ -109,32 +194,61 @@ impl Output {
         self.pretty
     }
 
+    /// Records that could not be written so far.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        match &self.target {
+            Target::Direct(_) => self.lost,
+            Target::Queued(queue) => queue.spool.lost(),
+        }
+    }
+
     /// Writes one document, whole, and passes it on.
     ///
     /// # Errors
     /// [`Failure::ClosedPipe`] if the reader has gone, else [`Failure::Environment`].
     pub fn document<D: Document>(&mut self, document: &D) -> Result<(), Failure> {
+        if self.terminal {
+            let mut bytes = Vec::new();
+            doc::write_pretty(&mut bytes, document).map_err(|error| Failure::write(&error))?;
+            return self.text(&String::from_utf8_lossy(&bytes));
+        }
         let pretty = self.pretty;
-        let writer = self.writer();
-        let written = if pretty {
-            doc::write_pretty(writer, document)
-        } else {
-            doc::write_line(writer, document)
-        };
-        written
-            .and_then(|()| writer.flush())
-            .map_err(|error| Failure::write(&error))
+        self.write(|writer| {
+            if pretty {
+                doc::write_pretty(writer, document)
+            } else {
+                doc::write_line(writer, document)
+            }
+        })
     }
 
     /// Writes one record of a profile or a run on a line of its own, and passes it on.
     ///
     /// # Errors
-    /// As [`Output::document`].
+    /// As [`Output::document`]. Where records are queued: the failure of one before, or that the
+    /// queue is full.
     pub fn record<D: Document>(&mut self, record: &D) -> Result<(), Failure> {
-        let writer = self.writer();
-        doc::write_line(writer, record)
-            .and_then(|()| writer.flush())
-            .map_err(|error| Failure::write(&error))
+        self.line(record, Worth::Major)
+    }
+
+    /// As [`Output::record`], of a record that is the first to be dropped when the reader does
+    /// not read: progress that the next record tells again.
+    ///
+    /// # Errors
+    /// As [`Output::record`].
+    pub fn minor_record<D: Document>(&mut self, record: &D) -> Result<(), Failure> {
+        self.line(record, Worth::Minor)
+    }
+
+    fn line<D: Document>(&mut self, record: &D, worth: Worth) -> Result<(), Failure> {
+        let mut line = Vec::new();
+        let written = doc::write_line(&mut line, record).and_then(|()| match &mut self.target {
+            Target::Direct(sink) => sink.record(&line),
+            Target::Queued(queue) => queue.spool.push(line, worth),
+        });
+        self.lost += u64::from(written.is_err());
+        written.map_err(|error| Failure::write(&error))
     }
 
     /// Writes text that is the tool's product: a table, a picture, a schema.
@@ -142,112 +256,162 @@ impl Output {
     /// # Errors
     /// As [`Output::document`].
     pub fn text(&mut self, text: &str) -> Result<(), Failure> {
-        let writer = self.writer();
-        writer
-            .write_all(text.as_bytes())
-            .and_then(|()| writer.flush())
-            .map_err(|error| Failure::write(&error))
+        let text = if self.terminal {
+            terminal(text)
+        } else {
+            Cow::Borrowed(text)
+        };
+        self.write(|writer| writer.write_all(text.as_bytes()))
     }
 
-    /// Makes a file appear under its name.
+    fn write(
+        &mut self,
+        product: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        let written = match &mut self.target {
+            Target::Direct(sink) => sink.write(product),
+            Target::Queued(queue) => {
+                let mut bytes = Vec::new();
+                product(&mut bytes).and_then(|()| queue.spool.push(bytes, Worth::Major))
+            }
+        };
+        written.map_err(|error| Failure::write(&error))
+    }
+
+    /// Makes a file appear under its name. What is queued is written first, however long the
+    /// reader takes; once a signal has asked the tool to end, it has two seconds.
     ///
     /// # Errors
     /// [`Failure::Environment`] if the last bytes cannot be written.
-    pub fn finish(mut self) -> Result<(), Failure> {
-        let failed = |error: io::Error| Failure::write(&error);
-        self.settle()?;
-        match self.sink {
-            Sink::Stdout(mut writer) => writer.flush().map_err(failed),
-            Sink::Progressive { mut writer, .. } => writer.flush().map_err(failed),
-            Sink::Atomic {
-                writer,
-                temporary,
-                target,
-            } => {
-                let file = writer.into_inner().map_err(|e| failed(e.into_error()))?;
-                file.sync_all().map_err(failed)?;
-                temporary.persist(&target).map_err(|e| failed(e.error))
+    pub fn finish(self) -> Result<(), Failure> {
+        let finished = match self.target {
+            Target::Direct(mut sink) => sink.finish(),
+            Target::Queued(queue) => queue.finish(),
+        };
+        finished.map_err(|error| Failure::write(&error))
+    }
+}
+
+impl Sink {
+    fn write(&mut self, product: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        let writer: &mut dyn Write = match self {
+            Sink::Stream(writer) => writer,
+            Sink::File(file) => file.writer(),
+        };
+        product(writer)?;
+        writer.flush()
+    }
+
+    fn record(&mut self, line: &[u8]) -> io::Result<()> {
+        match self {
+            Sink::Stream(writer) => writer.write_all(line).and_then(|()| writer.flush()),
+            Sink::File(file) => file.record(line),
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        match self {
+            Sink::Stream(writer) => writer.flush(),
+            Sink::File(file) => file.finish(),
+        }
+    }
+}
+
+impl Queue {
+    fn finish(self) -> io::Result<()> {
+        let mut asked = None;
+        self.spool.drain(|| {
+            self.ended.load(Ordering::Relaxed)
+                && asked.get_or_insert_with(Instant::now).elapsed() >= LAST_PATIENCE
+        })?;
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        sink.finish()
+    }
+}
+
+impl Existing<'_> {
+    fn is(&self, target: &Path) -> bool {
+        let continued = self.continues.map(fs::canonicalize);
+        continued.is_some_and(|path| path.is_ok_and(|p| p == target))
+    }
+}
+
+/// A small file that is written anew again and again, each time as a whole.
+#[derive(Debug, Clone)]
+pub struct Replaced {
+    destination: Destination,
+}
+
+impl Replaced {
+    /// The file at `path`, which nothing is written to yet.
+    ///
+    /// # Errors
+    /// As [`Output::open`].
+    pub fn claim(path: &Path) -> Result<Self, Failure> {
+        let destination = files::writes(path)?;
+        Ok(Self { destination })
+    }
+
+    /// Replaces what the file holds.
+    ///
+    /// # Errors
+    /// Whatever hinders writing there.
+    pub fn write(&self, content: &[u8]) -> io::Result<()> {
+        match &self.destination {
+            Destination::File(target) => file::replace(target, content),
+            Destination::Stream(path) => {
+                let mut stream = fs::OpenOptions::new().append(true).open(path)?;
+                stream.write_all(content)
             }
         }
     }
-
-    fn writer(&mut self) -> &mut dyn Write {
-        match &mut self.sink {
-            Sink::Stdout(writer) => writer,
-            Sink::Progressive { writer, .. } | Sink::Atomic { writer, .. } => writer,
-        }
-    }
 }
 
-fn progressive(file: File) -> Sink {
-    Sink::Progressive {
-        writer: BufWriter::new(file),
-        replaces: None,
-    }
+fn stream(writer: impl Write + Send + 'static) -> Sink {
+    Sink::Stream(BufWriter::with_capacity(1 << 16, Box::new(writer)))
 }
 
-/// A device, a pipe or a link (/dev/null, /dev/fd/3, /dev/stdout) is written to: a rename would
-/// put a file in its place.
-fn must_not_be_replaced(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|m| !m.is_file())
-}
-
-fn create(path: &Path) -> Result<File, Failure> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(path)
-        .map_err(|error| Failure::file(path, &error))
-}
-
-fn atomic(path: &Path) -> Result<Sink, Failure> {
-    let (file, temporary) = temporary_beside(path)?;
-    remove_on_signal(temporary.to_path_buf()).map_err(|error| Failure::file(path, &error))?;
-    Ok(Sink::Atomic {
-        writer: BufWriter::new(file),
-        temporary,
-        target: path.to_owned(),
-    })
-}
-
-/// A new file in the folder of `path` with the permissions that `path` has or would get.
-fn temporary_beside(path: &Path) -> Result<(File, TempPath), Failure> {
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
+/// Refuses to replace a profile or a run. Other documents are made again in seconds; a profile may
+/// be hours of a GPU, and a run cannot be repeated.
+fn keep(target: &Path, shown: &Path) -> Result<(), Failure> {
+    let kind = match held(target) {
+        Some(kind) => kind,
+        None => return Ok(()),
     };
-    let permissions = fs::metadata(path).map_or_else(
-        |_| Permissions::from_mode(0o666 & !current_umask()),
-        |metadata| metadata.permissions(),
-    );
-    let failed = |error: io::Error| Failure::file(path, &error);
-    let (file, temporary) = tempfile::Builder::new()
-        .prefix(".mt-")
-        .tempfile_in(folder)
-        .map_err(failed)?
-        .into_parts();
-    file.set_permissions(permissions).map_err(failed)?;
-    Ok((file, temporary))
+    let advice = match kind {
+        "profile" => "go on with it (--resume), name another file, or replace it (--force)",
+        _ => "name another file, or replace it (--force)",
+    };
+    Err(Failure::Usage(format!(
+        "{}: there is a {kind} already; {advice}",
+        shown.display()
+    )))
 }
 
-fn current_umask() -> u32 {
-    use nix::sys::stat::{Mode, umask};
-    // The mask can only be read by setting it.
-    let mask = umask(Mode::empty());
-    umask(mask);
-    mask.bits()
+/// Whether a file begins as a profile or a run does.
+fn held(target: &Path) -> Option<&'static str> {
+    // Enough for the first member of a document; each begins with its schema.
+    let mut start = [0; 256];
+    let mut file = fs::File::open(target).ok()?;
+    let length = file.read(&mut start).ok()?;
+    let text: Vec<u8> = start[..length]
+        .iter()
+        .copied()
+        .filter(|b| !b.is_ascii_whitespace())
+        .collect();
+    let begins = |kind: &str| text.starts_with(format!(r#"{{"schema":"mt.{kind}/"#).as_bytes());
+    ["profile", "run"].into_iter().find(|kind| begins(kind))
 }
 
 /// Leaves no temporary file behind when a signal ends the tool.
 fn remove_on_signal(temporary: PathBuf) -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    thread::spawn(move || {
+    let mut signals = Signals::new(ending_signals())?;
+    thread::Builder::new().spawn(move || {
         for signal in signals.forever() {
             // The file may have been renamed already; then there is nothing to remove.
             fs::remove_file(&temporary).ok();
             signal_hook::low_level::emulate_default_handler(signal).ok();
         }
-    });
+    })?;
     Ok(())
 }

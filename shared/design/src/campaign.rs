@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cli::{Console, Exit, Failure, Output};
+use cli::{Console, Existing, Exit, Failure, Output};
 use device::{OpenError, Options, Sim};
 use doc::{DeviceKind, DeviceList, GpuSpec, Header, Model, Profile, Workload};
 use predict::Predictor;
@@ -117,10 +117,11 @@ impl<'a> Context<'a> {
     }
 
     fn output(&self) -> Result<Output, Failure> {
-        match (&self.settings.output, &self.settings.resume) {
-            (Some(path), Some(_)) if path.as_os_str() != "-" => Output::replacing(path),
-            (path, _) => Output::progressive(path.as_deref()),
-        }
+        let existing = Existing {
+            replace: self.settings.force,
+            continues: self.settings.resume.as_deref(),
+        };
+        Output::progressive(self.settings.output.as_deref(), existing)
     }
 
     fn import(&self, csv: &Path, job: Job, jobs: &mut Jobs<'_>) -> Result<Exit, Failure> {

@@ -1,11 +1,10 @@
-//! Ctrl-C and SIGTERM: finish the record, then end; a second time, end at once.
+//! Ctrl-C, SIGTERM, and SIGHUP without nohup: finish the record, then end; a second time, end at once.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use cli::Failure;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// Whether a signal asked to end.
@@ -26,7 +25,7 @@ impl Signals {
     }
 
     fn register(&self) -> io::Result<()> {
-        for signal in [SIGINT, SIGTERM] {
+        for signal in cli::ending_signals() {
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&self.flag))?;
             flag::register_usize(signal, Arc::clone(&self.number), signal as usize)?;
             flag::register(signal, Arc::clone(&self.flag))?;

@@ -43,7 +43,7 @@ fn table_path(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn save(path: &Path, text: &str) -> Result<(), Failure> {
-    let mut out = Output::replacing(path)?;
+    let mut out = Output::open(Some(path), false)?;
     out.text(text)?;
     out.finish()
 }

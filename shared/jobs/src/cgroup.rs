@@ -54,8 +54,9 @@ pub struct Cgroups {
     cores: usize,
 }
 
-/// How long removal waits for processes to go.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long removal waits for processes to go. A killed process goes within milliseconds; what has
+/// not gone by then is left to the guard and to the next start.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Shortest period of a quota: short against a window of measuring, and long against the 5 ms
 /// slices in which the kernel hands a quota out.
@@ -218,11 +219,28 @@ fn quota(share: Share, cores: usize) -> Option<(u64, u64)> {
 }
 
 fn members(dir: &Path) -> Vec<Identity> {
-    fs::read_to_string(dir.join("cgroup.procs"))
+    members_by(&dir.join("cgroup.procs"))
+}
+
+/// Processes of the group that this `cgroup.procs` is of.
+pub(crate) fn members_by(procs: &Path) -> Vec<Identity> {
+    fs::read_to_string(procs)
         .unwrap_or_default()
         .lines()
         .filter_map(|line| Identity::of(line.parse().ok()?))
         .collect()
+}
+
+/// Whether `dir` is the control group that a run of this name makes: a real directory of a cgroup
+/// file system, and not whatever a ledger happens to name.
+pub(crate) fn is_of_run(dir: &Path, token: &str) -> bool {
+    use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
+    let named = dir
+        .file_name()
+        .is_some_and(|n| n == &*format!("mt-{token}"));
+    let real = fs::canonicalize(dir).is_ok_and(|path| path == dir);
+    let kind = statfs(dir).map(|s| s.filesystem_type());
+    named && real && kind.is_ok_and(|k| k == CGROUP_SUPER_MAGIC || k == CGROUP2_SUPER_MAGIC)
 }
 
 /// Kills every process of a group and of those below it, and removes them. A group that does not

@@ -32,7 +32,7 @@ mod supervisor;
 pub use assignment::Assignment;
 pub use cpus::{Cpus, CpusError};
 pub use log::{LogLimits, RotatingLog};
-pub use private::{open_private_dir, write_atomically};
+pub use private::open_private_dir;
 pub use protocol::{Message, Progress, ProgressError};
 pub use run_dir::{Cleaned, Resource, RunDir, RunDirError};
 pub use signals::{Arrived, Signals};

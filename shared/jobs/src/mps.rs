@@ -18,7 +18,8 @@ use std::path::PathBuf;
 
 pub use control::{CONTROL, Control, ServerStatus, find_control};
 pub use daemon::{Attachment, Mps, MpsOptions, Ready};
-pub use stale::default_root;
+pub(crate) use process::is_program;
+pub use stale::{clean_orphans, default_root};
 
 /// A process id.
 pub type Pid = i32;

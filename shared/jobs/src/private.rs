@@ -1,7 +1,7 @@
 //! Directories and files that belong to this user alone.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -16,6 +16,15 @@ pub fn open_private_dir(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(error),
     }
+    check_private_dir(path)
+}
+
+/// Checks that a directory is a real one (no symbolic link), belongs to this user and is closed to
+/// others.
+///
+/// # Errors
+/// [`io::ErrorKind::PermissionDenied`] says what is wrong with it.
+pub(crate) fn check_private_dir(path: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     let refused = |why: &str| {
         let text = format!("{} {why}; remove it or choose another", path.display());
@@ -38,31 +47,29 @@ pub fn open_private_dir(path: &Path) -> io::Result<()> {
 
 /// Opens a file for appending, mode 0600, not through a symbolic link.
 pub(crate) fn append_private(path: &Path) -> io::Result<File> {
+    // A pipe that nobody reads is refused at once, where opening it would wait for a reader.
+    let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
     OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o600)
-        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
+        .custom_flags(flags.bits())
         .open(path)
 }
 
-/// Replaces a file as a whole: readers see the old one or the new one.
-///
-/// # Errors
-/// Whatever hinders writing beside `path`.
-pub fn write_atomically(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut file = tempfile::Builder::new()
-        .prefix(".mt-")
-        .permissions(fs::Permissions::from_mode(mode))
-        .tempfile_in(folder)?;
-    file.write_all(content)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+/// Opens a file of [`append_private`] that must be there already.
+pub(crate) fn reopen_private(path: &Path) -> io::Result<File> {
+    let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path)?;
+    let found = file.metadata()?;
+    if found.is_file() && found.uid() == nix::unistd::geteuid().as_raw() {
+        return Ok(file);
+    }
+    let text = format!("{} is no file of this user", path.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
 #[cfg(test)]

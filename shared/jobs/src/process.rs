@@ -3,9 +3,9 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
+use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
 /// A process that cannot be mistaken for a later one with the same number.
@@ -19,6 +19,7 @@ pub struct Identity {
 
 struct Stat {
     state: u8,
+    parent: i32,
     group: i32,
     start: u64,
 }
@@ -31,6 +32,7 @@ fn stat(pid: i32) -> Option<Stat> {
     let fields: Vec<&str> = rest.split_whitespace().collect();
     Some(Stat {
         state: *fields.first()?.as_bytes().first()?,
+        parent: fields.get(1)?.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
         start: fields.get(19)?.parse().ok()?,
     })
@@ -50,6 +52,51 @@ impl Identity {
     #[must_use]
     pub fn own() -> Option<Self> {
         Self::of(std::process::id().cast_signed())
+    }
+
+    /// Its parent, which may have changed since it started.
+    #[must_use]
+    pub fn parent(self) -> Option<i32> {
+        stat(self.pid)
+            .filter(|s| s.start == self.start)
+            .map(|s| s.parent)
+    }
+
+    /// Its parent, its parent's parent, and so on up to the first process.
+    #[must_use]
+    pub fn ancestors(self) -> Vec<Self> {
+        let next = |p: &Self| p.parent().filter(|pid| *pid > 0).and_then(Self::of);
+        std::iter::successors(next(&self), next).collect()
+    }
+
+    /// Kills this very process and no later one with its number.
+    pub fn kill(self) {
+        self.send(Signal::KILL);
+    }
+
+    /// Asks this very process to end (SIGTERM).
+    pub fn terminate(self) {
+        self.send(Signal::TERM);
+    }
+
+    /// A descriptor of the process is opened first: it names one process for ever, and what it
+    /// names is looked at before the signal is sent. A number alone may be given to another
+    /// process between the look and the signal.
+    fn send(self, signal: Signal) {
+        let Some(pid) = rustix::process::Pid::from_raw(self.pid) else {
+            return;
+        };
+        let sent = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(process) if self.is_alive() => pidfd_send_signal(&process, signal),
+            // Linux before 5.3, or a filter of system calls that does not know this one.
+            Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) if self.is_alive() => {
+                kill_process(pid, signal)
+            }
+            // It has gone, which is what is wanted.
+            _ => Ok(()),
+        };
+        // Gone in the meantime, or another user's: who waits for it sees that it is still there.
+        sent.ok();
     }
 
     /// Whether it still exists and is not a zombie.
@@ -100,6 +147,78 @@ pub fn with_variable(wanted: impl Fn(&[u8]) -> bool) -> Vec<Identity> {
         .collect()
 }
 
+/// Living children of this process.
+pub(crate) fn children() -> Vec<Identity> {
+    let own = std::process::id().cast_signed();
+    let child = |pid| {
+        let s = stat(pid)?;
+        (s.parent == own && !is_dead(s.state)).then_some(Identity {
+            pid,
+            start: s.start,
+        })
+    };
+    all().filter_map(child).collect()
+}
+
+/// Where the processes of a run can come from.
+///
+/// A variable in the environment does not make a process ours: whoever looks at a daemon with the
+/// daemon's variables exported has them, too, with all that he starts. Nor does a number that a
+/// program printed. So a process that carries a sign of the run must be, besides, of this user,
+/// not older than the run's owner, and have a parent that is one of the run or that takes orphans
+/// in: the owner itself, or one of the owner's ancestors.
+#[derive(Debug, Clone)]
+pub(crate) struct Lineage {
+    since: u64,
+    parents: Vec<Identity>,
+}
+
+impl Lineage {
+    /// Of what this process has started.
+    pub(crate) fn own() -> Self {
+        let own = Identity::own();
+        Self::of(own, own.map(Identity::ancestors).unwrap_or_default())
+    }
+
+    /// Of what `owner` has started, whose ancestors were these. Without an owner nothing is of it.
+    pub(crate) fn of(owner: Option<Identity>, ancestors: Vec<Identity>) -> Self {
+        Self {
+            since: owner.map_or(u64::MAX, |o| o.start),
+            // The first process takes in whatever has no nearer ancestor; it is none of those of
+            // a process that was put into a container from outside.
+            parents: ancestors
+                .into_iter()
+                .chain(owner)
+                .chain(Identity::of(1))
+                .collect(),
+        }
+    }
+
+    /// Those of the carriers of a sign that provably are of the run.
+    pub(crate) fn claim(&self, carriers: &[Identity]) -> Vec<Identity> {
+        let known = |pid: i32| {
+            let parents = carriers.iter().chain(&self.parents);
+            parents.filter(|p| p.pid == pid).any(|p| p.is_alive())
+        };
+        let is_ours =
+            |p: &&Identity| p.start >= self.since && is_own(p.pid) && p.parent().is_some_and(known);
+        carriers.iter().filter(is_ours).copied().collect()
+    }
+}
+
+/// Whether a process is of this user.
+fn is_own(pid: i32) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let own = nix::unistd::geteuid().as_raw();
+    fs::metadata(format!("/proc/{pid}")).is_ok_and(|m| m.uid() == own)
+}
+
+/// Name of a process's program, at most 15 bytes of it.
+pub(crate) fn name(pid: i32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end().to_owned()
+}
+
 /// Seconds of processor time that a process and its waited-for children have used.
 #[must_use]
 pub fn cpu_seconds(pid: i32) -> Option<f64> {
@@ -124,8 +243,7 @@ pub fn kill_all(processes: &[Identity], patience: Duration) -> Vec<Identity> {
     loop {
         left.retain(|p| p.is_alive());
         for p in &left {
-            // One that has gone in the meantime is what is wanted.
-            kill(Pid::from_raw(p.pid), Signal::SIGKILL).ok();
+            p.kill();
         }
         if left.is_empty() || Instant::now() >= deadline {
             break;
@@ -146,7 +264,53 @@ pub(crate) fn bury(processes: &[Identity]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
+    use std::process::{Child, Command};
+
+    fn carriers(sign: &str, wanted: usize) -> Vec<Identity> {
+        loop {
+            let found = with_variable(|v| v == sign.as_bytes());
+            // The environment is the parent's until exec.
+            let ready = |p: &Identity| matches!(name(p.pid).as_str(), "sleep" | "sh");
+            if found.len() == wanted && found.iter().all(ready) {
+                return found;
+            }
+        }
+    }
+
+    fn sleeper(sign: Option<&str>, script: &str) -> Child {
+        let mut command = Command::new("sh");
+        if let Some((name, value)) = sign.and_then(|s| s.split_once('=')) {
+            command.env(name, value);
+        }
+        command.args(["-c", script]).spawn().unwrap()
+    }
+
+    #[test]
+    fn a_variable_alone_makes_no_process_ours() {
+        let sign = format!("MT_TEST_SIGN=x{}", std::process::id());
+        // Another user of the machine's processes, say a shell, whose child carries the sign.
+        let script = format!("env {sign} sleep 60 & wait");
+        let mut foreign = sleeper(None, &script);
+        let mut ours = sleeper(Some(&sign), "sleep 60 & wait");
+        let carriers = carriers(&sign, 3);
+        let claimed = Lineage::own().claim(&carriers);
+        assert_eq!(claimed.len(), 2, "{claimed:?}");
+        assert!(claimed.iter().any(|p| p.pid == ours.id().cast_signed()));
+        // A run that began later claims nothing, nor does one without an owner.
+        let later = Identity {
+            start: u64::MAX,
+            ..Identity::own().unwrap()
+        };
+        assert!(
+            Lineage::of(Some(later), Vec::new())
+                .claim(&carriers)
+                .is_empty()
+        );
+        assert!(Lineage::of(None, Vec::new()).claim(&carriers).is_empty());
+        assert!(kill_all(&carriers, Duration::from_secs(10)).is_empty());
+        foreign.wait().unwrap();
+        ours.wait().unwrap();
+    }
 
     #[test]
     fn finds_and_kills_by_variable() {

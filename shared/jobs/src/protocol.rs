@@ -43,6 +43,11 @@ pub enum Progress {
 #[error("progress.regex: {0}")]
 pub struct ProgressError(String);
 
+/// Most samples of one step that are believed. A step is a batch, at most 2^20 samples, and a job
+/// with log lines of its own may tell an epoch on one; a line that claims more (2^64 - 1 is what
+/// an uninitialised counter shows) would make every rate after it meaningless.
+const MOST_SAMPLES_OF_A_STEP: u64 = 1 << 40;
+
 /// Compiled size of a progress expression; a longer one is refused.
 const LARGEST_REGEX: usize = 1 << 20;
 
@@ -106,7 +111,7 @@ impl Progress {
         let groups = regex.captures(line)?;
         let text = |name| std::str::from_utf8(groups.name(name)?.as_bytes()).ok();
         Some(Message::Step {
-            samples: text("samples")?.trim().parse().ok()?,
+            samples: text("samples")?.trim().parse().ok().filter(is_believable)?,
             loss: text("loss")
                 .and_then(|t| t.trim().parse().ok())
                 .and_then(finite),
@@ -127,7 +132,7 @@ fn parse_protocol(line: &[u8]) -> Option<Message> {
             mps: line.mps,
         },
         Kind::Step => Message::Step {
-            samples: line.samples?,
+            samples: line.samples.filter(is_believable)?,
             loss: line.loss.and_then(finite),
         },
         Kind::Parked => Message::Parked,
@@ -135,6 +140,10 @@ fn parse_protocol(line: &[u8]) -> Option<Message> {
             samples: line.samples,
         },
     })
+}
+
+fn is_believable(samples: &u64) -> bool {
+    *samples <= MOST_SAMPLES_OF_A_STEP
 }
 
 fn finite(value: f64) -> Option<f64> {
@@ -163,6 +172,8 @@ mod tests {
             &b"epoch 3"[..],
             br#"{"mt":"step"}"#,
             br#"{"mt":"step","samples":-3}"#,
+            br#"{"mt":"step","samples":1000000000000000000}"#,
+            br#"{"mt":"step","samples":18446744073709551615}"#,
             br#"{"mt":"fly"}"#,
             b"\xff\xfe{}",
             b"",
@@ -178,6 +189,7 @@ mod tests {
         assert_eq!(p.parse(b"[3] trained 64 in 1 s, loss=0.5"), step(Some(0.5)));
         assert_eq!(p.parse(b"trained 64 loss=nan"), step(None));
         assert_eq!(p.parse(b"trained 99999999999999999999999 loss=1"), None);
+        assert_eq!(p.parse(b"trained 18446744073709551615 loss=1"), None);
         assert!(Progress::from_regex("(x").is_err());
         assert!(Progress::from_regex("(x)").is_err());
     }

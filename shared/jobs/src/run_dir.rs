@@ -1,14 +1,17 @@
-use std::fs::{self, File, TryLockError};
+mod clean;
+
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::private::{append_private, open_private_dir};
-use crate::process::{self, Identity};
+use crate::process::{self, Identity, Lineage};
 use crate::spawn::MARK;
+pub use clean::Cleaned;
 
 /// The private directory of one run, and the ledger of what has to be put away when it ends.
 ///
@@ -20,6 +23,8 @@ pub struct RunDir {
     path: PathBuf,
     token: String,
     ledger: File,
+    /// Control groups of the ledger.
+    cgroups: Vec<PathBuf>,
     /// Held, not read.
     _lock: File,
 }
@@ -34,23 +39,51 @@ pub enum Resource {
     Cgroup(PathBuf),
 }
 
+/// Who made a directory that has to be put away.
 #[derive(Debug, Serialize, Deserialize)]
-struct Owner {
+pub(crate) struct Owner {
     tool: String,
     process: Option<Identity>,
+    /// Who takes in what a dead owner leaves running.
+    #[serde(default)]
+    ancestors: Vec<Identity>,
 }
 
-/// What was cleaned up after a dead run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cleaned {
-    /// The tool that died.
-    pub tool: String,
-    /// Its process id.
-    pub pid: Option<i32>,
-    /// Processes that were killed.
-    pub processes: usize,
-    /// Control groups that were removed.
-    pub cgroups: usize,
+impl Owner {
+    /// Name of the file that it is kept in.
+    const FILE: &str = "owner.json";
+
+    /// This process.
+    pub(crate) fn this(tool: &str) -> Self {
+        let process = Identity::own();
+        Self {
+            tool: tool.to_owned(),
+            process,
+            ancestors: process.map(Identity::ancestors).unwrap_or_default(),
+        }
+    }
+
+    /// Writes it into its directory.
+    pub(crate) fn write(&self, dir: &Path) -> io::Result<()> {
+        let mut file = append_private(&dir.join(Self::FILE))?;
+        file.write_all(&serde_json::to_vec(self)?)
+    }
+
+    /// The owner of a directory; `None` if it died before it said so.
+    pub(crate) fn read(dir: &Path) -> Option<Self> {
+        let bytes = fs::read(dir.join(Self::FILE)).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.process.is_some_and(Identity::is_alive)
+    }
+
+    /// What can be told to be of it.
+    pub(crate) fn lineage(&self) -> Lineage {
+        Lineage::of(self.process, self.ancestors.clone())
+    }
 }
 
 /// Why there is no run directory.
@@ -63,8 +96,11 @@ pub struct RunDirError {
     pub source: io::Error,
 }
 
-/// How long to wait for a killed process to go.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the guard of a run waits for a killed process to go.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The same for a start that finds the directory of a dead run: what has not gone by then (a
+/// process inside a driver that hangs) is reported and left to a later start.
+const PATIENCE_OF_A_START: Duration = Duration::from_secs(1);
 
 impl RunDir {
     /// Where run directories are: `mt-tools-UID` in the folder for temporary files.
@@ -86,7 +122,7 @@ impl RunDir {
         // One start at a time: none sees the half-made directory of another.
         let gate = append_private(&base.join("lock")).map_err(failed)?;
         gate.lock().map_err(failed)?;
-        let cleaned = clean_dead(base).map_err(failed)?;
+        let cleaned = clean::dead(base, PATIENCE_OF_A_START).map_err(failed)?;
         let run = Self::make(base, tool).map_err(failed)?;
         Ok((run, cleaned))
     }
@@ -100,12 +136,7 @@ impl RunDir {
             .keep();
         let lock = append_private(&path.join("lock"))?;
         lock.lock()?;
-        let owner = Owner {
-            tool: tool.to_owned(),
-            process: Identity::own(),
-        };
-        let mut file = append_private(&path.join("owner.json"))?;
-        file.write_all(&serde_json::to_vec(&owner)?)?;
+        Owner::this(tool).write(&path)?;
         let ledger = append_private(&path.join("ledger"))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let token = name.trim_start_matches("run-").to_owned();
@@ -113,6 +144,7 @@ impl RunDir {
             path,
             token,
             ledger,
+            cgroups: Vec::new(),
             _lock: lock,
         };
         run.record(&Resource::Mark(run.token.clone()))?;
@@ -124,6 +156,9 @@ impl RunDir {
     /// # Errors
     /// If the ledger cannot be written; then do not make it.
     pub fn record(&mut self, resource: &Resource) -> io::Result<()> {
+        if let Resource::Cgroup(group) = resource {
+            self.cgroups.push(group.clone());
+        }
         let mut line = serde_json::to_vec(resource)?;
         line.push(b'\n');
         self.ledger.write_all(&line)
@@ -133,11 +168,11 @@ impl RunDir {
     /// owner that is about to die.
     ///
     /// # Errors
-    /// If something cannot be removed.
+    /// [`io::ErrorKind::InvalidInput`] if this is no run directory: then nothing is touched.
     pub fn clean(path: &Path) -> io::Result<Option<Cleaned>> {
         let deadline = std::time::Instant::now() + PATIENCE;
         while path.is_dir() {
-            let cleaned = clean_one(path)?;
+            let cleaned = clean::one(path, PATIENCE)?;
             if cleaned.is_some() || std::time::Instant::now() > deadline {
                 return Ok(cleaned);
             }
@@ -161,126 +196,26 @@ impl RunDir {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
-        // Whatever is left is found by the next start.
-        fs::remove_dir_all(&self.path).ok();
-    }
-}
-
-fn clean_dead(base: &Path) -> io::Result<Vec<Cleaned>> {
-    let own = nix::unistd::geteuid().as_raw();
-    let mut cleaned = Vec::new();
-    for entry in fs::read_dir(base)?.flatten() {
-        let is_run = entry.file_name().to_string_lossy().starts_with("run-");
-        let ours = fs::symlink_metadata(entry.path()).is_ok_and(|m| m.is_dir() && m.uid() == own);
-        if is_run && ours {
-            cleaned.extend(clean_one(&entry.path())?);
+        // A group that could not be removed is known by the ledger alone: it stays for the guard
+        // and for the next start.
+        if !self.cgroups.iter().any(|group| group.exists()) {
+            // Whatever is left is found by the next start.
+            fs::remove_dir_all(&self.path).ok();
         }
     }
-    Ok(cleaned)
 }
 
-fn clean_one(path: &Path) -> io::Result<Option<Cleaned>> {
-    let lock = fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
-        .open(path.join("lock"))?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(None),
-        Err(TryLockError::Error(error)) => return Err(error),
-    }
-    let owner: Option<Owner> = fs::read(path.join("owner.json"))
-        .ok()
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    // The lock may be free although the owner lives: some file systems do not keep locks.
-    if owner
-        .as_ref()
-        .and_then(|o| o.process)
-        .is_some_and(Identity::is_alive)
-    {
-        return Ok(None);
-    }
-    let mut cleaned = Cleaned {
-        pid: owner.as_ref().and_then(|o| o.process).map(|p| p.pid),
-        tool: owner.map_or_else(|| "unknown".to_owned(), |o| o.tool),
-        processes: 0,
-        cgroups: 0,
-    };
-    let ledger = fs::read_to_string(path.join("ledger")).unwrap_or_default();
-    // A line cut short by a kill names something that was not made.
-    let resources: Vec<Resource> = ledger
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect();
-    for resource in &resources {
-        match resource {
-            Resource::Mark(token) => {
-                let found = marked(token);
-                cleaned.processes += found.len();
-                process::kill_all(&found, PATIENCE);
-            }
-            Resource::Cgroup(group) => {
-                cleaned.cgroups += usize::from(group.exists());
-                crate::cgroup::remove_tree(group, PATIENCE)?;
-            }
-        }
-    }
-    fs::remove_dir_all(path)?;
-    Ok(Some(cleaned))
-}
-
-/// Living processes that carry the mark of a run.
-pub(crate) fn marked(token: &str) -> Vec<Identity> {
+/// Living processes that carry the mark of a run, of those that `lineage` can tell to be of it.
+pub(crate) fn marked(token: &str, lineage: &Lineage) -> Vec<Identity> {
     let prefix = format!("{MARK}={token}.");
-    process::with_variable(|v| v.starts_with(prefix.as_bytes()))
+    lineage.claim(&process::with_variable(|v| {
+        v.starts_with(prefix.as_bytes())
+    }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
-
-    #[test]
-    fn a_dead_run_is_cleaned_and_a_living_one_is_not() {
-        let base = tempfile::tempdir().unwrap();
-        let base = base.path().join("runs");
-        let (living, cleaned) = RunDir::create(&base, "living").unwrap();
-        assert!(cleaned.is_empty());
-        let (dead, _) = RunDir::create(&base, "dead").unwrap();
-        let mut job = Command::new("sleep")
-            .arg("60")
-            .env(MARK, format!("{}.0", dead.token()))
-            .spawn()
-            .unwrap();
-        while marked(dead.token()).is_empty() {
-            std::thread::yield_now();
-        }
-        // Die: the lock goes, the directory stays, the owner no longer exists.
-        let path = dead.path().to_owned();
-        let owner = Owner {
-            tool: "dead".to_owned(),
-            process: Some(Identity {
-                pid: std::process::id().cast_signed(),
-                start: 1,
-            }),
-        };
-        let kept = base.join("run-kept");
-        fs::create_dir(&kept).unwrap();
-        fs::copy(path.join("ledger"), kept.join("ledger")).unwrap();
-        fs::write(kept.join("owner.json"), serde_json::to_vec(&owner).unwrap()).unwrap();
-        drop(dead);
-        let (_next, cleaned) = RunDir::create(&base, "next").unwrap();
-        assert_eq!(cleaned.len(), 1);
-        assert_eq!(
-            (cleaned[0].tool.as_str(), cleaned[0].processes),
-            ("dead", 1)
-        );
-        job.wait().unwrap();
-        assert!(!kept.exists());
-        assert!(living.path().exists());
-    }
 
     #[test]
     fn a_link_in_the_shared_folder_is_not_followed() {

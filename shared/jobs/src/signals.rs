@@ -2,8 +2,6 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-
 /// Signals that ask this process to end.
 ///
 /// They no longer end it by themselves once this exists; whoever holds it must act on them.
@@ -23,14 +21,14 @@ pub struct Arrived {
 }
 
 impl Signals {
-    /// Listens to SIGINT, SIGTERM and SIGHUP.
+    /// Listens to the given signals.
     ///
     /// # Errors
     /// If the system has no room for another pipe.
-    pub fn install() -> io::Result<Self> {
-        let pipes = [SIGINT, SIGTERM, SIGHUP]
-            .into_iter()
-            .map(|signal| Ok((signal, pipe_of(signal)?)))
+    pub fn install(signals: &[i32]) -> io::Result<Self> {
+        let pipes = signals
+            .iter()
+            .map(|&signal| Ok((signal, pipe_of(signal)?)))
             .collect::<io::Result<_>>()?;
         Ok(Self {
             pipes,
@@ -76,10 +74,11 @@ pub(crate) fn drain(pipe: &mut UnixStream) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use signal_hook::consts::SIGTERM;
 
     #[test]
     fn remembers_the_first_and_counts() {
-        let mut signals = Signals::install().unwrap();
+        let mut signals = Signals::install(&[SIGTERM]).unwrap();
         assert_eq!(signals.arrived(), Arrived::default());
         signal_hook::low_level::raise(SIGTERM).unwrap();
         signal_hook::low_level::raise(SIGTERM).unwrap();

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use units::{Batch, TaskId};
 
-use crate::process::{self, Identity};
+use crate::process::{self, Identity, Lineage};
 use crate::signals::{drain, pipe_of};
-use crate::{Arrived, JobSpec, Signals, SpawnError, run_dir};
+use crate::{Arrived, JobSpec, Signals, SpawnError, mps, run_dir};
 use job::Job;
 
 /// A job of a [`Supervisor`]; never given twice.
@@ -67,6 +67,8 @@ pub enum Happening {
     LogFailed(String),
     /// Lines that were too long to be looked at (they are in the log).
     Overlong(u64),
+    /// It does not end, not even by SIGKILL, and is given up; `Exited` follows.
+    Unkillable,
     /// It ended, and everything that it had started too. The last event of a job.
     Exited {
         /// How.
@@ -137,6 +139,8 @@ pub struct Supervisor {
     chunk: Vec<u8>,
     echo: Option<Echo>,
     queue: Vec<Event>,
+    /// Children that are no strays; absent: none is looked for.
+    known: Option<Vec<Identity>>,
 }
 
 /// Takes what jobs print, with the task's name.
@@ -172,6 +176,7 @@ impl Supervisor {
             chunk: vec![0; CHUNK],
             echo: None,
             queue: Vec::new(),
+            known: None,
         })
     }
 
@@ -330,14 +335,25 @@ impl Supervisor {
         let ended: Vec<JobId> = self
             .jobs
             .iter()
-            .filter(|(_, job)| job.has_exited())
+            .filter(|(_, job)| job.has_exited() || job.is_unkillable())
             .map(|(id, _)| *id)
             .collect();
         for id in ended {
             let Some(mut job) = self.jobs.remove(&id) else {
                 continue;
             };
-            let strays = job.put_away();
+            let unkillable = !job.has_exited();
+            if unkillable {
+                self.queue.push(Event {
+                    job: id,
+                    at: Instant::now(),
+                    what: Happening::Unkillable,
+                });
+            }
+            let mut strays = job.put_away();
+            if self.jobs.is_empty() && !unkillable {
+                strays += self.sweep();
+            }
             job.drain(id, &mut self.chunk, &mut self.queue, &mut self.echo);
             let exit = job.wait();
             let tail = job.tail();
@@ -359,12 +375,44 @@ impl Supervisor {
         for job in self.jobs.values_mut() {
             job.kill();
         }
-        let left: Vec<Identity> = run_dir::marked(&self.mark);
+        let mut left: Vec<Identity> = run_dir::marked(&self.mark, &Lineage::own());
+        left.extend(self.jobs.values().filter_map(|job| Identity::of(job.pid())));
         process::kill_all(&left, PATIENCE);
         for (_, mut job) in std::mem::take(&mut self.jobs) {
             job.wait();
         }
         process::bury(&left);
+        self.sweep();
+    }
+
+    /// Takes every child of this process that is there now for known, and from now on kills
+    /// every other when the last job has ended. Of a job that is in no control group nothing else
+    /// is left that has shed the job's mark and its process group (`env -i setsid`): this process
+    /// takes in orphans, so that it is a child then. Only for a program that starts nothing else.
+    pub fn sweep_strays(&mut self) {
+        self.known = Some(process::children());
+    }
+
+    /// Kills children that are unknown, and theirs; how many.
+    fn sweep(&self) -> usize {
+        let Some(known) = &self.known else {
+            return 0;
+        };
+        let mut swept = 0;
+        // What dies hands its own children over. Ten generations are more than was ever seen, and
+        // an end to it is needed where something breeds faster than it is killed.
+        for _ in 0..10 {
+            // A daemon that was started meanwhile is its owner's to stop.
+            let mut strays = process::children();
+            strays.retain(|p| !known.contains(p) && !mps::is_program(p.pid));
+            if strays.is_empty() {
+                break;
+            }
+            let left = process::kill_all(&strays, PATIENCE);
+            process::bury(&strays);
+            swept += strays.len() - left.len();
+        }
+        swept
     }
 }
 

@@ -14,15 +14,24 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     }
     let input = Input::open(&args.files, "documents to judge", console)?;
     let mut exit = Exit::Done;
+    let mut reader_is_there = true;
     let mut inspector = Inspector::default();
     for document in input.any() {
         let verdict = inspector.judge(document?);
         if !verdict.ok {
             exit = Exit::Negative;
         }
-        output.text(&text(&verdict, &args)?)?;
+        if reader_is_there {
+            match output.text(&text(&verdict, &args)?) {
+                // The exit code is still wanted, of all documents.
+                Err(Failure::ClosedPipe) => reader_is_there = false,
+                written => written?,
+            }
+        }
     }
-    output.finish()?;
+    if reader_is_there {
+        output.finish()?;
+    }
     Ok(exit)
 }
 

@@ -34,6 +34,9 @@ pub struct Args {
     /// Write events to FILE as they happen; absent: standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+    /// Replace the output even if it holds a run or a profile
+    #[arg(long, requires = "output")]
+    pub force: bool,
     /// Where to run, in place of what the workload says
     #[arg(long, value_enum, value_name = "KIND")]
     pub device: Option<Device>,

@@ -1,8 +1,8 @@
 //! The guard: a second process that outlives a launcher that is killed.
 //!
 //! It waits for the end of its standard input, whose other end only the launcher holds. The kernel
-//! closes it however the launcher ends; then the guard kills what the launcher has left running
-//! and removes its control groups and its run directory. A launcher that ends by itself has
+//! closes it however the launcher ends; then the guard kills what the launcher has left running, MPS
+//! daemons among it, and removes its control groups and its run directory. A launcher that ends by itself has
 //! removed them already.
 
 use std::io;
@@ -50,8 +50,13 @@ impl Drop for Guard {
 pub fn watch(run: &Path, console: &Console) -> Result<Exit, Failure> {
     let owner = cli::control_lines();
     while owner.recv().is_ok() {}
-    match RunDir::clean(run) {
+    let cleaned = RunDir::clean(run);
+    jobs::mps::clean_orphans();
+    match cleaned {
         Ok(_) => Ok(Exit::Done),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            Err(Failure::Input(error.to_string()))
+        }
         Err(error) => {
             console.error(&format!("{}: {error}", run.display()));
             Ok(Exit::Environment)

@@ -8,7 +8,8 @@ use units::Seconds;
 pub struct Journal<'a> {
     output: &'a mut Output,
     begun: Instant,
-    lost: u64,
+    /// Events of launches before that were lost.
+    lost_before: u64,
     failure: Option<Failure>,
 }
 
@@ -16,9 +17,9 @@ impl<'a> Journal<'a> {
     /// A journal that begins now.
     pub fn new(output: &'a mut Output) -> Self {
         Self {
+            lost_before: output.lost(),
             output,
             begun: Instant::now(),
-            lost: 0,
             failure: None,
         }
     }
@@ -29,15 +30,21 @@ impl<'a> Journal<'a> {
         self.begun.elapsed()
     }
 
-    /// Writes an event of now. A failure does not stop the jobs: it is remembered, and the events
-    /// after it are counted as lost unless writing works again.
+    /// Writes an event of now. A failure does not stop the jobs: the first is remembered, and
+    /// events that cannot be written are counted.
     pub fn write(&mut self, payload: EventPayload) {
+        // Progress is told again by the next progress; nothing else is.
+        let minor = matches!(payload, EventPayload::Progress { .. });
         let event = RunEvent {
             time: as_seconds(self.elapsed()),
             payload,
         };
-        if let Err(failure) = self.output.record(&event) {
-            self.lost += 1;
+        let written = if minor {
+            self.output.minor_record(&event)
+        } else {
+            self.output.record(&event)
+        };
+        if let Err(failure) = written {
             self.failure.get_or_insert(failure);
         }
     }
@@ -58,7 +65,7 @@ impl<'a> Journal<'a> {
             Some(Failure::ClosedPipe) => Err(Failure::ClosedPipe),
             Some(failure) => Err(Failure::Environment(format!(
                 "{failure}; {} events were lost",
-                self.lost
+                self.output.lost() - self.lost_before
             ))),
         }
     }

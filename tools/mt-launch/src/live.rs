@@ -13,6 +13,7 @@ use std::time::Duration;
 use cli::{Console, Exit, Failure, Output, provenance};
 use doc::{EventPayload, TaskSummary};
 use jobs::{RunDir, Signals, Supervisor};
+use units::TaskId;
 
 use crate::guard::Guard;
 use crate::journal::{Journal, as_seconds};
@@ -72,12 +73,22 @@ pub fn run(
     live.end(ok, totals)
 }
 
+/// Name of a task's log.
+pub(crate) fn log_name(task: &TaskId) -> String {
+    format!("{task}.log")
+}
+
 fn add(totals: &mut Vec<TaskSummary>, round: Vec<TaskSummary>) {
     if totals.is_empty() {
         *totals = round;
         return;
     }
-    for (total, task) in totals.iter_mut().zip(round) {
+    for task in round {
+        // A plan that was solved anew may have the tasks in another order.
+        let Some(total) = totals.iter_mut().find(|t| t.id == task.id) else {
+            totals.push(task);
+            continue;
+        };
         total.finished &= task.finished;
         total.samples += task.samples;
         total.restarts += task.restarts;
@@ -106,24 +117,35 @@ impl<'a> Live<'a> {
                 "cleaned up after {}{pid}, which was killed: {} processes, {} control groups",
                 dead.tool, dead.processes, dead.cgroups
             ));
+            for left in &dead.left {
+                console.warn(&format!("left where it is: {left}"));
+            }
         }
         let guard = Guard::start(run.path()).map_err(|e| environment(&e))?;
         let enforcer = Enforcer::open(launch, &settings.cpus, &mut run)?;
         let mut supervisor = Supervisor::new(run.token()).map_err(|e| environment(&e))?;
-        supervisor.listen(Signals::install().map_err(|e| environment(&e))?);
+        supervisor.listen(Signals::install(&cli::ending_signals()).map_err(|e| environment(&e))?);
         supervisor.coalesce(COALESCE);
+        supervisor.sweep_strays();
         if settings.follow {
             let console = console.clone();
             supervisor.follow(move |task, line| {
-                console.say(&format!("{task} | {}", String::from_utf8_lossy(line)));
+                let line = cli::job_line(&String::from_utf8_lossy(line));
+                console.say(&format!("{task} | {line}"));
             });
         }
+        // Whoever reads events or notes may stall; the jobs are looked after all the same.
+        output.queue()?;
+        console.queue()?;
         let logs = settings
             .logs
             .clone()
             .unwrap_or_else(|| run.path().to_owned());
         std::fs::create_dir_all(&logs)
             .map_err(|error| Failure::Environment(format!("{}: {error}", logs.display())))?;
+        for task in &launch.plan.tasks {
+            cli::may_append(&logs.join(log_name(&task.id)))?;
+        }
         Ok(Self {
             launch: launch.clone(),
             settings,
@@ -194,6 +216,17 @@ impl<'a> Live<'a> {
         // Nothing is left running before the summary says so.
         drop(supervisor);
         drop(enforcer);
+        let failed: Vec<&str> = totals
+            .iter()
+            .filter(|t| !t.finished)
+            .map(|t| t.id.as_str())
+            .collect();
+        if !failed.is_empty() && signal.is_none() {
+            console.error(&format!(
+                "{} did not finish; the events say why",
+                failed.join(", ")
+            ));
+        }
         let makespan = as_seconds(journal.elapsed());
         journal.write(EventPayload::Summary {
             ok,
@@ -209,7 +242,14 @@ impl<'a> Live<'a> {
             }
             return Ok(Exit::Signal(u8::try_from(signal).unwrap_or(u8::MAX)));
         }
-        written?;
+        match written {
+            // Its jobs were stopped in the middle of their training: that is no success.
+            Err(Failure::ClosedPipe) if !ok => {
+                console.error("the reader of the events has gone, so the jobs were stopped");
+                return Ok(Exit::Negative);
+            }
+            written => written?,
+        }
         Ok(if ok { Exit::Done } else { Exit::Negative })
     }
 }

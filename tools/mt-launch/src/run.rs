@@ -1,4 +1,4 @@
-use cli::{Console, Exit, Failure, Input, Output};
+use cli::{Console, Existing, Exit, Failure, Input, Output};
 use doc::DeviceKind;
 
 use crate::args::Args;
@@ -13,17 +13,30 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     }
     let settings = Settings::new(&args.care)?;
     let input = Input::open(&args.files, "plans or timelines", console)?;
-    let mut output = Output::progressive(args.output.as_deref())?;
+    let existing = Existing {
+        replace: args.force,
+        continues: None,
+    };
+    let mut output = Output::progressive(args.output.as_deref(), existing)?;
     let mut exit = Exit::Done;
     for document in input.any() {
         let launch = Launch::new(document?, args.device.map(DeviceKind::from))?;
         if args.dry_run {
             output.text(&script::shell_lines(&launch, args.rounds))?;
         } else {
-            exit = exit.worst(one(&launch, &args, &settings, &mut output, console)?);
+            let one = one(&launch, &args, &settings, &mut output, console)?;
+            exit = exit.worst(one);
+            // A signal is meant for the tool, not for the first of its launches.
+            if matches!(one, Exit::Signal(_)) {
+                break;
+            }
         }
     }
-    output.finish()?;
+    match output.finish() {
+        // Whether the jobs could finish without a reader is known, and is the answer.
+        Err(Failure::ClosedPipe) => {}
+        finished => finished?,
+    }
     Ok(exit)
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use cli::{one_line, shell_word};
 use doc::{DeviceKind, PhaseKind};
 
 use crate::launch::{Assignment, Launch};
@@ -13,7 +14,8 @@ use crate::launch::{Assignment, Launch};
 #[must_use]
 pub fn shell_lines(launch: &Launch, rounds: u32) -> String {
     let mut text = String::new();
-    let name = launch.plan.id.as_deref().unwrap_or("plan");
+    // In a comment nothing is quoted; a line end would end it.
+    let name = one_line(launch.plan.id.as_deref().unwrap_or("plan"));
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
@@ -61,14 +63,28 @@ fn phase_line(launch: &Launch, task: &Assignment<'_>, kind: PhaseKind, round: u3
     };
     let mut words = vec!["env".to_owned()];
     if let Some(cwd) = job.and_then(|j| j.cwd.as_deref()) {
-        words.push(format!("-C {}", quoted(cwd)));
+        words.push(format!("-C {}", shell_word(cwd)));
     }
-    for (name, value) in environment(launch, task, kind, round) {
-        words.push(format!("{name}={}", quoted(&value)));
+    let variables = environment(launch, task, kind, round);
+    // A variable whose name begins with a dash is no option.
+    if variables.iter().any(|(name, _)| name.starts_with('-')) {
+        words.push("--".to_owned());
     }
-    words.extend(argv.iter().map(|a| quoted(a)));
+    words.extend(variables.iter().map(|(name, value)| variable(name, value)));
+    words.extend(argv.iter().map(|a| shell_word(a).into_owned()));
     words.push("&".to_owned());
     words.join(" ")
+}
+
+/// `NAME=VALUE` as a word. A name that no shell would take is quoted with its value: `env` takes
+/// it, and nothing in it is executed.
+fn variable(name: &str, value: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    if name.bytes().all(plain) {
+        format!("{name}={}", shell_word(value))
+    } else {
+        shell_word(&format!("{name}={value}")).into_owned()
+    }
 }
 
 /// The variables that a job gets beside those that are passed on.
@@ -117,27 +133,5 @@ pub const fn device_name(kind: DeviceKind) -> &'static str {
         DeviceKind::Cpu => "cpu",
         DeviceKind::Cuda => "cuda",
         DeviceKind::Replay => "replay",
-    }
-}
-
-/// A word as a POSIX shell reads it.
-fn quoted(word: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_-./:=,+@%".contains(&b);
-    if !word.is_empty() && word.bytes().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn words_survive_a_shell() {
-        assert_eq!(quoted("a-b/c.d"), "a-b/c.d");
-        assert_eq!(quoted(""), "''");
-        assert_eq!(quoted("it's $x"), r"'it'\''s $x'");
     }
 }

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cli::Failure;
+use cli::{Failure, Replaced};
 use jobs::{LogLimits, RunDir};
 
 use crate::args::Care;
@@ -36,7 +36,7 @@ pub struct Settings {
     /// Whether output is printed.
     pub follow: bool,
     /// Where metrics go.
-    pub prometheus: Option<PathBuf>,
+    pub metrics: Option<Replaced>,
     /// Part of a correction between rounds; absent: no correction.
     pub adapt: Option<f64>,
     /// Where run directories are.
@@ -50,7 +50,8 @@ impl Settings {
     /// Checks every value.
     ///
     /// # Errors
-    /// [`Failure::Usage`] with a line for each that is out of range.
+    /// [`Failure::Usage`] with a line for each that is out of range, or that the file of metrics is
+    /// an input or output.
     pub fn new(care: &Care) -> Result<Self, Failure> {
         let mut faults = Vec::new();
         let mut seconds = |name: &str, value: f64| {
@@ -96,7 +97,11 @@ impl Settings {
                 old_files: care.log_files,
             },
             follow: care.follow,
-            prometheus: care.prometheus.clone(),
+            metrics: care
+                .prometheus
+                .as_deref()
+                .map(Replaced::claim)
+                .transpose()?,
             adapt: care.adapt.then_some(care.damping),
             runs: care.runs.clone().unwrap_or_else(RunDir::default_base),
         })

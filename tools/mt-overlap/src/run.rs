@@ -1,4 +1,3 @@
-use std::path::Path;
 use std::time::Instant;
 
 use cli::{Console, Exit, Failure, Input, Output, provenance};
@@ -14,6 +13,10 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let options = args.options()?;
     let input = Input::open(&args.stream.files, "plans", console)?;
     let mut output = Output::open(args.stream.output.as_deref(), args.stream.pretty)?;
+    // Opened now, so that one that cannot be written is told before the work.
+    let table = args.federation.as_deref();
+    let table = table.map(|path| Output::open(Some(path), false));
+    let table = table.transpose()?;
     let mut predictors = Predictors::default();
     let mut federation = Federation::default();
     for plan in input.documents::<Plan>() {
@@ -35,14 +38,14 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         output.document(&timeline)?;
     }
     output.finish()?;
-    if let Some(path) = &args.federation {
-        report(&federation, path, console)?;
+    if let Some(table) = table {
+        report(&federation, table, console)?;
     }
     Ok(Exit::Done)
 }
 
 /// Writes the table of devices, and says how the round ends.
-fn report(federation: &Federation, path: &Path, console: &Console) -> Result<(), Failure> {
+fn report(federation: &Federation, mut output: Output, console: &Console) -> Result<(), Failure> {
     let mut table = csv::Writer::from_writer(Vec::new());
     let failed = |e: csv::Error| Failure::Environment(format!("cannot write the table: {e}"));
     table
@@ -62,7 +65,6 @@ fn report(federation: &Federation, path: &Path, console: &Console) -> Result<(),
     let bytes = table
         .into_inner()
         .map_err(|e| failed(e.into_error().into()))?;
-    let mut output = Output::open(Some(path), false)?;
     output.text(&String::from_utf8_lossy(&bytes))?;
     output.finish()?;
     if let Some(straggler) = federation.straggler() {

@@ -38,6 +38,9 @@ pub struct Args {
     /// Write to FILE, record by record; absent: standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+    /// Replace the output even if it holds a profile or a run
+    #[arg(long, requires = "output")]
+    pub force: bool,
     /// Where to measure, in place of what the workload says
     #[arg(long, value_enum, value_name = "KIND")]
     pub device: Option<Device>,

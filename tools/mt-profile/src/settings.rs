@@ -22,6 +22,7 @@ pub fn settings(args: Args) -> Result<Settings, Failure> {
         noise_percent: within("--noise", args.noise, 0.0, 50.0)?,
         files: args.files,
         output: args.output,
+        force: args.force,
         device: args.device.map(DeviceKind::from),
         gpu: args.gpu,
         replay: args.replay,

@@ -40,7 +40,11 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
             exit = exit.worst(Exit::Negative);
             report_infeasible(&plan, console);
         }
-        output.document(&plan)?;
+        match output.document(&plan) {
+            // A reader that has gone wants no more plans; what was found so far stays the answer.
+            Err(Failure::ClosedPipe) => return Ok(exit),
+            written => written?,
+        }
     }
     output.finish()?;
     Ok(exit)

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use units::Share;
 
+use crate::process::Lineage;
+
 use super::control::{self, Control, ServerStatus};
 use super::stale::{self, RunDir};
 use super::{MpsError, Pid};
@@ -272,7 +274,7 @@ impl Mps {
         let Some(run) = self.owned.take() else {
             return Ok(());
         };
-        let left = stale::stop_all(&self.control);
+        let left = stale::stop_all(&self.control, &Lineage::own());
         if !left.is_empty() {
             return Err(MpsError::Command {
                 command: "quit".to_owned(),

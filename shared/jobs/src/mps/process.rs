@@ -4,23 +4,53 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::process::{Identity, kill_all, with_variable};
-use nix::sys::signal::{Signal, kill};
+use crate::process::{Identity, Lineage, kill_all, name, with_variable};
+use crate::spawn::MARK;
 
-/// Processes (of users whose environment we may read) started with this MPS pipe directory:
-/// the daemon, its servers and its clients. This process itself is left out.
-pub(super) fn with_pipe_dir(pipe_dir: &Path) -> Vec<Identity> {
-    let mut wanted = b"CUDA_MPS_PIPE_DIRECTORY=".to_vec();
-    wanted.extend_from_slice(pipe_dir.as_os_str().as_bytes());
-    with_variable(|variable| variable == wanted)
+/// The processes of a private pipe directory that provably belong to the owner that `lineage`
+/// stands for.
+#[derive(Debug, Default)]
+pub(super) struct Ours {
+    /// The daemon and its servers.
+    pub(super) daemons: Vec<Identity>,
+    /// Jobs that were started as its clients.
+    pub(super) clients: Vec<Identity>,
+}
+
+impl Ours {
+    /// Looks for them. Everybody who looks at the daemon exports its pipe directory, a shell for
+    /// example, and numbers that a control program prints may be anybody's. So a daemon or server
+    /// must be NVIDIA's program besides, a client must carry a job's mark, and all must descend
+    /// from the owner.
+    pub(super) fn find(pipe_dir: &Path, lineage: &Lineage) -> Self {
+        let mut wanted = b"CUDA_MPS_PIPE_DIRECTORY=".to_vec();
+        wanted.extend_from_slice(pipe_dir.as_os_str().as_bytes());
+        let carriers = with_variable(|variable| variable == wanted);
+        let mark = format!("{MARK}=");
+        let marked = with_variable(|variable| variable.starts_with(mark.as_bytes()));
+        let (daemons, others): (Vec<Identity>, Vec<Identity>) =
+            carriers.into_iter().partition(|p| is_program(p.pid));
+        let jobs: Vec<Identity> = others.into_iter().filter(|p| marked.contains(p)).collect();
+        Self {
+            daemons: lineage.claim(&daemons),
+            clients: lineage.claim(&jobs),
+        }
+    }
+}
+
+/// How the names of NVIDIA's control program and server begin; the kernel keeps 15 bytes of them.
+const PROGRAM: &str = "nvidia-cuda-mps";
+
+/// Whether a process is NVIDIA's control program or server.
+pub(crate) fn is_program(pid: i32) -> bool {
+    name(pid).starts_with(PROGRAM)
 }
 
 /// Ends processes: SIGTERM, then SIGKILL to those still there after `patience`. Returns those
 /// that outlived even that.
 pub(super) fn end(processes: &[Identity], patience: Duration) -> Vec<Identity> {
     for process in processes.iter().filter(|p| p.is_alive()) {
-        // One that has gone in the meantime is what is wanted.
-        kill(nix::unistd::Pid::from_raw(process.pid), Signal::SIGTERM).ok();
+        process.terminate();
     }
     let deadline = Instant::now() + patience;
     while processes.iter().any(|p| p.is_alive()) && Instant::now() < deadline {

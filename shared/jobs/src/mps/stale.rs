@@ -9,9 +9,12 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::process::Identity;
+use crate::private::check_private_dir;
+use crate::process::Lineage;
+use crate::run_dir::Owner;
 
 use super::control::Control;
+use super::process::Ours;
 use super::{MpsError, Pid, process};
 
 /// Where run directories are by default: a short path, because sockets inside it may have at
@@ -50,6 +53,8 @@ impl RunDir {
             private_dir(&path.join(name))?;
         }
         let lock = lock(&path.join("lock"))?;
+        let written = Owner::this("mps").write(&path);
+        written.map_err(MpsError::io(format!("cannot write in {}", path.display())))?;
         Ok(Self { path, _lock: lock })
     }
 
@@ -66,15 +71,28 @@ impl RunDir {
     }
 }
 
-/// Stops what dead owners left below `root` and removes their directories.
+/// Stops the daemons that killed owners left in the default root, for a guard.
+pub fn clean_orphans() {
+    let root = default_root();
+    let Some(program) = super::find_control() else {
+        return;
+    };
+    if !root.is_dir() {
+        return;
+    }
+    // As in `RunDir::create`. Without the lock nothing is done: a start that holds it does it.
+    if let Ok(_gate) = lock(&root.join("lock")) {
+        clean(&root, &program).ok();
+    }
+}
+
+/// Stops what dead owners left below `root` and removes their directories. What cannot be stopped
+/// (a process inside a driver that hangs) keeps its directory and hinders no start.
 fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
     let what = || format!("cannot read {}", root.display());
     for entry in fs::read_dir(root).map_err(MpsError::io(what()))? {
         let path = entry.map_err(MpsError::io(what()))?.path();
-        let is_run = path
-            .file_name()
-            .is_some_and(|n| n.to_string_lossy().starts_with("run-"));
-        if !is_run || owner_lives(&path)? {
+        if !is_run(&path) || owner_lives(&path)? {
             continue;
         }
         let control = Control::new(
@@ -82,42 +100,49 @@ fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
             path.join("pipe"),
             Duration::from_secs(2),
         );
-        stop_all(&control);
-        remove(&path)?;
+        // An owner that died before it could say who it was had not started anything.
+        let stopped = match Owner::read(&path) {
+            Some(owner) => stop_all(&control, &owner.lineage()).is_empty(),
+            None => true,
+        };
+        if stopped {
+            remove(&path)?;
+        }
     }
     Ok(())
 }
 
+/// Whether a directory is what [`RunDir::create`] makes: private, and nothing else in it.
+fn is_run(path: &Path) -> bool {
+    let named = path
+        .file_name()
+        .is_some_and(|n| n.to_string_lossy().starts_with("run-"));
+    let known = |entry: fs::DirEntry| {
+        let made = ["pipe", "log", "lock", "owner.json"];
+        made.iter().any(|name| entry.file_name() == *name)
+    };
+    let plain = || fs::read_dir(path).is_ok_and(|mut all| all.all(|e| e.is_ok_and(known)));
+    named && check_private_dir(path).is_ok() && plain()
+}
+
 /// Ends the clients, servers and the daemon of a pipe directory, gently first. Returns those
 /// that could not be ended.
-pub(super) fn stop_all(control: &Control) -> Vec<Pid> {
-    let servers: Vec<Identity> = control
-        .servers()
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(Identity::of)
-        .collect();
-    for server in &servers {
-        for client in control.clients(server.pid).unwrap_or_default() {
+pub(super) fn stop_all(control: &Control, lineage: &Lineage) -> Vec<Pid> {
+    for server in control.servers().unwrap_or_default() {
+        for client in control.clients(server).unwrap_or_default() {
             // SIGKILL with work pending is undefined, so the work goes first. A refusal leaves
             // the kill below as the only way.
-            control.terminate(server.pid, client).ok();
+            control.terminate(server, client).ok();
         }
     }
     // The clients before the daemon: a server waits for them.
-    let daemon_side = |process: &Identity| {
-        let name = fs::read_to_string(format!("/proc/{}/comm", process.pid));
-        servers.contains(process) || name.is_ok_and(|n| n.starts_with("nvidia-cuda-mps"))
-    };
-    let all = process::with_pipe_dir(control.pipe_dir());
-    let clients: Vec<_> = all.into_iter().filter(|p| !daemon_side(p)).collect();
-    process::end(&clients, Duration::from_secs(2));
+    let find = || Ours::find(control.pipe_dir(), lineage);
+    let clients = process::end(&find().clients, Duration::from_secs(2));
     // A daemon that does not answer is ended by signal.
     control.quit(Duration::from_secs(1)).ok();
-    let mut rest = process::with_pipe_dir(control.pipe_dir());
-    rest.extend(servers);
-    let left = process::end(&rest, Duration::from_secs(2));
-    left.into_iter().map(|process| process.pid).collect()
+    let daemons = process::end(&find().daemons, Duration::from_secs(2));
+    let left = clients.into_iter().chain(daemons);
+    left.map(|process| process.pid).collect()
 }
 
 fn owner_lives(path: &Path) -> Result<bool, MpsError> {

@@ -1,6 +1,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin};
 use std::time::{Duration, Instant};
 
@@ -13,9 +14,9 @@ use units::TaskId;
 use super::{Echo, Event, Exit, Happening, JobId, OrderError, PATIENCE};
 use crate::lines::LineCutter;
 use crate::log::RotatingLog;
-use crate::process::{self, Identity};
+use crate::process::{self, Identity, Lineage};
 use crate::spawn::{MARK, spawn};
-use crate::{JobSpec, Message, Progress, SpawnError};
+use crate::{JobSpec, Message, Progress, SpawnError, cgroup};
 
 /// A process group, its pipes and its log.
 #[derive(Debug)]
@@ -28,6 +29,10 @@ pub(super) struct Job {
     log: RotatingLog,
     progress: Progress,
     kill_at: Option<Instant>,
+    /// When SIGKILL was sent first.
+    killed: Option<Instant>,
+    /// The control group that it is alone in.
+    cgroup: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -76,6 +81,8 @@ impl Job {
             log,
             progress: spec.progress.clone(),
             kill_at: None,
+            killed: None,
+            cgroup: spec.cgroup_procs.clone(),
         })
     }
 
@@ -116,6 +123,7 @@ impl Job {
 
     pub(super) fn kill(&mut self) {
         self.signal(Signal::SIGKILL);
+        self.killed.get_or_insert_with(Instant::now);
         // Ask again should it still be there: a fork may have got away from the first.
         self.kill_at = Some(Instant::now() + Duration::from_millis(200));
     }
@@ -186,16 +194,38 @@ impl Job {
         }
     }
 
-    /// Kills what the first process has left behind, in its group or elsewhere; how many.
+    /// Whether it was killed long ago and is still there: it is inside a system call that does
+    /// not return (a driver that hangs) or in a group that was frozen.
+    pub(super) fn is_unkillable(&self) -> bool {
+        self.killed.is_some_and(|at| at.elapsed() > PATIENCE) && !self.has_exited()
+    }
+
+    /// Kills what the first process has left behind, in its process group, its control group or
+    /// elsewhere; how many.
     pub(super) fn put_away(&mut self) -> usize {
         let wanted = format!("{MARK}={}", self.mark);
         let pid = self.pid();
-        let mut left: Vec<Identity> = process::with_variable(|v| v == wanted.as_bytes());
-        left.extend(process::of_group(pid).into_iter().filter(|p| p.pid != pid));
+        let carriers = process::with_variable(|v| v == wanted.as_bytes());
+        let mut left: Vec<Identity> = Lineage::own().claim(&carriers);
+        left.extend(process::of_group(pid));
+        // Also what has shed the mark and the process group (`env -i setsid`) stays in this one.
+        left.extend(
+            self.cgroup
+                .as_deref()
+                .map(cgroup::members_by)
+                .unwrap_or_default(),
+        );
+        left.retain(|p| p.pid != pid);
         left.sort_unstable_by_key(|p| p.pid);
         left.dedup();
         self.signal(Signal::SIGKILL);
-        process::kill_all(&left, PATIENCE);
+        // Where the first process has not gone, waiting for the others was in vain, too.
+        let patience = if self.has_exited() {
+            PATIENCE
+        } else {
+            Duration::ZERO
+        };
+        process::kill_all(&left, patience);
         process::bury(&left);
         left.len()
     }
@@ -217,7 +247,11 @@ impl Job {
         self.read(id, chunk, queue, echo);
     }
 
+    /// How it ended; one that cannot be killed is not waited for.
     pub(super) fn wait(&mut self) -> Exit {
+        if !self.has_exited() {
+            return Exit::Signal(Signal::SIGKILL as i32);
+        }
         match self.child.wait() {
             Ok(status) => match (status.code(), status.signal()) {
                 (Some(code), _) => Exit::Code(code),

@@ -62,6 +62,7 @@ impl Client {
                 ("FAKE_MODE", mode),
                 ("MT_BATCH_SIZE", "8"),
                 ("MT_POOL", "1"),
+                ("MT_JOB_MARK", "test.0"),
             ])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -312,6 +313,7 @@ fn owner_for_the_next_test() {
     let mut client = Command::new(worker)
         .envs(mps.client_environment(share(50.0)))
         .env("FAKE_MODE", "deaf")
+        .env("MT_JOB_MARK", "test.0")
         .stdout(Stdio::null())
         .process_group(0)
         .spawn()
@@ -354,4 +356,40 @@ fn what_a_killed_owner_left_is_cleaned_by_the_next_start() {
     assert!(!after.is_empty(), "SIGKILL alone cleans nothing");
     Mps::start(&bench.options()).unwrap().stop().unwrap();
     bench.nothing_left();
+}
+
+#[test]
+fn whoever_only_looks_at_the_daemon_lives_on() {
+    let bench = Bench::new();
+    let mps = Mps::start(&bench.options()).unwrap();
+    // A shell with the daemon's variables exported, and what it starts.
+    let mut looker = Command::new("sh")
+        .args(["-c", "sleep 60 & echo; wait"])
+        .envs(mps.client_environment(share(50.0)))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let stdout = looker.stdout.take().unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).unwrap();
+    // A control program that prints numbers of others.
+    let mut foreign = Command::new("sleep").arg("60").spawn().unwrap();
+    let server = mps.control().pipe_dir().join("fake/server.pid");
+    fs::write(server, format!("{}\n", foreign.id())).unwrap();
+    bench.fake.set("quit_ignored", "");
+    mps.stop().unwrap();
+    assert!(looker.try_wait().unwrap().is_none(), "the shell was ended");
+    assert!(
+        foreign.try_wait().unwrap().is_none(),
+        "a printed number was killed"
+    );
+    let left = FakeMps::processes_below(bench.root.path());
+    assert_eq!(left.len(), 2, "the shell and its child: {left:?}");
+    for child in left.into_iter().chain([foreign.id().cast_signed()]) {
+        let pid = nix::unistd::Pid::from_raw(child);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+    }
+    looker.wait().unwrap();
+    foreign.wait().unwrap();
+    assert_eq!(bench.runs(), 0);
 }

@@ -35,6 +35,10 @@ pub(super) fn adapted(
         .map(|t| t.rate.map(SamplesPerSec::get).filter(|r| *r > 0.0))
         .collect::<Option<_>>()
         .ok_or("not all tasks computed at the same time, so there is nothing to compare")?;
+    // The solver gives every task of the workload a share, also one that this plan leaves out.
+    if plan.tasks.len() != model.workload.tasks.len() {
+        return Err("the plan leaves out tasks of its workload".to_owned());
+    }
     let model = corrected(launch, model, &rates, part)?;
     let predictor = Predictor::from_model(&model).map_err(|e| e.to_string())?;
     let request = request(plan)?;

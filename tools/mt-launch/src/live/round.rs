@@ -23,6 +23,10 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long a server may take to recover from a fault.
 const RECOVERY: Duration = Duration::from_secs(30);
 
+/// A turn of the loop takes [`LOOK`] and the work of a moment. One that took longer than this was
+/// none: this process was stopped (Ctrl-Z, SIGSTOP), or the machine slept.
+const LONGEST_TURN: Duration = Duration::from_secs(1);
+
 /// What became of a round.
 pub(super) struct Outcome {
     /// Whether every task finished.
@@ -38,6 +42,8 @@ pub(super) struct Round<'r, 'a> {
     order: Order,
     number: u32,
     begun: Instant,
+    /// When the last turn of the loop began.
+    turned: Instant,
     /// End of the last phase, from the start of the round.
     last_end: Seconds,
     /// No new process is started any more.
@@ -64,6 +70,7 @@ impl<'r, 'a> Round<'r, 'a> {
             order: live.launch.order(),
             number,
             begun,
+            turned: begun,
             last_end: Seconds::ZERO,
             stopping: false,
             faulted: false,
@@ -85,7 +92,7 @@ impl<'r, 'a> Round<'r, 'a> {
             for event in events {
                 self.happened(&event);
             }
-            self.look_at_deadlines();
+            self.judge();
             self.report_progress(false);
             self.show(false);
             if self.live.journal.is_closed() {
@@ -103,6 +110,20 @@ impl<'r, 'a> Round<'r, 'a> {
             tasks: tasks.clone(),
         });
         Outcome { ok, tasks }
+    }
+
+    /// Looks at deadlines, unless this process did not look at its jobs for a while: what they
+    /// printed meanwhile is in their pipes and counts first, and the while counts for nobody.
+    fn judge(&mut self) {
+        let now = Instant::now();
+        let turn = now.duration_since(self.turned);
+        self.turned = now;
+        if turn <= LONGEST_TURN {
+            return self.look_at_deadlines();
+        }
+        for task in &mut self.tasks {
+            task.postpone(turn, now);
+        }
     }
 
     fn show(&mut self, last: bool) {

@@ -40,6 +40,8 @@ pub(super) struct TaskRun {
     pub(super) exit: Option<Exit>,
     /// Why the launcher ends the process under way.
     pub(super) ending: Option<String>,
+    /// The process under way said that it was done, and had to be ended.
+    pub(super) outstayed: bool,
     pub(super) share: Share,
     /// Throughput between the last two progress events.
     pub(super) rate: Option<f64>,
@@ -84,7 +86,7 @@ impl Together {
         if self.first.is_none() {
             self.first = Some(at);
         } else {
-            self.samples += samples;
+            self.samples = self.samples.saturating_add(samples);
         }
         self.last = Some(at);
     }
@@ -93,7 +95,7 @@ impl Together {
     pub(super) fn close(&mut self) {
         if let (Some(first), Some(last)) = (self.first.take(), self.last.take()) {
             self.seconds += last.duration_since(first).as_secs_f64();
-            self.earlier_samples += self.samples;
+            self.earlier_samples = self.earlier_samples.saturating_add(self.samples);
         }
         self.samples = 0;
     }
@@ -126,6 +128,7 @@ impl TaskRun {
             restarts_of_phase: 0,
             exit: None,
             ending: None,
+            outstayed: false,
             share,
             rate: None,
             reported: Reported {
@@ -176,7 +179,15 @@ impl TaskRun {
         self.ready = false;
         self.told_done = None;
         self.ending = None;
+        self.outstayed = false;
         self.reported.at = None;
+    }
+
+    /// Moves deadlines by a pause in which nobody looked.
+    pub(super) fn postpone(&mut self, pause: Duration, now: Instant) {
+        self.spawned = (self.spawned + pause).min(now);
+        self.last_step = (self.last_step + pause).min(now);
+        self.due = self.due.map(|due| due + pause);
     }
 
     pub(super) fn step(&mut self, at: Instant, samples: u64, loss: Option<f64>) {

@@ -21,36 +21,31 @@ pub(super) struct Watch {
 impl Live<'_> {
     /// Whether the state should be shown now.
     pub(super) fn is_due(&self, last: bool) -> bool {
-        let wanted = self.settings.prometheus.is_some() || self.shows_table();
+        let wanted = self.settings.metrics.is_some() || self.shows_table();
         wanted && (last || self.watch.shown.is_none_or(|at| at.elapsed() >= EVERY))
     }
 
     fn shows_table(&self) -> bool {
-        self.console.is_terminal() && !self.settings.follow
+        self.console.can_redraw() && !self.settings.follow
     }
 
     /// Shows the state.
     pub(super) fn show(&mut self, round: u32, rows: &[Row]) {
         self.watch.shown = Some(Instant::now());
-        if let Some(path) = &self.settings.prometheus {
+        if let Some(path) = &self.settings.metrics {
             let text = status::metrics(round, rows);
-            if let Err(error) = jobs::write_atomically(path, text.as_bytes(), 0o644)
+            if let Err(error) = path.write(text.as_bytes())
                 && !self.watch.told
             {
                 self.watch.told = true;
                 self.console
-                    .warn(&format!("cannot write {}: {error}", path.display()));
+                    .warn(&format!("cannot write the metrics: {error}"));
             }
         }
         if self.shows_table() {
             let table = status::table(round, rows);
-            let up = match self.watch.lines {
-                0 => String::new(),
-                // Back to the first line of the table, and clear from there.
-                lines => format!("\x1b[{lines}A\x1b[J"),
-            };
+            self.console.redraw(self.watch.lines, &table);
             self.watch.lines = table.lines().count();
-            self.console.say(&format!("{up}{table}"));
         }
     }
 }

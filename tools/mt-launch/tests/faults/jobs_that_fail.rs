@@ -283,3 +283,34 @@ fn no_job_can_be_found_by_number_after_its_end() {
     let pid = ran.first(EventKind::Start).pid.unwrap();
     assert!(Identity::of(pid.cast_signed()).is_none_or(|p| !p.is_alive()));
 }
+
+#[test]
+fn a_job_that_is_done_and_does_not_end_is_done() {
+    needs_cgroups!();
+    let corner = Corner::new();
+    let script = format!("{GOOD}; sleep 600");
+    let ran = corner.launch(&[job("a", &script)], &["--stall-timeout", "1"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.summary().tasks[0].finished);
+    assert_eq!(ran.of(EventKind::Restart).len(), 0);
+    assert!(
+        ran.reasons(EventKind::Exit)
+            .contains("it was done and did not end")
+    );
+}
+
+#[test]
+fn what_sheds_mark_group_and_session_is_found_all_the_same() {
+    needs_cgroups!();
+    let corner = Corner::new();
+    let escape = format!("env -i CORNER='{}' setsid sleep 600 &", corner.mark());
+    let mut a = job("a", &format!("{escape}\n{GOOD}"));
+    a.download = ["sh", "-c", &escape].map(str::to_owned).to_vec();
+    let ran = corner.launch(&[a], &[]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let told = ran.reasons(EventKind::Exit);
+    assert!(
+        told.contains("processes that it left were killed"),
+        "{told}"
+    );
+}

@@ -107,7 +107,7 @@ fn each_gpu_of_a_plan_has_its_own_daemon() {
 
     fs::write(&plan, spread(1)).unwrap();
     let ran = launched(&fake, &corner, &["--cpus", "0"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(ran.code, Some(0), "{}", ran.reasons(EventKind::Stop));
     let told = ["a", "b", "c"].map(|id| {
         let told = fs::read_to_string(corner.path(&format!("{id}.told"))).unwrap();
         let (folder, cpus) = told.trim().split_once(' ').unwrap();

@@ -121,7 +121,7 @@ fn events_on_a_full_disk_do_not_stop_the_jobs() {
 }
 
 #[test]
-fn a_reader_that_goes_ends_the_jobs_quietly() {
+fn a_reader_that_goes_ends_the_jobs_and_that_is_no_success() {
     needs_cgroups!();
     let corner = Corner::new();
     corner.plan(&[job("a", ENDLESS)]);
@@ -129,8 +129,55 @@ fn a_reader_that_goes_ends_the_jobs_quietly() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     corner.nothing_is_left();
-    assert_eq!(output.status.code(), Some(0));
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("the reader of the events has gone"), "{said}");
+}
+
+#[test]
+fn a_reader_that_stalls_holds_nothing_up() {
+    needs_cgroups!();
+    for follow in [false, true] {
+        let corner = Corner::new();
+        let loud = format!("{ENDLESS} & yes | head -c 20000000; wait");
+        corner.plan(&[job("a", &loud), job("b", ENDLESS)]);
+        let mut arguments = vec!["--grace", "1"];
+        if follow {
+            arguments.push("--follow");
+        }
+        // Nobody reads the pipes until the end.
+        let mut child = corner.command(&arguments).spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(5));
+        let begun = std::time::Instant::now();
+        signal(child.id(), Signal::SIGTERM);
+        let deadline = begun + Duration::from_secs(20);
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(
+                std::time::Instant::now() < deadline,
+                "SIGTERM is not obeyed"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        assert_eq!(status.code(), Some(143));
+        corner.nothing_is_left();
+    }
+}
+
+#[test]
+fn a_log_that_is_a_pipe_holds_nothing_up() {
+    needs_cgroups!();
+    let corner = Corner::new();
+    fs::create_dir(corner.path("logs")).unwrap();
+    nix::unistd::mkfifo(&corner.path("logs/a.log"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let ran = corner.launch(&[job("a", GOOD)], &["--logs", "logs", "--restarts", "0"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(
+        ran.reasons(EventKind::Stop)
+            .contains("cannot write the log")
+    );
 }
 
 #[test]

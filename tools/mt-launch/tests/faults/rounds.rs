@@ -196,12 +196,14 @@ fn metrics_are_written_whole() {
     assert!(text.contains("mt_task_samples{task=\"a\"} 30\n"), "{text}");
     assert!(text.contains("mt_task_state{task=\"a\",state=\"done\"} 1\n"));
     let ran = corner.launch(&[job("a", GOOD)], &["--prometheus", "/no/such/dir/m"]);
-    assert_eq!(
-        ran.code,
-        Some(0),
-        "metrics are not worth a night of training"
-    );
-    assert!(ran.stderr.contains("cannot write /no/such/dir/m"));
+    assert_eq!(ran.code, Some(2), "told before anything is started");
+    assert!(ran.stderr.contains("there is no folder /no/such/dir"));
+    // Later it is too late: metrics are not worth a night of training.
+    fs::create_dir(corner.path("there")).unwrap();
+    let remover = format!("rmdir there; {GOOD}; sleep 1.5");
+    let ran = corner.launch(&[job("a", &remover)], &["--prometheus", "there/m"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("cannot write the metrics"));
 }
 
 #[test]

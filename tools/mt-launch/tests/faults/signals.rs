@@ -1,12 +1,13 @@
 //! Signals to the launcher, and its death.
 
 use std::fs;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use doc::EventKind;
 use nix::sys::signal::Signal;
 
-use crate::support::{Corner, ENDLESS, GOOD, Job, job, needs_cgroups, signal};
+use crate::support::{self, Corner, ENDLESS, GOOD, Job, job, needs_cgroups, signal};
 
 fn two_endless() -> [Job; 2] {
     [
@@ -112,4 +113,107 @@ fn the_next_start_cleans_up_after_a_launcher_and_its_guard_were_killed() {
     assert!(other.processes() > 0);
     signal(living.id(), Signal::SIGTERM);
     other.end(living);
+}
+
+#[test]
+fn a_launcher_that_was_stopped_judges_nobody_for_it() {
+    needs_cgroups!();
+    let corner = Corner::new();
+    let mut a = job("a", GOOD);
+    a.script = a.script.replace(
+        "echo '{\"mt\":\"step\"",
+        "sleep 0.05; echo '{\"mt\":\"step\"",
+    );
+    a.samples = 1500;
+    let arguments = ["--stall-timeout", "2", "--restarts", "0"];
+    let child = corner.start(&[a], &arguments, EventKind::Progress);
+    signal(child.id(), Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(4));
+    signal(child.id(), Signal::SIGCONT);
+    let ran = corner.end(child);
+    assert_eq!(ran.code, Some(0), "{}", ran.reasons(EventKind::Stop));
+}
+
+#[test]
+fn nohup_keeps_a_launch_running() {
+    needs_cgroups!();
+    let corner = Corner::new();
+    let mut a = job("a", GOOD);
+    a.script = a.script.replace("n=$((n+10))", "sleep 0.1; n=$((n+10))");
+    a.samples = 200;
+    corner.plan(&[a]);
+    let launch = corner.command(&[]);
+    let mut command = Command::new("nohup");
+    command.arg(launch.get_program()).args(launch.get_args());
+    command
+        .current_dir(corner.dir.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = corner.spawn(command, EventKind::Progress);
+    signal(child.id(), Signal::SIGHUP);
+    assert_eq!(corner.end(child).code, Some(0));
+}
+
+#[test]
+fn the_guard_touches_nothing_but_run_directories() {
+    let corner = Corner::new();
+    for name in ["precious", "run-abcdefabcdef"] {
+        let folder = corner.path(name);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("thesis"), "years of work").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_mt-launch"))
+            .arg("--guard")
+            .arg(&folder)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("is no run directory"), "{said}");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    }
+}
+
+/// A process that SIGKILL does not end: one in a frozen group, as one inside a driver that hangs.
+#[test]
+fn a_process_that_cannot_be_killed_is_reported_and_blocks_nothing() {
+    needs_cgroups!();
+    let freezer = std::path::Path::new("/sys/fs/cgroup/freezer");
+    let group = freezer.join(format!("mt-test-{}", std::process::id()));
+    if fs::create_dir(&group).is_err() {
+        eprintln!("skipped: there is no freezer");
+        return;
+    }
+    let corner = Corner::new();
+    let a = job(
+        "a",
+        &format!("echo $$ > {}/cgroup.procs; {ENDLESS}", group.display()),
+    );
+    let child = corner.start(&[a], &["--grace", "1"], EventKind::Progress);
+    fs::write(group.join("freezer.state"), "FROZEN").unwrap();
+    let begun = Instant::now();
+    signal(child.id(), Signal::SIGTERM);
+    let output = child.wait_with_output().unwrap();
+    let took = begun.elapsed();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    // The next start is not held up either, and says what is left.
+    let other = job("b", GOOD);
+    corner.plan(&[other]);
+    let next = support::ran(corner.command(&[]).output().unwrap());
+    fs::write(group.join("freezer.state"), "THAWED").unwrap();
+    assert_eq!(output.status.code(), Some(143), "{said}");
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    assert!(said.contains("does not end, not even by SIGKILL"), "{said}");
+    assert_eq!(next.code, Some(0), "{}", next.stderr);
+    assert!(next.stderr.contains("left where it is"), "{}", next.stderr);
+    // Once it can die, it does, and a start cleans up the rest.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while fs::remove_dir(&group).is_err() {
+        assert!(Instant::now() < deadline, "the group stays");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let last = support::ran(corner.command(&[]).output().unwrap());
+    assert_eq!(last.code, Some(0), "{}", last.stderr);
+    corner.nothing_is_left();
 }

@@ -105,6 +105,11 @@ impl Corner {
         Self { dir, mark }
     }
 
+    /// What the variable CORNER of every process of this corner is.
+    pub fn mark(&self) -> &str {
+        &self.mark
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

@@ -6,6 +6,7 @@ use doc::{EventPayload, PhaseKind};
 use jobs::{Assignment, JobSpec};
 
 use super::Round;
+use crate::live::log_name;
 use crate::live::turns::Stage;
 
 impl Round<'_, '_> {
@@ -109,7 +110,7 @@ impl Round<'_, '_> {
             samples: planned.samples().filter(|_| compute),
             orders: false,
         };
-        let log = live.logs.join(format!("{}.log", planned.planned.id));
+        let log = live.logs.join(log_name(&planned.planned.id));
         let mut spec = JobSpec::for_task(planned.task, argv, &assignment, log)
             .map_err(|error| error.to_string())?;
         spec.log_limits = live.settings.log_limits;

@@ -37,6 +37,12 @@ impl Round<'_, '_> {
                     .console
                     .warn(&format!("the log of {name} ends here: {why}"));
             }
+            Happening::Unkillable => {
+                let name = self.name(i);
+                self.live.console.warn(&format!(
+                    "{name} does not end, not even by SIGKILL, and is left running"
+                ));
+            }
             Happening::Exited {
                 exit, strays, tail, ..
             } => self.exited(i, *exit, *strays, tail),
@@ -90,7 +96,9 @@ impl Round<'_, '_> {
         }
         let why = self.verdict(i, exit, tail);
         let left = (strays > 0).then(|| format!("{strays} processes that it left were killed"));
-        let reasons: Vec<String> = why.iter().cloned().chain(left).collect();
+        let stayed = self.tasks[i].outstayed;
+        let stayed = stayed.then(|| "it was done and did not end; it was stopped".to_owned());
+        let reasons: Vec<String> = why.iter().cloned().chain(left).chain(stayed).collect();
         self.live.journal.write(EventPayload::Exit {
             round: self.number,
             task: self.id(i),
@@ -174,6 +182,9 @@ impl Round<'_, '_> {
         if let Some(why) = &task.ending {
             return Some(why.clone());
         }
+        if task.outstayed {
+            return None;
+        }
         match exit {
             Exit::Signal(signal) => return Some(said(format!("ended by signal {signal}"))),
             Exit::Code(0) => {}
@@ -234,13 +245,36 @@ impl Round<'_, '_> {
         for i in 0..self.tasks.len() {
             let why = self.overdue(i, now);
             if let Some(why) = why {
-                if self.tasks[i].job.is_some() {
+                if self.is_done(i) {
+                    self.end_done(i);
+                } else if self.tasks[i].job.is_some() {
                     self.end_process(i, why);
                 } else {
                     self.tasks[i].retry_at = None;
                     self.failed(i, why);
                 }
             }
+        }
+    }
+
+    /// Whether the job that computes has said that it has trained on all its samples.
+    fn is_done(&self, i: usize) -> bool {
+        let task = &self.tasks[i];
+        let planned = self.live.launch.assignments().nth(i);
+        let wanted = planned.and_then(|a| a.samples()).unwrap_or(0);
+        let told = task
+            .told_done
+            .is_some_and(|told| told.max(task.samples) >= wanted);
+        task.stage == Stage::Computing && task.job.is_some() && task.ending.is_none() && told
+    }
+
+    /// Stops the process of a job that has done its work and does not end (a data loader's thread
+    /// that nobody joins). The work counts.
+    fn end_done(&mut self, i: usize) {
+        let task = &mut self.tasks[i];
+        if let (Some(job), false) = (task.job, task.outstayed) {
+            task.outstayed = true;
+            self.live.supervisor.stop(job, self.live.settings.grace);
         }
     }
 
@@ -265,8 +299,8 @@ impl Round<'_, '_> {
             let limit = past(task.spawned, settings.ready)?;
             return Some(format!("not ready after {} s", limit.as_secs_f64()));
         }
+        // A job that has said that it is done may take as long to end: it may save a checkpoint.
         let limit = past(task.last_step, settings.stall)?;
-        // A job that has said that it is done may take its time to end, too.
         Some(format!("no step for {} s", limit.as_secs_f64()))
     }
 

@@ -1,0 +1,294 @@
+//! Which files this process reads and writes, so that no output destroys an input or another
+//! output, and where an output goes when its path is a symbolic link.
+
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::Failure;
+
+/// What a file is to this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Input,
+    Output,
+}
+
+/// One file in use.
+#[derive(Debug, Clone)]
+struct Entry {
+    role: Role,
+    /// What messages call it.
+    shown: String,
+    /// Device and inode, the same for every name of a file. Absent for an output that is not
+    /// there yet.
+    inode: Option<(u64, u64)>,
+    /// Where an output goes, links resolved. Its inode changes when it is replaced, so that two
+    /// outputs of the same name are told by this.
+    path: Option<PathBuf>,
+}
+
+/// The files in use. Inputs are never taken off: a tool that has read a plan to its end must not
+/// overwrite it either.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    entries: Vec<Entry>,
+}
+
+/// Those of this process: like the standard streams, there is one set of them.
+static OPEN: Mutex<Files> = Mutex::new(Files {
+    entries: Vec::new(),
+});
+
+/// Where an output goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// A regular file that is there or not, by its path without links. It is replaced as a whole.
+    File(PathBuf),
+    /// A device, a pipe, or an open descriptor (`/dev/null`, `/dev/stdout`, `/dev/fd/3`). It is
+    /// written to as it is: a rename would put a file in its place.
+    Stream(PathBuf),
+}
+
+/// Notes that `file` is read; `shown` is what messages call it.
+///
+/// # Errors
+/// [`Failure::Usage`] if this process writes it.
+pub(crate) fn reads(metadata: io::Result<Metadata>, shown: &str) -> Result<(), Failure> {
+    let mut files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    // What cannot be looked at is a stream that has gone; reading it says so.
+    metadata.map_or(Ok(()), |m| files.read(&m, shown))
+}
+
+/// Notes that an output of this process goes to `path`, and says where that is.
+///
+/// # Errors
+/// [`Failure::Usage`] if the file is an input or another output of this process;
+/// [`Failure::Input`] if there can be no file.
+pub(crate) fn writes(path: &Path) -> Result<Destination, Failure> {
+    let mut files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let destination = resolve(path)?;
+    if let Destination::File(target) = &destination {
+        files.check(target, path)?;
+        files.claim(target, path);
+    }
+    Ok(destination)
+}
+
+/// Makes sure that a file which is appended to, for example a log, is no input and no output of
+/// this process. Unlike an output it may be named again.
+///
+/// # Errors
+/// As [`crate::Output::open`].
+pub fn may_append(path: &Path) -> Result<(), Failure> {
+    let files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    match resolve(path)? {
+        Destination::File(target) => files.check(&target, path),
+        Destination::Stream(_) => Ok(()),
+    }
+}
+
+impl Files {
+    fn read(&mut self, metadata: &Metadata, shown: &str) -> Result<(), Failure> {
+        if !metadata.is_file() {
+            return Ok(());
+        }
+        let inode = Some((metadata.dev(), metadata.ino()));
+        if let Some(other) = self.find(Role::Output, |e| e.inode == inode) {
+            return Err(conflict(&other.shown, shown));
+        }
+        self.entries.push(Entry {
+            role: Role::Input,
+            shown: shown.to_owned(),
+            inode,
+            path: None,
+        });
+        Ok(())
+    }
+
+    fn find(&self, role: Role, same: impl Fn(&Entry) -> bool) -> Option<&Entry> {
+        self.entries.iter().find(|e| e.role == role && same(e))
+    }
+
+    fn check(&self, target: &Path, shown: &Path) -> Result<(), Failure> {
+        let inode = inode(target);
+        let same =
+            |e: &Entry| (inode.is_some() && e.inode == inode) || e.path.as_deref() == Some(target);
+        if let Some(input) = self.find(Role::Input, same) {
+            return Err(conflict(&shown.display().to_string(), &input.shown));
+        }
+        match self.find(Role::Output, same) {
+            None => Ok(()),
+            Some(other) => Err(Failure::Usage(format!(
+                "{}: two outputs go to this file ({} is the same); name another for one of them",
+                shown.display(),
+                other.shown
+            ))),
+        }
+    }
+
+    fn claim(&mut self, target: &Path, shown: &Path) {
+        self.entries.push(Entry {
+            role: Role::Output,
+            shown: shown.display().to_string(),
+            inode: inode(target),
+            path: Some(target.to_owned()),
+        });
+    }
+}
+
+fn inode(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::symlink_metadata(path).ok()?;
+    found.is_file().then(|| (found.dev(), found.ino()))
+}
+
+fn conflict(output: &str, input: &str) -> Failure {
+    Failure::Usage(format!(
+        "{output}: the output would overwrite the input {input}; name another file"
+    ))
+}
+
+/// Longest chain of symbolic links, the kernel's own limit.
+const MOST_LINKS: usize = 40;
+
+/// Follows the links of an output's path to what is to be written.
+fn resolve(path: &Path) -> Result<Destination, Failure> {
+    let failed = |error: &io::Error| Failure::file(path, error);
+    let mut at = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let folder = folder_of(&at);
+        let folder = fs::canonicalize(folder).map_err(|error| no_folder(path, folder, &error))?;
+        let Some(name) = last_name(&at) else {
+            return Err(failed(&io::Error::from(io::ErrorKind::IsADirectory)));
+        };
+        let here = folder.join(name);
+        match fs::symlink_metadata(&here) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Destination::File(here));
+            }
+            Err(error) => return Err(failed(&error)),
+            Ok(found) if found.is_symlink() => {
+                // /dev/stdout leads here. Such a link stands for an open descriptor, and its text
+                // is no path that could be followed.
+                if here.starts_with("/proc") {
+                    return Ok(Destination::Stream(path.to_owned()));
+                }
+                let next = fs::read_link(&here).map_err(|error| failed(&error))?;
+                at = folder.join(next);
+            }
+            Ok(found) if found.is_file() => return Ok(Destination::File(here)),
+            Ok(found) if found.is_dir() => {
+                return Err(failed(&io::Error::from(io::ErrorKind::IsADirectory)));
+            }
+            Ok(_) => return Ok(Destination::Stream(path.to_owned())),
+        }
+    }
+    Err(failed(&io::Error::from(nix::errno::Errno::ELOOP)))
+}
+
+/// The folder that a path names its file in; "." for a bare name.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn last_name(path: &Path) -> Option<&std::ffi::OsStr> {
+    match path.components().next_back() {
+        Some(Component::Normal(name)) => Some(name),
+        _ => None,
+    }
+}
+
+fn no_folder(path: &Path, folder: &Path, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::NotFound => Failure::Input(format!(
+            "{}: there is no folder {}; make it first (mkdir -p {})",
+            path.display(),
+            folder.display(),
+            folder.display()
+        )),
+        _ => Failure::file(folder, error),
+    }
+}
+
+/// Opens a stream for writing. It is not truncated: `/dev/stdout` may stand for a file that the
+/// shell opened for appending.
+pub(crate) fn open_stream(path: &Path) -> Result<File, Failure> {
+    fs::OpenOptions::new()
+        .append(true)
+        .open(path)
+        .map_err(|error| Failure::file(path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn an_input_by_any_of_its_names_is_no_output() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("plan"), "x").unwrap();
+        symlink(at("plan"), at("link")).unwrap();
+        symlink("link", at("chain")).unwrap();
+        fs::hard_link(at("plan"), at("hard")).unwrap();
+        let mut files = Files::default();
+        let read = fs::metadata(at("plan")).unwrap();
+        files.read(&read, "plan").unwrap();
+        for name in ["plan", "link", "chain", "hard", "../plan"] {
+            let path = if name.starts_with("..") {
+                fs::create_dir(at("sub")).unwrap();
+                at("sub").join(name)
+            } else {
+                at(name)
+            };
+            let Destination::File(target) = resolve(&path).unwrap() else {
+                panic!("{name} is a file");
+            };
+            let text = files.check(&target, &path).unwrap_err().to_string();
+            assert!(text.contains("would overwrite the input plan"), "{text}");
+        }
+        let Destination::File(other) = resolve(&at("other")).unwrap() else {
+            panic!("a file that is not there");
+        };
+        files.check(&other, &at("other")).unwrap();
+        files.claim(&other, &at("other"));
+        assert!(files.check(&other, &at("other")).is_err(), "two outputs");
+        fs::write(&other, "").unwrap();
+        let mut late = Files::default();
+        late.claim(&other, &at("other"));
+        let read = fs::metadata(&other).unwrap();
+        assert!(late.read(&read, "other").is_err(), "an output is no input");
+    }
+
+    #[test]
+    fn links_lead_to_their_files_and_streams_stay_streams() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = fs::canonicalize(dir.path()).unwrap();
+        let at = |name: &str| real.join(name);
+        symlink("nothing/yet", at("far")).unwrap();
+        assert!(resolve(&at("far")).is_err());
+        symlink("yet", at("near")).unwrap();
+        assert_eq!(
+            resolve(&at("near")).unwrap(),
+            Destination::File(at("yet")),
+            "a link to nothing: the file is made where it points"
+        );
+        symlink("loop", at("loop")).unwrap();
+        assert!(resolve(&at("loop")).is_err());
+        assert!(resolve(dir.path()).is_err());
+        for stream in ["/dev/null", "/dev/stdout", "/proc/self/fd/0"] {
+            if Path::new(stream).exists() {
+                let found = resolve(Path::new(stream)).unwrap();
+                assert_eq!(found, Destination::Stream(PathBuf::from(stream)));
+            }
+        }
+        let text = resolve(&at("no/file")).unwrap_err().to_string();
+        assert!(text.contains("mkdir -p"), "{text}");
+    }
+}

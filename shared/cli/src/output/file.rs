@@ -1,0 +1,259 @@
+//! A regular file as an output: written under a temporary name, then renamed.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tempfile::TempPath;
+
+use crate::Failure;
+use crate::files::folder_of;
+
+/// When a file takes its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Appears {
+    /// When it is finished.
+    Complete,
+    /// With its first record: what fails before it has one leaves the old file as it was.
+    FirstRecord,
+    /// When [`OutputFile::settle`] is called.
+    Settled,
+}
+
+/// A file that is being written.
+#[derive(Debug)]
+pub(super) struct OutputFile {
+    writer: BufWriter<File>,
+    /// The temporary file, and the file that it is to replace.
+    pending: Option<(TempPath, PathBuf)>,
+    appears: Appears,
+    /// Length up to the last whole record.
+    whole: u64,
+    synced: Instant,
+}
+
+/// Records are forced to the disk at most this often. A power cut then costs a second of records;
+/// each record on its own would cost a simulated profile (a thousand records a second) more time
+/// than it takes.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+impl OutputFile {
+    /// A new file in the folder of `target`, which exists.
+    pub(super) fn create(target: &Path, appears: Appears) -> Result<Self, Failure> {
+        let (file, temporary) = beside(target).map_err(|error| unwritable(target, &error))?;
+        Ok(Self {
+            writer: BufWriter::new(file),
+            pending: Some((temporary, target.to_owned())),
+            appears,
+            whole: 0,
+            synced: Instant::now(),
+        })
+    }
+
+    /// The temporary file, as long as there is one.
+    pub(super) fn temporary(&self) -> Option<&Path> {
+        self.pending.as_ref().map(|(temporary, _)| &**temporary)
+    }
+
+    pub(super) fn writer(&mut self) -> &mut dyn Write {
+        &mut self.writer
+    }
+
+    /// Writes one record, whole or not at all, so that whatever happens the file is a sequence of
+    /// whole records.
+    pub(super) fn record(&mut self, line: &[u8]) -> io::Result<()> {
+        self.writer.flush()?;
+        let file = self.writer.get_mut();
+        if let Err(error) = file.write_all(line) {
+            // A disk that fills up may have taken a part. If that cannot be taken off again, the
+            // next reader finds a cut line, which it names.
+            file.set_len(self.whole).ok();
+            file.seek(SeekFrom::Start(self.whole)).ok();
+            return Err(error);
+        }
+        self.whole += line.len() as u64;
+        if self.appears == Appears::FirstRecord {
+            self.settle()?;
+        }
+        if self.synced.elapsed() >= SYNC_EVERY {
+            self.writer.get_mut().sync_data()?;
+            self.synced = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Takes the file's name; what is written from now on is appended. The content is on the disk
+    /// before the name is: a rename that overtakes it would leave an empty file after a power cut.
+    pub(super) fn settle(&mut self) -> io::Result<()> {
+        let Some((temporary, target)) = self.pending.take() else {
+            return Ok(());
+        };
+        let ready = self
+            .writer
+            .flush()
+            .and_then(|()| self.writer.get_ref().sync_all());
+        if let Err(error) = ready {
+            self.pending = Some((temporary, target));
+            return Err(error);
+        }
+        if let Err(failed) = temporary.persist(&target) {
+            self.pending = Some((failed.path, target));
+            return Err(failed.error);
+        }
+        // Some file systems cannot sync a folder; the file itself is safe.
+        File::open(folder_of(&target))
+            .and_then(|folder| folder.sync_all())
+            .ok();
+        Ok(())
+    }
+
+    /// Takes the name, if it has not been taken, and puts everything on the disk.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        self.settle()?;
+        self.writer.flush()?;
+        self.writer.get_ref().sync_all()
+    }
+}
+
+/// Replaces the content of a file as a whole: readers see the old or the new.
+pub(super) fn replace(target: &Path, content: &[u8]) -> io::Result<()> {
+    let (mut file, temporary) = beside(target)?;
+    file.write_all(content)?;
+    temporary.persist(target).map_err(|failed| failed.error)
+}
+
+/// Name of temporary files; the number of their process and a random part follow.
+const PREFIX: &str = ".mt-";
+
+/// A new locked file in the folder of `target` with the permissions that `target` has or would
+/// get. Files that dead processes left there are removed.
+fn beside(target: &Path) -> io::Result<(File, TempPath)> {
+    let folder = folder_of(target);
+    remove_orphans(folder);
+    let permissions = fs::metadata(target).map_or_else(
+        |_| Permissions::from_mode(0o666 & !current_umask()),
+        |metadata| metadata.permissions(),
+    );
+    let (file, temporary) = tempfile::Builder::new()
+        .prefix(&format!("{PREFIX}{}-", std::process::id()))
+        .tempfile_in(folder)?
+        .into_parts();
+    // The lock ends with the process and tells others that the file is in use. Where there are no
+    // locks, the number in the name has to do.
+    file.try_lock().ok();
+    file.set_permissions(permissions)?;
+    Ok((file, temporary))
+}
+
+/// Removes temporary files of killed processes. Two proofs are asked for: no process of this
+/// machine has the number in the name, and nobody holds the lock (the process may run on another
+/// machine that mounts the same folder).
+fn remove_orphans(folder: &Path) {
+    let own = nix::unistd::geteuid().as_raw();
+    // A folder that cannot be read, or a file that cannot be removed, hinders nobody.
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(owner) else {
+            continue;
+        };
+        let ours = entry
+            .metadata()
+            .is_ok_and(|m| m.is_file() && m.uid() == own);
+        if !ours || Path::new(&format!("/proc/{pid}")).exists() {
+            continue;
+        }
+        if File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+            fs::remove_file(entry.path()).ok();
+        }
+    }
+}
+
+/// The process that a temporary file's name says it belongs to.
+fn owner(name: &str) -> Option<u32> {
+    let (pid, random) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    (random.len() == 6).then(|| pid.parse().ok())?
+}
+
+fn unwritable(target: &Path, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            Failure::Input(format!(
+                "{}: no file can be made in {} ({}); name one in a folder that you may write",
+                target.display(),
+                folder_of(target).display(),
+                if error.kind() == io::ErrorKind::PermissionDenied {
+                    "permission denied"
+                } else {
+                    "the file system is read-only"
+                }
+            ))
+        }
+        _ => Failure::file(target, error),
+    }
+}
+
+fn current_umask() -> u32 {
+    use nix::sys::stat::{Mode, umask};
+    // The mask can only be read by setting it.
+    let mask = umask(Mode::empty());
+    umask(mask);
+    mask.bits()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut all: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn the_old_file_stays_until_the_new_one_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("out");
+        let read = || fs::read_to_string(&target).unwrap();
+        fs::write(&target, "old").unwrap();
+        for appears in [Appears::Complete, Appears::FirstRecord, Appears::Settled] {
+            fs::write(&target, "old").unwrap();
+            drop(OutputFile::create(&target, appears).unwrap());
+            assert_eq!((read().as_str(), names(dir.path()).len()), ("old", 1));
+            let mut file = OutputFile::create(&target, appears).unwrap();
+            file.record(b"one\n").unwrap();
+            let first = appears == Appears::FirstRecord;
+            assert_eq!(read(), if first { "one\n" } else { "old" });
+            file.settle().unwrap();
+            file.record(b"two\n").unwrap();
+            assert_eq!(read(), "one\ntwo\n");
+            file.finish().unwrap();
+            drop(file);
+            assert_eq!(names(dir.path()), ["out"]);
+        }
+    }
+
+    #[test]
+    fn what_dead_processes_left_is_removed_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        // No process has this number: it is above what the kernel gives.
+        let dead = ".mt-4194999-abcdef";
+        let locked = ".mt-4194998-abcdef";
+        let living = format!(".mt-{}-abcdef", std::process::id());
+        for name in [dead, locked, &living, ".mt-notes", ".mt-12-x", "plan"] {
+            fs::write(at(name), "").unwrap();
+        }
+        let other = File::open(at(locked)).unwrap();
+        other.lock().unwrap();
+        drop(OutputFile::create(&at("out"), Appears::Complete).unwrap());
+        let mut left = [locked, &living, ".mt-notes", ".mt-12-x", "plan"];
+        left.sort_unstable();
+        assert_eq!(names(dir.path()), left);
+    }
+}

@@ -1,0 +1,35 @@
+//! What the process was given before the Rust runtime changed it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::unistd::{AccessFlags, access};
+
+static STDOUT_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether standard output was closed (`>&-`) when the process started.
+///
+/// The runtime opens `/dev/null` in place of a closed stream before `main`, because the next file
+/// that is opened would become standard output otherwise. A tool would then write its document
+/// into nothing and exit with 0. Afterwards the two cannot be told apart: Python's
+/// `subprocess.DEVNULL` is `/dev/null`, opened for reading and writing, as well.
+pub(crate) fn stdout_was_closed() -> bool {
+    STDOUT_CLOSED.load(Ordering::Relaxed)
+}
+
+extern "C" fn look() {
+    // Follows the link to what is open; no link, no descriptor. Without /proc nothing is known,
+    // and standard output is taken for open.
+    let open = access("/proc/self/fd/1", AccessFlags::F_OK).is_ok();
+    let known = access("/proc/self/fd", AccessFlags::F_OK).is_ok();
+    STDOUT_CLOSED.store(known && !open, Ordering::Relaxed);
+}
+
+#[expect(
+    unsafe_code,
+    reason = "the loader calls what stands in .init_array before the runtime starts; the function \
+              makes two system calls and sets a flag, needs nothing of the runtime, and cannot \
+              panic"
+)]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK: extern "C" fn() = look;

@@ -1,0 +1,123 @@
+//! Text that came from a document or a job, made safe for what it is put into. Names of tasks need
+//! none of this: their alphabet is safe everywhere. Names of plans and workloads, paths, reasons
+//! and what jobs print are any text at all.
+
+use std::borrow::Cow;
+
+/// Text as a terminal may get it: line ends and tabs stay, every other control character is
+/// written as JSON writes it (`\u001b`), so that nothing moves the cursor, changes the title or
+/// turns the direction of writing around.
+#[must_use]
+pub fn terminal(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| is_control(c) && !matches!(c, '\n' | '\t'))
+}
+
+/// Text on one line: as [`terminal`], with line ends and tabs written as `\u000a` and `\u0009`.
+#[must_use]
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    escaped(text, is_control)
+}
+
+/// A line that a job printed, as a terminal may get it: without colours, and of a line that was
+/// written over again and again (a progress bar) the last state.
+#[must_use]
+pub fn job_line(line: &str) -> String {
+    let line = line.trim_end_matches('\r');
+    let last = line.rsplit('\r').next().unwrap_or_default();
+    let mut plain = String::with_capacity(last.len());
+    let mut rest = last;
+    while let Some(start) = rest.find("\x1b[") {
+        plain.push_str(&rest[..start]);
+        let after = &rest[start + 2..];
+        let parameters = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+        // Anything but a colour stays, and is escaped below.
+        rest = match parameters.strip_prefix('m') {
+            Some(tail) => tail,
+            None => {
+                plain.push('\x1b');
+                plain.push('[');
+                after
+            }
+        };
+    }
+    plain.push_str(rest);
+    terminal(&plain).into_owned()
+}
+
+/// A word as a POSIX shell reads it.
+#[must_use]
+pub fn shell_word(word: &str) -> Cow<'_, str> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_-./:=,+@%".contains(&b);
+    if !word.is_empty() && word.bytes().all(plain) {
+        return Cow::Borrowed(word);
+    }
+    // Within single quotes everything but a single quote stands for itself, also a line end.
+    Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
+}
+
+fn escaped(text: &str, escape: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&escape) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if escape(c) {
+            // All of them are below U+10000: four digits do.
+            safe.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            safe.push(c);
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// Control characters (C0, DEL, C1), and those that turn the direction of writing around, with
+/// which one name can be made to look like another (Unicode TR36, 3.1.1).
+fn is_control(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn nothing_but_text_reaches_a_terminal() {
+        assert_eq!(terminal("größe: 3\n\tok"), "größe: 3\n\tok");
+        assert_eq!(terminal("\x1b]0;title\x07"), r"\u001b]0;title\u0007");
+        assert_eq!(terminal("\u{9b}2J"), r"\u009b2J");
+        assert_eq!(terminal("a\u{202e}b"), r"a\u202eb");
+        assert_eq!(one_line("a\nb"), r"a\u000ab");
+        assert!(!(0..=0x10ffff_u32).filter_map(char::from_u32).any(|c| {
+            let text = String::from(c);
+            one_line(&text).chars().any(char::is_control)
+        }));
+    }
+
+    #[test]
+    fn a_jobs_line_loses_colours_and_what_was_written_over() {
+        assert_eq!(job_line("\x1b[1;31mloss\x1b[0m 0.5"), "loss 0.5");
+        assert_eq!(job_line(" 10%|#  |\r 20%|## |\r"), " 20%|## |");
+        assert_eq!(job_line("\x1b[2Jx\x1b["), r"\u001b[2Jx\u001b[");
+    }
+
+    #[test]
+    fn words_survive_a_shell() {
+        assert_eq!(shell_word("a-b/c.d"), "a-b/c.d");
+        for word in [
+            "",
+            "it's $x",
+            "a\nb; touch evil",
+            "`id`",
+            "*",
+            "~",
+            "#",
+            "\\",
+        ] {
+            let script = format!("printf %s {}", shell_word(word));
+            let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
+        }
+    }
+}
