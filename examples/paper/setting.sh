@@ -51,7 +51,7 @@ check() {
 random() {
     profile --design random --budget "$DRAWS" --subsets 0 --seed 7 "$workload" \
         >"$OUT/$name.drawn.ndjson"
-    profile --configs "$OUT/$name.drawn.ndjson" --window "$window" "$workload" |
+    profile --configs "$OUT/$name.drawn.ndjson" --window "$window" |
         table >"$OUT/$name.random.csv"
 }
 

@@ -42,8 +42,10 @@ pub fn run(settings: &Settings, console: &Console) -> Result<Exit, Failure> {
     };
     let mut prepared = Some(context.prepare(first, &signals)?);
     let mut out = context.output()?;
+    let mut empty = 0_usize;
     while let Some(job) = prepared {
-        context.profile(job, earlier.next(), &signals, &mut out)?;
+        let measured = context.profile(job, earlier.next(), &signals, &mut out)?;
+        empty += usize::from(!measured);
         prepared = match jobs.next()? {
             None => None,
             Some(job) => Some(context.prepare(job, &signals)?),
@@ -53,6 +55,12 @@ pub fn run(settings: &Settings, console: &Console) -> Result<Exit, Failure> {
         console.warn("the profile to go on with has more workloads than the input");
     }
     out.finish()?;
+    if empty > 0 {
+        // The records are written, since they say why; but nothing can be learnt from them.
+        return Err(Failure::Negative(format!(
+            "no configuration could be measured in {empty} of the profiles; their records say why"
+        )));
+    }
     Ok(Exit::Done)
 }
 
@@ -64,6 +72,7 @@ pub fn list_devices(output: Option<&Path>, console: &Console) -> Result<Exit, Fa
     let version = env!("CARGO_PKG_VERSION");
     let list = DeviceList {
         devices: device::inventory(),
+        models: gpusim::Network::CATALOGUE.map(str::to_owned).to_vec(),
         provenance: vec![cli::provenance(console.tool(), version, None, None)],
     };
     let mut out = Output::open(output, false)?;
@@ -190,13 +199,14 @@ impl<'a> Context<'a> {
         Ok(Prepared { opened, job })
     }
 
+    /// Whether anything could be measured.
     fn profile(
         &self,
         prepared: Prepared,
         earlier: Option<Profile>,
         signals: &Signals,
         out: &mut Output,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         let Prepared { mut opened, job } = prepared;
         if let Some(note) = &opened.note {
             self.console.note(note);
@@ -250,10 +260,10 @@ impl<'a> Context<'a> {
             signals,
         }
         .run(out, self.console)?;
-        match (&self.settings.trace, widest) {
-            (Some(path), Some(configuration)) => self.trace(path, &header.workload, &configuration),
-            _ => Ok(()),
+        if let (Some(path), Some(configuration)) = (&self.settings.trace, &widest) {
+            self.trace(path, &header.workload, configuration)?;
         }
+        Ok(widest.is_some())
     }
 }
 

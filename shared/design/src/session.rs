@@ -90,7 +90,7 @@ impl Drift {
 
 impl Session<'_> {
     /// Measures what has not been measured and writes every record.
-    /// Returns the first configuration of the most tasks, if any was measured.
+    /// Returns the first configuration of the most tasks; `None` if nothing could be measured.
     pub fn run(
         mut self,
         out: &mut Output,
@@ -110,9 +110,6 @@ impl Session<'_> {
         }
         totals.drift.tell(&self.header.workload, console);
         let cost = Seconds::new(totals.cost_s).map_err(|e| Failure::Environment(e.to_string()))?;
-        if totals.measured == 0 {
-            console.warn("no configuration could be measured; the records say why");
-        }
         out.record(&ProfileEnd {
             measured: totals.measured,
             failed: totals.failed,

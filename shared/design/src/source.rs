@@ -1,7 +1,7 @@
 //! What to profile: workloads one after another, with configurations where they are given.
 
 use std::io::{BufRead, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cli::{Console, Failure, Input, Source};
 use doc::{AnyDocuments, Fault, Faults, Frames, ReadError, Workload};
@@ -167,7 +167,10 @@ impl<'a> Jobs<'a> {
                     (workload, place)
                 });
                 let (workload, place) = match carried {
-                    Some(carried) => carried,
+                    Some(carried) => {
+                        ignored(&self.settings.files, source)?;
+                        carried
+                    }
                     None => self.workloads.next()?.ok_or_else(|| {
                         Failure::Input(format!(
                             "{source}: the plan carries no workload; give a workload for each"
@@ -182,6 +185,17 @@ impl<'a> Jobs<'a> {
                 }))
             }
         }
+    }
+}
+
+/// Refuses workloads beside a document that carries its own: they would have no effect.
+fn ignored(files: &[PathBuf], source: &str) -> Result<(), Failure> {
+    match files.first() {
+        None => Ok(()),
+        Some(file) => Err(Failure::Usage(format!(
+            "--configs: {source} carries its workload, so {} would be ignored; leave it out",
+            file.display()
+        ))),
     }
 }
 

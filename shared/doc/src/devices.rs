@@ -6,6 +6,8 @@ use crate::{Checker, Code, Document, Provenance};
 pub struct DeviceList {
     /// GPUs first, then the processor, then what the simulator knows.
     pub devices: Vec<ListedDevice>,
+    /// Models that a task can name.
+    pub models: Vec<String>,
     /// Which tools made the document.
     pub provenance: Vec<Provenance>,
 }
@@ -28,6 +30,7 @@ impl Document for DeviceList {
         }
         sound.then(|| Self {
             devices: wire.devices.clone(),
+            models: wire.models.clone(),
             provenance: wire.provenance.clone(),
         })
     }
@@ -36,6 +39,7 @@ impl Document for DeviceList {
         wire::DeviceList {
             schema: wire::DeviceList::SCHEMA.to_owned(),
             devices: self.devices.clone(),
+            models: self.models.clone(),
             provenance: self.provenance.clone(),
         }
     }
@@ -55,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_list_goes_and_comes_back() {
-        let text = r#"{"schema":"mt.devices/1","devices":[{"kind":"cpu","name":"processor","usable":true,"units":2},{"kind":"cuda","name":"cuda","usable":false,"reason":"no driver"}]}"#;
+        let text = r#"{"schema":"mt.devices/1","devices":[{"kind":"cpu","name":"processor","usable":true,"units":2},{"kind":"cuda","name":"cuda","usable":false,"reason":"no driver"}],"models":["vgg16"]}"#;
         let mut out = Vec::new();
         write_line(&mut out, &read(text).unwrap()).unwrap();
         assert_eq!(String::from_utf8(out).unwrap().trim_end(), text);

@@ -22,8 +22,8 @@ Examples:
   mt-profile --calibrate profile.ndjson --gpu rtx-3090 -o mine.json
       fit the simulator to a profile from a real GPU, for --gpu mine.json
 
-Exit codes: 0 done; 2 bad input or usage; 3 the device cannot be used; 130 after Ctrl-C, with
-every finished record written.";
+Exit codes: 0 done; 1 nothing could be measured for a workload; 2 bad input or usage; 3 the device
+cannot be used; 130 after Ctrl-C, with every finished record written.";
 
 /// Measure how fast training tasks run alone and together on one device
 ///
@@ -47,7 +47,8 @@ pub struct Args {
     /// GPU of the simulator: a name such as titan-v, or a file with a GPU's figures
     #[arg(long, value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
     pub gpu: Option<String>,
-    /// List the GPUs, the processor and what the simulator knows, as JSON, and measure nothing
+    /// List the GPUs, the processor, and the GPUs and models that the simulator knows, as JSON, and
+    /// measure nothing
     #[arg(long, conflicts_with_all = ["files", "configs", "import", "resume", "device", "replay"])]
     pub list_devices: bool,
     /// Profile that the replay device answers from (also implies --device replay)

@@ -12,6 +12,9 @@ pub struct DeviceList {
     pub schema: String,
     /// GPUs first, then the processor, then what the simulator knows.
     pub devices: Vec<ListedDevice>,
+    /// Models that a task can name, as `model` in a workload.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
     /// Which tools made this document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provenance: Vec<Provenance>,
