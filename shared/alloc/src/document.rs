@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use corun::Setting;
-use doc::wire::{Constraints, GpuPlan, Marginal, Objective, ParetoPoint};
 use doc::{
-    Baseline, BatchPolicy, Choice, Estimate, Infeasibility, ObjectiveKind, Plan, PlanTask, Search,
-    Workload,
+    Baseline, BatchPolicy, Choice, Constraints, Estimate, GpuPlan, Infeasibility, Marginal,
+    Objective, ObjectiveKind, ParetoPoint, Plan, PlanTask, Search, Workload,
 };
 use units::{Batch, Samples, SamplesPerSec, Share, TotalShare, Weight};
 
@@ -339,7 +338,7 @@ fn baselines<C: Throughput + ?Sized>(
     let mut all = Vec::new();
     for scheme in Scheme::ALL {
         let mut results = Vec::new();
-        let mut choices: Vec<(usize, doc::wire::Choice)> = Vec::new();
+        let mut choices: Vec<(usize, Choice)> = Vec::new();
         for p in parts {
             let batches: Vec<Batch> = p.solution.settings.iter().map(|s| s.batch).collect();
             let subset = Subset::new(rates, &p.members);
@@ -350,7 +349,7 @@ fn baselines<C: Throughput + ?Sized>(
                     batch: s.batch,
                     share: s.share,
                 };
-                choices.push((i, choice.to_wire()));
+                choices.push((i, choice));
             }
             results.push(got);
         }
@@ -422,13 +421,10 @@ fn front_points(workload: &Workload, front: &Front) -> Vec<ParetoPoint> {
 }
 
 fn front_point(workload: &Workload, s: &Solution) -> ParetoPoint {
-    let choice = |(t, s): (&doc::Task, &Setting)| {
-        let choice = Choice {
-            id: t.id.clone(),
-            batch: s.batch,
-            share: s.share,
-        };
-        choice.to_wire()
+    let choice = |(t, s): (&doc::Task, &Setting)| Choice {
+        id: t.id.clone(),
+        batch: s.batch,
+        share: s.share,
     };
     ParetoPoint {
         objective: s.objective,

@@ -128,11 +128,8 @@ fn finish<C: Throughput + ?Sized>(
     work: &[f64],
     deviations: f64,
 ) -> Option<f64> {
-    let mut left: Vec<(Setting, f64)> = settings
-        .iter()
-        .copied()
-        .zip(work.iter().copied())
-        .collect();
+    let mut left: Vec<(Setting, f64)> =
+        settings.iter().copied().zip(work.iter().copied()).collect();
     let mut now = 0.0;
     while !left.is_empty() {
         let active: Vec<Setting> = left.iter().map(|(s, _)| *s).collect();

@@ -4,8 +4,8 @@
 use std::cell::OnceCell;
 
 use device::{Device, Options, Sim};
-use doc::wire::ModelParams;
-use doc::{DeviceKind, Model, Profile};
+use doc::params::ModelParams;
+use doc::{DeviceFingerprint, DeviceKind, Model, Profile, Workload};
 use predict::{Active, Dataset, FitOptions, Fitted, PredictError, Predictor, fit, fit_by_merit};
 use units::Share;
 
@@ -15,7 +15,7 @@ use crate::workload;
 /// Judges a model.
 pub fn judge(model: &Model, j: &mut Judge) {
     j.field("workload", |j| workload::judge(&model.workload, j));
-    device(model, j);
+    simulator(&model.workload, &model.device, j);
     match Predictor::from_model(model) {
         Err(error) => j.lie("predictor", "parameters of a predictor", error),
         Ok(predictor) => predictions(model, &predictor, j),
@@ -23,18 +23,18 @@ pub fn judge(model: &Model, j: &mut Judge) {
 }
 
 /// The simulator says itself what it is.
-fn device(model: &Model, j: &mut Judge) {
-    if model.device.kind != DeviceKind::Sim {
+pub fn simulator(workload: &Workload, device: &DeviceFingerprint, j: &mut Judge) {
+    if device.kind != DeviceKind::Sim {
         return;
     }
-    let Ok(sim) = Sim::open(&model.workload, &Options::default()) else {
+    let Ok(sim) = Sim::open(workload, &Options::default()) else {
         return;
     };
     let own = sim.fingerprint();
     j.field("device", |j| {
-        j.same("simulated", model.device.simulated, true);
-        j.same("name", &model.device.name, &own.name);
-        j.same_option("units", model.device.units, own.units);
+        j.same("simulated", device.simulated, true);
+        j.same("name", &device.name, &own.name);
+        j.same_option("units", device.units, own.units);
     });
 }
 
@@ -99,7 +99,7 @@ impl Refit {
 
     /// Whether the tasks have at least the same names.
     pub fn resembles(&self, model: &Model) -> bool {
-        let names = |w: &doc::Workload| w.tasks.iter().map(|t| t.id.clone()).collect::<Vec<_>>();
+        let names = |w: &Workload| w.tasks.iter().map(|t| t.id.clone()).collect::<Vec<_>>();
         names(&self.profile.header.workload) == names(&model.workload)
     }
 

@@ -5,6 +5,7 @@ mod baselines;
 mod choices;
 mod figures;
 mod points;
+mod proof;
 mod table;
 mod verdict;
 
@@ -77,7 +78,10 @@ fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
         j.field("tasks", |j| {
             j.index(i, |j| {
                 let count = |s: Option<units::Samples>| s.map(units::Samples::get);
-                j.same_option("samples", count(task.samples), count(known.samples));
+                // Volumes may be given in the plan alone, as those of one round.
+                if known.samples.is_some() {
+                    j.same_option("samples", count(task.samples), count(known.samples));
+                }
                 let bytes = |b: Option<doc::UpdateBytes>| {
                     b.map(|b| format!("{} down, {} up", b.down.get(), b.up.get()))
                 };
@@ -137,6 +141,7 @@ fn predicted(plan: &Plan, workload: &Workload, predictor: &Predictor, j: &mut Ju
     figures::gpus(plan, &frame, &choices, &value, j);
     verdict::judge(plan, &frame, &choices, &value, j);
     baselines::judge(plan, &frame, &choices, j);
+    proof::judge(plan, &frame, &choices, &value, j);
     points::fronts(plan, &frame, &value, j);
     points::explanation(plan, &frame, &choices, &value, j);
 }

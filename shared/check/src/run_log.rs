@@ -1,6 +1,8 @@
 //! A run: are its events possible in this order, and is the summary theirs?
 
 mod assignments;
+mod device;
+mod outcome;
 mod phases;
 mod simulated;
 mod tally;
@@ -18,6 +20,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
     order(events, j);
     phases::judge(events, j);
     tally::judge(events, j);
+    outcome::judge(events, j);
+    device::judge(events, j);
     assignments::judge(events, j);
     simulated::judge(events, j);
     predictions(events, j);
@@ -146,3 +150,6 @@ fn predictions(events: &[RunEvent], j: &mut Judge) {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

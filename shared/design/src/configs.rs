@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cli::Failure;
 use device::Run;
 use doc::{Any, Choice, Plan, Profile, Timeline, Workload};
-use units::{Batch, Share, TaskId};
+use units::{Batch, Share};
 
 use crate::sequence::Configuration;
 
@@ -145,13 +145,12 @@ fn of_plan(
     }
     let mut choices: Vec<Vec<Choice>> = per_gpu.into_values().collect();
     if baselines {
-        for baseline in plan.baselines.iter().filter(|b| b.name != doc::Scheme::Temporal) {
-            let tasks: Result<Vec<Choice>, units::UnitError> =
-                baseline.tasks.iter().map(from_wire).collect();
-            choices.push(tasks.map_err(|error| {
-                let name = baseline.name.name();
-                Failure::Input(format!("--configs: baseline {name}: {error}"))
-            })?);
+        for baseline in plan
+            .baselines
+            .iter()
+            .filter(|b| b.name != doc::Scheme::Temporal)
+        {
+            choices.push(baseline.tasks.clone());
         }
         choices.retain(|tasks| !tasks.is_empty());
     }
@@ -163,14 +162,6 @@ fn lacks(task: usize, field: &str) -> Failure {
     Failure::Input(format!(
         "--configs: $.tasks[{task}].{field} is absent; a plan to measure needs it"
     ))
-}
-
-fn from_wire(choice: &doc::wire::Choice) -> Result<Choice, units::UnitError> {
-    Ok(Choice {
-        id: TaskId::new(&choice.id)?,
-        batch: Batch::new(choice.batch)?,
-        share: Share::from_percent(choice.share_percent)?,
-    })
 }
 
 fn of_profile(profile: Profile) -> Given {

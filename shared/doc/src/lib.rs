@@ -1,7 +1,8 @@
 //! The documents that the tools exchange.
 //!
 //! A document is one JSON object; a *profile* and a *run* are a sequence of them, one a line.
-//! [`wire`] holds the format as it stands in a file, field by field. The types of this level
+//! The private module `wire` holds the format as it stands in a file, field by field; the
+//! parameters of a predictor are plain data and stand in [`params`] as they do in a file. The types of this level
 //! ([`Workload`], [`Profile`], [`Model`], [`Plan`], [`Timeline`], [`RunEvent`]) have been
 //! validated: every quantity is a type of `units`, every reference resolves. [`Documents`] turns
 //! bytes into validated documents and reports *every* fault of a document with its JSON path, a
@@ -19,6 +20,7 @@ mod fault;
 mod frame;
 mod gpu;
 mod model;
+pub mod params;
 mod plan;
 mod profile;
 mod read;
@@ -26,6 +28,7 @@ mod run;
 mod schema;
 mod shape;
 mod timeline;
+#[doc(hidden)] // Public for the tests of this crate alone.
 pub mod wire;
 mod workload;
 mod write;
@@ -38,17 +41,19 @@ pub use fault::{Fault, Faults, ReadError};
 pub use frame::{Frame, Frames, MAX_DEPTH, MAX_DOCUMENT_BYTES};
 pub use gpu::{read_gpu, write_gpu};
 pub use model::Model;
-pub use plan::{Choice, Estimate, Plan, PlanTask, RateRow, Verdict, WorkAlone};
+pub use plan::{
+    Baseline, Choice, Estimate, ParetoPoint, Plan, PlanTask, RateRow, Verdict, WorkAlone,
+};
 pub use profile::{Failure, Header, Measured, Profile, ProfileEnd, ProfileRecord, Sample};
 pub use read::{Document, Documents, Profiles, Records};
 pub use run::{EventKind, EventPayload, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
 pub use schema::{error_reference, schemas};
 pub use timeline::{Phase, Timeline};
 pub use wire::{
-    Balance, Baseline, BatchPolicy, DesignKind, DeviceFingerprint, DeviceKind, Duplex,
-    GpuDescription, HostDescription, Infeasibility, LayerDescription, ListedDevice, Method,
-    ObjectiveKind, PhaseKind, Progress, Proof, Provenance, RatesKind, Scheme, Search, StopReason,
-    WorkKind,
+    Balance, BatchPolicy, Constraints, DesignKind, DeviceFingerprint, DeviceKind, Duplex,
+    GpuDescription, GpuPlan, HostDescription, Infeasibility, LayerDescription, ListedDevice,
+    Marginal, Method, Objective, ObjectiveKind, PhaseKind, Progress, Proof, Provenance, RatesKind,
+    Scheme, Search, StopReason, WorkKind,
 };
 pub use workload::{DeviceSpec, GpuSpec, HostCost, Job, Link, Memory, Task, UpdateBytes, Workload};
 pub use write::{name_of, write_line, write_pretty};

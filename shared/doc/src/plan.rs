@@ -1,15 +1,17 @@
+mod points;
 mod verdict;
 
 use std::collections::BTreeSet;
 
 use units::{Batch, Samples, SamplesPerSec, Share, TaskId, TotalShare, UnitError};
 
-use crate::wire::{self, Baseline, Constraints, GpuPlan, Marginal, Objective, ParetoPoint, Wire};
+use crate::wire::{self, Constraints, GpuPlan, Marginal, Objective, Wire};
 use crate::workload::{MAX_TASKS, link, optional, unique_ids, update_bytes};
 use crate::{
     Checker, Code, Document, Infeasibility, Link, Model, Provenance, Search, UpdateBytes, Workload,
 };
 
+pub use points::{Baseline, ParetoPoint};
 pub use verdict::{Verdict, WorkAlone};
 
 /// Batch sizes and shares of every task.
@@ -117,9 +119,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The form in a document.
-    #[must_use]
-    pub fn to_wire(&self) -> wire::Choice {
+    pub(crate) fn to_wire(&self) -> wire::Choice {
         wire::Choice {
             id: self.id.as_str().to_owned(),
             batch: u64::from(self.batch.get()),
@@ -184,6 +184,10 @@ impl Document for Plan {
             check_tasks_known(&tasks, carried, c);
         }
         let verdict = optional(c, "verdict", wire.verdict.as_ref(), verdict::verdict);
+        let baselines = c.list("baselines", &wire.baselines, points::baseline);
+        let pareto = c.list("pareto", &wire.pareto, points::point);
+        let fair = c.list("pareto_fairness", &wire.pareto_fairness, points::point);
+        let alternatives = c.list("alternatives", &wire.alternatives, points::point);
         let rv = c.optional_unit("rv_percent", wire.rv_percent, TotalShare::from_percent);
         Some(Self {
             id: wire.id.clone(),
@@ -196,10 +200,10 @@ impl Document for Plan {
             constraints: wire.constraints.clone(),
             mismatch: wire.mismatch,
             unconstrained_objective: wire.unconstrained_objective,
-            baselines: wire.baselines.clone(),
-            pareto: wire.pareto.clone(),
-            pareto_fairness: wire.pareto_fairness.clone(),
-            alternatives: wire.alternatives.clone(),
+            baselines: baselines?,
+            pareto: pareto?,
+            pareto_fairness: fair?,
+            alternatives: alternatives?,
             explanation: wire.explanation.clone(),
             gpus: wire.gpus.clone(),
             search: wire.search.clone(),
@@ -223,10 +227,10 @@ impl Document for Plan {
             constraints: self.constraints.clone(),
             mismatch: self.mismatch,
             unconstrained_objective: self.unconstrained_objective,
-            baselines: self.baselines.clone(),
-            pareto: self.pareto.clone(),
-            pareto_fairness: self.pareto_fairness.clone(),
-            alternatives: self.alternatives.clone(),
+            baselines: self.baselines.iter().map(Baseline::to_wire).collect(),
+            pareto: points(&self.pareto),
+            pareto_fairness: points(&self.pareto_fairness),
+            alternatives: points(&self.alternatives),
             explanation: self.explanation.clone(),
             gpus: self.gpus.clone(),
             search: self.search.clone(),
@@ -236,6 +240,10 @@ impl Document for Plan {
             provenance: self.provenance.clone(),
         }
     }
+}
+
+fn points(points: &[ParetoPoint]) -> Vec<wire::ParetoPoint> {
+    points.iter().map(ParetoPoint::to_wire).collect()
 }
 
 impl Plan {

@@ -4,10 +4,17 @@ use doc::{Baseline, ObjectiveKind, Plan, Scheme};
 use units::Share;
 
 use super::choices::{Choices, Frame, Value};
+use super::points;
 use crate::judge::Judge;
 
 /// Judges every baseline.
 pub fn judge(plan: &Plan, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
+    // A plan that was searched for is compared with every scheme; one of them left out would
+    // hide what the plan loses to.
+    if plan.search.is_some() && plan.baselines.len() != Scheme::ALL.len() {
+        let truth = format!("all {} schemes", Scheme::ALL.len());
+        j.lie("baselines", plan.baselines.len(), truth);
+    }
     for (at, claimed) in plan.baselines.iter().enumerate() {
         let repeated = plan.baselines[..at].iter().any(|b| b.name == claimed.name);
         j.field("baselines", |j| {
@@ -53,6 +60,7 @@ fn one(claimed: &Baseline, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
     let (raw, fair) = Frame::totals(&value, &every);
     j.number("total_samples_per_s", claimed.total_samples_per_s, raw);
     j.number("fairness", claimed.fairness, fair);
+    points::not_above_count(claimed.fairness, every.len(), j);
     let by_gpu = choices.gpus();
     let objective = frame.join(by_gpu.iter().map(|&g| {
         let tasks = choices.on(g);
@@ -74,7 +82,7 @@ fn one(claimed: &Baseline, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
 }
 
 fn compare_choices(claimed: &Baseline, frame: &Frame<'_>, choices: &Choices, j: &mut Judge) {
-    match Choices::of_wire(&claimed.tasks, frame.workload) {
+    match Choices::of_point(&claimed.tasks, frame.workload) {
         None => j.lie("tasks", "these tasks", "every task of the workload once"),
         Some(own) if own.batch != choices.batch => {
             j.lie("tasks", "these batch sizes", "those of the plan");

@@ -1,8 +1,8 @@
 //! Batch sizes and shares of all tasks, and what they are worth under the model.
 
-use doc::{Balance, BatchPolicy, ObjectiveKind, Plan, Workload, wire};
+use doc::{Balance, BatchPolicy, Choice, Constraints, ObjectiveKind, Plan, Workload};
 use predict::{Active, Predictor};
-use units::{Batch, Share, TaskId};
+use units::{Batch, Share};
 
 /// Slack of a constraint that is met up to rounding.
 const SLACK: f64 = 1e-9;
@@ -30,16 +30,16 @@ impl Choices {
     }
 
     /// What a point of a front chose, on one GPU; `None` unless it names every task once.
-    pub fn of_wire(choices: &[wire::Choice], workload: &Workload) -> Option<Self> {
+    pub fn of_point(choices: &[Choice], workload: &Workload) -> Option<Self> {
         if choices.len() != workload.tasks.len() {
             return None;
         }
         let mut batch = vec![None; choices.len()];
         let mut share = vec![None; choices.len()];
         for choice in choices {
-            let i = workload.task_index(&TaskId::new(&choice.id).ok()?)?;
-            batch[i] = Batch::new(choice.batch).ok();
-            share[i] = Share::from_percent(choice.share_percent).ok();
+            let i = workload.task_index(&choice.id)?;
+            batch[i] = Some(choice.batch);
+            share[i] = Some(choice.share);
         }
         Some(Self {
             gpu: vec![0; choices.len()],
@@ -80,7 +80,7 @@ pub struct Frame<'a> {
     pub workload: &'a Workload,
     pub predictor: &'a Predictor,
     pub kind: ObjectiveKind,
-    pub constraints: Option<&'a wire::Constraints>,
+    pub constraints: Option<&'a Constraints>,
     /// Data volumes, damped where the plan damps them.
     pub data: Vec<f64>,
 }
@@ -89,7 +89,8 @@ impl<'a> Frame<'a> {
     pub fn new(plan: &'a Plan, workload: &'a Workload, predictor: &'a Predictor) -> Self {
         let data = workload.tasks.iter().map(|task| {
             let chosen = plan.task_index(&task.id).map(|i| &plan.tasks[i]);
-            let load = chosen.and_then(|t| t.load).or(task.samples);
+            let of_plan = chosen.and_then(|t| t.load.or(t.samples));
+            let load = of_plan.or(task.samples);
             load.map_or(1.0, units::Samples::as_f64)
         });
         Self {

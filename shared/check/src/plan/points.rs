@@ -1,7 +1,6 @@
 //! Fronts, runners-up and marginal changes.
 
-use doc::Plan;
-use doc::wire::ParetoPoint;
+use doc::{ParetoPoint, Plan};
 use units::{Share, TaskId};
 
 use super::choices::{Choices, Frame, Value};
@@ -36,7 +35,7 @@ pub fn fronts(plan: &Plan, frame: &Frame<'_>, value: &Value, j: &mut Judge) {
 fn points(claimed: &[ParetoPoint], frame: &Frame<'_>, with_mismatch: bool, j: &mut Judge) {
     for (i, point) in claimed.iter().enumerate() {
         j.index(i, |j| {
-            let Some(choices) = Choices::of_wire(&point.tasks, frame.workload) else {
+            let Some(choices) = Choices::of_point(&point.tasks, frame.workload) else {
                 return j.lie("tasks", "these tasks", "every task of the workload once");
             };
             let every: Vec<usize> = (0..choices.batch.len()).collect();
@@ -55,10 +54,23 @@ fn points(claimed: &[ParetoPoint], frame: &Frame<'_>, with_mismatch: bool, j: &m
             );
             j.number("total_samples_per_s", point.total_samples_per_s, raw);
             j.number("fairness", point.fairness, fair);
+            not_above_count(point.fairness, every.len(), j);
             if let Some(fault) = frame.broken(&choices, &value, with_mismatch) {
                 j.lie("tasks", "kept constraints", fault);
             }
         });
+    }
+}
+
+/// `sum P_i / S_i` over `n` tasks is at most `n`: nothing is faster than alone on the whole device.
+pub fn not_above_count(fairness: f64, n: usize, j: &mut Judge) {
+    let most = n as f64;
+    if fairness > most * (1.0 + 1e-9) {
+        j.lie(
+            "fairness",
+            fairness,
+            format!("at most {most}, one for each task"),
+        );
     }
 }
 

@@ -14,7 +14,10 @@ const INTERVAL: f64 = 1.96;
 /// Judges the verdict of a plan with a model.
 pub fn judge(plan: &Plan, frame: &Frame<'_>, chosen: &Choices, value: &Value, j: &mut Judge) {
     let Some(claimed) = &plan.verdict else {
-        return j.unjudged("verdict", "the plan does not say whether sharing is worth it");
+        return j.unjudged(
+            "verdict",
+            "the plan does not say whether sharing is worth it",
+        );
     };
     j.field("verdict", |j| {
         let volumes = frame.workload.tasks.iter().all(|t| t.samples.is_some());

@@ -16,6 +16,8 @@ struct Tally {
     last_loss: Option<f64>,
     most_samples: u64,
     end: Option<ProcessEnd>,
+    /// End of the last process in the last round that ended.
+    of_last_round: Option<Option<ProcessEnd>>,
     /// Samples of the rounds that ended.
     of_rounds: Option<u64>,
     /// Throughput of the round, if there was one alone.
@@ -33,6 +35,9 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                 round.clear();
                 for task in tasks {
                     let tally = run.entry(&task.id).or_default();
+                    // What the last round says counts: a task that a signal kept from starting
+                    // in it has no end, whatever it had in the rounds before.
+                    tally.of_last_round = Some(task.end);
                     tally.of_round = match tally.of_rounds {
                         None => Some(task.rate),
                         Some(_) => None,
@@ -91,12 +96,13 @@ fn compare(at: usize, claimed: &[TaskSummary], tallies: &BTreeMap<&TaskId, Tally
                         let number = |r: Option<SamplesPerSec>| r.map(SamplesPerSec::get);
                         j.optional_number("samples_per_s", number(task.rate), number(rate));
                     }
-                    if tally.end.is_some() && task.end != tally.end {
-                        let field = match tally.end {
+                    let known = tally.of_last_round.or(tally.end.map(Some));
+                    if let Some(end) = known.filter(|end| task.end != *end) {
+                        let field = match end {
                             Some(ProcessEnd::Signal(_)) => "signal",
                             _ => "code",
                         };
-                        j.lie(field, shown(task.end), shown(tally.end));
+                        j.lie(field, shown(task.end), shown(end));
                     }
                     if tally.first_loss.is_some() {
                         j.optional_number("first_loss", task.first_loss, tally.first_loss);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use doc::{Plan, Profile, Sample, Scheme, wire};
+use doc::{Choice, Plan, Profile, Sample, Scheme};
 use units::TaskId;
 
 use super::pictures;
@@ -37,11 +37,10 @@ impl Promise {
     }
 }
 
-fn setting_of(choices: &[wire::Choice]) -> Setting {
-    let hundredths = |percent: f64| (percent * 100.0).round() as u32;
+fn setting_of(choices: &[Choice]) -> Setting {
+    let value = |c: &Choice| (u64::from(c.batch.get()), c.share.hundredths());
     let each = choices.iter();
-    each.map(|c| (c.id.clone(), (c.batch, hundredths(c.share_percent))))
-        .collect()
+    each.map(|c| (c.id.as_str().to_owned(), value(c))).collect()
 }
 
 /// What a plan promises of its own choice, if it predicts anything.

@@ -1,5 +1,5 @@
 use doc::Model;
-use doc::wire::{Evidence, ModelParams, Validation};
+use doc::params::{Evidence, ModelParams, Validation};
 
 use super::workload::fingerprint;
 use crate::number::plain;

@@ -5,8 +5,7 @@ pub mod round;
 
 use std::collections::BTreeMap;
 
-use doc::wire::ParetoPoint;
-use doc::{ObjectiveKind, Plan, Profile};
+use doc::{ObjectiveKind, ParetoPoint, Plan, Profile};
 use units::TotalShare;
 
 use crate::number::change;

@@ -1,5 +1,4 @@
-use doc::wire::ParetoPoint;
-use doc::{ObjectiveKind, Plan, Proof};
+use doc::{ObjectiveKind, ParetoPoint, Plan, Proof};
 use units::SamplesPerSec;
 
 use super::{listed, pictures, verdict};
@@ -200,7 +199,7 @@ fn baselines(plan: &Plan) -> Table {
         Cell::Flag(true),
     ]);
     for b in &plan.baselines {
-        let shares = b.tasks.iter().map(|t| t.share_percent);
+        let shares = b.tasks.iter().map(|t| t.share.percent());
         table.rows.push(vec![
             b.name.name().into(),
             Cell::Number(b.total_samples_per_s),
@@ -224,7 +223,7 @@ fn points(key: &'static str, title: &str, plan: &Plan, points: &[ParetoPoint]) -
         .column("tasks", "task, batch size, share", "");
     for p in points {
         let tasks = p.tasks.iter();
-        let tasks = tasks.map(|t| format!("{} {} at {} %", t.id, t.batch, t.share_percent));
+        let tasks = tasks.map(|t| format!("{} {} at {} %", t.id, t.batch, t.share.percent()));
         table.rows.push(vec![
             Cell::Number(told(kind, p.objective)),
             Cell::Number(p.total_samples_per_s),

@@ -74,7 +74,7 @@ fn decorate(
     });
     plan.mismatch = Some(n(5));
     plan.unconstrained_objective = Some(n(6));
-    plan.baselines.push(Baseline {
+    plan.baselines.push(wire::Baseline {
         name: Scheme::Sharing,
         total_samples_per_s: n(7),
         fairness: n(8),

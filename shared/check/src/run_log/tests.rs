@@ -1,0 +1,80 @@
+use doc::{AnyDocuments, Frames};
+
+use crate::Inspector;
+
+/// Two rounds of two tasks on processors; a signal ends the second before `b` is started.
+const INTERRUPTED: &str = r#"
+{"schema":"mt.run/1","event":"launch","time_s":0,"device":{"kind":"cpu","name":"two cores","simulated":false}}
+{"schema":"mt.run/1","event":"start","time_s":0,"round":0,"task":"a","pid":11}
+{"schema":"mt.run/1","event":"start","time_s":0,"round":0,"task":"b","pid":12}
+{"schema":"mt.run/1","event":"exit","time_s":1,"round":0,"task":"a","code":0}
+{"schema":"mt.run/1","event":"exit","time_s":1,"round":0,"task":"b","code":0}
+{"schema":"mt.run/1","event":"round","time_s":1,"round":0,"ok":true,"makespan_s":1,"tasks":[{"id":"a","finished":true,"samples":10,"restarts":0,"code":0},{"id":"b","finished":true,"samples":10,"restarts":0,"code":0}]}
+{"schema":"mt.run/1","event":"start","time_s":1,"round":1,"task":"a","pid":13}
+{"schema":"mt.run/1","event":"stop","time_s":1.5,"round":1,"reason":"signal 2"}
+{"schema":"mt.run/1","event":"exit","time_s":1.5,"round":1,"task":"a","signal":15}
+{"schema":"mt.run/1","event":"round","time_s":1.5,"round":1,"ok":false,"makespan_s":0,"tasks":[{"id":"a","finished":false,"samples":4,"restarts":0,"signal":15},{"id":"b","finished":false,"samples":0,"restarts":0}]}
+{"schema":"mt.run/1","event":"summary","time_s":1.5,"ok":false,"makespan_s":1.5,"tasks":[{"id":"a","finished":false,"samples":14,"restarts":0,"signal":15},{"id":"b","finished":false,"samples":10,"restarts":0}]}
+"#;
+
+/// Paths of the lies in a run.
+fn lies(text: &str) -> Vec<String> {
+    let documents = AnyDocuments::new(Frames::new(text.as_bytes(), "test"));
+    let mut inspector = Inspector::default();
+    let verdicts = documents.map(|d| inspector.judge(d.unwrap()));
+    verdicts.flat_map(|v| v.lies).map(|lie| lie.path).collect()
+}
+
+/// The run with the n-th occurrence of a text replaced.
+fn altered(from: &str, nth: usize, to: &str) -> String {
+    let (at, _) = INTERRUPTED.match_indices(from).nth(nth).unwrap();
+    format!(
+        "{}{to}{}",
+        &INTERRUPTED[..at],
+        &INTERRUPTED[at + from.len()..]
+    )
+}
+
+#[test]
+fn an_interrupted_run_of_several_rounds_is_believed() {
+    assert_eq!(lies(INTERRUPTED), [""; 0]);
+}
+
+#[test]
+fn what_the_events_contradict_is_a_lie() {
+    let ok = |nth, value: bool| {
+        altered(
+            &format!("\"ok\":{}", !value),
+            nth,
+            &format!("\"ok\":{value}"),
+        )
+    };
+    assert_eq!(lies(&ok(0, false)), ["$.events[5].ok"]);
+    // The round says yes, its tasks say no, and so does the run.
+    assert_eq!(lies(&ok(0, true)), ["$.events[9].ok"]);
+    assert_eq!(lies(&ok(1, true)), ["$.events[10].ok"]);
+    let unfinished = altered("\"finished\":true", 0, "\"finished\":false");
+    let paths = lies(&unfinished);
+    assert!(
+        paths.contains(&"$.events[5].tasks[0].finished".to_owned()),
+        "{paths:?}"
+    );
+    let finished = altered("\"finished\":false", 3, "\"finished\":true");
+    assert_eq!(lies(&finished), ["$.events[10].tasks[1].finished"]);
+}
+
+#[test]
+fn a_run_without_processes_is_not_of_a_real_device() {
+    let mut text = INTERRUPTED.to_owned();
+    for pid in 11..=13 {
+        text = text.replace(&format!(",\"pid\":{pid}"), "");
+    }
+    assert_eq!(lies(&text), ["$.events[0].device.kind"]);
+    let simulated = INTERRUPTED.replace("\"kind\":\"cpu\"", "\"kind\":\"sim\"");
+    let paths = lies(&simulated);
+    assert!(
+        paths.contains(&"$.events[0].device.simulated".to_owned()),
+        "{paths:?}"
+    );
+    assert!(paths.contains(&"$.events[1].pid".to_owned()), "{paths:?}");
+}

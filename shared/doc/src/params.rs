@@ -1,0 +1,7 @@
+//! Parameters of a predictor, as they stand in a model. `predict` checks them when it builds a
+//! predictor of them.
+
+pub use crate::wire::{
+    Domain, Evidence, FamilyError, GpParams, LawParams, ModelParams, Point, PolyParams, SoloStep,
+    TaskParams, TreesParams, UnseenParams, UnseenUse, Validation, WorkloadLaw,
+};
