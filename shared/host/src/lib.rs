@@ -22,16 +22,20 @@
 mod cgroups;
 pub mod discovery;
 mod error;
+mod facts;
 mod grant;
 mod mps;
 mod processes;
+mod select;
 mod sim;
 
 pub use cgroups::{ControlGroups, Quotas, cpu_fingerprint};
 pub use error::{HostError, OpenError, word};
+pub use facts::complete;
 pub use grant::{Grant, Work};
 pub use mps::{Daemons, MpsHost, MpsSetup};
 pub use processes::{Admitted, Processes, Shares};
+pub use select::resolve;
 pub use sim::{SimError, SimHost, SimulatedGpu};
 
 use std::time::{Duration, Instant};

@@ -177,7 +177,7 @@ impl Shares for Daemons {
         Ok(Settled { sms: seen.sms })
     }
 
-    /// Nothing to do: the next start is granted the new share.
+    /// Not reached: the next start is granted the new share.
     fn regrant(&self, _: &Admitted, _: Share) -> Result<(), HostError> {
         Ok(())
     }

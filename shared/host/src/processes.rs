@@ -66,6 +66,8 @@ pub struct Admitted {
     pub grant: Grant,
     /// What it has said of itself when it was ready.
     pub ready: Ready,
+    settled: bool,
+    released: bool,
 }
 
 /// A host of processes.
@@ -99,10 +101,6 @@ impl<S: Shares> Processes<S> {
     #[must_use]
     pub fn run(&self) -> &RunDir {
         &self.run
-    }
-
-    fn computing(&self, job: JobId) -> Result<&Admitted, HostError> {
-        self.computing.get(&job).ok_or(HostError::Ended)
     }
 
     fn note(&mut self, event: &Event) {
@@ -158,6 +156,8 @@ impl<S: Shares> Host for Processes<S> {
                 group,
                 grant: grant.clone(),
                 ready: Ready::default(),
+                settled: false,
+                released: false,
             };
             self.computing.insert(job, admitted);
         }
@@ -165,17 +165,22 @@ impl<S: Shares> Host for Processes<S> {
     }
 
     fn settle(&mut self, job: JobId) -> Result<Settled, HostError> {
-        self.shares.settle(self.computing(job)?)
+        let admitted = self.computing.get_mut(&job).ok_or(HostError::Ended)?;
+        let settled = self.shares.settle(admitted)?;
+        admitted.settled = true;
+        Ok(settled)
     }
 
     fn regrant(&mut self, job: JobId, share: Share) -> Result<(), HostError> {
-        self.shares.regrant(self.computing(job)?, share)?;
-        // A process whose share is fixed is still to be checked at the share that it has.
-        if self.regrants() == Regrants::Now
-            && let Some(admitted) = self.computing.get_mut(&job)
-        {
-            admitted.grant.share = share;
+        if self.regrants() == Regrants::NextStart {
+            return Ok(());
         }
+        let admitted = self.computing.get_mut(&job).ok_or(HostError::Ended)?;
+        // A job that is not ready yet gets its share when it is settled.
+        if admitted.settled {
+            self.shares.regrant(admitted, share)?;
+        }
+        admitted.grant.share = share;
         Ok(())
     }
 
@@ -184,7 +189,11 @@ impl<S: Shares> Host for Processes<S> {
     }
 
     fn stop(&mut self, job: JobId, grace: Duration) {
-        if let Some(admitted) = self.computing.get(&job) {
+        // Once: a second call is that of somebody who will not wait.
+        if let Some(admitted) = self.computing.get_mut(&job)
+            && !admitted.released
+        {
+            admitted.released = true;
             self.shares.release(admitted);
         }
         self.supervisor.stop(job, grace);

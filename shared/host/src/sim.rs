@@ -243,7 +243,11 @@ impl SimHost {
                 ended.push(id);
             }
         }
-        self.tell_steps();
+        // The end of a transfer changes no rate.
+        let computed = |id: &JobId| matches!(self.jobs[id].work, JobWork::Compute { .. });
+        if ended.is_empty() || ended.iter().any(computed) {
+            self.tell_steps();
+        }
         for id in ended {
             self.end(id, Exit::Code(0), String::new());
         }
@@ -271,6 +275,9 @@ impl Host for SimHost {
         let (work, left) = self.work(work, grant)?;
         let id = JobId::numbered(self.next);
         let rate = 1.0;
+        if let JobWork::Compute { .. } = work {
+            self.tell_steps();
+        }
         self.jobs.insert(id, Job { work, rate, left });
         if let Err(error) = self.share_out() {
             self.jobs.remove(&id);

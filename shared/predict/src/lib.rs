@@ -30,6 +30,7 @@ mod poly;
 mod pool;
 mod predictor;
 mod report;
+mod scale;
 mod structured;
 mod throughput;
 mod training;

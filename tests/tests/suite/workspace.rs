@@ -19,12 +19,7 @@ const LONGEST_TOOL: usize = 400;
 
 /// Tools that are longer. The worker is a training job, and its engine has no second user; the
 /// others await the move of their engines.
-const LONGER: [&str; 4] = [
-    "tools/mt-worker",
-    "tools/mt-launch",
-    "tools/mt-fit",
-    "tools/mt-solve",
-];
+const LONGER: [&str; 3] = ["tools/mt-worker", "tools/mt-fit", "tools/mt-solve"];
 
 #[derive(Deserialize)]
 struct Metadata {

@@ -1,7 +1,11 @@
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum, ValueHint};
+use cli::{Failure, Replaced};
 use doc::DeviceKind;
+use jobs::{LogLimits, RunDir};
+use launch::Settings;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,7 +85,7 @@ pub struct Care {
     /// Processors of jobs on a GPU: each task its own part of all, any, or its part of a list
     /// (0-7,9)
     #[arg(long, value_name = "auto|none|LIST", default_value = "auto")]
-    pub cpus: device::Cpus,
+    pub cpus: jobs::Cpus,
     /// Give no share of a task that does not compute to the others
     #[arg(long)]
     pub keep_shares: bool,
@@ -115,6 +119,68 @@ pub struct Care {
     /// Part of a correction that --adapt applies: 1 is all of it
     #[arg(long, value_name = "X", default_value_t = 0.5)]
     pub damping: f64,
+}
+
+impl Care {
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] with a line for each that is out of range, or that the file of metrics is
+    /// an input or output.
+    pub fn settings(&self) -> Result<Settings, Failure> {
+        let mut faults = Vec::new();
+        let mut seconds = |name: &str, value: f64| {
+            if (0.0..=1e9).contains(&value) {
+                return Duration::from_secs_f64(value);
+            }
+            faults.push(format!("--{name} {value}: give seconds from 0 to 1e9"));
+            Duration::ZERO
+        };
+        let ready = seconds("ready-timeout", self.ready_timeout);
+        let stall = seconds("stall-timeout", self.stall_timeout);
+        let total = seconds("task-timeout", self.task_timeout);
+        let backoff = seconds("backoff", self.backoff);
+        let grace = seconds("grace", self.grace);
+        let progress_every = seconds("progress-every", self.progress_every);
+        if self.log_bytes == 0 {
+            faults.push("--log-bytes 0: give at least 1".to_owned());
+        }
+        if !(self.damping > 0.0 && self.damping <= 1.0) {
+            faults.push(format!(
+                "--damping {}: give a number above 0, at most 1",
+                self.damping
+            ));
+        }
+        if !faults.is_empty() {
+            return Err(Failure::Usage(faults.join("\n")));
+        }
+        let deadline = |d: Duration| (!d.is_zero()).then_some(d);
+        Ok(Settings {
+            ready: deadline(ready),
+            stall: deadline(stall),
+            total: deadline(total),
+            restarts: self.restarts,
+            backoff,
+            grace,
+            cpus: self.cpus.clone(),
+            keep_shares: self.keep_shares,
+            no_overlap: self.no_overlap,
+            progress_every,
+            logs: self.logs.clone(),
+            log_limits: LogLimits {
+                bytes: self.log_bytes,
+                old_files: self.log_files,
+            },
+            follow: self.follow,
+            metrics: self
+                .prometheus
+                .as_deref()
+                .map(Replaced::claim)
+                .transpose()?,
+            adapt: self.adapt.then_some(self.damping),
+            runs: self.runs.clone().unwrap_or_else(RunDir::default_base),
+        })
+    }
 }
 
 /// A device that can run jobs.

@@ -1,17 +1,15 @@
 use cli::{Console, Existing, Exit, Failure, Input, Output};
 use doc::DeviceKind;
+use launch::Launch;
 
 use crate::args::Args;
-use crate::launch::Launch;
-use crate::settings::Settings;
-use crate::{guard, live, script, simulate};
 
 /// Launches every plan or timeline, one after another.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     if let Some(run) = &args.guard {
-        return guard::watch(run, console);
+        return launch::guard::watch(run, console);
     }
-    let settings = Settings::new(&args.care)?;
+    let settings = args.care.settings()?;
     let input = Input::open(&args.files, "plans or timelines", console)?;
     let existing = Existing {
         replace: args.force,
@@ -20,11 +18,12 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let mut output = Output::progressive(args.output.as_deref(), existing)?;
     let mut exit = Exit::Done;
     for document in input.any() {
-        let launch = Launch::new(document?, args.device.map(DeviceKind::from))?;
+        let planned = Launch::new(document?, args.device.map(DeviceKind::from))?;
         if args.dry_run {
-            output.text(&script::shell_lines(&launch, args.rounds))?;
+            output.text(&launch::shell_lines(&planned, args.rounds))?;
         } else {
-            let one = one(&launch, &args, &settings, &mut output, console)?;
+            let how = (args.rounds, args.seed.seed);
+            let one = launch::run(&planned, &settings, how, &mut output, console)?;
             exit = exit.worst(one);
             // A signal is meant for the tool, not for the first of its launches.
             if matches!(one, Exit::Signal(_)) {
@@ -38,17 +37,4 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         finished => finished?,
     }
     Ok(exit)
-}
-
-fn one(
-    launch: &Launch,
-    args: &Args,
-    settings: &Settings,
-    output: &mut Output,
-    console: &Console,
-) -> Result<Exit, Failure> {
-    match launch.workload.device.kind {
-        DeviceKind::Auto | DeviceKind::Sim => simulate::run(launch, args, output, console),
-        _ => live::run(launch, settings, args.rounds, output, console),
-    }
 }

@@ -1,37 +1,36 @@
 //! Starting the process of a phase.
 
-use std::time::Instant;
-
 use doc::{EventPayload, PhaseKind};
-use jobs::{Assignment, JobSpec};
+use host::{Grant, Work};
+use jobs::JobId;
 
 use super::Round;
-use crate::live::log_name;
-use crate::live::turns::Stage;
+use crate::session::log_name;
+use crate::turns::Stage;
 
-impl Round<'_, '_> {
-    /// Begins a phase: starts its program, or ends it at once if it has none.
+impl Round<'_> {
+    /// Begins a phase: starts its program, or ends it at once if there is none on this host.
     pub(super) fn begin_phase(&mut self, i: usize, stage: Stage) {
         let task = &mut self.tasks[i];
         task.stage = stage;
-        task.phase_began = Some(Instant::now());
+        task.phase_began = Some(self.with.host.now());
         task.restarts_of_phase = 0;
-        if self.argv(i).is_empty() {
-            // Nothing to tell of a phase that takes no time.
-            let task = &mut self.tasks[i];
-            task.phase_began = None;
-            task.stage = match stage {
-                Stage::Downloading => Stage::WaitCompute,
-                _ => Stage::Done,
-            };
-            return;
-        }
-        self.spawn(i);
+        self.start(i);
+    }
+
+    /// Nothing is told of a phase that takes no time.
+    fn skip_phase(&mut self, i: usize) {
+        let task = &mut self.tasks[i];
+        task.phase_began = None;
+        task.stage = match task.stage {
+            Stage::Downloading => Stage::WaitCompute,
+            _ => Stage::Done,
+        };
     }
 
     /// The program of the phase under way; after a fault, the one that continues.
     fn argv(&self, i: usize) -> Vec<String> {
-        let assignments: Vec<_> = self.live.launch.assignments().collect();
+        let assignments: Vec<_> = self.with.launch.assignments().collect();
         let Some(job) = assignments[i].job() else {
             return Vec::new();
         };
@@ -45,21 +44,16 @@ impl Round<'_, '_> {
     }
 
     /// Starts the program of the phase under way. Failing to start is a failure like any other.
-    pub(super) fn spawn(&mut self, i: usize) {
+    pub(super) fn start(&mut self, i: usize) {
         let argv = self.argv(i);
-        let begun = self.specification(i, &argv).and_then(|spec| {
-            self.live
-                .supervisor
-                .spawn(&spec)
-                .map_err(|error| error.to_string())
-        });
-        let job = match begun {
-            Ok(job) => job,
+        let job = match self.admit(i, &argv) {
+            Ok(Some(job)) => job,
+            Ok(None) => return self.skip_phase(i),
             Err(reason) => return self.failed(i, reason),
         };
         let resumed = self.continues(i);
         let task = &mut self.tasks[i];
-        task.begin(job, Instant::now());
+        task.begin(job, self.with.host.now());
         if task.stage != Stage::Computing {
             return;
         }
@@ -67,13 +61,13 @@ impl Round<'_, '_> {
             task.samples = 0;
         }
         task.reported.samples = task.samples;
-        let pid = self.live.supervisor.pid(job);
-        let assignment = self.live.launch.assignments().nth(i);
+        let pid = self.with.host.pid(job);
+        let assignment = self.with.launch.assignments().nth(i);
         let (batch, predicted) = (
             assignment.map(|a| a.batch),
             assignment.and_then(|a| a.predicted),
         );
-        self.live.journal.write(EventPayload::Start {
+        self.tell(EventPayload::Start {
             round: self.number,
             task: self.id(i),
             batch,
@@ -87,7 +81,7 @@ impl Round<'_, '_> {
     /// Whether the process under way goes on from a checkpoint of the one before.
     fn continues(&self, i: usize) -> bool {
         let job = self
-            .live
+            .with
             .launch
             .assignments()
             .nth(i)
@@ -95,30 +89,34 @@ impl Round<'_, '_> {
         self.tasks[i].restarts_of_phase > 0 && job.is_some_and(|j| !j.resume.is_empty())
     }
 
-    fn specification(&self, i: usize, argv: &[String]) -> Result<JobSpec, String> {
-        let live = &*self.live;
-        let Some(planned) = live.launch.assignments().nth(i) else {
+    fn admit(&mut self, i: usize, argv: &[String]) -> Result<Option<JobId>, String> {
+        let launch = self.with.launch;
+        let Some(planned) = launch.assignments().nth(i) else {
             return Err("the plan has no such task".to_owned());
         };
         let task = &self.tasks[i];
-        let compute = task.phase() == Some(PhaseKind::Compute);
-        let assignment = Assignment {
-            batch: Some(planned.batch),
-            share: Some(task.share),
-            device: live.enforcer.word(),
+        let Some(phase) = task.phase() else {
+            return Err("no phase of it is under way".to_owned());
+        };
+        let compute = phase == PhaseKind::Compute;
+        let work = Work {
+            task: planned.task,
+            phase,
+            argv,
+            batch: planned.batch,
             round: self.number,
             samples: planned.samples().filter(|_| compute),
             orders: false,
+            log: self.with.logs.join(log_name(&planned.planned.id)),
+            log_limits: self.with.settings.log_limits,
         };
-        let log = live.logs.join(log_name(&planned.planned.id));
-        let mut spec = JobSpec::for_task(planned.task, argv, &assignment, log)
-            .map_err(|error| error.to_string())?;
-        spec.log_limits = live.settings.log_limits;
-        if compute {
-            let pool = planned.job().is_some_and(|job| job.pool);
-            live.enforcer
-                .prepare(&mut spec, (i, planned.gpu()), task.share, pool)?;
-        }
-        Ok(spec)
+        let grant = Grant {
+            gpus: vec![planned.gpu()],
+            share: task.share,
+            processors: self.with.cpus[i].clone(),
+            memory: None,
+        };
+        let admitted = self.with.host.admit(&work, &grant);
+        admitted.map_err(|error| error.to_string())
     }
 }

@@ -20,7 +20,7 @@ const LARGEST_FACTOR: f64 = 4.0;
 ///
 /// # Errors
 /// In words, why the launch stays as it is.
-pub(super) fn adapted(
+pub(crate) fn adapted(
     launch: &Launch,
     measured: &[TaskSummary],
     part: f64,
@@ -84,13 +84,7 @@ fn corrected(launch: &Launch, model: &Model, rates: &[f64], part: f64) -> Result
         let now = predicted(&model)?;
         for (k, &index) in tasks.iter().enumerate() {
             let slower = now[k] / target[k];
-            let task = &mut model.predictor.tasks[index];
-            for solo in &mut task.solo {
-                solo.step_s *= slower;
-            }
-            task.solo_slope_s *= slower;
-            task.law.fixed_s *= slower;
-            task.law.per_sample_s *= slower;
+            Predictor::scale_steps(&mut model, index, slower);
         }
     }
     Ok(model)

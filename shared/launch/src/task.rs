@@ -3,62 +3,62 @@
 use std::time::{Duration, Instant};
 
 use doc::{PhaseKind, ProcessEnd, TaskSummary};
-use jobs::mps::Ready;
 use jobs::{Exit, JobId};
 use units::{SamplesPerSec, Share, TaskId};
 
-use super::turns::Stage;
+use crate::turns::Stage;
 
 /// What is known of a task in the round under way.
 #[derive(Debug)]
-pub(super) struct TaskRun {
-    pub(super) stage: Stage,
+pub(crate) struct TaskRun {
+    pub(crate) stage: Stage,
     /// The process of the phase under way.
-    pub(super) job: Option<JobId>,
+    pub(crate) job: Option<JobId>,
     /// When the phase is tried again.
-    pub(super) retry_at: Option<Instant>,
+    pub(crate) retry_at: Option<Instant>,
     /// When the phase under way began, its first try.
-    pub(super) phase_began: Option<Instant>,
+    pub(crate) phase_began: Option<Instant>,
     /// When the process under way was started.
-    pub(super) spawned: Instant,
+    pub(crate) spawned: Instant,
     /// Deadline of the task in this round.
-    pub(super) due: Option<Instant>,
-    pub(super) ready: bool,
-    pub(super) attached: Ready,
-    pub(super) last_step: Instant,
+    pub(crate) due: Option<Instant>,
+    pub(crate) ready: bool,
+    pub(crate) last_step: Instant,
     /// Samples since the start of the phase.
-    pub(super) samples: u64,
+    pub(crate) samples: u64,
     /// Most samples ever told.
-    pub(super) most_samples: u64,
+    pub(crate) most_samples: u64,
     /// What the job itself says it has done.
-    pub(super) told_done: Option<u64>,
-    pub(super) loss: Option<f64>,
-    pub(super) first_loss: Option<f64>,
-    pub(super) last_loss: Option<f64>,
-    pub(super) restarts: u32,
-    pub(super) restarts_of_phase: u32,
-    pub(super) exit: Option<Exit>,
+    pub(crate) told_done: Option<u64>,
+    pub(crate) loss: Option<f64>,
+    pub(crate) first_loss: Option<f64>,
+    pub(crate) last_loss: Option<f64>,
+    pub(crate) restarts: u32,
+    pub(crate) restarts_of_phase: u32,
+    pub(crate) exit: Option<Exit>,
     /// Why the launcher ends the process under way.
-    pub(super) ending: Option<String>,
+    pub(crate) ending: Option<String>,
     /// The process under way said that it was done, and had to be ended.
-    pub(super) outstayed: bool,
-    pub(super) share: Share,
+    pub(crate) outstayed: bool,
+    pub(crate) share: Share,
     /// Throughput between the last two progress events.
-    pub(super) rate: Option<f64>,
-    pub(super) reported: Reported,
-    pub(super) together: Together,
+    pub(crate) rate: Option<f64>,
+    pub(crate) reported: Reported,
+    pub(crate) together: Together,
 }
 
 /// What the last progress event said.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reported {
-    pub(super) at: Option<Instant>,
-    pub(super) samples: u64,
+pub(crate) struct Reported {
+    pub(crate) at: Option<Instant>,
+    /// When the process became ready: what it has trained before its first event counts from then.
+    pub(crate) since: Option<Instant>,
+    pub(crate) samples: u64,
 }
 
 /// Samples and time while all tasks computed, from step to step.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Together {
+pub(crate) struct Together {
     first: Option<Instant>,
     last: Option<Instant>,
     samples: u64,
@@ -67,13 +67,13 @@ pub(super) struct Together {
 }
 
 /// Samples per second; none where no time has passed.
-pub(super) fn rate(samples: u64, seconds: f64) -> Option<SamplesPerSec> {
+pub(crate) fn rate(samples: u64, seconds: f64) -> Option<SamplesPerSec> {
     // No rate either where a clock of no resolution makes it infinite.
     SamplesPerSec::new(samples as f64 / seconds).ok()
 }
 
 /// How a process ended, as documents say it.
-pub(super) fn process_end(exit: Exit) -> ProcessEnd {
+pub(crate) fn process_end(exit: Exit) -> ProcessEnd {
     match exit {
         Exit::Code(code) => ProcessEnd::Code(code),
         Exit::Signal(signal) => ProcessEnd::Signal(signal),
@@ -82,7 +82,7 @@ pub(super) fn process_end(exit: Exit) -> ProcessEnd {
 
 impl Together {
     /// Counts a step that was made while all tasks computed.
-    pub(super) fn step(&mut self, at: Instant, samples: u64) {
+    pub(crate) fn step(&mut self, at: Instant, samples: u64) {
         if self.first.is_none() {
             self.first = Some(at);
         } else {
@@ -92,7 +92,7 @@ impl Together {
     }
 
     /// A task has gone: what was counted is kept.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         if let (Some(first), Some(last)) = (self.first.take(), self.last.take()) {
             self.seconds += last.duration_since(first).as_secs_f64();
             self.earlier_samples = self.earlier_samples.saturating_add(self.samples);
@@ -101,13 +101,13 @@ impl Together {
     }
 
     /// Samples per second.
-    pub(super) fn rate(&self) -> Option<SamplesPerSec> {
+    pub(crate) fn rate(&self) -> Option<SamplesPerSec> {
         rate(self.earlier_samples, self.seconds)
     }
 }
 
 impl TaskRun {
-    pub(super) fn new(now: Instant, share: Share, total: Option<Duration>) -> Self {
+    pub(crate) fn new(now: Instant, share: Share, total: Option<Duration>) -> Self {
         Self {
             stage: Stage::WaitDownload,
             job: None,
@@ -116,7 +116,6 @@ impl TaskRun {
             spawned: now,
             due: total.map(|t| now + t),
             ready: false,
-            attached: Ready::default(),
             last_step: now,
             samples: 0,
             most_samples: 0,
@@ -133,6 +132,7 @@ impl TaskRun {
             rate: None,
             reported: Reported {
                 at: None,
+                since: None,
                 samples: 0,
             },
             together: Together::default(),
@@ -140,7 +140,7 @@ impl TaskRun {
     }
 
     /// The phase under way.
-    pub(super) fn phase(&self) -> Option<PhaseKind> {
+    pub(crate) fn phase(&self) -> Option<PhaseKind> {
         match self.stage {
             Stage::Downloading => Some(PhaseKind::Download),
             Stage::Computing => Some(PhaseKind::Compute),
@@ -150,7 +150,7 @@ impl TaskRun {
     }
 
     /// What it does, in a word.
-    pub(super) fn state(&self) -> &'static str {
+    pub(crate) fn state(&self) -> &'static str {
         match self.stage {
             Stage::Downloading | Stage::Computing | Stage::Uploading if self.job.is_none() => {
                 "restarting"
@@ -166,12 +166,12 @@ impl TaskRun {
     }
 
     /// Whether it computes and has said that it is warm.
-    pub(super) fn is_training(&self) -> bool {
+    pub(crate) fn is_training(&self) -> bool {
         self.stage == Stage::Computing && self.ready && self.job.is_some()
     }
 
     /// A new process of the phase under way.
-    pub(super) fn begin(&mut self, job: JobId, now: Instant) {
+    pub(crate) fn begin(&mut self, job: JobId, now: Instant) {
         self.job = Some(job);
         self.retry_at = None;
         self.spawned = now;
@@ -181,23 +181,24 @@ impl TaskRun {
         self.ending = None;
         self.outstayed = false;
         self.reported.at = None;
+        self.reported.since = None;
     }
 
     /// Moves deadlines by a pause in which nobody looked.
-    pub(super) fn postpone(&mut self, pause: Duration, now: Instant) {
+    pub(crate) fn postpone(&mut self, pause: Duration, now: Instant) {
         self.spawned = (self.spawned + pause).min(now);
         self.last_step = (self.last_step + pause).min(now);
         self.due = self.due.map(|due| due + pause);
     }
 
-    pub(super) fn step(&mut self, at: Instant, samples: u64, loss: Option<f64>) {
+    pub(crate) fn step(&mut self, at: Instant, samples: u64, loss: Option<f64>) {
         self.samples = self.samples.saturating_add(samples);
         self.most_samples = self.most_samples.max(self.samples);
         self.last_step = at;
         self.loss = loss.or(self.loss);
     }
 
-    pub(super) fn summary(&self, id: &TaskId, predicted: Option<SamplesPerSec>) -> TaskSummary {
+    pub(crate) fn summary(&self, id: &TaskId, predicted: Option<SamplesPerSec>) -> TaskSummary {
         TaskSummary {
             id: id.clone(),
             finished: self.stage == Stage::Done,

@@ -1,115 +1,142 @@
-//! One round: transfers in their turn, compute beside them, every process looked after.
+//! One round: transfers in their turn, compute beside them, every job looked after.
+//!
+//! A round plays on a [`Host`], on its clock, and tells what happens to a [`Sink`]. It knows of
+//! neither which kind it is: on the simulator the same code plays the same round on virtual time.
 
 mod begin;
 mod happen;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use doc::{EventPayload, PhaseKind, TaskSummary};
+use doc::{EventPayload, PhaseKind, RunEvent, TaskSummary};
+use host::{Host, Regrants};
 use jobs::JobId;
 use overlap::{Order, Transfer, divided};
 use units::{SamplesPerSec, Seconds, Share, TaskId};
 
-use super::Live;
-use super::task::TaskRun;
-use super::turns::{Stage, may_begin};
-use crate::journal::as_seconds;
-use crate::launch::Assignment;
-use crate::status::Row;
+use crate::launch::{Assignment, Launch};
+use crate::settings::Settings;
+use crate::sink::{Row, Sink, as_seconds};
+use crate::task::TaskRun;
+use crate::turns::{Stage, may_begin};
 
-/// How often deadlines and signals are looked at.
-const LOOK: Duration = Duration::from_millis(100);
-
-/// How long a server may take to recover from a fault.
-const RECOVERY: Duration = Duration::from_secs(30);
-
-/// A turn of the loop takes [`LOOK`] and the work of a moment. One that took longer than this was
+/// A turn of the loop takes [`host::LOOK`] and the work of a moment. One that took longer than this was
 /// none: this process was stopped (Ctrl-Z, SIGSTOP), or the machine slept.
 const LONGEST_TURN: Duration = Duration::from_secs(1);
 
 /// What became of a round.
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// Whether every task finished.
-    pub(super) ok: bool,
+    pub(crate) ok: bool,
     /// One for each task.
-    pub(super) tasks: Vec<TaskSummary>,
+    pub(crate) tasks: Vec<TaskSummary>,
+    /// The signal that ended it.
+    pub(crate) signal: Option<i32>,
+}
+
+/// What a round is played with.
+pub(crate) struct Context<'r> {
+    pub(crate) launch: &'r Launch,
+    pub(crate) settings: &'r Settings,
+    pub(crate) host: &'r mut dyn Host,
+    pub(crate) sink: &'r mut dyn Sink,
+    /// Processors of each task.
+    pub(crate) cpus: &'r [Vec<usize>],
+    /// Where logs are.
+    pub(crate) logs: &'r Path,
+    /// When the launch began, on the host's clock.
+    pub(crate) launched: Instant,
 }
 
 /// A round under way.
-pub(super) struct Round<'r, 'a> {
-    live: &'r mut Live<'a>,
+pub(crate) struct Round<'r> {
+    with: Context<'r>,
     tasks: Vec<TaskRun>,
     order: Order,
     number: u32,
     begun: Instant,
-    /// When the last turn of the loop began.
+    /// When the last turn of the loop began, on the clock of this machine.
     turned: Instant,
     /// End of the last phase, from the start of the round.
     last_end: Seconds,
-    /// No new process is started any more.
+    /// No new job is started any more.
     stopping: bool,
     /// The device has had a fault and is not good yet.
     faulted: bool,
-    /// When a server that has not recovered from the fault by itself is replaced.
-    recovery_ends: Option<Instant>,
     /// Signals that have been acted on.
     signals: u32,
+    /// The first of them.
+    signal: Option<i32>,
 }
 
-impl<'r, 'a> Round<'r, 'a> {
-    pub(super) fn new(live: &'r mut Live<'a>, number: u32) -> Self {
-        let begun = Instant::now();
-        let total = live.settings.total;
-        let tasks = live
+impl<'r> Round<'r> {
+    pub(crate) fn new(with: Context<'r>, number: u32) -> Self {
+        let begun = with.host.now();
+        let total = with.settings.total;
+        let tasks = with
             .launch
             .assignments()
             .map(|task| TaskRun::new(begun, task.share, total))
             .collect();
         Self {
             tasks,
-            order: live.launch.order(),
+            order: with.launch.order(),
             number,
             begun,
-            turned: begun,
+            turned: Instant::now(),
             last_end: Seconds::ZERO,
             stopping: false,
             faulted: false,
-            recovery_ends: None,
             signals: 0,
-            live,
+            signal: None,
+            with,
         }
     }
 
+    /// Tells an event of now.
+    fn tell(&mut self, payload: EventPayload) {
+        let since = self.with.host.now().duration_since(self.with.launched);
+        self.with.sink.event(&RunEvent {
+            time: as_seconds(since),
+            payload,
+        });
+    }
+
     /// Plays the round to its end.
-    pub(super) fn play(mut self) -> Outcome {
+    pub(crate) fn play(mut self) -> Outcome {
         loop {
             self.heed_signals();
             self.start_what_may();
             if self.is_over() {
                 break;
             }
-            let events = self.live.supervisor.poll(self.patience());
+            let events = self.with.host.poll(self.next_deadline());
             for event in events {
                 self.happened(&event);
             }
             self.judge();
             self.report_progress(false);
             self.show(false);
-            if self.live.journal.is_closed() {
+            if self.with.sink.is_closed() {
                 self.stop("the reader of the events has gone");
             }
         }
         self.show(true);
         let ok = self.tasks.iter().all(|t| t.stage == Stage::Done);
         let tasks = self.summaries();
-        self.live.journal.write(EventPayload::Round {
+        self.tell(EventPayload::Round {
             round: self.number,
             ok,
             makespan: self.last_end,
-            planned_makespan: self.live.launch.timeline.as_ref().map(|t| t.makespan),
+            planned_makespan: self.with.launch.timeline.as_ref().map(|t| t.makespan),
             tasks: tasks.clone(),
         });
-        Outcome { ok, tasks }
+        Outcome {
+            ok,
+            tasks,
+            signal: self.signal,
+        }
     }
 
     /// Looks at deadlines, unless this process did not look at its jobs for a while: what they
@@ -121,13 +148,14 @@ impl<'r, 'a> Round<'r, 'a> {
         if turn <= LONGEST_TURN {
             return self.look_at_deadlines();
         }
+        let now = self.with.host.now();
         for task in &mut self.tasks {
             task.postpone(turn, now);
         }
     }
 
     fn show(&mut self, last: bool) {
-        if !self.live.is_due(last) {
+        if !self.with.sink.wants_state(last) {
             return;
         }
         let row = |(task, planned): (&TaskRun, Assignment<'_>)| Row {
@@ -142,13 +170,13 @@ impl<'r, 'a> Round<'r, 'a> {
             loss: task.loss,
             restarts: task.restarts,
         };
-        let planned = self.live.launch.assignments();
+        let planned = self.with.launch.assignments();
         let rows: Vec<Row> = self.tasks.iter().zip(planned).map(row).collect();
-        self.live.show(self.number, &rows);
+        self.with.sink.state(self.number, &rows);
     }
 
     fn summaries(&self) -> Vec<TaskSummary> {
-        let planned = self.live.launch.assignments();
+        let planned = self.with.launch.assignments();
         self.tasks
             .iter()
             .zip(planned)
@@ -158,31 +186,30 @@ impl<'r, 'a> Round<'r, 'a> {
 
     fn is_over(&self) -> bool {
         let done = self.stopping || self.tasks.iter().all(|t| t.stage.is_over());
-        done && self.live.supervisor.running() == 0
+        done && self.with.host.jobs().is_empty()
     }
 
-    /// Until the next thing that is due by the clock.
-    fn patience(&self) -> Duration {
-        let now = Instant::now();
+    /// When the next thing is due by the clock: another try, or a deadline of a job.
+    fn next_deadline(&self) -> Option<Instant> {
         let retries = self.tasks.iter().filter_map(|t| t.retry_at);
-        let retries = retries.filter(|_| !self.faulted);
-        let next = retries.min().map(|at| at.saturating_duration_since(now));
-        next.unwrap_or(LOOK).min(LOOK)
+        let retries = retries.filter(|_| !self.faulted && !self.stopping);
+        let deadlines = self.tasks.iter().filter_map(|t| self.deadline(t));
+        retries.chain(deadlines).min()
     }
 
     /// The first signal asks the jobs to end, the second kills them.
     fn heed_signals(&mut self) {
-        let arrived = self.live.supervisor.arrived();
+        let arrived = self.with.host.arrived();
         if arrived.count == self.signals {
             return;
         }
-        if self.live.signal.is_none() {
-            self.live.signal = arrived.first;
+        if self.signal.is_none() {
+            self.signal = arrived.first;
             let reason = format!("signal {}", arrived.first.unwrap_or_default());
             self.stop(&reason);
         }
         if arrived.count > 1 {
-            self.live.supervisor.stop_all(Duration::ZERO);
+            self.stop_all(Duration::ZERO);
         }
         self.signals = arrived.count;
     }
@@ -193,18 +220,18 @@ impl<'r, 'a> Round<'r, 'a> {
             return;
         }
         self.stopping = true;
-        self.live.journal.write(EventPayload::Stop {
+        self.tell(EventPayload::Stop {
             round: Some(self.number),
             task: None,
             reason: reason.to_owned(),
         });
-        for task in &self.tasks {
-            if let Some(pid) = task.job.and_then(|j| self.live.supervisor.pid(j)) {
-                self.live.enforcer.release(pid);
-            }
+        self.stop_all(self.with.settings.grace);
+    }
+
+    fn stop_all(&mut self, grace: Duration) {
+        for job in self.with.host.jobs() {
+            self.with.host.stop(job, grace);
         }
-        let grace = self.live.settings.grace;
-        self.live.supervisor.stop_all(grace);
     }
 
     fn start_what_may(&mut self) {
@@ -212,10 +239,10 @@ impl<'r, 'a> Round<'r, 'a> {
         if self.stopping || self.faulted {
             return;
         }
-        let now = Instant::now();
+        let now = self.with.host.now();
         for i in 0..self.tasks.len() {
             if self.tasks[i].retry_at.is_some_and(|at| at <= now) {
-                self.spawn(i);
+                self.start(i);
             }
         }
         let mut computing = Vec::new();
@@ -232,7 +259,7 @@ impl<'r, 'a> Round<'r, 'a> {
             }
             let all_down = stages.iter().all(|s| *s > Stage::Downloading);
             for (i, stage) in stages.iter().enumerate() {
-                let gate = !self.live.settings.no_overlap || all_down;
+                let gate = !self.with.settings.no_overlap || all_down;
                 if *stage == Stage::WaitCompute && gate {
                     self.begin_phase(i, Stage::Computing);
                     computing.push(self.name(i));
@@ -256,19 +283,19 @@ impl<'r, 'a> Round<'r, 'a> {
             .into_iter()
             .filter(|t| match t {
                 Transfer::Download(_) => true,
-                Transfer::Upload(_) => computed || !self.live.settings.no_overlap,
+                Transfer::Upload(_) => computed || !self.with.settings.no_overlap,
             })
             .collect()
     }
 
     /// Ends the phase under way of a task.
     fn end_phase(&mut self, i: usize, reason: Option<String>) {
-        let now = Instant::now();
+        let now = self.with.host.now();
         let (Some(kind), Some(began)) = (self.tasks[i].phase(), self.tasks[i].phase_began) else {
             return;
         };
         let end = as_seconds(now.duration_since(self.begun));
-        self.live.journal.write(EventPayload::Phase {
+        self.tell(EventPayload::Phase {
             round: self.number,
             task: self.id(i),
             phase: kind,
@@ -296,10 +323,11 @@ impl<'r, 'a> Round<'r, 'a> {
 
     /// Divides the shares among the tasks that compute now, where the device can.
     fn reshare(&mut self, why: &str) {
-        if self.live.settings.keep_shares || !self.live.enforcer.is_live() || self.stopping {
+        let fixed = self.with.host.regrants() == Regrants::NextStart;
+        if self.with.settings.keep_shares || fixed || self.stopping {
             return;
         }
-        let planned: Vec<Share> = self.live.launch.assignments().map(|t| t.share).collect();
+        let planned: Vec<Share> = self.with.launch.assignments().map(|t| t.share).collect();
         let computes: Vec<bool> = self
             .tasks
             .iter()
@@ -313,13 +341,12 @@ impl<'r, 'a> Round<'r, 'a> {
             self.tasks[i].share = share;
             let mut reason = why.to_owned();
             // One that is not ready yet gets its share when it is.
-            if self.tasks[i].ready {
-                let id = self.live.launch.plan.tasks[i].id.clone();
-                if let Err(error) = self.live.enforcer.reshare(&id, share) {
-                    reason = format!("{reason}, but the share could not be changed: {error}");
-                }
+            if let Some(job) = self.tasks[i].job
+                && let Err(error) = self.with.host.regrant(job, share)
+            {
+                reason = format!("{reason}, but the share could not be changed: {error}");
             }
-            self.live.journal.write(EventPayload::Reshare {
+            self.tell(EventPayload::Reshare {
                 round: self.number,
                 task: self.id(i),
                 share: Some(share),
@@ -329,11 +356,11 @@ impl<'r, 'a> Round<'r, 'a> {
     }
 
     fn name(&self, i: usize) -> String {
-        self.live.launch.plan.tasks[i].id.to_string()
+        self.with.launch.plan.tasks[i].id.to_string()
     }
 
     fn id(&self, i: usize) -> TaskId {
-        self.live.launch.plan.tasks[i].id.clone()
+        self.with.launch.plan.tasks[i].id.clone()
     }
 
     fn task_of(&self, job: JobId) -> Option<usize> {

@@ -3,28 +3,22 @@
 use std::time::{Duration, Instant};
 
 use doc::{EventPayload, PhaseKind, TaskProgress};
-use jobs::mps::Ready;
+use host::{Health, HostError, Recovery};
 use jobs::{Event, Exit, Happening};
 use units::SamplesPerSec;
 
-use super::{RECOVERY, Round};
-use crate::live::task::{TaskRun, process_end, rate};
-use crate::live::turns::Stage;
+use super::Round;
+use crate::task::{TaskRun, process_end, rate};
+use crate::turns::Stage;
 
-impl Round<'_, '_> {
+impl Round<'_> {
     /// Takes in one event of a job.
     pub(super) fn happened(&mut self, event: &Event) {
         let Some(i) = self.task_of(event.job) else {
             return;
         };
         match &event.what {
-            Happening::Ready { sms, mps } => {
-                self.tasks[i].attached = Ready {
-                    mps: *mps,
-                    sms: *sms,
-                };
-                self.ready(i);
-            }
+            Happening::Ready { .. } => self.ready(i),
             Happening::Steps { samples, loss, .. } => self.stepped(i, event.at, *samples, *loss),
             Happening::Done { samples } => {
                 let told = samples.unwrap_or(self.tasks[i].samples);
@@ -33,13 +27,12 @@ impl Round<'_, '_> {
             Happening::Parked | Happening::Overlong(_) => {}
             Happening::LogFailed(why) => {
                 let name = self.name(i);
-                self.live
-                    .console
-                    .warn(&format!("the log of {name} ends here: {why}"));
+                let text = format!("the log of {name} ends here: {why}");
+                self.with.sink.warn(&text);
             }
             Happening::Unkillable => {
                 let name = self.name(i);
-                self.live.console.warn(&format!(
+                self.with.sink.warn(&format!(
                     "{name} does not end, not even by SIGKILL, and is left running"
                 ));
             }
@@ -55,23 +48,19 @@ impl Round<'_, '_> {
             return;
         }
         task.ready = true;
-        task.last_step = Instant::now();
-        self.live.journal.write(EventPayload::Ready {
+        task.last_step = self.with.host.now();
+        task.reported.since = Some(task.last_step);
+        self.tell(EventPayload::Ready {
             round: self.number,
             task: self.id(i),
         });
-        let (attached, share, job) = {
-            let task = &self.tasks[i];
-            (task.attached, task.share, task.job)
-        };
-        let Some(pid) = job.and_then(|j| self.live.supervisor.pid(j)) else {
+        let Some(job) = self.tasks[i].job else {
             return;
         };
-        let gpu = self.live.launch.assignments().nth(i).map_or(0, |a| a.gpu());
-        let id = &self.live.launch.plan.tasks[i].id;
-        let settled = self.live.enforcer.settle(id, pid, gpu, attached, share);
-        if let Err(why) = settled {
-            self.end_process(i, why);
+        match self.with.host.settle(job) {
+            // It has ended meanwhile; how, the next event tells.
+            Ok(_) | Err(HostError::Ended) => {}
+            Err(why) => self.end_process(i, why.to_string()),
         }
     }
 
@@ -99,7 +88,7 @@ impl Round<'_, '_> {
         let stayed = self.tasks[i].outstayed;
         let stayed = stayed.then(|| "it was done and did not end; it was stopped".to_owned());
         let reasons: Vec<String> = why.iter().cloned().chain(left).chain(stayed).collect();
-        self.live.journal.write(EventPayload::Exit {
+        self.tell(EventPayload::Exit {
             round: self.number,
             task: self.id(i),
             phase: self.tasks[i].phase(),
@@ -121,11 +110,16 @@ impl Round<'_, '_> {
     /// A fault of the device hits every job on it: they are ended in the order of the plan, and
     /// are started again once the device is good.
     fn look_for_fault(&mut self, cause: usize) {
-        if self.faulted || self.stopping || !self.live.enforcer.is_faulted() {
+        if self.faulted || self.stopping {
             return;
         }
+        match self.with.host.health() {
+            Health::Faulted => {}
+            // A device that cannot be asked is judged by what its jobs do.
+            Health::Good | Health::Unknown(_) => return,
+        }
         self.faulted = true;
-        self.live.journal.write(EventPayload::Fault {
+        self.tell(EventPayload::Fault {
             round: Some(self.number),
             task: Some(self.id(cause)),
             reason: "the MPS server faulted; every job is stopped".to_owned(),
@@ -144,21 +138,16 @@ impl Round<'_, '_> {
         if !self.faulted || self.stopping || self.tasks.iter().any(computes) {
             return;
         }
-        let now = Instant::now();
-        let until = *self.recovery_ends.get_or_insert(now + RECOVERY);
-        let recovered = if self.live.enforcer.has_recovered() {
-            Ok("the MPS server has recovered")
-        } else if now < until {
-            return;
-        } else {
-            let replaced = self.live.enforcer.replace_faulted();
-            replaced.map(|()| "the MPS daemon was replaced")
+        let recovered = match self.with.host.recover() {
+            Ok(Recovery::Pending) => return,
+            Ok(Recovery::Recovered) => Ok("the MPS server has recovered"),
+            Ok(Recovery::Replaced) => Ok("the MPS daemon was replaced"),
+            Err(error) => Err(error.to_string()),
         };
         self.faulted = false;
-        self.recovery_ends = None;
         let lost = recovered.is_err();
         let reason = recovered.map_or_else(|why| why, str::to_owned);
-        self.live.journal.write(EventPayload::Fault {
+        self.tell(EventPayload::Fault {
             round: Some(self.number),
             task: None,
             reason: reason.clone(),
@@ -193,7 +182,7 @@ impl Round<'_, '_> {
         if task.phase() != Some(PhaseKind::Compute) {
             return None;
         }
-        let wanted = self.live.launch.assignments().nth(i)?.samples()?;
+        let wanted = self.with.launch.assignments().nth(i)?.samples()?;
         let done = task.told_done.unwrap_or(0).max(task.samples);
         (done < wanted).then(|| said(format!("ended after {done} of {wanted} samples")))
     }
@@ -201,10 +190,11 @@ impl Round<'_, '_> {
     /// After a failure of the phase under way: another try, or the end of the task.
     pub(super) fn failed(&mut self, i: usize, why: String) {
         self.tasks[i].job = None;
-        let overdue = self.tasks[i].due.is_some_and(|due| due <= Instant::now());
+        let now = self.with.host.now();
+        let overdue = self.tasks[i].due.is_some_and(|due| due <= now);
         let restart = self.tasks[i].restarts_of_phase + 1;
-        if self.stopping || overdue || restart > self.live.settings.restarts {
-            self.live.journal.write(EventPayload::Stop {
+        if self.stopping || overdue || restart > self.with.settings.restarts {
+            self.tell(EventPayload::Stop {
                 round: Some(self.number),
                 task: Some(self.id(i)),
                 reason: why.clone(),
@@ -215,9 +205,9 @@ impl Round<'_, '_> {
         let task = &mut self.tasks[i];
         task.restarts += 1;
         task.restarts_of_phase = restart;
-        task.retry_at = Some(Instant::now() + self.live.settings.pause(restart));
+        task.retry_at = Some(now + self.with.settings.pause(restart));
         let restarts = task.restarts;
-        self.live.journal.write(EventPayload::Restart {
+        self.tell(EventPayload::Restart {
             round: self.number,
             task: self.id(i),
             restarts: Some(restarts),
@@ -233,15 +223,12 @@ impl Round<'_, '_> {
         };
         if task.ending.is_none() {
             task.ending = Some(why);
-            if let Some(pid) = self.live.supervisor.pid(job) {
-                self.live.enforcer.release(pid);
-            }
-            self.live.supervisor.stop(job, self.live.settings.grace);
+            self.with.host.stop(job, self.with.settings.grace);
         }
     }
 
     pub(super) fn look_at_deadlines(&mut self) {
-        let now = Instant::now();
+        let now = self.with.host.now();
         for i in 0..self.tasks.len() {
             let why = self.overdue(i, now);
             if let Some(why) = why {
@@ -260,7 +247,7 @@ impl Round<'_, '_> {
     /// Whether the job that computes has said that it has trained on all its samples.
     fn is_done(&self, i: usize) -> bool {
         let task = &self.tasks[i];
-        let planned = self.live.launch.assignments().nth(i);
+        let planned = self.with.launch.assignments().nth(i);
         let wanted = planned.and_then(|a| a.samples()).unwrap_or(0);
         let told = task
             .told_done
@@ -274,34 +261,45 @@ impl Round<'_, '_> {
         let task = &mut self.tasks[i];
         if let (Some(job), false) = (task.job, task.outstayed) {
             task.outstayed = true;
-            self.live.supervisor.stop(job, self.live.settings.grace);
+            self.with.host.stop(job, self.with.settings.grace);
         }
     }
 
+    /// What of a task is late, in words.
     fn overdue(&self, i: usize, now: Instant) -> Option<String> {
         let task = &self.tasks[i];
-        let settings = self.live.settings;
+        if self.deadline(task).is_none_or(|at| at > now) {
+            return None;
+        }
+        let settings = self.with.settings;
+        let seconds = |limit: Option<Duration>| limit.unwrap_or_default().as_secs_f64();
+        Some(if task.due.is_some_and(|due| due <= now) {
+            format!("not done after {} s", seconds(settings.total))
+        } else if !task.ready {
+            format!("not ready after {} s", seconds(settings.ready))
+        } else {
+            // A job that has said that it is done may take as long to end: it may save a checkpoint.
+            format!("no step for {} s", seconds(settings.stall))
+        })
+    }
+
+    /// When a task is late: with its round, with getting ready, or with its next step.
+    pub(super) fn deadline(&self, task: &TaskRun) -> Option<Instant> {
         let waits = task.phase().is_some() && (task.job.is_some() || task.retry_at.is_some());
-        if !waits {
+        // A job that is being ended has the time that it was given for that.
+        let ends = task.job.is_some() && (task.ending.is_some() || task.outstayed);
+        if !waits || ends {
             return None;
         }
-        if task.due.is_some_and(|due| due <= now) {
-            let total = settings.total.unwrap_or_default().as_secs_f64();
-            return Some(format!("not done after {total} s"));
-        }
-        if task.stage != Stage::Computing || task.job.is_none() {
-            return None;
-        }
-        let past = |from: Instant, limit: Option<Duration>| {
-            limit.filter(|limit| now.duration_since(from) > *limit)
+        let settings = self.with.settings;
+        let of_job = match (task.stage, task.job) {
+            (Stage::Computing, Some(_)) if task.ready => {
+                settings.stall.map(|limit| task.last_step + limit)
+            }
+            (Stage::Computing, Some(_)) => settings.ready.map(|limit| task.spawned + limit),
+            _ => None,
         };
-        if !task.ready {
-            let limit = past(task.spawned, settings.ready)?;
-            return Some(format!("not ready after {} s", limit.as_secs_f64()));
-        }
-        // A job that has said that it is done may take as long to end: it may save a checkpoint.
-        let limit = past(task.last_step, settings.stall)?;
-        Some(format!("no step for {} s", limit.as_secs_f64()))
+        task.due.into_iter().chain(of_job).min()
     }
 
     /// Tells what tasks have trained since the last telling; `all`: whether it is time or not.
@@ -309,9 +307,12 @@ impl Round<'_, '_> {
         for i in 0..self.tasks.len() {
             let task = &self.tasks[i];
             let new = task.stage == Stage::Computing && task.samples > task.reported.samples;
-            let first = task.reported.at.is_none();
-            let every = self.live.settings.progress_every;
-            let due = task.reported.at.is_none_or(|at| at.elapsed() >= every);
+            let every = self.with.settings.progress_every;
+            let now = self.with.host.now();
+            let due = task
+                .reported
+                .at
+                .is_none_or(|at| now.duration_since(at) >= every);
             if !new || !(all || due) {
                 continue;
             }
@@ -322,7 +323,7 @@ impl Round<'_, '_> {
                 loss: task.loss,
                 ..TaskProgress::default()
             };
-            if let (Some(at), false) = (task.reported.at, first) {
+            if let Some(at) = task.reported.at.or(task.reported.since) {
                 let seconds = task.last_step.saturating_duration_since(at).as_secs_f64();
                 progress.rate = rate(task.samples - task.reported.samples, seconds);
                 task.rate = progress.rate.map(SamplesPerSec::get).or(task.rate);
@@ -331,7 +332,7 @@ impl Round<'_, '_> {
             task.reported.samples = task.samples;
             task.first_loss = task.first_loss.or(task.loss);
             task.last_loss = task.loss.or(task.last_loss);
-            self.live.journal.write(EventPayload::Progress {
+            self.tell(EventPayload::Progress {
                 round: self.number,
                 task: id,
                 progress,

@@ -2,10 +2,10 @@
 
 use doc::{DeviceKind, GpuSpec, Memory, Task, UpdateBytes, Workload};
 use gpusim::{Gpu, Network};
-use host::SimulatedGpu;
+
 use units::{Bytes, Flops};
 
-use crate::OpenError;
+use crate::{OpenError, SimulatedGpu};
 
 /// Fills in what a workload leaves to the catalogue: operations and bytes per sample and the size
 /// of an update of every model that is known, and on the simulator the memory of tasks and GPU.

@@ -21,7 +21,7 @@ pub fn shell_lines(launch: &Launch, rounds: u32) -> String {
         text,
         "# {name}: {} tasks on {}",
         launch.plan.tasks.len(),
-        device_name(launch.workload.device.kind)
+        host::word(launch.workload.device.kind)
     );
     let assignments: Vec<Assignment<'_>> = launch.assignments().collect();
     for round in 0..rounds {
@@ -99,7 +99,7 @@ pub fn environment(
     let assignment = jobs::Assignment {
         batch: Some(task.batch),
         share: Some(task.share),
-        device: device_name(device),
+        device: host::word(device),
         round,
         samples: task.samples().filter(|_| kind == PhaseKind::Compute),
         orders: false,
@@ -122,16 +122,4 @@ pub fn environment(
         ));
     }
     variables
-}
-
-/// The word of a device kind in documents and arguments.
-#[must_use]
-pub const fn device_name(kind: DeviceKind) -> &'static str {
-    match kind {
-        DeviceKind::Auto => "auto",
-        DeviceKind::Sim => "sim",
-        DeviceKind::Cpu => "cpu",
-        DeviceKind::Cuda => "cuda",
-        DeviceKind::Replay => "replay",
-    }
 }

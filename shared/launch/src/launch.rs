@@ -42,6 +42,13 @@ impl Launch {
     #[must_use]
     pub fn of(plan: Plan, timeline: Option<Timeline>, workload: Workload) -> Self {
         let planned = plan.tasks.iter();
+        let mut workload = workload;
+        // What the plan says of a task goes before what the workload says.
+        for task in &plan.tasks {
+            if let (Some(index), Some(bytes)) = (workload.task_index(&task.id), task.update_bytes) {
+                workload.tasks[index].update_bytes = Some(bytes);
+            }
+        }
         let mut launch = Self {
             predicted: planned.map(|t| t.throughput.map(|e| e.mean)).collect(),
             timeline,

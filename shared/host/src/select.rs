@@ -1,0 +1,44 @@
+//! Which device a workload runs on.
+
+use doc::{DeviceKind, GpuSpec, Workload};
+
+use crate::discovery::{self, MpsSupport};
+
+/// The device that a workload runs on, and in words which one `auto` chose and why.
+#[must_use]
+pub fn resolve(workload: &Workload) -> (DeviceKind, Option<String>) {
+    if workload.device.kind != DeviceKind::Auto {
+        return (workload.device.kind, None);
+    }
+    match shareable_gpu() {
+        Ok(name) => (
+            DeviceKind::Cuda,
+            Some(format!("using the GPU of this machine, {name}")),
+        ),
+        Err(reason) => {
+            let gpu = match &workload.device.gpu {
+                Some(GpuSpec::Named(name)) => name,
+                Some(GpuSpec::Described(description)) => &description.name,
+                None => gpusim::Gpu::DEFAULT_NAME,
+            };
+            let note = format!("simulating the GPU {gpu}, because {reason}");
+            (DeviceKind::Sim, Some(note))
+        }
+    }
+}
+
+/// Name of the first GPU that MPS can share, or why there is none.
+fn shareable_gpu() -> Result<String, String> {
+    let gpus = discovery::discover().map_err(|error| format!("there is {error}"))?;
+    let mut reasons = Vec::new();
+    for gpu in gpus {
+        match gpu.mps {
+            MpsSupport::Available { .. } => return Ok(gpu.name),
+            MpsSupport::Unavailable { reason } => reasons.push(format!("{}: {reason}", gpu.name)),
+        }
+    }
+    Err(format!(
+        "no GPU can be shared here ({})",
+        reasons.join("; ")
+    ))
+}

@@ -1,0 +1,31 @@
+//! Launching: a plan or a timeline becomes jobs under shares, round after round.
+//!
+//! A [`Session`] plays rounds on a [`host::Host`] and tells every event to a [`Sink`]. A round has
+//! its own state: for each task the phase that it is in, whose turn it is to transfer, deadlines,
+//! restarts. It starts what may start, waits on the host for what happens, and judges deadlines by
+//! the host's clock. On the simulator the same round plays on virtual time, so that whatever can be
+//! launched can be played first, and there is one place that emits events.
+//!
+//! [`run`] is the launch from a command line: it opens the host that the workload names, with a
+//! guard that cleans up if this process is killed, and records the events.
+
+mod adapt;
+pub mod guard;
+mod launch;
+mod open;
+mod recorder;
+mod round;
+mod script;
+mod session;
+mod settings;
+mod sink;
+mod status;
+mod task;
+mod turns;
+
+pub use launch::{Assignment, Launch};
+pub use open::run;
+pub use script::shell_lines;
+pub use session::{Played, Session};
+pub use settings::Settings;
+pub use sink::{Row, Sink};

@@ -1,0 +1,246 @@
+//! The host of a launch, and the launch on it from a command line.
+
+use std::time::Duration;
+
+use cli::{Console, Exit, Failure, Output, provenance};
+use doc::DeviceKind;
+use host::{ControlGroups, Host, MpsHost, MpsSetup, Processes, Shares, SimHost, discovery};
+use jobs::mps::MpsOptions;
+use jobs::{RunDir, Signals};
+use overlap::plan_instance;
+
+use crate::guard::Guard;
+use crate::launch::Launch;
+use crate::recorder::Recorder;
+use crate::session::{Session, log_folder};
+use crate::settings::Settings;
+
+/// Output of jobs is read this often: often enough for people, seldom enough to cost nothing.
+const COALESCE: Duration = Duration::from_millis(20);
+
+fn environment(error: impl ToString) -> Failure {
+    Failure::Environment(error.to_string())
+}
+
+fn open_failure(error: host::OpenError) -> Failure {
+    match error {
+        host::OpenError::Workload(fault) => Failure::Input(format!("the plan's workload: {fault}")),
+        host::OpenError::Environment { .. } => environment(error),
+    }
+}
+
+/// Launches one plan or timeline where its workload says: on a device of this machine, or on the
+/// simulator, whose jitter `seed` decides.
+///
+/// # Errors
+/// [`Failure::Environment`] if the device cannot be used or events could not be written;
+/// [`Failure::Input`] if the plan lacks something that the device needs.
+pub fn run(
+    launch: &Launch,
+    settings: &Settings,
+    (rounds, seed): (u32, u64),
+    output: &mut Output,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    let (kind, note) = host::resolve(&launch.workload);
+    if let Some(note) = note {
+        console.note(&note);
+    }
+    match kind {
+        DeviceKind::Cpu | DeviceKind::Cuda => real(launch, kind, settings, rounds, output, console),
+        DeviceKind::Sim | DeviceKind::Auto => {
+            simulated(launch, settings, (rounds, seed), output, console)
+        }
+        DeviceKind::Replay => Err(environment(
+            "the replay device runs no jobs; use cpu, cuda or sim",
+        )),
+    }
+}
+
+/// A launch on virtual time.
+fn simulated(
+    launch: &Launch,
+    settings: &Settings,
+    (rounds, seed): (u32, u64),
+    output: &mut Output,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    let input = |error: &dyn std::fmt::Display| Failure::Input(error.to_string());
+    let link = launch.plan.link.or(launch.workload.link);
+    // Virtual time needs to know how long everything takes.
+    plan_instance(&launch.plan, link.map(|l| l.duplex)).map_err(|e| input(&e))?;
+    let workload = host::complete(&launch.workload, DeviceKind::Sim).map_err(open_failure)?;
+    let host = SimHost::open(&workload, link, seed).map_err(open_failure)?;
+    let settings = Settings {
+        // A simulated job is ready at once and never stalls. It tells its progress whenever the
+        // set of jobs that compute changes, and between two of those nothing else happens.
+        ready: None,
+        stall: None,
+        progress_every: Duration::ZERO,
+        ..settings.clone()
+    };
+    let provenance = provenance(
+        console.tool(),
+        env!("CARGO_PKG_VERSION"),
+        Some(seed),
+        Some(host.fingerprint().name),
+    );
+    let mut launch = launch.clone();
+    launch.workload = workload;
+    let mut recorder = Recorder::new(output, console, &settings);
+    let session = Session {
+        cpus: vec![Vec::new(); launch.plan.tasks.len()],
+        launch,
+        settings: &settings,
+        host: Box::new(host),
+        logs: std::path::PathBuf::new(),
+    };
+    let played = session.play(rounds, provenance, &mut recorder);
+    recorder.finish()?;
+    Ok(if played.ok {
+        Exit::Done
+    } else {
+        Exit::Negative
+    })
+}
+
+/// A launch of real processes.
+fn real(
+    launch: &Launch,
+    kind: DeviceKind,
+    settings: &Settings,
+    rounds: u32,
+    output: &mut Output,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    launch.check_jobs()?;
+    let run = run_dir(settings, console)?;
+    // Made before what it guards, so that it ends last.
+    let guard = Guard::start(run.path()).map_err(environment)?;
+    let run_path = run.path().to_owned();
+    let tasks = launch.plan.tasks.len();
+    let (host, cpus): (Box<dyn Host>, _) = if kind == DeviceKind::Cuda {
+        let mut host = cuda(launch, run)?;
+        prepare(&mut host, settings, console)?;
+        (Box::new(host), settings.cpus.divide(tasks))
+    } else {
+        let mut host = processors(launch, run)?;
+        prepare(&mut host, settings, console)?;
+        (Box::new(host), vec![Vec::new(); tasks])
+    };
+    // Whoever reads events or notes may stall; the jobs are looked after all the same.
+    output.queue()?;
+    console.queue()?;
+    let provenance = provenance(
+        console.tool(),
+        env!("CARGO_PKG_VERSION"),
+        None,
+        Some(host.fingerprint().name),
+    );
+    let session = Session {
+        launch: launch.clone(),
+        settings,
+        host,
+        cpus,
+        logs: log_folder(launch, settings, &run_path)?,
+    };
+    let mut recorder = Recorder::new(output, console, settings);
+    let played = session.play(rounds, provenance, &mut recorder);
+    drop(guard);
+    let written = recorder.finish();
+    if let Some(signal) = played.signal {
+        if let Err(failure) = written {
+            console.error(&failure.to_string());
+        }
+        return Ok(Exit::Signal(u8::try_from(signal).unwrap_or(u8::MAX)));
+    }
+    if !played.failed.is_empty() {
+        let failed: Vec<&str> = played.failed.iter().map(|t| t.as_str()).collect();
+        console.error(&format!(
+            "{} did not finish; the events say why",
+            failed.join(", ")
+        ));
+    }
+    match written {
+        // Its jobs were stopped in the middle of their training: that is no success.
+        Err(Failure::ClosedPipe) if !played.ok => {
+            console.error("the reader of the events has gone, so the jobs were stopped");
+            return Ok(Exit::Negative);
+        }
+        written => written?,
+    }
+    Ok(if played.ok {
+        Exit::Done
+    } else {
+        Exit::Negative
+    })
+}
+
+fn run_dir(settings: &Settings, console: &Console) -> Result<RunDir, Failure> {
+    let (run, cleaned) = RunDir::create(&settings.runs, console.tool()).map_err(environment)?;
+    for dead in cleaned {
+        let pid = dead.pid.map_or_else(String::new, |pid| format!(" {pid}"));
+        console.note(&format!(
+            "cleaned up after {}{pid}, which was killed: {} processes, {} control groups",
+            dead.tool, dead.processes, dead.cgroups
+        ));
+        for left in &dead.left {
+            console.warn(&format!("left where it is: {left}"));
+        }
+    }
+    Ok(run)
+}
+
+/// Tells the supervisor of a host of signals and of where output goes.
+fn prepare<S: Shares>(
+    host: &mut Processes<S>,
+    settings: &Settings,
+    console: &Console,
+) -> Result<(), Failure> {
+    let supervisor = host.supervisor();
+    supervisor.listen(Signals::install(&cli::ending_signals()).map_err(environment)?);
+    supervisor.coalesce(COALESCE);
+    supervisor.sweep_strays();
+    if settings.follow {
+        let console = console.clone();
+        supervisor.follow(move |task, line| {
+            let line = cli::job_line(&String::from_utf8_lossy(line));
+            console.say(&format!("{task} | {line}"));
+        });
+    }
+    Ok(())
+}
+
+/// GPUs that the plan names: their number.
+fn gpus(launch: &Launch) -> usize {
+    let last = launch.plan.tasks.iter().filter_map(|t| t.gpu).max();
+    last.map_or(1, |last| last.saturating_add(1) as usize)
+}
+
+fn processors(launch: &Launch, run: RunDir) -> Result<ControlGroups, Failure> {
+    let used = gpus(launch);
+    if used > 1 {
+        return Err(Failure::Environment(format!(
+            "the cpu device is one device and the plan spreads over {used}; make the plan with \
+             one, or launch it with --device cuda or sim"
+        )));
+    }
+    // The error of a group that cannot be made says what to do; it needs no other words.
+    ControlGroups::open(run).map_err(open_failure)
+}
+
+fn cuda(launch: &Launch, run: RunDir) -> Result<MpsHost, Failure> {
+    let device = &launch.workload.device;
+    let count = gpus(launch).max(device.gpus as usize);
+    let mut found = discovery::shareable(&device.gpu_names).map_err(environment)?;
+    if found.len() < count {
+        return Err(Failure::Environment(format!(
+            "the plan needs {count} GPUs and MPS can share {} of this machine; make the plan \
+             with as many (\"gpus\" of the workload's device)",
+            found.len()
+        )));
+    }
+    found.truncate(count);
+    let options = MpsOptions::from_environment().map_err(environment)?;
+    MpsHost::open(MpsSetup::new(found, options), run).map_err(open_failure)
+}

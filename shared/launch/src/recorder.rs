@@ -1,0 +1,117 @@
+//! Events to the output, the state to the terminal and to a file of metrics.
+
+use std::time::{Duration, Instant};
+
+use cli::{Console, Failure, Output};
+use doc::{EventKind, RunEvent};
+
+use crate::settings::Settings;
+use crate::sink::Sink;
+use crate::status::{self, Row};
+
+/// How often the state is shown anew.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The sink of a launch from a command line.
+pub(crate) struct Recorder<'a> {
+    output: &'a mut Output,
+    console: &'a Console,
+    settings: &'a Settings,
+    /// Events of launches before that were lost.
+    lost_before: u64,
+    failure: Option<Failure>,
+    shown: Option<Instant>,
+    /// Lines of the table that stands on the terminal.
+    lines: usize,
+    /// A failure to write the metrics has been told.
+    told: bool,
+}
+
+impl<'a> Recorder<'a> {
+    pub(crate) fn new(
+        output: &'a mut Output,
+        console: &'a Console,
+        settings: &'a Settings,
+    ) -> Self {
+        Self {
+            lost_before: output.lost(),
+            output,
+            console,
+            settings,
+            failure: None,
+            shown: None,
+            lines: 0,
+            told: false,
+        }
+    }
+
+    fn shows_table(&self) -> bool {
+        self.console.can_redraw() && !self.settings.follow
+    }
+
+    /// What became of the events.
+    ///
+    /// # Errors
+    /// The first failure, with the number of events that were lost.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        match self.failure {
+            None => Ok(()),
+            Some(Failure::ClosedPipe) => Err(Failure::ClosedPipe),
+            Some(failure) => Err(Failure::Environment(format!(
+                "{failure}; {} events were lost",
+                self.output.lost() - self.lost_before
+            ))),
+        }
+    }
+}
+
+impl Sink for Recorder<'_> {
+    /// A failure does not stop the jobs: the first is remembered, and events that cannot be
+    /// written are counted.
+    fn event(&mut self, event: &RunEvent) {
+        // Progress is told again by the next progress; nothing else is.
+        let written = match event.kind() {
+            EventKind::Progress => self.output.minor_record(event),
+            _ => self.output.record(event),
+        };
+        if let Err(failure) = written {
+            self.failure.get_or_insert(failure);
+        }
+    }
+
+    fn warn(&mut self, text: &str) {
+        self.console.warn(text);
+    }
+
+    fn note(&mut self, text: &str) {
+        self.console.note(text);
+    }
+
+    fn is_closed(&self) -> bool {
+        matches!(self.failure, Some(Failure::ClosedPipe))
+    }
+
+    fn wants_state(&self, last: bool) -> bool {
+        let wanted = self.settings.metrics.is_some() || self.shows_table();
+        wanted && (last || self.shown.is_none_or(|at| at.elapsed() >= EVERY))
+    }
+
+    fn state(&mut self, round: u32, rows: &[Row]) {
+        self.shown = Some(Instant::now());
+        if let Some(path) = &self.settings.metrics {
+            let text = status::metrics(round, rows);
+            if let Err(error) = path.write(text.as_bytes())
+                && !self.told
+            {
+                self.told = true;
+                self.console
+                    .warn(&format!("cannot write the metrics: {error}"));
+            }
+        }
+        if self.shows_table() {
+            let table = status::table(round, rows);
+            self.console.redraw(self.lines, &table);
+            self.lines = table.lines().count();
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! All rounds of a launch on one host.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use doc::{EventPayload, Provenance, RunEvent, TaskSummary};
+use host::Host;
+use units::TaskId;
+
+use crate::adapt;
+use crate::launch::Launch;
+use crate::round::{Context, Round};
+use crate::settings::Settings;
+use crate::sink::{Sink, as_seconds};
+
+/// What lasts over the rounds of a launch.
+pub struct Session<'a> {
+    /// What is launched, in the first round.
+    pub launch: Launch,
+    /// How jobs are looked after.
+    pub settings: &'a Settings,
+    /// Where they run. It is dropped, and with it whatever still runs, before the summary is told.
+    pub host: Box<dyn Host>,
+    /// Processors of each task.
+    pub cpus: Vec<Vec<usize>>,
+    /// Where the logs of tasks are.
+    pub logs: PathBuf,
+}
+
+/// What became of a launch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Played {
+    /// Whether every task finished in every round.
+    pub ok: bool,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Tasks that did not finish.
+    pub failed: Vec<TaskId>,
+}
+
+/// Name of a task's log.
+pub(crate) fn log_name(task: &TaskId) -> String {
+    format!("{task}.log")
+}
+
+impl Session<'_> {
+    /// Plays the rounds and tells every event, from `launch` to `summary`.
+    pub fn play(mut self, rounds: u32, provenance: Provenance, sink: &mut dyn Sink) -> Played {
+        let launched = self.host.now();
+        let launch = EventPayload::Launch {
+            device: self.host.fingerprint(),
+            planned: Some(self.launch.planned()),
+            provenance: vec![provenance],
+        };
+        tell(sink, launched, launched, launch);
+        let mut totals: Vec<TaskSummary> = Vec::new();
+        let mut ok = true;
+        let mut signal = None;
+        for number in 0..rounds {
+            let round = Round::new(
+                Context {
+                    launch: &self.launch,
+                    settings: self.settings,
+                    host: self.host.as_mut(),
+                    sink: &mut *sink,
+                    cpus: &self.cpus,
+                    logs: &self.logs,
+                    launched,
+                },
+                number,
+            );
+            let outcome = round.play();
+            ok &= outcome.ok;
+            signal = outcome.signal;
+            if number + 1 < rounds && outcome.ok {
+                self.adapt((number, launched), &outcome.tasks, sink);
+            }
+            add(&mut totals, outcome.tasks);
+            if signal.is_some() || sink.is_closed() {
+                ok &= number + 1 == rounds && signal.is_none();
+                break;
+            }
+        }
+        let ended = self.host.now();
+        // Nothing is left running before the summary says so.
+        drop(self.host);
+        let unfinished = totals.iter().filter(|t| !t.finished);
+        let failed = unfinished.map(|t| t.id.clone()).collect();
+        let summary = EventPayload::Summary {
+            ok,
+            makespan: as_seconds(ended.duration_since(launched)),
+            tasks: totals,
+        };
+        tell(sink, ended, launched, summary);
+        Played { ok, signal, failed }
+    }
+
+    /// Corrects model and plan by what a round has measured, if that is asked for.
+    fn adapt(
+        &mut self,
+        (round, launched): (u32, Instant),
+        measured: &[TaskSummary],
+        sink: &mut dyn Sink,
+    ) {
+        let Some(part) = self.settings.adapt else {
+            return;
+        };
+        let (launch, what) = match adapt::adapted(&self.launch, measured, part) {
+            Ok(adapted) => adapted,
+            Err(why) => return sink.note(&format!("the plan stays as it is: {why}")),
+        };
+        let replan = EventPayload::Replan {
+            round: Some(round + 1),
+            reason: what,
+            planned: Some(launch.planned()),
+        };
+        tell(sink, self.host.now(), launched, replan);
+        self.launch = launch;
+    }
+}
+
+/// Tells an event of `now`.
+fn tell(sink: &mut dyn Sink, now: Instant, launched: Instant, payload: EventPayload) {
+    let time = as_seconds(now.duration_since(launched));
+    sink.event(&RunEvent { time, payload });
+}
+
+fn add(totals: &mut Vec<TaskSummary>, round: Vec<TaskSummary>) {
+    if totals.is_empty() {
+        *totals = round;
+        return;
+    }
+    for task in round {
+        // A plan that was solved anew may have the tasks in another order.
+        let Some(total) = totals.iter_mut().find(|t| t.id == task.id) else {
+            totals.push(task);
+            continue;
+        };
+        total.finished &= task.finished;
+        total.samples += task.samples;
+        total.restarts += task.restarts;
+        total.rate = task.rate.or(total.rate);
+        total.predicted = task.predicted;
+        total.first_loss = total.first_loss.or(task.first_loss);
+        total.last_loss = task.last_loss.or(total.last_loss);
+        total.end = task.end;
+    }
+}
+
+/// Where the logs of a launch are, made if they do not exist.
+///
+/// # Errors
+/// [`cli::Failure`] if the folder cannot be made or a log is one of the tool's other files.
+pub(crate) fn log_folder(
+    launch: &Launch,
+    settings: &Settings,
+    run: &Path,
+) -> Result<PathBuf, cli::Failure> {
+    let logs = settings.logs.clone().unwrap_or_else(|| run.to_owned());
+    std::fs::create_dir_all(&logs)
+        .map_err(|error| cli::Failure::Environment(format!("{}: {error}", logs.display())))?;
+    for task in &launch.plan.tasks {
+        cli::may_append(&logs.join(log_name(&task.id)))?;
+    }
+    Ok(logs)
+}
+
+#[cfg(test)]
+mod tests;

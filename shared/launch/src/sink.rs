@@ -1,0 +1,36 @@
+//! Where a launch tells what happens.
+
+use std::time::Duration;
+
+use doc::RunEvent;
+use units::Seconds;
+
+pub use crate::status::Row;
+
+/// Takes the events of a launch. What it does with them does not stop the jobs.
+pub trait Sink {
+    /// Something happened.
+    fn event(&mut self, event: &RunEvent);
+
+    /// Something that is no event and that a person should know.
+    fn warn(&mut self, text: &str);
+
+    /// What was decided, for a person.
+    fn note(&mut self, text: &str);
+
+    /// Whether nobody takes the events any more; the jobs are stopped then.
+    fn is_closed(&self) -> bool;
+
+    /// Whether the state of the tasks should be shown now; `last`: the round ends.
+    fn wants_state(&self, last: bool) -> bool;
+
+    /// Shows the state of the tasks in a round.
+    fn state(&mut self, round: u32, rows: &[Row]);
+}
+
+/// A duration as a quantity of documents.
+#[must_use]
+pub fn as_seconds(duration: Duration) -> Seconds {
+    // A duration is finite and not negative.
+    Seconds::new(duration.as_secs_f64()).unwrap_or(Seconds::ZERO)
+}
