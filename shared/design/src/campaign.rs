@@ -1,13 +1,13 @@
 //! From settings to profiles: one for each workload of the input.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cli::{Console, Existing, Exit, Failure, Output};
 use device::{OpenError, Options, Sim};
 use doc::{DeviceKind, DeviceList, GpuSpec, Header, Model, Profile, Workload};
 use predict::Predictor;
 
-use crate::import;
+use crate::import::Import;
 use crate::interrupt::Signals;
 use crate::resume;
 use crate::sequence::{Conditions, Configuration, Sequence};
@@ -32,8 +32,8 @@ pub fn run(settings: &Settings, console: &Console) -> Result<Exit, Failure> {
     let Some(first) = jobs.next()? else {
         return Err(Failure::Input("there is nothing to profile".to_owned()));
     };
-    if let Some(csv) = &settings.import {
-        return context.import(csv, first, &mut jobs);
+    if !settings.import.is_empty() {
+        return context.import(&settings.import, first, &mut jobs);
     }
     let signals = Signals::listen()?;
     let mut earlier = match &settings.resume {
@@ -133,17 +133,26 @@ impl<'a> Context<'a> {
         Output::progressive(self.settings.output.as_deref(), existing)
     }
 
-    fn import(&self, csv: &Path, job: Job, jobs: &mut Jobs<'_>) -> Result<Exit, Failure> {
+    fn import(&self, tables: &[PathBuf], job: Job, jobs: &mut Jobs<'_>) -> Result<Exit, Failure> {
         if jobs.next()?.is_some() {
             return Err(Failure::Usage(
-                "--import: a table belongs to one workload; give one".to_owned(),
+                "--import: tables belong to one workload; give one".to_owned(),
             ));
         }
         let workload = self.overridden(job.workload);
         let workload = device::complete(&workload, DeviceKind::Replay)
             .map_err(|error| failure(error, &job.place))?;
-        let (reader, source) = cli::open_reader(csv, "a table of measurements", self.console)?;
-        let imported = import::read(reader, &source, workload, self.settings.seed)?;
+        let mut import = Import::of(workload);
+        for csv in tables {
+            let (reader, source) = cli::open_reader(csv, "a table of measurements", self.console)?;
+            for note in import.read(reader, &source)? {
+                self.console.note(&note);
+            }
+        }
+        for lack in import.lacks() {
+            self.console.warn(&lack);
+        }
+        let imported = import.finish(self.settings.seed)?;
         let mut out = self.output()?;
         imported.write(&mut out)?;
         out.finish()?;

@@ -8,51 +8,100 @@ use doc::{
     DesignKind, DeviceFingerprint, DeviceKind, Header, Measured, ProfileEnd, Sample, StopReason,
     Workload,
 };
-use units::Seconds;
+use units::{Seconds, Share};
 
 use crate::table::{self, Row, Throughput};
 
-/// A profile that was read from a table.
+/// A profile that was read from tables.
 pub struct Imported {
     header: Header,
     samples: Vec<Sample>,
     end: ProfileEnd,
 }
 
-/// Reads the measurements of a table.
-pub fn read(
-    reader: impl BufRead,
-    source: &str,
+/// Tables of measurements of one workload, read one after another.
+pub struct Import {
     workload: Workload,
-    seed: u64,
-) -> Result<Imported, Failure> {
-    let rows = table::read(reader, source, &workload, Throughput::Needed)?;
-    let unknown = Seconds::new(0.0).map_err(|error| Failure::Input(error.to_string()))?;
-    let samples: Option<Vec<Sample>> = rows
-        .iter()
-        .enumerate()
-        .map(|(config, rows)| {
-            let tasks: Option<Vec<Measured>> = rows.iter().map(|r| row(&workload, r)).collect();
-            Some(Sample {
-                config: config as u64,
-                tasks: tasks?,
-                window: unknown,
-                repeats: 1,
+    names: Vec<String>,
+    configurations: Vec<Vec<Row>>,
+}
+
+impl Import {
+    /// Nothing read yet.
+    #[must_use]
+    pub fn of(workload: Workload) -> Self {
+        Self {
+            workload,
+            names: Vec::new(),
+            configurations: Vec::new(),
+        }
+    }
+
+    /// Reads the measurements of a table; gives what is to be said of it. Configurations of
+    /// different tables are different, whatever their labels.
+    pub fn read(&mut self, reader: impl BufRead, source: &str) -> Result<Vec<String>, Failure> {
+        let table = table::read(reader, source, &self.workload, Throughput::Needed)?;
+        self.configurations.extend(table.configurations);
+        let file = source.rsplit('/').next().unwrap_or(source);
+        self.names.push(file.to_owned());
+        let with_source = |note: String| format!("{source}: {note}");
+        Ok(table.notes.into_iter().map(with_source).collect())
+    }
+
+    /// What the measurements lack, for people: fits measure everything against solo runs on the
+    /// whole device.
+    #[must_use]
+    pub fn lacks(&self) -> Vec<String> {
+        let alone = |task: usize| {
+            self.configurations.iter().any(
+                |rows| matches!(&rows[..], [row] if row.task == task && row.share == Share::FULL),
+            )
+        };
+        let runs = |task: usize| self.configurations.iter().flatten().any(|r| r.task == task);
+        let tasks = self.workload.tasks.iter().enumerate();
+        let lacking = tasks.filter(|(i, _)| runs(*i) && !alone(*i));
+        lacking
+            .map(|(_, task)| {
+                format!(
+                    "task {} has no run alone at 100 %: its solo rate is a guess, and with it \
+                     fairness and every comparison with sharing in turns",
+                    task.id
+                )
             })
+            .collect()
+    }
+
+    /// The profile.
+    pub fn finish(self, seed: u64) -> Result<Imported, Failure> {
+        let unknown = Seconds::new(0.0).map_err(|error| Failure::Input(error.to_string()))?;
+        let samples: Option<Vec<Sample>> = self
+            .configurations
+            .iter()
+            .enumerate()
+            .map(|(config, rows)| {
+                let tasks: Option<Vec<Measured>> =
+                    rows.iter().map(|r| row(&self.workload, r)).collect();
+                Some(Sample {
+                    config: config as u64,
+                    tasks: tasks?,
+                    window: unknown,
+                    repeats: 1,
+                })
+            })
+            .collect();
+        let samples =
+            samples.ok_or_else(|| Failure::Input("a row has no throughput".to_owned()))?;
+        Ok(Imported {
+            header: header(&self.names.join(", "), self.workload, seed),
+            end: ProfileEnd {
+                measured: samples.len() as u64,
+                failed: 0,
+                cost: unknown,
+                stopped: StopReason::Complete,
+            },
+            samples,
         })
-        .collect();
-    let samples =
-        samples.ok_or_else(|| Failure::Input(format!("{source}: a row has no throughput")))?;
-    Ok(Imported {
-        header: header(source, workload, seed),
-        end: ProfileEnd {
-            measured: samples.len() as u64,
-            failed: 0,
-            cost: unknown,
-            stopped: StopReason::Complete,
-        },
-        samples,
-    })
+    }
 }
 
 impl Imported {
@@ -66,8 +115,7 @@ impl Imported {
     }
 }
 
-fn header(source: &str, workload: Workload, seed: u64) -> Header {
-    let file = source.rsplit('/').next().unwrap_or(source);
+fn header(files: &str, workload: Workload, seed: u64) -> Header {
     let mut provenance = workload.provenance.clone();
     provenance.push(cli::provenance(
         "mt-profile",
@@ -79,7 +127,7 @@ fn header(source: &str, workload: Workload, seed: u64) -> Header {
         workload,
         device: DeviceFingerprint {
             kind: DeviceKind::Replay,
-            name: format!("imported from {file}"),
+            name: format!("imported from {files}"),
             simulated: false,
             units: None,
             detail: None,

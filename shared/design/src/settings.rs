@@ -41,8 +41,8 @@ pub struct Settings {
     pub baselines: bool,
     /// With `configs`: solo runs of what is used first.
     pub solos: bool,
-    /// A table of measurements made elsewhere.
-    pub import: Option<PathBuf>,
+    /// Tables of measurements made elsewhere.
+    pub import: Vec<PathBuf>,
     /// A profile to go on with.
     pub resume: Option<PathBuf>,
     /// Processors of jobs.

@@ -145,8 +145,11 @@ impl<'a> Jobs<'a> {
                 let Some((workload, place)) = self.workloads.next()? else {
                     return Ok(None);
                 };
-                let rows = table::read(bytes.as_slice(), source, &workload, Throughput::Ignored)?;
-                let given = Given::of_runs(&workload, rows.iter().map(|r| import::runs(r)));
+                let table = table::read(bytes.as_slice(), source, &workload, Throughput::Ignored)?;
+                let given = Given::of_runs(
+                    &workload,
+                    table.configurations.iter().map(|r| import::runs(r)),
+                );
                 let configurations = given.configurations(&workload, self.settings.solos)?;
                 Ok(Some(Job {
                     workload,

@@ -1,11 +1,20 @@
 //! Configurations and measurements in CSV: `config,task,batch,share_percent,throughput[,stderr]`,
 //! a row for each task of a configuration.
+//!
+//! Tables come from people's own scripts, so what is meant is read where it is plain, and said: the
+//! share may be `share_fraction`, the throughput a mean step time (`step_s`, `step_ms`), names
+//! may have capitals, and columns that nobody knows are left alone. What cannot be told is refused
+//! with its cause: a share in percent below 1 is most likely a fraction.
+
+mod header;
 
 use std::io::{BufRead, Read};
 
 use cli::Failure;
 use doc::{Code, Fault, Faults, MAX_DOCUMENT_BYTES, Workload};
 use units::{Batch, SamplesPerSec, Share, TaskId, UnitError};
+
+use header::{Columns, Rate, columns};
 
 /// Faults that are shown; of more only the number is told.
 const MOST_SHOWN: usize = 20;
@@ -34,13 +43,22 @@ pub enum Throughput {
     Ignored,
 }
 
-struct Columns {
-    config: usize,
-    task: usize,
-    batch: usize,
-    share: usize,
-    throughput: Option<usize>,
-    stderr: Option<usize>,
+/// A table as it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// Configurations in order of their first row, each sorted by task.
+    pub configurations: Vec<Vec<Row>>,
+    /// What was understood otherwise than it stands there, or left alone.
+    pub notes: Vec<String>,
+}
+
+/// Counts of what a note is worth.
+#[derive(Debug, Default)]
+struct Adjusted {
+    /// Shares with more digits than a share has.
+    rounded: usize,
+    /// Empty throughputs.
+    unmeasured: usize,
 }
 
 struct Faulty<'a> {
@@ -77,7 +95,7 @@ impl Faulty<'_> {
     }
 }
 
-/// Reads the configurations of a table in order of their first row, each sorted by task.
+/// Reads the configurations of a table.
 ///
 /// # Errors
 /// [`Failure::Input`] with file, line and column of every fault.
@@ -86,14 +104,14 @@ pub fn read(
     source: &str,
     workload: &Workload,
     throughput: Throughput,
-) -> Result<Vec<Vec<Row>>, Failure> {
+) -> Result<Table, Failure> {
     let mut faulty = Faulty {
         source,
         lines: Vec::new(),
     };
-    let rows = read_rows(reader, workload, throughput, &mut faulty)?;
+    let table = read_rows(reader, workload, throughput, &mut faulty)?;
     match faulty.failure() {
-        None => Ok(rows),
+        None => Ok(table),
         Some(failure) => Err(failure),
     }
 }
@@ -103,7 +121,11 @@ fn read_rows(
     workload: &Workload,
     throughput: Throughput,
     faulty: &mut Faulty,
-) -> Result<Vec<Vec<Row>>, Failure> {
+) -> Result<Table, Failure> {
+    let mut read = Table {
+        configurations: Vec::new(),
+        notes: Vec::new(),
+    };
     let mut bytes = Vec::new();
     let limit = MAX_DOCUMENT_BYTES as u64 + 1;
     reader
@@ -113,7 +135,7 @@ fn read_rows(
     if bytes.len() as u64 == limit {
         let problem = format!("more than {MAX_DOCUMENT_BYTES} bytes");
         faulty.add(1, "", problem, "split it into several files");
-        return Ok(Vec::new());
+        return Ok(read);
     }
     let mut table = csv::ReaderBuilder::new()
         .trim(csv::Trim::All)
@@ -123,19 +145,14 @@ fn read_rows(
         Ok(header) => header.clone(),
         Err(error) => {
             faulty.add(1, "", error.to_string(), Code::BadCsv.action());
-            return Ok(Vec::new());
+            return Ok(read);
         }
     };
-    if header.is_empty() {
-        let advice = Code::BadCsv.action();
-        faulty.add(1, "", "the table is empty".to_owned(), advice);
-        return Ok(Vec::new());
-    }
-    let Some(columns) = columns(&header, throughput, faulty) else {
-        return Ok(Vec::new());
+    let Some(columns) = columns(&header, throughput, faulty, &mut read.notes) else {
+        return Ok(read);
     };
-    let mut labels: Vec<String> = Vec::new();
-    let mut groups: Vec<Vec<Row>> = Vec::new();
+    let mut adjusted = Adjusted::default();
+    let groups = &mut read.configurations;
     let mut positions = std::collections::HashMap::new();
     for record in table.records() {
         let record = match record {
@@ -149,11 +166,17 @@ fn read_rows(
         let line = record.position().map_or(1, csv::Position::line);
         let label = record.get(columns.config).unwrap_or_default();
         let group = *positions.entry(label.to_owned()).or_insert_with(|| {
-            labels.push(label.to_owned());
             groups.push(Vec::new());
             groups.len() - 1
         });
-        let Some(row) = row(&record, line, &columns, workload, faulty) else {
+        let mut reading = Reading {
+            record: &record,
+            line,
+            columns: &columns,
+            faulty: &mut *faulty,
+            adjusted: &mut adjusted,
+        };
+        let Some(row) = reading.row(workload) else {
             continue;
         };
         if groups[group].iter().any(|other| other.task == row.task) {
@@ -169,10 +192,34 @@ fn read_rows(
         let advice = "give a row for each task of each configuration";
         faulty.add(1, "", "the table has no row".to_owned(), advice);
     }
-    for group in &mut groups {
+    let one_percent = |row: &Row| row.share.hundredths() == 100;
+    if !columns.share.1 && !groups.is_empty() && groups.iter().flatten().all(one_percent) {
+        let problem = "every share is 1 %, which looks like the fraction 1".to_owned();
+        let advice = "give percent, or call the column share_fraction";
+        faulty.add(1, "share_percent", problem, advice);
+    }
+    for group in groups {
         group.sort_by_key(|row| row.task);
     }
-    Ok(groups)
+    read.notes.extend(adjusted.notes());
+    Ok(read)
+}
+
+impl Adjusted {
+    fn notes(&self) -> impl Iterator<Item = String> {
+        let rounded = (self.rounded > 0).then(|| {
+            let n = self.rounded;
+            format!("{n} shares have more than two digits; rounded to 0.01 %")
+        });
+        let unmeasured = (self.unmeasured > 0).then(|| {
+            let n = self.unmeasured;
+            format!(
+                "{n} throughputs are empty: those tasks ran but were not measured; written as 0, \
+                 which no fit learns"
+            )
+        });
+        rounded.into_iter().chain(unmeasured)
+    }
 }
 
 /// The library's message without its own position.
@@ -186,115 +233,177 @@ fn text(error: &csv::Error) -> String {
     }
 }
 
-fn columns(
-    header: &csv::StringRecord,
-    throughput: Throughput,
-    faulty: &mut Faulty,
-) -> Option<Columns> {
-    const KNOWN: [&str; 6] = [
-        "config",
-        "task",
-        "batch",
-        "share_percent",
-        "throughput",
-        "stderr",
-    ];
-    for (i, name) in header.iter().enumerate() {
-        if !KNOWN.contains(&name) {
-            let advice = format!("the columns are {}", KNOWN.join(","));
-            faulty.add(1, name, "not a known column".to_owned(), &advice);
-        } else if header.iter().take(i).any(|other| other == name) {
-            faulty.add(
-                1,
-                name,
-                "the column is given twice".to_owned(),
-                "remove one",
-            );
-        }
-    }
-    let find = |name: &str| header.iter().position(|cell| cell == name);
-    let needed = match throughput {
-        Throughput::Needed => &KNOWN[..5],
-        Throughput::Ignored => &KNOWN[..4],
-    };
-    for name in needed {
-        if find(name).is_none() {
-            faulty.add(
-                1,
-                name,
-                "the column is missing".to_owned(),
-                Code::BadCsv.action(),
-            );
-        }
-    }
-    let columns = Columns {
-        config: find("config")?,
-        task: find("task")?,
-        batch: find("batch")?,
-        share: find("share_percent")?,
-        throughput: find("throughput").filter(|_| throughput == Throughput::Needed),
-        stderr: find("stderr").filter(|_| throughput == Throughput::Needed),
-    };
-    faulty.lines.is_empty().then_some(columns)
+/// One record on its way to a row.
+struct Reading<'a, 'b> {
+    record: &'a csv::StringRecord,
+    line: u64,
+    columns: &'a Columns,
+    faulty: &'a mut Faulty<'b>,
+    adjusted: &'a mut Adjusted,
 }
 
-fn row(
-    record: &csv::StringRecord,
-    line: u64,
-    columns: &Columns,
-    workload: &Workload,
-    faulty: &mut Faulty,
-) -> Option<Row> {
-    let cell = |column: usize| record.get(column).unwrap_or_default();
-    let name = cell(columns.task);
-    let task = TaskId::new(name)
-        .ok()
-        .and_then(|id| workload.task_index(&id));
-    if task.is_none() {
-        let names: Vec<_> = workload.tasks.iter().map(|t| t.id.as_str()).collect();
-        let advice = format!("the workload has {}", names.join(", "));
-        faulty.add(line, "task", format!("no task is called {name:?}"), &advice);
+impl Reading<'_, '_> {
+    fn cell(&self, column: usize) -> &str {
+        self.record.get(column).unwrap_or_default()
     }
-    let mut cell_value = |column: &str, text: &str| -> Option<f64> {
-        match text.parse::<f64>() {
-            Ok(value) => Some(value),
-            Err(_) => {
-                let advice = "give a number such as 128 or 12.5";
-                faulty.add(line, column, format!("{text:?} is not a number"), advice);
-                None
-            }
+
+    fn fault(&mut self, column: &str, problem: String, advice: &str) {
+        self.faulty.add(self.line, column, problem, advice);
+    }
+
+    fn number(&mut self, name: &str, column: usize) -> Option<f64> {
+        let text = self.cell(column);
+        let value = text.parse().ok();
+        if value.is_none() {
+            let problem = format!("{text:?} is not a number");
+            self.fault(name, problem, "give a number such as 128 or 12.5");
         }
-    };
-    let batch = cell_value("batch", cell(columns.batch));
-    let share = cell_value("share_percent", cell(columns.share));
-    let throughput = columns
-        .throughput
-        .map(|column| cell_value("throughput", cell(column)));
-    let stderr = columns
-        .stderr
-        .filter(|&column| !cell(column).is_empty())
-        .map(|column| cell_value("stderr", cell(column)));
-    let batch = unit(faulty, line, "batch", batch, |v| {
-        // Not a whole number or too large: out of range as 0 is.
-        let whole = v.fract() == 0.0 && (0.0..1e9).contains(&v);
-        Batch::new(if whole { v as u64 } else { 0 })
-    });
-    let share = unit(faulty, line, "share_percent", share, Share::from_percent);
-    let throughput = throughput.map(|v| unit(faulty, line, "throughput", v, SamplesPerSec::new));
-    let stderr = stderr.map(|v| unit(faulty, line, "stderr", v, SamplesPerSec::new));
-    Some(Row {
-        task: task?,
-        batch: batch?,
-        share: share?,
-        throughput: match throughput {
+        value
+    }
+
+    /// The row, if every cell of it can be had; each that cannot is a fault.
+    fn row(&mut self, workload: &Workload) -> Option<Row> {
+        let task = self.task(workload);
+        let batch = self.batch();
+        if let (Some(task), Some(batch), Some(_)) = (task, batch, &self.columns.rate) {
+            self.check_batch(workload, task, batch);
+        }
+        let share = self.share();
+        let rate = match self.columns.rate {
+            Some(rate) => Some(self.rate(rate, batch)?),
             None => None,
-            Some(value) => Some(value?),
-        },
-        stderr: match stderr {
+        };
+        Some(Row {
+            task: task?,
+            batch: batch?,
+            share: share?,
+            throughput: rate.map(|(throughput, _)| throughput),
+            stderr: rate.and_then(|(_, stderr)| stderr),
+        })
+    }
+
+    fn task(&mut self, workload: &Workload) -> Option<usize> {
+        let name = self.cell(self.columns.task).to_owned();
+        let task = TaskId::new(&name)
+            .ok()
+            .and_then(|id| workload.task_index(&id));
+        if task.is_none() {
+            let names: Vec<_> = workload.tasks.iter().map(|t| t.id.as_str()).collect();
+            let advice = format!("the workload has {}", names.join(", "));
+            self.fault("task", format!("no task is called {name:?}"), &advice);
+        }
+        task
+    }
+
+    fn batch(&mut self) -> Option<Batch> {
+        let value = self.number("batch", self.columns.batch);
+        unit(self.faulty, self.line, "batch", value, |v| {
+            // Not a whole number or too large: out of range as 0 is.
+            let whole = v.fract() == 0.0 && (0.0..1e9).contains(&v);
+            Batch::new(if whole { v as u64 } else { 0 })
+        })
+    }
+
+    /// A measurement at a batch size that the task may not have would never be asked for, and is
+    /// more likely a slip.
+    fn check_batch(&mut self, workload: &Workload, task: usize, batch: Batch) {
+        let spec = &workload.tasks[task];
+        if !spec.batch_sizes.contains(&batch) {
+            let sizes: Vec<String> = spec.batch_sizes.iter().map(ToString::to_string).collect();
+            let problem = format!("task {} has no batch size {batch}", spec.id);
+            let advice = format!(
+                "the workload has {}; add {batch} there or mend the row",
+                sizes.join(", ")
+            );
+            self.fault("batch", problem, &advice);
+        }
+    }
+
+    fn share(&mut self) -> Option<Share> {
+        let (column, fraction) = self.columns.share;
+        let name = if fraction {
+            "share_fraction"
+        } else {
+            "share_percent"
+        };
+        let value = self.number(name, column)?;
+        // No device gives less than 1 %: a multiprocessor of the largest GPUs is 0.7 %.
+        if !fraction && value > 0.0 && value < 1.0 {
+            let problem = format!("{value} % of a device looks like a fraction");
+            let advice = "give percent, or call the column share_fraction";
+            self.fault(name, problem, advice);
+            return None;
+        }
+        let percent = if fraction { 100.0 * value } else { value };
+        let hundredths = (percent * 100.0).round();
+        if (percent * 100.0 - hundredths).abs() > 1e-6 {
+            self.adjusted.rounded += 1;
+        }
+        let rounded = hundredths / 100.0;
+        if fraction && !(value > 0.0 && value <= 1.0) {
+            let problem = format!("{value} is not a fraction of a device");
+            let advice = "give a number above 0, at most 1, or call the column share_percent";
+            self.fault(name, problem, advice);
+            return None;
+        }
+        unit(
+            self.faulty,
+            self.line,
+            name,
+            Some(rounded),
+            Share::from_percent,
+        )
+    }
+
+    /// Throughput and its standard error, where there is one; 0 for a task that ran but was not
+    /// measured.
+    fn rate(
+        &mut self,
+        rate: Rate,
+        batch: Option<Batch>,
+    ) -> Option<(SamplesPerSec, Option<SamplesPerSec>)> {
+        if self.cell(rate.column).is_empty() {
+            self.adjusted.unmeasured += 1;
+            return Some((SamplesPerSec::new(0.0).ok()?, None));
+        }
+        let value = self.number(rate.name, rate.column);
+        let error = match rate.stderr {
+            Some(column) if !self.cell(column).is_empty() => Some(self.number("stderr", column)?),
+            _ => None,
+        };
+        let (per_s, error) = match rate.step_seconds {
+            None => (value?, error),
+            Some(seconds) => {
+                let step = seconds * value?;
+                if !(step.is_finite() && step > 0.0) {
+                    let problem = format!("{} is not a step time", value?);
+                    self.fault(rate.name, problem, "give a finite number above 0");
+                    return None;
+                }
+                let per_s = batch?.as_f64() / step;
+                // The relative error of a rate is that of its step.
+                (per_s, error.map(|e| per_s * (seconds * e / step)))
+            }
+        };
+        let throughput = unit(
+            self.faulty,
+            self.line,
+            rate.name,
+            Some(per_s),
+            SamplesPerSec::new,
+        )?;
+        let error = match error {
+            Some(e) => Some(unit(
+                self.faulty,
+                self.line,
+                "stderr",
+                Some(e),
+                SamplesPerSec::new,
+            )?),
             None => None,
-            Some(value) => Some(value?),
-        },
-    })
+        };
+        Some((throughput, error))
+    }
 }
 
 fn unit<T>(

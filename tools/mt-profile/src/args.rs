@@ -70,9 +70,12 @@ pub struct Args {
     /// With --configs: measure each task alone first, at each batch size that is used
     #[arg(long, requires = "configs")]
     pub solos: bool,
-    /// Make a profile of the measurements in a CSV file
+    /// Make a profile of the measurements in CSV files: columns config, task, batch,
+    /// share_percent (or share_fraction), throughput in samples per second (or step_s, step_ms: the
+    /// mean time of a step), stderr of it; a row for each task of a configuration, with no
+    /// throughput where a task ran but was not measured. Give it several times for several files
     #[arg(long, value_name = "CSV", value_hint = ValueHint::FilePath, conflicts_with_all = ["resume", "design", "budget"])]
-    pub import: Option<PathBuf>,
+    pub import: Vec<PathBuf>,
     /// Go on with the profile in FILE; may be the output, and may be absent
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub resume: Option<PathBuf>,

@@ -1,0 +1,161 @@
+//! Which column is what.
+
+use doc::Code;
+
+use super::{Faulty, Throughput};
+
+/// Places of the columns in a record.
+pub(super) struct Columns {
+    pub config: usize,
+    pub task: usize,
+    pub batch: usize,
+    /// The share, and whether it is a fraction rather than percent.
+    pub share: (usize, bool),
+    /// `None`: throughputs are not looked at.
+    pub rate: Option<Rate>,
+}
+
+/// Where a throughput stands, and as what.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rate {
+    pub name: &'static str,
+    pub column: usize,
+    /// Seconds in the unit of the column where it is a step time; `None`: samples per second.
+    pub step_seconds: Option<f64>,
+    /// Standard error, in the unit of the column.
+    pub stderr: Option<usize>,
+}
+
+/// Names of the throughput, with the seconds of a step time.
+const RATES: [(&str, Option<f64>); 4] = [
+    ("throughput", None),
+    ("samples_per_s", None),
+    ("step_s", Some(1.0)),
+    ("step_ms", Some(1e-3)),
+];
+/// Names of the share, and whether it is a fraction.
+const SHARES: [(&str, bool); 2] = [("share_percent", false), ("share_fraction", true)];
+const OTHERS: [&str; 4] = ["config", "task", "batch", "stderr"];
+
+/// Finds the columns; every one that is missing, given twice or ambiguous is a fault.
+pub(super) fn columns(
+    header: &csv::StringRecord,
+    throughput: Throughput,
+    faulty: &mut Faulty,
+    notes: &mut Vec<String>,
+) -> Option<Columns> {
+    if header.is_empty() {
+        let advice = Code::BadCsv.action();
+        faulty.add(1, "", "the table is empty".to_owned(), advice);
+        return None;
+    }
+    if let Some((problem, advice)) = no_header(header) {
+        faulty.add(1, "", problem, advice);
+        return None;
+    }
+    // Capitals, spaces and hyphens are a matter of taste.
+    let plain = |cell: &str| cell.trim().to_lowercase().replace([' ', '-'], "_");
+    let names: Vec<String> = header.iter().map(plain).collect();
+    let known = |name: &str| {
+        let rates = RATES.iter().map(|(n, _)| *n);
+        let shares = SHARES.iter().map(|(n, _)| *n);
+        OTHERS
+            .into_iter()
+            .chain(rates)
+            .chain(shares)
+            .any(|n| n == name)
+    };
+    let mut ignored = Vec::new();
+    for (i, name) in names.iter().enumerate() {
+        if !known(name) {
+            ignored.push(header.get(i).unwrap_or_default());
+        } else if names[..i].contains(name) {
+            let problem = "the column is given twice".to_owned();
+            faulty.add(1, name, problem, "remove one");
+        }
+    }
+    if !ignored.is_empty() {
+        notes.push(format!("columns not used: {}", ignored.join(", ")));
+    }
+    let mut find = Find { names, faulty };
+    let config = find.one("config");
+    let task = find.one("task");
+    let batch = find.one("batch");
+    let share = find.one_of(&SHARES.map(|(n, _)| n));
+    let rate = match throughput {
+        Throughput::Needed => Some(find.one_of(&RATES.map(|(n, _)| n))?),
+        Throughput::Ignored => None,
+    };
+    let stderr = find.names.iter().position(|n| n == "stderr");
+    let columns = Columns {
+        config: config?,
+        task: task?,
+        batch: batch?,
+        share: share.map(|(k, column)| (column, SHARES[k].1))?,
+        rate: rate.map(|(k, column)| Rate {
+            name: RATES[k].0,
+            column,
+            step_seconds: RATES[k].1,
+            stderr,
+        }),
+    };
+    faulty.lines.is_empty().then_some(columns)
+}
+
+/// Why the first line is no header of columns, and what to do.
+fn no_header(header: &csv::StringRecord) -> Option<(String, &'static str)> {
+    let only = header.iter().next().filter(|_| header.len() == 1)?;
+    for (separator, name) in [(';', "semicolons"), ('\t', "tabs")] {
+        if only.contains(separator) {
+            return Some((
+                format!("cells are separated by {name}"),
+                "separate them by commas, with a point in numbers",
+            ));
+        }
+    }
+    None
+}
+
+struct Find<'a, 'b> {
+    names: Vec<String>,
+    faulty: &'a mut Faulty<'b>,
+}
+
+impl Find<'_, '_> {
+    fn one(&mut self, name: &str) -> Option<usize> {
+        self.one_of(&[name]).map(|(_, column)| column)
+    }
+
+    /// Which of several names is there, and where: exactly one has to be.
+    fn one_of(&mut self, names: &[&str]) -> Option<(usize, usize)> {
+        let at = |name: &&str| self.names.iter().position(|n| n == name);
+        let found: Vec<(usize, usize)> = names
+            .iter()
+            .enumerate()
+            .filter_map(|(k, name)| Some((k, at(name)?)))
+            .collect();
+        match found[..] {
+            [one] => Some(one),
+            [] => {
+                // A header of numbers is the first row of a table without one.
+                let number = |n: &String| n.parse::<f64>().is_ok();
+                let (problem, advice) = if self.names.iter().any(number) {
+                    (
+                        "the column is missing: the first line holds numbers, not names",
+                        "begin with a line of column names",
+                    )
+                } else {
+                    ("the column is missing", Code::BadCsv.action())
+                };
+                self.faulty.add(1, names[0], problem.to_owned(), advice);
+                None
+            }
+            _ => {
+                let found: Vec<&str> = found.iter().map(|(k, _)| names[*k]).collect();
+                let problem = format!("{} are given at once", found.join(" and "));
+                self.faulty.add(1, names[0], problem, "remove all but one");
+                None
+            }
+        }
+    }
+}
