@@ -6,7 +6,7 @@ DESTDIR ?=
 TOOLS := mt-profile mt-fit mt-solve mt-overlap mt-launch mt-worker mt-check mt-report
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults bench bench-peers paper calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults bench bench-peers bench-real paper calibrate schemas schemas-check \
 	lint install uninstall clean
 
 help: ## List the targets
@@ -41,6 +41,9 @@ bench-peers: ## Measure against solvers and learners of others (builds Python en
 	sh shared/predict/benches/peers/run.sh
 	sh tests/peers/run.sh alloc --problems
 	sh tests/peers/run.sh overlap --rounds
+
+bench-real: ## Measure the predictor on recorded measurements by others, beside scikit-learn
+	sh shared/predict/benches/real/bench.sh
 
 paper: ## Regenerate the tables and figures of the FedMT paper (QUICK=1: reduced; DEVICE=cuda)
 	$(MAKE) -C examples/paper

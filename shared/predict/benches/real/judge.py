@@ -1,0 +1,250 @@
+"""Judges the predictor and what a user would otherwise pick on measurements by others.
+
+    judge.py DATA OUT BENCH [--no-peers] [--gpus v100,p100] [--only KIND] [--seeds N] [--json FILE]
+
+DATA holds the measurements (problems.py says what they are), OUT gets the problems, BENCH is the
+program `bench-real`. Peers see every throughput of the training samples, runs of one task
+included, as one row: the logarithms of batch size, share and solo step, which task it is, and of
+the others their number, the sum of their shares, the mean logarithm of their solo steps, and which
+they are. They learn the logarithm of the throughput over the solo rate.
+
+Errors are those of single throughputs, untrimmed; of `mixes` those of the ratios to 100 %.
+"""
+
+import argparse
+import collections
+import json
+import os
+import subprocess
+import warnings
+
+import problems
+
+HALF_WIDTH = 1.645
+warnings.filterwarnings("ignore")
+
+
+def solo_table(train):
+    """Solo rate at the whole device of every task and batch size; the nearest batch otherwise."""
+    table = collections.defaultdict(dict)
+    for sample in train:
+        if len(sample) == 1 and sample[0][2] >= 99:
+            task, batch, _, rate = sample[0]
+            table[task][batch] = rate
+    for sample in train:
+        for task, batch, _, rate in sample:
+            if task not in table:
+                table[task][batch] = rate
+    return table
+
+
+def solo(table, task, batch):
+    known = table[task]
+    near = min(known, key=lambda b: abs(b - batch))
+    return known[near]
+
+
+def rows_of(samples, table, names):
+    import numpy as np
+
+    at = {name: k for k, name in enumerate(names)}
+    n = len(names)
+    x, y = [], []
+    for sample in samples:
+        for k, (task, batch, share, rate) in enumerate(sample):
+            own = solo(table, task, batch)
+            others = [s for j, s in enumerate(sample) if j != k]
+            steps = [np.log(b / solo(table, t, b)) for t, b, _, _ in others]
+            which, whom = np.zeros(n), np.zeros(n)
+            which[at[task]] = 1
+            for t, _, s, _ in others:
+                whom[at[t]] = s / 100
+            x.append(np.concatenate([[
+                np.log(batch), np.log(share / 100), np.log(batch / own), len(others),
+                sum(s for _, _, s, _ in others) / 100, np.mean(steps) if steps else 0.0,
+            ], which, whom]))
+            y.append(np.log(rate / own))
+    return np.array(x), np.array(y)
+
+
+def learners():
+    import numpy as np
+    from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    def gp(rows):
+        # One length for all features where there are many rows: one each would take minutes.
+        kernel = ConstantKernel(1.0) * Matern(1.0, (1e-2, 1e3), nu=2.5) + WhiteKernel(1e-3)
+        return make_pipeline(StandardScaler(), GaussianProcessRegressor(
+            kernel, normalize_y=True, random_state=0))
+
+    return {
+        "gp": gp,
+        "boosting": lambda _: GradientBoostingRegressor(
+            n_estimators=300, learning_rate=0.05, max_depth=3, subsample=0.8, random_state=0),
+        "forest": lambda _: RandomForestRegressor(n_estimators=200, random_state=0),
+    }
+
+
+def peers(problem, names, folder):
+    """Predicted throughput of every held-out row by each peer; read again where it was written."""
+    path = f"{folder}/{problem.name}.peers.json"
+    if os.path.exists(path):
+        with open(path) as file:
+            return json.load(file)
+    import numpy as np
+
+    table = solo_table(problem.train)
+    x, y = rows_of(problem.train, table, names)
+    z, _ = rows_of(problem.held, table, names)
+    own = np.array([solo(table, t, b) for s in problem.held for t, b, _, _ in s])
+    # Without interference a task keeps its solo rate; with the mean slow-down, a part of it that is
+    # the same for all.
+    several = np.array([len(s) > 1 for s in problem.train for _ in s])
+    slow = np.exp(np.mean(y[several])) if several.any() else 1.0
+    together = np.array([len(s) > 1 for s in problem.held for _ in s])
+    answers = {
+        "no interference": own,
+        "mean slow-down": own * np.where(together, slow, 1.0),
+    }
+    rng = np.random.default_rng(0)
+    for name, make in learners().items():
+        kept = rng.permutation(len(y))[:600 if name == "gp" else 6000]
+        model = make(len(y)).fit(x[kept], y[kept])
+        answers[name] = own * np.exp(model.predict(z))
+    answers = {name: [float(v) for v in values] for name, values in answers.items()}
+    with open(path, "w") as file:
+        json.dump(answers, file)
+    return answers
+
+
+def ours(problem, names, folder):
+    number = {name: k for k, name in enumerate(names)}
+    found = {}
+    seconds = 0.0
+    with open(f"{folder}/{problem.name}.out") as file:
+        for line in file:
+            if line.startswith("#"):
+                seconds = float(line[1:])
+                continue
+            config, task, rate, error = line.split(",")
+            found[int(config), int(task)] = float(rate), float(error)
+    order = [(k, number[row[0]]) for k, sample in enumerate(problem.held) for row in sample]
+    return [found[key] for key in order], seconds
+
+
+def errors(problem, predicted):
+    """Relative error of every row, percent; of the ratio to the same mix at 100 % for mixes."""
+    rows = [row for sample in problem.held for row in sample]
+    if not problem.kind.startswith("mixes"):
+        return [100 * abs(p / r[3] - 1) for p, r in zip(predicted, rows)]
+    out, at = [], 0
+    for k in range(0, len(problem.held), 3):
+        m = len(problem.held[k])
+        for setting in (1, 2):
+            for j in range(m):
+                a, b = at + j, at + setting * m + j
+                measured = rows[b][3] / rows[a][3]
+                out.append(100 * abs(predicted[b] / predicted[a] / measured - 1))
+        at += 3 * m
+    return out
+
+
+def regret(problem, predicted, table):
+    """Percent lost by taking the held-out configuration with the largest predicted sum of
+    throughputs over solo rates, against the best; of mixes, the mean over mixes of the loss of
+    geometric-mean rate by the setting chosen."""
+    def values(rates):
+        at, out = 0, []
+        for sample in problem.held:
+            part = [rates[at + j] / solo(table, t, b) for j, (t, b, _, _) in enumerate(sample)]
+            out.append(part)
+            at += len(sample)
+        return out
+
+    measured = values([row[3] for sample in problem.held for row in sample])
+    said = values(predicted)
+    if problem.kind.startswith("mixes"):
+        lost = []
+        for k in range(0, len(measured), 3):
+            def mean(v):
+                product = 1.0
+                for r in v:
+                    product *= max(r, 1e-12)
+                return product ** (1 / len(v))
+            best = max(range(k, k + 3), key=lambda i: mean(measured[i]))
+            taken = max(range(k, k + 3), key=lambda i: mean(said[i]))
+            lost.append(100 * (1 - mean(measured[taken]) / mean(measured[best])))
+        return sum(lost) / len(lost)
+    best = max(sum(v) for v in measured)
+    return 100 * (1 - sum(measured[max(range(len(said)), key=lambda i: sum(said[i]))]) / best)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data")
+    parser.add_argument("out")
+    parser.add_argument("bench")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--gpus", default="v100,p100")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    os.makedirs(args.out, exist_ok=True)
+    for name in os.listdir(args.out):
+        if name.endswith((".csv", ".out")):
+            os.remove(f"{args.out}/{name}")
+    todo = []
+    for problem in problems.all_problems(args.data, args.seeds, args.gpus.split(",")):
+        if problem.kind.startswith(args.only):
+            todo.append((problem, problems.write(problem, args.out)))
+    subprocess.run([args.bench, args.out], check=True)
+    table = collections.defaultdict(lambda: collections.defaultdict(list))
+    for problem, names in todo:
+        answers = {} if args.no_peers else peers(problem, names, args.out)
+        found, seconds = ours(problem, names, args.out)
+        answers["ours"] = [rate for rate, _ in found]
+        solos = solo_table(problem.train)
+        of = table[problem.kind]
+        for name, predicted in answers.items():
+            of[name] += errors(problem, predicted)
+            of[name, "regret"].append(regret(problem, predicted, solos))
+        rows = [row for sample in problem.held for row in sample]
+        of["inside"] += [abs(p - r[3]) <= HALF_WIDTH * e for (p, e), r in zip(found, rows)]
+        of["seconds"].append(seconds)
+    report(table, args.json)
+
+
+def report(table, path):
+    def mean(v):
+        return sum(v) / len(v)
+
+    rows = []
+    print(f"{'problem':22}{'rates':>7}{'error %':>9}{'hold %':>8}{'regret %':>9}{'fit s':>7}"
+          "  best of the others (error %), regret of the others")
+    for kind, of in table.items():
+        others = {k: mean(v) for k, v in of.items()
+                  if isinstance(k, str) and k not in ("ours", "inside", "seconds")}
+        error, inside = mean(of["ours"]), 100 * mean(of["inside"])
+        lost = mean(of["ours", "regret"])
+        line = f"{kind:22}{len(of['ours']):7}{error:9.2f}{inside:8.0f}{lost:9.2f}{mean(of['seconds']):7.2f}"
+        if others:
+            best = min(others, key=others.get)
+            line += f"  {error / others[best]:.2f} of {best}: " + ", ".join(
+                f"{k} {v:.2f} ({mean(of[k, 'regret']):.1f})" for k, v in others.items())
+            rows.append({
+                "name": f"real_{kind}", "value": error, "unit": "percent", "baseline": best,
+                "baseline_value": others[best], "ratio": error / others[best],
+                "what": f"error of a throughput; 90 % intervals hold {inside:.0f} %, regret {lost:.2f} %",
+            })
+        print(line, flush=True)
+    if path:
+        with open(path, "w") as file:
+            json.dump(rows, file, indent=1)
+
+
+main()

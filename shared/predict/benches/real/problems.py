@@ -1,0 +1,177 @@
+"""Problems of learning from measurements by others: what is learnt, what is held out.
+
+Every problem is a list of samples to learn and a list to predict; a sample is a list of
+(task, batch, share in percent, throughput). A task is named; it runs at most once in a co-run, so
+copies of a model are tasks of their own. All draws are seeded by the problem's name.
+
+What is assumed of each source:
+
+- gavel: a job is a task (the model) at a batch size, 1 where its name has none; both of a pair have
+  the whole device (100 %), since the GPU switched between them. Two jobs of one model and pairs
+  that did not fit (rate 0) are left out.
+- slices: a MIG slice of g compute slices of 7 and m GB of 40 is worth the share r with
+  1/r = (7/g + 40/m)/2: a step needs as much of the processors as of the memory bandwidth if nobody
+  knows better. Nothing of it is fitted.
+- mixes: only ratios of rates were recorded, with everyone at 50 and at 14 % over everyone at 100 %.
+  The absolute rate at 100 % is taken as 1/m of the solo rate of 1 step per second for m jobs, as if
+  jobs at 100 % took turns; only the ratios are scored, so that this assumption is not. 300 mixes of
+  two and more jobs with at most three copies of a model, 60 % of them learnt.
+- parva: copies of a model, all at the whole of one MIG slice; throughput is that of each copy.
+"""
+
+import collections
+import csv
+import json
+import os
+import random
+import re
+
+SIZES = [10, 20, 40, 125]
+Problem = collections.namedtuple("Problem", "kind name train held")
+
+
+def gavel_job(name):
+    name = re.match(r"\('(.*)', 1\)$", name)[1]
+    model, _, batch = name.partition(" (batch size ")
+    return re.sub(r"[^a-z0-9]+", "-", model.lower()), int(batch.rstrip(")") or 1)
+
+
+def gavel(path, gpu, seeds):
+    with open(path) as file:
+        rates = json.load(file)[gpu]
+    jobs = [name for name in rates if name.endswith(", 1)")]
+
+    def row(name, rate):
+        model, batch = gavel_job(name)
+        return (model, batch, 100.0, rate * batch)
+
+    solos = [[row(name, rates[name]["null"])] for name in jobs]
+    pairs = []
+    for k, a in enumerate(jobs):
+        for b in jobs[k + 1:]:
+            both = rates[a].get(b)
+            if both and min(both) > 0 and gavel_job(a)[0] != gavel_job(b)[0]:
+                pairs.append((a, b, [row(a, both[0]), row(b, both[1])]))
+    for n in SIZES:
+        for seed in range(seeds):
+            name = f"gavel-{gpu}-{n}.{seed}"
+            drawn = random.Random(name).sample(pairs, len(pairs))
+            train = solos + [s for _, _, s in drawn[:n]]
+            yield Problem(f"gavel-{gpu}-{n}", name, train, [s for _, _, s in drawn[n:]])
+    for fold in range(0, 10, 4):
+        held = [s for k, (_, _, s) in enumerate(pairs) if k * 7 % 10 == fold]
+        train = solos + [s for k, (_, _, s) in enumerate(pairs) if k * 7 % 10 != fold]
+        yield Problem(f"gavel-{gpu}-pairs", f"gavel-{gpu}-pairs.{fold}", train, held)
+    for at in range(0, len(jobs), 6):
+        job = jobs[at]
+        held = [s for a, b, s in pairs if job in (a, b)]
+        train = solos + [s for a, b, s in pairs if job not in (a, b)]
+        if held:
+            yield Problem(f"gavel-{gpu}-jobs", f"gavel-{gpu}-jobs.{at}", train, held)
+
+
+def slices(path, seeds):
+    samples = []
+    with open(path) as file:
+        for row in csv.DictReader(file):
+            g, batch = int(row["mig_g"]), int(row["batch"])
+            share = 2 / (7 / g + 40 / int(row["mig_gb"]))
+            rate = batch / float(row["mean_s"])
+            samples.append((g, [(row["model"], batch, round(100 * share, 2), rate)]))
+    for g in (2, 3, 4):
+        train = [s for other, s in samples if other != g]
+        held = [s for other, s in samples if other == g]
+        yield Problem("slices-level", f"slices-level.{g}", train, held)
+    full = [s for g, s in samples if g == 7]
+    part = [s for g, s in samples if g != 7]
+    for n in SIZES[:3]:
+        for seed in range(seeds):
+            name = f"slices-{n}.{seed}"
+            drawn = random.Random(name).sample(part, len(part))
+            yield Problem(f"slices-{n}", name, full + drawn[:n], drawn[n:])
+
+
+def mixes(path, seeds):
+    jobs = collections.defaultdict(list)
+    with open(path) as file:
+        for row in csv.DictReader(file):
+            jobs[int(row["mix"])].append(row)
+
+    def samples(mix):
+        m = len(mix)
+        copies = collections.Counter()
+        runs = {100.0: [], 50.0: [], 14.0: []}
+        for row in mix:
+            task = f"{row['model']}.{copies[row['model']]}"
+            copies[row["model"]] += 1
+            batch = int(row["batch"])
+            for share, ratio in ((100.0, 1.0), (50.0, float(row["rate50_over_rate100"])),
+                                 (14.0, float(row["rate14_over_rate100"]))):
+                runs[share].append((task, batch, share, batch * ratio / m))
+        return list(runs.values())
+
+    few = [v for v in jobs.values()
+           if max(collections.Counter(r["model"] for r in v).values()) <= 3]
+    tasks = {(f"{r['model']}.{k}", int(r["batch"])) for v in few for r in v for k in range(3)}
+    solos = [[(task, batch, 100.0, float(batch))] for task, batch in sorted(tasks)]
+    for seed in range(min(seeds, 2)):
+        name = f"mixes.{seed}"
+        several = [v for v in few if len(v) > 1]
+        drawn = random.Random(name).sample(several, 300)
+        train = solos + [s for v in drawn[:180] for s in samples(v)]
+        yield Problem("mixes", name, train, [s for v in drawn[180:] for s in samples(v)])
+
+
+def parva(folder, seeds):
+    for file in sorted(os.listdir(folder)):
+        if not file.endswith(".csv"):
+            continue
+        model = file[:-4]
+        rates = collections.defaultdict(dict)
+        with open(f"{folder}/{file}") as table:
+            for row in csv.DictReader(table):
+                rate = float(row["Throughput"] or 0)
+                if rate > 0:
+                    key = int(row["Batch size"]), int(row["Workload Number"])
+                    rates[int(row["Mig instance"])][key] = rate
+        for g, of in rates.items():
+            for most in (2, 3):
+                train, held = [], []
+                for (batch, k), rate in of.items():
+                    copies = range(max(k for _, k in of))
+                    if k == 1:
+                        train += [[(f"{model}.{c}", batch, 100.0, rate)] for c in copies]
+                    elif k <= most:
+                        train.append([(f"{model}.{c}", batch, 100.0, rate) for c in range(k)])
+                    else:
+                        held.append([(f"{model}.{c}", batch, 100.0, rate) for c in range(k)])
+                solo = {(t, b) for s in train if len(s) == 1 for t, b, _, _ in s}
+                held = [s for s in held if all((t, b) in solo for t, b, _, _ in s)]
+                known = {t for s in train if len(s) > 1 for t, _, _, _ in s}
+                if held and len(known) >= 2:
+                    yield Problem(f"parva-{most}-to-{most + 1}", f"parva-{most}.{model}.{g}",
+                                  train, [s for s in held if len(s) == most + 1])
+
+
+def all_problems(data, seeds, gpus):
+    path = f"{data}/gavel/simulation_throughputs.json"
+    if os.path.exists(path):
+        for gpu in gpus:
+            yield from gavel(path, gpu, seeds)
+    for name, make in (("miso/mig_step_seconds.csv", slices), ("miso/mps_mixes.csv", mixes),
+                       ("parvagpu", parva)):
+        if os.path.exists(f"{data}/{name}"):
+            yield from make(f"{data}/{name}", seeds)
+
+
+def write(problem, folder):
+    """The problem for `bench-real`; returns the names of its tasks by number."""
+    names = sorted({row[0] for s in problem.train + problem.held for row in s})
+    number = {name: k for k, name in enumerate(names)}
+    with open(f"{folder}/{problem.name}.csv", "w") as out:
+        out.write("set,config,task,batch,share_percent,throughput\n")
+        for kind, samples in (("train", problem.train), ("held", problem.held)):
+            for k, sample in enumerate(samples):
+                for task, batch, share, rate in sample:
+                    out.write(f"{kind},{k},{number[task]},{batch},{share:.2f},{rate!r}\n")
+    return names
