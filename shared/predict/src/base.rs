@@ -1,4 +1,4 @@
-use doc::wire::{Evidence, WorkloadLaw};
+use doc::params::{Evidence, WorkloadLaw};
 
 use crate::anchor::{self, Anchor};
 use crate::dataset::Dataset;

@@ -221,7 +221,7 @@ impl Predictor {
     }
 
     fn ran_together(&self, task: usize) -> bool {
-        self.base.evidence[task] == doc::wire::Evidence::Together
+        self.base.evidence[task] == doc::params::Evidence::Together
     }
 }
 

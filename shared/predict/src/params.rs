@@ -3,7 +3,7 @@
 mod unseen;
 
 use corun::MAX_TASKS;
-use doc::wire::{self, ModelParams, TaskParams};
+use doc::params::{self as written, ModelParams, TaskParams};
 use doc::{Method, Workload};
 use units::{Batch, Share};
 
@@ -38,12 +38,12 @@ impl Fitted {
                 .map(|v| v.iter().map(point).collect())
                 .collect(),
             unseen: p.unseen.as_ref().map(unseen::write),
-            domain: wire::Domain {
+            domain: written::Domain {
                 configurations: self.configurations as u64,
                 most_together: p.base.most_together as u32,
                 crowds: domain.crowds.iter().map(|n| *n as u32).collect(),
             },
-            validation: wire::Validation {
+            validation: written::Validation {
                 folds: self.report.folds as u32,
                 total_error_percent: self
                     .report
@@ -56,7 +56,7 @@ impl Fitted {
                     .report
                     .families
                     .iter()
-                    .map(|&(method, total_error_percent)| wire::FamilyError {
+                    .map(|&(method, total_error_percent)| written::FamilyError {
                         method,
                         total_error_percent,
                     })
@@ -75,13 +75,13 @@ impl Fitted {
             solo: anchor
                 .points
                 .iter()
-                .map(|&(b, step_s)| wire::SoloStep {
+                .map(|&(b, step_s)| written::SoloStep {
                     batch: b as u64,
                     step_s,
                 })
                 .collect(),
             solo_slope_s: anchor.slope,
-            law: wire::LawParams {
+            law: written::LawParams {
                 fixed_s: law.pace.fixed,
                 crowding: law.pace.crowding,
                 per_sample_s: law.pace.per_sample,
@@ -89,7 +89,7 @@ impl Fitted {
                 sharpness: law.pace.sharpness,
                 slowdown: law.slowdown.clone(),
             },
-            poly: parts.poly.as_ref().map(|p| wire::PolyParams {
+            poly: parts.poly.as_ref().map(|p| written::PolyParams {
                 centre: p.centre.clone(),
                 scale: p.scale.clone(),
                 weights: p.weights.clone(),
@@ -114,8 +114,8 @@ impl Fitted {
     }
 }
 
-fn write_process(g: &GpPart) -> wire::GpParams {
-    wire::GpParams {
+fn write_process(g: &GpPart) -> written::GpParams {
+    written::GpParams {
         inverse_length: g.gp.hyper.inverse_length.clone(),
         signal: g.gp.hyper.signal,
         noise: g.gp.hyper.noise,
@@ -125,16 +125,16 @@ fn write_process(g: &GpPart) -> wire::GpParams {
     }
 }
 
-fn write_trees(t: &Trees) -> wire::TreesParams {
-    wire::TreesParams {
+fn write_trees(t: &Trees) -> written::TreesParams {
+    written::TreesParams {
         feature: t.feature.clone(),
         threshold: t.threshold.clone(),
         value: t.value.clone(),
     }
 }
 
-fn point(a: &Active) -> wire::Point {
-    wire::Point {
+fn point(a: &Active) -> written::Point {
+    written::Point {
         task: a.task as u32,
         batch: u64::from(a.batch.get()),
         share_percent: a.share.percent(),
@@ -260,7 +260,7 @@ fn anchor(t: &TaskParams, path: &str) -> Result<Anchor, PredictError> {
     })
 }
 
-fn law(l: &wire::LawParams, tasks: usize, path: &str) -> Result<Law, PredictError> {
+fn law(l: &written::LawParams, tasks: usize, path: &str) -> Result<Law, PredictError> {
     length(&format!("{path}.slowdown"), l.slowdown.len(), tasks)?;
     not_negative(path, &l.slowdown)?;
     not_negative(path, &[l.crowding, l.fixed_s])?;
@@ -330,7 +330,7 @@ fn domain(params: &ModelParams) -> Result<Option<Domain>, PredictError> {
 }
 
 fn points(params: &ModelParams, tasks: usize) -> Result<Vec<Vec<Active>>, PredictError> {
-    let one = |p: &wire::Point, path: &str| {
+    let one = |p: &written::Point, path: &str| {
         let unit = |e: units::UnitError| bad(path, e.to_string());
         if p.task as usize >= tasks {
             return Err(bad(path, format!("task {} of {tasks}", p.task)));
@@ -391,7 +391,7 @@ fn parts(
         }
         _ => None,
     };
-    let read = |t: &Option<wire::TreesParams>, name: &str| match t {
+    let read = |t: &Option<written::TreesParams>, name: &str| match t {
         Some(t) if method == Method::Blend => Ok(Some(trees(t, base, &format!("{path}.{name}"))?)),
         _ => Ok(None),
     };
@@ -403,7 +403,7 @@ fn parts(
     })
 }
 
-fn trees(t: &wire::TreesParams, base: &Base, path: &str) -> Result<Trees, PredictError> {
+fn trees(t: &written::TreesParams, base: &Base, path: &str) -> Result<Trees, PredictError> {
     let n = t.value.len() / LEAVES;
     length(path, t.value.len(), n * LEAVES)?;
     length(path, t.feature.len(), n * SPLITS)?;
@@ -422,7 +422,7 @@ fn trees(t: &wire::TreesParams, base: &Base, path: &str) -> Result<Trees, Predic
 
 /// A process whose points are places of `tasks` in configurations, described by `row`.
 fn process(
-    g: &wire::GpParams,
+    g: &written::GpParams,
     tasks: &[usize],
     base: &Base,
     points: &[Vec<Active>],

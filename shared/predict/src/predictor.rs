@@ -1,5 +1,5 @@
 use doc::Method;
-use doc::wire::Evidence;
+use doc::params::Evidence;
 use units::{Batch, Share};
 
 use crate::base::Base;

@@ -1,4 +1,4 @@
-use doc::wire::WorkloadLaw;
+use doc::params::WorkloadLaw;
 use math::stats;
 
 use crate::Dataset;

@@ -1,4 +1,4 @@
-use doc::wire::{UnseenParams, UnseenUse};
+use doc::params::{UnseenParams, UnseenUse};
 use units::Batch;
 
 use super::{bad, length, not_negative, numbers, process, write_process};
