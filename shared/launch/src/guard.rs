@@ -2,8 +2,8 @@
 //!
 //! It waits for the end of its standard input, whose other end only the launcher holds. The kernel
 //! closes it however the launcher ends; then the guard kills what the launcher has left running, MPS
-//! daemons among it, and removes its control groups and its run directory. A launcher that ends by itself has
-//! removed them already.
+//! daemons among it, and removes its control groups and its run directory. A launcher that ends by
+//! itself has removed them already.
 
 use std::io;
 use std::os::unix::process::CommandExt;

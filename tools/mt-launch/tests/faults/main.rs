@@ -4,7 +4,6 @@
 //! (`Corner::nothing_is_left`). With `MT_FAULTS=full` (`make test-faults`) the soak is as long as
 //! a night is.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 mod jobs_that_fail;
 mod mps;
