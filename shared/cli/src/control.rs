@@ -1,6 +1,8 @@
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
+
+use crate::{Exit, Failure};
 
 /// Longest line that is an order; more of it is cut off.
 const LONGEST: u64 = 4096;
@@ -25,4 +27,22 @@ pub fn control_lines() -> Receiver<String> {
         }
     });
     receiver
+}
+
+/// What a guard does (a second process of a tool, started by it): waits until the tool has ended,
+/// which ends its standard input, and cleans up.
+///
+/// # Errors
+/// [`Failure::Input`] if what is to be cleaned is not the tool's own; [`Failure::Environment`] if
+/// it cannot be cleaned.
+pub fn guard(clean_up: impl FnOnce() -> io::Result<()>) -> Result<Exit, Failure> {
+    let owner = control_lines();
+    while owner.recv().is_ok() {}
+    match clean_up() {
+        Ok(()) => Ok(Exit::Done),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            Err(Failure::Input(error.to_string()))
+        }
+        Err(error) => Err(Failure::Environment(error.to_string())),
+    }
 }

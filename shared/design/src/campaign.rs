@@ -202,6 +202,7 @@ impl<'a> Context<'a> {
             interrupted: signals.flag(),
             cpus: self.settings.cpus.clone(),
             attach_mps: self.settings.attach_mps,
+            guarded: self.settings.guarded,
         };
         let opened =
             device::open(&job.workload, &options).map_err(|error| failure(error, &job.place))?;

@@ -54,4 +54,7 @@ pub struct Options {
     pub cpus: Cpus,
     /// Use the MPS daemon that runs already instead of starting a private one.
     pub attach_mps: bool,
+    /// Start a guard (see [`jobs::Guard`]) beside a real device: only for a program that answers
+    /// [`jobs::Guard::OPTION`].
+    pub guarded: bool,
 }

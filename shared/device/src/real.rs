@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use doc::{DeviceFingerprint, DeviceKind, Workload};
 use host::discovery::{self, Gpu, MpsSupport};
 use host::{ControlGroups, Host, MpsHost, MpsSetup};
-use jobs::RunDir;
 use jobs::mps::MpsOptions;
+use jobs::{Guard, RunDir};
 use units::{SamplesPerSec, Seconds, Share};
 
 use crate::cost::{Costs, Way};
@@ -42,6 +42,9 @@ pub struct Real {
     costs: Costs,
     sms: BTreeMap<Share, u32>,
     interrupted: Arc<AtomicBool>,
+    run: PathBuf,
+    /// Dropped last: until then it watches over everything above.
+    guard: Option<Guard>,
 }
 
 impl Setup {
@@ -78,7 +81,8 @@ impl Real {
     /// [`OpenError::Workload`] if a task has no job.
     pub fn cpu(workload: &Workload, options: &Options) -> Result<Self, OpenError> {
         let runs = RunDir::default_base();
-        Self::cpu_with(workload, runs, Patience::default(), &options.interrupted)
+        let real = Self::cpu_with(workload, runs, Patience::default(), &options.interrupted)?;
+        real.guarded(DeviceKind::Cpu, options)
     }
 
     /// As [`Real::cpu`] with everything given; `runs` is where the run directory is made.
@@ -121,7 +125,18 @@ impl Real {
         let mut setup = Setup::new(gpu, mps, workload.tasks.len());
         setup.cpus = options.cpus.divide(workload.tasks.len());
         setup.host.attach = options.attach_mps;
-        Self::cuda_with(workload, setup, &options.interrupted)
+        let real = Self::cuda_with(workload, setup, &options.interrupted)?;
+        real.guarded(DeviceKind::Cuda, options)
+    }
+
+    /// Starts the guard, where the program can be one. No job runs yet.
+    fn guarded(mut self, kind: DeviceKind, options: &Options) -> Result<Self, OpenError> {
+        if options.guarded {
+            let started = Guard::start(&self.run);
+            let guard = started.map_err(|e| host::OpenError::environment(kind, e))?;
+            self.guard = Some(guard);
+        }
+        Ok(self)
     }
 
     /// Opens a GPU with everything given.
@@ -152,12 +167,14 @@ impl Real {
     ) -> Self {
         Self {
             fingerprint: host.fingerprint(),
-            pool: Pool::new(host, workload.tasks.clone(), cpus, logs, limits),
+            pool: Pool::new(host, workload.tasks.clone(), cpus, logs.clone(), limits),
             patience: limits.0,
             names: workload.tasks.iter().map(|t| t.id.to_string()).collect(),
             costs: Costs::default(),
             sms: BTreeMap::new(),
             interrupted: interrupted.clone(),
+            run: logs,
+            guard: None,
         }
     }
 

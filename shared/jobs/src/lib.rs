@@ -18,6 +18,7 @@
 mod assignment;
 pub mod cgroup;
 mod cpus;
+pub mod guard;
 mod lines;
 mod log;
 pub mod mps;
@@ -31,6 +32,7 @@ mod supervisor;
 
 pub use assignment::Assignment;
 pub use cpus::{Cpus, CpusError};
+pub use guard::Guard;
 pub use log::{LogLimits, RotatingLog};
 pub use private::open_private_dir;
 pub use protocol::{Message, Progress, ProgressError};

@@ -10,7 +10,6 @@
 //! guard that cleans up if this process is killed, and records the events.
 
 mod adapt;
-pub mod guard;
 mod launch;
 mod open;
 mod recorder;

@@ -6,10 +6,9 @@ use cli::{Console, Exit, Failure, Output, provenance};
 use doc::DeviceKind;
 use host::{ControlGroups, Host, MpsHost, MpsSetup, Processes, Shares, SimHost, discovery};
 use jobs::mps::MpsOptions;
-use jobs::{RunDir, Signals};
+use jobs::{Guard, RunDir, Signals};
 use overlap::plan_instance;
 
-use crate::guard::Guard;
 use crate::launch::Launch;
 use crate::recorder::Recorder;
 use crate::session::{Session, log_folder};

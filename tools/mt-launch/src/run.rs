@@ -7,7 +7,7 @@ use crate::args::Args;
 /// Launches every plan or timeline, one after another.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     if let Some(run) = &args.guard {
-        return launch::guard::watch(run, console);
+        return cli::guard(|| jobs::guard::clean_up(run).map(drop));
     }
     let settings = args.care.settings()?;
     let input = Input::open(&args.files, "plans or timelines", console)?;

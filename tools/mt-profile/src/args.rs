@@ -92,6 +92,9 @@ pub struct Args {
     /// Fit the figures of --gpu to a profile from a real GPU and write them; measure nothing
     #[arg(long, value_name = "PROFILE", value_hint = ValueHint::FilePath, requires = "gpu", conflicts_with_all = ["configs", "import", "resume", "files", "replay", "trace"])]
     pub calibrate: Option<PathBuf>,
+    /// Look after a run directory: clean it up once its owner is dead (started by mt-profile)
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub guard: Option<PathBuf>,
     #[command(flatten)]
     pub seed: cli::SeedArgs,
 }

@@ -12,6 +12,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: args::Args, console: &Console) -> Result<Exit, Failure> {
+    if let Some(run) = &args.guard {
+        return cli::guard(|| jobs::guard::clean_up(run).map(drop));
+    }
     if args.list_devices {
         return design::list_devices(args.output.as_deref(), console);
     }

@@ -23,6 +23,7 @@ pub fn settings(args: Args) -> Result<Settings, Failure> {
         files: args.files,
         output: args.output,
         force: args.force,
+        guarded: true,
         device: args.device.map(DeviceKind::from),
         gpu: args.gpu,
         replay: args.replay,

@@ -1,8 +1,8 @@
-//! The guard: a second process that outlives a launcher that is killed.
+//! The guard: a second process that outlives a tool that is killed.
 //!
-//! It waits for the end of its standard input, whose other end only the launcher holds. The kernel
-//! closes it however the launcher ends; then the guard kills what the launcher has left running, MPS
-//! daemons among it, and removes its control groups and its run directory. A launcher that ends by
+//! It waits for the end of its standard input, whose other end only the tool holds. The kernel
+//! closes it however the tool ends; then the guard kills what the tool has left running, MPS
+//! daemons among it, and removes its control groups and its run directory. A tool that ends by
 //! itself has removed them already.
 
 use std::io;
@@ -10,23 +10,27 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use cli::{Console, Exit, Failure};
-use jobs::RunDir;
+use crate::{Cleaned, RunDir, mps};
 
 /// A guard of this process's run directory. Dropped, it is told to end and waited for; make it
 /// before what it guards, so that it ends last.
+#[derive(Debug)]
 pub struct Guard {
     child: Child,
 }
 
 impl Guard {
-    /// Starts a guard.
+    /// The hidden option, followed by the run directory, that makes a tool a guard.
+    pub const OPTION: &str = "--guard";
+
+    /// Starts this program once more, as a guard. It must know [`Guard::OPTION`] and answer it
+    /// by [`clean_up`] once its standard input has ended.
     ///
     /// # Errors
     /// If this program cannot be started once more.
     pub fn start(run: &Path) -> io::Result<Self> {
         let child = Command::new("/proc/self/exe")
-            .arg("--guard")
+            .arg(Self::OPTION)
             .arg(run)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -46,20 +50,12 @@ impl Drop for Guard {
     }
 }
 
-/// What the guard does.
-pub fn watch(run: &Path, console: &Console) -> Result<Exit, Failure> {
-    let owner = cli::control_lines();
-    while owner.recv().is_ok() {}
+/// What a guard does once its owner has ended.
+///
+/// # Errors
+/// As [`RunDir::clean`].
+pub fn clean_up(run: &Path) -> io::Result<Option<Cleaned>> {
     let cleaned = RunDir::clean(run);
-    jobs::mps::clean_orphans();
-    match cleaned {
-        Ok(_) => Ok(Exit::Done),
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-            Err(Failure::Input(error.to_string()))
-        }
-        Err(error) => {
-            console.error(&format!("{}: {error}", run.display()));
-            Ok(Exit::Environment)
-        }
-    }
+    mps::clean_orphans();
+    cleaned
 }
