@@ -3,7 +3,7 @@ use doc::{Any, Model};
 use crate::judge::Judge;
 use crate::model::Refit;
 use crate::verdict::Verdict;
-use crate::{model, plan, profile, run_log, timeline, workload};
+use crate::{allocations, model, plan, profile, run_log, timeline, workload};
 
 /// Judges the documents of a stream in order.
 ///
@@ -49,6 +49,10 @@ fn judge(document: &Any, refits: &[Refit]) -> Verdict {
         Any::Timeline(t) => {
             timeline::judge(t, j);
             ("timeline", t.id.clone())
+        }
+        Any::Allocations(decisions) => {
+            allocations::judge(decisions, j);
+            ("allocations", None)
         }
         Any::Run(events) => {
             let id = run_log::judge(events, j);

@@ -4,6 +4,7 @@
 //! (`allocation`), the ordering (`overlap`) and the launcher are not called. Shared with them are
 //! the documents, the predictor that a model stands for, and the simulator.
 
+mod allocations;
 mod inspector;
 mod judge;
 mod model;

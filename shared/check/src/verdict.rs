@@ -7,7 +7,7 @@ use crate::judge::{Judge, Lie, Remark};
 /// What is found of one document, as it is printed with `--json`.
 #[derive(Debug, Serialize)]
 pub struct Verdict {
-    /// `workload`, `profile`, `model`, `plan`, `timeline` or `run`.
+    /// `workload`, `profile`, `model`, `plan`, `timeline`, `run` or `allocations`.
     pub kind: &'static str,
     /// Name of the device or client, where the document has one.
     pub id: Option<String>,

@@ -2,8 +2,8 @@ use std::io::BufRead;
 
 use crate::wire::{self, Wire};
 use crate::{
-    Code, Fault, Faults, Frame, Frames, Model, Plan, Profile, ProfileRecord, ReadError, RunEvent,
-    Timeline, Workload,
+    Allocation, Code, Fault, Faults, Frame, Frames, Model, Plan, Profile, ProfileRecord, ReadError,
+    RunEvent, Timeline, Workload,
 };
 
 /// A document of any kind; the records of a profile and the events of a run stand together.
@@ -21,6 +21,8 @@ pub enum Any {
     Timeline(Box<Timeline>),
     /// `mt.run/1`, all its events, the first of which is a launch.
     Run(Vec<RunEvent>),
+    /// `mt.allocation/1`, those that follow each other.
+    Allocations(Vec<Allocation>),
 }
 
 /// The documents of a stream, of any kinds, in order; a fault ends it.
@@ -77,6 +79,7 @@ impl<R: BufRead> AnyDocuments<R> {
             wire::Timeline::SCHEMA => Ok(Any::Timeline(Box::new(frame.parse()?))),
             wire::ProfileHeader::SCHEMA => self.profile(frame),
             wire::RunEvent::SCHEMA => self.run(frame),
+            wire::Allocation::SCHEMA => self.allocations(frame),
             other => Err(self.faults(
                 frame.line,
                 Code::WrongSchema,
@@ -99,6 +102,14 @@ impl<R: BufRead> AnyDocuments<R> {
             profile.push(ProfileRecord::parse(&frame)?, &frame)?;
         }
         Ok(Any::Profile(Box::new(profile)))
+    }
+
+    fn allocations(&mut self, frame: &Frame) -> Result<Any, ReadError> {
+        let mut all: Vec<Allocation> = vec![frame.parse()?];
+        while let Some(frame) = self.continuation(wire::Allocation::SCHEMA) {
+            all.push(frame.parse()?);
+        }
+        Ok(Any::Allocations(all))
     }
 
     fn run(&mut self, frame: &Frame) -> Result<Any, ReadError> {

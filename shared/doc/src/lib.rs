@@ -3,7 +3,7 @@
 //! A document is one JSON object; a *profile* and a *run* are a sequence of them, one a line.
 //! The private module `wire` holds the format as it stands in a file, field by field; the
 //! parameters of a predictor are plain data and stand in [`params`] as they do in a file. The types of this level
-//! ([`Workload`], [`Profile`], [`Model`], [`Plan`], [`Timeline`], [`RunEvent`]) have been
+//! ([`Workload`], [`Profile`], [`Model`], [`Plan`], [`Timeline`], [`RunEvent`], [`Allocation`]) have been
 //! validated: every quantity is a type of `units`, every reference resolves. [`Documents`] turns
 //! bytes into validated documents and reports *every* fault of a document with its JSON path, a
 //! numbered [`Code`] and advice; [`write_line`] turns a document back into bytes, exactly: a
@@ -12,6 +12,7 @@
 //! Input is bounded: a document may have at most [`MAX_DOCUMENT_BYTES`] bytes and
 //! [`MAX_DEPTH`] levels of nesting.
 
+mod allocation;
 mod any;
 mod checker;
 mod code;
@@ -28,11 +29,13 @@ mod run;
 mod schema;
 mod shape;
 mod timeline;
+mod training;
 #[doc(hidden)] // Public for the tests of this crate alone.
 pub mod wire;
 mod workload;
 mod write;
 
+pub use allocation::{Allocation, Allotment, Expected, Gain};
 pub use any::{Any, AnyDocuments};
 pub use checker::Checker;
 pub use code::Code;
@@ -49,6 +52,7 @@ pub use read::{Document, Documents, Profiles, Records};
 pub use run::{EventKind, EventPayload, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
 pub use schema::{error_reference, schemas};
 pub use timeline::{Phase, Timeline};
+pub use training::{Arrival, TrainingBatch, TrainingEvent, TrainingNews};
 pub use wire::{
     Balance, BatchPolicy, Constraints, DesignKind, DeviceFingerprint, DeviceKind, Duplex,
     GpuDescription, GpuPlan, HostDescription, Infeasibility, LayerDescription, ListedDevice,

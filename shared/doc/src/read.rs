@@ -130,6 +130,12 @@ impl Frame {
         }
     }
 
+    /// Whether the document names `D`'s schema.
+    #[must_use]
+    pub fn claims<D: Document>(&self) -> bool {
+        self.peek().is_ok_and(|peek| peek.schema == D::Wire::SCHEMA)
+    }
+
     /// Parses and validates the document as a `D`.
     pub fn parse<D: Document>(&self) -> Result<D, ReadError> {
         let Peek { schema, record, .. } = self.peek()?;

@@ -13,6 +13,7 @@ pub(crate) fn names() -> String {
         wire::Plan::SCHEMA,
         wire::Timeline::SCHEMA,
         wire::RunEvent::SCHEMA,
+        wire::Allocation::SCHEMA,
     ]
     .join(", ")
 }
@@ -52,6 +53,8 @@ pub fn schemas() -> Vec<(String, String)> {
         one::<wire::Timeline>(),
         one::<wire::RunEvent>(),
         one::<wire::DeviceList>(),
+        one::<wire::Allocation>(),
+        one::<wire::TrainingEvent>(),
     ]
 }
 

@@ -4,6 +4,7 @@
 //! when they are converted to the validated types of the crate. Units are in the field names.
 //! The JSON Schemas in `schemas/` are generated from here.
 
+mod allocation;
 mod devices;
 mod model;
 mod model_params;
@@ -11,8 +12,10 @@ mod plan;
 mod profile;
 mod run;
 mod timeline;
+mod training;
 mod workload;
 
+pub use allocation::*;
 pub use devices::*;
 pub use model::*;
 pub use model_params::*;
@@ -20,6 +23,7 @@ pub use plan::*;
 pub use profile::*;
 pub use run::*;
 pub use timeline::*;
+pub use training::*;
 pub use workload::*;
 
 use schemars::JsonSchema;

@@ -282,5 +282,6 @@ fn name_of(document: &Any) -> &'static str {
         Any::Plan(_) => "a plan",
         Any::Timeline(_) => "a timeline",
         Any::Run(_) => "a run",
+        Any::Allocations(_) => "allocations of GPUs",
     }
 }

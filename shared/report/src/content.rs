@@ -1,5 +1,6 @@
 //! What of a document is worth showing.
 
+mod allocations;
 mod compare;
 mod model;
 mod pictures;
@@ -44,6 +45,7 @@ impl Reporter {
                 timeline::report(timeline, shown)
             }
             Any::Run(events) => run_log::report(events),
+            Any::Allocations(decisions) => allocations::report(decisions),
         }
     }
 }

@@ -1,0 +1,78 @@
+//! Allocations of GPUs: do they follow each other, and does what they say hold together?
+
+use doc::{Allocation, Allotment};
+
+use crate::judge::Judge;
+
+/// Judges decisions that follow each other. Paths name them: `$.decisions[3]`.
+///
+/// Gains and expected ends stand on losses and speeds that are not in the document.
+pub fn judge(decisions: &[Allocation], j: &mut Judge) {
+    for (at, decision) in decisions.iter().enumerate() {
+        let before = at.checked_sub(1).map(|b| &decisions[b]);
+        j.field("decisions", |j| {
+            j.index(at, |j| {
+                order(decision, before, j);
+                grants(decision, j);
+            });
+        });
+    }
+    j.unjudged(
+        "gain_s",
+        "the losses and speeds behind it are not in the document",
+    );
+}
+
+/// Decisions are numbered without a gap, time does not run back, and each changes something.
+fn order(decision: &Allocation, before: Option<&Allocation>, j: &mut Judge) {
+    let Some(before) = before else {
+        return;
+    };
+    j.same("seq", decision.seq, before.seq + 1);
+    j.same("total_gpus", decision.total_gpus, before.total_gpus);
+    if decision.time < before.time {
+        j.lie("time_s", decision.time, format!("{} or later", before.time));
+    }
+    let gpus = |a: &Allocation| -> Vec<(String, u32)> {
+        let each = a.trainings.iter();
+        each.map(|(id, a)| (id.to_string(), a.gpus)).collect()
+    };
+    if gpus(decision) == gpus(before) {
+        j.lie("gpus", "a decision", "the same as before, so none");
+    }
+}
+
+fn grants(decision: &Allocation, j: &mut Judge) {
+    let given: u64 = decision.trainings.values().map(|a| u64::from(a.gpus)).sum();
+    if given > u64::from(decision.total_gpus) {
+        j.lie("gpus", given, format!("at most {}", decision.total_gpus));
+    }
+    for (id, allotment) in &decision.trainings {
+        j.field("batches", |j| {
+            j.field(id.as_str(), |j| batches(allotment, j))
+        });
+        if let Some(expected) = allotment.expected
+            && expected.low < decision.time
+        {
+            let name = format!("expected.{id}.low_s");
+            j.lie(&name, expected.low, format!("{} or later", decision.time));
+        }
+    }
+}
+
+/// The remainder of a split goes to the first processes, one sample each.
+fn batches(allotment: &Allotment, j: &mut Judge) {
+    let sizes: Vec<u64> = allotment
+        .batches
+        .iter()
+        .map(|b| u64::from(b.get()))
+        .collect();
+    let Some(count) = u64::try_from(sizes.len()).ok().filter(|n| *n > 0) else {
+        return;
+    };
+    let total: u64 = sizes.iter().sum();
+    for (rank, size) in (0..).zip(&sizes) {
+        let fair = total / count + u64::from(rank < total % count);
+        j.index(rank as usize, |j| j.same("", *size, fair));
+    }
+}

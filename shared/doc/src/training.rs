@@ -1,0 +1,459 @@
+use units::{Batch, Samples, Seconds, TaskId, Weight};
+
+use crate::wire::{self, TrainingEventKind, Wire as _};
+use crate::{Checker, Code, Document, Frame, ReadError};
+
+/// Something that happened to a training, as an allocator of GPUs is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainingEvent {
+    /// Seconds on the writer's clock.
+    pub time: Seconds,
+    /// What happened.
+    pub what: TrainingNews,
+    /// Whether the schema was named; kept, so that the line is written as it was.
+    named: bool,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TrainingNews {
+    /// A training wants GPUs.
+    Arrive(Box<Arrival>),
+    /// It made steps.
+    Progress {
+        /// Which.
+        task: TaskId,
+        /// Global steps made.
+        step: u64,
+        /// GPUs that it runs on.
+        gpus: u32,
+        /// Loss of the step; absent where it has diverged.
+        loss: Option<f64>,
+        /// Samples of a step, over all its processes.
+        batch: Option<Batch>,
+    },
+    /// It has stopped and saved a checkpoint, at `step` if that is told.
+    Parked {
+        /// Which.
+        task: TaskId,
+        /// Global steps made.
+        step: Option<u64>,
+    },
+    /// It has ended.
+    Done {
+        /// Which.
+        task: TaskId,
+    },
+    /// It has ended without reaching its target.
+    Failed {
+        /// Which.
+        task: TaskId,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// The decision of this number has been taken.
+    Ack {
+        /// Number of the decision.
+        seq: u64,
+    },
+}
+
+/// A training that wants GPUs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Arrival {
+    /// Its name.
+    pub task: TaskId,
+    /// Fewest GPUs that it runs on, 1 or more.
+    pub min_gpus: Option<u32>,
+    /// Most GPUs that it runs on, not below the fewest.
+    pub max_gpus: Option<u32>,
+    /// Done when the mean loss of the last ten reports is at most this.
+    pub target_loss: Option<f64>,
+    /// Done after so many steps.
+    pub total_steps: Option<u64>,
+    /// Done after so many samples.
+    pub total_samples: Option<Samples>,
+    /// Done when the loss falls by less than this part (above 0, below 1) over 100 steps.
+    pub plateau: Option<f64>,
+    /// Weight in the weighted objective.
+    pub weight: Option<Weight>,
+    /// Samples of a step.
+    pub batch: Option<TrainingBatch>,
+}
+
+/// How the samples of a step follow the GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrainingBatch {
+    /// As many for any number of GPUs, split over them.
+    Global(Batch),
+    /// As many for each GPU.
+    PerGpu(Batch),
+}
+
+impl TrainingEvent {
+    /// An event that names its schema.
+    #[must_use]
+    pub fn new(time: Seconds, what: TrainingNews) -> Self {
+        Self {
+            time,
+            what,
+            named: true,
+        }
+    }
+
+    /// Reads an event, which may leave its schema out.
+    ///
+    /// # Errors
+    /// [`ReadError::Faults`] with every fault of the event.
+    pub fn read(frame: &Frame) -> Result<Self, ReadError> {
+        let wire = frame.wire::<wire::TrainingEvent>()?;
+        let mut checker = Checker::default();
+        match Self::from_wire(&wire, &mut checker) {
+            Some(event) if checker.is_clean() => Ok(event),
+            _ => Err(frame.faults(checker.into_faults())),
+        }
+    }
+}
+
+impl Document for TrainingEvent {
+    type Wire = wire::TrainingEvent;
+
+    fn from_wire(wire: &wire::TrainingEvent, c: &mut Checker) -> Option<Self> {
+        if let Some(found) = wire
+            .schema
+            .as_deref()
+            .filter(|s| *s != wire::TrainingEvent::SCHEMA)
+        {
+            c.field("schema", |c| {
+                let problem = format_args!("this is a {found:?} document");
+                let advice =
+                    format_args!("write {:?}, or leave it out", wire::TrainingEvent::SCHEMA);
+                c.fault(Code::WrongSchema, problem, advice);
+            });
+        }
+        let time = c.unit("time_s", Seconds::new(wire.time_s));
+        check_fields(wire, c);
+        let what = news(wire, c);
+        Some(Self {
+            time: time?,
+            what: what?,
+            named: wire.schema.is_some(),
+        })
+    }
+
+    fn to_wire(&self) -> wire::TrainingEvent {
+        let mut wire = empty(kind(&self.what), self.time);
+        wire.schema = self.named.then(|| wire::TrainingEvent::SCHEMA.to_owned());
+        match &self.what {
+            TrainingNews::Arrive(arrival) => write_arrival(arrival, &mut wire),
+            TrainingNews::Progress {
+                task,
+                step,
+                gpus,
+                loss,
+                batch,
+            } => {
+                wire.task = Some(task.to_string());
+                (wire.step, wire.gpus, wire.loss) = (Some(*step), Some(*gpus), *loss);
+                wire.batch = batch.map(|b| u64::from(b.get()));
+            }
+            TrainingNews::Parked { task, step } => {
+                (wire.task, wire.step) = (Some(task.to_string()), *step);
+            }
+            TrainingNews::Done { task } => wire.task = Some(task.to_string()),
+            TrainingNews::Failed { task, reason } => {
+                (wire.task, wire.reason) = (Some(task.to_string()), reason.clone());
+            }
+            TrainingNews::Ack { seq } => wire.seq = Some(*seq),
+        }
+        wire
+    }
+}
+
+fn kind(what: &TrainingNews) -> TrainingEventKind {
+    match what {
+        TrainingNews::Arrive(_) => TrainingEventKind::Arrive,
+        TrainingNews::Progress { .. } => TrainingEventKind::Progress,
+        TrainingNews::Parked { .. } => TrainingEventKind::Parked,
+        TrainingNews::Done { .. } => TrainingEventKind::Done,
+        TrainingNews::Failed { .. } => TrainingEventKind::Failed,
+        TrainingNews::Ack { .. } => TrainingEventKind::Ack,
+    }
+}
+
+fn empty(event: TrainingEventKind, time: Seconds) -> wire::TrainingEvent {
+    wire::TrainingEvent {
+        schema: None,
+        event,
+        time_s: time.get(),
+        task: None,
+        min_gpus: None,
+        max_gpus: None,
+        target_loss: None,
+        total_steps: None,
+        total_samples: None,
+        plateau: None,
+        weight: None,
+        step: None,
+        loss: None,
+        gpus: None,
+        batch: None,
+        batch_per_gpu: None,
+        seq: None,
+        reason: None,
+    }
+}
+
+/// Every field stands where it means something.
+fn check_fields(wire: &wire::TrainingEvent, c: &mut Checker) {
+    use TrainingEventKind::{Ack, Arrive, Done, Failed, Parked, Progress};
+    let fields: [(&str, bool, &[TrainingEventKind]); 14] = [
+        (
+            "task",
+            wire.task.is_some(),
+            &[Arrive, Progress, Parked, Done, Failed],
+        ),
+        ("min_gpus", wire.min_gpus.is_some(), &[Arrive]),
+        ("max_gpus", wire.max_gpus.is_some(), &[Arrive]),
+        ("target_loss", wire.target_loss.is_some(), &[Arrive]),
+        ("total_steps", wire.total_steps.is_some(), &[Arrive]),
+        ("total_samples", wire.total_samples.is_some(), &[Arrive]),
+        ("plateau", wire.plateau.is_some(), &[Arrive]),
+        ("weight", wire.weight.is_some(), &[Arrive]),
+        ("step", wire.step.is_some(), &[Progress, Parked]),
+        ("loss", wire.loss.is_some(), &[Progress]),
+        ("gpus", wire.gpus.is_some(), &[Progress]),
+        ("batch", wire.batch.is_some(), &[Arrive, Progress]),
+        ("batch_per_gpu", wire.batch_per_gpu.is_some(), &[Arrive]),
+        ("seq", wire.seq.is_some(), &[Ack]),
+    ];
+    let needed: &[&str] = match wire.event {
+        Arrive | Parked | Done | Failed => &["task"],
+        Progress => &["task", "step", "gpus"],
+        Ack => &["seq"],
+    };
+    for (name, present, places) in fields {
+        c.field(name, |c| {
+            if present && !places.contains(&wire.event) {
+                let problem = "this event has no such field";
+                c.fault(Code::UnknownField, problem, "leave it out");
+            }
+            if !present && needed.contains(&name) {
+                let problem = "this event needs this field";
+                c.fault(Code::MissingField, problem, "give the whole event");
+            }
+        });
+    }
+    if wire.reason.is_some() && wire.event != Failed {
+        c.field("reason", |c| {
+            c.fault(
+                Code::UnknownField,
+                "this event has no such field",
+                "leave it out",
+            );
+        });
+    }
+}
+
+fn news(wire: &wire::TrainingEvent, c: &mut Checker) -> Option<TrainingNews> {
+    let task = c.optional_unit("task", wire.task.as_deref(), TaskId::new)?;
+    Some(match wire.event {
+        TrainingEventKind::Arrive => TrainingNews::Arrive(Box::new(arrival(wire, task?, c)?)),
+        TrainingEventKind::Progress => TrainingNews::Progress {
+            task: task?,
+            step: wire.step?,
+            gpus: positive("gpus", wire.gpus, c)??,
+            loss: wire.loss,
+            batch: c.optional_unit("batch", wire.batch, Batch::new)?,
+        },
+        TrainingEventKind::Parked => TrainingNews::Parked {
+            task: task?,
+            step: wire.step,
+        },
+        TrainingEventKind::Done => TrainingNews::Done { task: task? },
+        TrainingEventKind::Failed => TrainingNews::Failed {
+            task: task?,
+            reason: wire.reason.clone(),
+        },
+        TrainingEventKind::Ack => TrainingNews::Ack { seq: wire.seq? },
+    })
+}
+
+fn arrival(wire: &wire::TrainingEvent, task: TaskId, c: &mut Checker) -> Option<Arrival> {
+    let min_gpus = positive("min_gpus", wire.min_gpus, c);
+    let max_gpus = positive("max_gpus", wire.max_gpus, c);
+    if let (Some(least), Some(most)) = (wire.min_gpus, wire.max_gpus)
+        && least > most
+    {
+        c.field("max_gpus", |c| {
+            let problem = format_args!("at most {most} GPUs, and at least {least}");
+            c.fault(Code::Conflict, problem, "give max_gpus >= min_gpus");
+        });
+    }
+    let plateau = wire.plateau;
+    if plateau.is_some_and(|p| !(p > 0.0 && p < 1.0)) {
+        c.field("plateau", |c| {
+            c.fault(
+                Code::OutOfRange,
+                "not a part",
+                "give a number between 0 and 1",
+            );
+        });
+    }
+    let total_samples = c.optional_unit("total_samples", wire.total_samples, Samples::new);
+    let weight = c.optional_unit("weight", wire.weight, Weight::new);
+    let global = c.optional_unit("batch", wire.batch, Batch::new)?;
+    let each = c.optional_unit("batch_per_gpu", wire.batch_per_gpu, Batch::new)?;
+    if global.is_some() && each.is_some() {
+        c.field("batch_per_gpu", |c| {
+            let problem = "both batch and batch_per_gpu are given";
+            c.fault(Code::Conflict, problem, "give one of them");
+        });
+    }
+    Some(Arrival {
+        task,
+        min_gpus: min_gpus?,
+        max_gpus: max_gpus?,
+        target_loss: wire.target_loss,
+        total_steps: wire.total_steps,
+        total_samples: total_samples?,
+        plateau,
+        weight: weight?,
+        batch: global
+            .map(TrainingBatch::Global)
+            .or(each.map(TrainingBatch::PerGpu)),
+    })
+}
+
+/// A count of 1 or more that may be absent.
+fn positive(name: &str, value: Option<u32>, c: &mut Checker) -> Option<Option<u32>> {
+    if value == Some(0) {
+        c.field(name, |c| {
+            c.fault(Code::OutOfRange, "0 GPUs", "give 1 or more");
+        });
+        return None;
+    }
+    Some(value)
+}
+
+fn write_arrival(arrival: &Arrival, wire: &mut wire::TrainingEvent) {
+    wire.task = Some(arrival.task.to_string());
+    wire.min_gpus = arrival.min_gpus;
+    wire.max_gpus = arrival.max_gpus;
+    wire.target_loss = arrival.target_loss;
+    wire.total_steps = arrival.total_steps;
+    wire.total_samples = arrival.total_samples.map(Samples::get);
+    wire.plateau = arrival.plateau;
+    wire.weight = arrival.weight.map(Weight::get);
+    match arrival.batch {
+        Some(TrainingBatch::Global(b)) => wire.batch = Some(u64::from(b.get())),
+        Some(TrainingBatch::PerGpu(b)) => wire.batch_per_gpu = Some(u64::from(b.get())),
+        None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<TrainingEvent, Vec<(Code, String)>> {
+        let frame = Frame {
+            bytes: text.as_bytes().to_vec(),
+            source_name: "test".to_owned(),
+            line: 1,
+        };
+        match TrainingEvent::read(&frame) {
+            Ok(event) => Ok(event),
+            Err(ReadError::Faults(f)) => {
+                Err(f.faults.into_iter().map(|f| (f.code, f.path)).collect())
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn events_go_and_come_back() {
+        for line in [
+            r#"{"event":"arrive","time_s":0.0,"task":"a","min_gpus":1,"max_gpus":4,"target_loss":0.3,"total_steps":20000,"total_samples":900,"plateau":0.01,"weight":1.5,"batch":512}"#,
+            r#"{"schema":"mt.training/1","event":"arrive","time_s":0.5,"task":"a","batch_per_gpu":128}"#,
+            r#"{"event":"progress","time_s":12.5,"task":"a","step":100,"loss":1.73,"gpus":2,"batch":512}"#,
+            r#"{"event":"progress","time_s":12.5,"task":"a","step":100,"gpus":2}"#,
+            r#"{"event":"parked","time_s":13.0,"task":"a","step":110}"#,
+            r#"{"event":"done","time_s":99.0,"task":"a"}"#,
+            r#"{"event":"failed","time_s":99.0,"task":"a","reason":"out of memory"}"#,
+            r#"{"event":"ack","time_s":13.1,"seq":7}"#,
+        ] {
+            let event = read(line).unwrap();
+            assert_eq!(serde_json::to_string(&event.to_wire()).unwrap(), line);
+        }
+    }
+
+    #[test]
+    fn what_an_event_lacks_or_cannot_have_is_told() {
+        let cases = [
+            (
+                r#"{"event":"progress","time_s":1,"task":"a","gpus":1}"#,
+                Code::MissingField,
+                "$.step",
+            ),
+            (
+                r#"{"event":"progress","time_s":1,"task":"a","step":1,"gpus":0}"#,
+                Code::OutOfRange,
+                "$.gpus",
+            ),
+            (
+                r#"{"event":"done","time_s":1,"task":"a","loss":1}"#,
+                Code::UnknownField,
+                "$.loss",
+            ),
+            (
+                r#"{"event":"done","time_s":1}"#,
+                Code::MissingField,
+                "$.task",
+            ),
+            (
+                r#"{"event":"done","time_s":-1,"task":"a"}"#,
+                Code::OutOfRange,
+                "$.time_s",
+            ),
+            (
+                r#"{"event":"done","time_s":1,"task":"a b"}"#,
+                Code::OutOfRange,
+                "$.task",
+            ),
+            (
+                r#"{"event":"arrive","time_s":1,"task":"a","min_gpus":3,"max_gpus":2}"#,
+                Code::Conflict,
+                "$.max_gpus",
+            ),
+            (
+                r#"{"event":"arrive","time_s":1,"task":"a","plateau":1}"#,
+                Code::OutOfRange,
+                "$.plateau",
+            ),
+            (
+                r#"{"event":"arrive","time_s":1,"task":"a","batch":1,"batch_per_gpu":1}"#,
+                Code::Conflict,
+                "$.batch_per_gpu",
+            ),
+            (
+                r#"{"event":"ack","time_s":1,"seq":1,"sqe":1}"#,
+                Code::UnknownField,
+                "$.sqe",
+            ),
+            (
+                r#"{"schema":"mt.plan/1","event":"ack","time_s":1,"seq":1}"#,
+                Code::WrongSchema,
+                "$.schema",
+            ),
+            (r#"{"event":"ack""#, Code::Syntax, ""),
+        ];
+        for (text, code, path) in cases {
+            let faults = read(text).unwrap_err();
+            assert!(
+                faults.contains(&(code, path.to_owned())),
+                "{text}: {faults:?}"
+            );
+        }
+    }
+}

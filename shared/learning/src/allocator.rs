@@ -1,0 +1,261 @@
+//! From events of trainings to decisions about their GPUs.
+
+use std::collections::BTreeMap;
+
+use doc::{Allocation, Allotment, Arrival, TrainingEvent, TrainingNews};
+use units::{Seconds, TaskId};
+
+use crate::problem::{MOST_TASKS, Objective};
+use crate::rule::Policy;
+use crate::scene::{Choice, Occasion, Scene};
+use crate::training::{Length, Training};
+
+/// What an allocator is told once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// GPUs of the machine, 1 to [`crate::MOST_GPUS`].
+    pub gpus: u32,
+    /// How GPUs are given.
+    pub policy: Policy,
+    /// What is minimised.
+    pub objective: Objective,
+    /// Pause of a training whose processes change, until one has been measured.
+    pub pause: Seconds,
+}
+
+/// Decides which training has how many GPUs.
+#[derive(Debug)]
+pub struct Allocator {
+    settings: Settings,
+    trainings: BTreeMap<TaskId, Training>,
+    /// GPUs of the last decision.
+    given: BTreeMap<TaskId, u32>,
+    seq: u64,
+    acknowledged: u64,
+    now: f64,
+    pause: MeasuredPause,
+}
+
+/// An event that cannot be used; the allocator is as it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The training is not known.
+    #[error("no training {0:?} has arrived; send an arrive event first")]
+    Unknown(String),
+    /// A training of this name is there already.
+    #[error("a training {0:?} is there already; give each another name")]
+    Twice(String),
+    /// There are as many trainings as can be.
+    #[error("{MOST_TASKS} trainings are there already; {0:?} has to wait until one is done")]
+    TooMany(String),
+    /// The training needs more GPUs than there are.
+    #[error("{task:?} needs {needs} GPUs, and the machine has {has}")]
+    TooLarge {
+        /// The training.
+        task: String,
+        /// Its fewest GPUs.
+        needs: u32,
+        /// GPUs of the machine.
+        has: u32,
+    },
+    /// The decision acknowledged was never made.
+    #[error("decision {0} is acknowledged, and {1} is the last that was made")]
+    NeverMade(u64, u64),
+}
+
+/// Mean of the pauses seen; a new one counts a third, so that a slow disk is followed within a
+/// few reconfigurations and one that was delayed once is not believed for long.
+#[derive(Debug, Clone, Copy)]
+struct MeasuredPause(f64);
+
+impl MeasuredPause {
+    fn push(&mut self, seconds: f64) {
+        self.0 += (seconds - self.0) / 3.0;
+    }
+}
+
+impl Allocator {
+    /// An allocator that has heard of no training.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            trainings: BTreeMap::new(),
+            given: BTreeMap::new(),
+            seq: 0,
+            acknowledged: 0,
+            now: 0.0,
+            pause: MeasuredPause(settings.pause.get()),
+        }
+    }
+
+    /// Takes an event in; answers a decision if things should change. Time never runs back: an
+    /// event of an earlier time counts as one of the latest.
+    ///
+    /// # Errors
+    /// [`Refused`] if the event cannot be; nothing has changed then.
+    pub fn take(&mut self, event: &TrainingEvent) -> Result<Option<Allocation>, Refused> {
+        self.now = self.now.max(event.time.get());
+        let now = self.now;
+        let occasion = match &event.what {
+            TrainingNews::Arrive(arrival) => {
+                self.arrive(arrival)?;
+                Some(Occasion::Arrival)
+            }
+            TrainingNews::Progress {
+                task,
+                step,
+                gpus,
+                loss,
+                batch,
+            } => {
+                let training = self.known(task)?;
+                let reported = training.progress(now, *step, *gpus, *loss, *batch);
+                let reached = training.length() == Length::Reached;
+                if let Some(seconds) = reported.pause_s {
+                    self.pause.push(seconds);
+                }
+                let holds = self.given.get(task).is_some_and(|g| *g > 0);
+                match (reached && holds, reported.window) {
+                    (true, _) => Some(Occasion::End),
+                    (false, true) => Some(Occasion::Window),
+                    (false, false) => None,
+                }
+            }
+            TrainingNews::Parked { task, .. } => {
+                self.known(task)?.parked(now);
+                None
+            }
+            TrainingNews::Done { task } | TrainingNews::Failed { task, .. } => {
+                self.known(task)?;
+                self.trainings.remove(task);
+                self.given.remove(task);
+                Some(Occasion::End)
+            }
+            TrainingNews::Ack { seq } => {
+                if *seq > self.seq {
+                    return Err(Refused::NeverMade(*seq, self.seq));
+                }
+                self.acknowledged = self.acknowledged.max(*seq);
+                None
+            }
+        };
+        Ok(occasion.and_then(|occasion| self.decide(occasion)))
+    }
+
+    /// Number of the last decision that was acknowledged; 0 before the first.
+    #[must_use]
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    fn known(&mut self, task: &TaskId) -> Result<&mut Training, Refused> {
+        let found = self.trainings.get_mut(task);
+        found.ok_or_else(|| Refused::Unknown(task.to_string()))
+    }
+
+    fn arrive(&mut self, arrival: &Arrival) -> Result<(), Refused> {
+        let name = || arrival.task.to_string();
+        let needs = arrival.min_gpus.unwrap_or(1);
+        if self.trainings.contains_key(&arrival.task) {
+            return Err(Refused::Twice(name()));
+        }
+        if self.trainings.len() >= MOST_TASKS {
+            return Err(Refused::TooMany(name()));
+        }
+        if needs > self.settings.gpus {
+            return Err(Refused::TooLarge {
+                task: name(),
+                needs,
+                has: self.settings.gpus,
+            });
+        }
+        let training = Training::new(arrival.clone());
+        self.trainings.insert(arrival.task.clone(), training);
+        Ok(())
+    }
+
+    fn decide(&mut self, occasion: Occasion) -> Option<Allocation> {
+        let lengths: Vec<Length> = self.trainings.values().map(Training::length).collect();
+        let open: Vec<usize> = (0..lengths.len())
+            .filter(|&i| lengths[i] != Length::Reached)
+            .collect();
+        let measured = |t: &Training| t.is_measured();
+        let all_measured = open
+            .iter()
+            .all(|&i| self.trainings.values().nth(i).is_some_and(measured));
+        if !all_measured && occasion == Occasion::Window {
+            // The newcomer makes its first reports with what it was given on arrival.
+            return None;
+        }
+        let scene = self.scene(lengths);
+        let choice = if all_measured {
+            scene.choose(occasion)
+        } else {
+            scene.first()
+        }?;
+        self.publish(&scene, choice)
+    }
+
+    fn scene(&self, lengths: Vec<Length>) -> Scene {
+        let given = |id: &TaskId| self.given.get(id).copied().unwrap_or(0);
+        Scene {
+            settings: self.settings,
+            given: self.trainings.keys().map(given).collect(),
+            newcomer: self.trainings.keys().any(|id| !self.given.contains_key(id)),
+            jobs: self
+                .trainings
+                .values()
+                .zip(&lengths)
+                .map(|(training, length)| training.job(*length, self.settings.gpus))
+                .collect(),
+            youths: self.trainings.values().map(Training::youth).collect(),
+            lengths,
+            now: self.now,
+            pause_s: self.pause.0,
+        }
+    }
+
+    /// Numbers and writes down a choice; `None` if it is what is already given.
+    fn publish(&mut self, scene: &Scene, choice: Choice) -> Option<Allocation> {
+        let mut trainings = BTreeMap::new();
+        let mut given = BTreeMap::new();
+        for (i, (id, training)) in self.trainings.iter().enumerate() {
+            let gpus = choice.gpus[i];
+            let reached = scene.reached(i);
+            given.insert(id.clone(), gpus);
+            let allotment = Allotment {
+                gpus,
+                batches: training.batches(gpus),
+                reached,
+                expected: choice
+                    .expected
+                    .as_ref()
+                    .filter(|_| !reached)
+                    .and_then(|e| e[i]),
+            };
+            trainings.insert(id.clone(), allotment);
+        }
+        if given == self.given || trainings.is_empty() {
+            self.given = given;
+            return None;
+        }
+        self.given = given;
+        self.seq += 1;
+        Some(Allocation {
+            seq: self.seq,
+            time: seconds(self.now),
+            total_gpus: self.settings.gpus,
+            trainings,
+            reason: choice.reason,
+            gain: choice.gain,
+            pause: seconds(self.pause.0),
+            provenance: Vec::new(),
+        })
+    }
+}
+
+/// A duration that is finite and not negative by construction, or nothing.
+fn seconds(value: f64) -> Seconds {
+    Seconds::new(value).unwrap_or(Seconds::ZERO)
+}

@@ -1,0 +1,303 @@
+use doc::{Arrival, TrainingBatch};
+use units::Batch;
+
+use crate::curve::{Prior, Remaining, remaining};
+use crate::history::{History, Noted, WINDOW_STEPS};
+use crate::problem::Job;
+use crate::speed::Speed;
+
+/// A training as its events have told it.
+#[derive(Debug, Clone)]
+pub(crate) struct Training {
+    pub(crate) arrival: Arrival,
+    pub(crate) history: History,
+    pub(crate) speed: Speed,
+    /// GPUs that it said it runs on; 0 before it has said so, and while it is parked.
+    pub(crate) gpus: u32,
+    batch: Option<Batch>,
+    samples: f64,
+    last: Option<(u64, f64)>,
+    parked_at: Option<f64>,
+    window: u64,
+}
+
+/// How long a training still is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Length {
+    /// Its target is reached.
+    Reached,
+    /// Known, or fitted well: remaining steps.
+    Trusted(Remaining),
+    /// Not known well enough to plan with.
+    Doubtful,
+}
+
+/// What a progress report leads to.
+pub(crate) struct Reported {
+    /// A whole window of steps has been made since the last time that this was told, or the loss
+    /// has dropped: worth a decision.
+    pub(crate) window: bool,
+    /// Seconds of the pause that has just ended.
+    pub(crate) pause_s: Option<f64>,
+}
+
+/// A fit is trusted from this part of the variance explained, and from so many windows: below, the
+/// paper's order by loss delta decides.
+const TRUSTED_R_SQUARED: f64 = 0.9;
+const TRUSTED_WINDOWS: u64 = 3;
+
+impl Training {
+    pub(crate) fn new(arrival: Arrival) -> Self {
+        let batch = match arrival.batch {
+            Some(TrainingBatch::Global(batch)) => Some(batch),
+            _ => None,
+        };
+        Self {
+            arrival,
+            history: History::default(),
+            speed: Speed::default(),
+            gpus: 0,
+            batch,
+            samples: 0.0,
+            last: None,
+            parked_at: None,
+            window: 0,
+        }
+    }
+
+    pub(crate) fn progress(
+        &mut self,
+        time: f64,
+        step: u64,
+        gpus: u32,
+        loss: Option<f64>,
+        batch: Option<Batch>,
+    ) -> Reported {
+        self.batch = batch.or(self.batch);
+        let made = self
+            .last
+            .map_or(step, |(last, _)| step.saturating_sub(last));
+        self.samples += made as f64 * self.samples_per_step(gpus).unwrap_or(0.0);
+        let mut pause_s = None;
+        if let Some(parked) = self.parked_at.take() {
+            let trained = made as f64 * self.speed.measured_step_s(gpus).unwrap_or(0.0);
+            pause_s = Some((time - parked - trained).max(0.0));
+        } else if let Some((last, at)) = self.last
+            && gpus == self.gpus
+            && step > last
+        {
+            self.speed.push(gpus, made as f64, time - at);
+        }
+        self.gpus = gpus;
+        self.last = Some((step, time));
+        let dropped = self.history.push(step, loss) == Noted::Dropped;
+        let window = self.history.windows();
+        let whole = window != self.window;
+        self.window = window;
+        Reported {
+            window: whole || dropped,
+            pause_s,
+        }
+    }
+
+    pub(crate) fn parked(&mut self, time: f64) {
+        self.parked_at = Some(time);
+        self.gpus = 0;
+    }
+
+    /// Samples of a step on `gpus` GPUs.
+    fn samples_per_step(&self, gpus: u32) -> Option<f64> {
+        match self.arrival.batch {
+            Some(TrainingBatch::PerGpu(batch)) => Some(batch.as_f64() * f64::from(gpus)),
+            _ => self.batch.map(Batch::as_f64),
+        }
+    }
+
+    /// Batch size of every process on `gpus` GPUs; empty where it is not known.
+    pub(crate) fn batches(&self, gpus: u32) -> Vec<Batch> {
+        match (self.arrival.batch, self.batch) {
+            (Some(TrainingBatch::PerGpu(batch)), _) => vec![batch; gpus as usize],
+            (_, Some(batch)) => split_batch(batch, gpus).unwrap_or_default(),
+            (_, None) => Vec::new(),
+        }
+    }
+
+    /// Fewest and most GPUs that it runs on, of `total`: no process without a sample.
+    fn limits(&self, total: u32) -> (u32, u32) {
+        let most = self.arrival.max_gpus.unwrap_or(total).min(total);
+        let global = match self.arrival.batch {
+            Some(TrainingBatch::PerGpu(_)) => None,
+            _ => self.batch,
+        };
+        let most = global.map_or(most, |b| most.min(b.get()));
+        (self.arrival.min_gpus.unwrap_or(1).min(most), most)
+    }
+
+    /// The training as a job of `length`, on a machine of `total` GPUs.
+    pub(crate) fn job(&self, length: Length, total: u32) -> Job {
+        let (least, most) = self.limits(total);
+        let mut rates = self.speed.rates(total);
+        for (g, rate) in (0..).zip(&mut rates) {
+            if g < least || g > most {
+                *rate = 0.0;
+            }
+        }
+        Job {
+            work: match length {
+                Length::Reached => 0.0,
+                Length::Trusted(left) => left.steps.max(1.0),
+                Length::Doubtful => 1.0,
+            },
+            weight: self.arrival.weight.map_or(1.0, units::Weight::get),
+            rates,
+            delta: self.delta(),
+        }
+    }
+
+    /// How long it still is: a declared length first, a fit with its own error second.
+    pub(crate) fn length(&self) -> Length {
+        let made = self.history.last_step().unwrap_or(0) as f64;
+        let declared = self.declared_left(made);
+        if self.target_reached() || declared.is_some_and(|left| left <= 0.0) {
+            return Length::Reached;
+        }
+        let prior = match declared {
+            Some(left) => Prior::from_declared(left),
+            None => Prior::from_elapsed(made),
+        };
+        let fitted = self
+            .target(made)
+            .and_then(|target| remaining(&self.history.curve(), target, &prior));
+        let trusted = |fit: &Remaining| {
+            fit.r_squared >= TRUSTED_R_SQUARED && self.history.windows() >= TRUSTED_WINDOWS
+        };
+        match (fitted.filter(trusted), declared) {
+            (Some(fit), _) => Length::Trusted(fit),
+            (None, Some(left)) => Length::Trusted(Remaining {
+                steps: left,
+                // Without a loss to aim at, the declared length is the length.
+                low: if self.arrival.target_loss.is_some() {
+                    0.0
+                } else {
+                    left
+                },
+                high: left,
+                r_squared: 0.0,
+            }),
+            (None, None) => Length::Doubtful,
+        }
+    }
+
+    /// Steps left of a declared number of steps or samples, whichever ends first.
+    fn declared_left(&self, made: f64) -> Option<f64> {
+        let steps = self.arrival.total_steps.map(|total| total as f64 - made);
+        let each = self.samples_per_step(self.gpus.max(1));
+        let samples = self
+            .arrival
+            .total_samples
+            .zip(each)
+            .map(|(total, each)| (total.as_f64() - self.samples) / each);
+        match (steps, samples) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn target_reached(&self) -> bool {
+        let mean = self.history.recent_mean();
+        let by_loss = self
+            .arrival
+            .target_loss
+            .zip(mean)
+            .is_some_and(|(target, mean)| mean <= target);
+        let by_plateau = self.arrival.plateau.is_some_and(|part| {
+            let level = mean.filter(|_| self.history.windows() >= TRUSTED_WINDOWS);
+            level
+                .zip(self.history.delta())
+                .is_some_and(|(level, delta)| delta < part * level.abs())
+        });
+        by_loss || by_plateau
+    }
+
+    /// The loss that ends it. For a plateau, the loss at which a curve `c + A/k` has become so
+    /// flat that it falls by less than the given part over a window.
+    fn target(&self, made: f64) -> Option<f64> {
+        if self.arrival.target_loss.is_some() {
+            return self.arrival.target_loss;
+        }
+        let part = self.arrival.plateau?;
+        let (level, delta) = (self.history.recent_mean()?, self.history.delta()?);
+        let slope_left = part * level.abs() / delta;
+        if !(slope_left > 0.0 && slope_left < 1.0) {
+            return None;
+        }
+        // On c + A/k the slope A/k^2 falls to `slope_left` of itself at k / sqrt(slope_left).
+        let still_to_lose = delta * made / WINDOW_STEPS as f64;
+        Some(level - still_to_lose * (1.0 - slope_left.sqrt()))
+    }
+
+    /// Loss lost over the last window, as a part of the loss, so that trainings with losses of
+    /// different size can be ranked; very young before the first window.
+    pub(crate) fn youth(&self) -> f64 {
+        let level = self.history.recent_mean().filter(|l| *l != 0.0);
+        match self.history.delta().zip(level) {
+            Some((delta, level)) => delta / level.abs(),
+            None => f64::INFINITY,
+        }
+    }
+
+    /// Loss lost over the last window, as it is: what the paper ranks by.
+    fn delta(&self) -> f64 {
+        self.history.delta().unwrap_or(f64::INFINITY)
+    }
+
+    /// Whether enough has been reported to rank it.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.speed.is_known() && self.history.recent_mean().is_some()
+    }
+}
+
+/// Splits a global batch over processes, the remainder over the first: 512 over 3 is 171, 171,
+/// 170. `None` where a process would get none.
+#[must_use]
+pub fn split_batch(batch: Batch, processes: u32) -> Option<Vec<Batch>> {
+    let total = batch.get();
+    if processes == 0 || processes > total {
+        return None;
+    }
+    let size = |rank: u32| u64::from(total / processes + u32::from(rank < total % processes));
+    (0..processes)
+        .map(|rank| Batch::new(size(rank)).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_paper_s_split() {
+        let split = split_batch(Batch::new(512).unwrap(), 3).unwrap();
+        assert_eq!(
+            split.iter().map(|b| b.get()).collect::<Vec<_>>(),
+            [171, 171, 170]
+        );
+        assert_eq!(split_batch(Batch::new(2).unwrap(), 3), None);
+        assert_eq!(split_batch(Batch::new(2).unwrap(), 0), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_split_keeps_every_sample(total in 1u64..5000, processes in 1u32..300) {
+            let batch = Batch::new(total).unwrap();
+            if let Some(split) = split_batch(batch, processes) {
+                let sizes: Vec<u32> = split.iter().map(|b| b.get()).collect();
+                prop_assert_eq!(u64::from(sizes.iter().sum::<u32>()), total);
+                prop_assert!(sizes[0] - sizes[sizes.len() - 1] <= 1);
+            } else {
+                prop_assert!(u64::from(processes) > total);
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+use cli::Failure;
+use learning::{MOST_GPUS, Objective, Policy, Settings};
+use units::Seconds;
+
+/// Move GPUs between running trainings by their phase of learning
+///
+/// Reads events of data-parallel trainings line by line and writes, whenever one should change, how
+/// many GPUs each is to have, with the batch size of every process. Nothing else has to be running:
+/// a recorded file gives the same decisions, at the times of its events.
+///
+/// A training that is nearly done finishes soon if it has more GPUs; a young one gains little from
+/// them. How much a training still has to do is what it declares (total_steps, total_samples), or
+/// what its loss curve leads to expect where the fit is good; where neither is known, trainings are
+/// ranked by the loss that they lost over their last 100 steps. How fast it is on each number of
+/// GPUs is measured. A reallocation must gain more than the pause that it costs, as measured at
+/// those before it.
+#[derive(Debug, Clone, Parser)]
+#[command(version, after_help = HELP)]
+pub struct Args {
+    /// File of events; `-` or none: standard input
+    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
+    /// Write to FILE, which grows decision by decision
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Replace the output file if it is there already
+    #[arg(long)]
+    pub force: bool,
+    /// GPUs of the machine
+    #[arg(long, value_name = "M")]
+    gpus: u32,
+    /// How GPUs are given
+    #[arg(long, value_enum, default_value_t = PolicyChoice::Ours)]
+    policy: PolicyChoice,
+    /// What is minimised
+    #[arg(long, value_enum, default_value_t = ObjectiveChoice::Completion)]
+    objective: ObjectiveChoice,
+    /// Seconds that a training pauses when its processes change, until one has been measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    pause: f64,
+    /// End at the first line that is no event, instead of telling and ignoring it
+    #[arg(long)]
+    pub strict: bool,
+}
+
+const HELP: &str = "Events, one a line (schema mt.training/1; the progress of mt-launch is read too):
+  {\"event\":\"arrive\",\"time_s\":0,\"task\":\"a\",\"min_gpus\":1,\"max_gpus\":4,\"target_loss\":0.3,
+   \"total_steps\":20000,\"weight\":1,\"batch\":512}
+  {\"event\":\"progress\",\"time_s\":12.5,\"task\":\"a\",\"step\":100,\"loss\":1.73,\"gpus\":2}
+  {\"event\":\"parked\",\"time_s\":13.0,\"task\":\"a\"}      {\"event\":\"ack\",\"time_s\":13.1,\"seq\":7}
+  {\"event\":\"done\",\"time_s\":99.0,\"task\":\"a\"}        {\"event\":\"failed\",\"time_s\":99.0,\"task\":\"a\"}
+A target is a target_loss, total_steps, total_samples, or a plateau (done when the loss falls by less
+than that part over 100 steps); the first one reached ends the training, and its GPUs go to the rest.
+
+Examples:
+  mt-elastic --gpus 4 run.ndjson
+  train-all | mt-elastic --gpus 8 --policy paper > allocations.ndjson
+  mt-elastic --gpus 4 --objective makespan run.ndjson | mt-report
+
+Exit codes: 0 done; 2 bad usage, no event in the input, or a bad line with --strict.";
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PolicyChoice {
+    /// Plan of least objective by simulation of phases
+    Ours,
+    /// Wei and Shudo: three quarters to the older of two
+    Paper,
+    /// As many for each
+    Equal,
+    /// All to the one that is done first
+    Srpt,
+    /// Optimus: one by one to who gains most time
+    Optimus,
+    /// Shares of heSRPT, rounded
+    Hesrpt,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ObjectiveChoice {
+    /// Sum of completion times
+    Completion,
+    /// The last completion time
+    Makespan,
+    /// Sum of completion times, each times the weight of its task
+    Weighted,
+}
+
+impl Args {
+    /// What the allocator is told.
+    pub fn settings(&self) -> Result<Settings, Failure> {
+        if !(1..=MOST_GPUS).contains(&self.gpus) {
+            let given = self.gpus;
+            return Err(Failure::Usage(format!(
+                "--gpus {given}: give 1 to {MOST_GPUS}"
+            )));
+        }
+        let pause = Seconds::new(self.pause)
+            .map_err(|e| Failure::Usage(format!("--pause {}: give {}", self.pause, e.expected)))?;
+        Ok(Settings {
+            gpus: self.gpus,
+            pause,
+            policy: match self.policy {
+                PolicyChoice::Ours => Policy::Ours,
+                PolicyChoice::Paper => Policy::Paper,
+                PolicyChoice::Equal => Policy::Equal,
+                PolicyChoice::Srpt => Policy::Srpt,
+                PolicyChoice::Optimus => Policy::Optimus,
+                PolicyChoice::Hesrpt => Policy::Hesrpt,
+            },
+            objective: match self.objective {
+                ObjectiveChoice::Completion => Objective::Completion,
+                ObjectiveChoice::Makespan => Objective::Makespan,
+                ObjectiveChoice::Weighted => Objective::Weighted,
+            },
+        })
+    }
+}

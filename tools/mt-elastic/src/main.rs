@@ -1,0 +1,11 @@
+//! Move GPUs between running trainings by their phase of learning.
+
+mod args;
+mod lines;
+mod run;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run::<args::Args>("mt-elastic", run::run)
+}
