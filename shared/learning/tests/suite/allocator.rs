@@ -217,11 +217,9 @@ fn decisions_are_numbered_and_the_survivor_gets_all() {
         }
         let runs = |d: &&Allocation| d.trainings.values().any(|a| a.gpus > 0);
         let last = decisions.iter().rev().find(runs).unwrap();
-        assert_eq!(
-            last.trainings.values().map(|a| a.gpus).collect::<Vec<_>>(),
-            [4],
-            "{policy:?}"
-        );
+        let given: Vec<u32> = last.trainings.values().map(|a| a.gpus).collect();
+        assert_eq!(given.iter().sum::<u32>(), 4, "{policy:?}: {given:?}");
+        assert!(given.contains(&4), "{policy:?}: {given:?}");
     }
 }
 
