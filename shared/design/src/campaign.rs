@@ -29,7 +29,7 @@ pub fn run(settings: &Settings, console: &Console) -> Result<Exit, Failure> {
     }
     let mut jobs = Jobs::open(settings, console)?;
     // The first job is read before anything is written: bad input leaves no output behind.
-    let Some(first) = jobs.next()? else {
+    let Some(first) = jobs.next_job()? else {
         return Err(Failure::Input("there is nothing to profile".to_owned()));
     };
     if !settings.import.is_empty() {
@@ -46,7 +46,7 @@ pub fn run(settings: &Settings, console: &Console) -> Result<Exit, Failure> {
     while let Some(job) = prepared {
         let measured = context.profile(job, earlier.next(), &signals, &mut out)?;
         empty += usize::from(!measured);
-        prepared = match jobs.next()? {
+        prepared = match jobs.next_job()? {
             None => None,
             Some(job) => Some(context.prepare(job, &signals)?),
         };
@@ -134,7 +134,7 @@ impl<'a> Context<'a> {
     }
 
     fn import(&self, tables: &[PathBuf], job: Job, jobs: &mut Jobs<'_>) -> Result<Exit, Failure> {
-        if jobs.next()?.is_some() {
+        if jobs.next_job()?.is_some() {
             return Err(Failure::Usage(
                 "--import: tables belong to one workload; give one".to_owned(),
             ));

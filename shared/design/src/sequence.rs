@@ -182,7 +182,7 @@ impl Sequence {
     }
 
     /// The next configuration to measure.
-    pub fn next(&mut self) -> Result<Option<Configuration>, Failure> {
+    pub fn next_configuration(&mut self) -> Result<Option<Configuration>, Failure> {
         if self.coruns == COMPARED_EVERY {
             self.coruns = 0;
             if let Some(solo) = self.again.pop_front() {
@@ -202,7 +202,7 @@ impl Sequence {
         match &mut self.chooser {
             Chooser::Nothing(_) => Ok(None),
             Chooser::Random(random) => Ok(random.next()),
-            Chooser::Adaptive(adaptive) => adaptive.next(),
+            Chooser::Adaptive(adaptive) => adaptive.next_configuration(),
         }
     }
 

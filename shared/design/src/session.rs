@@ -124,7 +124,7 @@ impl Session<'_> {
         let mut totals = Totals::default();
         let mut recorded = std::mem::take(&mut self.recorded).into_iter();
         let mut config = 0;
-        while let Some(runs) = self.sequence.next()? {
+        while let Some(runs) = self.sequence.next_configuration()? {
             let record = match recorded.next() {
                 Some(record) => {
                     self.check_same(&record, &runs)?;

@@ -134,7 +134,7 @@ impl<'a> Jobs<'a> {
     }
 
     /// The next job; `None` after the last.
-    pub fn next(&mut self) -> Result<Option<Job>, Failure> {
+    pub fn next_job(&mut self) -> Result<Option<Job>, Failure> {
         match &mut self.given {
             GivenSource::Designed => Ok(self.workloads.next()?.map(|(workload, place)| Job {
                 workload,

@@ -79,7 +79,7 @@ impl Package {
         let mut text = String::new();
         for part in parts {
             for path in sources(&root().join(self.folder()).join(part)) {
-                text += &fs::read_to_string(path).unwrap();
+                text += &fs::read_to_string(path).expect("a source is read");
             }
         }
         text
@@ -112,7 +112,7 @@ fn packages() -> Vec<Package> {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let metadata: Metadata = serde_json::from_slice(&output.stdout).unwrap();
+    let metadata: Metadata = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
     metadata.packages
 }
 
@@ -123,7 +123,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         return found;
     };
     for entry in entries {
-        let path = entry.unwrap().path();
+        let path = entry.expect("a folder is read").path();
         if path.is_dir() {
             found.extend(sources(&path));
         } else if path.extension().is_some_and(|e| e == "rs") {
@@ -289,5 +289,19 @@ fn tools_are_thin() {
             main.lines().count() <= 40,
             "{folder}/src/main.rs: parse, run, exit code"
         );
+    }
+}
+
+#[test]
+fn wire_forms_are_private_to_doc() {
+    for package in packages().iter().filter(|p| p.folder() != "shared/doc") {
+        for part in ["src", "tests", "examples"] {
+            for path in sources(&root().join(package.folder()).join(part)) {
+                let text = fs::read_to_string(&path).unwrap();
+                // In two pieces, so that this file does not hold it.
+                let found = text.contains(concat!("wire", "::"));
+                assert!(!found, "{}: wire forms stay in doc", path.display());
+            }
+        }
     }
 }

@@ -146,7 +146,7 @@ impl Adaptive {
     }
 
     /// The next co-run.
-    pub fn next(&mut self) -> Result<Option<Configuration>, Failure> {
+    pub fn next_configuration(&mut self) -> Result<Option<Configuration>, Failure> {
         if self.stopped.is_some() {
             return Ok(None);
         }

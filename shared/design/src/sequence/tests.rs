@@ -60,7 +60,7 @@ fn rates(runs: &[Run]) -> Vec<Rate> {
 
 fn all(mut plan: Sequence) -> (Vec<Configuration>, StopReason) {
     let mut all = Vec::new();
-    while let Some(runs) = plan.next().unwrap() {
+    while let Some(runs) = plan.next_configuration().unwrap() {
         plan.observe(&runs, Some(&rates(&runs)));
         all.push(runs);
     }
@@ -150,7 +150,7 @@ fn configurations_that_fail_are_not_asked_for_again() {
     )
     .unwrap();
     let mut seen = BTreeSet::new();
-    while let Some(runs) = plan.next().unwrap() {
+    while let Some(runs) = plan.next_configuration().unwrap() {
         let fails = runs.len() == 3 && runs[0].share > Share::from_hundredths(6_000);
         plan.observe(&runs, (!fails).then(|| rates(&runs)).as_deref());
         assert!(seen.insert(runs));
