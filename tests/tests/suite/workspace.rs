@@ -292,9 +292,17 @@ fn tools_are_thin() {
     }
 }
 
+/// Crates that may name a wire form. The parameters of a predictor are stored as they are, so
+/// `predict` still builds their wire form itself.
+const WIRE: [&str; 2] = ["shared/doc", "shared/predict"];
+
 #[test]
 fn wire_forms_are_private_to_doc() {
-    for package in packages().iter().filter(|p| p.folder() != "shared/doc") {
+    let packages = packages();
+    for package in packages
+        .iter()
+        .filter(|p| !WIRE.contains(&p.folder().as_str()))
+    {
         for part in ["src", "tests", "examples"] {
             for path in sources(&root().join(package.folder()).join(part)) {
                 let text = fs::read_to_string(&path).unwrap();
