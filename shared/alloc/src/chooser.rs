@@ -11,6 +11,8 @@ pub(crate) struct Chooser {
     pick: Vec<u8>,
     /// Loads of the picked batch sizes.
     picked_load: Vec<f64>,
+    /// Partial combinations that one walk looks at, at most.
+    pub most_nodes: u64,
 }
 
 /// One search of the combinations.
@@ -20,6 +22,7 @@ struct Walk<'a, 'b, C: Throughput + ?Sized, F> {
     loads: Option<&'a [f64]>,
     visit: F,
     cutoff: f64,
+    nodes: u64,
 }
 
 impl Chooser {
@@ -34,11 +37,12 @@ impl Chooser {
             rest_memory: inst.rest_memory(),
             pick: vec![0; inst.n],
             picked_load: vec![0.0; inst.n],
+            most_nodes: u64::MAX,
         }
     }
 
     /// Calls `visit(value, batches)` for combinations of a value above the cutoff, which `visit`
-    /// returns anew.
+    /// returns anew. Returns whether all were looked at within [`Chooser::most_nodes`].
     pub fn visit<C: Throughput + ?Sized>(
         &mut self,
         inst: &Instance<'_, C>,
@@ -46,14 +50,14 @@ impl Chooser {
         loads: Option<&[f64]>,
         cutoff: f64,
         visit: impl FnMut(f64, &[u8]) -> f64,
-    ) {
+    ) -> bool {
         let fold = inst.fold();
         self.rest[inst.n] = fold.start();
         for i in (0..inst.n).rev() {
             let row = &gains[i * inst.width..][..inst.batches[i].len()];
             self.order[i].sort_by(|&a, &b| row[usize::from(b)].total_cmp(&row[usize::from(a)]));
             let Some(&top) = self.order[i].first() else {
-                return;
+                return true;
             };
             self.rest[i] = fold.join(self.rest[i + 1], row[usize::from(top)]);
         }
@@ -63,8 +67,10 @@ impl Chooser {
             loads,
             visit,
             cutoff,
+            nodes: 0,
         };
         walk.descend(self, 0, fold.start(), 0.0, 0.0);
+        walk.nodes < self.most_nodes
     }
 
     /// The best combination above the cutoff.
@@ -93,6 +99,10 @@ impl<C: Throughput + ?Sized, F: FnMut(f64, &[u8]) -> f64> Walk<'_, '_, C, F> {
         }
         let fold = inst.fold();
         for at in 0..c.order[i].len() {
+            if self.nodes >= c.most_nodes {
+                return;
+            }
+            self.nodes += 1;
             let b = c.order[i][at];
             if inst.same && i > 0 && b != c.pick[0] {
                 continue;

@@ -8,6 +8,8 @@ use crate::{AllocError, Problem, Throughput};
 
 /// Largest table of shares and combinations that the exact front of an additive problem builds.
 const MOST_PRODUCT: u128 = 200_000_000;
+/// Largest number of share vectors that the exact front keeps: 16 bytes and 2 per task each.
+const MOST_SHARES: u128 = 4_000_000;
 /// Bounds or weights that an approximate front is traced with.
 const TRACES: u32 = 24;
 
@@ -143,11 +145,9 @@ fn swept_front<C: Throughput + ?Sized>(
     axes: impl Fn(&Judged) -> (f64, f64) + Sync,
 ) -> Option<Front> {
     let (combinations, _) = enumerable(inst, options)?;
-    let levels = all_levels(inst);
     let parts = sweep(
         inst,
         &combinations,
-        &levels,
         Skyline::default,
         |line, point, judged| {
             if judged.violation == 0.0 {
@@ -191,7 +191,7 @@ fn additive_mismatch_front<C: Throughput + ?Sized>(
     let mut law = Additive::new(inst)?;
     let shares = share_points(inst);
     let most = MOST_PRODUCT / shares.max(1);
-    if options.effort == Effort::Local || most == 0 {
+    if options.effort == Effort::Local || shares > MOST_SHARES {
         return None;
     }
     let mut combinations: Vec<(f64, Vec<u8>)> = Vec::new();
@@ -206,6 +206,12 @@ fn additive_mismatch_front<C: Throughput + ?Sized>(
         combinations.push((mismatch, batch));
     }
     combinations.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    if combinations.is_empty() {
+        return Some(Front {
+            points: Vec::new(),
+            proof: Proof::Enumerated,
+        });
+    }
     let levels = all_levels(inst);
     let best = best_of_each(&mut law, &combinations, &levels);
     let mut line = Skyline::default();

@@ -3,7 +3,7 @@ use doc::{Infeasibility, Proof};
 use crate::additive::Additive;
 use crate::ascent::{Ascent, Tries};
 use crate::bounded::branch_and_bound;
-use crate::exhaustive::{all_levels, combinations, share_points, sweep};
+use crate::exhaustive::{combinations, no_combination, share_points, sweep};
 use crate::infeasible::explain_infeasible;
 use crate::instance::{Instance, Point};
 use crate::shortlist::Shortlist;
@@ -132,6 +132,14 @@ pub(crate) fn search_instance<C: Throughput + ?Sized>(
     options: &Options,
 ) -> (Vec<Solution>, Report) {
     let mut list = Shortlist::new(options.top);
+    if no_combination(inst) {
+        let report = Report {
+            points: 0,
+            proof: Proof::Enumerated,
+            bound: None,
+        };
+        return (Vec::new(), report);
+    }
     let report = match Additive::new(inst) {
         Some(mut law) => search_additive(inst, &mut law, &mut list, options),
         None => search_any(inst, &mut list, options),
@@ -202,11 +210,9 @@ fn search_any<C: Throughput + ?Sized>(
     options: &Options,
 ) -> Report {
     if let Some((combinations, points)) = enumerable(inst, options) {
-        let levels = all_levels(inst);
         let lists = sweep(
             inst,
             &combinations,
-            &levels,
             || Shortlist::new(options.top),
             |list, point, judged| {
                 if judged.violation == 0.0 {
@@ -225,7 +231,7 @@ fn search_any<C: Throughput + ?Sized>(
     }
     let points = Ascent::new(inst, None, list).run(Tries {
         starts: options.starts,
-        points: options.max_points,
+        points: affordable_points(inst.n, options.max_points),
         seed: options.seed,
     });
     Report {
@@ -234,6 +240,17 @@ fn search_any<C: Throughput + ?Sized>(
         bound: None,
     }
 }
+
+/// Points of a local search whose every point is predicted: a prediction costs as the square of
+/// the number of tasks, so beyond [`FEW_TASKS`] there are fewer. 64 tasks get 1/64 of the points,
+/// which is what keeps them below a minute.
+fn affordable_points(tasks: usize, most: u64) -> u64 {
+    let times = (tasks as u64).div_ceil(FEW_TASKS).pow(2);
+    (most / times).max(1)
+}
+
+/// Up to this many tasks a local search has all the points that are asked for.
+const FEW_TASKS: u64 = 8;
 
 /// The batch combinations, and the number of points, if enumeration is wanted and small enough.
 pub(crate) fn enumerable<C: Throughput + ?Sized>(

@@ -57,7 +57,7 @@ pub use wire::{
     Balance, BatchPolicy, Constraints, DesignKind, DeviceFingerprint, DeviceKind, Duplex,
     GpuDescription, GpuPlan, HostDescription, Infeasibility, LayerDescription, ListedDevice,
     Marginal, Method, Objective, ObjectiveKind, PhaseKind, Progress, Proof, Provenance, RatesKind,
-    Scheme, Search, StopReason, WorkKind,
+    ScheduleClass, Scheme, Search, StopReason, WorkKind,
 };
 pub use workload::{DeviceSpec, GpuSpec, HostCost, Job, Link, Memory, Task, UpdateBytes, Workload};
 pub use write::{name_of, write_line, write_pretty};

@@ -1,6 +1,6 @@
 use units::{Batch, Seconds, TaskId};
 
-use crate::wire::{self, PhaseKind, RatesKind, Search, TaskBatch, Wire};
+use crate::wire::{self, Hold, PhaseKind, RatesKind, ScheduleClass, Search, TaskBatch, Wire};
 use crate::{Checker, Code, Document, Plan, Provenance};
 
 /// The order of transfers and compute of one round.
@@ -17,18 +17,23 @@ pub struct Timeline {
     pub download_order: Vec<usize>,
     /// Indices into the plan's tasks, in the order of uploads.
     pub upload_order: Vec<usize>,
+    /// For each task of the plan, until the end of whose compute its own is held back; empty if
+    /// nothing is.
+    pub holds: Vec<Option<usize>>,
     /// Batch size of each task of the plan, where known.
     pub batches: Vec<Option<Batch>>,
     /// Every phase of every task, by start time.
     pub phases: Vec<Phase>,
     /// End of the last phase.
     pub makespan: Seconds,
-    /// No order can be faster.
+    /// No schedule can be faster, whatever idles.
     pub lower_bound: Seconds,
     /// `makespan / lower_bound - 1`.
     pub gap: f64,
-    /// Whether the order is proven to be the best.
+    /// Whether the makespan is proven to be the least of a class of schedules.
     pub proven: bool,
+    /// That class.
+    pub proven_among: Option<ScheduleClass>,
     /// Makespan without overlap.
     pub overlap_off: Seconds,
     /// How the order was found.
@@ -59,6 +64,7 @@ impl Document for Timeline {
         let plan = c.field("plan", |c| Plan::from_nested(&wire.plan, c))?;
         let download_order = order(&wire.download_order, &plan, "download_order", c);
         let upload_order = order(&wire.upload_order, &plan, "upload_order", c);
+        let holds = holds(&wire.holds, &plan, c);
         let batches = batches(&wire.batches, &plan, c);
         let phases = c.list("phases", &wire.phases, |p, c| phase(p, &plan, c));
         let makespan = c.unit("makespan_s", Seconds::new(wire.makespan_s));
@@ -69,12 +75,14 @@ impl Document for Timeline {
             rates: wire.rates,
             download_order: download_order?,
             upload_order: upload_order?,
+            holds: holds?,
             batches: batches?,
             phases: phases?,
             makespan: makespan?,
             lower_bound: lower_bound?,
             gap: wire.gap,
             proven: wire.proven,
+            proven_among: wire.proven_among,
             overlap_off: overlap_off?,
             search: wire.search.clone(),
             plan,
@@ -86,12 +94,21 @@ impl Document for Timeline {
         let name = |i: usize| self.plan.tasks[i].id.as_str().to_owned();
         let names = |order: &[usize]| order.iter().map(|&i| name(i)).collect();
         let batches = self.batches.iter().enumerate();
+        let holds = self.holds.iter().enumerate();
         wire::Timeline {
             schema: wire::Timeline::SCHEMA.to_owned(),
             id: self.id.clone(),
             rates: self.rates,
             download_order: names(&self.download_order),
             upload_order: names(&self.upload_order),
+            holds: holds
+                .filter_map(|(i, until)| {
+                    until.map(|j| Hold {
+                        task: name(i),
+                        until_computed: name(j),
+                    })
+                })
+                .collect(),
             batches: batches
                 .filter_map(|(i, batch)| {
                     batch.map(|b| TaskBatch {
@@ -114,6 +131,7 @@ impl Document for Timeline {
             lower_bound_s: self.lower_bound.get(),
             gap: self.gap,
             proven: self.proven,
+            proven_among: self.proven_among,
             overlap_off_s: self.overlap_off.get(),
             search: self.search.clone(),
             plan: self.plan.to_wire(),
@@ -157,6 +175,42 @@ fn batches(wire: &[TaskBatch], plan: &Plan, c: &mut Checker) -> Option<Vec<Optio
         batches[index] = Some(batch);
     }
     Some(batches)
+}
+
+/// Who waits for whom: a task waits for one other at most, and none for itself by a detour.
+fn holds(wire: &[Hold], plan: &Plan, c: &mut Checker) -> Option<Vec<Option<usize>>> {
+    if wire.is_empty() {
+        return Some(Vec::new());
+    }
+    let mut holds = vec![None; plan.tasks.len()];
+    let pairs = c.list("holds", wire, |hold, c| {
+        let task = c.field("task", |c| find(&hold.task, plan, c));
+        let until = c.field("until_computed", |c| find(&hold.until_computed, plan, c));
+        Some((task?, until?))
+    })?;
+    for &(task, until) in &pairs {
+        if holds[task].replace(until).is_some() {
+            c.field("holds", |c| {
+                let problem = format_args!("task {} is held twice", plan.tasks[task].id);
+                c.fault(Code::Duplicate, problem, "hold it until one other ends");
+            });
+            return None;
+        }
+    }
+    for start in 0..holds.len() {
+        let mut at = Some(start);
+        for _ in 0..=holds.len() {
+            at = at.and_then(|i| holds[i]);
+        }
+        if at.is_some() {
+            c.field("holds", |c| {
+                let problem = format_args!("task {} waits for itself", plan.tasks[start].id);
+                c.fault(Code::Conflict, problem, "remove one hold of the circle");
+            });
+            return None;
+        }
+    }
+    Some(holds)
 }
 
 fn phase(wire: &wire::Phase, plan: &Plan, c: &mut Checker) -> Option<Phase> {

@@ -180,6 +180,71 @@ pub(crate) fn iterate(
     best_s
 }
 
+/// Sets `player.holds` so that `sequence`, which ends at `value` with none, ends sooner; returns
+/// its value then.
+///
+/// Starts from nothing held and from chains in which each task waits for the one `width` places
+/// before it, so that at most `width` compute together: the rounds for which waiting pays most
+/// run one or two tasks at a time, and single holds added to none do not lead there. From each it
+/// goes on holding, moving and releasing one task while that helps.
+pub(crate) fn hold_back(
+    player: &mut Player<'_, '_>,
+    sequence: &[usize],
+    value: f64,
+    budget: &mut Budget,
+) -> f64 {
+    let n = player.instance().len();
+    let downloads: Vec<usize> = sequence.iter().copied().filter(|&code| code < n).collect();
+    let (mut best, mut best_s) = (vec![None; n], value);
+    for width in [n, 2, 1] {
+        let mut holds = vec![None; n];
+        for (at, &i) in downloads.iter().enumerate() {
+            holds[i] = at.checked_sub(width).map(|before| downloads[before]);
+        }
+        player.holds = holds;
+        let start = player.value(sequence);
+        let end = move_holds(player, sequence, &downloads, start, budget);
+        if end < best_s {
+            best_s = end;
+            best.clone_from(&player.holds);
+        }
+    }
+    player.holds = best;
+    best_s
+}
+
+/// Changes one hold at a time while that ends the round sooner.
+fn move_holds(
+    player: &mut Player<'_, '_>,
+    sequence: &[usize],
+    downloads: &[usize],
+    mut value: f64,
+    budget: &mut Budget,
+) -> f64 {
+    loop {
+        let before = value;
+        for (at, &i) in downloads.iter().enumerate() {
+            let others = downloads[..at].iter().map(|&j| Some(j));
+            for until in std::iter::once(None).chain(others) {
+                let kept = player.holds[i];
+                if until == kept || !budget.spend() {
+                    continue;
+                }
+                player.holds[i] = until;
+                let got = player.value(sequence);
+                if got < value * (1.0 - 1e-12) {
+                    value = got;
+                } else {
+                    player.holds[i] = kept;
+                }
+            }
+        }
+        if value >= before || budget.exhausted() {
+            return value;
+        }
+    }
+}
+
 /// Swaps where an upload of a half-duplex sequence comes before its download.
 fn download_first(sequence: &mut [usize]) {
     let n = sequence.len() / 2;

@@ -78,7 +78,14 @@ impl Floor {
     }
 
     /// Adds the bound of the shared processor.
+    ///
+    /// It leaves out tasks where there are many, which is valid only if company never speeds a
+    /// task up: where it is known that it does, there is no such bound.
     pub fn add_workload(&mut self, instance: &Instance, rates: &mut RateCache<'_>) {
+        let all = instance.len() <= rates.all_sets_of();
+        if !(all || self.assumes_falling_rates || rates.source_falls()) {
+            return;
+        }
         self.workload = WorkloadBound::new(instance, &self.compute, rates);
     }
 
@@ -87,6 +94,7 @@ impl Floor {
         let n = instance.len();
         let known = rates.source_falls();
         let few = n <= ENUMERATE_TASKS;
+        let mut known_fastest = few;
         let mut fastest = vec![0.0_f64; n];
         if few && !known {
             for set in 1..=instance.everyone() {
@@ -95,13 +103,16 @@ impl Floor {
                     fastest[i] = fastest[i].max(row[i]);
                 }
             }
+        } else if let Some(looked_up) = rates.source_fastest().filter(|_| !known) {
+            fastest = looked_up;
+            known_fastest = true;
         } else {
             for (i, fastest) in fastest.iter_mut().enumerate() {
                 *fastest = rates.row(1 << i)[i];
             }
         }
         let mut floor = Self::of_tasks(instance, &fastest);
-        floor.assumes_falling_rates = !few && !known;
+        floor.assumes_falling_rates = !few && !known && !known_fastest;
         floor
     }
 

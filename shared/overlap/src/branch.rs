@@ -5,6 +5,9 @@ use search::Budget;
 
 use crate::bounds::Floor;
 use crate::cache::RateCache;
+use crate::gpu::Gpu;
+use crate::instance::members;
+use crate::round::Transfer;
 use crate::{Instance, Job};
 
 /// States kept for each key, to compare new ones with.
@@ -17,26 +20,62 @@ pub(crate) struct Scene<'a, 'r> {
     pub floor: &'a Floor,
     /// Uploads keep the order of the downloads.
     pub single: bool,
+    /// Compute may be held back.
+    pub waits: bool,
+}
+
+/// A decision: the next transfer and, of a download, until whose end the compute is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub transfer: Transfer,
+    pub until: Option<usize>,
+}
+
+impl Step {
+    /// A transfer and nothing held.
+    pub fn plain(transfer: Transfer) -> Self {
+        Self {
+            transfer,
+            until: None,
+        }
+    }
+
+    /// The `alternative`-th way to download task `i`: at once, or held until the end of one of
+    /// the tasks that have not ended.
+    pub fn download(i: usize, alternative: usize, gpu: &Gpu, waits: bool) -> Option<Self> {
+        let transfer = Transfer::Download(i);
+        let until = match alternative.checked_sub(1) {
+            None => None,
+            Some(_) if !waits => return None,
+            Some(k) => Some(members(gpu.unfinished()).nth(k)?),
+        };
+        Some(Self { transfer, until })
+    }
 }
 
 /// A round part of whose transfers are decided.
 pub(crate) trait State: Copy {
-    /// A decision.
-    type Step: Copy;
     /// States of one key have the same decisions left.
     type Key: Eq + Hash;
 
-    /// The decision about task `i` that may come next, if there is one; `path` are those made.
-    fn step(&self, i: usize, path: &[Self::Step], scene: &Scene<'_, '_>) -> Option<Self::Step>;
+    /// The `alternative`-th decision about task `i` that may come next, if there is one; `path`
+    /// are those made.
+    fn step(
+        &self,
+        i: usize,
+        alternative: usize,
+        path: &[Step],
+        scene: &Scene<'_, '_>,
+    ) -> Option<Step>;
 
     /// Plays the last step of `path`.
-    fn play(&mut self, path: &[Self::Step], scene: &mut Scene<'_, '_>);
+    fn play(&mut self, path: &[Step], scene: &mut Scene<'_, '_>);
 
     /// Whether what is left follows without a decision.
     fn is_decided(&self) -> bool;
 
     /// The end of a decided round; adds the steps that follow to `path`.
-    fn finish(self, path: &mut Vec<Self::Step>, scene: &mut Scene<'_, '_>) -> f64;
+    fn finish(self, path: &mut Vec<Step>, scene: &mut Scene<'_, '_>) -> f64;
 
     /// No completion ends before this; may stop looking once that is `enough`.
     fn bound(&self, enough: f64, scene: &Scene<'_, '_>) -> f64;
@@ -53,11 +92,11 @@ pub(crate) trait State: Copy {
 pub(crate) struct BranchAndBound<'a, 'r, S: State> {
     scene: Scene<'a, 'r>,
     seen: Option<HashMap<S::Key, Vec<S>>>,
-    path: Vec<S::Step>,
+    path: Vec<Step>,
     /// The best makespan so far; only better orders are looked for.
     pub best_s: f64,
     /// The decisions that reach it; empty if none better than given was found.
-    pub best: Vec<S::Step>,
+    pub best: Vec<Step>,
 }
 
 impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
@@ -66,16 +105,18 @@ impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
         instance: &'a Instance,
         rates: &'a mut RateCache<'r>,
         floor: &'a Floor,
-        single: bool,
+        (single, waits): (bool, bool),
         best_s: f64,
     ) -> Self {
-        let comparable = !single && rates.falls_with_company();
+        // The comparison of states supposes that nothing is held back.
+        let comparable = !single && !waits && rates.falls_with_company();
         Self {
             scene: Scene {
                 jobs: instance.jobs(),
                 rates,
                 floor,
                 single,
+                waits,
             },
             seen: comparable.then(HashMap::new),
             path: Vec::with_capacity(2 * instance.len()),
@@ -98,21 +139,23 @@ impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
             return;
         }
         for &i in first {
-            let Some(step) = state.step(i, &self.path, &self.scene) else {
-                continue;
-            };
-            if !budget.spend() {
-                return;
+            let mut alternative = 0;
+            while let Some(step) = state.step(i, alternative, &self.path, &self.scene) {
+                if !budget.spend() {
+                    return;
+                }
+                alternative += 1;
+                let mut next = *state;
+                self.path.push(step);
+                next.play(&self.path, &mut self.scene);
+                let open = next.is_decided()
+                    || (next.bound(self.best_s, &self.scene) < self.best_s
+                        && !self.dominated(&next));
+                if open {
+                    self.run(&next, first, budget);
+                }
+                self.path.pop();
             }
-            let mut next = *state;
-            self.path.push(step);
-            next.play(&self.path, &mut self.scene);
-            let open = next.is_decided()
-                || (next.bound(self.best_s, &self.scene) < self.best_s && !self.dominated(&next));
-            if open {
-                self.run(&next, first, budget);
-            }
-            self.path.pop();
         }
     }
 

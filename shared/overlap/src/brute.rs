@@ -18,7 +18,7 @@ pub fn brute_force(
     let n = instance.len();
     let mut best = f64::INFINITY;
     match instance.link() {
-        Link::Shared => best = play(instance, &mut cache, &Order::Together).makespan_s,
+        Link::Shared => best = play(instance, &mut cache, &Order::Together, &[]).makespan_s,
         Link::Full => {
             let all = permutations(n);
             for downloads in &all {
@@ -40,6 +40,88 @@ pub fn brute_force(
     Ok(best)
 }
 
+/// The least makespan of all schedules of [`crate::Schedules::Waiting`] on a full-duplex link, by
+/// trying every order of downloads with every way to hold compute back, each played by a plain
+/// simulation of its own. Tries `n!^2` rounds and is for tests.
+pub fn brute_force_waiting(
+    instance: &Instance,
+    rates: &dyn Rates,
+    batches: &[Batch],
+) -> Result<f64, OverlapError> {
+    let n = instance.len();
+    let mut best = f64::INFINITY;
+    for downloads in permutations(n) {
+        // Digit `k` of the code says until whose end the k-th download is held; `k`: nobody's.
+        let codes: usize = (1..=n).product();
+        for mut code in 0..codes {
+            let mut holds = vec![None; n];
+            for k in 0..n {
+                holds[downloads[k]] = (code % (k + 1) < k).then(|| downloads[code % (k + 1)]);
+                code /= k + 1;
+            }
+            let none = vec![0.0; n];
+            let end = plain_makespan(instance, rates, batches, &downloads, &holds, &none)?;
+            best = best.min(end);
+        }
+    }
+    Ok(best)
+}
+
+/// Makespan of a full-duplex round with the given order of downloads, in which compute starts
+/// when its download has ended, the task of its hold has ended, and `earliest[i]` seconds have
+/// passed; uploads go first come first served. From event to event, without tables. For tests.
+pub fn plain_makespan(
+    instance: &Instance,
+    rates: &dyn Rates,
+    batches: &[Batch],
+    downloads: &[usize],
+    holds: &[Option<usize>],
+    earliest: &[f64],
+) -> Result<f64, OverlapError> {
+    let (jobs, n) = (instance.jobs(), instance.len());
+    let mut ready = earliest.to_vec();
+    let mut clock = 0.0;
+    for &i in downloads {
+        clock += jobs[i].download_s;
+        ready[i] = ready[i].max(clock);
+    }
+    let mut left: Vec<f64> = jobs.iter().map(|j| j.work).collect();
+    let mut end = vec![f64::INFINITY; n];
+    let mut now = 0.0_f64;
+    while end.iter().any(|e| e.is_infinite()) {
+        let free = |i: usize| holds[i].is_none_or(|j| end[j] <= now);
+        let open = |i: usize| end[i].is_infinite() && free(i);
+        let active: Vec<usize> = (0..n).filter(|&i| open(i) && ready[i] <= now).collect();
+        let arrival = (0..n)
+            .filter(|&i| open(i) && ready[i] > now)
+            .map(|i| ready[i])
+            .fold(f64::INFINITY, f64::min);
+        let mut row = vec![0.0; n];
+        if !active.is_empty() {
+            let set = active.iter().fold(0u32, |set, &i| set | 1 << i);
+            rates.rates(set, batches, &mut row)?;
+        }
+        let first = active
+            .iter()
+            .map(|&i| now + left[i] / row[i])
+            .fold(f64::INFINITY, f64::min);
+        let next = first.min(arrival);
+        for &i in &active {
+            let done = now + left[i] / row[i] <= next * (1.0 + 1e-13);
+            left[i] -= row[i] * (next - now);
+            if done {
+                end[i] = next;
+            }
+        }
+        now = next;
+    }
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by(|&a, &b| end[a].total_cmp(&end[b]));
+    Ok(order
+        .iter()
+        .fold(0.0, |free: f64, &i| free.max(end[i]) + jobs[i].upload_s))
+}
+
 /// When each task has computed; that does not depend on the order of uploads.
 fn compute_ends(instance: &Instance, cache: &mut RateCache<'_>, downloads: &[usize]) -> Vec<f64> {
     let order = Order::PerDirection {
@@ -47,7 +129,7 @@ fn compute_ends(instance: &Instance, cache: &mut RateCache<'_>, downloads: &[usi
         uploads: downloads.to_vec(),
     };
     let mut ends = vec![0.0; instance.len()];
-    for phase in play(instance, cache, &order).phases {
+    for phase in play(instance, cache, &order, &[]).phases {
         if phase.kind == PhaseKind::Compute {
             ends[phase.task] = phase.end_s;
         }
@@ -84,7 +166,7 @@ fn extend(
     let n = instance.len();
     if made.len() == 2 * n {
         let order = Order::OneByOne(made.clone());
-        *best = best.min(play(instance, cache, &order).makespan_s);
+        *best = best.min(play(instance, cache, &order, &[]).makespan_s);
         return;
     }
     let downloaded = |i: usize| made.contains(&Transfer::Download(i));

@@ -60,6 +60,8 @@ pub(crate) struct RateCache<'r> {
     by_set: Index,
     rows: Vec<f64>,
     failure: Option<OverlapError>,
+    /// What [`Rates::falls_with_company`] said, once asked.
+    falls: Option<bool>,
 }
 
 impl<'r> RateCache<'r> {
@@ -81,6 +83,7 @@ impl<'r> RateCache<'r> {
             by_set,
             rows: Vec::new(),
             failure: None,
+            falls: None,
         };
         cache.batches = cache.choices.iter().map(|c| c[0]).collect();
         cache
@@ -191,7 +194,7 @@ impl<'r> RateCache<'r> {
     /// at every set where there are few.
     pub fn falls_with_company(&mut self) -> bool {
         const LOOK_TASKS: usize = 10;
-        if self.source.falls_with_company() {
+        if self.source_falls() {
             return true;
         }
         if self.n > LOOK_TASKS {
@@ -209,8 +212,32 @@ impl<'r> RateCache<'r> {
         })
     }
 
-    /// Whether the source says that company never speeds a task up.
-    pub fn source_falls(&self) -> bool {
-        self.source.falls_with_company()
+    /// Whether the source says that no task is ever slower for having fewer companions.
+    pub fn source_falls(&mut self) -> bool {
+        let source = self.source;
+        *self
+            .falls
+            .get_or_insert_with(|| source.falls_with_company())
+    }
+
+    /// Whether the source says that every task has one rate whoever else computes.
+    pub fn source_independent(&self) -> bool {
+        self.source.is_independent()
+    }
+
+    /// Highest rate of every task over all sets, where the source knows it.
+    pub fn source_fastest(&self) -> Option<Vec<f64>> {
+        self.source.fastest(self.n)
+    }
+
+    /// Whether every task has one rate whoever else computes, by looking at every set where
+    /// there are few; `false` where there are many.
+    pub fn is_independent(&mut self) -> bool {
+        const LOOK_TASKS: usize = 10;
+        self.n <= LOOK_TASKS
+            && (1u32..1 << self.n).all(|set| {
+                let together = self.row(set).to_vec();
+                members(set).all(|i| together[i] == self.row(1 << i)[i])
+            })
     }
 }

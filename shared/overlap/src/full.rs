@@ -1,6 +1,7 @@
-use crate::branch::{Scene, State};
+use crate::branch::{Scene, State, Step};
 use crate::gpu::Gpu;
 use crate::instance::members;
+use crate::round::Transfer;
 use crate::{Job, MAX_TASKS};
 
 /// A full-duplex round some of whose downloads have been made; the order of downloads is what is
@@ -42,7 +43,7 @@ impl FullState {
     }
 
     /// Computes until `at` and lets the uplink serve what ends.
-    fn compute(&mut self, at: f64, path: &[usize], scene: &mut Scene<'_, '_>) {
+    fn compute(&mut self, at: f64, path: &[Step], scene: &mut Scene<'_, '_>) {
         let Self {
             gpu,
             uplink,
@@ -57,7 +58,10 @@ impl FullState {
                 end[j] = t;
                 *ended |= 1 << j;
             });
-            while let Some(&j) = path.get(*served)
+            while let Some(&Step {
+                transfer: Transfer::Download(j),
+                ..
+            }) = path.get(*served)
                 && *ended & 1 << j != 0
             {
                 *uplink = uplink.max(end[j]) + jobs[j].upload_s;
@@ -86,7 +90,7 @@ impl FullState {
             ready[k] = (at, upload);
             count += 1;
         };
-        for j in members(self.gpu.active) {
+        for j in members(self.gpu.unfinished()) {
             let left = self.gpu.left[j];
             put(now + left / scene.floor.fastest[j], jobs[j].upload_s);
         }
@@ -108,7 +112,7 @@ impl FullState {
     fn rest_s(&self, scene: &Scene<'_, '_>) -> f64 {
         let jobs: &[Job] = scene.jobs;
         let mut left = [0.0; MAX_TASKS];
-        for j in members(self.gpu.active) {
+        for j in members(self.gpu.unfinished()) {
             left[j] = self.gpu.left[j];
         }
         let mut soonest = f64::INFINITY;
@@ -117,25 +121,37 @@ impl FullState {
             soonest = soonest.min(jobs[j].download_s);
         }
         let workload = &scene.floor.workload;
-        workload.rest_s(&left[..jobs.len()], self.gpu.active, soonest)
+        workload.rest_s(&left[..jobs.len()], self.gpu.unfinished(), soonest)
     }
 }
 
 impl State for FullState {
-    type Step = usize;
     type Key = u32;
 
-    fn step(&self, i: usize, _: &[usize], _: &Scene<'_, '_>) -> Option<usize> {
-        (self.rest & 1 << i != 0).then_some(i)
+    fn step(
+        &self,
+        i: usize,
+        alternative: usize,
+        _: &[Step],
+        scene: &Scene<'_, '_>,
+    ) -> Option<Step> {
+        if self.rest & 1 << i == 0 {
+            return None;
+        }
+        Step::download(i, alternative, &self.gpu, scene.waits)
     }
 
-    fn play(&mut self, path: &[usize], scene: &mut Scene<'_, '_>) {
-        let Some(&i) = path.last() else {
+    fn play(&mut self, path: &[Step], scene: &mut Scene<'_, '_>) {
+        let Some(&Step {
+            transfer: Transfer::Download(i),
+            until,
+        }) = path.last()
+        else {
             return;
         };
         let at = self.gpu.now + scene.jobs[i].download_s;
         self.compute(at, path, scene);
-        self.gpu.start(i, scene.jobs[i].work);
+        self.gpu.admit(i, scene.jobs[i].work, until);
         self.rest &= !(1 << i);
     }
 
@@ -143,7 +159,7 @@ impl State for FullState {
         self.rest == 0
     }
 
-    fn finish(mut self, path: &mut Vec<usize>, scene: &mut Scene<'_, '_>) -> f64 {
+    fn finish(mut self, path: &mut Vec<Step>, scene: &mut Scene<'_, '_>) -> f64 {
         self.compute(f64::INFINITY, path, scene);
         self.uplink
     }

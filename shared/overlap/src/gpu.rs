@@ -5,11 +5,16 @@ use crate::instance::members;
 /// Part of a task's work below which it counts as done: rounding, not time.
 const DONE: f64 = 1e-12;
 
-/// The shared processor: who computes and how much work is left.
+/// The shared processor: who computes, who is held back, and how much work is left.
 #[derive(Clone, Copy)]
 pub(crate) struct Gpu {
     pub now: f64,
     pub active: u32,
+    /// Downloaded tasks whose compute waits for the end of another's.
+    pub held: u32,
+    ended: u32,
+    /// Of the held ones, for whose end they wait.
+    until: [u8; MAX_TASKS],
     pub left: [f64; MAX_TASKS],
 }
 
@@ -18,6 +23,9 @@ impl Gpu {
         Self {
             now: 0.0,
             active: 0,
+            held: 0,
+            ended: 0,
+            until: [0; MAX_TASKS],
             left: [0.0; MAX_TASKS],
         }
     }
@@ -26,6 +34,21 @@ impl Gpu {
     pub fn start(&mut self, i: usize, work: f64) {
         self.active |= 1 << i;
         self.left[i] = work;
+    }
+
+    /// Task `i` starts to compute now, or when task `until` has ended if that is later.
+    pub fn admit(&mut self, i: usize, work: f64, until: Option<usize>) {
+        self.start(i, work);
+        if let Some(j) = until.filter(|&j| self.ended & 1 << j == 0) {
+            self.active &= !(1 << i);
+            self.held |= 1 << i;
+            self.until[i] = j as u8;
+        }
+    }
+
+    /// Tasks whose compute has not ended, of those admitted.
+    pub fn unfinished(&self) -> u32 {
+        self.active | self.held
     }
 
     /// Computes until `until`, or to the end of all work if that is infinite; `ended(i, t)` is
@@ -65,7 +88,7 @@ impl Gpu {
         rates: &mut RateCache<'_>,
         mut ended: impl FnMut(usize, f64),
     ) {
-        while self.active & watch != 0 {
+        while self.active != 0 && self.unfinished() & watch != 0 {
             let row = rates.row(self.active);
             let mut step = f64::INFINITY;
             for i in members(self.active) {
@@ -91,6 +114,15 @@ impl Gpu {
             }
             self.now = end;
             self.active &= !gone;
+            self.ended |= gone;
+            if self.held != 0 {
+                for i in members(self.held) {
+                    if gone & 1 << self.until[i] != 0 {
+                        self.held &= !(1 << i);
+                        self.active |= 1 << i;
+                    }
+                }
+            }
             for i in members(gone) {
                 ended(i, end);
             }

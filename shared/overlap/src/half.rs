@@ -1,5 +1,5 @@
 use crate::MAX_TASKS;
-use crate::branch::{Scene, State};
+use crate::branch::{Scene, State, Step};
 use crate::gpu::Gpu;
 use crate::instance::members;
 use crate::round::Transfer;
@@ -34,8 +34,8 @@ impl HalfState {
     }
 
     /// The task whose turn it is to upload, where uploads keep the order of the downloads.
-    fn next_in_order(&self, path: &[Transfer]) -> Option<usize> {
-        path.iter().find_map(|t| match *t {
+    fn next_in_order(&self, path: &[Step]) -> Option<usize> {
+        path.iter().find_map(|step| match step.transfer {
             Transfer::Download(i) if self.to_upload & 1 << i != 0 => Some(i),
             _ => None,
         })
@@ -43,37 +43,46 @@ impl HalfState {
 }
 
 impl State for HalfState {
-    type Step = Transfer;
     type Key = (u32, u32);
 
-    fn step(&self, i: usize, path: &[Transfer], scene: &Scene<'_, '_>) -> Option<Transfer> {
+    fn step(
+        &self,
+        i: usize,
+        alternative: usize,
+        path: &[Step],
+        scene: &Scene<'_, '_>,
+    ) -> Option<Step> {
         let bit = 1 << i;
         let may_upload =
             self.to_upload & bit != 0 && (!scene.single || self.next_in_order(path) == Some(i));
         if may_upload {
-            Some(Transfer::Upload(i))
+            (alternative == 0).then(|| Step::plain(Transfer::Upload(i)))
+        } else if self.to_download & bit != 0 {
+            Step::download(i, alternative, &self.gpu, scene.waits)
         } else {
-            (self.to_download & bit != 0).then_some(Transfer::Download(i))
+            None
         }
     }
 
-    fn play(&mut self, path: &[Transfer], scene: &mut Scene<'_, '_>) {
+    fn play(&mut self, path: &[Step], scene: &mut Scene<'_, '_>) {
         let end = &mut self.end;
-        match path.last() {
-            Some(&Transfer::Download(i)) => {
+        let Some(&Step { transfer, until }) = path.last() else {
+            return;
+        };
+        match transfer {
+            Transfer::Download(i) => {
                 let at = self.gpu.now + scene.jobs[i].download_s;
                 self.gpu.advance(at, scene.rates, |j, t| end[j] = t);
                 self.to_download &= !(1 << i);
                 self.to_upload |= 1 << i;
-                self.gpu.start(i, scene.jobs[i].work);
+                self.gpu.admit(i, scene.jobs[i].work, until);
             }
-            Some(&Transfer::Upload(i)) => {
+            Transfer::Upload(i) => {
                 self.gpu.finish(1 << i, scene.rates, |j, t| end[j] = t);
                 let at = self.gpu.now + scene.jobs[i].upload_s;
                 self.gpu.advance(at, scene.rates, |j, t| end[j] = t);
                 self.to_upload &= !(1 << i);
             }
-            None => {}
         }
     }
 
@@ -81,14 +90,17 @@ impl State for HalfState {
         self.to_download == 0
     }
 
-    fn finish(mut self, path: &mut Vec<Transfer>, scene: &mut Scene<'_, '_>) -> f64 {
+    fn finish(mut self, path: &mut Vec<Step>, scene: &mut Scene<'_, '_>) -> f64 {
         let mut clock = self.gpu.now;
         let end = &mut self.end;
         self.gpu
             .advance(f64::INFINITY, scene.rates, |j, t| end[j] = t);
         let mut rest: Vec<usize> = members(self.to_upload).collect();
         if scene.single {
-            let place = |i: &usize| path.iter().position(|t| *t == Transfer::Download(*i));
+            let place = |i: &usize| {
+                path.iter()
+                    .position(|s| s.transfer == Transfer::Download(*i))
+            };
             rest.sort_by_key(place);
         } else {
             rest.sort_by(|&a, &b| end[a].total_cmp(&end[b]).then(a.cmp(&b)));
@@ -96,7 +108,7 @@ impl State for HalfState {
         for &i in &rest {
             clock = clock.max(end[i]) + scene.jobs[i].upload_s;
         }
-        path.extend(rest.iter().map(|&i| Transfer::Upload(i)));
+        path.extend(rest.iter().map(|&i| Step::plain(Transfer::Upload(i))));
         clock
     }
 
@@ -116,7 +128,7 @@ impl State for HalfState {
                 remaining[j] = job.work;
             } else if self.to_upload & 1 << j != 0 {
                 transfers += job.upload_s;
-                if self.gpu.active & 1 << j != 0 {
+                if self.gpu.unfinished() & 1 << j != 0 {
                     let left = self.gpu.left[j];
                     remaining[j] = left;
                     bound = bound.max(now + left / scene.floor.fastest[j] + job.upload_s);
@@ -127,7 +139,7 @@ impl State for HalfState {
         if bound < enough {
             let workload = &scene.floor.workload;
             let remaining = &remaining[..scene.jobs.len()];
-            bound = bound.max(now + workload.rest_s(remaining, self.gpu.active, 0.0));
+            bound = bound.max(now + workload.rest_s(remaining, self.gpu.unfinished(), 0.0));
         }
         bound
     }

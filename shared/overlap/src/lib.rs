@@ -14,9 +14,10 @@
 //!
 //! # Invariants
 //! * Given an order, a transfer starts as soon as its turn has come, the link is free and, for an
-//!   upload, compute has ended; compute starts when the download ends. Nothing is held back on
-//!   purpose. Where company slows tasks down, holding a download back can in principle help: the
-//!   lower bounds allow for it, the word "proven" is about orders.
+//!   upload, compute has ended; compute starts when the download ends, or where it is held
+//!   ([`Holds`]) at the end of another task's compute.
+//! * A proof names the [`Schedules`] that it is about; lower bounds hold for any schedule, with
+//!   any idling.
 //! * The same input gives the same answer, unless a time limit is set and reached.
 
 mod anytime;
@@ -35,18 +36,25 @@ mod plan;
 mod player;
 mod rates;
 mod round;
+mod serial;
 mod shares;
 mod solve;
 mod workload_bound;
 
 pub use batches::{BatchChoices, vary};
 pub use bounds::{LowerBounds, lower_bounds};
-pub use brute::brute_force;
+pub use brute::{brute_force, brute_force_waiting, plain_makespan};
 pub use error::OverlapError;
 pub use federation::{Device, Federation};
 pub use instance::{Instance, Job, Link, MAX_TASKS};
-pub use plan::{BATCH_PERCENT, PlanError, PlanRequest, order_plan, plan_instance};
+pub use plan::{
+    BATCH_PERCENT, PlanError, PlanRequest, order_plan, plan_instance, workload_instance,
+};
 pub use rates::{FixedRates, ModelRates, Rates, TableRates};
-pub use round::{Order, Phase, PhaseKind, Schedule, Transfer, overlap_off, simulate};
+pub use round::{
+    Holds, Order, Phase, PhaseKind, Schedule, Transfer, overlap_off, simulate, simulate_held,
+};
+pub use search::Stop;
+pub use serial::one_after_another;
 pub use shares::divided;
-pub use solve::{Options, Outcome, Stop, solve};
+pub use solve::{Options, Outcome, Schedules, estimate, solve};

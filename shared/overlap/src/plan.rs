@@ -1,10 +1,12 @@
-use doc::{BatchPolicy, DeviceKind, Duplex, Plan, PlanTask, Proof, RatesKind, Search, Timeline};
+use doc::{
+    BatchPolicy, DeviceKind, Duplex, Plan, PlanTask, Proof, RatesKind, Search, Timeline, Workload,
+};
 use predict::Predictor;
 use units::{Batch, Bytes, Seconds, Share, TaskId};
 
 use crate::{
-    FixedRates, Instance, Job, Link, ModelRates, Options, Outcome, OverlapError, PhaseKind, Rates,
-    Stop, TableRates, solve, vary,
+    FixedRates, Instance, Job, Link, ModelRates, Options, Order, Outcome, OverlapError, PhaseKind,
+    Rates, Schedules, TableRates, solve, vary,
 };
 
 /// Percent by which batch sizes vary where the plan left them free.
@@ -143,13 +145,33 @@ pub fn plan_instance(plan: &Plan, duplex: Option<Duplex>) -> Result<Instance, Pl
             upload_s: link.map_or(0.0, |l| bytes.up.transfer_seconds(l.up)),
         });
     }
-    let duplex = duplex.or(link.map(|l| l.duplex));
-    let link = match duplex.unwrap_or_default() {
+    let link = kind_of(duplex.or(link.map(|l| l.duplex)));
+    Instance::new(jobs, link).map_err(PlanError::Other)
+}
+
+/// Times of transfer and work of every task of a workload on its link; `None` where a task has
+/// no samples or there are more tasks than a round can have.
+#[must_use]
+pub fn workload_instance(workload: &Workload) -> Option<Instance> {
+    let link = workload.link;
+    let job = |task: &doc::Task| {
+        let bytes = task.update_bytes.unwrap_or_default();
+        Some(Job {
+            download_s: link.map_or(0.0, |l| bytes.down.transfer_seconds(l.down)),
+            work: task.samples?.as_f64(),
+            upload_s: link.map_or(0.0, |l| bytes.up.transfer_seconds(l.up)),
+        })
+    };
+    let jobs: Option<Vec<Job>> = workload.tasks.iter().map(job).collect();
+    Instance::new(jobs?, kind_of(link.map(|l| l.duplex))).ok()
+}
+
+fn kind_of(duplex: Option<Duplex>) -> Link {
+    match duplex.unwrap_or_default() {
         Duplex::Full => Link::Full,
         Duplex::Half => Link::Half,
         Duplex::Shared => Link::Shared,
-    };
-    Instance::new(jobs, link).map_err(PlanError::Other)
+    }
 }
 
 fn rates<'p>(
@@ -319,9 +341,16 @@ fn fit_memory(plan: &Plan, planned: &[Batch], choices: &mut [Vec<Batch>]) {
 
 fn timeline(plan: Plan, kind: RatesKind, outcome: &Outcome) -> Result<Timeline, PlanError> {
     let seconds = |s: f64| Seconds::new(s).map_err(|_| PlanError::TooLong);
-    let proof = match outcome.stop {
-        Stop::Complete | Stop::BoundMet => Proof::Bounded,
-        Stop::Assumed | Stop::Budget | Stop::TimeLimit => Proof::NotProven,
+    let proof = if outcome.proven() {
+        Proof::Bounded
+    } else {
+        Proof::NotProven
+    };
+    let of_kind = |kind: PhaseKind| outcome.schedule.order_of(kind);
+    // A link that shares itself has no order but that of the phases.
+    let orders = match outcome.order {
+        Order::Together => (of_kind(PhaseKind::Download), of_kind(PhaseKind::Upload)),
+        ref order => (order.downloads(), order.uploads()),
     };
     let batches = (0..plan.tasks.len())
         .map(|i| outcome.batches.get(i).copied().or(plan.tasks[i].batch))
@@ -346,14 +375,20 @@ fn timeline(plan: Plan, kind: RatesKind, outcome: &Outcome) -> Result<Timeline, 
     Ok(Timeline {
         id: plan.id.clone(),
         rates: kind,
-        download_order: outcome.schedule.order_of(PhaseKind::Download),
-        upload_order: outcome.schedule.order_of(PhaseKind::Upload),
+        download_order: orders.0,
+        upload_order: orders.1,
+        holds: outcome.holds.clone(),
         batches,
         phases: phases?,
         makespan: seconds(outcome.schedule.makespan_s)?,
         lower_bound: seconds(outcome.lower_bound_s)?,
         gap: outcome.gap(),
         proven: outcome.proven(),
+        proven_among: outcome.proven().then_some(match outcome.certificate.class {
+            Schedules::NeverWaiting => doc::ScheduleClass::NeverWaiting,
+            Schedules::Waiting => doc::ScheduleClass::Waiting,
+            Schedules::Any => doc::ScheduleClass::Any,
+        }),
         overlap_off: seconds(outcome.overlap_off_s)?,
         search: Search {
             points: outcome.points,

@@ -2,7 +2,7 @@
 
 use crate::cache::RateCache;
 use crate::gpu::Gpu;
-use crate::round::{Order, Transfer, play};
+use crate::round::{Holds, Order, Transfer, hold, play};
 use crate::{Instance, Job, Link};
 
 /// Plays sequences of transfers.
@@ -14,6 +14,8 @@ pub(crate) struct Player<'a, 'r> {
     instance: &'a Instance,
     pub rates: &'a mut RateCache<'r>,
     single: bool,
+    /// What is held back in all that is played; marks know of none.
+    pub holds: Holds,
     ends: Vec<(f64, usize)>,
     /// Before each download of the sequence last marked: the processor, and when the uplink is
     /// free.
@@ -34,6 +36,7 @@ impl<'a, 'r> Player<'a, 'r> {
             instance,
             rates,
             single,
+            holds: Holds::new(),
             ends: Vec::with_capacity(instance.len()),
             marks: Vec::new(),
         }
@@ -89,7 +92,7 @@ impl<'a, 'r> Player<'a, 'r> {
         match self.instance.link() {
             Link::Full => self.full(sequence),
             Link::Half => self.half(sequence),
-            Link::Shared => play(self.instance, self.rates, &Order::Together).makespan_s,
+            Link::Shared => play(self.instance, self.rates, &Order::Together, &[]).makespan_s,
         }
     }
 
@@ -100,7 +103,7 @@ impl<'a, 'r> Player<'a, 'r> {
             let mut end = [0.0; crate::MAX_TASKS];
             for &i in sequence {
                 gpu.advance(gpu.now + jobs[i].download_s, self.rates, |j, t| end[j] = t);
-                gpu.start(i, jobs[i].work);
+                gpu.admit(i, jobs[i].work, hold(&self.holds, i));
             }
             gpu.advance(f64::INFINITY, self.rates, |j, t| end[j] = t);
             return sequence
@@ -112,7 +115,7 @@ impl<'a, 'r> Player<'a, 'r> {
             gpu.advance(gpu.now + jobs[i].download_s, self.rates, |j, t| {
                 free = free.max(t) + jobs[j].upload_s;
             });
-            gpu.start(i, jobs[i].work);
+            gpu.admit(i, jobs[i].work, hold(&self.holds, i));
         }
         gpu.advance(f64::INFINITY, self.rates, |j, t| {
             free = free.max(t) + jobs[j].upload_s;
@@ -130,7 +133,7 @@ impl<'a, 'r> Player<'a, 'r> {
         for &code in sequence {
             if code < n {
                 gpu.advance(gpu.now + jobs[code].download_s, self.rates, |_, _| {});
-                gpu.start(code, jobs[code].work);
+                gpu.admit(code, jobs[code].work, hold(&self.holds, code));
                 downloaded |= 1 << code;
                 continue;
             }
@@ -221,7 +224,7 @@ impl<'a, 'r> Player<'a, 'r> {
             gpu.advance(gpu.now + jobs[i].download_s, self.rates, |j, t| {
                 ends.push((t, j))
             });
-            gpu.start(i, jobs[i].work);
+            gpu.admit(i, jobs[i].work, hold(&self.holds, i));
         }
         gpu.advance(f64::INFINITY, self.rates, |j, t| ends.push((t, j)));
         self.ends.iter().map(|e| e.1).collect()

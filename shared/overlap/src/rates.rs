@@ -21,6 +21,18 @@ pub trait Rates {
         false
     }
 
+    /// Whether every task has one rate whoever else computes, at any batch sizes. `false` where
+    /// it is not known.
+    fn is_independent(&self) -> bool {
+        false
+    }
+
+    /// Highest rate of every one of `n` tasks over all sets, where that is known without asking
+    /// for each of them.
+    fn fastest(&self, _n: usize) -> Option<Vec<f64>> {
+        None
+    }
+
     /// Of how many tasks the rates of all sets may be asked for to sharpen a lower bound: as many
     /// as take about a tenth of a second.
     fn all_sets_of(&self) -> usize {
@@ -44,6 +56,10 @@ impl Rates for FixedRates {
     }
 
     fn falls_with_company(&self) -> bool {
+        true
+    }
+
+    fn is_independent(&self) -> bool {
         true
     }
 }
@@ -80,6 +96,27 @@ impl Rates for TableRates {
             out[i] = row[i];
         }
         Ok(())
+    }
+
+    /// Compares every set with those of one task fewer; a set that is missing tells nothing.
+    fn falls_with_company(&self) -> bool {
+        self.rows.iter().all(|(&set, row)| {
+            let fewer = members(set)
+                .map(|out| set & !(1 << out))
+                .filter(|&s| s != 0);
+            let mut fewer = fewer.map(|s| (s, self.rows.get(&s)));
+            fewer.all(|(s, less)| less.is_some_and(|l| members(s).all(|i| l[i] >= row[i])))
+        })
+    }
+
+    fn fastest(&self, n: usize) -> Option<Vec<f64>> {
+        let mut fastest = vec![0.0_f64; n];
+        for (&set, row) in &self.rows {
+            for i in members(set).filter(|&i| i < n) {
+                fastest[i] = fastest[i].max(row[i]);
+            }
+        }
+        fastest.iter().all(|&r| r > 0.0).then_some(fastest)
     }
 }
 

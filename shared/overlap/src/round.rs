@@ -47,7 +47,46 @@ impl Order {
             Order::Together => Vec::new(),
         }
     }
+
+    /// The tasks in the order of their downloads; empty where all download together.
+    #[must_use]
+    pub fn downloads(&self) -> Vec<usize> {
+        match self {
+            Order::PerDirection { downloads, .. } => downloads.clone(),
+            Order::OneByOne(transfers) => {
+                let download = |t: &Transfer| match *t {
+                    Transfer::Download(i) => Some(i),
+                    Transfer::Upload(_) => None,
+                };
+                transfers.iter().filter_map(download).collect()
+            }
+            Order::Together => Vec::new(),
+        }
+    }
+
+    /// The tasks in the order of their uploads; empty where all upload together.
+    #[must_use]
+    pub fn uploads(&self) -> Vec<usize> {
+        match self {
+            Order::PerDirection { uploads, .. } => uploads.clone(),
+            Order::OneByOne(transfers) => {
+                let upload = |t: &Transfer| match *t {
+                    Transfer::Upload(i) => Some(i),
+                    Transfer::Download(_) => None,
+                };
+                transfers.iter().filter_map(upload).collect()
+            }
+            Order::Together => Vec::new(),
+        }
+    }
 }
+
+/// What is held back on purpose, though it could start: `holds[i]` is the task at the end of
+/// whose compute that of task `i` starts, if its download has ended by then. A task without a
+/// hold computes as soon as it is downloaded; an empty list holds nothing.
+///
+/// Holding the compute is at least as good as holding the download: the link is free sooner.
+pub type Holds = Vec<Option<usize>>;
 
 /// The three phases of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,19 +142,55 @@ impl Schedule {
     }
 }
 
-/// Plays a round. `batches` holds one batch size per task, or nothing where `rates` needs none.
+/// Plays a round in which nothing is held back. `batches` holds one batch size per task, or
+/// nothing where `rates` needs none.
 pub fn simulate(
     instance: &Instance,
     rates: &dyn Rates,
     batches: &[Batch],
     order: &Order,
 ) -> Result<Schedule, OverlapError> {
+    simulate_held(instance, rates, batches, order, &[])
+}
+
+/// Plays a round with holds, one for each task or none ([`Holds`]).
+pub fn simulate_held(
+    instance: &Instance,
+    rates: &dyn Rates,
+    batches: &[Batch],
+    order: &Order,
+    holds: &[Option<usize>],
+) -> Result<Schedule, OverlapError> {
     check(instance, order)?;
+    check_holds(instance, order, holds)?;
     let choices: Vec<Vec<Batch>> = batches.iter().map(|&b| vec![b]).collect();
     let mut cache = RateCache::new(rates, instance.len(), &choices);
-    let schedule = play(instance, &mut cache, order);
+    let schedule = play(instance, &mut cache, order, holds);
     cache.failure()?;
     Ok(schedule)
+}
+
+/// A task waits only for one that is downloaded before it, so that none waits for ever.
+fn check_holds(
+    instance: &Instance,
+    order: &Order,
+    holds: &[Option<usize>],
+) -> Result<(), OverlapError> {
+    let n = instance.len();
+    let mut place = vec![usize::MAX; n];
+    for (at, i) in order.downloads().into_iter().enumerate() {
+        place[i] = at;
+    }
+    let fine =
+        |(i, until): (usize, &Option<usize>)| until.is_none_or(|j| j < n && place[j] < place[i]);
+    let complete = holds.is_empty() || holds.len() == n;
+    if complete && holds.iter().enumerate().all(fine) {
+        Ok(())
+    } else {
+        Err(OverlapError::BadOrder(
+            "a task may be held only until the end of one downloaded before it",
+        ))
+    }
 }
 
 fn check(instance: &Instance, order: &Order) -> Result<(), OverlapError> {
@@ -163,14 +238,34 @@ fn phase(task: usize, kind: PhaseKind, start_s: f64, end_s: f64) -> Phase {
     }
 }
 
-/// [`simulate`] for an order known to be valid.
-pub(crate) fn play(instance: &Instance, rates: &mut RateCache<'_>, order: &Order) -> Schedule {
+/// [`simulate_held`] for an order and holds known to be valid.
+pub(crate) fn play(
+    instance: &Instance,
+    rates: &mut RateCache<'_>,
+    order: &Order,
+    holds: &[Option<usize>],
+) -> Schedule {
+    let jobs = instance.jobs();
     match order {
         Order::PerDirection { downloads, uploads } => {
-            per_direction(instance.jobs(), rates, downloads, uploads)
+            per_direction(jobs, rates, downloads, uploads, holds)
         }
-        Order::OneByOne(transfers) => one_by_one(instance.jobs(), rates, transfers),
-        Order::Together => together(instance.jobs(), rates),
+        Order::OneByOne(transfers) => one_by_one(jobs, rates, transfers, holds),
+        Order::Together => together(jobs, rates),
+    }
+}
+
+/// The task until whose end task `i` is held.
+pub(crate) fn hold(holds: &[Option<usize>], i: usize) -> Option<usize> {
+    holds.get(i).copied().flatten()
+}
+
+/// Adds the compute phases, given when each task is downloaded and when its compute ends.
+fn add_compute(holds: &[Option<usize>], ready: &[f64], ends: &[f64], phases: &mut Vec<Phase>) {
+    for i in 0..ready.len() {
+        let released = hold(holds, i).map_or(0.0, |j| ends[j]);
+        let start = ready[i].max(released);
+        phases.push(phase(i, PhaseKind::Compute, start, ends[i]));
     }
 }
 
@@ -179,20 +274,19 @@ fn compute(
     jobs: &[Job],
     rates: &mut RateCache<'_>,
     arrivals: impl Iterator<Item = (usize, f64)>,
+    holds: &[Option<usize>],
     phases: &mut Vec<Phase>,
 ) -> Vec<f64> {
     let mut ends = vec![0.0; jobs.len()];
-    let mut starts = vec![0.0; jobs.len()];
+    let mut ready = vec![0.0; jobs.len()];
     let mut gpu = Gpu::new();
     for (i, at) in arrivals {
         gpu.advance(at, rates, |j, t| ends[j] = t);
-        starts[i] = at;
-        gpu.start(i, jobs[i].work);
+        ready[i] = at;
+        gpu.admit(i, jobs[i].work, hold(holds, i));
     }
     gpu.advance(f64::INFINITY, rates, |j, t| ends[j] = t);
-    for i in 0..jobs.len() {
-        phases.push(phase(i, PhaseKind::Compute, starts[i], ends[i]));
-    }
+    add_compute(holds, &ready, &ends, phases);
     ends
 }
 
@@ -201,6 +295,7 @@ fn per_direction(
     rates: &mut RateCache<'_>,
     downloads: &[usize],
     uploads: &[usize],
+    holds: &[Option<usize>],
 ) -> Schedule {
     let mut phases = Vec::with_capacity(3 * jobs.len());
     let mut clock = 0.0;
@@ -211,7 +306,7 @@ fn per_direction(
         arrivals.push((i, end));
         clock = end;
     }
-    let ends = compute(jobs, rates, arrivals.into_iter(), &mut phases);
+    let ends = compute(jobs, rates, arrivals.into_iter(), holds, &mut phases);
     let mut free = 0.0_f64;
     for &i in uploads {
         let start = free.max(ends[i]);
@@ -221,10 +316,15 @@ fn per_direction(
     Schedule::new(phases)
 }
 
-fn one_by_one(jobs: &[Job], rates: &mut RateCache<'_>, transfers: &[Transfer]) -> Schedule {
+fn one_by_one(
+    jobs: &[Job],
+    rates: &mut RateCache<'_>,
+    transfers: &[Transfer],
+    holds: &[Option<usize>],
+) -> Schedule {
     let mut phases = Vec::with_capacity(3 * jobs.len());
     let mut gpu = Gpu::new();
-    let mut starts = vec![0.0; jobs.len()];
+    let mut ready = vec![0.0; jobs.len()];
     let mut ends = vec![0.0; jobs.len()];
     let mut clock = 0.0_f64;
     for t in transfers {
@@ -233,8 +333,8 @@ fn one_by_one(jobs: &[Job], rates: &mut RateCache<'_>, transfers: &[Transfer]) -
                 let end = clock + jobs[i].download_s;
                 phases.push(phase(i, PhaseKind::Download, clock, end));
                 gpu.advance(end, rates, |j, t| ends[j] = t);
-                starts[i] = end;
-                gpu.start(i, jobs[i].work);
+                ready[i] = end;
+                gpu.admit(i, jobs[i].work, hold(holds, i));
                 clock = end;
             }
             Transfer::Upload(i) => {
@@ -245,9 +345,7 @@ fn one_by_one(jobs: &[Job], rates: &mut RateCache<'_>, transfers: &[Transfer]) -
             }
         }
     }
-    for i in 0..jobs.len() {
-        phases.push(phase(i, PhaseKind::Compute, starts[i], ends[i]));
-    }
+    add_compute(holds, &ready, &ends, &mut phases);
     Schedule::new(phases)
 }
 
@@ -258,7 +356,7 @@ fn together(jobs: &[Job], rates: &mut RateCache<'_>) -> Schedule {
     for &(i, end) in &downloads {
         phases.push(phase(i, PhaseKind::Download, 0.0, end));
     }
-    let ends = compute(jobs, rates, downloads.into_iter(), &mut phases);
+    let ends = compute(jobs, rates, downloads.into_iter(), &[], &mut phases);
     let mut ready: Vec<(usize, f64)> = ends.iter().copied().enumerate().collect();
     ready.sort_by(|a, b| a.1.total_cmp(&b.1));
     for (i, end) in share_link(&ready, |i| jobs[i].upload_s) {

@@ -1,17 +1,17 @@
 use std::time::{Duration, Instant};
 
-use search::Budget;
+use search::{Budget, Certificate, Stop};
 use units::Batch;
 
-use crate::anytime::{descend, iterate, mitten, seeds};
+use crate::anytime::{descend, hold_back, iterate, mitten, seeds};
 use crate::batches::combinations;
 use crate::bounds::Floor;
-use crate::branch::BranchAndBound;
+use crate::branch::{BranchAndBound, Step};
 use crate::cache::RateCache;
 use crate::full::FullState;
 use crate::half::HalfState;
 use crate::player::Player;
-use crate::round::{Order, Schedule, overlap_off_cached, play};
+use crate::round::{Holds, Order, Schedule, Transfer, overlap_off_cached, play};
 use crate::{Instance, Link, OverlapError, Rates};
 
 /// How hard to search.
@@ -28,8 +28,10 @@ pub struct Options {
     pub plays: u64,
     /// Stop by the clock; the result may then differ from run to run.
     pub time_limit: Option<Duration>,
-    /// Seed of the descent's kicks.
+    /// Seed of the perturbations of the descent.
     pub seed: u64,
+    /// Compute may be held back until the end of another's, where that ends the round sooner.
+    pub waits: bool,
 }
 
 impl Default for Options {
@@ -41,25 +43,21 @@ impl Default for Options {
             plays: 600_000,
             time_limit: None,
             seed: 1,
+            waits: true,
         }
     }
 }
 
-/// Why a search stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub enum Stop {
-    /// Every order was tried or excluded.
-    Complete,
-    /// The schedule meets the lower bound.
-    BoundMet,
-    /// As the two above, but under the assumption that company never speeds a task up, which was
-    /// not verified as there are too many sets of tasks.
-    Assumed,
-    /// The limit of nodes and plays was reached.
-    Budget,
-    /// The time limit was reached.
-    TimeLimit,
+/// Schedules that a certificate is about, from few to all. Each class holds the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Schedules {
+    /// Nothing waits: a transfer starts as soon as its turn has come and the link is free,
+    /// compute as soon as its download ends.
+    NeverWaiting,
+    /// The compute of a task may also be held until that of a task downloaded before it ends.
+    Waiting,
+    /// Any schedule, with any idling of links and processor.
+    Any,
 }
 
 /// The best round found.
@@ -69,15 +67,20 @@ pub struct Outcome {
     pub batches: Vec<Batch>,
     /// Order of the transfers.
     pub order: Order,
+    /// What is held back; empty if nothing is.
+    pub holds: Holds,
     /// How the round plays out.
     pub schedule: Schedule,
-    /// No order and no batch sizes of the choice end sooner, in seconds; the makespan itself
-    /// where that is proven.
+    /// No schedule ends sooner at any batch sizes of the choice, whatever idles, in seconds; the
+    /// makespan itself where that is proven for [`Schedules::Any`].
     pub lower_bound_s: f64,
     /// Makespan of these batch sizes without overlap, in seconds.
     pub overlap_off_s: f64,
-    /// Why the search stopped.
-    pub stop: Stop,
+    /// Why the search stopped, and which schedules that is about; its bound is the makespan
+    /// where that is proven to be the least of the class, else `lower_bound_s`.
+    /// [`Stop::Heuristic`]: all orders were tried or excluded, but under the assumption that
+    /// company never speeds a task up, which was not verified as there are too many sets.
+    pub certificate: Certificate<Schedules>,
     /// Nodes and plays looked at.
     pub points: u64,
 }
@@ -93,10 +96,11 @@ impl Outcome {
         }
     }
 
-    /// Whether no order and no batch sizes of the choice end sooner.
+    /// Whether no schedule of the class of its certificate ends sooner at any batch sizes of the
+    /// choice.
     #[must_use]
     pub fn proven(&self) -> bool {
-        matches!(self.stop, Stop::Complete | Stop::BoundMet)
+        self.certificate.is_proof()
     }
 }
 
@@ -106,6 +110,12 @@ const ALL_COMBINATIONS: usize = 729;
 const EXACT_TASKS: usize = 9;
 /// Beyond this many tasks a proof is seldom in reach, and descent gives more for the time.
 const PROVABLE_TASKS: usize = 14;
+/// Nodes of branch and bound over what is held back, up to [`SMALL_TASKS`]: a round of 5 tasks has
+/// 33,000 at most, for each combination of batch sizes that its bound does not exclude.
+const SMALL_WAITING_NODES: u64 = 1_000_000;
+/// Plays of the descent over what is held back. A sweep takes n (n - 1) / 2 of them, and few
+/// sweeps improve.
+const WAITING_PLAYS: u64 = 20_000;
 /// Up to this many tasks orders are tried without the bound of the processor.
 const SMALL_TASKS: usize = 5;
 /// Relative difference below which two times are the same.
@@ -143,12 +153,73 @@ pub fn solve(
     } else {
         search.vary_one_by_one(&counts);
     }
+    search.wait(&counts, total);
     search.rates.failure()?;
     Ok(search.outcome())
 }
 
 fn timed_out(budget: &Budget) -> bool {
-    budget.stopped() == Some(search::Stop::TimeLimit)
+    budget.stopped() == Some(Stop::TimeLimit)
+}
+
+/// Seconds of a round in which nothing waits, from the best of the heuristic orders after a short
+/// descent of `plays` rounds: an upper bound on what [`solve`] finds, for ranking many plans. It
+/// asks for the rates of those sets of tasks alone that occur, and proves nothing.
+pub fn estimate(
+    instance: &Instance,
+    rates: &dyn Rates,
+    batches: &[Batch],
+    plays: u64,
+) -> Result<f64, OverlapError> {
+    let choices: Vec<Vec<Batch>> = batches.iter().map(|&b| vec![b]).collect();
+    let mut cache = RateCache::new(rates, instance.len(), &choices);
+    let alone = |i: usize, cache: &mut RateCache<'_>| cache.row(1 << i)[i];
+    let compute: Vec<f64> = (0..instance.len())
+        .map(|i| instance.jobs()[i].work / alone(i, &mut cache))
+        .collect();
+    let mut player = Player::new(instance, &mut cache, false);
+    let mut best = (f64::INFINITY, Vec::new());
+    for sequence in seeds(&mut player, &compute) {
+        let value = player.value(&sequence);
+        if value < best.0 {
+            best = (value, sequence);
+        }
+    }
+    let (value, mut sequence) = best;
+    let mut budget = Budget::new(plays, None);
+    let value = descend(&mut player, &mut sequence, value, u64::MAX, &mut budget);
+    cache.failure()?;
+    Ok(value)
+}
+
+/// The task that a transfer is of.
+fn task_of(transfer: Transfer) -> usize {
+    match transfer {
+        Transfer::Download(i) | Transfer::Upload(i) => i,
+    }
+}
+
+/// The best decisions below `best_s` by branch and bound, and what they reach; none if there are
+/// none. `how`: uploads keep the order of the downloads, compute may be held back.
+fn best_steps(
+    instance: &Instance,
+    rates: &mut RateCache<'_>,
+    floor: &Floor,
+    how: (bool, bool),
+    best_s: f64,
+    first: &[usize],
+    nodes: &mut Budget,
+) -> (f64, Vec<Step>) {
+    let everyone = instance.everyone();
+    if instance.link() == Link::Half {
+        let mut search = BranchAndBound::new(instance, rates, floor, how, best_s);
+        search.run(&HalfState::new(everyone), first, nodes);
+        (search.best_s, search.best)
+    } else {
+        let mut search = BranchAndBound::new(instance, rates, floor, how, best_s);
+        search.run(&FullState::new(everyone), first, nodes);
+        (search.best_s, search.best)
+    }
 }
 
 struct Search<'a, 'r> {
@@ -161,8 +232,10 @@ struct Search<'a, 'r> {
     deadline: Option<Instant>,
     best_s: f64,
     best: Option<(Vec<u8>, Order)>,
-    /// No schedule of the batch combinations looked at ends sooner.
+    holds: Holds,
+    /// No schedule of the batch combinations looked at ends sooner, whatever idles.
     floor_s: f64,
+    class: Schedules,
     complete: bool,
     bound_met: bool,
     assumed: bool,
@@ -189,6 +262,8 @@ impl<'a, 'r> Search<'a, 'r> {
             deadline,
             best_s: f64::INFINITY,
             best: None,
+            holds: Holds::new(),
+            class: Schedules::NeverWaiting,
             floor_s: f64::INFINITY,
             complete: true,
             bound_met: true,
@@ -209,10 +284,11 @@ impl<'a, 'r> Search<'a, 'r> {
             return;
         }
         if self.instance.link() == Link::Shared {
-            let value = play(self.instance, self.rates, &Order::Together).makespan_s;
+            let value = play(self.instance, self.rates, &Order::Together, &[]).makespan_s;
             self.plays += 1;
             self.keep(value, levels, || Order::Together);
             self.bound_met = false;
+            self.note_bound(&mut floor);
             return;
         }
         // The bound of the processor takes long: it comes where nothing cheaper decides.
@@ -221,6 +297,7 @@ impl<'a, 'r> Search<'a, 'r> {
             // Trying all orders takes less time than a good start would save.
             self.bound_met = false;
             if self.branch_and_bound(levels, &floor) {
+                self.note_bound(&mut floor);
                 return;
             }
         } else if known {
@@ -237,16 +314,24 @@ impl<'a, 'r> Search<'a, 'r> {
             return;
         }
         self.bound_met = false;
-        if self.branch_and_bound(levels, &floor) {
+        let complete = self.branch_and_bound(levels, &floor);
+        self.note_bound(&mut floor);
+        if complete {
             return;
         }
         self.complete = false;
-        if small {
+        let bound = floor.bounds(self.instance).best();
+        self.iterated(levels, descended, bound);
+    }
+
+    /// Takes these bounds into that of all combinations; that of the processor, which takes long,
+    /// is worked out only where the others do not already exceed what is known.
+    fn note_bound(&mut self, floor: &mut Floor) {
+        let small = self.instance.len() <= SMALL_TASKS || self.instance.link() == Link::Shared;
+        if small && floor.bounds(self.instance).best() < self.floor_s {
             floor.add_workload(self.instance, self.rates);
         }
-        let bound = floor.bounds(self.instance).best();
-        self.floor_s = self.floor_s.min(bound);
-        self.iterated(levels, descended, bound);
+        self.floor_s = self.floor_s.min(floor.bounds(self.instance).best());
     }
 
     /// Whether the best so far meets these lower bounds.
@@ -266,6 +351,7 @@ impl<'a, 'r> Search<'a, 'r> {
         if value < self.best_s * (1.0 - margin) {
             self.best_s = value;
             self.best = Some((levels.to_vec(), order()));
+            self.holds.clear();
         }
     }
 
@@ -303,23 +389,139 @@ impl<'a, 'r> Search<'a, 'r> {
 
     fn branch_and_bound(&mut self, levels: &[u8], floor: &Floor) -> bool {
         let first = mitten(self.instance, &floor.compute);
-        let single = self.options.single_order;
-        let (everyone, best_s) = (self.instance.everyone(), self.best_s);
-        let (value, order) = if self.instance.link() == Link::Half {
-            let mut search = BranchAndBound::new(self.instance, self.rates, floor, single, best_s);
-            search.run(&HalfState::new(everyone), &first, &mut self.nodes);
-            (search.best_s, Order::OneByOne(search.best))
-        } else {
-            let mut search = BranchAndBound::new(self.instance, self.rates, floor, single, best_s);
-            search.run(&FullState::new(everyone), &first, &mut self.nodes);
-            let (value, sequence) = (search.best_s, search.best);
-            let mut player = Player::new(self.instance, self.rates, single);
-            let order = player.order(&sequence);
-            (value, order)
-        };
+        let how = (self.options.single_order, false);
+        let (value, steps) = best_steps(
+            self.instance,
+            self.rates,
+            floor,
+            how,
+            self.best_s,
+            &first,
+            &mut self.nodes,
+        );
+        let order = self.order_of(&steps, Holds::new());
         self.keep(value, levels, || order);
         self.timed_out |= timed_out(&self.nodes);
         !self.nodes.exhausted()
+    }
+
+    /// The order that decisions mean, under what is held back.
+    fn order_of(&mut self, steps: &[Step], holds: Holds) -> Order {
+        if self.instance.link() == Link::Half {
+            return Order::OneByOne(steps.iter().map(|s| s.transfer).collect());
+        }
+        let mut player = Player::new(self.instance, self.rates, self.options.single_order);
+        player.holds = holds;
+        player.order(
+            &steps
+                .iter()
+                .map(|s| task_of(s.transfer))
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    /// Looks for what to hold back. Where co-running slows tasks down by more than it overlaps,
+    /// a round ends sooner if some compute waits: two together, then the third.
+    ///
+    /// First by descent from the best round that never waits; then, of few tasks, by branch and
+    /// bound over orders and holds, which proves the result for [`Schedules::Waiting`]. Where
+    /// rates do not depend on company, starting earlier never delays another, so that what never
+    /// waits is best of all ([`Schedules::Any`]).
+    fn wait(&mut self, counts: &[usize], total: usize) {
+        if self.timed_out || self.instance.link() == Link::Shared || self.bound_met {
+            return;
+        }
+        if self.rates.source_independent() || (total <= 1 && self.rates.is_independent()) {
+            self.class = Schedules::Any;
+            return;
+        }
+        let Some((levels, order)) = self.best.clone().filter(|_| self.options.waits) else {
+            return;
+        };
+        self.hold_by_descent(&levels, &order);
+        let n = self.instance.len();
+        if !self.complete || n > EXACT_TASKS || total > ALL_COMBINATIONS {
+            return;
+        }
+        let limit = if n <= SMALL_TASKS {
+            SMALL_WAITING_NODES.min(self.options.nodes.saturating_mul(10))
+        } else {
+            self.options.nodes
+        };
+        let mut nodes = Budget::new(limit, self.deadline);
+        for levels in combinations(counts) {
+            self.hold_exactly(&levels, &mut nodes);
+            if nodes.exhausted() {
+                break;
+            }
+        }
+        self.plays += nodes.spent();
+        if !nodes.exhausted() {
+            self.class = Schedules::Waiting;
+        }
+    }
+
+    fn hold_by_descent(&mut self, levels: &[u8], order: &Order) {
+        if !levels.is_empty() {
+            self.rates.set_levels(levels);
+        }
+        let mut budget = Budget::new(WAITING_PLAYS.min(self.options.plays), self.deadline);
+        let mut player = Player::new(self.instance, self.rates, self.options.single_order);
+        let sequence = order.sequence();
+        let value = hold_back(&mut player, &sequence, self.best_s, &mut budget);
+        let (held, holds) = (player.order(&sequence), player.holds);
+        self.plays += budget.spent();
+        self.take_held(value, levels, held, holds);
+    }
+
+    /// Remembers a round with holds if it ends sooner.
+    fn take_held(&mut self, value: f64, levels: &[u8], order: Order, holds: Holds) {
+        let before = self.best_s;
+        // What only rounding gains is not worth waiting for.
+        if value < before * (1.0 - SAME) {
+            self.best_s = value;
+            self.best = Some((levels.to_vec(), order));
+            self.holds = holds;
+        }
+    }
+
+    fn hold_exactly(&mut self, levels: &[u8], nodes: &mut Budget) {
+        if !levels.is_empty() {
+            self.rates.set_levels(levels);
+        }
+        let mut floor = Floor::without_workload(self.instance, self.rates);
+        let met = |floor: &Floor, best_s: f64, instance: &Instance| {
+            best_s <= floor.bounds(instance).best() * (1.0 + SAME)
+        };
+        if met(&floor, self.best_s, self.instance) {
+            return;
+        }
+        floor.add_workload(self.instance, self.rates);
+        if met(&floor, self.best_s, self.instance) {
+            return;
+        }
+        let first = mitten(self.instance, &floor.compute);
+        let how = (self.options.single_order, true);
+        let (value, steps) = best_steps(
+            self.instance,
+            self.rates,
+            &floor,
+            how,
+            self.best_s,
+            &first,
+            nodes,
+        );
+        if steps.is_empty() {
+            return;
+        }
+        let mut holds = vec![None; self.instance.len()];
+        for step in &steps {
+            if let Transfer::Download(i) = step.transfer {
+                holds[i] = step.until;
+            }
+        }
+        let order = self.order_of(&steps, holds.clone());
+        self.take_held(value, levels, order, holds);
     }
 
     fn iterated(&mut self, levels: &[u8], start: (Vec<usize>, f64), bound: f64) {
@@ -410,31 +612,45 @@ impl<'a, 'r> Search<'a, 'r> {
         if !levels.is_empty() {
             self.rates.set_levels(&levels);
         }
-        let schedule = play(self.instance, self.rates, &order);
+        let schedule = play(self.instance, self.rates, &order, &self.holds);
+        let met = self.best_s <= self.floor_s * (1.0 + SAME) && self.floor_s.is_finite();
         let stop = if self.timed_out {
             Stop::TimeLimit
-        } else if !(self.complete || self.bound_met) {
+        } else if !(self.complete || self.bound_met || met) {
             Stop::Budget
         } else if self.assumed {
-            Stop::Assumed
-        } else if self.bound_met {
+            Stop::Heuristic
+        } else if self.bound_met || met {
             Stop::BoundMet
         } else {
-            Stop::Complete
+            Stop::Bounded
         };
-        let known = matches!(stop, Stop::Complete | Stop::BoundMet);
-        let lower_bound_s = if known {
+        let class = match stop {
+            Stop::BoundMet => Schedules::Any,
+            _ => self.class,
+        };
+        let lower_bound_s = if stop.is_proof() && class == Schedules::Any {
             schedule.makespan_s
         } else {
             self.floor_s.min(schedule.makespan_s)
+        };
+        let bound = if stop.is_proof() {
+            schedule.makespan_s
+        } else {
+            lower_bound_s
         };
         Outcome {
             batches: self.rates.batches().to_vec(),
             overlap_off_s: overlap_off_cached(self.instance, self.rates),
             order,
+            holds: self.holds,
             schedule,
             lower_bound_s,
-            stop,
+            certificate: Certificate {
+                stop,
+                bound: Some(bound),
+                class,
+            },
             points: self.nodes.spent() + self.plays,
         }
     }

@@ -23,6 +23,10 @@ pub struct Args {
     /// Uploads keep the order of the downloads (with `--rates fixed`: FedMT Algorithm 1)
     #[arg(long)]
     single_order: bool,
+    /// Hold no compute back: without this a task may wait, downloaded, for the end of another
+    /// where both then run better
+    #[arg(long)]
+    no_wait: bool,
     /// How transfers share the link; absent: as the plan says
     #[arg(long, value_enum)]
     link: Option<LinkChoice>,
@@ -132,6 +136,7 @@ impl Args {
             plays: self.max_plays,
             time_limit,
             seed: self.seed.seed,
+            waits: !self.no_wait,
         })
     }
 }

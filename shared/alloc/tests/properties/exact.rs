@@ -16,7 +16,10 @@ proptest! {
         let options = Options::default();
         let bounded = solve(&law, &problem, &options).unwrap();
         let listed = solve(&Opaque(&law), &problem, &options).unwrap();
-        prop_assert_eq!(bounded.report.proof, Proof::Bounded);
+        // With no combination of batch sizes there is nothing to bound.
+        if expected.is_some() {
+            prop_assert_eq!(bounded.report.proof, Proof::Bounded);
+        }
         prop_assert_eq!(listed.report.proof, Proof::Enumerated);
         for outcome in [bounded, listed] {
             match (&expected, outcome.solutions.first()) {
@@ -53,8 +56,8 @@ proptest! {
             solve(&law, &problem, &options).unwrap(),
             solve(&Opaque(&law), &problem, &options).unwrap(),
         ] {
-            prop_assert_eq!(outcome.report.proof, Proof::NotProven);
             if let Some(best) = outcome.solutions.first() {
+                prop_assert_eq!(outcome.report.proof, Proof::NotProven);
                 let (value, _) = expected.clone().unwrap();
                 prop_assert!(best.objective <= value + 1e-9 * value.abs());
             }

@@ -19,6 +19,10 @@ pub struct Timeline {
     pub download_order: Vec<String>,
     /// Names of the tasks in the order of their uploads.
     pub upload_order: Vec<String>,
+    /// Tasks whose compute is held back though they are downloaded, because another runs better
+    /// without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holds: Vec<Hold>,
     /// Batch sizes, where they were varied or known, in the order of the plan's tasks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub batches: Vec<TaskBatch>,
@@ -26,12 +30,15 @@ pub struct Timeline {
     pub phases: Vec<Phase>,
     /// End of the last phase in seconds.
     pub makespan_s: f64,
-    /// No order can be faster than this, in seconds.
+    /// No schedule can be faster than this, whatever idles, in seconds.
     pub lower_bound_s: f64,
     /// `makespan_s / lower_bound_s - 1`.
     pub gap: f64,
-    /// Whether the order is proven to be the best.
+    /// Whether no schedule of the class `proven_among` is faster.
     pub proven: bool,
+    /// The schedules that the proof is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proven_among: Option<ScheduleClass>,
     /// Makespan without overlap: all downloads, then all compute, then all uploads, in seconds.
     pub overlap_off_s: f64,
     /// How the order was found.
@@ -59,6 +66,32 @@ pub enum RatesKind {
     Table,
     /// The rate with all tasks active, always (FedMT Algorithm 1).
     Fixed,
+}
+
+/// Schedules that a proof is about; each class holds the one before.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScheduleClass {
+    /// Nothing waits: a transfer starts as soon as its turn has come and the link is free, compute
+    /// as soon as its download ends.
+    NeverWaiting,
+    /// The compute of a task may also be held until that of a task downloaded before it ends.
+    Waiting,
+    /// Any schedule, with any idling of links and processor.
+    Any,
+}
+
+/// A task whose compute is held back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Hold {
+    /// Name of the task.
+    pub task: String,
+    /// Its compute starts at the end of this task's compute, or of its own download if that is
+    /// later.
+    pub until_computed: String,
 }
 
 /// Batch size of a task.

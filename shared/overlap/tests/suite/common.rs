@@ -3,8 +3,16 @@
 mod laws;
 
 pub use laws::{fixed_rates, rng, round};
-use overlap::{Rates, TableRates};
+use overlap::{Options, Rates, TableRates};
 use rand::rngs::SmallRng;
+
+/// Options of a search among the orders alone.
+pub fn never_waiting() -> Options {
+    Options {
+        waits: false,
+        ..Options::default()
+    }
+}
 
 /// Random [`laws::FormulaRates`] as a table, of which nothing is known beforehand.
 pub fn co_run_rates(rng: &mut SmallRng, n: usize) -> TableRates {

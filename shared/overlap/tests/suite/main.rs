@@ -4,3 +4,4 @@ mod common;
 mod differential;
 mod metamorphic;
 mod search;
+mod waiting;

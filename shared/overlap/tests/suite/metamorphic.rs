@@ -1,14 +1,14 @@
 //! What must hold between the answers to related rounds.
 
-use crate::common::{co_run_rates, fixed_rates, rng, round};
+use crate::common::{co_run_rates, fixed_rates, never_waiting, rng, round};
 use overlap::{
-    FixedRates, Instance, Job, Link, Options, Rates, lower_bounds, overlap_off, simulate, solve,
+    FixedRates, Instance, Job, Link, Rates, lower_bounds, overlap_off, simulate, solve,
 };
 use rand::Rng;
 use rand::seq::SliceRandom;
 
 fn best(instance: &Instance, rates: &dyn Rates) -> f64 {
-    let found = solve(instance, rates, &Options::default()).expect("a valid round");
+    let found = solve(instance, rates, &never_waiting()).expect("a valid round");
     assert!(found.proven());
     found.schedule.makespan_s
 }

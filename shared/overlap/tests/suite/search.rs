@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{co_run_rates, fixed_rates, rng, round};
+use crate::common::{co_run_rates, fixed_rates, never_waiting, rng, round};
 use overlap::{
     Instance, Job, Link, Options, Order, OverlapError, Rates, Stop, TableRates, brute_force,
     simulate, solve, vary,
@@ -39,7 +39,7 @@ fn batch_sizes_are_the_best_of_all_combinations() {
         let instance = round(&mut rng(case), n, link);
         let options = Options {
             batches: choices(n),
-            ..Options::default()
+            ..never_waiting()
         };
         let found = solve(&instance, &BatchRates, &options).unwrap();
         let mut best = f64::INFINITY;
@@ -80,7 +80,7 @@ fn batch_sizes_stay_where_others_gain_nothing() {
             let instance = round(&mut rng(6), n, link);
             let options = Options {
                 batches: choices(n),
-                ..Options::default()
+                ..never_waiting()
             };
             let found = solve(&instance, &EqualRates, &options).unwrap();
             let planned: Vec<Batch> = options.batches.iter().map(|c| c[0]).collect();
@@ -93,11 +93,11 @@ fn batch_sizes_stay_where_others_gain_nothing() {
 fn many_batch_combinations_are_never_worse_than_the_plan() {
     let planned = Options {
         batches: choices(7).into_iter().map(|c| vec![c[0]]).collect(),
-        ..Options::default()
+        ..never_waiting()
     };
     let varied = Options {
         batches: choices(7),
-        ..Options::default()
+        ..never_waiting()
     };
     for link in [Link::Full, Link::Half, Link::Shared] {
         let instance = round(&mut rng(5), 7, link);
@@ -122,21 +122,21 @@ fn a_search_cut_short_gives_its_best_with_a_gap() {
     let short = Options {
         nodes: 100,
         plays: 50,
-        ..Options::default()
+        ..never_waiting()
     };
     let timed = Options {
         time_limit: Some(Duration::from_nanos(1)),
-        ..Options::default()
+        ..never_waiting()
     };
     for (options, stop) in [(short, Stop::Budget), (timed, Stop::TimeLimit)] {
         let found = solve(&instance, &rates, &options).unwrap();
-        assert_eq!(found.stop, stop);
+        assert_eq!(found.certificate.stop, stop);
         assert!(!found.proven() && found.gap() > 0.0);
         let s = found.schedule.makespan_s;
         assert!(found.lower_bound_s < s && s < found.overlap_off_s);
-        let longer = solve(&instance, &rates, &Options::default()).unwrap();
+        let longer = solve(&instance, &rates, &never_waiting()).unwrap();
         assert!(longer.schedule.makespan_s <= s);
-        let again = solve(&instance, &rates, &Options::default()).unwrap();
+        let again = solve(&instance, &rates, &never_waiting()).unwrap();
         assert_eq!(longer, again);
     }
 }
@@ -153,7 +153,7 @@ fn search_without_proof_finds_the_best_of_small_rounds() {
             single_order: case % 3 == 0,
             nodes: 0,
             plays: 60_000,
-            ..Options::default()
+            ..never_waiting()
         };
         let found = solve(&instance, &rates, &options).unwrap();
         let best = brute_force(&instance, &rates, &[], options.single_order).unwrap();
@@ -176,10 +176,10 @@ fn one_order_for_both_directions_costs_at_least_as_much() {
         let instance = round(&mut rng(case + 1), 5, Link::Full);
         let single = Options {
             single_order: true,
-            ..Options::default()
+            ..never_waiting()
         };
         let one = solve(&instance, &rates, &single).unwrap();
-        let two = solve(&instance, &rates, &Options::default()).unwrap();
+        let two = solve(&instance, &rates, &never_waiting()).unwrap();
         let (one_s, two_s) = (one.schedule.makespan_s, two.schedule.makespan_s);
         assert!(two_s <= one_s * (1.0 + 1e-12), "case {case}");
         dearer += usize::from(two_s < one_s * (1.0 - 1e-9));
@@ -209,14 +209,14 @@ fn faults_are_told() {
     let mut table = TableRates::new();
     table.insert(1, vec![1.0, 0.0]);
     table.insert(2, vec![0.0, 1.0]);
-    let solved = solve(&two, &table, &Options::default());
+    let solved = solve(&two, &table, &never_waiting());
     assert_eq!(
         solved,
         Err(OverlapError::MissingRates { active: vec![0, 1] })
     );
     table.insert(3, vec![1.0, 0.0]);
     assert!(matches!(
-        solve(&two, &table, &Options::default()),
+        solve(&two, &table, &never_waiting()),
         Err(OverlapError::BadRate { task: 1, .. })
     ));
     let twice = Order::PerDirection {
@@ -255,7 +255,7 @@ fn overlap_speeds_up_as_in_table_one() {
             upload_s: seconds(mb),
         });
         let instance = Instance::new(jobs.to_vec(), Link::Full).unwrap();
-        let found = solve(&instance, &table, &Options::default()).unwrap();
+        let found = solve(&instance, &table, &never_waiting()).unwrap();
         assert!((found.overlap_off_s - off_s).abs() < 1e-9);
         let percent = 100.0 * (off_s / found.schedule.makespan_s - 1.0);
         assert!(
