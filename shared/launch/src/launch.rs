@@ -169,6 +169,13 @@ impl Launch {
         Some(rates)
     }
 
+    /// For each task, until the end of whose compute its own is held back; empty if nothing is.
+    #[must_use]
+    pub fn holds(&self) -> Vec<Option<usize>> {
+        let timeline = self.timeline.as_ref();
+        timeline.map_or_else(Vec::new, |t| t.holds.clone())
+    }
+
     /// The order of transfers: the timeline's, or that of the plan's tasks.
     #[must_use]
     pub fn order(&self) -> Order {

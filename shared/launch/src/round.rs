@@ -54,6 +54,8 @@ pub(crate) struct Round<'r> {
     with: Context<'r>,
     tasks: Vec<TaskRun>,
     order: Order,
+    /// Until the end of whose compute each task is held.
+    holds: Vec<Option<usize>>,
     number: u32,
     begun: Instant,
     /// When the last turn of the loop began, on the clock of this machine.
@@ -82,6 +84,7 @@ impl<'r> Round<'r> {
         Self {
             tasks,
             order: with.launch.order(),
+            holds: with.launch.holds(),
             number,
             begun,
             turned: Instant::now(),
@@ -259,7 +262,10 @@ impl<'r> Round<'r> {
             }
             let all_down = stages.iter().all(|s| *s > Stage::Downloading);
             for (i, stage) in stages.iter().enumerate() {
-                let gate = !self.with.settings.no_overlap || all_down;
+                // A task that was given up holds nobody back.
+                let until = self.holds.get(i).copied().flatten();
+                let held = until.is_some_and(|j| stages[j] <= Stage::Computing);
+                let gate = !held && (!self.with.settings.no_overlap || all_down);
                 if *stage == Stage::WaitCompute && gate {
                     self.begin_phase(i, Stage::Computing);
                     computing.push(self.name(i));

@@ -32,6 +32,13 @@ pub fn timeline() -> BoxedStrategy<wire::Timeline> {
                 id: plan.id.clone(),
                 rates: RatesKind::Fixed,
                 upload_order: names.iter().rev().cloned().collect(),
+                holds: names
+                    .windows(2)
+                    .map(|w| wire::Hold {
+                        task: w[1].clone(),
+                        until_computed: w[0].clone(),
+                    })
+                    .collect(),
                 batches: vec![wire::TaskBatch {
                     id: names[0].clone(),
                     batch: 64,
@@ -42,6 +49,7 @@ pub fn timeline() -> BoxedStrategy<wire::Timeline> {
                 lower_bound_s: numbers[1],
                 gap,
                 proven,
+                proven_among: proven.then_some(ScheduleClass::Waiting),
                 overlap_off_s: numbers[2],
                 search,
                 plan,
