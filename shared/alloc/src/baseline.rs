@@ -2,6 +2,7 @@ use doc::ObjectiveKind;
 use units::{Batch, Share};
 
 use crate::instance::TOLERANCE;
+use crate::verdict::finish;
 use crate::{AllocError, Problem, Setting, Throughput};
 
 /// A simpler scheme that a plan is compared with.
@@ -112,9 +113,10 @@ impl Scheme {
         };
         let finish = match self {
             Scheme::Temporal => (0..n).map(|i| samples(problem, i) / solo[i]).sum(),
-            _ => (0..n)
-                .map(|i| samples(problem, i) / p[i])
-                .fold(0.0, f64::max),
+            _ => {
+                let work: Vec<f64> = (0..n).map(|i| samples(problem, i)).collect();
+                finish(rates, &settings, &work, 0.0).unwrap_or(f64::INFINITY)
+            }
         };
         let raw = p.iter().sum();
         let relative = || p.iter().zip(&solo).map(|(p, s)| p / s);

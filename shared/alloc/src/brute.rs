@@ -103,13 +103,19 @@ fn judge<C: Throughput + ?Sized>(
         && l.mismatch.is_none_or(|most| mismatch <= most + 1e-9);
     ok.then(|| Feasible {
         settings: settings.to_vec(),
-        objective: objective(problem, &p, &solo),
+        objective: objective(rates, problem, settings, &p, &solo),
         rates: p,
         mismatch,
     })
 }
 
-fn objective(problem: &Problem, p: &[f64], solo: &[f64]) -> f64 {
+fn objective<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    settings: &[Setting],
+    p: &[f64],
+    solo: &[f64],
+) -> f64 {
     let relative = p.iter().zip(solo).map(|(p, s)| p / s);
     match problem.objective {
         ObjectiveKind::Raw => p.iter().sum(),
@@ -119,12 +125,41 @@ fn objective(problem: &Problem, p: &[f64], solo: &[f64]) -> f64 {
             weighted.sum()
         }
         ObjectiveKind::MaxMin => relative.fold(f64::INFINITY, f64::min),
-        ObjectiveKind::Round => {
-            let samples = |i: usize| problem.tasks[i].samples.map_or(1.0, units::Samples::as_f64);
-            let finish = p.iter().enumerate().map(|(i, p)| samples(i) / p);
-            -finish.fold(0.0, f64::max)
-        }
+        ObjectiveKind::Round => -round_s(rates, problem, settings),
     }
+}
+
+/// Seconds until the last task has trained on its samples: recursively, the first to end leaves
+/// what is left to the others.
+fn round_s<C: Throughput + ?Sized>(rates: &C, problem: &Problem, settings: &[Setting]) -> f64 {
+    fn rest<C: Throughput + ?Sized>(rates: &C, settings: &[Setting], work: &[f64]) -> f64 {
+        if settings.is_empty() {
+            return 0.0;
+        }
+        let mut p = vec![0.0; settings.len()];
+        rates.means(settings, &mut p);
+        let first = (0..p.len()).fold(0, |a, b| {
+            if work[b] / p[b] < work[a] / p[a] {
+                b
+            } else {
+                a
+            }
+        });
+        let step = work[first] / p[first];
+        let others = |k: &usize| *k != first;
+        let still: Vec<Setting> = (0..p.len()).filter(others).map(|k| settings[k]).collect();
+        let left: Vec<f64> = (0..p.len())
+            .filter(others)
+            .map(|k| (work[k] - step * p[k]).max(0.0))
+            .collect();
+        step + rest(rates, &still, &left)
+    }
+    let samples = |s: &Setting| {
+        let samples = problem.tasks[s.task].samples;
+        samples.map_or(1.0, units::Samples::as_f64)
+    };
+    let work: Vec<f64> = settings.iter().map(samples).collect();
+    rest(rates, settings, &work)
 }
 
 /// `sum_a sum_b | D_a/D_b - q_a/q_b |` (FedMT eq. 6).

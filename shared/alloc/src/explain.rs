@@ -47,7 +47,7 @@ pub fn marginals<C: Throughput + ?Sized>(
             changes.push(Change {
                 task,
                 share,
-                objective: inst.judge(&point, &moved).value - solution.objective,
+                objective: inst.value_of(&point, &settings, &moved) - solution.objective,
                 rates: moved
                     .iter()
                     .zip(&solution.rates)

@@ -135,7 +135,7 @@ fn objective<C: Throughput + ?Sized>(
         batch: (0..inst.n).map(|i| at(i).unwrap_or(0) as u8).collect(),
         level: vec![1; inst.n],
     };
-    Ok(inst.judge(&point, &s.rates).value)
+    Ok(inst.value_of(&point, &s.settings, &s.rates))
 }
 
 /// Exact front by looking at every point, if there are few enough.

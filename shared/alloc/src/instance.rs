@@ -1,6 +1,7 @@
 use doc::{Balance, BatchPolicy, ObjectiveKind};
 use units::{Batch, Share};
 
+use crate::verdict::finish;
 use crate::{AllocError, Problem, Setting, Throughput};
 
 /// Slack on constraints, relative where they are: sums of a few rounded terms.
@@ -37,7 +38,9 @@ impl Clone for Point {
     }
 }
 
-/// What is maximised, as a sum or a minimum over the tasks of a gain of each.
+/// What is maximised, as a sum or a minimum over the tasks of a gain of each; the length of a
+/// round is neither ([`Instance::round_value`]), for which the gains are those with all tasks
+/// active for ever.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Goal {
     /// One of the objectives of a plan.
@@ -277,11 +280,36 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         }
         j.violation += excess(j.mismatch - self.epsilon - TOLERANCE);
         j.violation += excess(memory / self.capacity - 1.0);
+        if self.is_round() {
+            j.value = self.round_value(&self.settings(point));
+        }
         if j.value.is_nan() {
             j.value = f64::NEG_INFINITY;
             j.violation += 1.0;
         }
         j
+    }
+
+    /// Value of the objective `round`: minus the seconds until the last task has trained on its
+    /// samples, where a task that ends leaves the device to the others
+    /// ([`crate::verdict::finish`]); minus infinity where a task does not advance.
+    pub fn round_value(&self, settings: &[Setting]) -> f64 {
+        finish(self.rates, settings, &self.data, 0.0).map_or(f64::NEG_INFINITY, |s| -s)
+    }
+
+    /// Objective of settings whose shares need not be multiples of the step; `point` has their
+    /// batch sizes.
+    pub fn value_of(&self, point: &Point, settings: &[Setting], rates: &[f64]) -> f64 {
+        if self.is_round() {
+            self.round_value(settings)
+        } else {
+            self.judge(point, rates).value
+        }
+    }
+
+    /// Whether the objective is the length of the round, which no sum or minimum over tasks is.
+    pub fn is_round(&self) -> bool {
+        self.goal == Goal::Objective(ObjectiveKind::Round)
     }
 
     /// Rates and judgement of one point.

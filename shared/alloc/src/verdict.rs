@@ -122,7 +122,7 @@ fn best_alone<C: Throughput + ?Sized>(
 /// Seconds until every task has trained on its work if all begin at once and keep their shares:
 /// between two ends the rates are those of the tasks that are left. Rates lie `deviations`
 /// standard deviations above their means. `None` if a task does not advance.
-fn finish<C: Throughput + ?Sized>(
+pub(crate) fn finish<C: Throughput + ?Sized>(
     rates: &C,
     settings: &[Setting],
     work: &[f64],

@@ -50,7 +50,7 @@ pub use instance::{Instance, Job, Link, MAX_TASKS};
 pub use plan::{
     BATCH_PERCENT, PlanError, PlanRequest, order_plan, plan_instance, workload_instance,
 };
-pub use rates::{FixedRates, ModelRates, Rates, TableRates};
+pub use rates::{AllActive, FixedRates, ModelRates, Rates, TableRates};
 pub use round::{
     Holds, Order, Phase, PhaseKind, Schedule, Transfer, overlap_off, simulate, simulate_held,
 };

@@ -5,8 +5,8 @@ use predict::Predictor;
 use units::{Batch, Bytes, Seconds, Share, TaskId};
 
 use crate::{
-    FixedRates, Instance, Job, Link, ModelRates, Options, Order, Outcome, OverlapError, PhaseKind,
-    Rates, Schedules, TableRates, solve, vary,
+    AllActive, FixedRates, Instance, Job, Link, ModelRates, Options, Order, Outcome, OverlapError,
+    PhaseKind, Rates, Schedules, TableRates, solve, vary,
 };
 
 /// Percent by which batch sizes vary where the plan left them free.
@@ -90,7 +90,22 @@ pub fn order_plan(
         RatesKind::Table
     });
     let instance = plan_instance(&plan, request.duplex)?;
-    let rates = rates(&plan, predictor, kind)?;
+    let varies = request.batch_percent.is_some_and(|p| p > 0.0);
+    if varies && plan.model.is_none() {
+        return Err(PlanError::NoRates {
+            wanted: "model to predict rates at other batch sizes with",
+            advice: "leave out --batch-delta, or make the plan with mt-solve",
+        });
+    }
+    let rates: Box<dyn Rates + '_> = if varies && kind == RatesKind::Fixed {
+        let everyone = (0..plan.tasks.len()).collect::<Vec<_>>();
+        Box::new(AllActive {
+            inner: model(&plan, predictor)?,
+            everyone: set_of(&everyone),
+        })
+    } else {
+        rates(&plan, predictor, kind)?
+    };
     let mut options = options.clone();
     options.batches = batches(&plan, kind, request.batch_percent)?;
     let outcome = solve(&instance, rates.as_ref(), &options).map_err(|e| explain(e, &plan))?;
@@ -284,7 +299,8 @@ fn batches(
     kind: RatesKind,
     percent: Option<f64>,
 ) -> Result<Vec<Vec<Batch>>, PlanError> {
-    if kind != RatesKind::Model {
+    let asked = percent.is_some_and(|p| p > 0.0) && kind == RatesKind::Fixed;
+    if kind != RatesKind::Model && !asked {
         return Ok(Vec::new());
     }
     let constraints = plan.constraints.as_ref();

@@ -64,6 +64,35 @@ impl Rates for FixedRates {
     }
 }
 
+/// Each task at the rate that `inner` gives it while all tasks compute, whoever does: FedMT
+/// Algorithm 1 with batch sizes that vary.
+#[derive(Debug)]
+pub struct AllActive<R> {
+    /// Where rates come from.
+    pub inner: R,
+    /// The set of all tasks.
+    pub everyone: u32,
+}
+
+impl<R: Rates> Rates for AllActive<R> {
+    fn rates(&self, active: u32, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
+        let mut all = vec![0.0; out.len()];
+        self.inner.rates(self.everyone, batches, &mut all)?;
+        for i in members(active) {
+            out[i] = all[i];
+        }
+        Ok(())
+    }
+
+    fn falls_with_company(&self) -> bool {
+        true
+    }
+
+    fn is_independent(&self) -> bool {
+        true
+    }
+}
+
 /// Rates given for each set of active tasks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TableRates {

@@ -3,7 +3,8 @@ use std::time::Instant;
 
 use allocation::{Request, plan_workload};
 use cli::{Console, Exit, Failure, Input, Output, provenance};
-use doc::{GpuSpec, Model, Plan, Workload};
+use corun::Setting;
+use doc::{GpuSpec, Model, Plan, WorkKind, Workload};
 use predict::Predictor;
 use units::Bytes;
 
@@ -36,6 +37,8 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
             None,
         );
         plan.provenance.push(own);
+        report_outside(&plan, &solver, console);
+        report_verdict(&plan, console);
         if plan.tasks.is_empty() {
             exit = exit.worst(Exit::Negative);
             report_infeasible(&plan, console);
@@ -58,6 +61,50 @@ fn read_plan(path: &Path, console: &Console) -> Result<Plan, Failure> {
         return Err(Failure::Input(text));
     };
     plan
+}
+
+/// Says what of the plan the model answers without measurements nearby.
+fn report_outside(plan: &Plan, solver: &Solver, console: &Console) {
+    let Some(solved) = &solver.last else {
+        return;
+    };
+    let mut gpus: std::collections::BTreeMap<u32, Vec<Setting>> = Default::default();
+    for (task, chosen) in plan.tasks.iter().enumerate() {
+        if let (Some(batch), Some(share)) = (chosen.batch, chosen.share) {
+            let on = gpus.entry(chosen.gpu.unwrap_or(0)).or_default();
+            on.push(Setting { task, batch, share });
+        }
+    }
+    let name = |i: usize| plan.tasks.get(i).map_or("", |t| t.id.as_str()).to_owned();
+    for reason in gpus.values().flat_map(|s| solved.predictor.outside(s)) {
+        console.note(&format!(
+            "the plan lies outside what was profiled: {}",
+            reason.reason(name)
+        ));
+    }
+}
+
+/// Says where a simpler way does the user's own volumes sooner.
+fn report_verdict(plan: &Plan, console: &Console) {
+    let Some(verdict) = plan.verdict.as_ref().filter(|v| v.work == WorkKind::Round) else {
+        return;
+    };
+    let together = verdict.together.get();
+    if together > verdict.one_after_another.get() * (1.0 + 1e-9) {
+        console.note(&format!(
+            "do not share: one task after another ends after {:.3} s, this plan after {together:.3} s",
+            verdict.one_after_another.get()
+        ));
+    }
+    if let Some((scheme, seconds)) = verdict.best_static
+        && seconds.get() < together * (1.0 - 1e-9)
+    {
+        console.note(&format!(
+            "for these samples the scheme {} ends after {:.3} s, this plan after {together:.3} s",
+            doc::name_of(&scheme),
+            seconds.get()
+        ));
+    }
 }
 
 fn report_infeasible(plan: &Plan, console: &Console) {

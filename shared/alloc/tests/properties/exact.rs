@@ -1,7 +1,7 @@
 //! The searches against the slow twin.
 
 use allocation::{Effort, Options, Outcome, brute_force, solve};
-use doc::{Balance, BatchPolicy, Proof};
+use doc::{Balance, BatchPolicy, ObjectiveKind, Proof};
 use proptest::prelude::*;
 use units::Bytes;
 
@@ -18,7 +18,12 @@ proptest! {
         let listed = solve(&Opaque(&law), &problem, &options).unwrap();
         // With no combination of batch sizes there is nothing to bound.
         if expected.is_some() {
-            prop_assert_eq!(bounded.report.proof, Proof::Bounded);
+            let proof = if problem.objective == ObjectiveKind::Round {
+                Proof::Enumerated
+            } else {
+                Proof::Bounded
+            };
+            prop_assert_eq!(bounded.report.proof, proof);
         }
         prop_assert_eq!(listed.report.proof, Proof::Enumerated);
         for outcome in [bounded, listed] {

@@ -4,6 +4,8 @@ use doc::{Balance, BatchPolicy, Choice, Constraints, ObjectiveKind, Plan, Worklo
 use predict::{Active, Predictor};
 use units::{Batch, Share};
 
+use super::verdict::last_end;
+
 /// Slack of a constraint that is met up to rounding.
 const SLACK: f64 = 1e-9;
 
@@ -73,6 +75,9 @@ pub struct Value {
     pub errors: Vec<f64>,
     /// Throughput of every task alone.
     pub solo: Vec<f64>,
+    /// Seconds until the last task of its GPU has trained on its samples; 0 where the objective
+    /// is another than `round`.
+    pub last_end: Vec<f64>,
 }
 
 /// The model and what a plan asked of it.
@@ -111,6 +116,7 @@ impl<'a> Frame<'a> {
             solo: (0..n)
                 .map(|i| self.predictor.solo(i, choices.batch[i]))
                 .collect(),
+            last_end: vec![0.0; n],
         };
         for gpu in choices.gpus() {
             let tasks = choices.on(gpu);
@@ -125,6 +131,12 @@ impl<'a> Frame<'a> {
             for (&i, p) in tasks.iter().zip(self.predictor.predict(&active)) {
                 value.rates[i] = p.samples_per_s;
                 value.errors[i] = p.std_error;
+            }
+            if self.kind == ObjectiveKind::Round {
+                let end = last_end(self, choices, tasks.clone(), self.data.clone(), 0.0);
+                for &i in &tasks {
+                    value.last_end[i] = end.unwrap_or(f64::INFINITY);
+                }
             }
         }
         value
@@ -143,7 +155,7 @@ impl<'a> Frame<'a> {
             ObjectiveKind::Raw => value.rates[i],
             ObjectiveKind::Fairness | ObjectiveKind::MaxMin => value.rates[i] / value.solo[i],
             ObjectiveKind::Weighted => self.weight(i) * value.rates[i],
-            ObjectiveKind::Round => -self.data[i] / value.rates[i],
+            ObjectiveKind::Round => -value.last_end[i],
         };
         self.join(tasks.iter().map(|&i| of(i)))
     }

@@ -124,7 +124,7 @@ fn together(claimed: &Verdict, frame: &Frame<'_>, chosen: &Choices, work: &[f64]
 
 /// When the last of `tasks` ends, if all begin at once: one ends first, and the others go on with
 /// what is left of their work at the rates of those that remain.
-fn last_end(
+pub fn last_end(
     frame: &Frame<'_>,
     choices: &Choices,
     mut tasks: Vec<usize>,

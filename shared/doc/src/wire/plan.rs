@@ -149,7 +149,8 @@ pub enum ObjectiveKind {
     Weighted,
     /// The least `P_i / S_i`.
     MaxMin,
-    /// Minus the time until every task has trained on its samples, seconds.
+    /// Minus the time until every task has trained on its samples if all begin at once and one
+    /// that ends leaves the device to the others, seconds.
     Round,
 }
 

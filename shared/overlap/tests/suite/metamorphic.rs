@@ -1,9 +1,7 @@
 //! What must hold between the answers to related rounds.
 
 use crate::common::{co_run_rates, fixed_rates, never_waiting, rng, round};
-use overlap::{
-    FixedRates, Instance, Job, Link, Rates, lower_bounds, overlap_off, simulate, solve,
-};
+use overlap::{FixedRates, Instance, Job, Link, Rates, lower_bounds, overlap_off, simulate, solve};
 use rand::Rng;
 use rand::seq::SliceRandom;
 

@@ -1,7 +1,5 @@
 //! Rounds in which some compute is held back on purpose.
 
-
-
 use crate::common::{co_run_rates, fixed_rates, never_waiting, rng, round};
 use overlap::{
     Instance, Link, Options, Schedules, TableRates, brute_force_waiting, plain_makespan,
