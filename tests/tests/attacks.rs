@@ -2,6 +2,8 @@
 //! readers that fail, text that wants to be a command. What was there stays, and the exit code
 //! says that it went wrong.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;

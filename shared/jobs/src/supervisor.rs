@@ -77,7 +77,7 @@ pub enum Happening {
         strays: usize,
         /// The end of its log.
         tail: String,
-        /// Whether it failed for want of memory, see [`says_out_of_memory`].
+        /// Whether it failed for want of memory, see `says_out_of_memory`.
         out_of_memory: bool,
     },
 }
