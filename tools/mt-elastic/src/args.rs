@@ -39,7 +39,12 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = ObjectiveChoice::Completion)]
     objective: ObjectiveChoice,
     /// Seconds that a training pauses when its processes change, until one has been measured
-    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 5.0,
+        allow_negative_numbers = true
+    )]
     pause: f64,
     /// End at the first line that is no event, instead of telling and ignoring it
     #[arg(long)]
