@@ -3,7 +3,7 @@ use doc::{Any, Model};
 use crate::judge::Judge;
 use crate::model::Refit;
 use crate::verdict::Verdict;
-use crate::{allocations, model, plan, profile, run_log, timeline, workload};
+use crate::{allocations, model, plan, profile, run_log, schedule, timeline, workload};
 
 /// Judges the documents of a stream in order.
 ///
@@ -53,6 +53,14 @@ fn judge(document: &Any, refits: &[Refit]) -> Verdict {
         Any::Allocations(decisions) => {
             allocations::judge(decisions, j);
             ("allocations", None)
+        }
+        Any::Cluster(cluster) => {
+            schedule::judge_cluster(cluster, j);
+            ("cluster", cluster.id.clone())
+        }
+        Any::Schedule(s) => {
+            schedule::judge(s, j);
+            ("schedule", s.id.clone())
         }
         Any::Run(events) => {
             let id = run_log::judge(events, j);

@@ -12,6 +12,7 @@ mod plan;
 mod profile;
 mod rates;
 mod run_log;
+mod schedule;
 mod timeline;
 mod verdict;
 mod workload;

@@ -28,13 +28,16 @@ impl Given {
                 of_plan(plan, Some(&batches), baselines)
             }
             Any::Profile(profile) => Ok(of_profile(*profile)),
-            Any::Workload(_) | Any::Model(_) | Any::Run(_) | Any::Allocations(_) => {
-                Err(Failure::Input(
-                    "--configs: this document names no configurations; give plans, timelines, \
+            Any::Workload(_)
+            | Any::Model(_)
+            | Any::Run(_)
+            | Any::Allocations(_)
+            | Any::Cluster(_)
+            | Any::Schedule(_) => Err(Failure::Input(
+                "--configs: this document names no configurations; give plans, timelines, \
                  profiles or a CSV table"
-                        .to_owned(),
-                ))
-            }
+                    .to_owned(),
+            )),
         }
     }
 

@@ -2,8 +2,8 @@ use std::io::BufRead;
 
 use crate::wire::{self, Wire};
 use crate::{
-    Allocation, Code, Fault, Faults, Frame, Frames, Model, Plan, Profile, ProfileRecord, ReadError,
-    RunEvent, Timeline, Workload,
+    Allocation, Cluster, Code, Fault, Faults, Frame, Frames, Model, Plan, Profile, ProfileRecord,
+    ReadError, RunEvent, Schedule, Timeline, Workload,
 };
 
 /// A document of any kind; the records of a profile and the events of a run stand together.
@@ -23,6 +23,10 @@ pub enum Any {
     Run(Vec<RunEvent>),
     /// `mt.allocation/1`, those that follow each other.
     Allocations(Vec<Allocation>),
+    /// `mt.cluster/1`.
+    Cluster(Box<Cluster>),
+    /// `mt.schedule/1`.
+    Schedule(Box<Schedule>),
 }
 
 /// The documents of a stream, of any kinds, in order; a fault ends it.
@@ -77,6 +81,8 @@ impl<R: BufRead> AnyDocuments<R> {
             wire::Model::SCHEMA => Ok(Any::Model(Box::new(frame.parse()?))),
             wire::Plan::SCHEMA => Ok(Any::Plan(Box::new(frame.parse()?))),
             wire::Timeline::SCHEMA => Ok(Any::Timeline(Box::new(frame.parse()?))),
+            wire::Cluster::SCHEMA => Ok(Any::Cluster(Box::new(frame.parse()?))),
+            wire::Schedule::SCHEMA => Ok(Any::Schedule(Box::new(frame.parse()?))),
             wire::ProfileHeader::SCHEMA => self.profile(frame),
             wire::RunEvent::SCHEMA => self.run(frame),
             wire::Allocation::SCHEMA => self.allocations(frame),

@@ -15,6 +15,7 @@
 mod allocation;
 mod any;
 mod checker;
+mod cluster;
 mod code;
 mod devices;
 mod fault;
@@ -26,6 +27,7 @@ mod plan;
 mod profile;
 mod read;
 mod run;
+mod schedule;
 mod schema;
 mod shape;
 mod timeline;
@@ -38,6 +40,7 @@ mod write;
 pub use allocation::{Allocation, Allotment, Expected, Gain};
 pub use any::{Any, AnyDocuments};
 pub use checker::Checker;
+pub use cluster::{Cluster, ClusterJob, GpuGroup};
 pub use code::Code;
 pub use devices::DeviceList;
 pub use fault::{Fault, Faults, ReadError};
@@ -50,14 +53,16 @@ pub use plan::{
 pub use profile::{Failure, Header, Measured, Profile, ProfileEnd, ProfileRecord, Sample};
 pub use read::{Document, Documents, Profiles, Records};
 pub use run::{EventKind, EventPayload, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
+pub use schedule::{Schedule, ScheduledTask};
 pub use schema::{error_reference, schemas};
 pub use timeline::{Phase, Timeline};
 pub use training::{Arrival, TrainingBatch, TrainingEvent, TrainingNews};
 pub use wire::{
     Balance, BatchPolicy, Constraints, DesignKind, DeviceFingerprint, DeviceKind, Duplex,
-    GpuDescription, GpuPlan, HostDescription, Infeasibility, LayerDescription, ListedDevice,
-    Marginal, Method, Objective, ObjectiveKind, PhaseKind, Progress, Proof, Provenance, RatesKind,
-    ScheduleClass, Scheme, Search, StopReason, WorkKind,
+    GpuDescription, GpuPlan, HostDescription, Infeasibility, LayerDescription, LayerGroup,
+    ListedDevice, Marginal, Method, Objective, ObjectiveKind, PhaseKind, Progress, Proof,
+    Provenance, RatesKind, ScheduleBaseline, ScheduleBound, ScheduleClass, SchedulePolicy, Scheme,
+    Search, StopReason, Switching, SwitchingMode, WorkKind,
 };
 pub use workload::{DeviceSpec, GpuSpec, HostCost, Job, Link, Memory, Task, UpdateBytes, Workload};
 pub use write::{name_of, write_line, write_pretty};

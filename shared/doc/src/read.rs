@@ -55,7 +55,7 @@ macro_rules! nested {
         })*
     };
 }
-nested!(Workload, Model, Plan, Timeline);
+nested!(Workload, Model, Plan, Timeline, Cluster);
 
 /// The fields that tell what a document is; everything else is skipped.
 #[derive(Deserialize)]

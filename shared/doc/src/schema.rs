@@ -14,6 +14,8 @@ pub(crate) fn names() -> String {
         wire::Timeline::SCHEMA,
         wire::RunEvent::SCHEMA,
         wire::Allocation::SCHEMA,
+        wire::Cluster::SCHEMA,
+        wire::Schedule::SCHEMA,
     ]
     .join(", ")
 }
@@ -55,6 +57,8 @@ pub fn schemas() -> Vec<(String, String)> {
         one::<wire::DeviceList>(),
         one::<wire::Allocation>(),
         one::<wire::TrainingEvent>(),
+        one::<wire::Cluster>(),
+        one::<wire::Schedule>(),
     ]
 }
 

@@ -5,23 +5,27 @@
 //! The JSON Schemas in `schemas/` are generated from here.
 
 mod allocation;
+mod cluster;
 mod devices;
 mod model;
 mod model_params;
 mod plan;
 mod profile;
 mod run;
+mod schedule;
 mod timeline;
 mod training;
 mod workload;
 
 pub use allocation::*;
+pub use cluster::*;
 pub use devices::*;
 pub use model::*;
 pub use model_params::*;
 pub use plan::*;
 pub use profile::*;
 pub use run::*;
+pub use schedule::*;
 pub use timeline::*;
 pub use training::*;
 pub use workload::*;

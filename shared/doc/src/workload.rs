@@ -271,7 +271,12 @@ impl Task {
 }
 
 impl Job {
-    fn to_wire(&self) -> wire::Job {
+    /// Validates; records every fault in `c`.
+    pub(crate) fn from_wire(wire: &wire::Job, c: &mut Checker) -> Option<Self> {
+        validate::job(wire, c)
+    }
+
+    pub(crate) fn to_wire(&self) -> wire::Job {
         wire::Job {
             argv: self.argv.clone(),
             env: self.env.clone(),

@@ -290,5 +290,7 @@ fn name_of(document: &Any) -> &'static str {
         Any::Timeline(_) => "a timeline",
         Any::Run(_) => "a run",
         Any::Allocations(_) => "allocations of GPUs",
+        Any::Cluster(_) => "a cluster",
+        Any::Schedule(_) => "a schedule",
     }
 }

@@ -7,6 +7,7 @@ mod pictures;
 mod plan;
 mod profile;
 mod run_log;
+mod schedule;
 mod sweep;
 mod timeline;
 mod verdict;
@@ -46,6 +47,8 @@ impl Reporter {
             }
             Any::Run(events) => run_log::report(events),
             Any::Allocations(decisions) => allocations::report(decisions),
+            Any::Cluster(cluster) => schedule::of_cluster(cluster),
+            Any::Schedule(schedule) => schedule::report(schedule),
         }
     }
 }

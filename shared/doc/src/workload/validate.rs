@@ -291,7 +291,7 @@ fn batch_sizes(wire: &[u64], c: &mut Checker) -> Option<Vec<Batch>> {
     })
 }
 
-fn job(wire: &wire::Job, c: &mut Checker) -> Option<Job> {
+pub(super) fn job(wire: &wire::Job, c: &mut Checker) -> Option<Job> {
     if wire.argv.first().is_none_or(String::is_empty) {
         c.field("argv", |c| {
             let advice =

@@ -1,0 +1,395 @@
+use std::collections::{BTreeMap, HashSet};
+
+use units::{Seconds, TaskId, Weight};
+
+use crate::wire::{self, LayerGroup, Wire as _};
+use crate::{Checker, Code, Document, Job, Provenance};
+
+/// Most GPUs of a cluster.
+const MOST_GPUS: usize = 65_536;
+/// Most tasks of all jobs: a schedule of so many is about 64 MiB, the limit of a document.
+const MOST_TASKS: u64 = 600_000;
+/// Most different kinds of GPU (type, memory, bus): schedulers keep sets of them in 64 bits.
+const MOST_KINDS: usize = 64;
+
+/// GPUs of several kinds, and the jobs that want them.
+///
+/// Names of GPUs and of jobs are unique; every job can run on some GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cluster {
+    /// Name of the instance.
+    pub id: Option<String>,
+    /// The GPUs, in groups as they were written.
+    pub groups: Vec<GpuGroup>,
+    /// The jobs.
+    pub jobs: Vec<ClusterJob>,
+    /// Which tools made the document.
+    pub provenance: Vec<Provenance>,
+}
+
+/// A GPU, or several of one kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GpuGroup {
+    /// Name; absent: the type.
+    pub id: Option<String>,
+    /// Type.
+    pub kind: String,
+    /// How many; absent: one, called by its name alone.
+    pub count: Option<u32>,
+    /// The machine that it is in.
+    pub node: Option<String>,
+    /// Stable name of the device.
+    pub uuid: Option<String>,
+    /// Device memory in bytes, above 0.
+    pub memory: Option<f64>,
+    /// Bytes per second between host and device, above 0.
+    pub bus: Option<f64>,
+}
+
+impl GpuGroup {
+    /// Names of its GPUs.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let name = self.id.as_ref().unwrap_or(&self.kind);
+        match self.count {
+            None => vec![name.clone()],
+            Some(count) => (0..count).map(|i| format!("{name}-{i}")).collect(),
+        }
+    }
+}
+
+/// A job: rounds of parallel tasks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClusterJob {
+    /// Name.
+    pub id: TaskId,
+    /// Weight of its completion time.
+    pub weight: Weight,
+    /// Arrival.
+    pub arrival: Seconds,
+    /// Rounds, 1 or more.
+    pub rounds: u32,
+    /// Tasks of a round, 1 or more.
+    pub tasks: u32,
+    /// Training time on each GPU type that can run it, above 0.
+    pub train: BTreeMap<String, Seconds>,
+    /// Synchronisation time on each GPU type; absent: none.
+    pub sync: BTreeMap<String, Seconds>,
+    /// Samples of a task, above 0.
+    pub samples: Option<f64>,
+    /// Size of the model in bytes.
+    pub model_bytes: Option<f64>,
+    /// The model in groups of layers.
+    pub layers: Vec<LayerGroup>,
+    /// Device memory that a task needs, in bytes.
+    pub memory: Option<f64>,
+    /// The program of a task.
+    pub job: Option<Job>,
+}
+
+impl ClusterJob {
+    /// Seconds of training and of synchronisation on a GPU of the group; `None` if it cannot run it.
+    #[must_use]
+    pub fn times(&self, group: &GpuGroup) -> Option<(f64, f64)> {
+        let fits = self
+            .memory
+            .zip(group.memory)
+            .is_none_or(|(need, have)| need <= have);
+        let train = self.train.get(&group.kind).filter(|_| fits)?;
+        let sync = self.sync.get(&group.kind).map_or(0.0, |s| s.get());
+        Some((train.get(), sync))
+    }
+}
+
+impl Cluster {
+    /// The group of every GPU, in order of the GPUs' numbers.
+    #[must_use]
+    pub fn gpu_groups(&self) -> Vec<usize> {
+        let groups = self.groups.iter().enumerate();
+        groups
+            .flat_map(|(i, g)| vec![i; g.count.unwrap_or(1) as usize])
+            .collect()
+    }
+
+    /// Names of the GPUs, in order of their numbers.
+    #[must_use]
+    pub fn gpu_names(&self) -> Vec<String> {
+        self.groups.iter().flat_map(GpuGroup::names).collect()
+    }
+
+    /// A fingerprint of GPUs and jobs (FNV-1a, 64 bits, over their JSON), by which a schedule is
+    /// known to belong to this instance. It guards against mistakes, not against malice.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let mut wire = self.to_wire();
+        wire.provenance.clear();
+        // A document always serialises: its keys are strings and its numbers finite.
+        let text = serde_json::to_string(&wire).unwrap_or_default();
+        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        format!("{hash:016x}")
+    }
+}
+
+impl Document for Cluster {
+    type Wire = wire::Cluster;
+
+    fn from_wire(wire: &wire::Cluster, c: &mut Checker) -> Option<Self> {
+        let groups = c.list("gpus", &wire.gpus, gpu);
+        let groups = groups.filter(|groups| sound_gpus(groups, c));
+        let jobs = c.list("jobs", &wire.jobs, job);
+        if wire.jobs.is_empty() {
+            c.field("jobs", |c| {
+                c.fault(Code::NothingToDo, "there are no jobs", "give at least one");
+            });
+            return None;
+        }
+        let cluster = Self {
+            id: wire.id.clone(),
+            groups: groups?,
+            jobs: jobs?,
+            provenance: wire.provenance.clone(),
+        };
+        sound_jobs(&cluster, c).then_some(cluster)
+    }
+
+    fn to_wire(&self) -> wire::Cluster {
+        let seconds = |table: &BTreeMap<String, Seconds>| {
+            table.iter().map(|(k, v)| (k.clone(), v.get())).collect()
+        };
+        wire::Cluster {
+            schema: wire::Cluster::SCHEMA.to_owned(),
+            id: self.id.clone(),
+            gpus: self
+                .groups
+                .iter()
+                .map(|g| wire::ClusterGpu {
+                    id: g.id.clone(),
+                    kind: g.kind.clone(),
+                    count: g.count,
+                    node: g.node.clone(),
+                    uuid: g.uuid.clone(),
+                    memory_bytes: g.memory,
+                    bus_bytes_per_s: g.bus,
+                })
+                .collect(),
+            jobs: self
+                .jobs
+                .iter()
+                .map(|j| wire::ClusterJob {
+                    id: j.id.as_str().to_owned(),
+                    weight: j.weight.get(),
+                    arrival_s: j.arrival.get(),
+                    rounds: j.rounds,
+                    tasks_per_round: j.tasks,
+                    train_s: seconds(&j.train),
+                    sync_s: seconds(&j.sync),
+                    samples_per_task: j.samples,
+                    model_bytes: j.model_bytes,
+                    layers: j.layers.clone(),
+                    memory_bytes: j.memory,
+                    job: j.job.as_ref().map(Job::to_wire),
+                })
+                .collect(),
+            provenance: self.provenance.clone(),
+        }
+    }
+}
+
+/// A number that must be above 0, where it is given.
+fn positive(name: &str, value: Option<f64>, c: &mut Checker) -> Option<Option<f64>> {
+    match value {
+        Some(v) if !(v.is_finite() && v > 0.0) => {
+            c.field(name, |c| {
+                let problem = format_args!("{v} is not above 0");
+                c.fault(Code::OutOfRange, problem, "give a finite number above 0");
+            });
+            None
+        }
+        value => Some(value),
+    }
+}
+
+fn named(name: &str, value: &str, c: &mut Checker) -> Option<()> {
+    c.unit(name, TaskId::new(value)).map(|_| ())
+}
+
+fn gpu(wire: &wire::ClusterGpu, c: &mut Checker) -> Option<GpuGroup> {
+    let kind = named("type", &wire.kind, c);
+    let id = wire.id.as_ref().map_or(Some(()), |id| named("id", id, c));
+    let memory = positive("memory_bytes", wire.memory_bytes, c);
+    let bus = positive("bus_bytes_per_s", wire.bus_bytes_per_s, c);
+    let count = wire.count.unwrap_or(1) as usize;
+    if count == 0 || count > MOST_GPUS {
+        c.field("count", |c| {
+            let problem = format_args!("{count} GPUs");
+            c.fault(
+                Code::OutOfRange,
+                problem,
+                format_args!("give 1 to {MOST_GPUS}"),
+            );
+        });
+        return None;
+    }
+    kind.and(id)?;
+    Some(GpuGroup {
+        id: wire.id.clone(),
+        kind: wire.kind.clone(),
+        count: wire.count,
+        node: wire.node.clone(),
+        uuid: wire.uuid.clone(),
+        memory: memory?,
+        bus: bus?,
+    })
+}
+
+fn sound_gpus(groups: &[GpuGroup], c: &mut Checker) -> bool {
+    c.field("gpus", |c| {
+        let count: usize = groups.iter().map(|g| g.count.unwrap_or(1) as usize).sum();
+        if count == 0 {
+            c.fault(Code::NothingToDo, "there are no GPUs", "give at least one");
+            return false;
+        }
+        let bits = |v: Option<f64>| v.map(f64::to_bits);
+        let kinds: HashSet<_> = groups
+            .iter()
+            .map(|g| (g.kind.as_str(), bits(g.memory), bits(g.bus)))
+            .collect();
+        if count > MOST_GPUS || kinds.len() > MOST_KINDS {
+            let problem = format_args!("{count} GPUs of {} kinds", kinds.len());
+            let advice = format_args!("give at most {MOST_GPUS} GPUs of {MOST_KINDS} kinds");
+            c.fault(Code::TooMany, problem, advice);
+            return false;
+        }
+        let mut seen = HashSet::new();
+        let mut sound = true;
+        for (i, group) in groups.iter().enumerate() {
+            let twice = group
+                .names()
+                .into_iter()
+                .find(|name| !seen.insert(name.clone()));
+            if let Some(name) = twice {
+                sound = false;
+                let problem = format_args!("there is another GPU called {name:?}");
+                c.index(i, |c| {
+                    c.fault(Code::Duplicate, problem, "give each an `id` of its own")
+                });
+            }
+        }
+        sound
+    })
+}
+
+fn job(wire: &wire::ClusterJob, c: &mut Checker) -> Option<ClusterJob> {
+    let id = c.unit("id", TaskId::new(&wire.id));
+    let weight = c.unit("weight", Weight::new(wire.weight));
+    let arrival = c.unit("arrival_s", Seconds::new(wire.arrival_s));
+    let counts = [
+        ("rounds", wire.rounds),
+        ("tasks_per_round", wire.tasks_per_round),
+    ];
+    let mut sound = true;
+    for (name, _) in counts.iter().filter(|(_, n)| *n == 0) {
+        sound = false;
+        c.field(name, |c| {
+            c.fault(Code::OutOfRange, "0 is too few", "give 1 or more")
+        });
+    }
+    let train = table("train_s", &wire.train_s, f64::MIN_POSITIVE, c);
+    let sync = table("sync_s", &wire.sync_s, 0.0, c);
+    let samples = positive("samples_per_task", wire.samples_per_task, c);
+    let model_bytes = positive("model_bytes", wire.model_bytes, c);
+    let memory = positive("memory_bytes", wire.memory_bytes, c);
+    let layers = c.list("layers", &wire.layers, |layer, c| {
+        let bytes = c.unit("bytes", Seconds::new(layer.bytes));
+        let compute = c.unit("compute_s", Seconds::new(layer.compute_s));
+        bytes.and(compute).map(|_| *layer)
+    });
+    let program = match &wire.job {
+        None => Some(None),
+        Some(job) => c.field("job", |c| Job::from_wire(job, c)).map(Some),
+    };
+    sound.then_some(())?;
+    Some(ClusterJob {
+        id: id?,
+        weight: weight?,
+        arrival: arrival?,
+        rounds: wire.rounds,
+        tasks: wire.tasks_per_round,
+        train: train?,
+        sync: sync?,
+        samples: samples?,
+        model_bytes: model_bytes?,
+        layers: layers?,
+        memory: memory?,
+        job: program?,
+    })
+}
+
+/// Seconds by GPU type, each at least `least`.
+fn table(
+    name: &str,
+    wire: &BTreeMap<String, f64>,
+    least: f64,
+    c: &mut Checker,
+) -> Option<BTreeMap<String, Seconds>> {
+    c.field(name, |c| {
+        let mut out = Some(BTreeMap::new());
+        for (kind, &value) in wire {
+            let seconds = c.unit(kind, Seconds::new(value));
+            if seconds.is_some() && value < least {
+                let problem = format_args!("{value} s is no time to train");
+                c.field(kind, |c| {
+                    c.fault(
+                        Code::OutOfRange,
+                        problem,
+                        "give a number of seconds above 0",
+                    );
+                });
+                out = None;
+            }
+            match (seconds, &mut out) {
+                (Some(seconds), Some(out)) => {
+                    out.insert(kind.clone(), seconds);
+                }
+                _ => out = None,
+            }
+        }
+        out
+    })
+}
+
+fn sound_jobs(cluster: &Cluster, c: &mut Checker) -> bool {
+    let mut seen = HashSet::new();
+    let mut sound = true;
+    c.field("jobs", |c| {
+        for (i, job) in cluster.jobs.iter().enumerate() {
+            if !seen.insert(job.id.clone()) {
+                sound = false;
+                let problem = format_args!("there is another job called {}", job.id);
+                c.index(i, |c| {
+                    c.fault(Code::Duplicate, problem, "make the names differ")
+                });
+            }
+            if !cluster.groups.iter().any(|g| job.times(g).is_some()) {
+                sound = false;
+                let advice = "give its training time on a type of GPU with enough memory";
+                c.index(i, |c| {
+                    c.fault(Code::Conflict, "no GPU can run this job", advice)
+                });
+            }
+        }
+        let tasks = cluster.jobs.iter();
+        let tasks: u64 = tasks
+            .map(|j| u64::from(j.rounds) * u64::from(j.tasks))
+            .sum();
+        if tasks > MOST_TASKS {
+            sound = false;
+            let problem = format_args!("{tasks} tasks");
+            let advice = format_args!("lump rounds together, to at most {MOST_TASKS} tasks");
+            c.fault(Code::TooMany, problem, advice);
+        }
+    });
+    sound
+}

@@ -1,0 +1,347 @@
+//! A cluster and its schedule: what it costs, who waits, and what every GPU does.
+
+use doc::{Cluster, Schedule};
+
+use super::listed;
+use super::timeline::bar;
+use crate::number::plain;
+use crate::page::{Cell, Report, Table, Track};
+use crate::picture::{Bar, Bars, Drawing, Gantt, Lane, Line, Plot, Span};
+
+/// GPUs that are drawn at most: more rows than that cannot be told apart.
+const MOST_LANES: usize = 64;
+
+/// A cluster: its GPUs and its jobs.
+pub fn of_cluster(cluster: &Cluster) -> Report {
+    let mut report = Report::new("Cluster", cluster.id.as_deref(), false);
+    fleet(&mut report, cluster);
+    let mut table = Table::new("jobs", "Jobs")
+        .column("job", "job", "")
+        .column("weight", "weight", "")
+        .column("arrival_s", "arrives", "s")
+        .column("rounds", "rounds", "")
+        .column("tasks_per_round", "tasks a round", "")
+        .column("fastest_s", "fastest task", "s");
+    for job in &cluster.jobs {
+        let fastest = job
+            .train
+            .values()
+            .map(|t| t.get())
+            .fold(f64::INFINITY, f64::min);
+        table.rows.push(vec![
+            job.id.as_str().into(),
+            Cell::Number(job.weight.get()),
+            Cell::Number(job.arrival.get()),
+            Cell::Count(u64::from(job.rounds)),
+            Cell::Count(u64::from(job.tasks)),
+            Cell::Number(fastest),
+        ]);
+    }
+    report.table(table);
+    report
+}
+
+fn fleet(report: &mut Report, cluster: &Cluster) {
+    let groups = cluster.groups.iter();
+    let gpus = listed(groups.map(|g| format!("{} {}", g.count.unwrap_or(1), g.kind)));
+    report.fact("GPUs", gpus);
+    report.fact("jobs", cluster.jobs.len().to_string());
+}
+
+/// A schedule: cost, bound and gap, the jobs, other policies, switching, and pictures.
+pub fn report(schedule: &Schedule) -> Report {
+    // Nothing in it has been measured: times are those that the cluster states.
+    let mut report = Report::new("Schedule", schedule.id.as_deref(), true);
+    fleet(&mut report, &schedule.cluster);
+    let proof = if schedule.proven {
+        "proven: no schedule is better".to_owned()
+    } else {
+        let percent = 100.0 * schedule.gap;
+        format!(
+            "at most {percent:.2} % above the best, by the bound {}",
+            schedule.bound.name()
+        )
+    };
+    report.fact("policy", schedule.policy.name());
+    report.fact(
+        "weighted completion",
+        format!("{}, {proof}", plain(schedule.cost)),
+    );
+    report.fact("weighted flow time", plain(schedule.flow_cost));
+    let seconds = |s: f64| format!("{} s", plain(s));
+    let flow = format!(
+        "mean {}, 95th percentile {}",
+        seconds(schedule.mean.get()),
+        seconds(schedule.p95.get())
+    );
+    report.fact("arrival to completion", flow);
+    report.fact("makespan", seconds(schedule.makespan.get()));
+    report.fact(
+        "utilisation",
+        format!("{:.1} %", 100.0 * schedule.utilisation),
+    );
+    if schedule.noise > 0.0 {
+        let percent = 100.0 * schedule.noise;
+        report.fact("durations", format!("deviate by up to {percent:.0} %"));
+    }
+    switching(&mut report, schedule);
+    report.table(policies(schedule));
+    let ends = completions(schedule);
+    report.table(jobs(schedule, &ends));
+    report.table(assignments(schedule));
+    pictures(&mut report, schedule, &ends);
+    report
+}
+
+fn switching(report: &mut Report, schedule: &Schedule) {
+    let Some(s) = schedule.switching else { return };
+    let hits = format!(
+        "{} switches, {} to a model in memory (newest stay: {}, farthest next use goes: {})",
+        s.switches, s.hits, s.hits_newest, s.hits_belady
+    );
+    let time = format!(
+        "{} s, {:.2} % of the GPUs' work (modelled: {})",
+        plain(s.total_s),
+        100.0 * s.share,
+        s.mode.name()
+    );
+    report.fact("switching", hits);
+    report.fact("switching time", time);
+}
+
+/// When each job starts and ends.
+fn completions(schedule: &Schedule) -> Vec<(f64, f64)> {
+    let mut ends = vec![(f64::INFINITY, 0.0_f64); schedule.cluster.jobs.len()];
+    for task in &schedule.assignments {
+        let (first, last) = &mut ends[task.job];
+        *first = first.min(task.start.get());
+        *last = last.max(task.synced.get());
+    }
+    ends
+}
+
+fn policies(schedule: &Schedule) -> Table {
+    let mut table = Table::new("policies", "Cost against the bound")
+        .column("policy", "policy", "")
+        .measured("cost", "weighted completion", "")
+        .measured("flow_cost", "weighted flow time", "")
+        .measured("over_bound", "over the bound", "");
+    let own = [(
+        schedule.policy,
+        schedule.cost,
+        schedule.flow_cost,
+        1.0 + schedule.gap,
+    )];
+    let others = schedule.baselines.iter();
+    let others = others.map(|b| (b.name, b.cost, b.flow_cost, b.over_bound));
+    for (name, cost, flow, over) in own.into_iter().chain(others) {
+        table.rows.push(vec![
+            name.name().into(),
+            Cell::Number(cost),
+            Cell::Number(flow),
+            Cell::Number(over),
+        ]);
+    }
+    table
+}
+
+fn jobs(schedule: &Schedule, ends: &[(f64, f64)]) -> Table {
+    let whole = schedule.makespan.get();
+    let mut table = Table::new("jobs", "Jobs")
+        .column("job", "job", "")
+        .column("weight", "weight", "")
+        .column("arrival_s", "arrives", "s")
+        .measured("start_s", "starts", "s")
+        .measured("end_s", "ends", "s")
+        .measured("flow_s", "takes", "s")
+        .drawing("from start to end");
+    for (job, &(start, end)) in schedule.cluster.jobs.iter().zip(ends) {
+        table.rows.push(vec![
+            job.id.as_str().into(),
+            Cell::Number(job.weight.get()),
+            Cell::Number(job.arrival.get()),
+            Cell::Number(start),
+            Cell::Number(end),
+            Cell::Number(end - job.arrival.get()),
+            bar(start, end, whole).into(),
+        ]);
+    }
+    table
+}
+
+/// Every task, for programs.
+fn assignments(schedule: &Schedule) -> Table {
+    let gpus = schedule.cluster.gpu_names();
+    let mut table = Table::new("assignments", "Tasks")
+        .column("job", "job", "")
+        .column("round", "round", "")
+        .column("task", "task", "")
+        .column("gpu", "GPU", "")
+        .measured("start_s", "start", "s")
+        .measured("switch_s", "switch", "s")
+        .measured("train_end_s", "trained", "s")
+        .measured("synced_s", "synchronised", "s");
+    table.long = true;
+    for a in &schedule.assignments {
+        table.rows.push(vec![
+            schedule.cluster.jobs[a.job].id.as_str().into(),
+            Cell::Count(u64::from(a.round)),
+            Cell::Count(u64::from(a.task)),
+            gpus[a.gpu].as_str().into(),
+            Cell::Number(a.start.get()),
+            Cell::Number(a.switch.get()),
+            Cell::Number(a.trained.get()),
+            Cell::Number(a.synced.get()),
+        ]);
+    }
+    table
+}
+
+fn pictures(report: &mut Report, schedule: &Schedule, ends: &[(f64, f64)]) {
+    let lanes = lanes(schedule);
+    report.tracks.extend(lanes.iter().map(|lane| {
+        Track {
+            group: "planned",
+            name: lane.name.clone(),
+            slices: lane
+                .measured
+                .iter()
+                .map(|s| (s.task.clone(), s.start, s.end))
+                .collect(),
+            counters: Vec::new(),
+        }
+    }));
+    let shown = lanes.len().min(MOST_LANES);
+    let title = if shown < lanes.len() {
+        format!("What every GPU does (the first {shown} of {})", lanes.len())
+    } else {
+        "What every GPU does".to_owned()
+    };
+    let gantt = Gantt {
+        axis: "time (s)".to_owned(),
+        lanes: lanes.into_iter().take(shown).collect(),
+        limits: vec![("makespan".to_owned(), schedule.makespan.get())],
+    };
+    report.picture("gantt", title, Drawing::Gantt(gantt));
+    report.picture(
+        "completions",
+        "Jobs complete within a time",
+        Drawing::Plot(distribution(schedule, ends)),
+    );
+    if !schedule.baselines.is_empty() {
+        report.picture(
+            "policies",
+            "Cost over the bound",
+            Drawing::Bars(over_bound(schedule)),
+        );
+    }
+    report.picture(
+        "queue",
+        "Jobs that wait or run",
+        Drawing::Plot(queue(schedule, ends)),
+    );
+}
+
+fn lanes(schedule: &Schedule) -> Vec<Lane> {
+    let names = schedule.cluster.gpu_names();
+    let mut lanes: Vec<Lane> = names
+        .into_iter()
+        .map(|name| Lane {
+            name,
+            planned: Vec::new(),
+            measured: Vec::new(),
+        })
+        .collect();
+    for a in &schedule.assignments {
+        lanes[a.gpu].measured.push(Span {
+            task: schedule.cluster.jobs[a.job].id.as_str().to_owned(),
+            index: a.job,
+            start: a.start.get(),
+            end: a.trained.get(),
+        });
+    }
+    lanes
+}
+
+/// Part of the jobs that have completed within a time from their arrival.
+fn distribution(schedule: &Schedule, ends: &[(f64, f64)]) -> Plot {
+    let pairs = schedule.cluster.jobs.iter().zip(ends);
+    let mut flows: Vec<f64> = pairs.map(|(job, e)| e.1 - job.arrival.get()).collect();
+    flows.sort_by(f64::total_cmp);
+    let count = flows.len() as f64;
+    let at = flows
+        .iter()
+        .enumerate()
+        .map(|(i, &f)| (f, 100.0 * (i + 1) as f64 / count));
+    Plot {
+        x: "from arrival to completion (s)".to_owned(),
+        y: "jobs (%)".to_owned(),
+        from_zero: true,
+        lines: vec![Line {
+            name: schedule.policy.name().to_owned(),
+            colour: 0,
+            steps: true,
+            at: at.collect(),
+        }],
+        ..Plot::default()
+    }
+}
+
+fn over_bound(schedule: &Schedule) -> Bars {
+    let row = |name: &str, value: f64, chosen| Bar {
+        name: name.to_owned(),
+        value,
+        note: String::new(),
+        other: None,
+        chosen,
+    };
+    let mut rows = vec![row(schedule.policy.name(), 1.0 + schedule.gap, true)];
+    rows.extend(
+        schedule
+            .baselines
+            .iter()
+            .map(|b| row(b.name.name(), b.over_bound, false)),
+    );
+    Bars {
+        axis: "weighted completion over the lower bound".to_owned(),
+        rows,
+    }
+}
+
+/// Jobs that have arrived and not started, and jobs that have started and not ended, over time.
+fn queue(schedule: &Schedule, ends: &[(f64, f64)]) -> Plot {
+    let mut waiting = Vec::new();
+    let mut running = Vec::new();
+    for (job, &(start, end)) in schedule.cluster.jobs.iter().zip(ends) {
+        waiting.extend([(job.arrival.get(), 1.0), (start, -1.0)]);
+        running.extend([(start, 1.0), (end, -1.0)]);
+    }
+    let line = |name: &str, colour, changes: Vec<(f64, f64)>| Line {
+        name: name.to_owned(),
+        colour,
+        steps: true,
+        at: counted(changes),
+    };
+    Plot {
+        x: "time (s)".to_owned(),
+        y: "jobs".to_owned(),
+        from_zero: true,
+        lines: vec![line("waiting", 1, waiting), line("running", 0, running)],
+        ..Plot::default()
+    }
+}
+
+/// The count after each moment of change.
+fn counted(mut changes: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    changes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut out: Vec<(f64, f64)> = Vec::new();
+    let mut count = 0.0;
+    for (at, change) in changes {
+        count += change;
+        match out.last_mut() {
+            Some(last) if last.0 == at => last.1 = count,
+            _ => out.push((at, count)),
+        }
+    }
+    out
+}

@@ -1,0 +1,131 @@
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueHint};
+use cli::{SeedArgs, StreamArgs};
+
+/// Schedule many training jobs on GPUs of several kinds
+///
+/// Each job is a sequence of rounds of parallel tasks; the weighted sum of completion times is to
+/// be least. Every answer carries a lower bound that holds for every schedule.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  mt-cluster generate --jobs 40 | mt-cluster plan | mt-report
+  mt-cluster plan --policy all --explain cluster.json > schedule.json
+  mt-cluster import --jobs jobs.csv --rates rates.csv --gpus v100=8,k80=1 | mt-cluster plan
+
+Exit codes: 0 done; 2 bad input or usage.";
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Schedule clusters (mt.cluster/1) and write schedules (mt.schedule/1)
+    Plan(PlanArgs),
+    /// Play clusters as time passes: arrivals are not known, durations deviate
+    Online(OnlineArgs),
+    /// Make a random cluster like that of Hare's evaluation
+    Generate(GenerateArgs),
+    /// Make a cluster from tables of jobs and rates
+    Import(ImportArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub stream: StreamArgs,
+    /// Who schedules: this tool (hare), Hare's algorithm as printed, order of arrival (fifo),
+    /// shortest remaining time, blind to GPU types (homo), AlloX; all: hare beside all others
+    #[arg(long, default_value = "hare",
+          value_parser = ["hare", "hare-literal", "fifo", "srtf", "homo", "allox", "all"])]
+    pub policy: String,
+    /// Stop the search after so many seconds; the result may then differ from run to run
+    #[arg(long, value_name = "SECONDS")]
+    pub time_limit: Option<f64>,
+    /// Starts of tasks to simulate in the local search
+    #[arg(long, value_name = "N", default_value_t = 20_000_000)]
+    pub effort: u64,
+    /// Count switching between jobs in the times, by a model of the mechanism: a new process
+    /// (restart), the model copied by layers (pipelined), with models that stay resident (hare)
+    #[arg(long, value_name = "HOW", value_parser = ["restart", "pipelined", "hare"])]
+    pub switching: Option<String>,
+    /// Take training times from a profile: TYPE=FILE, the solo rates of mt-profile on that type;
+    /// jobs by the name of their task, with samples_per_task
+    #[arg(long, value_name = "TYPE=FILE")]
+    pub profile: Vec<String>,
+    /// Say on standard error what the schedule costs, and how others compare
+    #[arg(long)]
+    pub explain: bool,
+    #[command(flatten)]
+    pub seed: SeedArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct OnlineArgs {
+    #[command(flatten)]
+    pub stream: StreamArgs,
+    /// Durations deviate by up to this part, 0 to below 1
+    #[arg(long, value_name = "PART", default_value_t = 0.0)]
+    pub noise: f64,
+    /// Starts of tasks to simulate in the search after each event
+    #[arg(long, value_name = "N", default_value_t = 50_000)]
+    pub effort: u64,
+    /// A job that has waited this many times its shortest duration goes first; 0: never
+    #[arg(long, value_name = "TIMES", default_value_t = 10.0)]
+    pub aging: f64,
+    #[command(flatten)]
+    pub seed: SeedArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct GenerateArgs {
+    /// GPUs: TYPE=COUNT of k80, m60, t4, v100, separated by commas
+    #[arg(long, value_name = "LIST", default_value = "v100=8,t4=4,k80=1,m60=2")]
+    pub gpus: String,
+    /// Jobs
+    #[arg(long, value_name = "N", default_value_t = 40,
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub jobs: u32,
+    /// Work that arrives over what the GPUs can do meanwhile; 0: all jobs arrive at once
+    #[arg(long, value_name = "RATIO", default_value_t = 2.0)]
+    pub load: f64,
+    /// Most tasks of a round
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub most_tasks: u32,
+    /// Network that synchronises, in Gbit/s
+    #[arg(long, value_name = "GBPS", default_value_t = 25.0)]
+    pub network: f64,
+    /// Write to FILE, which appears only when it is complete
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub seed: SeedArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ImportArgs {
+    /// Table of jobs: model, arrival_s, gpus, steps (of each GPU) or duration_s; optionally id,
+    /// weight
+    #[arg(long, value_name = "CSV", value_hint = ValueHint::FilePath)]
+    pub jobs: PathBuf,
+    /// Table of rates: model, type, steps_per_s; optionally gpus
+    #[arg(long, value_name = "CSV", value_hint = ValueHint::FilePath)]
+    pub rates: PathBuf,
+    /// GPUs: TYPE=COUNT, separated by commas
+    #[arg(long, value_name = "LIST")]
+    pub gpus: String,
+    /// Seconds of a task on the fastest type: steps are lumped to that
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
+    pub task: f64,
+    /// Type on which duration_s was measured
+    #[arg(long, value_name = "TYPE")]
+    pub reference: Option<String>,
+    /// Write to FILE, which appears only when it is complete
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}

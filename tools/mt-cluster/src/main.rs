@@ -1,0 +1,13 @@
+//! Schedule many training jobs on GPUs of several kinds.
+
+mod args;
+mod plan;
+mod play;
+mod run;
+mod tables;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run::<args::Args>("mt-cluster", run::run)
+}

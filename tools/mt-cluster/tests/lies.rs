@@ -1,0 +1,104 @@
+//! A schedule in which one number is altered is refused, by the reader or by the checker.
+
+use std::process::Command;
+
+use check::Inspector;
+use doc::{AnyDocuments, Frames};
+use serde_json::Value;
+
+/// Numbers that nothing else in a schedule follows from.
+const EXEMPT: [&str; 1] = ["/provenance/"];
+
+fn schedule(arguments: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_mt-cluster"))
+        .args(["plan", "--effort", "20000"])
+        .args(arguments)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli"))
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn accepted(document: &Value) -> bool {
+    let text = document.to_string();
+    let mut documents = AnyDocuments::new(Frames::new(text.as_bytes(), "altered"));
+    match documents.next() {
+        Some(Ok(document)) => Inspector::default().judge(document).ok,
+        _ => false,
+    }
+}
+
+fn numbers(value: &Value, path: &str, out: &mut Vec<String>) {
+    match value {
+        Value::Number(_) => out.push(path.to_owned()),
+        Value::Array(items) => {
+            for (i, item) in items.iter().enumerate() {
+                numbers(item, &format!("{path}/{i}"), out);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, item) in fields {
+                numbers(item, &format!("{path}/{name}"), out);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn altered(number: &Value) -> Vec<Value> {
+    match number.as_u64() {
+        Some(n) => vec![(n + 1).into(), n.saturating_sub(1).into()],
+        None => {
+            let x = number.as_f64().unwrap();
+            vec![
+                (1.001 * x + 1e-3).into(),
+                (0.999 * x - 1e-3).max(0.0).into(),
+            ]
+        }
+    }
+}
+
+fn every_number_counts(arguments: &[&str]) {
+    let honest = schedule(arguments);
+    assert!(accepted(&honest), "the schedule itself is refused");
+    let mut paths = Vec::new();
+    numbers(&honest, "", &mut paths);
+    assert!(paths.len() > 50);
+    for path in paths {
+        if EXEMPT.iter().any(|e| path.contains(e)) {
+            continue;
+        }
+        let before = honest.pointer(&path).unwrap().clone();
+        for after in altered(&before) {
+            if after == before {
+                continue;
+            }
+            let mut lie = honest.clone();
+            *lie.pointer_mut(&path).unwrap() = after.clone();
+            assert!(
+                !accepted(&lie),
+                "{path}: {before} became {after}, and nobody noticed"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_plan() {
+    every_number_counts(&["--policy", "all", "in/three.json"]);
+}
+
+#[test]
+fn a_baseline() {
+    every_number_counts(&["--policy", "srtf", "in/three.json"]);
+}
+
+#[test]
+fn with_switching() {
+    every_number_counts(&["--switching", "hare", "in/three.json"]);
+}
