@@ -23,8 +23,9 @@ fn hurting_rates(rng: &mut SmallRng, n: usize) -> TableRates {
 }
 
 fn seconds(instance: &Instance, rates: &TableRates, options: &Options) -> overlap::Outcome {
-    let found = solve(instance, rates, options).unwrap();
-    let replay = simulate_held(instance, rates, &[], &found.order, &found.holds).unwrap();
+    let found = solve(instance, rates, options).expect("a valid round");
+    let replay =
+        simulate_held(instance, rates, &[], &found.order, &found.holds).expect("a valid round");
     assert_eq!(replay, found.schedule);
     if instance.link() == Link::Full {
         let none = vec![0.0; instance.len()];
@@ -41,7 +42,7 @@ fn seconds(instance: &Instance, rates: &TableRates, options: &Options) -> overla
             &holds,
             &none,
         )
-        .unwrap();
+        .expect("a valid round");
         let s = found.schedule.makespan_s;
         assert!((plain - s).abs() <= 1e-9 * s, "{plain} is not {s}");
     }
