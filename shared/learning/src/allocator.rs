@@ -58,6 +58,16 @@ pub enum Refused {
         /// GPUs of the machine.
         has: u32,
     },
+    /// The training says that it runs on more GPUs than there are.
+    #[error("{task:?} says that it runs on {gpus} GPUs, and the machine has {has}")]
+    MoreThanThereAre {
+        /// The training.
+        task: String,
+        /// GPUs that it says it runs on.
+        gpus: u32,
+        /// GPUs of the machine.
+        has: u32,
+    },
     /// The decision acknowledged was never made.
     #[error("decision {0} is acknowledged, and {1} is the last that was made")]
     NeverMade(u64, u64),
@@ -109,7 +119,15 @@ impl Allocator {
                 loss,
                 batch,
             } => {
+                let has = self.settings.gpus;
                 let training = self.known(task)?;
+                if *gpus > has {
+                    return Err(Refused::MoreThanThereAre {
+                        task: task.to_string(),
+                        gpus: *gpus,
+                        has,
+                    });
+                }
                 let reported = training.progress(now, *step, *gpus, *loss, *batch);
                 let reached = training.length() == Length::Reached;
                 if let Some(seconds) = reported.pause_s {

@@ -45,7 +45,7 @@ impl Prior {
     /// Nothing is declared: a training that is met at a random moment is as often in its first
     /// half as in its second, so the median is what it has behind it (Gott, *Nature* 363, 1993).
     ///
-    /// Sigma and [`EFFECTIVE_POINTS`] were chosen on every other of the 136 AlgoPerf trainings
+    /// Sigma and the number of effective points were chosen on every other of the 136 AlgoPerf trainings
     /// (of sigma 0.5 to 2 and 2 to 20 points) for a small mean `|ln error|` over 25, 50 and 75 %
     /// of the way and intervals that hold nine truths in ten. A small sigma flatters the half of
     /// the way, where the prior happens to be right, and is wrong everywhere else.

@@ -8,7 +8,7 @@
 //! - [`History`], the losses that a training has reported, in bounded memory, and [`remaining`], how
 //!   many steps it still has, as a distribution;
 //! - [`Speed`], what a step costs on each number of GPUs;
-//! - [`Problem`] and [`plan`], which GPUs for whom until all are done; [`exact`] is its slow twin.
+//! - [`Problem`] and [`plan()`], which GPUs for whom until all are done; [`exact`] is its slow twin.
 
 mod allocator;
 mod curve;

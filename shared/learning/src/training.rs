@@ -80,7 +80,12 @@ impl Training {
         self.samples += made as f64 * self.samples_per_step(gpus).unwrap_or(0.0);
         let mut pause_s = None;
         if let Some(parked) = self.parked_at.take() {
-            let trained = made as f64 * self.speed.measured_step_s(gpus).unwrap_or(0.0);
+            // The steps of this first report were not a pause; their time is that of the model
+            // where this number of GPUs is new.
+            let trained = match self.speed.is_known() {
+                true => made as f64 / self.speed.rates(gpus)[gpus as usize],
+                false => 0.0,
+            };
             pause_s = Some((time - parked - trained).max(0.0));
         } else if let Some((last, at)) = self.last
             && gpus == self.gpus

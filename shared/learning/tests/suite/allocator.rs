@@ -253,6 +253,10 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         a.take(&at(1.0, TrainingNews::Ack { seq: 9 })),
         Err(Refused::NeverMade(9, 1))
     ));
+    assert!(matches!(
+        a.take(&progress(1.0, "a", 1, u32::MAX, None)),
+        Err(Refused::MoreThanThereAre { .. })
+    ));
     let mut large = arrival("c");
     large.min_gpus = Some(5);
     assert!(matches!(
