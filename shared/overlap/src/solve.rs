@@ -124,7 +124,7 @@ const SAME: f64 = 1e-9;
 /// Finds the order of transfers, and the batch sizes among the choices, that end the round
 /// soonest.
 ///
-/// Small rounds are solved by branch and bound ([`Stop::Complete`]); it starts from the best of
+/// Small rounds are solved by branch and bound ([`Stop::Bounded`]); it starts from the best of
 /// several seeds after descent, so that a search cut short has a good answer too. Up to 729 batch
 /// combinations all are searched; beyond, batch sizes are changed one task at a time.
 pub fn solve(
