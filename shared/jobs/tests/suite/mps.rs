@@ -333,7 +333,7 @@ fn what_a_killed_owner_left_is_cleaned_by_the_next_start() {
     let bench = Bench::new();
     let root = bench.options().root;
     let mut owner = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "owner_for_the_next_test"])
+        .args(["--exact", "mps::owner_for_the_next_test"])
         .envs([("MT_TEST_ROOT", root.as_path())])
         .env("MT_TEST_CONTROL", bench.fake.control())
         .env("MT_TEST_WORKER", bench.fake.worker())
