@@ -24,7 +24,7 @@ pub struct Exact {
 
 /// Improvement that counts, relative to the cost: sums in another order differ by less.
 const ROUNDING: f64 = 1e-10;
-/// States kept to compare with; 200 thousand take about 40 MB.
+/// States kept to compare with, to bound memory.
 const MOST_STATES: usize = 200_000;
 
 /// Searches for a schedule cheaper than `incumbent`, in at most `most_nodes` nodes.

@@ -6,7 +6,7 @@
 //! run at the same time (*relaxed scale-fixed synchronisation*, Hare, HPDC 2022). Wanted is the
 //! least weighted sum of completion times, `sum w_n C_n`.
 //!
-//! [`plan`] answers with a [`Schedule`] and a lower bound that holds for every schedule. Other
+//! [`plan()`] answers with a [`Schedule`] and a lower bound that holds for every schedule. Other
 //! schedulers, as their authors describe them, are in [`baselines`], the bounds in [`bounds`].
 
 mod answer;

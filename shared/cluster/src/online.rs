@@ -67,8 +67,7 @@ pub struct Settings {
     /// Starts of tasks to simulate in each search.
     pub effort: u64,
     /// A job that has waited this many times its shortest duration goes before all others, so
-    /// that a stream of short jobs cannot hold it back for ever. With 10 the weighted completion
-    /// of generated clusters is within 0.1 % of that without; infinity: never.
+    /// that a stream of short jobs cannot hold it back for ever; infinity: never.
     pub aging: f64,
     /// Seed of the searches.
     pub seed: u64,

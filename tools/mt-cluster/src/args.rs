@@ -47,7 +47,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "SECONDS")]
     pub time_limit: Option<f64>,
     /// Starts of tasks to simulate in the local search
-    #[arg(long, value_name = "N", default_value_t = 20_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 4_000_000)]
     pub effort: u64,
     /// Count switching between jobs in the times, by a model of the mechanism: a new process
     /// (restart), the model copied by layers (pipelined), with models that stay resident (hare)

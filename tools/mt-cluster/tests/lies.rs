@@ -15,13 +15,13 @@ fn schedule(arguments: &[&str]) -> Value {
         .args(arguments)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli"))
         .output()
-        .unwrap();
+        .expect("mt-cluster is built with its tests");
     assert!(
         output.status.success(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    serde_json::from_slice(&output.stdout).unwrap()
+    serde_json::from_slice(&output.stdout).expect("a schedule is JSON")
 }
 
 fn accepted(document: &Value) -> bool {
@@ -54,7 +54,7 @@ fn altered(number: &Value) -> Vec<Value> {
     match number.as_u64() {
         Some(n) => vec![(n + 1).into(), n.saturating_sub(1).into()],
         None => {
-            let x = number.as_f64().unwrap();
+            let x = number.as_f64().expect("a number is a double");
             vec![
                 (1.001 * x + 1e-3).into(),
                 (0.999 * x - 1e-3).max(0.0).into(),
@@ -73,13 +73,13 @@ fn every_number_counts(arguments: &[&str]) {
         if EXEMPT.iter().any(|e| path.contains(e)) {
             continue;
         }
-        let before = honest.pointer(&path).unwrap().clone();
+        let before = honest.pointer(&path).expect("its own path").clone();
         for after in altered(&before) {
             if after == before {
                 continue;
             }
             let mut lie = honest.clone();
-            *lie.pointer_mut(&path).unwrap() = after.clone();
+            *lie.pointer_mut(&path).expect("its own path") = after.clone();
             assert!(
                 !accepted(&lie),
                 "{path}: {before} became {after}, and nobody noticed"

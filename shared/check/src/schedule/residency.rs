@@ -94,7 +94,7 @@ fn hits(sequence: &[usize], jobs: &[ClusterJob], memory: Option<f64>, goes: Goes
             later.position(|&n| n == m).unwrap_or(usize::MAX)
         };
         match goes {
-            Goes::Oldest => inside.sort_by(|a, b| b.1.cmp(&a.1)),
+            Goes::Oldest => inside.sort_by_key(|m| std::cmp::Reverse(m.1)),
             Goes::LastUsed => inside.sort_by_key(|m| (next_use(m.0), usize::MAX - m.1)),
         }
         let mut room = memory - needed;

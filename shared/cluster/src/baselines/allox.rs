@@ -50,7 +50,7 @@ pub fn allox(problem: &Problem) -> Schedule {
 ///
 /// A job in place k from the end of GPU m delays k jobs, itself included, so that it costs
 /// `k p_nm`, and its GPU's remaining time once. Places go up to twice the jobs a GPU has on
-/// average, and two: more are never used unless one GPU is far faster than all others.
+/// average, and two, to keep the matching small; a fast GPU could use more among very slow ones.
 fn starts(problem: &Problem, waiting: &[usize], free: &[f64], now: f64) -> Vec<(usize, usize)> {
     let gpus = free.len();
     let places = (2 * waiting.len()).div_ceil(gpus) + 2;

@@ -39,8 +39,8 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// What fits into about two seconds of one core for `problem`. Coarser grids were within 1 %
-    /// of the next finer one at 40 jobs; the loss by rounding is about three cells a job.
+    /// Finer for fewer jobs; the steps are what is left of a fixed amount of work. Rounding costs
+    /// about three cells a job. The constants are a first choice and have not been tuned.
     pub fn for_problem(problem: &Problem) -> Self {
         let (intervals, cells, blocks) = match problem.jobs.len() {
             0..=60 => (192, 3, 32),
@@ -106,8 +106,7 @@ pub fn prices(problem: &Problem, incumbent: &Schedule, effort: Effort) -> f64 {
     best.max(chain)
 }
 
-/// Steps without progress before the pace is halved: 6 and 20 were tried, within 0.3 % of this on
-/// generated clusters of 40 jobs.
+/// Steps without progress before the pace is halved: a first choice, not tuned.
 const PATIENCE: usize = 8;
 
 struct Market<'p> {
