@@ -1,6 +1,6 @@
 //! A run on the simulator: nothing of it is chance, so that it can be played again.
 
-use doc::{DeviceKind, EventPayload, Phase, PhaseKind, Planned, RunEvent, Timeline};
+use doc::{DeviceKind, EventPayload, Phase, PhaseKind, Planned, ProcessEnd, RunEvent, Timeline};
 use units::{SamplesPerSec, Seconds};
 
 use super::{at_event, summaries};
@@ -138,6 +138,13 @@ impl Round<'_> {
     fn times(&self, played: &Timeline, lanes: &[Lane], j: &mut Judge) {
         for (k, event) in self.events.iter().enumerate() {
             let of_task = Self::task(event, played).map(|i| lanes[i].compute);
+            if let EventPayload::Exit {
+                end, reason: None, ..
+            } = &event.payload
+                && *end != ProcessEnd::Code(0)
+            {
+                at_event(self.from + k, j, |j| j.lie("code", format!("{end:?}"), 0));
+            }
             let time = match &event.payload {
                 EventPayload::Phase { end, .. } => Some(self.begin + end.get()),
                 EventPayload::Start { .. } | EventPayload::Ready { .. } => {
@@ -165,6 +172,8 @@ impl Round<'_> {
             .flat_map(|l| [l.compute.start, l.compute.end])
             .collect();
         times.sort_by(f64::total_cmp);
+        // Time and samples of what each task told last.
+        let mut told: Vec<(f64, f64)> = lanes.iter().map(|l| (l.compute.start, 0.0)).collect();
         for (k, event) in self.events.iter().enumerate() {
             let EventPayload::Progress { task, progress, .. } = &event.payload else {
                 continue;
@@ -173,6 +182,9 @@ impl Round<'_> {
                 continue;
             };
             let until = event.time.get() - self.begin;
+            let samples = progress.samples as f64;
+            let mean = (samples - told[i].1) / (until - told[i].0);
+            told[i] = (until, samples);
             let Some(&now) = times.iter().find(|t| close(**t, until, self.end)) else {
                 at_event(self.from + k, j, |j| {
                     let truth = "when the tasks that compute change";
@@ -192,14 +204,15 @@ impl Round<'_> {
                 continue;
             };
             at_event(self.from + k, j, |j| {
-                let samples = progress.samples as f64;
                 if (samples - done[i]).abs() > 0.5 + 1e-6 * done[i] {
                     j.lie("samples", samples, done[i].round());
                 }
                 if let Some(claimed) = progress.rate {
-                    // Samples are whole numbers, at either end of the interval.
+                    // What the device gives, but for samples being whole numbers at either end of
+                    // the interval, and what the events themselves say. Their times are whole
+                    // nanoseconds, which a rate over a millisecond shows in the sixth digit.
                     let off = (claimed.get() - row[i]).abs() * (now - before);
-                    if off > 2.0 {
+                    if off > 2.0 || (claimed.get() - mean).abs() > 1e-5 * mean.abs() {
                         j.lie("samples_per_s", claimed.get(), row[i]);
                     }
                 }
