@@ -20,6 +20,8 @@ pub(crate) struct Recorder<'a> {
     /// Events of launches before that were lost.
     lost_before: u64,
     failure: Option<Failure>,
+    /// Whether the state is shown as a live table. Found out once: every turn of a round asks.
+    table: bool,
     shown: Option<Instant>,
     /// Lines of the table that stands on the terminal.
     lines: usize,
@@ -39,14 +41,11 @@ impl<'a> Recorder<'a> {
             console,
             settings,
             failure: None,
+            table: console.can_redraw() && !settings.follow,
             shown: None,
             lines: 0,
             told: false,
         }
-    }
-
-    fn shows_table(&self) -> bool {
-        self.console.can_redraw() && !self.settings.follow
     }
 
     /// What became of the events.
@@ -92,7 +91,7 @@ impl Sink for Recorder<'_> {
     }
 
     fn wants_state(&self, last: bool) -> bool {
-        let wanted = self.settings.metrics.is_some() || self.shows_table();
+        let wanted = self.settings.metrics.is_some() || self.table;
         wanted && (last || self.shown.is_none_or(|at| at.elapsed() >= EVERY))
     }
 
@@ -108,7 +107,7 @@ impl Sink for Recorder<'_> {
                     .warn(&format!("cannot write the metrics: {error}"));
             }
         }
-        if self.shows_table() {
+        if self.table {
             let table = status::table(round, rows);
             self.console.redraw(self.lines, &table);
             self.lines = table.lines().count();
