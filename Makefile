@@ -24,7 +24,9 @@ demo: build ## Plan three models on a simulated RTX 3090, then on this machine's
 # by `make lint`; no library has documentation tests.
 TESTS := $(CARGO) test --workspace --lib --bins --tests
 
+# The reduced reproduction of the paper is an example that a test runs.
 test: ## Run every test
+	$(CARGO) build --workspace --example paper
 	$(TESTS)
 
 smoke: ## Run the pipe on the simulator and the quickest case of each tool
