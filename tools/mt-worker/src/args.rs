@@ -5,6 +5,8 @@ use clap::{Parser, ValueEnum};
 use cli::Failure;
 use units::{Batch, Samples, UnitError};
 
+use crate::elastic::args::{Elastic, ElasticArgs};
+
 /// Train a network and tell the progress, one JSON line for each step
 ///
 /// A job for workloads that need a real training program and no Python. On the CPU it trains a
@@ -14,6 +16,11 @@ use units::{Batch, Samples, UnitError};
 ///
 /// Without --pool it trains until --samples is reached (or for ever). With --pool it waits for
 /// lines on standard input: `run`, `park`, `batch N`, `quit`.
+///
+/// With --processes N every step is shared by N processes, which sum their gradients: the same
+/// losses, to rounding, as one process. On SIGTERM all stop after the same step, the first writes
+/// --checkpoint and prints `parked`; started anew, with as many processes or with others, the
+/// training goes on after that step. So it can be moved by `mt-launch --controller`.
 #[derive(Debug, Clone, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub struct Args {
@@ -26,7 +33,8 @@ pub struct Args {
     /// Side of the square input images for --device cuda
     #[arg(long, value_name = "N", default_value_t = 32)]
     input_pixels: u32,
-    /// Threads that share each step; 0: one for each core that it may use
+    /// Threads of a process that share each step; 0: one for each core that it may use, or one
+    /// where several processes train
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
     /// Neurons of each hidden layer
@@ -47,10 +55,10 @@ pub struct Args {
     /// Part of the last update that is kept
     #[arg(long, value_name = "X", default_value_t = 0.9)]
     momentum: f32,
-    /// Samples of each step
-    #[arg(long, value_name = "N", env = "MT_BATCH_SIZE", default_value_t = 64)]
-    batch: u64,
-    /// Stop after so many samples
+    /// Samples of each step, over all processes; absent: 64
+    #[arg(long, value_name = "N", env = "MT_BATCH_SIZE")]
+    batch: Option<u64>,
+    /// Stop after so many samples, those before a checkpoint included
     #[arg(long, value_name = "N", env = "MT_SAMPLES")]
     samples: Option<u64>,
     /// Round of the federation: every round sees other data
@@ -60,6 +68,8 @@ pub struct Args {
     #[arg(long, env = "MT_POOL", value_parser = clap::builder::FalseyValueParser::new())]
     pool: bool,
     #[command(flatten)]
+    elastic: ElasticArgs,
+    #[command(flatten)]
     seed: cli::SeedArgs,
 }
 
@@ -68,9 +78,20 @@ const EXAMPLES: &str = "Examples:
   MT_BATCH_SIZE=128 MT_SAMPLES=5000 mt-worker --threads 2
   mt-worker --device cuda --model vgg16 --batch 128 --samples 50000
   printf 'run\\nbatch 32\\n' | mt-worker --pool --samples 1000
+  mt-worker --processes 3 --batches 171,171,170 --checkpoint a.ckpt --target-loss 0.4
 
-Environment: MT_BATCH_SIZE, MT_SAMPLES, MT_ROUND and MT_POOL stand for the options of these
-names; MT_TASK, MT_SHARE_PERCENT and MT_DEVICE are accepted and need no action here.";
+A job that can be moved between GPUs (mt-launch --controller) keeps to this contract:
+  Arguments may hold {processes}, {batch} and {batches} (171,171,170). With {processes} the
+  program starts its processes itself; without, one is started for each GPU, rank 0 first, with
+  RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT. All get MT_PROCESSES and the batch
+  size over all processes as MT_BATCH_SIZE; parts of it sum their losses, divided by the whole.
+  SIGTERM goes to every process. They agree on a step and stop after it; rank 0 writes the
+  checkpoint, renames it into place, and prints {\"mt\":\"parked\",\"step\":N}. Only that line says
+  that nothing is lost, not the exit code. Started anew, the job goes on after step N.
+  Rank 0 prints ready, {\"mt\":\"step\",\"step\":N,\"samples\":B,\"loss\":X}, and done; others nothing.
+
+Environment: MT_BATCH_SIZE, MT_SAMPLES, MT_ROUND, MT_POOL, MT_PROCESSES, RANK, WORLD_SIZE,
+MASTER_ADDR and MASTER_PORT stand for the options of these names; MT_TASK, MT_SHARE_PERCENT and MT_DEVICE are accepted and need no action here.";
 
 /// Where to train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -96,6 +117,8 @@ pub struct Config {
     pub samples: Option<Samples>,
     /// Whether standard input directs.
     pub pool: bool,
+    /// Processes and checkpoints; `None`: one process without.
+    pub elastic: Option<Elastic>,
 }
 
 /// A fully connected network and how it learns.
@@ -140,7 +163,13 @@ impl Args {
         if !(0.0..1.0).contains(&self.momentum) {
             faults.push("--momentum: give a number from 0 to below 1".to_owned());
         }
-        let batch = noted(Batch::new(self.batch), "--batch", &mut faults);
+        let (batch, elastic) = self.elastic.check(self.batch, &mut faults);
+        if elastic.is_some() && (self.pool || self.device == DeviceChoice::Cuda) {
+            faults.push(
+                "processes, checkpoints and a target loss need --device cpu without --pool"
+                    .to_owned(),
+            );
+        }
         let samples = match self.samples {
             Some(n) => noted(Samples::new(n), "--samples", &mut faults).map(Some),
             None => Some(None),
@@ -156,7 +185,11 @@ impl Args {
         let mut sizes = vec![self.width; self.depth];
         sizes.insert(0, self.features);
         sizes.push(self.classes);
-        let cores = || available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+        let several = elastic.as_ref().is_some_and(|e| e.batches.len() > 1);
+        let cores = || match several {
+            true => NonZero::<usize>::MIN,
+            false => available_parallelism().unwrap_or(NonZero::<usize>::MIN),
+        };
         Ok(Config {
             device: self.device,
             network: Network {
@@ -171,6 +204,7 @@ impl Args {
             batch,
             samples,
             pool: self.pool,
+            elastic,
         })
     }
 }

@@ -16,7 +16,7 @@ use crate::trainer::Trainer;
 use data::Clusters;
 use network::{Layout, Workspace};
 
-/// Steps that are made and forgotten before the job says that it is ready.
+/// Gradients that are computed and forgotten before the job says that it is ready.
 const WARM_UP_STEPS: usize = 2;
 
 /// A network in training. Every step is split over the threads: each trains on its part of the
@@ -29,6 +29,8 @@ pub struct CpuTrainer {
     threads: ThreadPool,
     learning_rate: f32,
     momentum: f32,
+    /// Samples trained on: the number of the next one.
+    position: u64,
 }
 
 /// What one thread needs for itself.
@@ -55,17 +57,10 @@ impl CpuTrainer {
         };
         let layout = Layout::new(&network.sizes);
         let weights = layout.random_weights(network.seed);
+        let (inputs, outputs) = (layout.inputs(), layout.outputs());
         let lanes = (0..network.threads.get())
-            .map(|lane| Lane {
-                data: Clusters::new(
-                    layout.inputs(),
-                    layout.outputs(),
-                    network.seed,
-                    network
-                        .round
-                        .wrapping_mul(1 << 20)
-                        .wrapping_add(lane as u64),
-                ),
+            .map(|_| Lane {
+                data: Clusters::new(inputs, outputs, network.seed, network.round),
                 work: Workspace::new(&layout),
                 loss: 0.0,
             })
@@ -78,52 +73,110 @@ impl CpuTrainer {
             threads: threads.build(),
             learning_rate: network.learning_rate,
             momentum: network.momentum,
+            position: 0,
         }
+    }
+
+    /// Threads that share a step.
+    pub fn threads(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// The weights, and the update of the last step for each of them.
+    pub fn parameters(&mut self) -> (&mut [f32], &mut [f32]) {
+        (&mut self.weights, &mut self.velocity)
     }
 
     /// One step on `batch` samples; the mean loss over them before the step.
     fn train(&mut self, batch: usize) -> f64 {
-        let lanes = self.lanes.len().min(batch);
-        let (layout, weights) = (&self.layout, &self.weights[..]);
-        let parts = (0..lanes).map(|i| batch * (i + 1) / lanes - batch * i / lanes);
-        let work = |(lane, rows): (&mut Lane, usize)| {
-            lane.data.draw(rows);
-            let (samples, labels) = (lane.data.samples(), lane.data.labels());
-            lane.loss = lane.work.gradient(layout, weights, samples, labels);
-        };
-        on_threads(&mut self.threads, self.lanes.iter_mut().zip(parts), work);
-        self.apply(lanes, batch);
-        self.lanes[..lanes]
-            .iter()
-            .map(|lane| lane.loss)
-            .sum::<f64>()
-            / batch as f64
-    }
-
-    /// `v <- momentum v - rate g`, `w <- w + v`, with `g` the mean gradient over the batch.
-    fn apply(&mut self, lanes: usize, batch: usize) {
-        let rate = self.learning_rate / batch as f32;
-        let momentum = self.momentum;
+        let (lanes, loss) = self.gradients(self.position, batch);
+        self.position += batch as u64;
         let gradients: Vec<&[f32]> = self.lanes[..lanes]
             .iter()
             .map(|lane| lane.work.gradients())
             .collect();
-        let gradients = &gradients;
-        let size = self.weights.len().div_ceil(lanes);
-        let parts = self
-            .weights
+        let step = Descent {
+            rate: self.learning_rate / batch as f32,
+            momentum: self.momentum,
+        };
+        let parameters = (&mut self.weights[..], &mut self.velocity[..]);
+        step.apply(&mut self.threads, parameters, &gradients);
+        loss / batch as f64
+    }
+
+    /// Sums the gradient over the samples with the numbers `first` to `first + rows` into `sum`;
+    /// the sum of their losses.
+    pub fn summed_gradient(&mut self, first: u64, rows: usize, sum: &mut Vec<f32>) -> f64 {
+        sum.clear();
+        if rows == 0 {
+            sum.resize(self.weights.len(), 0.0);
+            return 0.0;
+        }
+        let (lanes, loss) = self.gradients(first, rows);
+        sum.extend_from_slice(self.lanes[0].work.gradients());
+        for lane in &self.lanes[1..lanes] {
+            for (s, g) in sum.iter_mut().zip(lane.work.gradients()) {
+                *s += g;
+            }
+        }
+        loss
+    }
+
+    /// A step by a gradient that is summed over `batch` samples.
+    pub fn descend(&mut self, sum: &[f32], batch: usize) {
+        let step = Descent {
+            rate: self.learning_rate / batch as f32,
+            momentum: self.momentum,
+        };
+        let parameters = (&mut self.weights[..], &mut self.velocity[..]);
+        step.apply(&mut self.threads, parameters, &[sum]);
+    }
+
+    /// Gradients of the lanes over their parts of `rows` samples: how many lanes had one, and the
+    /// sum of the losses.
+    fn gradients(&mut self, first: u64, rows: usize) -> (usize, f64) {
+        let lanes = self.lanes.len().min(rows);
+        let (layout, weights) = (&self.layout, &self.weights[..]);
+        let parts = (0..lanes).map(|i| (rows * i / lanes, rows * (i + 1) / lanes));
+        let work = |(lane, (from, to)): (&mut Lane, (usize, usize))| {
+            lane.data.draw(first.wrapping_add(from as u64), to - from);
+            let (samples, labels) = (lane.data.samples(), lane.data.labels());
+            lane.loss = lane.work.gradient(layout, weights, samples, labels);
+        };
+        on_threads(&mut self.threads, self.lanes.iter_mut().zip(parts), work);
+        let loss = self.lanes[..lanes].iter().map(|lane| lane.loss).sum();
+        (lanes, loss)
+    }
+}
+
+/// `v <- momentum v - rate g`, `w <- w + v`, where `g` is a sum of gradients and the rate is that
+/// of the learning over the number of samples.
+struct Descent {
+    rate: f32,
+    momentum: f32,
+}
+
+impl Descent {
+    fn apply(
+        &self,
+        threads: &mut ThreadPool,
+        (weights, velocity): (&mut [f32], &mut [f32]),
+        gradients: &[&[f32]],
+    ) {
+        let size = weights.len().div_ceil(gradients.len());
+        let parts = weights
             .chunks_mut(size)
-            .zip(self.velocity.chunks_mut(size))
+            .zip(velocity.chunks_mut(size))
             .enumerate();
-        on_threads(&mut self.threads, parts, |(part, (weights, velocity))| {
+        on_threads(threads, parts, |(part, (weights, velocity))| {
             let from = part * size;
             let range = from..from + weights.len();
             for (v, g) in velocity.iter_mut().zip(&gradients[0][range.clone()]) {
-                *v = momentum * *v - rate * g;
+                *v = self.momentum * *v - self.rate * g;
             }
             for other in &gradients[1..] {
                 for (v, g) in velocity.iter_mut().zip(&other[range.clone()]) {
-                    *v -= rate * g;
+                    *v -= self.rate * g;
                 }
             }
             for (w, v) in weights.iter_mut().zip(velocity.iter()) {
@@ -136,7 +189,8 @@ impl CpuTrainer {
 impl Trainer for CpuTrainer {
     fn warm_up(&mut self, batch: Batch) -> Result<Vec<(&'static str, String)>, Failure> {
         for _ in 0..WARM_UP_STEPS {
-            self.train(batch.get() as usize);
+            // Weights stay as they are, so that what is learnt does not depend on restarts.
+            self.gradients(0, batch.get() as usize);
         }
         Ok(vec![("threads", self.lanes.len().to_string())])
     }
@@ -192,6 +246,17 @@ mod tests {
         let last = (0..200).map(|_| trainer.train(64)).last().unwrap();
         assert!(first > 0.8, "{first}");
         assert!(last < 0.3 * first, "from {first} to {last}");
+    }
+
+    #[test]
+    fn threads_do_not_change_what_is_learnt() {
+        let losses = |threads| {
+            let mut trainer = CpuTrainer::new(&network(threads));
+            (0..50).map(|_| trainer.train(30)).collect::<Vec<_>>()
+        };
+        for (one, three) in losses(1).iter().zip(losses(3)) {
+            assert!((one - three).abs() < 1e-4 * one, "{one} {three}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod args;
 mod cpu;
 mod cuda;
+mod elastic;
 mod protocol;
 mod run;
 mod trainer;

@@ -28,13 +28,28 @@ impl Reporter {
 
     /// One step done.
     pub fn step(&mut self, samples: Batch, loss: f64) -> Result<(), Failure> {
+        self.told_step("", u64::from(samples.get()), loss)
+    }
+
+    /// One step done, which is the number `step` over all restarts.
+    pub fn step_at(&mut self, step: u64, samples: u64, loss: f64) -> Result<(), Failure> {
+        self.told_step(&format!("\"step\":{step},"), samples, loss)
+    }
+
+    fn told_step(&mut self, number: &str, samples: u64, loss: f64) -> Result<(), Failure> {
         // JSON has no NaN: a loss that has diverged is left out.
-        let line = if loss.is_finite() {
-            format!("{{\"mt\":\"step\",\"samples\":{samples},\"loss\":{loss}}}\n")
-        } else {
-            format!("{{\"mt\":\"step\",\"samples\":{samples}}}\n")
+        let loss = match loss.is_finite() {
+            true => format!(",\"loss\":{loss}"),
+            false => String::new(),
         };
+        let line = format!("{{\"mt\":\"step\",{number}\"samples\":{samples}{loss}}}\n");
         self.output.text(&line)
+    }
+
+    /// Stopped for good after `step`, and saved.
+    pub fn parked_at(&mut self, step: u64) -> Result<(), Failure> {
+        self.output
+            .text(&format!("{{\"mt\":\"parked\",\"step\":{step}}}\n"))
     }
 
     /// Parked: no step is under way.

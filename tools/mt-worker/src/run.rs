@@ -6,12 +6,16 @@ use units::Batch;
 use crate::args::{Args, Config, DeviceChoice};
 use crate::cpu::CpuTrainer;
 use crate::cuda::{CudaTrainer, Training};
+use crate::elastic;
 use crate::protocol::{Order, Reporter};
 use crate::trainer::Trainer;
 
 /// Trains as the arguments say.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let config = args.config()?;
+    if let Some(elastic) = &config.elastic {
+        return elastic::run(&config, elastic, console);
+    }
     let mut trainer: Box<dyn Trainer> = match config.device {
         DeviceChoice::Cpu => Box::new(CpuTrainer::new(&config.network)),
         DeviceChoice::Cuda => Box::new(CudaTrainer::new(Training {

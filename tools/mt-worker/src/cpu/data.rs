@@ -6,7 +6,7 @@ pub struct Clusters {
     features: usize,
     classes: usize,
     centres: Vec<f32>,
-    random: SmallRng,
+    stream: u64,
     samples: Vec<f32>,
     labels: Vec<usize>,
 }
@@ -15,8 +15,8 @@ pub struct Clusters {
 const SPREAD: f32 = 1.0;
 
 impl Clusters {
-    /// `seed` decides the centres, `stream` which samples come.
-    pub fn new(features: usize, classes: usize, seed: u64, stream: u64) -> Self {
+    /// `seed` decides the centres, `seed` and `round` which samples come.
+    pub fn new(features: usize, classes: usize, seed: u64, round: u64) -> Self {
         let mut random = SmallRng::seed_from_u64(seed);
         let centres = (0..features * classes)
             .map(|_| random.random_range(-1.0..1.0))
@@ -25,25 +25,28 @@ impl Clusters {
             features,
             classes,
             centres,
-            random: SmallRng::seed_from_u64(seed.rotate_left(32) ^ stream),
+            stream: mixed(seed.rotate_left(32) ^ round),
             samples: Vec::new(),
             labels: Vec::new(),
         }
     }
 
-    /// Draws the next `rows` samples.
-    pub fn draw(&mut self, rows: usize) {
+    /// Draws the samples with the numbers `first` to `first + rows` of the stream. A sample depends
+    /// on its number alone, so that a batch is the same however it is split over threads and
+    /// processes, and a training that goes on from a checkpoint sees what comes next.
+    pub fn draw(&mut self, first: u64, rows: usize) {
         self.samples.clear();
         self.labels.clear();
-        for _ in 0..rows {
-            let label = self.random.random_range(0..self.classes);
+        for row in 0..rows as u64 {
+            let number = first.wrapping_add(row);
+            let mut random = SmallRng::seed_from_u64(self.stream ^ mixed(number));
+            let label = random.random_range(0..self.classes);
             self.labels.push(label);
             let centre = &self.centres[label * self.features..][..self.features];
-            self.samples.extend(
-                centre
-                    .iter()
-                    .map(|c| c + self.random.random_range(-SPREAD..SPREAD)),
-            );
+            let drawn = centre
+                .iter()
+                .map(|c| c + random.random_range(-SPREAD..SPREAD));
+            self.samples.extend(drawn);
         }
     }
 
@@ -56,4 +59,13 @@ impl Clusters {
     pub fn labels(&self) -> &[usize] {
         &self.labels
     }
+}
+
+/// The finaliser of SplitMix64 (Steele et al. 2014): neighbouring numbers give seeds that have
+/// nothing in common.
+fn mixed(number: u64) -> u64 {
+    let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
 }

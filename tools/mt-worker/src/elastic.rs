@@ -1,0 +1,203 @@
+//! Training over processes that can be stopped, moved to another number of them, and go on.
+//!
+//! Every process has all weights. In a step each computes the gradient over its part of the batch;
+//! the gradients are summed over all, not averaged, and divided by the whole batch, so that unequal
+//! parts are not biased: the same losses, to rounding, as one process on the whole batch. The wish
+//! to stop rides in the same sum, so that all stop after the same step, whoever was asked.
+
+pub mod args;
+mod checkpoint;
+mod team;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cli::{Console, Exit, Failure};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use units::Batch;
+
+use crate::args::Config;
+use crate::cpu::CpuTrainer;
+use crate::protocol::Reporter;
+use crate::trainer::Trainer as _;
+use args::{Elastic, split};
+use checkpoint::State;
+use team::{Tally, Team};
+
+/// Trains to the end, or until SIGTERM or SIGINT.
+///
+/// # Errors
+/// [`Failure`] if a process has gone, or a checkpoint cannot be read or written.
+pub fn run(config: &Config, elastic: &Elastic, console: &Console) -> Result<Exit, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| Failure::Environment(error.to_string()))?;
+    }
+    let Some(team) = Team::form(&elastic.place, elastic.batches.len(), &stop)? else {
+        // Nothing has been trained since the checkpoint.
+        if leads(elastic) {
+            Reporter::open()?.parked()?;
+        }
+        return Ok(Exit::Done);
+    };
+    let reporter = team.leads().then(Reporter::open).transpose()?;
+    let mut training = Training {
+        trainer: CpuTrainer::new(&config.network),
+        config,
+        elastic,
+        team,
+        reporter,
+        console,
+        state: State::default(),
+        sum: Vec::new(),
+    };
+    training.load()?;
+    training.ready()?;
+    training.train(&stop)
+}
+
+/// Whether this process leads, before the processes have met.
+fn leads(elastic: &Elastic) -> bool {
+    match elastic.place {
+        args::Place::Parent => true,
+        args::Place::Rank { rank, .. } => rank == 0,
+    }
+}
+
+struct Training<'a> {
+    config: &'a Config,
+    elastic: &'a Elastic,
+    trainer: CpuTrainer,
+    team: Team,
+    /// Of the process that leads.
+    reporter: Option<Reporter>,
+    console: &'a Console,
+    state: State,
+    sum: Vec<f32>,
+}
+
+impl Training<'_> {
+    /// Goes on from the checkpoint, which the process that leads reads for all.
+    fn load(&mut self) -> Result<(), Failure> {
+        let Some(path) = &self.elastic.checkpoint else {
+            return Ok(());
+        };
+        let mut bytes = Vec::new();
+        if self.team.leads() {
+            bytes = checkpoint::read(path)?;
+        }
+        self.team.share(&mut bytes)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let (weights, velocity) = self.trainer.parameters();
+        let decoded = checkpoint::decode(&bytes, &self.config.network, weights, velocity);
+        self.state = decoded
+            .map_err(|why| Failure::Input(format!("the checkpoint {}: {why}", path.display())))?;
+        Ok(())
+    }
+
+    fn ready(&mut self) -> Result<(), Failure> {
+        self.trainer.warm_up(self.own_batch())?;
+        // Ready is who has waited for the slowest.
+        self.team.sum(&mut [], &mut Tally::default())?;
+        let members = [
+            ("threads", self.trainer.threads().to_string()),
+            ("processes", self.elastic.batches.len().to_string()),
+            ("step", self.state.step.to_string()),
+        ];
+        self.tell(|reporter, _| reporter.ready(&members))
+    }
+
+    fn own_batch(&self) -> Batch {
+        let own = self.elastic.batches[self.team.rank()] as u64;
+        Batch::new(own).unwrap_or(self.config.batch)
+    }
+
+    fn tell(
+        &mut self,
+        tell: impl FnOnce(&mut Reporter, &State) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        match &mut self.reporter {
+            Some(reporter) => tell(reporter, &self.state),
+            None => Ok(()),
+        }
+    }
+
+    fn train(&mut self, stop: &AtomicBool) -> Result<Exit, Failure> {
+        loop {
+            if self.is_done() {
+                self.save()?;
+                self.tell(|reporter, state| reporter.done(state.samples))?;
+                return Ok(Exit::Done);
+            }
+            let stopped = self.step(stop.load(Ordering::Relaxed))?;
+            let every = self.elastic.checkpoint_every;
+            if stopped && !self.is_done() {
+                self.save()?;
+                self.tell(|reporter, state| reporter.parked_at(state.step))?;
+                return Ok(Exit::Done);
+            }
+            if every > 0
+                && self.state.step.is_multiple_of(every)
+                && let Err(failure) = self.save()
+            {
+                // The next one may succeed; the training is not worth less for it.
+                self.console.warn(&failure.to_string());
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let samples = self.config.samples.map(units::Samples::get);
+        let target = self.elastic.target_loss;
+        samples.is_some_and(|n| self.state.samples >= n)
+            || target.is_some_and(|target| self.state.has_reached(target))
+    }
+
+    /// One step of all processes; whether any of them was asked to stop.
+    fn step(&mut self, stop: bool) -> Result<bool, Failure> {
+        let whole = u64::from(self.config.batch.get());
+        let left = self
+            .config
+            .samples
+            .map_or(u64::MAX, |n| n.get() - self.state.samples);
+        // The last step is short if need be, so that the count is met exactly.
+        let size = left.min(whole) as usize;
+        let parts = match left < whole {
+            true => split(size, self.elastic.batches.len()),
+            false => self.elastic.batches.clone(),
+        };
+        let rank = self.team.rank();
+        let before: usize = parts[..rank].iter().sum();
+        let first = self.state.samples + before as u64;
+        let loss = self
+            .trainer
+            .summed_gradient(first, parts[rank], &mut self.sum);
+        let mut tally = Tally { loss, stop };
+        self.team.sum(&mut self.sum, &mut tally)?;
+        self.trainer.descend(&self.sum, size);
+        let loss = tally.loss / size as f64;
+        self.state.step(size as u64, loss);
+        self.tell(|reporter, state| reporter.step_at(state.step, size as u64, loss))?;
+        Ok(tally.stop)
+    }
+
+    fn save(&mut self) -> Result<(), Failure> {
+        let Some(path) = self.elastic.checkpoint.as_deref() else {
+            return Ok(());
+        };
+        if !self.team.leads() {
+            return Ok(());
+        }
+        self.write(path)
+    }
+
+    fn write(&mut self, path: &Path) -> Result<(), Failure> {
+        let (weights, velocity) = self.trainer.parameters();
+        let bytes = checkpoint::encode(&self.config.network, &self.state, weights, velocity);
+        checkpoint::write(path, &bytes)
+    }
+}

@@ -1,0 +1,200 @@
+//! Options of a training that is spread over processes and goes on from checkpoints.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use units::Batch;
+
+/// Most processes of a training: as many as GPUs that an allocator gives out.
+const MOST_PROCESSES: u32 = 64;
+
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Elastic training (--device cpu)")]
+pub struct ElasticArgs {
+    /// Processes that share every step, started by this one unless it has a rank
+    #[arg(long, value_name = "N", env = "MT_PROCESSES", default_value_t = 1)]
+    processes: u32,
+    /// Samples of each process in a step, rank 0 first; absent: --batch in equal parts
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
+    batches: Vec<u64>,
+    /// Rank of this process, from 0, where each process is started by a launcher
+    #[arg(long, value_name = "N", env = "RANK")]
+    rank: Option<u32>,
+    /// Processes in all, where this one has a rank
+    #[arg(long, value_name = "N", env = "WORLD_SIZE")]
+    world_size: Option<u32>,
+    /// Address at which rank 0 listens
+    #[arg(
+        long,
+        value_name = "IP",
+        env = "MASTER_ADDR",
+        default_value = "127.0.0.1"
+    )]
+    master_addr: IpAddr,
+    /// Port at which rank 0 listens; needed where processes have ranks
+    #[arg(long, value_name = "PORT", env = "MASTER_PORT")]
+    master_port: Option<u16>,
+    /// Go on from FILE if it is there; written when SIGTERM asks to stop, and at the end
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    checkpoint: Option<PathBuf>,
+    /// Write the checkpoint every so many steps, too; 0: not
+    #[arg(
+        long,
+        value_name = "STEPS",
+        default_value_t = 0,
+        requires = "checkpoint"
+    )]
+    checkpoint_every: u64,
+    /// Done when the mean loss of the last ten steps is at most X
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    target_loss: Option<f64>,
+}
+
+/// A training over processes, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Elastic {
+    /// Place of this process among all.
+    pub place: Place,
+    /// Samples of each process in a whole step: one or more processes.
+    pub batches: Vec<usize>,
+    /// Where the state is kept.
+    pub checkpoint: Option<PathBuf>,
+    /// Steps between two checkpoints; 0: none on the way.
+    pub checkpoint_every: u64,
+    /// Loss that ends the training.
+    pub target_loss: Option<f64>,
+}
+
+/// How a process came into its group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// It starts the others.
+    Parent,
+    /// Somebody has started each.
+    Rank {
+        /// Its number.
+        rank: u32,
+        /// Where rank 0 listens.
+        master: (IpAddr, u16),
+    },
+}
+
+impl ElasticArgs {
+    /// The training over processes that is asked for, on steps of `batch` samples (64 where that
+    /// is not given), and the samples of a step; `None` where one plain process trains.
+    pub fn check(
+        &self,
+        batch: Option<u64>,
+        faults: &mut Vec<String>,
+    ) -> (Option<Batch>, Option<Elastic>) {
+        let processes = self.world_size.unwrap_or(self.processes);
+        self.check_ranks(processes, faults);
+        if !(1..=MOST_PROCESSES).contains(&processes) {
+            faults.push(format!(
+                "--processes {processes}: give 1 to {MOST_PROCESSES}"
+            ));
+            return (None, None);
+        }
+        if !self.batches.is_empty() && self.batches.len() != processes as usize {
+            let given = self.batches.len();
+            faults.push(format!(
+                "--batches: {given} sizes for {processes} processes; give one for each"
+            ));
+        }
+        if let Some(at) = self.batches.iter().position(|b| *b == 0) {
+            faults.push(format!("--batches: process {at} has no sample"));
+        }
+        let sum = self
+            .batches
+            .iter()
+            .fold(0, |a: u64, b| a.saturating_add(*b));
+        if let (Some(batch), true) = (batch, sum > 0)
+            && batch != sum
+        {
+            faults.push(format!(
+                "--batches: they add up to {sum}, and --batch (MT_BATCH_SIZE) is {batch}"
+            ));
+        }
+        if self.target_loss.is_some_and(f64::is_nan) {
+            faults.push("--target-loss: give a number".to_owned());
+        }
+        let total = if sum > 0 { sum } else { batch.unwrap_or(64) };
+        let total = Batch::new(total).map_err(|error| faults.push(format!("--batch: {error}")));
+        let Ok(total) = total else {
+            return (None, None);
+        };
+        let samples = total.get() as usize;
+        if samples < processes as usize {
+            faults.push(format!(
+                "--batch {samples}: fewer samples than the {processes} processes"
+            ));
+        }
+        let plain = processes == 1
+            && self.rank.is_none()
+            && self.checkpoint.is_none()
+            && self.target_loss.is_none();
+        if plain {
+            return (Some(total), None);
+        }
+        let given = self.batches.iter().map(|b| *b as usize).collect();
+        let batches = match self.batches.is_empty() {
+            true => split(samples, processes as usize),
+            false => given,
+        };
+        let elastic = Elastic {
+            place: self.place(),
+            batches,
+            checkpoint: self.checkpoint.clone(),
+            checkpoint_every: self.checkpoint_every,
+            target_loss: self.target_loss,
+        };
+        (Some(total), Some(elastic))
+    }
+
+    fn check_ranks(&self, processes: u32, faults: &mut Vec<String>) {
+        match (self.rank, self.world_size) {
+            (None, None) => {}
+            (Some(rank), Some(size)) => {
+                if rank >= size {
+                    faults.push(format!(
+                        "--rank {rank}: give 0 to {}, for there are {size} processes",
+                        size.saturating_sub(1)
+                    ));
+                }
+                if size > 1 && self.master_port.is_none() {
+                    faults.push(
+                        "--rank: give --master-port (MASTER_PORT), where rank 0 listens".to_owned(),
+                    );
+                }
+            }
+            _ => faults.push(
+                "--rank (RANK) and --world-size (WORLD_SIZE) belong together: give both or none"
+                    .to_owned(),
+            ),
+        }
+        if self.processes > 1 && self.processes != processes {
+            faults.push(format!(
+                "--processes {} (MT_PROCESSES): --world-size (WORLD_SIZE) is {processes}",
+                self.processes
+            ));
+        }
+    }
+
+    fn place(&self) -> Place {
+        match self.rank {
+            None => Place::Parent,
+            Some(rank) => Place::Rank {
+                rank,
+                master: (self.master_addr, self.master_port.unwrap_or(0)),
+            },
+        }
+    }
+}
+
+/// `total` samples over `processes`, the remainder over the first ones: 512 over 3 is 171, 171,
+/// 170. A process may get none.
+pub fn split(total: usize, processes: usize) -> Vec<usize> {
+    (0..processes)
+        .map(|rank| total / processes + usize::from(rank < total % processes))
+        .collect()
+}
