@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use corun::Setting;
 use doc::{
-    Baseline, BatchPolicy, Choice, Constraints, Estimate, GpuPlan, Infeasibility, Marginal,
-    Objective, ObjectiveKind, ParetoPoint, Plan, PlanTask, Search, Workload,
+    Answer, Baseline, BatchPolicy, Choice, Constraints, Decision, Estimate, Feasible, GpuPlan,
+    Infeasible, Marginal, Objective, ObjectiveKind, ParetoPoint, Plan, PlanTask, Search, Workload,
 };
 use units::{Batch, Samples, SamplesPerSec, Share, TotalShare, Weight};
 
@@ -101,8 +101,7 @@ fn work_per_sample<C: Throughput + ?Sized>(
     })
 }
 
-/// Solves a workload and writes the answer as a plan, without its model and provenance. A plan
-/// without tasks says in `infeasible` why there is none.
+/// Solves a workload and writes the answer as a plan, without its model and provenance.
 pub fn plan_workload<C: Throughput + ?Sized>(
     rates: &C,
     workload: &Workload,
@@ -114,16 +113,12 @@ pub fn plan_workload<C: Throughput + ?Sized>(
     let loads = request
         .damping
         .map(|lambda| damp(workload, &mut problem, previous, lambda));
-    let mut plan = empty_plan(workload, &problem);
+    let mut alternatives = Vec::new();
     let gpus = workload.device.gpus as usize;
-    let (parts, report, infeasible) = if gpus == 1 {
+    let (parts, report, reasons) = if gpus == 1 {
         let outcome = solve(rates, &problem, &request.options)?;
-        plan.alternatives = outcome
-            .solutions
-            .iter()
-            .skip(1)
-            .map(|s| front_point(workload, s))
-            .collect();
+        let others = outcome.solutions.iter().skip(1);
+        alternatives.extend(others.map(|s| front_point(workload, s)));
         let members = (0..problem.tasks.len()).collect();
         let parts = part(&problem, members, outcome.solutions.into_iter().next());
         (parts, outcome.report, outcome.infeasible)
@@ -137,29 +132,80 @@ pub fn plan_workload<C: Throughput + ?Sized>(
             .collect();
         (parts, found.report, found.infeasible)
     };
-    plan.search = Some(search_report(report));
-    if parts.is_empty() {
-        plan.infeasible = infeasible;
-        return Ok(plan);
-    }
-    fill_tasks(&mut plan, rates, workload, &parts, loads.as_deref())?;
-    plan.baselines = baselines(rates, workload, &problem, &parts)?;
-    plan.verdict = verdict(rates, workload, &parts)?;
-    plan.unconstrained_objective = unconstrained(rates, &problem, &request.options, gpus)?;
-    if request.explain {
-        for p in &parts {
-            explain(&mut plan, rates, workload, p)?;
+    let search = search_report(report);
+    let (tasks, answer) = if parts.is_empty() {
+        let none = Infeasible {
+            reasons,
+            constraints: Some(constraints(&problem.limits)),
+            search: Some(search),
+        };
+        (Vec::new(), Answer::Infeasible(none))
+    } else {
+        let mut found = feasible(rates, workload, &problem, request, &parts, search)?;
+        found.alternatives = alternatives;
+        let tasks = tasks(workload, &parts, loads.as_deref());
+        (tasks, Answer::Feasible(Box::new(found)))
+    };
+    Ok(Plan {
+        id: workload.id.clone(),
+        link: workload.link,
+        tasks,
+        answer,
+        rates: Vec::new(),
+        model: None,
+        workload: None,
+        provenance: Vec::new(),
+    })
+}
+
+/// What was found, and what it is compared with; without alternatives.
+fn feasible<C: Throughput + ?Sized>(
+    rates: &C,
+    workload: &Workload,
+    problem: &Problem,
+    request: &Request,
+    parts: &[Part],
+    search: Search,
+) -> Result<Feasible, AllocError> {
+    let one = workload.device.gpus == 1;
+    let front = |wanted: bool, trace: fn(&C, &Problem, &Options) -> Result<Front, AllocError>| {
+        if !(one && wanted) {
+            return Ok(Vec::new());
         }
+        let front = trace(rates, problem, &request.options)?;
+        Ok(front_points(workload, &front))
+    };
+    let mut explanation = Vec::new();
+    for p in parts.iter().filter(|_| request.explain) {
+        explanation.extend(explain(rates, workload, p)?);
     }
-    if gpus == 1 && request.mismatch_front {
-        let front = mismatch_front(rates, &problem, &request.options)?;
-        plan.pareto = front_points(workload, &front);
-    }
-    if gpus == 1 && request.fairness_front {
-        let front = fairness_front(rates, &problem, &request.options)?;
-        plan.pareto_fairness = front_points(workload, &front);
-    }
-    Ok(plan)
+    let kind = problem.objective;
+    let known = workload.tasks.iter().all(|t| t.samples.is_some());
+    let worst = parts.iter().map(|p| p.solution.mismatch);
+    let gpus = workload.device.gpus as usize;
+    Ok(Feasible {
+        decisions: decisions(rates, parts)?,
+        rv: parts.iter().flat_map(shares).sum(),
+        verdict: verdict(rates, workload, parts)?,
+        objective: Objective {
+            kind,
+            value: joined(kind, parts.iter().map(|p| p.solution.objective)),
+        },
+        constraints: constraints(&problem.limits),
+        mismatch: known.then(|| worst.fold(0.0, f64::max)),
+        unconstrained_objective: unconstrained(rates, problem, &request.options, gpus)?,
+        baselines: baselines(rates, workload, problem, parts)?,
+        pareto: front(request.mismatch_front, mismatch_front)?,
+        pareto_fairness: front(request.fairness_front, fairness_front)?,
+        alternatives: Vec::new(),
+        explanation,
+        gpus: if one {
+            Vec::new()
+        } else {
+            gpu_plans(workload, parts)
+        },
+        search,
+    })
 }
 
 fn part(problem: &Problem, members: Vec<usize>, solution: Option<Solution>) -> Vec<Part> {
@@ -189,38 +235,15 @@ fn damp(
     problem.tasks.iter().map(|t| t.samples).collect()
 }
 
-fn empty_plan(workload: &Workload, problem: &Problem) -> Plan {
-    let l = &problem.limits;
-    Plan {
-        id: workload.id.clone(),
-        link: workload.link,
-        tasks: Vec::new(),
-        rates: Vec::new(),
-        rv: None,
-        verdict: None,
-        objective: None,
-        constraints: Some(Constraints {
-            share_step_percent: l.step.percent(),
-            rv_percent: l.rv.map(TotalShare::percent),
-            starvation_floor: (l.floor > 0.0).then_some(l.floor),
-            memory_bytes: l.memory.map(units::Bytes::get),
-            batch: l.policy,
-            mismatch: l.mismatch,
-            balance: l.balance,
-        }),
-        mismatch: None,
-        unconstrained_objective: None,
-        baselines: Vec::new(),
-        pareto: Vec::new(),
-        pareto_fairness: Vec::new(),
-        alternatives: Vec::new(),
-        explanation: Vec::new(),
-        gpus: Vec::new(),
-        search: None,
-        infeasible: Vec::<Infeasibility>::new(),
-        model: None,
-        workload: None,
-        provenance: Vec::new(),
+fn constraints(limits: &Limits) -> Constraints {
+    Constraints {
+        share_step: limits.step,
+        rv: limits.rv,
+        starvation_floor: (limits.floor > 0.0).then_some(limits.floor),
+        memory: limits.memory,
+        batch: limits.policy,
+        mismatch: limits.mismatch,
+        balance: limits.balance,
     }
 }
 
@@ -233,62 +256,65 @@ fn search_report(report: Report) -> Search {
     }
 }
 
-fn fill_tasks<C: Throughput + ?Sized>(
-    plan: &mut Plan,
-    rates: &C,
-    workload: &Workload,
-    parts: &[Part],
-    loads: Option<&[Option<Samples>]>,
-) -> Result<(), AllocError> {
+/// In the order of the workload's tasks.
+fn in_order<T>(rows: impl Iterator<Item = (usize, T)>) -> Vec<T> {
+    let mut rows: Vec<(usize, T)> = rows.collect();
+    rows.sort_by_key(|(task, _)| *task);
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn tasks(workload: &Workload, parts: &[Part], loads: Option<&[Option<Samples>]>) -> Vec<PlanTask> {
     let several = workload.device.gpus > 1;
-    let mut rows: Vec<(usize, PlanTask)> = Vec::new();
-    let mut total = TotalShare::ZERO;
-    for (gpu, p) in parts.iter().enumerate() {
-        let share: TotalShare = p.solution.settings.iter().map(|s| s.share).sum();
-        total = total + share;
+    let row = |gpu: usize, i: usize| {
+        let task = &workload.tasks[i];
+        PlanTask {
+            id: task.id.clone(),
+            gpu: several.then_some(gpu as u32),
+            samples: task.samples,
+            load: loads.and_then(|l| l[i]),
+            update_bytes: task.update_bytes,
+        }
+    };
+    let row = &row;
+    let rows = parts.iter().enumerate();
+    in_order(rows.flat_map(|(gpu, p)| p.members.iter().map(move |&i| (i, row(gpu, i)))))
+}
+
+fn decisions<C: Throughput + ?Sized>(
+    rates: &C,
+    parts: &[Part],
+) -> Result<Vec<Decision>, AllocError> {
+    let mut rows = Vec::new();
+    for p in parts {
         let errors = std_errors(rates, p);
         for (k, &i) in p.members.iter().enumerate() {
-            let task = &workload.tasks[i];
-            let chosen = p.solution.settings[k];
-            rows.push((
-                i,
-                PlanTask {
-                    id: task.id.clone(),
-                    batch: Some(chosen.batch),
-                    share: Some(chosen.share),
-                    gpu: several.then_some(gpu as u32),
-                    samples: task.samples,
-                    load: loads.and_then(|l| l[i]),
-                    update_bytes: task.update_bytes,
-                    throughput: Some(estimate(p.solution.rates[k], errors[k])?),
-                    solo: Some(rate(rates.solo(i, chosen.batch))?),
-                },
-            ));
-        }
-        if several {
-            plan.gpus.push(GpuPlan {
-                gpu: gpu as u32,
-                tasks: p.members.iter().map(|&i| name(workload, i)).collect(),
-                rv_percent: share.percent(),
-                total_samples_per_s: p.solution.raw,
-                fairness: p.solution.fairness,
-                objective: p.solution.objective,
-            });
+            let Setting { batch, share, .. } = p.solution.settings[k];
+            let decision = Decision {
+                batch,
+                share,
+                throughput: estimate(p.solution.rates[k], errors[k])?,
+                solo: rate(rates.solo(i, batch))?,
+            };
+            rows.push((i, decision));
         }
     }
-    rows.sort_by_key(|(i, _)| *i);
-    plan.tasks = rows.into_iter().map(|(_, row)| row).collect();
-    plan.rv = Some(total);
-    let kind = parts[0].problem.objective;
-    plan.objective = Some(Objective {
-        kind,
-        value: joined(kind, parts.iter().map(|p| p.solution.objective)),
-    });
-    if workload.tasks.iter().all(|t| t.samples.is_some()) {
-        let worst = parts.iter().map(|p| p.solution.mismatch);
-        plan.mismatch = Some(worst.fold(0.0, f64::max));
-    }
-    Ok(())
+    Ok(in_order(rows.into_iter()))
+}
+
+fn shares(part: &Part) -> impl Iterator<Item = Share> {
+    part.solution.settings.iter().map(|s| s.share)
+}
+
+fn gpu_plans(workload: &Workload, parts: &[Part]) -> Vec<GpuPlan> {
+    let plan = |(gpu, p): (usize, &Part)| GpuPlan {
+        gpu: gpu as u32,
+        tasks: p.members.iter().map(|&i| name(workload, i)).collect(),
+        rv_percent: shares(p).sum::<TotalShare>().percent(),
+        total_samples_per_s: p.solution.raw,
+        fairness: p.solution.fairness,
+        objective: p.solution.objective,
+    };
+    parts.iter().enumerate().map(plan).collect()
 }
 
 fn name(workload: &Workload, i: usize) -> String {
@@ -389,27 +415,24 @@ fn unconstrained<C: Throughput + ?Sized>(
 }
 
 fn explain<C: Throughput + ?Sized>(
-    plan: &mut Plan,
     rates: &C,
     workload: &Workload,
     p: &Part,
-) -> Result<(), AllocError> {
+) -> Result<Vec<Marginal>, AllocError> {
     let subset = Subset::new(rates, &p.members);
-    for change in marginals(&subset, &p.problem, &p.solution, EXPLAINED_CHANGE)? {
-        let by_name: BTreeMap<String, f64> = p
-            .members
-            .iter()
-            .zip(&change.rates)
-            .map(|(&i, &r)| (name(workload, i), r))
-            .collect();
-        plan.explanation.push(Marginal {
+    let changes = marginals(&subset, &p.problem, &p.solution, EXPLAINED_CHANGE)?;
+    let each = changes.into_iter().map(|change| {
+        let by_task = p.members.iter().zip(&change.rates);
+        let by_name: BTreeMap<String, f64> =
+            by_task.map(|(&i, &r)| (name(workload, i), r)).collect();
+        Marginal {
             id: name(workload, p.members[change.task]),
             share_percent: change.share.percent(),
             objective_change: change.objective,
             samples_per_s_change: by_name,
-        });
-    }
-    Ok(())
+        }
+    });
+    Ok(each.collect())
 }
 
 fn front_points(workload: &Workload, front: &Front) -> Vec<ParetoPoint> {

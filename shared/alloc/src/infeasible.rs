@@ -1,4 +1,4 @@
-use doc::{BatchPolicy, Infeasibility, ObjectiveKind};
+use doc::{BatchPolicy, ConstraintKind, Infeasibility, ObjectiveKind};
 use units::{Bytes, TotalShare};
 
 use crate::exhaustive::least_mismatch;
@@ -38,139 +38,121 @@ pub(crate) fn explain_infeasible<C: Throughput + ?Sized>(
         max_points: options.max_points.min(POINTS),
         ..options.clone()
     };
-    let active: Vec<Constraint> = Constraint::ALL
+    let active: Vec<ConstraintKind> = CONSTRAINTS
         .into_iter()
-        .filter(|c| c.is_active(problem))
+        .filter(|&c| is_active(c, problem))
         .collect();
     let mut found = Vec::new();
     for &c in &active {
-        if let Some(best) = c.best(rates, problem, &options)? {
-            found.push(c.report(problem, best, "alone is enough"));
+        if let Some(best) = best_alone(c, rates, problem, &options)? {
+            found.push(report(c, problem, best, "alone is enough"));
         }
     }
     if found.is_empty() {
         for &c in &active {
             let mut only = problem.clone();
             for &other in active.iter().filter(|&&o| o != c) {
-                other.drop_from(&mut only);
+                drop_from(other, &mut only);
             }
-            if let Some(best) = c.best(rates, &only, &options)? {
+            if let Some(best) = best_alone(c, rates, &only, &options)? {
                 let along = "is needed, and other constraints must be relaxed too";
-                found.push(c.report(problem, best, along));
+                found.push(report(c, problem, best, along));
             }
         }
     }
     Ok(found)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Constraint {
-    Floor,
-    Mismatch,
-    Memory,
-    Rv,
-    Policy,
+/// In the order in which they are told.
+const CONSTRAINTS: [ConstraintKind; 5] = [
+    ConstraintKind::StarvationFloor,
+    ConstraintKind::Mismatch,
+    ConstraintKind::Memory,
+    ConstraintKind::Rv,
+    ConstraintKind::Batch,
+];
+
+fn is_active(kind: ConstraintKind, problem: &Problem) -> bool {
+    let l = &problem.limits;
+    match kind {
+        ConstraintKind::StarvationFloor => l.floor > 0.0,
+        ConstraintKind::Mismatch => l.mismatch.is_some(),
+        ConstraintKind::Memory => l.memory.is_some(),
+        ConstraintKind::Rv => l.rv.is_some(),
+        ConstraintKind::Batch => l.policy != BatchPolicy::Free,
+    }
 }
 
-impl Constraint {
-    const ALL: [Constraint; 5] = [
-        Constraint::Floor,
-        Constraint::Mismatch,
-        Constraint::Memory,
-        Constraint::Rv,
-        Constraint::Policy,
-    ];
-
-    fn is_active(self, problem: &Problem) -> bool {
-        let l = &problem.limits;
-        match self {
-            Constraint::Floor => l.floor > 0.0,
-            Constraint::Mismatch => l.mismatch.is_some(),
-            Constraint::Memory => l.memory.is_some(),
-            Constraint::Rv => l.rv.is_some(),
-            Constraint::Policy => l.policy != BatchPolicy::Free,
-        }
+fn drop_from(kind: ConstraintKind, problem: &mut Problem) {
+    let l = &mut problem.limits;
+    match kind {
+        ConstraintKind::StarvationFloor => l.floor = 0.0,
+        ConstraintKind::Mismatch => l.mismatch = None,
+        ConstraintKind::Memory => l.memory = None,
+        ConstraintKind::Rv => l.rv = None,
+        ConstraintKind::Batch => l.policy = BatchPolicy::Free,
     }
+}
 
-    fn drop_from(self, problem: &mut Problem) {
-        let l = &mut problem.limits;
-        match self {
-            Constraint::Floor => l.floor = 0.0,
-            Constraint::Mismatch => l.mismatch = None,
-            Constraint::Memory => l.memory = None,
-            Constraint::Rv => l.rv = None,
-            Constraint::Policy => l.policy = BatchPolicy::Free,
-        }
+/// The best value of this constraint under which the others can be met; `None` if none is.
+fn best_alone<C: Throughput + ?Sized>(
+    kind: ConstraintKind,
+    rates: &C,
+    problem: &Problem,
+    options: &Options,
+) -> Result<Option<f64>, AllocError> {
+    let mut relaxed = problem.clone();
+    drop_from(kind, &mut relaxed);
+    if kind == ConstraintKind::StarvationFloor {
+        relaxed.objective = ObjectiveKind::MaxMin;
     }
-
-    /// The best value of this constraint under which the others can be met; `None` if none is.
-    fn best<C: Throughput + ?Sized>(
-        self,
-        rates: &C,
-        problem: &Problem,
-        options: &Options,
-    ) -> Result<Option<f64>, AllocError> {
-        let mut relaxed = problem.clone();
-        self.drop_from(&mut relaxed);
-        if self == Constraint::Floor {
-            relaxed.objective = ObjectiveKind::MaxMin;
+    let Some(plan) = first(rates, &relaxed, options)? else {
+        return Ok(None);
+    };
+    Ok(Some(match kind {
+        ConstraintKind::StarvationFloor => plan.least,
+        ConstraintKind::Rv => total(&plan).percent(),
+        ConstraintKind::Batch => 1.0,
+        ConstraintKind::Mismatch => {
+            let static_least = least_mismatch(&Instance::new(rates, &relaxed)?).unwrap_or(0.0);
+            least_bound(static_least, plan.mismatch, |bound| {
+                relaxed.limits.mismatch = Some(bound);
+                Ok(first(rates, &relaxed, options)?.map(|p| p.mismatch))
+            })?
         }
-        let Some(plan) = first(rates, &relaxed, options)? else {
-            return Ok(None);
-        };
-        Ok(Some(match self {
-            Constraint::Floor => plan.least,
-            Constraint::Rv => total(&plan).percent(),
-            Constraint::Policy => 1.0,
-            Constraint::Mismatch => {
-                let static_least = least_mismatch(&Instance::new(rates, &relaxed)?).unwrap_or(0.0);
-                least_bound(static_least, plan.mismatch, |bound| {
-                    relaxed.limits.mismatch = Some(bound);
-                    Ok(first(rates, &relaxed, options)?.map(|p| p.mismatch))
-                })?
-            }
-            Constraint::Memory => least_bound(0.0, memory(&relaxed, &plan), |bound| {
-                relaxed.limits.memory = Bytes::new(bound as u64).ok();
-                Ok(first(rates, &relaxed, options)?.map(|p| memory(&relaxed, &p)))
-            })?,
-        }))
-    }
+        ConstraintKind::Memory => least_bound(0.0, memory(&relaxed, &plan), |bound| {
+            relaxed.limits.memory = Bytes::new(bound as u64).ok();
+            Ok(first(rates, &relaxed, options)?.map(|p| memory(&relaxed, &p)))
+        })?,
+    }))
+}
 
-    fn report(self, problem: &Problem, best: f64, along: &str) -> Infeasibility {
-        let l = &problem.limits;
-        let (name, limit, advice) = match self {
-            Constraint::Floor => (
-                "starvation-floor",
-                l.floor,
-                format!("a floor of at most {best}"),
-            ),
-            Constraint::Mismatch => (
-                "mismatch",
-                l.mismatch.unwrap_or(0.0),
-                format!("a mismatch bound of at least {best}"),
-            ),
-            Constraint::Memory => (
-                "memory",
-                l.memory.map_or(0.0, |m| m.get() as f64),
-                format!("memory of at least {best} bytes"),
-            ),
-            Constraint::Rv => (
-                "rv",
-                l.rv.map_or(0.0, TotalShare::percent),
-                format!("a total share of {best} %"),
-            ),
-            Constraint::Policy => (
-                "batch",
-                0.0,
-                "a free choice of batch sizes (--batch free)".to_owned(),
-            ),
-        };
-        Infeasibility {
-            constraint: name.to_owned(),
-            limit,
-            best,
-            advice: format!("{advice} {along}"),
-        }
+fn report(kind: ConstraintKind, problem: &Problem, best: f64, along: &str) -> Infeasibility {
+    let l = &problem.limits;
+    let (limit, advice) = match kind {
+        ConstraintKind::StarvationFloor => (l.floor, format!("a floor of at most {best}")),
+        ConstraintKind::Mismatch => (
+            l.mismatch.unwrap_or(0.0),
+            format!("a mismatch bound of at least {best}"),
+        ),
+        ConstraintKind::Memory => (
+            l.memory.map_or(0.0, |m| m.get() as f64),
+            format!("memory of at least {best} bytes"),
+        ),
+        ConstraintKind::Rv => (
+            l.rv.map_or(0.0, TotalShare::percent),
+            format!("a total share of {best} %"),
+        ),
+        ConstraintKind::Batch => (
+            0.0,
+            "a free choice of batch sizes (--batch free)".to_owned(),
+        ),
+    };
+    Infeasibility {
+        constraint: kind,
+        limit,
+        best,
+        advice: format!("{advice} {along}"),
     }
 }
 
@@ -229,7 +211,7 @@ fn impossible_rv<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Infeasibilit
     let units = (f64::from(asked) / f64::from(step)).round() as u32;
     let nearest = TotalShare::from_hundredths(units.clamp(n, n * u32::from(inst.levels)) * step);
     Infeasibility {
-        constraint: "rv".to_owned(),
+        constraint: ConstraintKind::Rv,
         limit: TotalShare::from_hundredths(asked).percent(),
         best: nearest.percent(),
         advice: format!(
@@ -243,7 +225,7 @@ fn impossible_rv<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Infeasibilit
 
 fn no_common_batch() -> Infeasibility {
     Infeasibility {
-        constraint: "batch".to_owned(),
+        constraint: ConstraintKind::Batch,
         limit: 1.0,
         best: 0.0,
         advice: "the tasks have no batch size in common: give them one, or --batch free".to_owned(),

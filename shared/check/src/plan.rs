@@ -9,7 +9,7 @@ mod proof;
 mod table;
 mod verdict;
 
-use doc::{Plan, Workload};
+use doc::{Answer, Feasible, Infeasible, Plan, Search, Workload};
 use predict::Predictor;
 
 use crate::judge::Judge;
@@ -27,39 +27,63 @@ pub fn judge(plan: &Plan, j: &mut Judge) {
     if let Some(carried) = plan.workload() {
         of_workload(plan, carried, j);
     }
-    if plan.tasks.is_empty() == plan.infeasible.is_empty() {
-        j.lie(
-            "infeasible",
-            plan.infeasible.len(),
-            "a plan or a reason why there is none",
-        );
+    match &plan.answer {
+        Answer::Infeasible(none) => infeasible(plan, none, j),
+        Answer::Feasible(found) => {
+            shares(plan, Some(found.rv), j);
+            throughput(plan, Some(found), j);
+            searched(&found.search, j);
+        }
+        Answer::ByHand(by_hand) => {
+            shares(plan, by_hand.rv, j);
+            throughput(plan, None, j);
+        }
     }
-    for (i, _) in plan.infeasible.iter().enumerate() {
+}
+
+/// Reasons are taken at their word; the model they rest on is not.
+fn infeasible(plan: &Plan, none: &Infeasible, j: &mut Judge) {
+    for (i, _) in none.reasons.iter().enumerate() {
         j.field("infeasible", |j| {
             j.index(i, |j| j.unjudged("best", "would need a search of its own"));
         });
     }
-    shares(plan, j);
-    match (&plan.model, plan.workload()) {
-        (Some(model), Some(carried)) => match Predictor::from_model(model) {
+    match plan.model.as_ref().map(Predictor::from_model) {
+        Some(Err(error)) => j.lie("model.predictor", "a predictor", error),
+        Some(Ok(_)) => {}
+        None => unfounded(j),
+    }
+    if let Some(search) = &none.search {
+        searched(search, j);
+    }
+}
+
+/// What follows from the model of a plan, or from its table of rates.
+fn throughput(plan: &Plan, found: Option<&Feasible>, j: &mut Judge) {
+    match &plan.model {
+        Some(model) => match Predictor::from_model(model) {
             Err(error) => j.lie("model.predictor", "a predictor", error),
-            Ok(predictor) if !plan.tasks.is_empty() => predicted(plan, carried, &predictor, j),
-            Ok(_) => {}
+            Ok(predictor) => predicted(plan, found, &model.workload, &predictor, j),
         },
-        _ if !plan.rates.is_empty() => table::judge(plan, j),
-        _ => j.unjudged(
-            "tasks",
-            "neither a model nor a table of rates to recompute from",
-        ),
+        None if !plan.rates.is_empty() => table::judge(plan, j),
+        None => unfounded(j),
     }
-    if let Some(search) = &plan.search {
-        j.field("search", |j| {
-            j.unjudged("points", "counts the steps of a search");
-            if search.seconds.is_some() {
-                j.unjudged("seconds", "how long a search took cannot be repeated");
-            }
-        });
-    }
+}
+
+fn unfounded(j: &mut Judge) {
+    j.unjudged(
+        "tasks",
+        "neither a model nor a table of rates to recompute from",
+    );
+}
+
+fn searched(search: &Search, j: &mut Judge) {
+    j.field("search", |j| {
+        j.unjudged("points", "counts the steps of a search");
+        if search.seconds.is_some() {
+            j.unjudged("seconds", "how long a search took cannot be repeated");
+        }
+    });
 }
 
 /// What a plan repeats of its workload.
@@ -68,7 +92,8 @@ fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
     // How transfers share the link may be chosen when they are ordered; its speed may not.
     let speed = |l: Option<doc::Link>| l.map(|l| format!("{} down, {} up", l.down, l.up));
     j.same_option("link", speed(plan.link), speed(workload.link));
-    if !plan.tasks.is_empty() && plan.tasks.len() != workload.tasks.len() {
+    let infeasible = matches!(plan.answer, Answer::Infeasible(_));
+    if !infeasible && plan.tasks.len() != workload.tasks.len() {
         j.lie("tasks", plan.tasks.len(), workload.tasks.len());
     }
     for (i, task) in plan.tasks.iter().enumerate() {
@@ -87,7 +112,7 @@ fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
                 };
                 let (claimed, truth) = (bytes(task.update_bytes), bytes(known.update_bytes));
                 j.same_option("update_bytes", claimed, truth);
-                if let Some(batch) = task.batch
+                if let Some(batch) = plan.given(i).batch
                     && !known.batch_sizes.contains(&batch)
                 {
                     j.lie("batch", batch, "one of the workload's batch sizes");
@@ -101,10 +126,11 @@ fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
 }
 
 /// `R_v` is the sum of the shares.
-fn shares(plan: &Plan, j: &mut Judge) {
-    let shares: Option<Vec<units::Share>> = plan.tasks.iter().map(|t| t.share).collect();
+fn shares(plan: &Plan, rv: Option<units::TotalShare>, j: &mut Judge) {
+    let tasks = 0..plan.tasks.len();
+    let shares: Option<Vec<units::Share>> = tasks.map(|i| plan.given(i).share).collect();
     let sum = shares.map(|s| s.into_iter().sum::<units::TotalShare>().percent());
-    if let Some(claimed) = plan.rv {
+    if let Some(claimed) = rv {
         match sum {
             Some(sum) => j.same("rv_percent", claimed.percent(), sum),
             None => j.lie(
@@ -117,7 +143,13 @@ fn shares(plan: &Plan, j: &mut Judge) {
 }
 
 /// Everything that follows from the predictions of the model.
-fn predicted(plan: &Plan, workload: &Workload, predictor: &Predictor, j: &mut Judge) {
+fn predicted(
+    plan: &Plan,
+    found: Option<&Feasible>,
+    workload: &Workload,
+    predictor: &Predictor,
+    j: &mut Judge,
+) {
     if predictor.task_count() != workload.tasks.len() {
         let (claimed, truth) = (predictor.task_count(), workload.tasks.len());
         return j.lie(
@@ -136,12 +168,15 @@ fn predicted(plan: &Plan, workload: &Workload, predictor: &Predictor, j: &mut Ju
     };
     let value = frame.evaluate(&choices);
     figures::tasks(plan, &frame, &choices, &value, j);
-    figures::totals(plan, &frame, &choices, &value, j);
-    figures::constraints(plan, &frame, &choices, &value, j);
-    figures::gpus(plan, &frame, &choices, &value, j);
-    verdict::judge(plan, &frame, &choices, &value, j);
-    baselines::judge(plan, &frame, &choices, j);
-    proof::judge(plan, &frame, &choices, &value, j);
-    points::fronts(plan, &frame, &value, j);
-    points::explanation(plan, &frame, &choices, &value, j);
+    let Some(found) = found else {
+        return;
+    };
+    figures::totals(found, &frame, &choices, &value, j);
+    figures::constraints(&found.constraints, &frame, &choices, &value, j);
+    figures::gpus(found, &frame, &choices, &value, j);
+    verdict::judge(found, &frame, &choices, &value, j);
+    baselines::judge(found, &frame, &choices, j);
+    proof::judge(found, &frame, &choices, &value, j);
+    points::fronts(found, &frame, &value, j);
+    points::explanation(found, &frame, &choices, &value, j);
 }

@@ -205,8 +205,8 @@ fn simulate(sim: &mut Sim, running: &[Active]) -> Result<Vec<f64>, String> {
 
 fn source(timeline: &Timeline) -> Result<Source, String> {
     let plan = &timeline.plan;
-    let planned = |t: &doc::PlanTask| t.throughput.map(|e| e.mean.get());
-    let planned: Option<Vec<f64>> = plan.tasks.iter().map(planned).collect();
+    let planned = |i| plan.given(i).throughput.map(|e| e.mean.get());
+    let planned: Option<Vec<f64>> = (0..plan.tasks.len()).map(planned).collect();
     match (&plan.model, planned) {
         (_, Some(rates)) if timeline.rates == RatesKind::Fixed => Ok(Source::Fixed(rates)),
         (Some(model), _) => of_model(timeline, model),
@@ -244,11 +244,12 @@ pub fn table(plan: &Plan) -> HashMap<Set, Vec<f64>> {
 pub fn settings(plan: &Plan, batches: &[Option<Batch>]) -> Result<Vec<Active>, String> {
     let workload = plan.workload().ok_or("the plan carries no workload")?;
     let setting = |(i, task): (usize, &doc::PlanTask)| {
-        let batch = batches.get(i).copied().flatten().or(task.batch);
+        let given = plan.given(i);
+        let batch = batches.get(i).copied().flatten().or(given.batch);
         Some(Active {
             task: workload.task_index(&task.id)?,
             batch: batch?,
-            share: task.share.filter(|s| *s > Share::ZERO)?,
+            share: given.share.filter(|s| *s > Share::ZERO)?,
         })
     };
     let all: Option<Vec<Active>> = plan.tasks.iter().enumerate().map(setting).collect();

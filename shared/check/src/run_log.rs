@@ -7,7 +7,7 @@ mod phases;
 mod simulated;
 mod tally;
 
-use doc::{EventKind, EventPayload, Plan, PlanTask, Planned, RunEvent, TaskSummary};
+use doc::{EventKind, EventPayload, Plan, Planned, RunEvent, TaskSummary};
 use units::{SamplesPerSec, TaskId};
 
 use crate::judge::Judge;
@@ -47,8 +47,8 @@ fn rates_of(planned: &Planned) -> Vec<Option<f64>> {
     let plan = planned.plan();
     let batches = planned.timeline().into_iter().flat_map(|t| &t.batches);
     let varied = batches
-        .zip(&plan.tasks)
-        .any(|(ordered, task)| ordered.is_some() && *ordered != task.batch);
+        .enumerate()
+        .any(|(i, ordered)| ordered.is_some() && *ordered != plan.given(i).batch);
     match (planned.timeline(), &plan.model) {
         (Some(timeline), Some(model)) if varied => {
             let row = Rates::predicted(timeline, model)
@@ -56,8 +56,8 @@ fn rates_of(planned: &Planned) -> Vec<Option<f64>> {
             row.map_or_else(|_| Vec::new(), |row| row.into_iter().map(Some).collect())
         }
         _ => {
-            let planned = |t: &PlanTask| t.throughput.map(|e| e.mean.get());
-            plan.tasks.iter().map(planned).collect()
+            let planned = |i| plan.given(i).throughput.map(|e| e.mean.get());
+            (0..plan.tasks.len()).map(planned).collect()
         }
     }
 }

@@ -95,17 +95,18 @@ fn batch_sizes(timeline: &Timeline, j: &mut Judge) {
     let Some(workload) = plan.workload() else {
         return;
     };
-    let asked = plan.constraints.as_ref().and_then(|c| c.memory_bytes);
-    let memory = asked.or(workload.device.memory.map(units::Bytes::get));
+    let asked = plan.feasible().and_then(|found| found.constraints.memory);
+    let memory = asked.or(workload.device.memory).map(units::Bytes::get);
     let mut need: BTreeMap<u32, f64> = BTreeMap::new();
     for (i, task) in plan.tasks.iter().enumerate() {
         let known = workload.task_index(&task.id).map(|t| &workload.tasks[t]);
-        let (Some(known), Some(batch)) = (known, timeline.batches[i].or(task.batch)) else {
+        let planned = plan.given(i).batch;
+        let (Some(known), Some(batch)) = (known, timeline.batches[i].or(planned)) else {
             continue;
         };
         let (least, most) = (known.batch_sizes.first(), known.batch_sizes.last());
         let within = least.is_some_and(|b| batch >= *b) && most.is_some_and(|b| batch <= *b);
-        if !within && Some(batch) != task.batch {
+        if !within && Some(batch) != planned {
             j.field("batches", |j| {
                 j.index(i, |j| {
                     j.lie(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cli::Failure;
 use device::Run;
-use doc::{Any, Choice, Plan, Profile, Timeline, Workload};
+use doc::{Answer, Any, Choice, Plan, Profile, Timeline, Workload};
 use units::{Batch, Share};
 
 use crate::sequence::Configuration;
@@ -127,7 +127,7 @@ fn of_plan(
     batches: Option<&[Option<Batch>]>,
     baselines: bool,
 ) -> Result<Given, Failure> {
-    if plan.tasks.is_empty() {
+    if let Answer::Infeasible(_) = plan.answer {
         return Err(Failure::Negative(
             "--configs: the plan is infeasible, so there is nothing to measure".to_owned(),
         ));
@@ -136,8 +136,9 @@ fn of_plan(
     let mut per_gpu: BTreeMap<u32, Vec<Choice>> = BTreeMap::new();
     for (index, task) in plan.tasks.iter().enumerate() {
         let batch = batches.and_then(|b| b.get(index).copied().flatten());
-        let batch = batch.or(task.batch).ok_or_else(|| lacks(index, "batch"))?;
-        let share = task.share.ok_or_else(|| lacks(index, "share_percent"))?;
+        let given = plan.given(index);
+        let batch = batch.or(given.batch).ok_or_else(|| lacks(index, "batch"))?;
+        let share = given.share.ok_or_else(|| lacks(index, "share_percent"))?;
         let choice = Choice {
             id: task.id.clone(),
             batch,
@@ -149,15 +150,10 @@ fn of_plan(
             .push(choice);
     }
     let mut choices: Vec<Vec<Choice>> = per_gpu.into_values().collect();
-    if baselines {
-        for baseline in plan
-            .baselines
-            .iter()
-            .filter(|b| b.name != doc::Scheme::Temporal)
-        {
-            choices.push(baseline.tasks.clone());
-        }
-        choices.retain(|tasks| !tasks.is_empty());
+    if let Some(found) = plan.feasible().filter(|_| baselines) {
+        let schemes = found.baselines.iter();
+        let schemes = schemes.filter(|b| b.name != doc::Scheme::Temporal && !b.tasks.is_empty());
+        choices.extend(schemes.map(|b| b.tasks.clone()));
     }
     let workload = plan.workload().cloned();
     Ok(Given { workload, choices })

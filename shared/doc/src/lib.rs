@@ -48,7 +48,8 @@ pub use frame::{Frame, Frames, MAX_DEPTH, MAX_DOCUMENT_BYTES};
 pub use gpu::{read_gpu, write_gpu};
 pub use model::Model;
 pub use plan::{
-    Baseline, Choice, Estimate, ParetoPoint, Plan, PlanTask, RateRow, Verdict, WorkAlone,
+    Answer, Baseline, ByHand, Choice, Constraints, Decision, Estimate, Feasible, Given, Infeasible,
+    ParetoPoint, Plan, PlanTask, RateRow, Verdict, WorkAlone,
 };
 pub use profile::{Failure, Header, Measured, Profile, ProfileEnd, ProfileRecord, Sample};
 pub use read::{Document, Documents, Profiles, Records};
@@ -58,7 +59,7 @@ pub use schema::{error_reference, schemas};
 pub use timeline::{Phase, Timeline};
 pub use training::{Arrival, TrainingBatch, TrainingEvent, TrainingNews};
 pub use wire::{
-    Balance, BatchPolicy, Constraints, DesignKind, DeviceFingerprint, DeviceKind, Duplex,
+    Balance, BatchPolicy, ConstraintKind, DesignKind, DeviceFingerprint, DeviceKind, Duplex,
     GpuDescription, GpuPlan, HostDescription, Infeasibility, LayerDescription, LayerGroup,
     ListedDevice, Marginal, Method, Objective, ObjectiveKind, PhaseKind, Progress, Proof,
     Provenance, RatesKind, ScheduleBaseline, ScheduleBound, ScheduleClass, SchedulePolicy, Scheme,

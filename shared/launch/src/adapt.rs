@@ -4,7 +4,7 @@ use allocation::{Limits, Request, plan_workload};
 use doc::{Model, Plan, TaskSummary, Timeline};
 use overlap::{PlanRequest, order_plan};
 use predict::Predictor;
-use units::{Bytes, SamplesPerSec, Share, TotalShare};
+use units::SamplesPerSec;
 
 use crate::launch::Launch;
 
@@ -44,7 +44,7 @@ pub(crate) fn adapted(
     let request = request(plan)?;
     let mut new =
         plan_workload(&predictor, &model.workload, &request, None).map_err(|e| e.to_string())?;
-    if new.tasks.is_empty() {
+    if new.feasible().is_none() {
         return Err("with the corrected model no plan is feasible".to_owned());
     }
     new.provenance.clone_from(&plan.provenance);
@@ -92,26 +92,20 @@ fn corrected(launch: &Launch, model: &Model, rates: &[f64], part: f64) -> Result
 
 /// What the plan was asked to be.
 fn request(plan: &Plan) -> Result<Request, String> {
-    let objective = plan
-        .objective
-        .ok_or("the plan does not say what it maximises")?;
-    let mut limits = Limits::default();
-    if let Some(c) = &plan.constraints {
-        let share = |percent: f64| Share::from_percent(percent).map_err(|e| e.to_string());
-        limits = Limits {
-            step: share(c.share_step_percent)?,
-            rv: c
-                .rv_percent
-                .map(|p| TotalShare::from_hundredths((p * 100.0).round() as u32)),
-            floor: c.starvation_floor.unwrap_or(0.0),
-            memory: c.memory_bytes.and_then(|b| Bytes::new(b).ok()),
-            policy: c.batch,
-            mismatch: c.mismatch,
-            balance: c.balance,
-        };
-    }
+    let found = plan.feasible();
+    let found = found.ok_or("the plan does not say what it maximises")?;
+    let held = &found.constraints;
+    let limits = Limits {
+        step: held.share_step,
+        rv: held.rv,
+        floor: held.starvation_floor.unwrap_or(0.0),
+        memory: held.memory,
+        policy: held.batch,
+        mismatch: held.mismatch,
+        balance: held.balance,
+    };
     Ok(Request {
-        objective: objective.kind,
+        objective: found.objective.kind,
         limits,
         options: allocation::Options::default(),
         mismatch_front: false,
@@ -140,10 +134,11 @@ fn ordered(
 fn changes(old: &Plan, new: &Plan, measured: &[TaskSummary]) -> String {
     let mut all = Vec::new();
     for (i, task) in old.tasks.iter().enumerate() {
-        let Some(now) = new.task_index(&task.id).map(|k| &new.tasks[k]) else {
+        let Some(now) = new.task_index(&task.id).map(|k| new.given(k)) else {
             continue;
         };
-        if let (Some(p), Some(m)) = (task.throughput, measured[i].rate) {
+        let before = old.given(i);
+        if let (Some(p), Some(m)) = (before.throughput, measured[i].rate) {
             all.push(format!(
                 "{}: {:.1} samples/s of {:.1}",
                 task.id,
@@ -151,13 +146,13 @@ fn changes(old: &Plan, new: &Plan, measured: &[TaskSummary]) -> String {
                 p.mean.get()
             ));
         }
-        if task.batch != now.batch
-            && let (Some(a), Some(b)) = (task.batch, now.batch)
+        if before.batch != now.batch
+            && let (Some(a), Some(b)) = (before.batch, now.batch)
         {
             all.push(format!("{}: batch {a} to {b}", task.id));
         }
-        if task.share != now.share
-            && let (Some(a), Some(b)) = (task.share, now.share)
+        if before.share != now.share
+            && let (Some(a), Some(b)) = (before.share, now.share)
         {
             all.push(format!("{}: share {a} to {b}", task.id));
         }

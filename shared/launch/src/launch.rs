@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use cli::Failure;
 use doc::{
-    Any, DeviceKind, Duplex, Job, Phase, PhaseKind, Plan, PlanTask, Planned, Task, Timeline,
-    Workload,
+    Answer, Any, DeviceKind, Duplex, Job, Phase, PhaseKind, Plan, PlanTask, Planned, Task,
+    Timeline, Workload,
 };
 use overlap::{Order, Transfer};
 use predict::{Active, Predictor};
@@ -41,7 +41,7 @@ impl Launch {
     /// What is launched when a plan is, in the order of a timeline of it.
     #[must_use]
     pub fn of(plan: Plan, timeline: Option<Timeline>, workload: Workload) -> Self {
-        let planned = plan.tasks.iter();
+        let tasks = 0..plan.tasks.len();
         let mut workload = workload;
         // What the plan says of a task goes before what the workload says.
         for task in &plan.tasks {
@@ -50,14 +50,16 @@ impl Launch {
             }
         }
         let mut launch = Self {
-            predicted: planned.map(|t| t.throughput.map(|e| e.mean)).collect(),
+            predicted: tasks
+                .map(|i| plan.given(i).throughput.map(|e| e.mean))
+                .collect(),
             timeline,
             plan,
             workload,
         };
-        let varied = launch
-            .assignments()
-            .any(|a| Some(a.batch) != a.planned.batch);
+        let mut batches = launch.assignments().map(|a| a.batch).enumerate();
+        let varied = batches.any(|(i, batch)| Some(batch) != launch.plan.given(i).batch);
+        drop(batches);
         let model = launch.plan.model.as_ref().filter(|_| varied);
         if let Some(Ok(predictor)) = model.map(Predictor::from_model) {
             let rates = launch.together(&predictor);
@@ -84,7 +86,7 @@ impl Launch {
                 )));
             }
         };
-        if plan.tasks.is_empty() {
+        if let Answer::Infeasible(_) = plan.answer {
             return Err(Failure::Negative(
                 "the plan is infeasible: there is nothing to launch".to_owned(),
             ));
@@ -126,6 +128,7 @@ impl Launch {
 
     fn assign(&self, index: usize) -> Result<Assignment<'_>, String> {
         let planned = &self.plan.tasks[index];
+        let given = self.plan.given(index);
         let lacks = |what: &str| {
             format!(
                 "$.tasks[{index}]: task {} has no {what}, which a launch needs",
@@ -137,8 +140,8 @@ impl Launch {
         Ok(Assignment {
             planned,
             task: &self.workload.tasks[task.ok_or_else(|| lacks("entry in the workload"))?],
-            batch: varied.or(planned.batch).ok_or_else(|| lacks("batch"))?,
-            share: planned.share.ok_or_else(|| lacks("share_percent"))?,
+            batch: varied.or(given.batch).ok_or_else(|| lacks("batch"))?,
+            share: given.share.ok_or_else(|| lacks("share_percent"))?,
             predicted: self.predicted.get(index).copied().flatten(),
         })
     }

@@ -42,7 +42,7 @@ fn arrivals(planned: Option<&Planned>) -> Vec<TrainingNews> {
         Some(Planned::Timeline(timeline)) => &timeline.plan,
         None => return Vec::new(),
     };
-    let arrival = |task: &doc::PlanTask| {
+    let arrival = |(i, task): (usize, &doc::PlanTask)| {
         TrainingNews::Arrive(Box::new(Arrival {
             task: task.id.clone(),
             min_gpus: None,
@@ -52,8 +52,8 @@ fn arrivals(planned: Option<&Planned>) -> Vec<TrainingNews> {
             total_samples: task.samples,
             plateau: None,
             weight: None,
-            batch: task.batch.map(TrainingBatch::Global),
+            batch: plan.given(i).batch.map(TrainingBatch::Global),
         }))
     };
-    plan.tasks.iter().map(arrival).collect()
+    plan.tasks.iter().enumerate().map(arrival).collect()
 }

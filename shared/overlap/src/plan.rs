@@ -1,8 +1,9 @@
 use doc::{
-    BatchPolicy, DeviceKind, Duplex, Plan, PlanTask, Proof, RatesKind, Search, Timeline, Workload,
+    Answer, BatchPolicy, DeviceKind, Duplex, Plan, PlanTask, Proof, RatesKind, Search, Timeline,
+    Workload,
 };
 use predict::Predictor;
-use units::{Batch, Bytes, Seconds, Share, TaskId};
+use units::{Batch, Seconds, Share, TaskId};
 
 use crate::{
     AllActive, FixedRates, Instance, Job, Link, ModelRates, Options, Order, Outcome, OverlapError,
@@ -76,7 +77,7 @@ pub fn order_plan(
     request: &PlanRequest,
     options: &Options,
 ) -> Result<Timeline, PlanError> {
-    if plan.tasks.is_empty() {
+    if let Answer::Infeasible(_) = plan.answer {
         return Err(PlanError::Infeasible);
     }
     if let Some(duplex) = request.duplex {
@@ -237,11 +238,9 @@ fn model<'p>(
     };
     let mut shares: Vec<Share> = Vec::new();
     let mut tasks = Vec::new();
-    for task in &plan.tasks {
-        shares.push(
-            task.share
-                .ok_or_else(|| missing(task, "share_percent", "a model needs it"))?,
-        );
+    for (i, task) in plan.tasks.iter().enumerate() {
+        let share = plan.given(i).share;
+        shares.push(share.ok_or_else(|| missing(task, "share_percent", "a model needs it"))?);
         tasks.push(
             model
                 .workload
@@ -259,10 +258,8 @@ fn model<'p>(
 
 /// The rates with all tasks active: as the plan predicts them, else by its table or model.
 fn fixed(plan: &Plan, predictor: Option<&Predictor>) -> Result<FixedRates, PlanError> {
-    let planned: Option<Vec<f64>> = plan
-        .tasks
-        .iter()
-        .map(|t| t.throughput.map(|e| e.mean.get()))
+    let planned: Option<Vec<f64>> = (0..plan.tasks.len())
+        .map(|i| plan.given(i).throughput.map(|e| e.mean.get()))
         .collect();
     if let Some(rates) = planned {
         return Ok(FixedRates(rates));
@@ -286,11 +283,11 @@ fn fixed(plan: &Plan, predictor: Option<&Predictor>) -> Result<FixedRates, PlanE
 }
 
 fn planned_batches(plan: &Plan) -> Result<Vec<Batch>, PlanError> {
-    let each = plan.tasks.iter().map(|t| {
-        t.batch
-            .ok_or_else(|| missing(t, "batch", "a model needs its batch size"))
-    });
-    each.collect()
+    let batch = |(i, task)| {
+        let known = plan.given(i).batch;
+        known.ok_or_else(|| missing(task, "batch", "a model needs its batch size"))
+    };
+    plan.tasks.iter().enumerate().map(batch).collect()
 }
 
 /// The batch sizes that each task may take; none where rates do not depend on them.
@@ -303,7 +300,7 @@ fn batches(
     if kind != RatesKind::Model && !asked {
         return Ok(Vec::new());
     }
-    let constraints = plan.constraints.as_ref();
+    let constraints = plan.feasible().map(|found| &found.constraints);
     let free = constraints.is_some_and(|c| c.batch == BatchPolicy::Free && c.mismatch.is_none());
     let percent = percent.unwrap_or(if free { BATCH_PERCENT } else { 0.0 });
     let planned = planned_batches(plan)?;
@@ -329,13 +326,8 @@ fn fit_memory(plan: &Plan, planned: &[Batch], choices: &mut [Vec<Batch>]) {
     let Some(workload) = plan.workload() else {
         return;
     };
-    let limit = plan
-        .constraints
-        .as_ref()
-        .and_then(|c| c.memory_bytes)
-        .and_then(|bytes| Bytes::new(bytes).ok())
-        .or(workload.device.memory);
-    let Some(limit) = limit else {
+    let asked = plan.feasible().and_then(|found| found.constraints.memory);
+    let Some(limit) = asked.or(workload.device.memory) else {
         return;
     };
     let gpu = |i: usize| plan.tasks[i].gpu.unwrap_or(0);
@@ -369,7 +361,7 @@ fn timeline(plan: Plan, kind: RatesKind, outcome: &Outcome) -> Result<Timeline, 
         ref order => (order.downloads(), order.uploads()),
     };
     let batches = (0..plan.tasks.len())
-        .map(|i| outcome.batches.get(i).copied().or(plan.tasks[i].batch))
+        .map(|i| outcome.batches.get(i).copied().or(plan.given(i).batch))
         .collect();
     let phases: Result<Vec<doc::Phase>, PlanError> = outcome
         .schedule

@@ -102,14 +102,11 @@ fn the_plan_measured_again_keeps_its_promise() {
         .find(|s| s.tasks.len() == plan.tasks.len())
         .unwrap();
     let measured: f64 = corun.tasks.iter().map(|t| t.throughput.get()).sum();
-    let predicted: f64 = plan
-        .tasks
-        .iter()
-        .map(|t| t.throughput.unwrap().mean.get())
-        .sum();
+    let found = plan.feasible().unwrap();
+    let predicted = found.total();
     let baseline = |name: &str| {
-        let found = plan.baselines.iter().find(|b| b.name.name() == name);
-        found.unwrap().total_samples_per_s
+        let scheme = found.baselines.iter().find(|b| b.name.name() == name);
+        scheme.unwrap().total_samples_per_s
     };
     assert!(
         (predicted / measured - 1.0).abs() < 0.05,

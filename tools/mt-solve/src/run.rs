@@ -4,7 +4,7 @@ use std::time::Instant;
 use allocation::{Request, plan_workload};
 use cli::{Console, Exit, Failure, Input, Output, provenance};
 use corun::Setting;
-use doc::{GpuSpec, Model, Plan, WorkKind, Workload};
+use doc::{Answer, Decision, Feasible, GpuSpec, Infeasible, Model, Plan, WorkKind, Workload};
 use predict::Predictor;
 use units::Bytes;
 
@@ -25,10 +25,8 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     for model in input.documents::<Model>() {
         let started = Instant::now();
         let mut plan = solver.plan(model?, &request, previous.as_ref())?;
-        if args.timing
-            && let Some(search) = &mut plan.search
-        {
-            search.seconds = Some(started.elapsed().as_secs_f64());
+        if args.timing {
+            set_seconds(&mut plan, started.elapsed().as_secs_f64());
         }
         let own = provenance(
             console.tool(),
@@ -37,11 +35,16 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
             None,
         );
         plan.provenance.push(own);
-        report_outside(&plan, &solver, console);
-        report_verdict(&plan, console);
-        if plan.tasks.is_empty() {
-            exit = exit.worst(Exit::Negative);
-            report_infeasible(&plan, console);
+        match &plan.answer {
+            Answer::Feasible(found) => {
+                report_outside(&plan, found, &solver, console);
+                report_verdict(found, console);
+            }
+            Answer::Infeasible(none) => {
+                exit = exit.worst(Exit::Negative);
+                report_infeasible(plan.id.as_deref(), none, console);
+            }
+            Answer::ByHand(_) => {}
         }
         match output.document(&plan) {
             // A reader that has gone wants no more plans; what was found so far stays the answer.
@@ -51,6 +54,17 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     }
     output.finish()?;
     Ok(exit)
+}
+
+fn set_seconds(plan: &mut Plan, seconds: f64) {
+    let search = match &mut plan.answer {
+        Answer::Feasible(found) => Some(&mut found.search),
+        Answer::Infeasible(none) => none.search.as_mut(),
+        Answer::ByHand(_) => None,
+    };
+    if let Some(search) = search {
+        search.seconds = Some(seconds);
+    }
 }
 
 fn read_plan(path: &Path, console: &Console) -> Result<Plan, Failure> {
@@ -64,16 +78,15 @@ fn read_plan(path: &Path, console: &Console) -> Result<Plan, Failure> {
 }
 
 /// Says what of the plan the model answers without measurements nearby.
-fn report_outside(plan: &Plan, solver: &Solver, console: &Console) {
+fn report_outside(plan: &Plan, found: &Feasible, solver: &Solver, console: &Console) {
     let Some(solved) = &solver.last else {
         return;
     };
     let mut gpus: std::collections::BTreeMap<u32, Vec<Setting>> = Default::default();
-    for (task, chosen) in plan.tasks.iter().enumerate() {
-        if let (Some(batch), Some(share)) = (chosen.batch, chosen.share) {
-            let on = gpus.entry(chosen.gpu.unwrap_or(0)).or_default();
-            on.push(Setting { task, batch, share });
-        }
+    for (task, chosen) in found.decisions.iter().enumerate() {
+        let Decision { batch, share, .. } = *chosen;
+        let on = gpus.entry(plan.tasks[task].gpu.unwrap_or(0)).or_default();
+        on.push(Setting { task, batch, share });
     }
     let name = |i: usize| plan.tasks.get(i).map_or("", |t| t.id.as_str()).to_owned();
     for reason in gpus.values().flat_map(|s| solved.predictor.outside(s)) {
@@ -85,8 +98,8 @@ fn report_outside(plan: &Plan, solver: &Solver, console: &Console) {
 }
 
 /// Says where a simpler way does the user's own volumes sooner.
-fn report_verdict(plan: &Plan, console: &Console) {
-    let Some(verdict) = plan.verdict.as_ref().filter(|v| v.work == WorkKind::Round) else {
+fn report_verdict(found: &Feasible, console: &Console) {
+    let Some(verdict) = found.verdict.as_ref().filter(|v| v.work == WorkKind::Round) else {
         return;
     };
     let together = verdict.together.get();
@@ -107,13 +120,16 @@ fn report_verdict(plan: &Plan, console: &Console) {
     }
 }
 
-fn report_infeasible(plan: &Plan, console: &Console) {
-    let name = plan.id.as_deref().unwrap_or("the workload");
+fn report_infeasible(id: Option<&str>, none: &Infeasible, console: &Console) {
+    let name = id.unwrap_or("the workload");
     console.error(&format!("no plan of {name} is feasible"));
-    for reason in &plan.infeasible {
+    for reason in &none.reasons {
         console.error(&format!(
             "{}: {} is asked for, {} can be had; {}",
-            reason.constraint, reason.limit, reason.best, reason.advice
+            doc::name_of(&reason.constraint),
+            reason.limit,
+            reason.best,
+            reason.advice
         ));
     }
 }

@@ -1,7 +1,7 @@
 //! The searches against the slow twin.
 
 use allocation::{Effort, Options, Outcome, brute_force, solve};
-use doc::{Balance, BatchPolicy, ObjectiveKind, Proof};
+use doc::{Balance, BatchPolicy, ConstraintKind, ObjectiveKind, Proof};
 use proptest::prelude::*;
 use units::Bytes;
 
@@ -106,12 +106,12 @@ proptest! {
             }
             let mut relaxed = problem.clone();
             let l = &mut relaxed.limits;
-            match reason.constraint.as_str() {
-                "starvation-floor" => l.floor = reason.best,
-                "mismatch" => l.mismatch = Some(reason.best),
-                "memory" => l.memory = Some(Bytes::new(reason.best.ceil() as u64).unwrap()),
-                "rv" => l.rv = Some(units::TotalShare::from_hundredths((reason.best * 100.0).round() as u32)),
-                _ => l.policy = BatchPolicy::Free,
+            match reason.constraint {
+                ConstraintKind::StarvationFloor => l.floor = reason.best,
+                ConstraintKind::Mismatch => l.mismatch = Some(reason.best),
+                ConstraintKind::Memory => l.memory = Some(Bytes::new(reason.best.ceil() as u64).unwrap()),
+                ConstraintKind::Rv => l.rv = Some(units::TotalShare::from_hundredths((reason.best * 100.0).round() as u32)),
+                ConstraintKind::Batch => l.policy = BatchPolicy::Free,
             }
             prop_assert!(brute_force(&law, &relaxed).is_some(), "{:?}", reason);
         }

@@ -1,6 +1,6 @@
 //! What simpler schemes would reach at the batch sizes of the plan.
 
-use doc::{Baseline, ObjectiveKind, Plan, Scheme};
+use doc::{Baseline, Feasible, ObjectiveKind, Scheme};
 use units::Share;
 
 use super::choices::{Choices, Frame, Value};
@@ -8,10 +8,9 @@ use super::points;
 use crate::judge::Judge;
 
 /// Judges every baseline.
-pub fn judge(plan: &Plan, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
-    // A plan that was searched for is compared with every scheme; one of them left out would
-    // hide what the plan loses to.
-    if plan.search.is_some() && plan.baselines.len() != Scheme::ALL.len() {
+pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
+    // One of the schemes left out would hide what the plan loses to.
+    if plan.baselines.len() != Scheme::ALL.len() {
         let truth = format!("all {} schemes", Scheme::ALL.len());
         j.lie("baselines", plan.baselines.len(), truth);
     }
@@ -130,7 +129,7 @@ fn feasible(frame: &Frame<'_>, choices: &Choices, value: &Value, temporal: bool)
         tasks
             .iter()
             .all(|&i| value.rates[i] / value.solo[i] >= floor)
-            && c.memory_bytes.is_none_or(|most| need <= most as f64)
+            && c.memory.is_none_or(|most| need <= most.get() as f64)
             && c.mismatch.is_none_or(|most| mismatch <= most + 1e-9)
     })
 }

@@ -20,14 +20,13 @@ pub struct Choices {
 impl Choices {
     /// What the plan chose.
     pub fn of_plan(plan: &Plan, workload: &Workload) -> Option<Self> {
-        let task = |t: &doc::Task| plan.task_index(&t.id).map(|i| &plan.tasks[i]);
-        let all = || workload.tasks.iter().map(task);
+        let place = |t: &doc::Task| plan.task_index(&t.id);
+        let places: Vec<usize> = workload.tasks.iter().map(place).collect::<Option<_>>()?;
+        let all = || places.iter().copied();
         Some(Self {
-            batch: all().map(|t| t?.batch).collect::<Option<_>>()?,
-            share: all().map(|t| t?.share).collect::<Option<_>>()?,
-            gpu: all()
-                .map(|t| Some(t?.gpu.unwrap_or(0)))
-                .collect::<Option<_>>()?,
+            batch: all().map(|i| plan.given(i).batch).collect::<Option<_>>()?,
+            share: all().map(|i| plan.given(i).share).collect::<Option<_>>()?,
+            gpu: all().map(|i| plan.tasks[i].gpu.unwrap_or(0)).collect(),
         })
     }
 
@@ -98,11 +97,12 @@ impl<'a> Frame<'a> {
             let load = of_plan.or(task.samples);
             load.map_or(1.0, units::Samples::as_f64)
         });
+        let found = plan.feasible();
         Self {
             workload,
             predictor,
-            kind: plan.objective.map_or(ObjectiveKind::Raw, |o| o.kind),
-            constraints: plan.constraints.as_ref(),
+            kind: found.map_or(ObjectiveKind::Raw, |found| found.objective.kind),
+            constraints: found.map(|found| &found.constraints),
             data: data.collect(),
         }
     }
@@ -233,7 +233,8 @@ impl<'a> Frame<'a> {
                 }
             }
             let need: f64 = self.memory(choices, &tasks).iter().sum();
-            if let Some(most) = c.memory_bytes.filter(|most| need > *most as f64) {
+            if let Some(most) = c.memory.filter(|most| need > most.get() as f64) {
+                let most = most.get();
                 return Some(format!("{need} bytes of memory are needed, {most} allowed"));
             }
             let mismatch = self.mismatch(choices, value, &tasks);

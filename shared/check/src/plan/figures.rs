@@ -1,7 +1,7 @@
 //! Figures of the plan itself: predictions, totals, constraints, GPUs.
 
-use doc::{Plan, PlanTask, Proof};
-use units::TotalShare;
+use doc::{Constraints, Feasible, Given, Plan, Proof};
+use units::{Share, TotalShare};
 
 use super::choices::{Choices, Frame, Value};
 use crate::judge::Judge;
@@ -17,7 +17,8 @@ pub fn tasks(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j
         };
         j.field("tasks", |j| {
             j.index(at, |j| {
-                if let Some(claimed) = task.throughput {
+                let given = plan.given(at);
+                if let Some(claimed) = given.throughput {
                     let (mean, spread) = (value.rates[i], INTERVAL * value.errors[i]);
                     j.field("throughput", |j| {
                         j.number("samples_per_s", claimed.mean.get(), mean);
@@ -26,10 +27,10 @@ pub fn tasks(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j
                         j.number("high_samples_per_s", claimed.high.get(), mean + spread);
                     });
                 }
-                if let Some(claimed) = task.solo {
+                if let Some(claimed) = given.solo {
                     j.number("solo_samples_per_s", claimed.get(), value.solo[i]);
                 }
-                not_above_solo(task, j);
+                not_above_solo(given, j);
                 if task.gpu.is_some_and(|g| g >= frame.workload.device.gpus) {
                     let most = frame.workload.device.gpus;
                     j.lie(
@@ -46,8 +47,8 @@ pub fn tasks(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j
 /// Others and a smaller share cannot speed a task up: whatever the model predicts, a task that
 /// is faster in a co-run than alone on the whole device is a fault of the model. Rounding of
 /// `ln P` and back is allowed for.
-fn not_above_solo(task: &PlanTask, j: &mut Judge) {
-    if let (Some(together), Some(solo)) = (task.throughput, task.solo)
+fn not_above_solo(given: Given, j: &mut Judge) {
+    if let (Some(together), Some(solo)) = (given.throughput, given.solo)
         && together.mean.get() > solo.get() * (1.0 + 1e-9)
     {
         let truth = format!("at most {}, its throughput alone", solo.get());
@@ -56,16 +57,15 @@ fn not_above_solo(task: &PlanTask, j: &mut Judge) {
 }
 
 /// Objective, mismatch, and what the search says of them.
-pub fn totals(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
+pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
     let by_gpu = choices.gpus();
     let objective = frame.join(
         by_gpu
             .iter()
             .map(|&g| frame.objective(value, &choices.on(g))),
     );
-    if let Some(claimed) = plan.objective {
-        j.field("objective", |j| j.number("value", claimed.value, objective));
-    }
+    let claimed = plan.objective.value;
+    j.field("objective", |j| j.number("value", claimed, objective));
     let known = frame.workload.tasks.iter().all(|t| t.samples.is_some());
     let mismatch = by_gpu
         .iter()
@@ -73,7 +73,7 @@ pub fn totals(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, 
         .fold(0.0, f64::max);
     if let Some(claimed) = plan.mismatch {
         j.number_of("mismatch", claimed, mismatch, 1.0);
-    } else if known && plan.objective.is_some() {
+    } else if known {
         j.lie("mismatch", "nothing", mismatch);
     }
     let room = 1e-9 * objective.abs();
@@ -84,11 +84,8 @@ pub fn totals(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, 
         }
         j.unjudged("unconstrained_objective", "would need a search of its own");
     }
-    let Some(search) = &plan.search else {
-        return;
-    };
-    if let Some(bound) = search.bound {
-        let proven = search.proof != Proof::NotProven;
+    if let Some(bound) = plan.search.bound {
+        let proven = plan.search.proof != Proof::NotProven;
         if bound < objective - room {
             let truth = format!("at least {objective}, which the plan reaches");
             j.lie("search.bound", bound, truth);
@@ -103,21 +100,18 @@ pub fn totals(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, 
 
 /// The constraints hold.
 pub fn constraints(
-    plan: &Plan,
+    constraints: &Constraints,
     frame: &Frame<'_>,
     choices: &Choices,
     value: &Value,
     j: &mut Judge,
 ) {
-    let Some(constraints) = frame.constraints else {
-        return;
-    };
     j.field("constraints", |j| {
-        steps(constraints.share_step_percent, choices, j);
+        steps(constraints.share_step, choices, j);
         for gpu in choices.gpus() {
             let tasks = choices.on(gpu);
             let sum: TotalShare = tasks.iter().map(|&i| choices.share[i]).sum();
-            if let Some(rv) = constraints.rv_percent {
+            if let Some(rv) = constraints.rv.map(TotalShare::percent) {
                 let most = 100.0 * tasks.len() as f64;
                 let several = choices.gpus().len() > 1;
                 let wanted = if several { rv.min(most) } else { rv };
@@ -130,51 +124,31 @@ pub fn constraints(
                 }
             }
         }
-        if let (Some(asked), Some(device)) =
-            (constraints.memory_bytes, frame.workload.device.memory)
-            && asked != device.get()
+        if let (Some(asked), Some(device)) = (constraints.memory, frame.workload.device.memory)
+            && asked != device
         {
             j.doubt(
                 "memory_bytes",
                 format!("the device of the workload has {}", device.get()),
             );
         }
-        if constraints
-            .starvation_floor
-            .is_some_and(|f| !(0.0..=1.0).contains(&f))
-        {
-            let floor = constraints.starvation_floor.unwrap_or_default();
-            j.lie("starvation_floor", floor, "a part of the solo rate, 0 to 1");
-        }
     });
     if let Some(fault) = frame.broken(choices, value, true) {
         j.lie("constraints", "kept", fault);
     }
-    if plan.objective.is_none() {
-        j.lie(
-            "objective",
-            "nothing",
-            "an objective: there are constraints",
-        );
-    }
 }
 
-fn steps(step_percent: f64, choices: &Choices, j: &mut Judge) {
-    let step = (step_percent * 100.0).round();
-    let valid = (1.0..=10_000.0).contains(&step) && (step_percent * 100.0 - step).abs() < 1e-6;
-    if !valid {
-        return j.lie("share_step_percent", step_percent, "a step of 0.01 to 100");
-    }
+fn steps(step: Share, choices: &Choices, j: &mut Judge) {
     for share in &choices.share {
-        if share.hundredths() % step as u32 != 0 {
+        if share.hundredths() % step.hundredths() != 0 {
             let truth = format!("a step of which {} is a multiple", share.percent());
-            j.lie("share_step_percent", step_percent, truth);
+            j.lie("share_step_percent", step.percent(), truth);
         }
     }
 }
 
 /// Figures of every GPU, where there are several.
-pub fn gpus(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
+pub fn gpus(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
     for (at, claimed) in plan.gpus.iter().enumerate() {
         let tasks = choices.on(claimed.gpu);
         let mut names: Vec<&str> = claimed.tasks.iter().map(String::as_str).collect();

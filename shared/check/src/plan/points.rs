@@ -1,13 +1,13 @@
 //! Fronts, runners-up and marginal changes.
 
-use doc::{ParetoPoint, Plan};
+use doc::{Feasible, ParetoPoint};
 use units::{Share, TaskId};
 
 use super::choices::{Choices, Frame, Value};
 use crate::judge::Judge;
 
 /// Judges the points of both fronts and the alternatives.
-pub fn fronts(plan: &Plan, frame: &Frame<'_>, value: &Value, j: &mut Judge) {
+pub fn fronts(plan: &Feasible, frame: &Frame<'_>, value: &Value, j: &mut Judge) {
     let every: Vec<usize> = (0..value.rates.len()).collect();
     let best = frame.objective(value, &every);
     j.field("pareto", |j| {
@@ -91,7 +91,13 @@ fn undominated(claimed: &[ParetoPoint], axes: impl Fn(&ParetoPoint) -> (f64, f64
 }
 
 /// What a change of one share would do.
-pub fn explanation(plan: &Plan, frame: &Frame<'_>, chosen: &Choices, value: &Value, j: &mut Judge) {
+pub fn explanation(
+    plan: &Feasible,
+    frame: &Frame<'_>,
+    chosen: &Choices,
+    value: &Value,
+    j: &mut Judge,
+) {
     for (at, claimed) in plan.explanation.iter().enumerate() {
         let task = TaskId::new(&claimed.id).ok();
         let task = task.and_then(|id| frame.workload.task_index(&id));

@@ -1,6 +1,6 @@
 //! A claim that no plan is better is put to the test with the plan's neighbours.
 
-use doc::{Plan, Proof};
+use doc::{Feasible, Proof};
 use predict::Active;
 use units::Share;
 
@@ -18,18 +18,15 @@ const BETTER: f64 = 1e-6;
 /// proof may have needed millions. It catches a plan of one total share that is passed off as the
 /// best of all. Batch sizes stay, as a search may have been given fewer of them than the workload
 /// has. Neighbours outside what was profiled are left out, as a search may do.
-pub fn judge(plan: &Plan, frame: &Frame<'_>, chosen: &Choices, value: &Value, j: &mut Judge) {
-    let proven = plan
-        .search
-        .as_ref()
-        .is_some_and(|s| s.proof != Proof::NotProven);
-    let (true, Some(constraints)) = (proven && chosen.gpus().len() == 1, frame.constraints) else {
+pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value, j: &mut Judge) {
+    let proven = plan.search.proof != Proof::NotProven;
+    if !proven || chosen.gpus().len() != 1 {
         return;
-    };
+    }
     let every: Vec<usize> = (0..chosen.batch.len()).collect();
     let reached = frame.objective(value, &every);
-    let step = (constraints.share_step_percent * 100.0).round() as u32;
-    for other in neighbours(chosen, step, constraints.rv_percent.is_some()) {
+    let step = plan.constraints.share_step.hundredths();
+    for other in neighbours(chosen, step, plan.constraints.rv.is_some()) {
         if is_outside(frame, &other) {
             continue;
         }
@@ -37,7 +34,7 @@ pub fn judge(plan: &Plan, frame: &Frame<'_>, chosen: &Choices, value: &Value, j:
         let objective = frame.objective(&worth, &every);
         let better = objective > reached + BETTER * reached.abs();
         if better && frame.broken(&other, &worth, true).is_none() {
-            let claimed = doc::name_of(&plan.search.as_ref().map(|s| s.proof));
+            let claimed = doc::name_of(&plan.search.proof);
             let truth = format!(
                 "not proven: {} is better, {objective} against {reached}",
                 settings(frame, &other)

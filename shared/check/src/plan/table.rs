@@ -1,6 +1,6 @@
 //! A plan with a table of rates in place of a model.
 
-use doc::{ObjectiveKind, Plan};
+use doc::{Decision, Feasible, ObjectiveKind, Plan};
 
 use crate::judge::Judge;
 use crate::rates::{everyone, table};
@@ -9,19 +9,22 @@ use crate::rates::{everyone, table};
 pub fn judge(plan: &Plan, j: &mut Judge) {
     let rows = table(plan);
     j.unjudged("rates", "a table is taken as it stands");
-    objective(plan, j);
+    if let Some(found) = plan.feasible() {
+        objective(plan, found, j);
+    }
     let Some(together) = rows.get(&everyone(plan.tasks.len())) else {
         return;
     };
-    for (i, task) in plan.tasks.iter().enumerate() {
+    for i in 0..plan.tasks.len() {
+        let given = plan.given(i);
         j.field("tasks", |j| {
             j.index(i, |j| {
-                if let Some(claimed) = task.throughput {
+                if let Some(claimed) = given.throughput {
                     j.field("throughput", |j| {
                         j.number("samples_per_s", claimed.mean.get(), together[i]);
                     });
                 }
-                if let (Some(claimed), Some(alone)) = (task.solo, rows.get(&(1 << i))) {
+                if let (Some(claimed), Some(alone)) = (given.solo, rows.get(&(1 << i))) {
                     j.number("solo_samples_per_s", claimed.get(), alone[i]);
                 }
             });
@@ -30,26 +33,24 @@ pub fn judge(plan: &Plan, j: &mut Judge) {
 }
 
 /// The objective is that of the throughput given.
-fn objective(plan: &Plan, j: &mut Judge) {
-    let Some(claimed) = plan.objective else {
-        return;
-    };
-    let rate = |t: &doc::PlanTask| t.throughput.map(|e| e.mean.get());
-    let relative = |t: &doc::PlanTask| Some(rate(t)? / t.solo?.get());
-    let time = |t: &doc::PlanTask| Some(-t.samples?.as_f64() / rate(t)?);
-    let least =
-        |values: Option<Vec<f64>>| values.map(|v| v.into_iter().fold(f64::INFINITY, f64::min));
-    let sum = |values: Option<Vec<f64>>| values.map(|v| v.into_iter().sum());
-    let tasks = || plan.tasks.iter();
-    let value: Option<f64> = match claimed.kind {
-        ObjectiveKind::Raw => sum(tasks().map(rate).collect()),
-        ObjectiveKind::Fairness => sum(tasks().map(relative).collect()),
-        ObjectiveKind::MaxMin => least(tasks().map(relative).collect()),
-        ObjectiveKind::Round => least(tasks().map(time).collect()),
+fn objective(plan: &Plan, found: &Feasible, j: &mut Judge) {
+    let rate = |d: &Decision| d.throughput.mean.get();
+    let relative = |d: &Decision| rate(d) / d.solo.get();
+    let rates = || found.decisions.iter().map(rate);
+    let relatives = || found.decisions.iter().map(relative);
+    let times = plan.tasks.iter().zip(rates());
+    let times = times.map(|(task, rate)| Some(-task.samples?.as_f64() / rate));
+    let least = |values: Vec<f64>| values.into_iter().fold(f64::INFINITY, f64::min);
+    let value: Option<f64> = match found.objective.kind {
+        ObjectiveKind::Raw => Some(rates().sum()),
+        ObjectiveKind::Fairness => Some(relatives().sum()),
+        ObjectiveKind::MaxMin => Some(least(relatives().collect())),
+        ObjectiveKind::Round => times.collect::<Option<_>>().map(least),
         ObjectiveKind::Weighted => None,
     };
+    let claimed = found.objective.value;
     match value {
-        Some(value) => j.field("objective", |j| j.number("value", claimed.value, value)),
+        Some(value) => j.field("objective", |j| j.number("value", claimed, value)),
         None => j.unjudged("objective", "there is too little to recompute it from"),
     }
 }

@@ -1,6 +1,6 @@
 //! Is sharing worth it, as the plan says?
 
-use doc::{Plan, Scheme, Verdict, WorkKind};
+use doc::{Feasible, Scheme, Verdict, WorkKind};
 use predict::Active;
 use units::{Samples, Seconds};
 
@@ -12,7 +12,7 @@ use crate::judge::Judge;
 const INTERVAL: f64 = 1.96;
 
 /// Judges the verdict of a plan with a model.
-pub fn judge(plan: &Plan, frame: &Frame<'_>, chosen: &Choices, value: &Value, j: &mut Judge) {
+pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value, j: &mut Judge) {
     let Some(claimed) = &plan.verdict else {
         return j.unjudged(
             "verdict",

@@ -50,10 +50,10 @@ fn start(
         return j.lie("task", task, "a task of the plan");
     };
     let ordered = current.timeline().and_then(|t| t.batches[i]);
-    if let (Some(claimed), Some(batch)) = (claimed_batch, ordered.or(plan.tasks[i].batch)) {
+    if let (Some(claimed), Some(batch)) = (claimed_batch, ordered.or(plan.given(i).batch)) {
         j.same("batch", claimed, batch);
     }
-    if let (Some(claimed), Some(share)) = (claimed_share, plan.tasks[i].share) {
+    if let (Some(claimed), Some(share)) = (claimed_share, plan.given(i).share) {
         j.number("share_percent", claimed.percent(), share.percent());
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{Choice, Link, Model, Provenance, UpdateBytes, Wire, Workload};
 
 /// Batch sizes and shares of every task.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "mt.plan/1")]
 pub struct Plan {
@@ -399,12 +399,30 @@ pub struct Search {
     pub seconds: Option<f64>,
 }
 
+/// A constraint that can make a plan infeasible.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConstraintKind {
+    /// Least `P_i / S_i` of every task.
+    StarvationFloor,
+    /// Largest mismatch of batch sizes and data volumes.
+    Mismatch,
+    /// Memory of a GPU, bytes.
+    Memory,
+    /// Sum of the shares, percent.
+    Rv,
+    /// How batch sizes may be chosen; 0 and 1 stand for no and yes.
+    Batch,
+}
+
 /// One reason why no plan is feasible.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Infeasibility {
-    /// The constraint: `memory`, `starvation-floor`, `mismatch`, `rv`, `batch`.
-    pub constraint: String,
+    /// The constraint.
+    pub constraint: ConstraintKind,
     /// What the constraint demands.
     pub limit: f64,
     /// The best that can be reached.

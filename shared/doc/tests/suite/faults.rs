@@ -104,6 +104,43 @@ proptest! {
     }
 }
 
+/// A plan is found, infeasible or by hand, and nothing in between.
+#[test]
+fn a_plan_is_one_of_three() {
+    let plan = |fields: serde_json::Value| {
+        let mut plan = json!({"schema": "mt.plan/1", "tasks": [{"id": "a", "batch": 8}]});
+        let (all, fields) = (plan.as_object_mut().unwrap(), fields.as_object().unwrap());
+        all.extend(fields.clone());
+        let faults = faults_of(&plan).into_iter();
+        faults.map(|f| (f.code, f.path)).collect::<Vec<_>>()
+    };
+    let reason = json!([{"constraint": "rv", "limit": 1, "best": 2, "advice": "ask for 2 %"}]);
+    let missing = |path: &str| (Code::MissingField, path.to_owned());
+    assert_eq!(plan(json!({"rv_percent": 100})), []);
+    assert_eq!(
+        plan(json!({"objective": {"kind": "raw", "value": 1}})),
+        [
+            missing("$.rv_percent"),
+            missing("$.constraints"),
+            missing("$.search"),
+            missing("$.tasks[0].share_percent"),
+            missing("$.tasks[0].throughput"),
+            missing("$.tasks[0].solo_samples_per_s"),
+        ]
+    );
+    assert_eq!(
+        plan(json!({"infeasible": reason, "mismatch": 1})),
+        [
+            (Code::Conflict, "$.tasks".to_owned()),
+            (Code::Conflict, "$.mismatch".to_owned()),
+        ]
+    );
+    assert_eq!(
+        plan(json!({"tasks": []})),
+        [(Code::NothingToDo, "$.tasks".to_owned())]
+    );
+}
+
 #[test]
 fn a_nested_document_has_its_place() {
     let plan = json!({"schema": "mt.plan/1", "tasks": [{"id": "a", "batch": 0}]});

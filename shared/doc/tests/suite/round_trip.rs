@@ -99,6 +99,12 @@ proptest! {
     }
 
     #[test]
+    fn infeasible_plans(wire in generate::infeasible_plan()) {
+        round_trip::<Plan>(&wire)?;
+        fits_schema(&wire)?;
+    }
+
+    #[test]
     fn timelines(wire in generate::timeline()) {
         round_trip::<Timeline>(&wire)?;
         fits_schema(&wire)?;

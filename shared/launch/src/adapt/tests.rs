@@ -2,7 +2,7 @@ use doc::{
     DeviceFingerprint, DeviceKind, Documents, Frames, Method, ObjectiveKind, ProcessEnd, Workload,
 };
 use predict::{Active, Dataset, FitOptions, Sample, TaskSpec, fit};
-use units::Batch;
+use units::{Batch, Share};
 
 use super::*;
 

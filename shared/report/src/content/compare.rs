@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use doc::{Choice, Plan, Profile, Sample, Scheme};
+use doc::{Answer, Choice, Plan, Profile, Sample, Scheme};
 use units::TaskId;
 
 use super::pictures;
@@ -15,7 +15,7 @@ type Setting = BTreeMap<String, (u64, u32)>;
 /// Whether a profile measures tasks of the plan.
 pub fn concerns(plan: &Plan, profile: &Profile) -> bool {
     let known = |id: &TaskId| profile.header.workload.task_index(id).is_some();
-    !plan.tasks.is_empty() && plan.tasks.iter().all(|t| known(&t.id))
+    !matches!(plan.answer, Answer::Infeasible(_)) && plan.tasks.iter().all(|t| known(&t.id))
 }
 
 /// A choice of the plan and what it promises.
@@ -48,13 +48,14 @@ pub fn own(plan: &Plan) -> Option<Promise> {
     let mut setting = Setting::new();
     let mut rates = Vec::new();
     let mut fairness = Some(0.0);
-    for task in &plan.tasks {
+    for (i, task) in plan.tasks.iter().enumerate() {
+        let given = plan.given(i);
         let id = task.id.as_str().to_owned();
-        let batch = u64::from(task.batch?.get());
-        setting.insert(id.clone(), (batch, task.share?.hundredths()));
-        let rate = task.throughput?.mean.get();
+        let batch = u64::from(given.batch?.get());
+        setting.insert(id.clone(), (batch, given.share?.hundredths()));
+        let rate = given.throughput?.mean.get();
         fairness = fairness
-            .zip(task.solo)
+            .zip(given.solo)
             .map(|(sum, solo)| sum + rate / solo.get());
         rates.push((id, rate));
     }
@@ -68,9 +69,10 @@ pub fn own(plan: &Plan) -> Option<Promise> {
 }
 
 fn promises(plan: &Plan) -> Vec<Promise> {
-    let baselines = plan
-        .baselines
-        .iter()
+    let found = plan.feasible();
+    let baselines = found
+        .into_iter()
+        .flat_map(|found| &found.baselines)
         .filter(|b| b.name != Scheme::Temporal)
         .map(|b| Promise {
             name: b.name.name().to_owned(),
@@ -79,7 +81,8 @@ fn promises(plan: &Plan) -> Vec<Promise> {
             total: b.total_samples_per_s,
             fairness: Some(b.fairness),
         });
-    let others = plan.alternatives.iter().enumerate().map(|(i, p)| Promise {
+    let others = found.into_iter().flat_map(|found| &found.alternatives);
+    let others = others.enumerate().map(|(i, p)| Promise {
         name: format!("alternative {}", i + 1),
         setting: setting_of(&p.tasks),
         rates: None,
@@ -153,7 +156,11 @@ pub fn add(report: &mut Report, plan: &Plan, profile: &Profile) {
         }
     }
     if let Some(temporal) = temporal(plan, profile) {
-        let claimed = plan.baselines.iter().find(|b| b.name == Scheme::Temporal);
+        let mut schemes = plan
+            .feasible()
+            .into_iter()
+            .flat_map(|found| &found.baselines);
+        let claimed = schemes.find(|b| b.name == Scheme::Temporal);
         let claimed = claimed.map(|b| b.total_samples_per_s);
         totals.rows.push(vec![
             "temporal".into(),
@@ -210,10 +217,9 @@ fn fairness(plan: &Plan, profile: &Profile, sample: &Sample) -> Option<f64> {
         .tasks
         .iter()
         .map(|t| {
-            let planned = plan.task_index(&t.id).map(|i| &plan.tasks[i]);
-            let planned = planned.filter(|p| p.batch == Some(t.batch));
-            let solo = solo(profile, &t.id, t.batch)
-                .or_else(|| planned?.solo.map(units::SamplesPerSec::get))?;
+            let planned = plan.given_of(&t.id);
+            let planned = planned.solo.filter(|_| planned.batch == Some(t.batch));
+            let solo = solo(profile, &t.id, t.batch).or(planned.map(units::SamplesPerSec::get))?;
             Some(t.throughput.get() / solo)
         })
         .collect();
@@ -225,7 +231,7 @@ fn temporal(plan: &Plan, profile: &Profile) -> Option<f64> {
     let times: Option<Vec<f64>> = plan
         .tasks
         .iter()
-        .map(|t| Some(1.0 / solo(profile, &t.id, t.batch?)?))
+        .map(|t| Some(1.0 / solo(profile, &t.id, plan.given_of(&t.id).batch?)?))
         .collect();
     let times = times.filter(|t| !t.is_empty())?;
     Some(times.len() as f64 / times.iter().sum::<f64>())

@@ -5,7 +5,7 @@ pub mod round;
 
 use std::collections::BTreeMap;
 
-use doc::{ObjectiveKind, ParetoPoint, Plan, Profile};
+use doc::{Feasible, ObjectiveKind, ParetoPoint, Plan, Profile};
 use units::TotalShare;
 
 use crate::number::change;
@@ -18,51 +18,24 @@ fn unit(report: &Report, unit: &str) -> String {
     format!("({unit}{label})")
 }
 
-/// Total throughput and fairness that a plan predicts for itself.
-fn own(plan: &Plan) -> Option<(f64, Option<f64>)> {
-    let rates: Option<Vec<f64>> = plan
-        .tasks
-        .iter()
-        .map(|t| Some(t.throughput?.mean.get()))
-        .collect();
-    let relative: Option<Vec<f64>> = plan
-        .tasks
-        .iter()
-        .map(|t| Some(t.throughput?.mean.get() / t.solo?.get()))
-        .collect();
-    let rates = rates.filter(|r| !r.is_empty())?;
-    Some((rates.iter().sum(), relative.map(|r| r.iter().sum())))
-}
-
 /// Pictures of a plan.
 pub fn of_plan(report: &mut Report, plan: &Plan) {
-    if let Some((total, fairness)) = own(plan)
-        && !plan.baselines.is_empty()
-    {
-        let throughput = plan
-            .baselines
-            .iter()
-            .map(|b| (b.name.name().to_owned(), b.total_samples_per_s));
+    if let Some(found) = plan.feasible().filter(|f| !f.baselines.is_empty()) {
+        let values = |of: fn(&doc::Baseline) -> f64| {
+            let each = found.baselines.iter();
+            each.map(move |b| (b.name.name().to_owned(), of(b)))
+        };
         let axis = format!("predicted total throughput {}", unit(report, "samples/s"));
-        let title = "Throughput against simpler schemes";
-        report.picture("throughput", title, bars(axis, total, throughput));
-        if let Some(fairness) = fairness {
-            let values = plan
-                .baselines
-                .iter()
-                .map(|b| (b.name.name().to_owned(), b.fairness));
-            let axis = format!(
-                "predicted sum of throughput / solo throughput {}",
-                unit(report, "ratio")
-            );
-            report.picture(
-                "fairness",
-                "Fairness against simpler schemes",
-                bars(axis, fairness, values),
-            );
-        }
+        let rows = bars(axis, found.total(), values(|b| b.total_samples_per_s));
+        report.picture("throughput", "Throughput against simpler schemes", rows);
+        let ratio = unit(report, "ratio");
+        let axis = format!("predicted sum of throughput / solo throughput {ratio}");
+        let rows = bars(axis, found.fairness(), values(|b| b.fairness));
+        report.picture("fairness", "Fairness against simpler schemes", rows);
     }
-    fronts(report, plan);
+    if let Some(found) = plan.feasible() {
+        fronts(report, found);
+    }
     occupancy::add(report, plan);
 }
 
@@ -84,10 +57,9 @@ fn bars(axis: String, own: f64, others: impl Iterator<Item = (String, f64)>) -> 
     Drawing::Bars(Bars { axis, rows })
 }
 
-fn fronts(report: &mut Report, plan: &Plan) {
-    if let (Some(mismatch), Some(objective)) = (plan.mismatch, plan.objective)
-        && !plan.pareto.is_empty()
-    {
+fn fronts(report: &mut Report, plan: &Feasible) {
+    let objective = plan.objective;
+    if let Some(mismatch) = plan.mismatch.filter(|_| !plan.pareto.is_empty()) {
         let what = match objective.kind {
             ObjectiveKind::Raw => "total throughput",
             ObjectiveKind::Fairness => "sum of throughput / solo throughput",
@@ -120,9 +92,7 @@ fn fronts(report: &mut Report, plan: &Plan) {
             Drawing::Plot(plot),
         );
     }
-    if let Some((total, Some(fairness))) = own(plan)
-        && !plan.baselines.is_empty()
-    {
+    if !plan.baselines.is_empty() {
         let baseline = |b: &doc::Baseline| Mark {
             name: b.name.name().to_owned(),
             colour: 6,
@@ -131,7 +101,7 @@ fn fronts(report: &mut Report, plan: &Plan) {
         let mut marks = vec![Mark {
             name: "this plan".to_owned(),
             colour: 1,
-            at: (total, fairness),
+            at: (plan.total(), plan.fairness()),
         }];
         marks.extend(plan.baselines.iter().map(baseline));
         let line = front(&plan.pareto_fairness, "front", false, |p| {
@@ -196,7 +166,8 @@ pub fn of_profile(report: &mut Report, profile: &Profile, plan: Option<&Plan>) {
     let line = best
         .into_iter()
         .map(|(tens, total)| (f64::from(tens) * 10.0, total));
-    let chosen = plan.and_then(|p| Some((p.rv?.percent(), own(p)?.0)));
+    let found = plan.and_then(Plan::feasible);
+    let chosen = found.map(|found| (found.rv.percent(), found.total()));
     let marks = chosen.map(|at| Mark {
         name: "plan (predicted)".to_owned(),
         colour: 1,

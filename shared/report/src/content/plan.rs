@@ -1,5 +1,7 @@
-use doc::{ObjectiveKind, ParetoPoint, Plan, Proof};
-use units::SamplesPerSec;
+use doc::{
+    Answer, Feasible, Infeasible, Objective, ObjectiveKind, ParetoPoint, Plan, Proof, Search,
+};
+use units::{SamplesPerSec, TotalShare};
 
 use super::{listed, pictures, verdict};
 use crate::number::{change, plain};
@@ -22,32 +24,42 @@ pub fn simulated(plan: &Plan) -> bool {
 
 /// Adds facts and tables of a plan.
 pub fn add(report: &mut Report, plan: &Plan) {
-    if plan.tasks.is_empty() {
-        report.fact("feasible", "no");
+    match &plan.answer {
+        Answer::Infeasible(none) => {
+            report.fact("feasible", "no");
+            if let Some(search) = &none.search {
+                report.fact("search", searched(search, ObjectiveKind::Raw));
+            }
+            report.table(infeasible(none));
+        }
+        Answer::ByHand(by_hand) => {
+            total_share(report, by_hand.rv);
+            report.table(tasks(plan));
+        }
+        Answer::Feasible(found) => feasible(report, plan, found),
     }
-    if !plan.baselines.is_empty() {
+}
+
+fn feasible(report: &mut Report, plan: &Plan, found: &Feasible) {
+    if !found.baselines.is_empty() {
         report.legend = verdict::LEGEND.to_vec();
     }
-    facts(report, plan);
-    report.table(infeasible(plan));
+    facts(report, found);
     report.table(tasks(plan));
-    report.table(gpus(plan));
-    report.table(baselines(plan));
-    report.table(points(
-        "pareto",
-        "Front of mismatch against objective",
-        plan,
-        &plan.pareto,
-    ));
+    report.table(gpus(plan, found));
+    report.table(baselines(found));
+    let kind = found.objective.kind;
+    let table = |key, title, rows: &[ParetoPoint]| points(key, title, kind, rows);
+    let mismatch = "Front of mismatch against objective";
+    report.table(table("pareto", mismatch, &found.pareto));
     let fair = "Front of total throughput against fairness";
-    report.table(points("pareto_fairness", fair, plan, &plan.pareto_fairness));
-    report.table(points(
+    report.table(table("pareto_fairness", fair, &found.pareto_fairness));
+    report.table(table(
         "alternatives",
         "Next best plans",
-        plan,
-        &plan.alternatives,
+        &found.alternatives,
     ));
-    report.table(explanation(plan));
+    report.table(explanation(found));
 }
 
 /// Unit of an objective.
@@ -79,50 +91,50 @@ fn gain(kind: ObjectiveKind, plan: f64, other: f64) -> f64 {
     }
 }
 
-fn facts(report: &mut Report, plan: &Plan) {
-    if let Some(objective) = plan.objective {
-        let value = plain(told(objective.kind, objective.value));
-        let unit = unit(objective.kind);
-        report.fact(
-            "objective",
-            format!("{}: {value} {unit}", doc::name_of(&objective.kind)),
-        );
-    }
-    if let Some(rv) = plan.rv {
+fn total_share(report: &mut Report, rv: Option<TotalShare>) {
+    if let Some(rv) = rv {
         report.fact("sum of shares R_v", format!("{} %", rv.percent()));
     }
-    if let Some(mismatch) = plan.mismatch {
+}
+
+fn facts(report: &mut Report, found: &Feasible) {
+    let Objective { kind, value } = found.objective;
+    let (value, unit) = (plain(told(kind, value)), unit(kind));
+    report.fact(
+        "objective",
+        format!("{}: {value} {unit}", doc::name_of(&kind)),
+    );
+    total_share(report, Some(found.rv));
+    if let Some(mismatch) = found.mismatch {
         report.fact("mismatch", plain(mismatch));
     }
-    if let (Some(open), Some(objective)) = (plan.unconstrained_objective, plan.objective) {
-        let unit = unit(objective.kind);
-        let open = plain(told(objective.kind, open));
+    if let Some(open) = found.unconstrained_objective {
+        let open = plain(told(kind, open));
         report.fact("with free batch sizes", format!("{open} {unit}"));
     }
-    if let Some(search) = &plan.search {
-        let proof = match search.proof {
-            Proof::Enumerated => "best of the model: every point was looked at",
-            Proof::Bounded => "best of the model: the rest was excluded by a bound",
-            Proof::NotProven => "not proven to be the best",
-        };
-        let bound = search.bound.filter(|_| search.proof == Proof::NotProven);
-        let kind = plan.objective.map_or(ObjectiveKind::Raw, |o| o.kind);
-        let limit = if kind == ObjectiveKind::Round {
-            "none can be below"
-        } else {
-            "none can exceed"
-        };
-        let bound = bound.map_or(String::new(), |b| {
-            format!(", {limit} {}", plain(told(kind, b)))
-        });
-        let seconds = search
-            .seconds
-            .map_or(String::new(), |s| format!(" in {} s", plain(s)));
-        report.fact(
-            "search",
-            format!("{proof}{bound}; {} points{seconds}", search.points),
-        );
-    }
+    report.fact("search", searched(&found.search, kind));
+}
+
+/// How a search ended, and what it excludes.
+fn searched(search: &Search, kind: ObjectiveKind) -> String {
+    let proof = match search.proof {
+        Proof::Enumerated => "best of the model: every point was looked at",
+        Proof::Bounded => "best of the model: the rest was excluded by a bound",
+        Proof::NotProven => "not proven to be the best",
+    };
+    let bound = search.bound.filter(|_| search.proof == Proof::NotProven);
+    let limit = if kind == ObjectiveKind::Round {
+        "none can be below"
+    } else {
+        "none can exceed"
+    };
+    let bound = bound.map_or(String::new(), |b| {
+        format!(", {limit} {}", plain(told(kind, b)))
+    });
+    let seconds = search
+        .seconds
+        .map_or(String::new(), |s| format!(" in {} s", plain(s)));
+    format!("{proof}{bound}; {} points{seconds}", search.points)
 }
 
 fn tasks(plan: &Plan) -> Table {
@@ -136,17 +148,18 @@ fn tasks(plan: &Plan) -> Table {
         .measured("high_samples_per_s", "to", "samples/s")
         .measured("solo_samples_per_s", "alone", "samples/s")
         .measured("part_of_solo_percent", "of alone", "%");
-    for task in &plan.tasks {
-        let mean = task.throughput.map(|t| t.mean.get());
-        let solo = task.solo.map(SamplesPerSec::get);
+    for (i, task) in plan.tasks.iter().enumerate() {
+        let given = plan.given(i);
+        let mean = given.throughput.map(|t| t.mean.get());
+        let solo = given.solo.map(SamplesPerSec::get);
         table.rows.push(vec![
             task.id.as_str().into(),
             Cell::count(task.gpu.map(u64::from)),
-            Cell::count(task.batch.map(|b| u64::from(b.get()))),
-            Cell::number(task.share.map(units::Share::percent)),
+            Cell::count(given.batch.map(|b| u64::from(b.get()))),
+            Cell::number(given.share.map(units::Share::percent)),
             Cell::number(mean),
-            Cell::number(task.throughput.map(|t| t.low.get())),
-            Cell::number(task.throughput.map(|t| t.high.get())),
+            Cell::number(given.throughput.map(|t| t.low.get())),
+            Cell::number(given.throughput.map(|t| t.high.get())),
             Cell::number(solo),
             Cell::number(mean.zip(solo).map(|(m, s)| 100.0 * m / s)),
         ]);
@@ -154,58 +167,38 @@ fn tasks(plan: &Plan) -> Table {
     table.without_empty_columns()
 }
 
-fn baselines(plan: &Plan) -> Table {
-    let objective = plan.objective;
+fn baselines(found: &Feasible) -> Table {
+    let objective = found.objective;
     let mut table = Table::new("baselines", "Against simpler schemes, predicted alike")
         .column("scheme", "scheme", "")
         .measured("total_samples_per_s", "throughput", "samples/s")
         .measured("fairness", "fairness", "sum of P/S")
-        .measured(
-            "objective",
-            "objective",
-            objective.map_or("", |o| unit(o.kind)),
-        )
+        .measured("objective", "objective", unit(objective.kind))
         .column("plan_gain", "plan gains", "")
         .column("shares_percent", "shares", "%")
         .column("feasible", "feasible", "");
-    let rates: Option<Vec<f64>> = plan
-        .tasks
-        .iter()
-        .map(|t| Some(t.throughput?.mean.get()))
-        .collect();
-    let Some(total) = rates.map(|r| r.iter().sum::<f64>()) else {
-        return table;
-    };
-    if plan.baselines.is_empty() {
+    if found.baselines.is_empty() {
         return table;
     }
-    let fairness: Option<Vec<f64>> = plan
-        .tasks
-        .iter()
-        .map(|t| Some(t.throughput?.mean.get() / t.solo?.get()))
-        .collect();
-    let shares = plan
-        .tasks
-        .iter()
-        .filter_map(|t| t.share)
-        .map(units::Share::percent);
+    let shares = found.decisions.iter().map(|d| d.share.percent());
     table.rows.push(vec![
         "this plan".into(),
-        Cell::Number(total),
-        Cell::number(fairness.map(|f| f.iter().sum())),
-        Cell::number(objective.map(|o| told(o.kind, o.value))),
+        Cell::Number(found.total()),
+        Cell::Number(found.fairness()),
+        Cell::Number(told(objective.kind, objective.value)),
         Cell::Empty,
         listed(shares).into(),
         Cell::Flag(true),
     ]);
-    for b in &plan.baselines {
+    for b in &found.baselines {
         let shares = b.tasks.iter().map(|t| t.share.percent());
+        let gain = gain(objective.kind, objective.value, b.objective);
         table.rows.push(vec![
             b.name.name().into(),
             Cell::Number(b.total_samples_per_s),
             Cell::Number(b.fairness),
-            Cell::number(objective.map(|o| told(o.kind, b.objective))),
-            Cell::text(objective.map(|o| change(gain(o.kind, o.value, b.objective)))),
+            Cell::Number(told(objective.kind, b.objective)),
+            change(gain).into(),
             listed(shares).into(),
             Cell::Flag(b.feasible),
         ]);
@@ -213,8 +206,7 @@ fn baselines(plan: &Plan) -> Table {
     table
 }
 
-fn points(key: &'static str, title: &str, plan: &Plan, points: &[ParetoPoint]) -> Table {
-    let kind = plan.objective.map_or(ObjectiveKind::Raw, |o| o.kind);
+fn points(key: &'static str, title: &str, kind: ObjectiveKind, points: &[ParetoPoint]) -> Table {
     let mut table = Table::new(key, title)
         .measured("objective", "objective", unit(kind))
         .measured("total_samples_per_s", "throughput", "samples/s")
@@ -235,14 +227,14 @@ fn points(key: &'static str, title: &str, plan: &Plan, points: &[ParetoPoint]) -
     table
 }
 
-fn explanation(plan: &Plan) -> Table {
+fn explanation(found: &Feasible) -> Table {
     let title = "What another share would change, all else as it is";
     let mut table = Table::new("explanation", title)
         .column("task", "task", "")
         .column("share_percent", "share", "%")
         .measured("objective_change", "objective changes by", "")
         .measured("samples_per_s_change", "throughput changes by", "samples/s");
-    for m in &plan.explanation {
+    for m in &found.explanation {
         let changes = m.samples_per_s_change.iter();
         let changes = changes.map(|(id, by)| format!("{id} {by:+.1}"));
         table.rows.push(vec![
@@ -255,7 +247,7 @@ fn explanation(plan: &Plan) -> Table {
     table
 }
 
-fn gpus(plan: &Plan) -> Table {
+fn gpus(plan: &Plan, found: &Feasible) -> Table {
     let mut table = Table::new("gpus", "GPUs")
         .column("gpu", "GPU", "")
         .column("tasks", "tasks", "")
@@ -263,7 +255,7 @@ fn gpus(plan: &Plan) -> Table {
         .measured("total_samples_per_s", "throughput", "samples/s")
         .measured("fairness", "fairness", "sum of P/S");
     let names = plan.workload().map_or(&[][..], |w| &w.device.gpu_names);
-    for gpu in &plan.gpus {
+    for gpu in &found.gpus {
         table.rows.push(vec![
             names
                 .get(gpu.gpu as usize)
@@ -277,15 +269,15 @@ fn gpus(plan: &Plan) -> Table {
     table
 }
 
-fn infeasible(plan: &Plan) -> Table {
+fn infeasible(none: &Infeasible) -> Table {
     let mut table = Table::new("infeasible", "Why no plan is feasible")
         .column("constraint", "constraint", "")
         .column("limit", "demands", "")
         .column("best", "best that can be reached", "")
         .column("advice", "advice", "");
-    for reason in &plan.infeasible {
+    for reason in &none.reasons {
         table.rows.push(vec![
-            reason.constraint.clone().into(),
+            doc::name_of(&reason.constraint).into(),
             Cell::Number(reason.limit),
             Cell::Number(reason.best),
             reason.advice.clone().into(),

@@ -83,8 +83,7 @@ fn outcome(report: &mut Report, ok: bool, makespan: Seconds, events: &[RunEvent]
 
 /// Predicted throughput of a task: as its summary says, or else the plan.
 fn predicted(task: &TaskSummary, plan: Option<&Plan>) -> Option<f64> {
-    let planned = || plan.and_then(|p| p.tasks.iter().find(|t| t.id == task.id));
-    let of_plan = || planned()?.throughput.map(|t| t.mean);
+    let of_plan = || plan?.given_of(&task.id).throughput.map(|t| t.mean);
     task.predicted.or_else(of_plan).map(SamplesPerSec::get)
 }
 
@@ -120,7 +119,7 @@ fn tasks(summaries: &[TaskSummary], plan: Option<&Plan>, events: &[RunEvent]) ->
     .column("finished", "finished", "")
     .column("end", "ended with", "");
     for task in summaries {
-        let planned = plan.and_then(|p| p.tasks.iter().find(|t| t.id == task.id));
+        let planned = plan.map(|p| p.given_of(&task.id)).unwrap_or_default();
         let predicted = predicted(task, plan);
         let error = predicted.zip(measured(task));
         let started = events.iter().rev().find_map(|e| match &e.payload {
@@ -129,11 +128,11 @@ fn tasks(summaries: &[TaskSummary], plan: Option<&Plan>, events: &[RunEvent]) ->
             } if *id == task.id => *batch,
             _ => None,
         });
-        let batch = started.or(planned.and_then(|t| t.batch));
+        let batch = started.or(planned.batch);
         table.rows.push(vec![
             task.id.as_str().into(),
             Cell::count(batch.map(|b| u64::from(b.get()))),
-            Cell::number(planned.and_then(|t| t.share).map(units::Share::percent)),
+            Cell::number(planned.share.map(units::Share::percent)),
             Cell::number(predicted),
             Cell::number(task.rate.map(SamplesPerSec::get)),
             Cell::number(error.map(|(p, m)| 100.0 * (p / m - 1.0))),

@@ -49,7 +49,8 @@ pub fn report(timeline: &Timeline, plan_shown: bool) -> Report {
     report.fact("uploads", listed(timeline.upload_order.iter().map(name)));
     let changed = timeline.plan.tasks.iter().zip(&timeline.batches);
     let changed = changed.filter_map(|(task, batch)| {
-        let (planned, batch) = task.batch.zip(*batch).filter(|(p, b)| p != b)?;
+        let known = timeline.plan.given_of(&task.id).batch;
+        let (planned, batch) = known.zip(*batch).filter(|(p, b)| p != b)?;
         Some(format!("{} {batch} in place of {planned}", task.id))
     });
     let changed: Vec<String> = changed.collect();

@@ -1,6 +1,6 @@
 //! The first line of a report: is sharing worth it, and by how much?
 
-use doc::{Plan, Scheme, Verdict, WorkKind};
+use doc::{Answer, Plan, Scheme, Verdict, WorkKind};
 
 use crate::number::{change, plain};
 
@@ -39,10 +39,12 @@ pub const LEGEND: [(&str, &str); 10] = [
 
 /// The verdict of a plan in a line; nothing where the plan has none.
 pub fn headline(plan: &Plan) -> String {
-    if plan.tasks.is_empty() && !plan.infeasible.is_empty() {
-        return "No plan meets the constraints.".to_owned();
-    }
-    plan.verdict.as_ref().map_or(String::new(), of_verdict)
+    let verdict = match &plan.answer {
+        Answer::Infeasible(_) => return "No plan meets the constraints.".to_owned(),
+        Answer::Feasible(found) => found.verdict.as_ref(),
+        Answer::ByHand(_) => None,
+    };
+    verdict.map_or(String::new(), of_verdict)
 }
 
 fn of_verdict(v: &Verdict) -> String {

@@ -50,23 +50,35 @@ pub fn search() -> impl Strategy<Value = Search> {
     )
 }
 
-/// Fills the parts of a plan that are kept as they stand.
+/// Fills what a search finds.
 fn decorate(
     mut plan: wire::Plan,
     numbers: &[f64],
     fronts: (Vec<wire::ParetoPoint>, Vec<wire::ParetoPoint>),
-    search: Option<Search>,
+    search: Search,
 ) -> wire::Plan {
     let n = |i: usize| numbers[i];
+    for task in &mut plan.tasks {
+        let rate = task.solo_samples_per_s.get_or_insert(n(1).abs());
+        let throughput = wire::Estimate {
+            samples_per_s: *rate,
+            low_samples_per_s: 0.0,
+            high_samples_per_s: n(2).abs(),
+        };
+        task.throughput.get_or_insert(throughput);
+        task.batch.get_or_insert(48);
+        task.share_percent.get_or_insert(0.01);
+    }
+    plan.rv_percent.get_or_insert(0.02);
     let first = plan.tasks[0].id.clone();
     plan.objective = Some(wire::Objective {
         kind: ObjectiveKind::MaxMin,
         value: n(0),
     });
     plan.constraints = Some(wire::Constraints {
-        share_step_percent: n(1),
-        rv_percent: Some(n(2)),
-        starvation_floor: Some(n(3)),
+        share_step_percent: 12.5,
+        rv_percent: plan.rv_percent,
+        starvation_floor: Some(n(3).abs().min(1.0)),
         memory_bytes: Some(17),
         batch: BatchPolicy::Same,
         mismatch: Some(n(4)),
@@ -115,7 +127,7 @@ fn decorate(
         objective: n(16),
     });
     (plan.pareto, plan.alternatives) = fronts;
-    plan.search = search;
+    plan.search = Some(search);
     plan
 }
 
@@ -150,7 +162,7 @@ pub fn plan_task() -> BoxedStrategy<wire::PlanTask> {
         .boxed()
 }
 
-/// A plan with a table of rates, or a workload, or neither.
+/// A plan with a table of rates, or a workload, or neither; found by a search, or by hand.
 pub fn plan() -> BoxedStrategy<wire::Plan> {
     let parts = names().prop_flat_map(|names| {
         let n = names.len();
@@ -172,6 +184,7 @@ pub fn plan() -> BoxedStrategy<wire::Plan> {
         vec(finite(), 17),
         (points(), points()),
         option::of(search()),
+        option::of(Just(66.67)),
     );
     (parts, head, extra)
         .prop_map(|((names, mut tasks, rates, workload), head, extra)| {
@@ -188,25 +201,39 @@ pub fn plan() -> BoxedStrategy<wire::Plan> {
                 } else {
                     Vec::new()
                 },
-                rv_percent: Some(f64::from(names.len() as u32) * 66.67),
-                verdict: None,
-                objective: None,
-                constraints: None,
-                mismatch: None,
-                unconstrained_objective: None,
-                baselines: Vec::new(),
-                pareto: Vec::new(),
-                pareto_fairness: Vec::new(),
-                alternatives: Vec::new(),
-                explanation: Vec::new(),
-                gpus: Vec::new(),
-                search: None,
-                infeasible: Vec::new(),
-                model: None,
+                rv_percent: extra.3.map(|each| f64::from(names.len() as u32) * each),
                 workload,
                 provenance: head.3,
+                ..wire::Plan::default()
             };
-            decorate(plan, &extra.0, extra.1, extra.2)
+            match extra.2 {
+                Some(search) => decorate(plan, &extra.0, extra.1, search),
+                None => plan,
+            }
         })
         .boxed()
+}
+
+/// Reasons why there is no plan.
+pub fn infeasible_plan() -> impl Strategy<Value = wire::Plan> {
+    let kinds = prop::sample::select(vec![
+        ConstraintKind::StarvationFloor,
+        ConstraintKind::Mismatch,
+        ConstraintKind::Memory,
+        ConstraintKind::Rv,
+        ConstraintKind::Batch,
+    ]);
+    let reason = (kinds, finite(), finite(), text());
+    let reason = reason.prop_map(|(constraint, limit, best, advice)| Infeasibility {
+        constraint,
+        limit,
+        best,
+        advice,
+    });
+    (vec(reason, 1..4), option::of(search())).prop_map(|(infeasible, search)| wire::Plan {
+        schema: wire::Plan::SCHEMA.to_owned(),
+        infeasible,
+        search,
+        ..wire::Plan::default()
+    })
 }

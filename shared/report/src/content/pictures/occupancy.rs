@@ -18,10 +18,8 @@ pub fn add(report: &mut Report, plan: &Plan) {
         .model
         .as_ref()
         .is_some_and(|m| m.device.kind == DeviceKind::Sim);
-    let Some(workload) = plan
-        .workload()
-        .filter(|_| simulated && plan.gpus.is_empty())
-    else {
+    let one_gpu = plan.tasks.iter().all(|task| task.gpu.is_none());
+    let Some(workload) = plan.workload().filter(|_| simulated && one_gpu) else {
         return;
     };
     if let Some(area) = area(plan, workload) {
@@ -36,12 +34,12 @@ pub fn add(report: &mut Report, plan: &Plan) {
 fn area(plan: &Plan, workload: &Workload) -> Option<Area> {
     let simulator = Simulator::of_device(&workload.device).ok()?;
     let mut programs: Vec<Program> = Vec::new();
-    for task in &plan.tasks {
+    for (i, task) in plan.tasks.iter().enumerate() {
         let known = &workload.tasks[workload.task_index(&task.id)?];
-        programs.push(simulator.task_program(known, task.batch?).ok()?);
+        programs.push(simulator.task_program(known, plan.given(i).batch?).ok()?);
     }
-    let chosen: Option<Vec<Share>> = plan.tasks.iter().map(|t| t.share).collect();
     let n = programs.len();
+    let chosen: Option<Vec<Share>> = (0..n).map(|i| plan.given(i).share).collect();
     let part = Share::from_hundredths(10_000 / u32::try_from(n).ok()?.max(1));
     let sms = f64::from(simulator.gpu().sms());
     // The picture shows a part; the mean is that of all after the tasks have found their rhythm.

@@ -1,0 +1,328 @@
+use units::{Batch, SamplesPerSec, Share, TotalShare};
+
+use super::verdict::{Verdict, verdict};
+use super::{Baseline, Constraints, ParetoPoint, constraints, points};
+use crate::wire::{self, GpuPlan, Infeasibility, Marginal, Objective, Search};
+use crate::workload::optional;
+use crate::{Checker, Code};
+
+/// What a plan says of its tasks.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// A search found these batch sizes and shares.
+    Feasible(Box<Feasible>),
+    /// A search found that nothing meets the constraints.
+    Infeasible(Infeasible),
+    /// Somebody wrote the plan.
+    ByHand(ByHand),
+}
+
+/// The best batch sizes and shares that a search found, and what they are compared with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Feasible {
+    /// What each task of the plan runs with.
+    pub decisions: Vec<Decision>,
+    /// Sum of the shares.
+    pub rv: TotalShare,
+    /// Whether sharing is worth it; absent in plans of a version that did not judge it.
+    pub verdict: Option<Verdict>,
+    /// What was maximised.
+    pub objective: Objective,
+    /// What had to hold.
+    pub constraints: Constraints,
+    /// Distance from the balance asked for; absent where a task has no data volume.
+    pub mismatch: Option<f64>,
+    /// Objective without the batch constraints; absent where there are none, or several GPUs.
+    pub unconstrained_objective: Option<f64>,
+    /// Simpler schemes.
+    pub baselines: Vec<Baseline>,
+    /// Front of mismatch against objective.
+    pub pareto: Vec<ParetoPoint>,
+    /// Front of raw throughput against fairness.
+    pub pareto_fairness: Vec<ParetoPoint>,
+    /// The next best plans.
+    pub alternatives: Vec<ParetoPoint>,
+    /// Marginal changes.
+    pub explanation: Vec<Marginal>,
+    /// Results per GPU, where there are several.
+    pub gpus: Vec<GpuPlan>,
+    /// How the plan was found.
+    pub search: Search,
+}
+
+/// Why nothing meets the constraints.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Infeasible {
+    /// What stands in the way; never empty.
+    pub reasons: Vec<Infeasibility>,
+    /// What had to hold, where the writer says it.
+    pub constraints: Option<Constraints>,
+    /// How it was found, where the writer says it.
+    pub search: Option<Search>,
+}
+
+/// What somebody who writes a plan says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ByHand {
+    /// What is said of each task of the plan.
+    pub given: Vec<Given>,
+    /// Sum of the shares.
+    pub rv: Option<TotalShare>,
+}
+
+/// What one task runs with, and the throughput predicted for it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Decision {
+    /// Batch size.
+    pub batch: Batch,
+    /// Share.
+    pub share: Share,
+    /// Predicted throughput while all tasks run.
+    pub throughput: Estimate,
+    /// Throughput alone on the whole device at this batch size.
+    pub solo: SamplesPerSec,
+}
+
+/// What somebody who writes a plan may say of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Given {
+    /// Batch size; needed with a model and to launch.
+    pub batch: Option<Batch>,
+    /// Share; needed with a model and to launch.
+    pub share: Option<Share>,
+    /// Throughput while all tasks run.
+    pub throughput: Option<Estimate>,
+    /// Throughput alone on the whole device.
+    pub solo: Option<SamplesPerSec>,
+}
+
+/// A predicted throughput with its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// Prediction.
+    pub mean: SamplesPerSec,
+    /// Lower end.
+    pub low: SamplesPerSec,
+    /// Upper end.
+    pub high: SamplesPerSec,
+}
+
+impl From<Decision> for Given {
+    fn from(decision: Decision) -> Self {
+        Self {
+            batch: Some(decision.batch),
+            share: Some(decision.share),
+            throughput: Some(decision.throughput),
+            solo: Some(decision.solo),
+        }
+    }
+}
+
+/// Which of the three a plan is: one with reasons is infeasible, one with anything that only a
+/// search can say was found, and every other was written by hand.
+pub(super) fn answer(wire: &wire::Plan, c: &mut Checker) -> Option<Answer> {
+    if !wire.infeasible.is_empty() {
+        return infeasible(wire, c).map(Answer::Infeasible);
+    }
+    if wire.tasks.is_empty() {
+        c.field("tasks", |c| {
+            c.fault(Code::NothingToDo, "no task", "add at least one task");
+        });
+    }
+    let given = c.list("tasks", &wire.tasks, given);
+    if was_searched(wire) {
+        feasible(wire, given, c).map(|found| Answer::Feasible(Box::new(found)))
+    } else {
+        let rv = c.optional_unit("rv_percent", wire.rv_percent, TotalShare::from_percent);
+        let (given, rv) = (given?, rv?);
+        Some(Answer::ByHand(ByHand { given, rv }))
+    }
+}
+
+/// What only a plan that was found has, and whether this one has it.
+fn results(wire: &wire::Plan) -> [(&'static str, bool); 10] {
+    [
+        ("objective", wire.objective.is_some()),
+        ("verdict", wire.verdict.is_some()),
+        ("mismatch", wire.mismatch.is_some()),
+        (
+            "unconstrained_objective",
+            wire.unconstrained_objective.is_some(),
+        ),
+        ("baselines", !wire.baselines.is_empty()),
+        ("pareto", !wire.pareto.is_empty()),
+        ("pareto_fairness", !wire.pareto_fairness.is_empty()),
+        ("alternatives", !wire.alternatives.is_empty()),
+        ("explanation", !wire.explanation.is_empty()),
+        ("gpus", !wire.gpus.is_empty()),
+    ]
+}
+
+fn was_searched(wire: &wire::Plan) -> bool {
+    let result = results(wire).into_iter().any(|(_, is_there)| is_there);
+    result || wire.constraints.is_some() || wire.search.is_some()
+}
+
+fn infeasible(wire: &wire::Plan, c: &mut Checker) -> Option<Infeasible> {
+    let of_tasks = [
+        ("tasks", !wire.tasks.is_empty()),
+        ("rv_percent", wire.rv_percent.is_some()),
+    ];
+    let found = of_tasks.into_iter().chain(results(wire));
+    for (name, _) in found.filter(|(_, is_there)| *is_there) {
+        c.field(name, |c| {
+            let advice = "remove it, or the reasons in `infeasible`";
+            c.fault(Code::Conflict, "the plan is infeasible", advice);
+        });
+    }
+    let read = constraints::constraints;
+    let constraints = optional(c, "constraints", wire.constraints.as_ref(), read)?;
+    Some(Infeasible {
+        reasons: wire.infeasible.clone(),
+        constraints,
+        search: wire.search.clone(),
+    })
+}
+
+fn feasible(wire: &wire::Plan, given: Option<Vec<Given>>, c: &mut Checker) -> Option<Feasible> {
+    let verdict = optional(c, "verdict", wire.verdict.as_ref(), verdict);
+    let baselines = c.list("baselines", &wire.baselines, points::baseline);
+    let pareto = c.list("pareto", &wire.pareto, points::point);
+    let fair = c.list("pareto_fairness", &wire.pareto_fairness, points::point);
+    let alternatives = c.list("alternatives", &wire.alternatives, points::point);
+    let rv = c.optional_unit("rv_percent", wire.rv_percent, TotalShare::from_percent);
+    let read = constraints::constraints;
+    let constraints = optional(c, "constraints", wire.constraints.as_ref(), read);
+    let rv = rv.and_then(|rv| needed(rv, "rv_percent", c));
+    let constraints = constraints.and_then(|held| needed(held, "constraints", c));
+    let objective = needed(wire.objective, "objective", c);
+    let search = needed(wire.search.clone(), "search", c);
+    let decisions = given.and_then(|given| c.list("tasks", &given, decision));
+    Some(Feasible {
+        decisions: decisions?,
+        rv: rv?,
+        verdict: verdict?,
+        objective: objective?,
+        constraints: constraints?,
+        mismatch: wire.mismatch,
+        unconstrained_objective: wire.unconstrained_objective,
+        baselines: baselines?,
+        pareto: pareto?,
+        pareto_fairness: fair?,
+        alternatives: alternatives?,
+        explanation: wire.explanation.clone(),
+        gpus: wire.gpus.clone(),
+        search: search?,
+    })
+}
+
+/// The value of a field that a plan of a search has, though one that is written by hand need not.
+fn needed<T>(value: Option<T>, name: &str, c: &mut Checker) -> Option<T> {
+    if value.is_none() {
+        c.field(name, |c| {
+            c.fault(
+                Code::MissingField,
+                "absent, though the plan has results of a search",
+                "give it, or remove those results (objective, constraints, search, baselines, ...)",
+            );
+        });
+    }
+    value
+}
+
+fn decision(given: &Given, c: &mut Checker) -> Option<Decision> {
+    let batch = needed(given.batch, "batch", c);
+    let share = needed(given.share, "share_percent", c);
+    let throughput = needed(given.throughput, "throughput", c);
+    let solo = needed(given.solo, "solo_samples_per_s", c);
+    Some(Decision {
+        batch: batch?,
+        share: share?,
+        throughput: throughput?,
+        solo: solo?,
+    })
+}
+
+fn given(wire: &wire::PlanTask, c: &mut Checker) -> Option<Given> {
+    let batch = c.optional_unit("batch", wire.batch, Batch::new);
+    let share = c.optional_unit("share_percent", wire.share_percent, Share::from_percent);
+    let throughput = optional(c, "throughput", wire.throughput.as_ref(), estimate);
+    let solo = wire.solo_samples_per_s;
+    let solo = c.optional_unit("solo_samples_per_s", solo, SamplesPerSec::new);
+    Some(Given {
+        batch: batch?,
+        share: share?,
+        throughput: throughput?,
+        solo: solo?,
+    })
+}
+
+fn estimate(wire: &wire::Estimate, c: &mut Checker) -> Option<Estimate> {
+    let mean = c.unit("samples_per_s", SamplesPerSec::new(wire.samples_per_s));
+    let low = SamplesPerSec::new(wire.low_samples_per_s);
+    let low = c.unit("low_samples_per_s", low);
+    let high = SamplesPerSec::new(wire.high_samples_per_s);
+    let high = c.unit("high_samples_per_s", high);
+    Some(Estimate {
+        mean: mean?,
+        low: low?,
+        high: high?,
+    })
+}
+
+impl Estimate {
+    pub(super) fn to_wire(self) -> wire::Estimate {
+        wire::Estimate {
+            samples_per_s: self.mean.get(),
+            low_samples_per_s: self.low.get(),
+            high_samples_per_s: self.high.get(),
+        }
+    }
+}
+
+impl Answer {
+    /// Writes everything but the rows of the tasks.
+    pub(super) fn write(&self, wire: &mut wire::Plan) {
+        match self {
+            Self::Feasible(found) => found.write(wire),
+            Self::Infeasible(none) => {
+                wire.constraints = none.constraints.as_ref().map(Constraints::to_wire);
+                wire.search.clone_from(&none.search);
+                wire.infeasible.clone_from(&none.reasons);
+            }
+            Self::ByHand(by_hand) => wire.rv_percent = by_hand.rv.map(TotalShare::percent),
+        }
+    }
+}
+
+impl Feasible {
+    /// Predicted throughput of all tasks, samples per second.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.decisions.iter().map(|d| d.throughput.mean.get()).sum()
+    }
+
+    /// Predicted `sum P_i / S_i`.
+    #[must_use]
+    pub fn fairness(&self) -> f64 {
+        let relative = |d: &Decision| d.throughput.mean.get() / d.solo.get();
+        self.decisions.iter().map(relative).sum()
+    }
+
+    fn write(&self, wire: &mut wire::Plan) {
+        let points = |points: &[ParetoPoint]| points.iter().map(ParetoPoint::to_wire).collect();
+        wire.rv_percent = Some(self.rv.percent());
+        wire.verdict = self.verdict.as_ref().map(Verdict::to_wire);
+        wire.objective = Some(self.objective);
+        wire.constraints = Some(self.constraints.to_wire());
+        wire.mismatch = self.mismatch;
+        wire.unconstrained_objective = self.unconstrained_objective;
+        wire.baselines = self.baselines.iter().map(Baseline::to_wire).collect();
+        wire.pareto = points(&self.pareto);
+        wire.pareto_fairness = points(&self.pareto_fairness);
+        wire.alternatives = points(&self.alternatives);
+        wire.explanation.clone_from(&self.explanation);
+        wire.gpus.clone_from(&self.gpus);
+        wire.search = Some(self.search.clone());
+    }
+}
