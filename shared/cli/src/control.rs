@@ -1,4 +1,5 @@
-use std::io::{self, BufRead, Read};
+use std::fs::File;
+use std::io::{self, BufRead, Read, Write};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
@@ -44,5 +45,40 @@ pub fn guard(clean_up: impl FnOnce() -> io::Result<()>) -> Result<Exit, Failure>
             Err(Failure::Input(error.to_string()))
         }
         Err(error) => Err(Failure::Environment(error.to_string())),
+    }
+}
+
+/// Says a word to the process that reads standard output, and lets go of it: from then on standard
+/// output is `/dev/null`.
+///
+/// # Errors
+/// If nobody reads.
+pub fn last_word(word: &str) -> io::Result<()> {
+    let mut stdout = io::stdout();
+    writeln!(stdout, "{word}")?;
+    stdout.flush()?;
+    nix::unistd::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
+    Ok(())
+}
+
+/// Copies what a program writes to standard output as it comes, and shows it to `seen`, until the
+/// program has closed its end. If whoever reads standard output has gone, the copying ends, and the
+/// program meets a closed pipe as it would have without us.
+///
+/// # Errors
+/// If the program's output cannot be read, or standard output cannot be written.
+pub fn pass_through(mut program: impl Read, mut seen: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut chunk = vec![0; 64 * 1024];
+    loop {
+        let n = match program.read(&mut chunk) {
+            Ok(0) => return Ok(()),
+            Ok(n) => n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        seen(&chunk[..n]);
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(&chunk[..n])?;
+        stdout.flush()?;
     }
 }

@@ -12,6 +12,9 @@ pub enum Exit {
     BadInput,
     /// 3: the environment cannot: no device, no MPS, no permission.
     Environment,
+    /// The exit status of a program that was run in place of the tool; 126 and 127 where it could not
+    /// be, as of env(1) and nice(1).
+    Program(u8),
     /// 128 + the number of the signal that ended the tool: 130 for Ctrl-C, 143 for SIGTERM.
     Signal(u8),
 }
@@ -25,6 +28,7 @@ impl Exit {
             Exit::Negative => 1,
             Exit::BadInput => 2,
             Exit::Environment => 3,
+            Exit::Program(code) => code,
             Exit::Signal(number) => 128u8.saturating_add(number),
         }
     }

@@ -29,7 +29,7 @@ mod text;
 
 pub use args::{SeedArgs, StreamArgs};
 pub use console::Console;
-pub use control::{control_lines, guard};
+pub use control::{control_lines, guard, last_word, pass_through};
 pub use exit::Exit;
 pub use failure::Failure;
 pub use files::may_append;

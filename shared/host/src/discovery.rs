@@ -142,6 +142,25 @@ pub fn shareable(uuids: &[String]) -> Result<Vec<Gpu>, NoGpu> {
     named.collect()
 }
 
+/// Whether the contexts of this process are clients of MPS, as CUDA tells it of the first GPU that it
+/// sees (`CU_DEVICE_ATTRIBUTE_MPS_ENABLED`). No context is created.
+///
+/// # Errors
+/// [`NoGpu`] as [`discover`].
+#[expect(
+    unsafe_code,
+    reason = "the CUDA driver is a C library loaded at run time"
+)]
+pub fn is_mps_client() -> Result<bool, NoGpu> {
+    use sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MPS_ENABLED;
+    driver_version()?;
+    let failed = |e: result::DriverError| no_driver(e.to_string());
+    let device = result::device::get(0).map_err(failed)?;
+    // SAFETY: `device` was returned by CUDA just now.
+    let enabled = unsafe { result::device::get_attribute(device, CU_DEVICE_ATTRIBUTE_MPS_ENABLED) };
+    enabled.map(|value| value == 1).map_err(failed)
+}
+
 /// Most MPS clients of one GPU: 48 up to CUDA 13.0, 60 after (NVIDIA MPS documentation).
 #[must_use]
 pub fn client_limit(cuda_version: (u32, u32)) -> usize {

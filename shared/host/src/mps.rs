@@ -159,9 +159,7 @@ impl Shares for Daemons {
             .retain(|name, _| !name.to_string_lossy().starts_with("CUDA_MPS_"));
         spec.env.extend(mps.client_environment(grant.share));
         if let Some(memory) = grant.memory {
-            // In MiB, rounded up: a client sees its one GPU as device 0.
-            let limit = format!("0={}M", memory.get().div_ceil(1 << 20));
-            let name = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
+            let (name, limit) = jobs::mps::memory_limit(memory);
             spec.env.insert(name.into(), limit.into());
         }
         spec.cpus.clone_from(&grant.processors);

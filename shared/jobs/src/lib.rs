@@ -16,6 +16,7 @@
 //!   reach them.
 
 mod assignment;
+pub mod attend;
 pub mod cgroup;
 mod cpus;
 pub mod guard;
@@ -33,10 +34,11 @@ mod supervisor;
 pub use assignment::Assignment;
 pub use cpus::{Cpus, CpusError};
 pub use guard::Guard;
+pub use lines::LineCutter;
 pub use log::{LogLimits, RotatingLog};
 pub use private::open_private_dir;
 pub use protocol::{Message, Progress, ProgressError};
 pub use run_dir::{Cleaned, Resource, RunDir, RunDirError};
-pub use signals::{Arrived, Signals};
-pub use spawn::{JobSpec, PASSED_VARIABLES, SpawnError, base_environment};
+pub use signals::{Arrived, Signals, relay};
+pub use spawn::{JobSpec, MARK, PASSED_VARIABLES, SpawnError, base_environment};
 pub use supervisor::{Event, Exit, Happening, JobId, Order, OrderError, Supervisor};

@@ -1,6 +1,6 @@
 /// Cuts a stream of bytes into lines and keeps no more than [`LineCutter::LONGEST`] of one.
 #[derive(Debug, Default)]
-pub(crate) struct LineCutter {
+pub struct LineCutter {
     partial: Vec<u8>,
     /// The line under way is too long to be looked at.
     overlong: bool,
@@ -8,11 +8,11 @@ pub(crate) struct LineCutter {
 
 impl LineCutter {
     /// A longer line is passed over: no message is that long.
-    pub(crate) const LONGEST: usize = 64 * 1024;
+    pub const LONGEST: usize = 64 * 1024;
 
     /// Takes the next bytes and calls `line` for every line that they end. Returns how many lines
     /// were passed over.
-    pub(crate) fn push(&mut self, mut bytes: &[u8], mut line: impl FnMut(&[u8])) -> u64 {
+    pub fn push(&mut self, mut bytes: &[u8], mut line: impl FnMut(&[u8])) -> u64 {
         let mut passed_over = 0;
         while let Some(end) = bytes.iter().position(|&b| b == b'\n') {
             let (head, rest) = bytes.split_at(end);
@@ -38,7 +38,7 @@ impl LineCutter {
     }
 
     /// The last line, if the stream ends without a line end.
-    pub(crate) fn finish(&mut self, line: impl FnOnce(&[u8])) {
+    pub fn finish(&mut self, line: impl FnOnce(&[u8])) {
         if !self.partial.is_empty() {
             line(&self.partial);
             self.partial.clear();

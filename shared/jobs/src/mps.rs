@@ -12,6 +12,7 @@
 mod control;
 mod daemon;
 mod process;
+mod shared;
 mod stale;
 
 use std::path::PathBuf;
@@ -19,7 +20,19 @@ use std::path::PathBuf;
 pub use control::{CONTROL, Control, ServerStatus, find_control};
 pub use daemon::{Attachment, Mps, MpsOptions, Ready};
 pub(crate) use process::is_program;
+pub use shared::{Membership, SharedMps};
 pub use stale::{clean_orphans, default_root};
+
+/// The variable that limits the device memory of a client on the one GPU that it sees, and its value:
+/// in MiB, rounded up (`CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`, CUDA 11.5 and newer).
+#[must_use]
+pub fn memory_limit(memory: units::Bytes) -> (&'static str, String) {
+    let mebibytes = memory.get().div_ceil(1 << 20);
+    (
+        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+        format!("0={mebibytes}M"),
+    )
+}
 
 /// A process id.
 pub type Pid = i32;
@@ -35,6 +48,17 @@ pub enum MpsError {
     Start {
         /// What was seen.
         detail: String,
+    },
+    /// A launch keeps a daemon of its own on the GPU.
+    #[error(
+        "GPU {gpu} is used by a launch (process {pid}) through an MPS daemon of its own, and a second \
+         daemon would take turns with it; wait for its end, or start that launch with --attach-mps"
+    )]
+    Occupied {
+        /// The GPU's UUID.
+        gpu: String,
+        /// The launch.
+        pid: Pid,
     },
     /// No daemon answers where one was to be attached to.
     #[error("no MPS daemon answers at {}: {detail}", pipe_dir.display())]

@@ -51,7 +51,7 @@ pub(crate) struct Owner {
 
 impl Owner {
     /// Name of the file that it is kept in.
-    const FILE: &str = "owner.json";
+    pub(crate) const FILE: &str = "owner.json";
 
     /// This process.
     pub(crate) fn this(tool: &str) -> Self {
@@ -73,6 +73,11 @@ impl Owner {
     pub(crate) fn read(dir: &Path) -> Option<Self> {
         let bytes = fs::read(dir.join(Self::FILE)).ok()?;
         serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> Option<i32> {
+        self.process.map(|process| process.pid)
     }
 
     /// Whether it still runs.

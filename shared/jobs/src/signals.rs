@@ -53,6 +53,38 @@ impl Signals {
     }
 }
 
+/// Passes signals that this process gets on to `child`, from a thread of its own, until this process
+/// ends. Ctrl-C and Ctrl-\\ reach every process of the terminal's foreground group by themselves, so
+/// they are passed on only where this process is not in it: a program that gets an interrupt twice
+/// takes it for the wish to end at once.
+///
+/// # Errors
+/// If the system has no room for another thread or pipe.
+pub fn relay(child: i32) -> io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+    let all = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
+    let mut signals = signal_hook::iterator::Signals::new(all)?;
+    std::thread::Builder::new().spawn(move || {
+        for signal in signals.forever() {
+            if matches!(signal, SIGINT | SIGQUIT) && in_foreground() {
+                continue;
+            }
+            if let Ok(signal) = nix::sys::signal::Signal::try_from(signal) {
+                // It may have ended in this moment; then nobody is to be told.
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), signal).ok();
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Whether this process is in the foreground group of its terminal.
+fn in_foreground() -> bool {
+    let terminal = std::fs::File::open("/dev/tty");
+    let group = terminal.ok().and_then(|t| nix::unistd::tcgetpgrp(t).ok());
+    group == Some(nix::unistd::getpgrp())
+}
+
 /// A pipe that gets a byte for every signal of one kind.
 pub(crate) fn pipe_of(signal: i32) -> io::Result<UnixStream> {
     let (read, write) = UnixStream::pair()?;

@@ -124,7 +124,7 @@ pub enum SpawnError {
 }
 
 /// Variable that marks every process of a job, so that it is found wherever it has gone.
-pub(crate) const MARK: &str = "MT_JOB_MARK";
+pub const MARK: &str = "MT_JOB_MARK";
 
 /// Starts the program in a process group of its own; it dies with the thread that calls this.
 pub(crate) fn spawn(spec: &JobSpec, mark: &str) -> Result<Child, SpawnError> {

@@ -10,6 +10,7 @@
 //! guard that cleans up if this process is killed, and records the events.
 
 mod adapt;
+pub mod exec;
 mod launch;
 mod open;
 mod recorder;

@@ -133,6 +133,39 @@ impl Bytes {
         self.0
     }
 
+    /// Reads a size: a number with `B`, `kB`, `MB`, `GB`, `TB` (powers of 1000), `KiB`, `MiB`, `GiB`,
+    /// `TiB`, or `K`, `M`, `G`, `T` (powers of 1024, as of MPS, docker and `ulimit`); upper or lower
+    /// case, a blank between allowed. A part of a byte is dropped.
+    ///
+    /// # Errors
+    /// [`UnitError`] if it is no such size or above [`Bytes::MAX`].
+    pub fn parse(text: &str) -> Result<Self, UnitError> {
+        let wanted = "a size such as 24GB, 512MiB, 8G or a number of bytes, at most 2^53";
+        let refused = || UnitError::new("size", text, wanted);
+        let text = text.trim();
+        let end = text.find(|c: char| c.is_ascii_alphabetic() && !matches!(c, 'e' | 'E'));
+        let (number, unit) = text.split_at(end.unwrap_or(text.len()));
+        let (power, base) = match unit.to_ascii_lowercase().as_str() {
+            "" | "b" => (0, 1.0),
+            "kb" => (1, 1000.0),
+            "mb" => (2, 1000.0),
+            "gb" => (3, 1000.0),
+            "tb" => (4, 1000.0),
+            "k" | "kib" => (1, 1024.0),
+            "m" | "mib" => (2, 1024.0),
+            "g" | "gib" => (3, 1024.0),
+            "t" | "tib" => (4, 1024.0),
+            _ => return Err(refused()),
+        };
+        let number: f64 = number.trim().parse().map_err(|_| refused())?;
+        let bytes = number * f64::powi(base, power);
+        // Also refuses what is not a number.
+        if !(0.0..=Self::MAX as f64).contains(&bytes) {
+            return Err(refused());
+        }
+        Ok(Self(bytes as u64))
+    }
+
     /// Time to send this many bytes over a link of `bandwidth`: `8 bytes / bandwidth`.
     #[must_use]
     pub fn transfer_seconds(self, bandwidth: Bandwidth) -> f64 {
@@ -153,6 +186,28 @@ mod tests {
         }
         assert!(Bandwidth::new(0.0).is_err());
         assert_eq!(Seconds::new(-0.0).unwrap().get().to_bits(), 0);
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("24GB", 24_000_000_000),
+            ("24 gb", 24_000_000_000),
+            ("1.5GiB", 3 << 29),
+            ("8G", 8 << 30),
+            ("512m", 512 << 20),
+            ("1e6", 1_000_000),
+            ("1e3kB", 1_000_000),
+            ("7b", 7),
+        ] {
+            assert_eq!(Bytes::parse(text).unwrap().get(), bytes, "{text}");
+        }
+        for bad in [
+            "", "GB", "-1", "1 apple", "nan", "inf", "1e30", "24 G B", "1e", "0x10",
+        ] {
+            assert!(Bytes::parse(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

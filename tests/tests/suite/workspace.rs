@@ -18,8 +18,14 @@ const FOR_FEATURES: [&str; 1] = ["argmin_math"];
 const LONGEST_TOOL: usize = 400;
 
 /// Tools that are longer. The worker is a training job, and its engine has no second user; the
+/// launcher is three tools in one (launch, `exec`, `env`), each with arguments of its own; the
 /// others await the move of their engines.
-const LONGER: [&str; 3] = ["tools/mt-worker", "tools/mt-fit", "tools/mt-solve"];
+const LONGER: [&str; 4] = [
+    "tools/mt-worker",
+    "tools/mt-launch",
+    "tools/mt-fit",
+    "tools/mt-solve",
+];
 
 #[derive(Deserialize)]
 struct Metadata {

@@ -7,6 +7,8 @@ use doc::DeviceKind;
 use jobs::{LogLimits, RunDir};
 use launch::Settings;
 
+use crate::verbs::Verb;
+
 const EXAMPLES: &str = "\
 Examples:
   mt-launch timeline.json > run.ndjson
@@ -15,6 +17,10 @@ Examples:
       play the round on the simulator: the same events, with simulated times
   mt-launch --dry-run plan.json
       print what would be started, as shell lines, and start nothing
+  mt-launch exec --plan plan.json --task a -- python3 train.py
+      become this program under the share of task a, as nice(1) and taskset(1) do
+  mt-launch env --task a plan.json
+      print the variables of task a, for containers and services
 
 Jobs are started without a shell, with these variables of this environment and no others: PATH,
 HOME, USER, LOGNAME, LANG, LC_*, TZ, TMPDIR, XDG_*, LD_LIBRARY_PATH, LD_PRELOAD, CUDA_*, NVIDIA_*,
@@ -30,8 +36,10 @@ used; 130 after Ctrl-C, 143 after SIGTERM, with nothing left running.";
 ///
 /// Reads plans or timelines and writes events: one record a line, from `launch` to `summary`.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES)]
+#[command(version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    pub verb: Option<Verb>,
     /// Plans or timelines to launch; `-` or none: standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,

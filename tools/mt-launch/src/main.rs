@@ -2,6 +2,7 @@
 
 mod args;
 mod run;
+mod verbs;
 
 use std::process::ExitCode;
 

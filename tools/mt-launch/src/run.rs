@@ -6,6 +6,9 @@ use crate::args::Args;
 
 /// Launches every plan or timeline, one after another.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
+    if let Some(verb) = args.verb {
+        return verb.run(console);
+    }
     if let Some(run) = &args.guard {
         return cli::guard(|| jobs::guard::clean_up(run).map(drop));
     }

@@ -1,13 +1,14 @@
 //! A daemon that this process started, or one that it attached to.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use units::Share;
 
 use crate::process::Lineage;
+use crate::spawn::MARK;
 
 use super::control::{self, Control, ServerStatus};
 use super::stale::{self, RunDir};
@@ -75,32 +76,27 @@ impl Mps {
     /// # Errors
     /// [`MpsError::Start`] with what the program or its log said.
     pub fn start(options: &MpsOptions) -> Result<Self, MpsError> {
-        let run = RunDir::create(&options.root, &options.program)?;
+        let gpu = options.gpu.clone();
+        let run = RunDir::create(&options.root, &options.program, gpu.as_deref())?;
         let control = Control::new(options.program.clone(), run.pipe(), options.timeout);
-        let mut command = control.command();
-        command
-            .arg("-d")
-            .env("CUDA_MPS_LOG_DIRECTORY", run.log())
-            .stdin(Stdio::null());
-        if let Some(gpu) = &options.gpu {
-            command.env("CUDA_VISIBLE_DEVICES", gpu);
-        }
+        let log = run.log();
         // From here on the guard cleans up.
         let mps = Self {
             control,
-            gpu: options.gpu.clone(),
+            gpu,
             owned: Some(run),
         };
-        let failed = |detail: String| MpsError::Start { detail };
-        let child = command.spawn().map_err(|e| failed(e.to_string()))?;
-        let answer = control::wait_with_output(child, options.timeout)
-            .map_err(|e| failed(e.to_string()))?
-            .ok_or_else(|| failed("it does not go to the background".to_owned()))?;
-        if !answer.success {
-            return Err(failed(answer.text.trim().to_owned()));
-        }
-        mps.wait_until_it_answers()?;
+        start(&mps.control, &log, options)?;
         Ok(mps)
+    }
+
+    /// A daemon that somebody else looks after.
+    pub(super) const fn of(control: Control, gpu: Option<String>) -> Self {
+        Self {
+            control,
+            gpu,
+            owned: None,
+        }
     }
 
     /// Uses a daemon that runs already, at the given pipe directory or where the environment or
@@ -283,19 +279,36 @@ impl Mps {
         }
         run.remove()
     }
+}
 
-    fn wait_until_it_answers(&self) -> Result<(), MpsError> {
-        let deadline = Instant::now() + self.control.timeout();
-        loop {
-            match self.control.servers() {
-                Ok(_) => return Ok(()),
-                Err(e) if Instant::now() >= deadline => {
-                    return Err(MpsError::Start {
-                        detail: format!("it does not answer: {e}"),
-                    });
-                }
-                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+/// Starts the daemon of a control connection and waits until it answers.
+pub(super) fn start(control: &Control, log: &Path, options: &MpsOptions) -> Result<(), MpsError> {
+    let mut command = control.command();
+    command
+        .arg("-d")
+        .env("CUDA_MPS_LOG_DIRECTORY", log)
+        // A launch that this one is part of would take the daemon for a job of its own.
+        .env_remove(MARK)
+        .stdin(Stdio::null());
+    if let Some(gpu) = &options.gpu {
+        command.env("CUDA_VISIBLE_DEVICES", gpu);
+    }
+    let failed = |detail: String| MpsError::Start { detail };
+    let child = command.spawn().map_err(|e| failed(e.to_string()))?;
+    let answer = control::wait_with_output(child, options.timeout)
+        .map_err(|e| failed(e.to_string()))?
+        .ok_or_else(|| failed("it does not go to the background".to_owned()))?;
+    if !answer.success {
+        return Err(failed(answer.text.trim().to_owned()));
+    }
+    let deadline = Instant::now() + control.timeout();
+    loop {
+        match control.servers() {
+            Ok(_) => return Ok(()),
+            Err(e) if Instant::now() >= deadline => {
+                return Err(failed(format!("it does not answer: {e}")));
             }
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
     }
 }

@@ -33,8 +33,9 @@ pub(super) struct RunDir {
 }
 
 impl RunDir {
-    /// Makes a new one below `root` (made too, mode 0700) after removing orphans there.
-    pub(super) fn create(root: &Path, program: &Path) -> Result<Self, MpsError> {
+    /// Makes a new one below `root` (made too, mode 0700) after removing orphans there. It says which
+    /// GPU its daemon is for.
+    pub(super) fn create(root: &Path, program: &Path, gpu: Option<&str>) -> Result<Self, MpsError> {
         private_dir(root)?;
         // Held while orphans are looked for, so that a directory whose owner is just about to
         // lock it is not taken for one.
@@ -54,6 +55,7 @@ impl RunDir {
         }
         let lock = lock(&path.join("lock"))?;
         let written = Owner::this("mps").write(&path);
+        let written = written.and_then(|()| fs::write(path.join("gpu"), gpu.unwrap_or_default()));
         written.map_err(MpsError::io(format!("cannot write in {}", path.display())))?;
         Ok(Self { path, _lock: lock })
     }
@@ -84,6 +86,28 @@ pub fn clean_orphans() {
     if let Ok(_gate) = lock(&root.join("lock")) {
         clean(&root, &program).ok();
     }
+    // What cannot be stopped now is tried again by the next one to end.
+    super::shared::clean(&root, &program).ok();
+}
+
+/// The owner of a living private daemon on a GPU.
+///
+/// # Errors
+/// [`MpsError::Io`] if the root cannot be read.
+pub(super) fn private_owner(root: &Path, gpu: &str) -> Result<Option<Pid>, MpsError> {
+    let what = || format!("cannot read {}", root.display());
+    let _gate = lock(&root.join("lock"))?;
+    for entry in fs::read_dir(root).map_err(MpsError::io(what()))? {
+        let path = entry.map_err(MpsError::io(what()))?.path();
+        if !is_run(&path) || !owner_lives(&path)? {
+            continue;
+        }
+        let named = fs::read_to_string(path.join("gpu")).unwrap_or_default();
+        if named == gpu {
+            return Ok(Owner::read(&path).and_then(|owner| owner.pid()));
+        }
+    }
+    Ok(None)
 }
 
 /// Stops what dead owners left below `root` and removes their directories. What cannot be stopped
@@ -118,7 +142,7 @@ fn is_run(path: &Path) -> bool {
         .file_name()
         .is_some_and(|n| n.to_string_lossy().starts_with("run-"));
     let known = |entry: fs::DirEntry| {
-        let made = ["pipe", "log", "lock", "owner.json"];
+        let made = ["pipe", "log", "lock", "owner.json", "gpu"];
         made.iter().any(|name| entry.file_name() == *name)
     };
     let plain = || fs::read_dir(path).is_ok_and(|mut all| all.all(|e| e.is_ok_and(known)));
@@ -162,19 +186,19 @@ fn owner_lives(path: &Path) -> Result<bool, MpsError> {
     }
 }
 
-fn lock(path: &Path) -> Result<File, MpsError> {
+pub(super) fn lock(path: &Path) -> Result<File, MpsError> {
     let what = || format!("cannot lock {}", path.display());
     let file = File::create(path).map_err(MpsError::io(what()))?;
     file.lock().map_err(MpsError::io(what()))?;
     Ok(file)
 }
 
-fn remove(path: &Path) -> Result<(), MpsError> {
+pub(super) fn remove(path: &Path) -> Result<(), MpsError> {
     fs::remove_dir_all(path).map_err(MpsError::io(format!("cannot remove {}", path.display())))
 }
 
 /// Makes a directory of mode 0700, or checks that an existing one is private.
-fn private_dir(path: &Path) -> Result<(), MpsError> {
+pub(super) fn private_dir(path: &Path) -> Result<(), MpsError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => Ok(()),
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {

@@ -1,0 +1,213 @@
+//! One daemon for each GPU and user, shared by programs that start and end on their own.
+//!
+//! A directory `gpu-UUID` below the root of run directories holds the daemon's pipe and log, and
+//! the file `clients`. Each client holds a shared lock on that file, through the process that
+//! attends it (see [`crate::attend`]); the kernel drops the lock with its holder however it dies. Who
+//! leaves and can then lock the file exclusively was the last, stops the daemon and removes the
+//! directory. All of that happens under a lock on `gpu-UUID.lock` beside the directory, so that
+//! nobody joins a daemon that is about to stop.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::private::check_private_dir;
+use crate::process::Lineage;
+use crate::run_dir::Owner;
+
+use super::control::Control;
+use super::daemon::{self, Mps, MpsOptions};
+use super::stale::{self, lock, private_dir};
+use super::{MpsError, find_control};
+
+/// A shared daemon that this process keeps alive as long as this exists, or as long as another
+/// client does.
+#[derive(Debug)]
+pub struct SharedMps {
+    mps: Mps,
+    dir: PathBuf,
+    /// Absent once it has been left.
+    member: Option<Membership>,
+}
+
+impl SharedMps {
+    /// Joins the daemon of the GPU that `options` names, or starts it.
+    ///
+    /// # Errors
+    /// [`MpsError::Occupied`] if a launch keeps a daemon of its own on that GPU: two daemons on one
+    /// GPU take turns on it instead of sharing it. Else as [`Mps::start`].
+    pub fn join(options: &MpsOptions) -> Result<Self, MpsError> {
+        let gpu = options.gpu.as_deref().unwrap_or("all");
+        private_dir(&options.root)?;
+        if let Some(pid) = stale::private_owner(&options.root, gpu)? {
+            let gpu = gpu.to_owned();
+            return Err(MpsError::Occupied { gpu, pid });
+        }
+        let dir = options.root.join(name(gpu));
+        let _gate = lock(&gate_of(&dir))?;
+        for folder in [dir.clone(), dir.join("pipe"), dir.join("log")] {
+            private_dir(&folder)?;
+        }
+        let client = client_lock(&dir)?;
+        let control = Control::new(options.program.clone(), dir.join("pipe"), options.timeout);
+        // A daemon that does not answer is none: its clients have lost it already.
+        if control.servers().is_err()
+            && let Err(error) = start(&control, &dir, options)
+        {
+            drop(client);
+            leave(&dir, &control).ok();
+            return Err(error);
+        }
+        let member = Membership {
+            dir: dir.clone(),
+            client,
+        };
+        Ok(Self {
+            mps: Mps::of(control, options.gpu.clone()),
+            dir,
+            member: Some(member),
+        })
+    }
+
+    /// The daemon.
+    #[must_use]
+    pub const fn mps(&self) -> &Mps {
+        &self.mps
+    }
+
+    /// Its directory, for [`Membership::of`].
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+impl Drop for SharedMps {
+    fn drop(&mut self) {
+        // What fails here is tried again by the next one that leaves.
+        self.member.take().map(Membership::leave);
+    }
+}
+
+/// Starts the daemon after stopping what is left of one that does not answer.
+fn start(control: &Control, dir: &Path, options: &MpsOptions) -> Result<(), MpsError> {
+    if let Some(owner) = Owner::read(dir) {
+        stale::stop_all(control, &owner.lineage());
+        let pipe = dir.join("pipe");
+        let what = || format!("cannot empty {}", pipe.display());
+        fs::remove_dir_all(&pipe).map_err(MpsError::io(what()))?;
+        private_dir(&pipe)?;
+        let file = dir.join(Owner::FILE);
+        fs::remove_file(&file)
+            .map_err(MpsError::io(format!("cannot replace {}", file.display())))?;
+    }
+    let written = Owner::this("mt-launch exec").write(dir);
+    written.map_err(MpsError::io(format!("cannot write in {}", dir.display())))?;
+    daemon::start(control, &dir.join("log"), options)
+}
+
+/// A part in a shared daemon that another process has joined, held by the process that attends it.
+#[derive(Debug)]
+pub struct Membership {
+    dir: PathBuf,
+    client: File,
+}
+
+impl Membership {
+    /// Takes part in the daemon of this directory while the one that joined it still does.
+    ///
+    /// # Errors
+    /// [`MpsError::NotPrivate`] if it is no directory of this user; [`MpsError::Io`].
+    pub fn of(dir: &Path) -> Result<Self, MpsError> {
+        check_private_dir(dir).map_err(MpsError::io(dir.display().to_string()))?;
+        let client = client_lock(dir)?;
+        let dir = dir.to_owned();
+        Ok(Self { dir, client })
+    }
+
+    /// Leaves; the last one stops the daemon.
+    ///
+    /// # Errors
+    /// [`MpsError`] if the daemon's directory cannot be removed. Without the control program
+    /// nothing is stopped: the next client finds the daemon.
+    pub fn leave(self) -> Result<(), MpsError> {
+        let _gate = lock(&gate_of(&self.dir))?;
+        drop(self.client);
+        let program = find_control().ok_or(MpsError::NoControl)?;
+        let control = Control::new(program, self.dir.join("pipe"), LAST_PATIENCE);
+        leave(&self.dir, &control)
+    }
+}
+
+/// How long a daemon that is to be stopped may take for an answer.
+const LAST_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Stops the daemon and removes its directory unless somebody takes part in it. The gate is held.
+pub(super) fn leave(dir: &Path, control: &Control) -> Result<(), MpsError> {
+    let path = dir.join("clients");
+    let file =
+        File::open(&path).map_err(MpsError::io(format!("cannot open {}", path.display())))?;
+    if file.try_lock().is_err() {
+        return Ok(());
+    }
+    let lineage = Owner::read(dir).map(|owner| owner.lineage());
+    let left = stale::stop_all(
+        control,
+        &lineage.unwrap_or_else(|| Lineage::of(None, Vec::new())),
+    );
+    if !left.is_empty() {
+        return Err(MpsError::Command {
+            command: "quit".to_owned(),
+            detail: format!("processes {left:?} outlive SIGKILL"),
+        });
+    }
+    stale::remove(dir)
+}
+
+/// Stops the shared daemons below `root` whose clients have all gone without leaving (their
+/// attendants were killed, too).
+pub(super) fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
+    let what = || format!("cannot read {}", root.display());
+    for entry in fs::read_dir(root).map_err(MpsError::io(what()))? {
+        let path = entry.map_err(MpsError::io(what()))?.path();
+        let named = path
+            .file_name()
+            .is_some_and(|n| n.to_string_lossy().starts_with("gpu-"));
+        if !named || check_private_dir(&path).is_err() {
+            continue;
+        }
+        let _gate = lock(&gate_of(&path))?;
+        if path.join("clients").exists() {
+            let control = Control::new(program.to_owned(), path.join("pipe"), LAST_PATIENCE);
+            leave(&path, &control)?;
+        }
+    }
+    Ok(())
+}
+
+/// `gpu-` and the letters and digits of the GPU's name. Short, because the path of a socket below
+/// it has at most 107 bytes.
+fn name(gpu: &str) -> String {
+    let uuid = gpu.strip_prefix("GPU-").unwrap_or(gpu);
+    let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    format!("gpu-{}", uuid.chars().map(safe).collect::<String>())
+}
+
+fn gate_of(dir: &Path) -> PathBuf {
+    dir.with_extension("lock")
+}
+
+/// The shared lock of a client, which waits for nobody: an exclusive one is only taken by who holds
+/// the gate.
+fn client_lock(dir: &Path) -> Result<File, MpsError> {
+    let path = dir.join("clients");
+    let what = || format!("cannot lock {}", path.display());
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(MpsError::io(what()))?;
+    file.lock_shared().map_err(MpsError::io(what()))?;
+    Ok(file)
+}

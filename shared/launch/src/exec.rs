@@ -1,0 +1,170 @@
+//! One program under the share of a task: the verb for engines that start the processes themselves.
+//!
+//! [`exec`] puts this process under the share and then becomes the program, as nice(1) and
+//! taskset(1) do, so that an engine (a scheduler, a federated-learning server, a shell) keeps the
+//! process that it started. [`Placement`] says what the share is; its variables alone are what
+//! `mt-launch env` prints, for engines that start containers.
+
+mod log;
+mod place;
+mod placement;
+mod text;
+
+use std::ffi::OsString;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+
+use cli::{Console, Exit, Failure};
+use jobs::attend::Charge;
+
+pub use place::is_mps_client;
+pub use placement::{Placement, Wanted};
+pub use text::{Format, variables_text};
+
+use log::Record;
+use place::Place;
+
+/// A program to become.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Program and arguments; not empty.
+    pub argv: Vec<OsString>,
+    /// File to which a line on what came out is appended.
+    pub log: Option<PathBuf>,
+    /// Where run directories are.
+    pub runs: PathBuf,
+}
+
+fn environment(error: impl ToString) -> Failure {
+    Failure::Environment(error.to_string())
+}
+
+/// Puts this process under the share and becomes the program. Returns only if that fails, or if
+/// there is a log: then this process stays the program's parent, passes signals on, and ends as
+/// the program did. `attendant` are the arguments that make this tool an attendant
+/// ([`jobs::attend`]).
+///
+/// # Errors
+/// [`Failure::Environment`] if the share cannot be had, with what to do.
+pub fn exec(
+    placement: &Placement,
+    program: &Program,
+    attendant: impl Fn(&Charge) -> Vec<OsString>,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    // A log that cannot be written is told before the program has run for a day.
+    let mut record = match &program.log {
+        Some(path) => Some(Record::open(path, placement, &program.argv)?),
+        None => None,
+    };
+    let place = Place::take(placement, program, console)?;
+    let charge = Charge::this(place.run(), place.shared_daemon()).map_err(environment)?;
+    charge.start(&attendant(&charge)).map_err(environment)?;
+    place.enter()?;
+    let mut command = command(placement, program, &place);
+    let Some(record) = &mut record else {
+        let error = command.exec();
+        return Ok(refused(program, &error, place, console));
+    };
+    match command.stdout(Stdio::piped()).spawn() {
+        Ok(child) => {
+            let exit = watch(child, record, &place, console);
+            record.write()?;
+            place.leave_to_the_attendant();
+            exit
+        }
+        Err(error) => Ok(refused(program, &error, place, console)),
+    }
+}
+
+fn command(placement: &Placement, program: &Program, place: &Place) -> Command {
+    let mut command = Command::new(&program.argv[0]);
+    command.args(&program.argv[1..]);
+    // Another daemon's settings in our environment are not meant for this client.
+    command.env_remove("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+    command.envs(placement.variables());
+    command.envs(place.variables());
+    command.env(jobs::MARK, format!("{}.0", place.token()));
+    command
+}
+
+/// The program could not be started: 127 if there is none, else 126, as env(1) and nice(1) say it.
+fn refused(program: &Program, error: &std::io::Error, place: Place, console: &Console) -> Exit {
+    let name = program.argv[0].to_string_lossy();
+    console.error(&format!("cannot run {name}: {error}"));
+    // This process is inside the control group already, and removing it kills whoever is.
+    place.leave_to_the_attendant();
+    Exit::Program(match error.kind() {
+        std::io::ErrorKind::NotFound => 127,
+        _ => 126,
+    })
+}
+
+/// How long output may take to arrive after the program's end while something that it has left
+/// running keeps the stream open; the attendant ends that as soon as this process has ended.
+const LATE_OUTPUT: Duration = Duration::from_millis(500);
+/// How often it is looked whether the program has ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Stays with the program until its end.
+fn watch(
+    mut child: Child,
+    record: &mut Record,
+    place: &Place,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    jobs::relay(child.id().cast_signed()).map_err(environment)?;
+    let output = copy(&mut child, console);
+    let mut take = |bytes: &[u8]| {
+        if record.take(bytes) && place.is_client() == Some(false) {
+            record.attached = Some(false);
+            console.warn("the program trains and is no client of the MPS daemon");
+        }
+    };
+    let status = loop {
+        match output.recv_timeout(LOOK) {
+            Ok(bytes) => take(&bytes),
+            Err(RecvTimeoutError::Disconnected) => break child.wait().map_err(environment)?,
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(status) = child.try_wait().map_err(environment)? {
+                    break status;
+                }
+            }
+        }
+    };
+    let deadline = Instant::now() + LATE_OUTPUT;
+    while let Ok(bytes) = output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        take(&bytes);
+    }
+    record.ended(status);
+    Ok(match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Program(u8::try_from(code).unwrap_or(u8::MAX)),
+        (None, signal) => Exit::Signal(u8::try_from(signal.unwrap_or(0)).unwrap_or(u8::MAX)),
+    })
+}
+
+/// Copies the program's standard output to ours on a thread of its own; what it was comes through
+/// the channel, which closes with the stream. A bound, so that a slow reader slows the program down
+/// and not us.
+fn copy(child: &mut Child, console: &Console) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = sync_channel(64);
+    let console = console.clone();
+    if let Some(stdout) = child.stdout.take() {
+        std::thread::spawn(move || {
+            let copied = cli::pass_through(stdout, |bytes| {
+                // Nobody takes it any more once the program has ended.
+                sender.send(bytes.to_vec()).ok();
+            });
+            match copied {
+                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                    console.warn(&format!("the program's output: {error}"));
+                }
+                _ => {}
+            }
+        });
+    }
+    receiver
+}

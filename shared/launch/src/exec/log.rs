@@ -1,0 +1,146 @@
+//! What was predicted of a program and what came out, a line for each.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use cli::Failure;
+use jobs::{LineCutter, Message, Progress};
+use serde::Serialize;
+
+use super::Placement;
+
+/// One line of the log.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    /// Seconds since 1970 at the start.
+    started_s: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<String>,
+    program: String,
+    device: &'a str,
+    share_percent: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch: Option<u32>,
+    round: u32,
+    /// While all tasks of the plan run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predicted_samples_per_s: Option<f64>,
+    /// Samples that it has told of.
+    samples: u64,
+    /// From the first step told to the last, so without the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    samples_per_s: Option<f64>,
+    /// From start to end.
+    seconds: f64,
+    /// Absent unless it trained under MPS without being a client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attached: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
+}
+
+/// What is known of the program so far.
+pub(super) struct Record<'a> {
+    path: PathBuf,
+    placement: &'a Placement,
+    program: String,
+    progress: Progress,
+    lines: LineCutter,
+    started: (Instant, u64),
+    /// Samples before, and time of, the first step; the same of the last.
+    steps: Option<[(u64, Instant); 2]>,
+    samples: u64,
+    status: Option<ExitStatus>,
+    /// Whether it was seen among the clients of the daemon.
+    pub(super) attached: Option<bool>,
+}
+
+impl<'a> Record<'a> {
+    /// Checks that the log can be written and is no input.
+    pub(super) fn open(
+        path: &Path,
+        placement: &'a Placement,
+        argv: &[OsString],
+    ) -> Result<Self, Failure> {
+        cli::may_append(path)?;
+        append(path, &[])?;
+        let progress = Progress::from_document(&placement.progress);
+        let epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+        Ok(Self {
+            path: path.to_owned(),
+            placement,
+            program: argv[0].to_string_lossy().into_owned(),
+            progress: progress.map_err(|error| Failure::Input(error.to_string()))?,
+            lines: LineCutter::default(),
+            started: (Instant::now(), epoch.map_or(0, |d| d.as_secs())),
+            steps: None,
+            samples: 0,
+            status: None,
+            attached: None,
+        })
+    }
+
+    /// Takes what the program has printed; whether its first step is in it.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> bool {
+        let before = self.steps.is_none();
+        let now = Instant::now();
+        let (progress, steps, samples) = (&self.progress, &mut self.steps, &mut self.samples);
+        self.lines.push(bytes, |line| match progress.parse(line) {
+            Some(Message::Step { samples: more, .. }) => {
+                *samples += more;
+                let last = (*samples, now);
+                *steps = Some([steps.map_or(last, |[first, _]| first), last]);
+            }
+            Some(Message::Done { samples: Some(all) }) => *samples = (*samples).max(all),
+            _ => {}
+        });
+        before && self.steps.is_some()
+    }
+
+    pub(super) fn ended(&mut self, status: ExitStatus) {
+        self.status = Some(status);
+    }
+
+    /// Appends the line in one write, so that programs that end together do not mix theirs.
+    pub(super) fn write(&self) -> Result<(), Failure> {
+        let rate = self.steps.and_then(|[(first, begun), (last, ended)]| {
+            let seconds = ended.duration_since(begun).as_secs_f64();
+            (seconds > 0.0).then(|| (last - first) as f64 / seconds)
+        });
+        let placement = self.placement;
+        let line = Line {
+            started_s: self.started.1,
+            task: placement.name(),
+            program: self.program.clone(),
+            device: host::word(placement.device),
+            share_percent: placement.share.percent(),
+            batch: placement.batch.map(units::Batch::get),
+            round: placement.round,
+            predicted_samples_per_s: placement.predicted.map(units::SamplesPerSec::get),
+            samples: self.samples,
+            samples_per_s: rate,
+            seconds: self.started.0.elapsed().as_secs_f64(),
+            attached: self.attached,
+            status: self.status.and_then(|s| s.code()),
+            signal: self.status.and_then(|s| s.signal()),
+        };
+        let mut text =
+            serde_json::to_vec(&line).map_err(|e| Failure::Environment(e.to_string()))?;
+        text.push(b'\n');
+        append(&self.path, &text)
+    }
+}
+
+fn append(path: &Path, text: &[u8]) -> Result<(), Failure> {
+    let mut options = OpenOptions::new();
+    let file = options.append(true).create(true).open(path);
+    file.and_then(|mut file| file.write_all(text))
+        .map_err(|error| Failure::file(path, &error))
+}

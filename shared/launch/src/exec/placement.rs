@@ -1,0 +1,171 @@
+//! What one program is put under, and the variables that tell it.
+
+use cli::{Console, Failure};
+use doc::{Any, DeviceKind};
+use units::{Batch, Bytes, SamplesPerSec, Share, TaskId};
+
+use crate::launch::Launch;
+
+/// What is asked for on a command line, beside the plan.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Where to run, in place of what the workload says; absent: as it says.
+    pub device: Option<DeviceKind>,
+    /// Round, from 0.
+    pub round: u32,
+    /// Most device memory, in place of the workload's.
+    pub memory: Option<Bytes>,
+}
+
+/// The share of one program.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Placement {
+    /// `cpu` or `cuda`; any other kind in [`Placement::variables`] alone.
+    pub device: DeviceKind,
+    /// The task, where a plan names it.
+    pub task: Option<TaskId>,
+    /// Part of the device.
+    pub share: Share,
+    /// Samples of each step.
+    pub batch: Option<Batch>,
+    /// Samples of a round.
+    pub samples: Option<u64>,
+    /// Round, from 0.
+    pub round: u32,
+    /// Most device memory.
+    pub memory: Option<Bytes>,
+    /// Number of its GPU, from 0.
+    pub gpu: usize,
+    /// UUIDs of the GPUs that the plan is for, if it names them.
+    pub gpu_names: Vec<String>,
+    /// Predicted throughput while all tasks of the plan run.
+    pub predicted: Option<SamplesPerSec>,
+    /// How it tells its progress.
+    pub progress: doc::Progress,
+}
+
+impl Placement {
+    /// A share without a plan.
+    #[must_use]
+    pub fn of_share(share: Share, wanted: &Wanted) -> Self {
+        Self {
+            device: wanted.device.unwrap_or(DeviceKind::Auto),
+            task: None,
+            share,
+            batch: None,
+            samples: None,
+            round: wanted.round,
+            memory: wanted.memory,
+            gpu: 0,
+            gpu_names: Vec::new(),
+            predicted: None,
+            progress: doc::Progress::default(),
+        }
+    }
+
+    /// The tasks of a plan or timeline, in its order.
+    ///
+    /// # Errors
+    /// As [`Launch::new`].
+    pub fn of_plan(document: Any, wanted: &Wanted) -> Result<Vec<Self>, Failure> {
+        let launch = Launch::new(document, wanted.device)?;
+        let device = &launch.workload.device;
+        let all = launch.assignments().map(|a| Self {
+            device: device.kind,
+            task: Some(a.planned.id.clone()),
+            share: a.share,
+            batch: Some(a.batch),
+            samples: a.samples(),
+            round: wanted.round,
+            memory: wanted.memory.or_else(|| {
+                // The workload's own check keeps the sum below 2^53.
+                let needed = a.task.memory.map(|m| m.at(a.batch).ceil() as u64);
+                needed.and_then(|bytes| Bytes::new(bytes).ok())
+            }),
+            gpu: a.gpu(),
+            gpu_names: device.gpu_names.clone(),
+            predicted: a.predicted,
+            progress: a.job().map(|j| j.progress.clone()).unwrap_or_default(),
+        });
+        Ok(all.collect())
+    }
+
+    /// One task of several.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] names the tasks there are.
+    pub fn choose(all: Vec<Self>, task: &str) -> Result<Self, Failure> {
+        let known: Vec<String> = all.iter().filter_map(Self::name).collect();
+        let mut all = all.into_iter();
+        all.find(|p| p.name().as_deref() == Some(task))
+            .ok_or_else(|| {
+                let known = known.join(", ");
+                Failure::Usage(format!("--task {task}: the plan's tasks are {known}"))
+            })
+    }
+
+    /// The task's name.
+    #[must_use]
+    pub fn name(&self) -> Option<String> {
+        self.task.as_ref().map(ToString::to_string)
+    }
+
+    /// Decides where `auto` runs: on a GPU that MPS can share if there is one, else on the
+    /// processors, and says so.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] if the plan is for a simulated or recorded device: no process runs there.
+    pub fn settle_device(&mut self, console: &Console) -> Result<(), Failure> {
+        match self.device {
+            DeviceKind::Cpu | DeviceKind::Cuda => {}
+            DeviceKind::Auto => {
+                let found = host::discovery::shareable(&self.gpu_names);
+                self.device = match found {
+                    Ok(_) => DeviceKind::Cuda,
+                    Err(error) => {
+                        console.note(&format!(
+                            "a share of the processors, because there is {error}"
+                        ));
+                        DeviceKind::Cpu
+                    }
+                };
+            }
+            DeviceKind::Sim | DeviceKind::Replay => {
+                return Err(Failure::Usage(format!(
+                    "the plan is for the device {}, on which no process runs; give --device cpu or \
+                     --device cuda",
+                    host::word(self.device)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The variables of the worker protocol, and those that MPS reads when CUDA starts.
+    #[must_use]
+    pub fn variables(&self) -> Vec<(String, String)> {
+        let assignment = jobs::Assignment {
+            batch: self.batch,
+            share: Some(self.share),
+            device: host::word(self.device),
+            round: self.round,
+            samples: self.samples,
+            orders: false,
+        };
+        let protocol = assignment.variables(self.task.as_ref().map_or("", TaskId::as_str));
+        let mut all: Vec<(String, String)> = protocol
+            .into_iter()
+            .filter(|(name, _)| self.task.is_some() || *name != "MT_TASK")
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+        if self.device == DeviceKind::Cuda {
+            let share = self.share.percent().to_string();
+            all.push(("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE".to_owned(), share));
+            let limit = self.memory.map(jobs::mps::memory_limit);
+            all.extend(limit.map(|(name, value)| (name.to_owned(), value)));
+            let gpu = self.gpu_names.get(self.gpu);
+            all.extend(gpu.map(|uuid| ("CUDA_VISIBLE_DEVICES".to_owned(), uuid.clone())));
+        }
+        all
+    }
+}

@@ -1,0 +1,64 @@
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use cli::Failure;
+use doc::DeviceKind;
+
+use super::Placement;
+
+/// How variables are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// `NAME=value`, nothing quoted: docker --env-file, systemd, kubectl --from-env-file
+    Env,
+    /// `export NAME='value'` for a shell
+    Sh,
+    /// One object; without a task, one for each task by its name
+    Json,
+}
+
+/// The variables of tasks; `pipe_dir` is that of the MPS daemon as the programs will see it. In
+/// JSON a task that was asked for (`one`) is an object of its own.
+///
+/// # Errors
+/// [`Failure::Input`] if a value cannot be written in the format.
+pub fn variables_text(
+    chosen: &[Placement],
+    pipe_dir: Option<&str>,
+    (format, one): (Format, bool),
+) -> Result<String, Failure> {
+    let variables = |placement: &Placement| {
+        let mut all = placement.variables();
+        let pipe = pipe_dir.filter(|_| placement.device == DeviceKind::Cuda);
+        all.extend(pipe.map(|dir| ("CUDA_MPS_PIPE_DIRECTORY".to_owned(), dir.to_owned())));
+        all
+    };
+    if format == Format::Json {
+        let object = |p: &Placement| variables(p).into_iter().collect::<BTreeMap<_, _>>();
+        let json = match chosen {
+            [task] if one => serde_json::to_string_pretty(&object(task)),
+            _ => {
+                let all = chosen
+                    .iter()
+                    .map(|p| (p.name().unwrap_or_default(), object(p)));
+                serde_json::to_string_pretty(&all.collect::<BTreeMap<_, _>>())
+            }
+        };
+        let json = json.map_err(|error| Failure::Environment(error.to_string()))?;
+        return Ok(json + "\n");
+    }
+    let mut text = String::new();
+    for (name, value) in chosen.iter().flat_map(variables) {
+        // Nothing is quoted in a file of variables, so a line end cannot be written.
+        if format == Format::Env && value.contains(['\n', '\r']) {
+            let text = format!("{name} holds a line end; use -f sh or -f json");
+            return Err(Failure::Input(text));
+        }
+        // Writing to a String cannot fail.
+        let _ = match format {
+            Format::Sh => writeln!(text, "export {name}={}", cli::shell_word(&value)),
+            Format::Env | Format::Json => writeln!(text, "{name}={value}"),
+        };
+    }
+    Ok(text)
+}
