@@ -3,7 +3,7 @@ SHELL := /bin/sh
 CARGO ?= cargo
 PREFIX ?= /usr/local
 DESTDIR ?=
-TOOLS := mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt-check mt-report mt-cluster
+TOOLS := mt mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt-check mt-report mt-cluster
 RELEASE := $(CURDIR)/target/release
 
 .PHONY: help demo build test smoke test-faults bench bench-peers bench-real paper calibrate schemas schemas-check \

@@ -39,6 +39,6 @@ pub use log::{LogLimits, RotatingLog};
 pub use private::open_private_dir;
 pub use protocol::{Message, Progress, ProgressError};
 pub use run_dir::{Cleaned, Resource, RunDir, RunDirError};
-pub use signals::{Arrived, Signals, relay};
+pub use signals::{Arrived, Signals, pass_on, relay};
 pub use spawn::{JobSpec, MARK, PASSED_VARIABLES, SpawnError, base_environment};
 pub use supervisor::{Event, Exit, Happening, JobId, Order, OrderError, Supervisor};

@@ -66,16 +66,22 @@ pub fn relay(child: i32) -> io::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new(all)?;
     std::thread::Builder::new().spawn(move || {
         for signal in signals.forever() {
-            if matches!(signal, SIGINT | SIGQUIT) && in_foreground() {
-                continue;
-            }
-            if let Ok(signal) = nix::sys::signal::Signal::try_from(signal) {
-                // It may have ended in this moment; then nobody is to be told.
-                nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), signal).ok();
-            }
+            pass_on(child, signal);
         }
     })?;
     Ok(())
+}
+
+/// Passes one signal on to `child`, unless the terminal has told it already (see [`relay`]).
+pub fn pass_on(child: i32, signal: i32) {
+    use signal_hook::consts::{SIGINT, SIGQUIT};
+    if matches!(signal, SIGINT | SIGQUIT) && in_foreground() {
+        return;
+    }
+    if let Ok(signal) = nix::sys::signal::Signal::try_from(signal) {
+        // It may have ended in this moment; then nobody is to be told.
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), signal).ok();
+    }
 }
 
 /// Whether this process is in the foreground group of its terminal.

@@ -18,3 +18,15 @@ fn smoke() {
         .run("mt-check profile model plan timeline run")
         .assert_code(0);
 }
+
+#[test]
+fn smoke_in_one_command() {
+    let folder = Folder::new();
+    let ran = folder.run("mt init --gpu rtx-3090 && mt run --budget 6");
+    ran.assert_code(0);
+    // The verdict, and every document.
+    assert!(ran.stdout.contains("one after another"), "{}", ran.stdout);
+    folder
+        .run("cd workload-run && test -s report.html && mt check *.ndjson *.json")
+        .assert_code(0);
+}

@@ -18,9 +18,10 @@ const FOR_FEATURES: [&str; 1] = ["argmin_math"];
 const LONGEST_TOOL: usize = 400;
 
 /// Tools that are longer. The worker is a training job, and its engine has no second user; the
-/// launcher is three tools in one (launch, `exec`, `env`), each with arguments of its own; the
-/// others await the move of their engines.
-const LONGER: [&str; 4] = [
+/// launcher is three tools in one (launch, `exec`, `env`), each with arguments of its own; what the
+/// front program writes and starts is wanted by no second program either; the others await the move of their engines.
+const LONGER: [&str; 5] = [
+    "tools/mt",
     "tools/mt-worker",
     "tools/mt-launch",
     "tools/mt-fit",

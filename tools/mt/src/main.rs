@@ -1,0 +1,12 @@
+//! First steps with the mt tools, and each of them by its name.
+
+mod args;
+mod chain;
+mod run;
+mod skeleton;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run::<args::Args>("mt", run::run)
+}
