@@ -5,7 +5,7 @@ use crate::{SampleTime, Throughput};
 /// A problem whose tasks act on each other only through the interference
 /// `x_i = sum_j c_ij w_j` ([`Throughput::interference`]), with everything tabulated.
 ///
-/// Where the pressure does not depend on the batch size, the gain of a task at given shares does
+/// Where the demand does not depend on the batch size, the gain of a task at given shares does
 /// not depend on the batch sizes of others, and these are chosen exactly ([`Additive::best_at`]).
 pub(crate) struct Additive<'a, 'b, C: Throughput + ?Sized> {
     pub table: Table<'a, 'b, C>,
@@ -22,11 +22,11 @@ pub(crate) struct Table<'a, 'b, C: Throughput + ?Sized> {
     pub coupling: Vec<f64>,
     /// Seconds per sample by task, level (from 1) and batch index.
     times: Vec<SampleTime>,
-    /// Pressure, likewise.
-    pressure: Vec<f64>,
-    /// Least pressure by task and level.
-    least_pressure: Vec<f64>,
-    /// Whether no pressure depends on the batch size.
+    /// Demand, likewise.
+    demand: Vec<f64>,
+    /// Least demand by task and level.
+    least_demand: Vec<f64>,
+    /// Whether no demand depends on the batch size.
     pub batch_free: bool,
     /// Largest seconds per sample that the starvation floor allows.
     slowest: Vec<f64>,
@@ -41,7 +41,7 @@ pub(crate) struct LevelRows {
 #[derive(Debug, Clone, Copy)]
 struct Cell {
     time: SampleTime,
-    pressure: f64,
+    demand: f64,
 }
 
 impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
@@ -57,8 +57,8 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
             interfered: 0.0,
         };
         let mut times = vec![blank; n * levels * width];
-        let mut pressure = vec![0.0; n * levels * width];
-        let mut least_pressure = vec![0.0; n * levels];
+        let mut demand = vec![0.0; n * levels * width];
+        let mut least_demand = vec![0.0; n * levels];
         let mut batch_free = true;
         for (i, list) in inst.batches.iter().enumerate() {
             for level in 1..=inst.levels {
@@ -66,10 +66,10 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
                 let at = i * levels + usize::from(level - 1);
                 for (b, &batch) in list.iter().enumerate() {
                     times[at * width + b] = inst.rates.sample_time(i, batch, share, n);
-                    pressure[at * width + b] = inst.rates.pressure(i, batch, share, n);
+                    demand[at * width + b] = inst.rates.demand(i, batch, share, n);
                 }
-                let row = &pressure[at * width..][..list.len()];
-                least_pressure[at] = row.iter().copied().fold(f64::INFINITY, f64::min);
+                let row = &demand[at * width..][..list.len()];
+                least_demand[at] = row.iter().copied().fold(f64::INFINITY, f64::min);
                 batch_free &= row.windows(2).all(|w| w[0] == w[1]);
             }
         }
@@ -83,8 +83,8 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
             inst,
             coupling,
             times,
-            pressure,
-            least_pressure,
+            demand,
+            least_demand,
             batch_free,
             slowest,
         })
@@ -94,12 +94,12 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
         i * usize::from(self.inst.levels) + usize::from(level - 1)
     }
 
-    pub fn least_pressure(&self, i: usize, level: u16) -> f64 {
-        self.least_pressure[self.at(i, level)]
+    pub fn least_demand(&self, i: usize, level: u16) -> f64 {
+        self.least_demand[self.at(i, level)]
     }
 
-    pub fn pressure(&self, i: usize, level: u16, b: u8) -> f64 {
-        self.pressure[self.at(i, level) * self.inst.width + usize::from(b)]
+    pub fn demand(&self, i: usize, level: u16, b: u8) -> f64 {
+        self.demand[self.at(i, level) * self.inst.width + usize::from(b)]
     }
 
     /// Seconds per sample under interference `x`.
@@ -135,7 +135,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
         x.fill(0.0);
         let n = self.inst.n;
         for (j, &level) in levels.iter().enumerate() {
-            let w = self.least_pressure(j, level);
+            let w = self.least_demand(j, level);
             for (i, x) in x.iter_mut().enumerate() {
                 *x += self.coupling[i * n + j] * w;
             }
@@ -149,10 +149,10 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
         for (i, &level) in levels.iter().enumerate() {
             let at = self.at(i, level) * width;
             let times = &self.times[at..at + width];
-            let pressure = &self.pressure[at..at + width];
-            for (time, &pressure) in times.iter().zip(pressure) {
+            let demand = &self.demand[at..at + width];
+            for (time, &demand) in times.iter().zip(demand) {
                 let time = *time;
-                rows.cells.push(Cell { time, pressure });
+                rows.cells.push(Cell { time, demand });
             }
         }
     }
@@ -169,7 +169,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
                 .zip(batch)
                 .zip(rows.cells.chunks_exact(width))
             {
-                x += c * row[usize::from(b)].pressure;
+                x += c * row[usize::from(b)].demand;
             }
             let cell = i * width + usize::from(batch[i]);
             let time = rows.cells[cell].time;
@@ -192,23 +192,23 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
             .enumerate()
         {
             let x: f64 = (0..n)
-                .map(|j| row[j] * self.pressure(j, levels[j], batch[j]))
+                .map(|j| row[j] * self.demand(j, levels[j], batch[j]))
                 .sum();
             *rate = 1.0 / self.seconds(i, levels[i], batch[i], x);
         }
     }
 
     /// Throughput of every task at a point, into `rates`, and the objective; minus infinity, and
-    /// no more rates, once a task is below the floor. `pressure` is room for one number per task.
-    pub fn value_at(&self, point: &Point, pressure: &mut [f64], rates: &mut [f64]) -> f64 {
+    /// no more rates, once a task is below the floor. `demand` is room for one number per task.
+    pub fn value_at(&self, point: &Point, demand: &mut [f64], rates: &mut [f64]) -> f64 {
         let (n, width) = (self.inst.n, self.inst.width);
         let fold = self.inst.fold();
-        for (j, w) in pressure.iter_mut().enumerate() {
-            *w = self.pressure(j, point.level[j], point.batch[j]);
+        for (j, w) in demand.iter_mut().enumerate() {
+            *w = self.demand(j, point.level[j], point.batch[j]);
         }
         let mut value = fold.start();
         for (i, row) in self.coupling.chunks_exact(n).enumerate() {
-            let x: f64 = row.iter().zip(&*pressure).map(|(c, w)| c * w).sum();
+            let x: f64 = row.iter().zip(&*demand).map(|(c, w)| c * w).sum();
             let b = point.batch[i];
             let seconds = self.seconds(i, point.level[i], b, x);
             if seconds > self.slowest[i * width + usize::from(b)] {
@@ -235,7 +235,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
     }
 
     /// Objective of the best batch sizes at the given levels under interference `x` if it is above
-    /// `cutoff`; leaves the batch sizes in [`Additive::picks`]. Only where pressure does not
+    /// `cutoff`; leaves the batch sizes in [`Additive::picks`]. Only where demand does not
     /// depend on batch sizes.
     pub fn best_at(&mut self, levels: &[u16], x: &[f64], cutoff: f64) -> Option<f64> {
         let total = self.tops_at(levels, x);
@@ -255,7 +255,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
     }
 
     /// Offers every point at the given levels that is above the cutoff, which `offer` returns.
-    /// Only where pressure does not depend on batch sizes.
+    /// Only where demand does not depend on batch sizes.
     pub fn offer_all(
         &mut self,
         levels: &[u16],
@@ -312,7 +312,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
     }
 
     /// By how much the constraints are missed at levels where no batch sizes meet them, where
-    /// pressure does not depend on batch sizes: at those within memory and (where it does not depend on rates) mismatch whose total shortfall from
+    /// demand does not depend on batch sizes: at those within memory and (where it does not depend on rates) mismatch whose total shortfall from
     /// the floor is least.
     pub fn violation(&mut self, levels: &[u16], x: &[f64]) -> f64 {
         let inst = self.table.inst;

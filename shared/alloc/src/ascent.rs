@@ -43,7 +43,7 @@ pub(crate) struct Ascent<'s, 'a, 'b, C: Throughput + ?Sized> {
     /// Room for the point of an attempt.
     next: Point,
     x: Vec<f64>,
-    pressure: Vec<f64>,
+    demand: Vec<f64>,
     points: u64,
     most_points: u64,
 }
@@ -64,7 +64,7 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
     ) -> Self {
         Self {
             x: vec![0.0; inst.n],
-            pressure: vec![0.0; inst.n],
+            demand: vec![0.0; inst.n],
             memo: HashMap::new(),
             next: Point::empty(),
             points: 0,
@@ -103,18 +103,18 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
             self.climb(&mut point, sums.len() > 1);
         }
         self.most_points = tries.points;
-        let mut kicks = tries.starts - anywhere;
+        let mut perturbations = tries.starts - anywhere;
         if self.law.is_some() {
             // More tasks have more places to get stuck, and a law answers fast.
             let others = self.inst.n as u32 - 1;
-            kicks = kicks.saturating_mul(others * others) / 16;
+            perturbations = perturbations.saturating_mul(others * others) / 16;
         }
-        self.kick(kicks, &mut rng, sums.len() > 1);
+        self.perturb(perturbations, &mut rng, sums.len() > 1);
         self.points
     }
 
     /// Climbs again from near the best point.
-    fn kick(&mut self, times: u32, rng: &mut SmallRng, sum_is_free: bool) {
+    fn perturb(&mut self, times: u32, rng: &mut SmallRng, sum_is_free: bool) {
         let Some((mut best, mut here)) = self.list.best().map(|(v, p)| (*v, p.clone())) else {
             return;
         };
@@ -371,7 +371,7 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
                 self.points += 1;
                 // Constraints take longer to judge, and most points are no better.
                 if current.violation == 0.0 {
-                    let value = law.table.value_at(point, &mut self.pressure, &mut self.x);
+                    let value = law.table.value_at(point, &mut self.demand, &mut self.x);
                     if value <= current.value {
                         return Score::WORST;
                     }

@@ -14,7 +14,7 @@ pub(crate) struct Effort {
     pub bound: f64,
 }
 
-/// Branch and bound over the shares (and, where pressure depends on them, the batch sizes) of an
+/// Branch and bound over the shares (and, where demand depends on them, the batch sizes) of an
 /// [`Additive`] problem.
 ///
 /// For a fixed sum `V` of levels the interference on task `i` at level `l` is at least what the
@@ -33,7 +33,7 @@ struct Tree<'t, 'a, 'b, C: Throughput + ?Sized> {
     width: usize,
     suffix: Vec<f64>,
     levels: Vec<u16>,
-    /// Batch indices, where these are branched on too because pressure depends on them.
+    /// Batch indices, where these are branched on too because demand depends on them.
     picks: Vec<u8>,
     joint: bool,
     /// Least memory of the tasks from each on.
@@ -115,7 +115,7 @@ fn least_interference<C: Throughput + ?Sized>(law: &Additive<'_, '_, C>, width: 
             if k != i {
                 here.fill(f64::INFINITY);
                 for level in 1..=table.inst.levels {
-                    let add = table.coupling[i * n + k] * table.least_pressure(k, level);
+                    let add = table.coupling[i * n + k] * table.least_demand(k, level);
                     let shift = usize::from(level);
                     for v in shift..width {
                         here[v] = here[v].min(below[v - shift] + add);
@@ -163,7 +163,7 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
         for level in from..=most.min(left.saturating_sub(rest)) {
             self.levels[k] = level as u16;
             if !self.joint {
-                let w = self.law.table.least_pressure(k, level as u16);
+                let w = self.law.table.least_demand(k, level as u16);
                 self.step(k, left - level, w, used);
                 continue;
             }
@@ -171,7 +171,7 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
             for b in (0..self.law.table.inst.batches[k].len() as u8).rev() {
                 self.picks[k] = b;
                 if let Some(used) = self.within(k, b, used) {
-                    let w = self.law.table.pressure(k, level as u16, b);
+                    let w = self.law.table.demand(k, level as u16, b);
                     self.step(k, left - level, w, used);
                 }
             }

@@ -15,7 +15,7 @@ pub struct TaskLaw {
 
 /// Co-run throughput by a law with a few constants:
 /// `t_i = step_i + sample_i B_i / R_i^p_i (1 + sum_j c_ij w_j)`, `P_i = B_i / t_i`
-/// (the paper's `gamma_0 + gamma_1 O_i` with a share and an interference term). The pressure
+/// (the paper's `gamma_0 + gamma_1 O_i` with a share and an interference term). The demand
 /// `w_j` is `R_j`, or with `busy` that times the part of its undisturbed step in which task j
 /// computes.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,7 +63,7 @@ impl Throughput for InterferenceLaw {
     fn means(&self, active: &[Setting], out: &mut [f64]) {
         let n = self.tasks.len();
         for (o, a) in out.iter_mut().zip(active) {
-            let press = |b: &Setting| self.pressure(b.task, b.batch, b.share, active.len());
+            let press = |b: &Setting| self.demand(b.task, b.batch, b.share, active.len());
             let x: f64 = active
                 .iter()
                 .map(|b| self.coupling[a.task * n + b.task] * press(b))
@@ -77,7 +77,7 @@ impl Throughput for InterferenceLaw {
         Some(self.coupling.clone())
     }
 
-    fn pressure(&self, task: usize, batch: Batch, share: Share, _running: usize) -> f64 {
+    fn demand(&self, task: usize, batch: Batch, share: Share, _running: usize) -> f64 {
         if !self.busy {
             return share.fraction();
         }

@@ -10,8 +10,8 @@ use crate::{AllocError, Problem, Throughput};
 
 /// Most tasks for which every partition is considered.
 const EXACT_TASKS: usize = 10;
-/// Kicks of the local search after its first local optimum.
-const KICKS: u32 = 40;
+/// Perturbations of the local search after its first local optimum.
+const PERTURBATIONS: u32 = 40;
 /// Subsets that the local search solves at most, up to 8 tasks; a subset costs as the square of
 /// its tasks, so that with more tasks there are fewer ([`Subsets::most`]).
 const MOST_SUBSETS: usize = 6_000;
@@ -294,7 +294,7 @@ fn all_partitions<C: Throughput + ?Sized>(
     Ok(groups)
 }
 
-/// Moves and swaps of tasks between GPUs, with random kicks.
+/// Moves and swaps of tasks between GPUs, with random perturbations.
 fn local_partition<C: Throughput + ?Sized>(
     subsets: &mut Subsets<'_, C>,
     n: usize,
@@ -306,7 +306,7 @@ fn local_partition<C: Throughput + ?Sized>(
     let mut value = subsets.total(&sets(&of, gpus))?;
     descend(subsets, &mut of, &mut value, gpus)?;
     let (mut best, mut best_value) = (of.clone(), value);
-    for _ in 0..KICKS {
+    for _ in 0..PERTURBATIONS {
         if subsets.known.len() >= subsets.most {
             break;
         }

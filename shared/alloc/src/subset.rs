@@ -53,9 +53,9 @@ impl<C: Throughput + ?Sized> Throughput for Subset<'_, C> {
         self.coupling.clone()
     }
 
-    fn pressure(&self, task: usize, batch: Batch, share: Share, running: usize) -> f64 {
+    fn demand(&self, task: usize, batch: Batch, share: Share, running: usize) -> f64 {
         let task = self.members[task];
-        self.inner.pressure(task, batch, share, running)
+        self.inner.demand(task, batch, share, running)
     }
 
     fn sample_time(&self, task: usize, batch: Batch, share: Share, running: usize) -> SampleTime {

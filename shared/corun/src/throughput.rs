@@ -31,17 +31,17 @@ pub trait Throughput: Sync {
     }
 
     /// Coefficients `c_ij` (row `i`, column `j`, all 0 or more, diagonal 0) if the tasks act on
-    /// each other only through the interference `x_i = sum_j c_ij w_j`, where the pressure `w_j`
-    /// is a function of the setting of task `j` alone ([`Throughput::pressure`]): then
+    /// each other only through the interference `x_i = sum_j c_ij w_j`, where the demand `w_j`
+    /// is a function of the setting of task `j` alone ([`Throughput::demand`]): then
     /// `P_i = 1 / (alone + interfered * x_i)` with [`Throughput::sample_time`], when all tasks
     /// run. This is what lets a search prove bounds.
     fn interference(&self) -> Option<Vec<f64>> {
         None
     }
 
-    /// Pressure `w_j` of a task on the others when `running` tasks run, 0 or more; only asked
+    /// Demand `w_j` of a task on the others when `running` tasks run, 0 or more; only asked
     /// where [`Throughput::interference`] is given.
-    fn pressure(&self, _task: usize, _batch: Batch, share: Share, _running: usize) -> f64 {
+    fn demand(&self, _task: usize, _batch: Batch, share: Share, _running: usize) -> f64 {
         share.fraction()
     }
 

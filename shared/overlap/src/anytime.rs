@@ -51,7 +51,7 @@ pub(crate) fn mitten(instance: &Instance, c: &[f64]) -> Vec<usize> {
 
 /// Improves `sequence` by moving one of the entries in the bit set `open`, or swapping it with
 /// another, until none of them helps; returns its value. What stands near an improvement is open
-/// again, so that after a kick only its surroundings are searched.
+/// again, so that after a perturbation only its surroundings are searched.
 pub(crate) fn descend(
     player: &mut Player<'_, '_>,
     sequence: &mut Vec<usize>,
@@ -117,7 +117,7 @@ const NOT_MUCH_WORSE: f64 = 2e-4;
 /// Legs of an iterated descent: every second one starts anywhere, the others from the best.
 const LEGS: u64 = 6;
 
-/// Iterated descent: kick, descend, keep what is not much worse, until the budget ends or
+/// Iterated descent: perturb, descend, keep what is not much worse, until the budget ends or
 /// `enough` is reached.
 pub(crate) fn iterate(
     player: &mut Player<'_, '_>,

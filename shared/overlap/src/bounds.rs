@@ -43,7 +43,7 @@ impl LowerBounds {
 ///
 /// Up to 12 tasks all sets of tasks are looked at. Beyond, `c_i` is taken from the rate alone, and
 /// `T_gpu` from the tasks with the most compute, as many as [`Rates::all_sets_of`] says, the others
-/// being left out; both are valid if company never speeds a task up.
+/// being left out; both are valid if co-runners never speed a task up.
 pub fn lower_bounds(
     instance: &Instance,
     rates: &dyn Rates,
@@ -79,7 +79,7 @@ impl Floor {
 
     /// Adds the bound of the shared processor.
     ///
-    /// It leaves out tasks where there are many, which is valid only if company never speeds a
+    /// It leaves out tasks where there are many, which is valid only if co-runners never speed a
     /// task up: where it is known that it does, there is no such bound.
     pub fn add_workload(&mut self, instance: &Instance, rates: &mut RateCache<'_>) {
         let all = instance.len() <= rates.all_sets_of();

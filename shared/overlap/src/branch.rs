@@ -109,7 +109,7 @@ impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
         best_s: f64,
     ) -> Self {
         // The comparison of states supposes that nothing is held back.
-        let comparable = !single && !waits && rates.falls_with_company();
+        let comparable = !single && !waits && rates.falls_with_corunners();
         Self {
             scene: Scene {
                 jobs: instance.jobs(),

@@ -60,7 +60,7 @@ pub(crate) struct RateCache<'r> {
     by_set: Index,
     rows: Vec<f64>,
     failure: Option<OverlapError>,
-    /// What [`Rates::falls_with_company`] said, once asked.
+    /// What [`Rates::falls_with_corunners`] said, once asked.
     falls: Option<bool>,
 }
 
@@ -192,7 +192,7 @@ impl<'r> RateCache<'r> {
 
     /// Whether no task is slower for having fewer companions, by its source's word or by looking
     /// at every set where there are few.
-    pub fn falls_with_company(&mut self) -> bool {
+    pub fn falls_with_corunners(&mut self) -> bool {
         const LOOK_TASKS: usize = 10;
         if self.source_falls() {
             return true;
@@ -217,7 +217,7 @@ impl<'r> RateCache<'r> {
         let source = self.source;
         *self
             .falls
-            .get_or_insert_with(|| source.falls_with_company())
+            .get_or_insert_with(|| source.falls_with_corunners())
     }
 
     /// Whether the source says that every task has one rate whoever else computes.

@@ -17,7 +17,7 @@ pub trait Rates {
 
     /// Whether no task is ever slower for having fewer companions:
     /// `r_i(A) >= r_i(B)` for `A` within `B`. `false` where it is not known.
-    fn falls_with_company(&self) -> bool {
+    fn falls_with_corunners(&self) -> bool {
         false
     }
 
@@ -55,7 +55,7 @@ impl Rates for FixedRates {
         Ok(())
     }
 
-    fn falls_with_company(&self) -> bool {
+    fn falls_with_corunners(&self) -> bool {
         true
     }
 
@@ -84,7 +84,7 @@ impl<R: Rates> Rates for AllActive<R> {
         Ok(())
     }
 
-    fn falls_with_company(&self) -> bool {
+    fn falls_with_corunners(&self) -> bool {
         true
     }
 
@@ -128,7 +128,7 @@ impl Rates for TableRates {
     }
 
     /// Compares every set with those of one task fewer; a set that is missing tells nothing.
-    fn falls_with_company(&self) -> bool {
+    fn falls_with_corunners(&self) -> bool {
         self.rows.iter().all(|(&set, row)| {
             let fewer = members(set)
                 .map(|out| set & !(1 << out))

@@ -79,7 +79,7 @@ pub struct Outcome {
     /// Why the search stopped, and which schedules that is about; its bound is the makespan
     /// where that is proven to be the least of the class, else `lower_bound_s`.
     /// [`Stop::Heuristic`]: all orders were tried or excluded, but under the assumption that
-    /// company never speeds a task up, which was not verified as there are too many sets.
+    /// co-runners never speed a task up, which was not verified as there are too many sets.
     pub certificate: Certificate<Schedules>,
     /// Nodes and plays looked at.
     pub points: u64,
@@ -425,7 +425,7 @@ impl<'a, 'r> Search<'a, 'r> {
     ///
     /// First by descent from the best round that never waits; then, of few tasks, by branch and
     /// bound over orders and holds, which proves the result for [`Schedules::Waiting`]. Where
-    /// rates do not depend on company, starting earlier never delays another, so that what never
+    /// rates do not depend on co-runners, starting earlier never delays another, so that what never
     /// waits is best of all ([`Schedules::Any`]).
     fn wait(&mut self, counts: &[usize], total: usize) {
         if self.timed_out || self.instance.link() == Link::Shared || self.bound_met {

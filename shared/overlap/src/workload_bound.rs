@@ -120,7 +120,7 @@ impl WorkloadBound {
         kept.sort_unstable();
         let jobs: Vec<Job> = kept.iter().map(|&i| instance.jobs()[i]).collect();
         let sets = Sets::of(&kept, rates);
-        if company_does_not_matter(&sets) {
+        if corunners_do_not_matter(&sets) {
             // Then the longest task says it all.
             return Self::none();
         }
@@ -215,7 +215,7 @@ fn best_within(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-fn company_does_not_matter(sets: &Sets) -> bool {
+fn corunners_do_not_matter(sets: &Sets) -> bool {
     let alone = sets.alone();
     let mut all = sets.all();
     all.all(|set| {

@@ -16,7 +16,7 @@ pub struct StepParts {
 impl Predictor {
     /// `c_ij` of the structured law, row by row, 0 or more and 0 on the diagonal, if the model
     /// predicts by that law alone: then tasks act on each other only through
-    /// `x_i = sum_j c_ij w_j` with [`Predictor::pressure`], which is what a search can bound.
+    /// `x_i = sum_j c_ij w_j` with [`Predictor::demand`], which is what a search can bound.
     #[must_use]
     pub fn slowdowns(&self) -> Option<Vec<f64>> {
         if self.method != Method::Structured {
@@ -36,7 +36,7 @@ impl Predictor {
 
     /// `w_j = u_j sqrt(R_j)`: how hard a task presses on others when `running` tasks run.
     #[must_use]
-    pub fn pressure(&self, task: usize, batch: Batch, share: Share, running: usize) -> f64 {
+    pub fn demand(&self, task: usize, batch: Batch, share: Share, running: usize) -> f64 {
         let pace = &self.base.laws[task].pace;
         let r = share.fraction();
         pace.busy(batch.as_f64(), r, company(running)) * r.sqrt()

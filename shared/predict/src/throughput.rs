@@ -28,8 +28,8 @@ impl Throughput for Predictor {
         self.slowdowns()
     }
 
-    fn pressure(&self, task: usize, batch: Batch, share: Share, running: usize) -> f64 {
-        self.pressure(task, batch, share, running)
+    fn demand(&self, task: usize, batch: Batch, share: Share, running: usize) -> f64 {
+        self.demand(task, batch, share, running)
     }
 
     fn sample_time(&self, task: usize, batch: Batch, share: Share, running: usize) -> SampleTime {

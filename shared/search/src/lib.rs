@@ -1,11 +1,8 @@
-//! What every search of the planners has: a [`Budget`] of work and time, an [`Incumbent`], and at
-//! its end a [`Certificate`] that says why it stopped, what is proven, and for which class of
-//! answers.
+//! What every search of the planners has: a [`Budget`] of work and time, and at its end a
+//! [`Certificate`] that says why it stopped, what is proven, and for which class of answers.
 
 mod budget;
 mod certificate;
-mod incumbent;
 
 pub use budget::Budget;
 pub use certificate::{Certificate, Stop};
-pub use incumbent::Incumbent;

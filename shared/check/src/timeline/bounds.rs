@@ -38,7 +38,7 @@ pub fn judge(timeline: &Timeline, jobs: &[Job], rates: &mut Rates, j: &mut Judge
 }
 
 /// Highest rate of every task over all sets, or over the task alone and all tasks where there
-/// are many (company rarely helps).
+/// are many (co-runners rarely help).
 fn fastest(n: usize, rates: &mut Rates) -> Result<Vec<f64>, String> {
     let all = everyone(n);
     let sets: Vec<Set> = if n <= ENUMERATE_TASKS {

@@ -229,7 +229,7 @@ pub struct SoloStep {
 pub struct LawParams {
     /// `g0`: seconds of a step that no share changes.
     pub fixed_s: f64,
-    /// `h`: growth of the fixed part in company.
+    /// `h`: growth of the fixed part with co-runners.
     pub crowding: f64,
     /// `g1`: seconds for each sample on the whole device.
     pub per_sample_s: f64,

@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn company_does_not_make_a_task_faster(model in model(), other in model(), share in share()) {
+    fn corunners_do_not_make_a_task_faster(model in model(), other in model(), share in share()) {
         let simulator = Simulator::new(Gpu::built_in("rtx-3080").unwrap());
         let program = compile(&simulator, model, 128);
         let neighbour = compile(&simulator, other, 128);

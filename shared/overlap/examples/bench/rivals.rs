@@ -98,7 +98,7 @@ pub fn all_orders(instance: &Instance, rates: &dyn Rates) -> Result<f64, Trouble
 }
 
 /// The best that an iterated local search finds in a given time, or before it if it reaches
-/// `enough`: swaps and insertions, first improvement, three random swaps as the kick, from a
+/// `enough`: swaps and insertions, first improvement, three random swaps as the perturbation, from a
 /// random order.
 pub fn iterated_local_search(
     instance: &Instance,

@@ -19,7 +19,7 @@ pub struct Round<R> {
 
 /// Rounds of `n` tasks with one rate per task, `count` of each balance.
 pub fn fixed(n: usize, count: u64) -> Result<Vec<Round<FixedRates>>, Trouble> {
-    // Without company's toll the processor is n tasks wide; this makes it as busy as the links.
+    // Without interference the processor is n tasks wide; this makes it as busy as the links.
     let work = n as f64 / 2.0;
     cases("fixed", n, count, work, fixed_rates)
 }

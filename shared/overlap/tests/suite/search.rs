@@ -66,8 +66,8 @@ struct EqualRates;
 impl Rates for EqualRates {
     fn rates(&self, active: u32, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
         for (i, rate) in out.iter_mut().enumerate().take(batches.len()) {
-            let company = f64::from(active.count_ones());
-            *rate = 1000.0 / company * (1.0 - 1e-12 * batches[i].as_f64());
+            let corunners = f64::from(active.count_ones());
+            *rate = 1000.0 / corunners * (1.0 - 1e-12 * batches[i].as_f64());
         }
         Ok(())
     }

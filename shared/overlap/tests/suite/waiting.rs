@@ -140,7 +140,7 @@ fn many_tasks_wait_by_descent_and_their_proof_says_what_it_is_about() {
 }
 
 #[test]
-fn nothing_waits_where_company_does_not_matter() {
+fn nothing_waits_where_corunners_do_not_matter() {
     for link in [Link::Full, Link::Half] {
         let instance = round(&mut rng(12_000), 5, link);
         let rates = fixed_rates(&mut rng(12_001), 5);
@@ -153,7 +153,7 @@ fn nothing_waits_where_company_does_not_matter() {
 
 /// 13 tasks that run faster together: the rate alone is not the highest.
 #[test]
-fn company_that_speeds_up_does_not_break_the_bound() {
+fn corunners_that_speed_up_do_not_break_the_bound() {
     let mut rng = rng(13_000);
     let n = 13;
     let mut rates = TableRates::new();

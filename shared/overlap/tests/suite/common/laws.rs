@@ -27,15 +27,15 @@ impl Rates for FormulaRates {
             })
         };
         let sum: f64 = all().map(|i| self.part[i]).sum();
-        let company = 1.0 - 1.0 / f64::from(active.count_ones());
-        let speed = 1.0 / (sum.max(1.0) * (1.0 + self.hurt * company));
+        let corunners = 1.0 - 1.0 / f64::from(active.count_ones());
+        let speed = 1.0 / (sum.max(1.0) * (1.0 + self.hurt * corunners));
         for i in all() {
             out[i] = self.solo[i] * speed;
         }
         Ok(())
     }
 
-    fn falls_with_company(&self) -> bool {
+    fn falls_with_corunners(&self) -> bool {
         true
     }
 
