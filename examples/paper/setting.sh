@@ -20,7 +20,7 @@ adaptive() {
         --window "$window" "$workload" >"$OUT/$name.profile.ndjson"
     table <"$OUT/$name.profile.ndjson" >"$samples"
     mt-fit --quiet <"$OUT/$name.profile.ndjson" |
-        mt-solve --batch fixed --seed 1 --pareto fairness --timing >"$OUT/$name.plan.json"
+        mt-solve --objective raw --batch fixed --seed 1 --pareto fairness --timing >"$OUT/$name.plan.json"
 }
 
 # A grid of shares, in short windows unless it is to be shown; what looks best there is measured
@@ -76,7 +76,7 @@ pictures() {
 # A plan of a workload from what was measured before, whatever its volumes were then.
 plan() {
     mt-profile --replay "$OUT/$name.profile.ndjson" --configs "$samples" --solos "$workload" \
-        2>>"$OUT/$name.log" | mt-fit --quiet | mt-solve --batch fixed --seed 1 \
+        2>>"$OUT/$name.log" | mt-fit --quiet | mt-solve --objective raw --batch fixed --seed 1 \
         >"$OUT/$name.plan.json"
 }
 

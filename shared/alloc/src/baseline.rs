@@ -106,6 +106,11 @@ impl Scheme {
             .enumerate()
             .map(|(i, &b)| rates.solo(i, b))
             .collect();
+        let reference: Vec<f64> = batches
+            .iter()
+            .enumerate()
+            .map(|(i, &b)| problem.solo(rates, i, b))
+            .collect();
         let p = match self {
             // Equal work one after another: everyone advances once per sum of the solo times.
             Scheme::Temporal => vec![1.0 / solo.iter().map(|s| 1.0 / s).sum::<f64>(); n],
@@ -119,7 +124,7 @@ impl Scheme {
             }
         };
         let raw = p.iter().sum();
-        let relative = || p.iter().zip(&solo).map(|(p, s)| p / s);
+        let relative = || p.iter().zip(&reference).map(|(p, s)| p / s);
         let fairness = relative().sum();
         let least = relative().fold(f64::INFINITY, f64::min);
         let objective = match problem.objective {

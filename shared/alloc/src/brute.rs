@@ -87,7 +87,7 @@ fn judge<C: Throughput + ?Sized>(
     let solo: Vec<f64> = settings
         .iter()
         .enumerate()
-        .map(|(i, s)| rates.solo(i, s.batch))
+        .map(|(i, s)| problem.solo(rates, i, s.batch))
         .collect();
     let first: Batch = settings[0].batch;
     let same = settings.iter().all(|s| s.batch == first);

@@ -244,6 +244,7 @@ fn constraints(limits: &Limits) -> Constraints {
         batch: limits.policy,
         mismatch: limits.mismatch,
         balance: limits.balance,
+        solo: limits.solo,
     }
 }
 
@@ -287,13 +288,14 @@ fn decisions<C: Throughput + ?Sized>(
     let mut rows = Vec::new();
     for p in parts {
         let errors = std_errors(rates, p);
+        let subset = Subset::new(rates, &p.members);
         for (k, &i) in p.members.iter().enumerate() {
             let Setting { batch, share, .. } = p.solution.settings[k];
             let decision = Decision {
                 batch,
                 share,
                 throughput: estimate(p.solution.rates[k], errors[k])?,
-                solo: rate(rates.solo(i, batch))?,
+                solo: rate(p.problem.solo(&subset, k, batch))?,
             };
             rows.push((i, decision));
         }

@@ -98,7 +98,7 @@ pub(crate) struct Instance<'a, C: Throughput + ?Sized> {
     pub batches: Vec<Vec<Batch>>,
     /// Width of a row of the tables below.
     pub width: usize,
-    /// `S_i(B)`, row by row.
+    /// `S_i`, row by row ([`Problem::solo`]).
     pub solo: Vec<f64>,
     /// Bytes, row by row.
     pub memory: Vec<f64>,
@@ -141,7 +141,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         Ok(Self {
             goal: Goal::Objective(problem.objective),
             levels: (Share::FULL.hundredths() / limits.step.hundredths()) as u16,
-            solo: table(&|i, b| rates.solo(i, b)),
+            solo: table(&|i, b| problem.solo(rates, i, b)),
             memory: table(&|i, b| tasks[i].memory.map_or(0.0, |m| m.at(b))),
             capacity: limits.memory.map_or(f64::INFINITY, |m| m.get() as f64),
             load: match limits.balance {

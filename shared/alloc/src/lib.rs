@@ -30,6 +30,7 @@ mod problem;
 mod shortlist;
 mod solve;
 mod subset;
+mod tie;
 mod verdict;
 
 pub use baseline::{Scheme, SchemeResult};

@@ -1,12 +1,13 @@
-use doc::{Infeasibility, Proof};
+use doc::{Infeasibility, ObjectiveKind, Proof};
 
 use crate::additive::Additive;
 use crate::ascent::{Ascent, Tries};
 use crate::bounded::branch_and_bound;
 use crate::exhaustive::{combinations, no_combination, share_points, sweep};
 use crate::infeasible::explain_infeasible;
-use crate::instance::{Instance, Point};
+use crate::instance::{Goal, Instance, Point};
 use crate::shortlist::Shortlist;
+use crate::tie::break_tie;
 use crate::{AllocError, Problem, Setting, Throughput};
 
 /// How to search.
@@ -144,11 +145,18 @@ pub(crate) fn search_instance<C: Throughput + ?Sized>(
         Some(mut law) => search_additive(inst, &mut law, &mut list, options),
         None => search_any(inst, &mut list, options),
     };
-    let solutions = list
-        .into_points()
-        .iter()
-        .map(|p| solution(inst, p))
-        .collect();
+    let mut points = list.into_points();
+    if inst.goal == Goal::Objective(ObjectiveKind::MaxMin)
+        && let Some(found) = points.first().cloned()
+    {
+        break_tie(inst, &mut points[0]);
+        // What it moved to may have been a runner-up: the two change places.
+        let (best, others) = points.split_at_mut(1);
+        if let Some(same) = others.iter_mut().find(|p| **p == best[0]) {
+            *same = found;
+        }
+    }
+    let solutions = points.iter().map(|p| solution(inst, p)).collect();
     (solutions, report)
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cli::{Console, Existing, Exit, Failure, Output};
 use device::{OpenError, Options, Sim};
-use doc::{DeviceKind, DeviceList, GpuSpec, Header, Model, Profile, Workload};
+use doc::{DesignKind, DeviceKind, DeviceList, GpuSpec, Header, Model, Profile, Workload};
 use predict::Predictor;
 
 use crate::import::Import;
@@ -248,12 +248,15 @@ impl<'a> Context<'a> {
             Some(fingerprint.name.clone()),
         ));
         let window = self.settings.window.on(fingerprint.kind);
+        let adaptive = sequence.kind == DesignKind::Adaptive;
+        let aim = adaptive.then(|| self.settings.design.aim(&opened.workload));
         let header = Header {
             workload: opened.workload,
             device: fingerprint,
             design: sequence.kind,
             seed,
             window: self.settings.window.least,
+            aim: aim,
             provenance,
         };
         let recorded = match (earlier, &self.settings.resume) {

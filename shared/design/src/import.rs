@@ -124,6 +124,7 @@ fn header(files: &str, workload: Workload, seed: u64) -> Header {
         None,
     ));
     Header {
+        aim: None,
         workload,
         device: DeviceFingerprint {
             kind: DeviceKind::Replay,

@@ -245,7 +245,7 @@ fn adaptive(
         batches: task.batch_sizes.clone(),
     });
     let wanted = adaptive::Wanted {
-        goal: settings::goal(settings.objective, workload)?,
+        goal: settings::goal(settings.aim(workload).objective, workload)?,
         floor: settings.floor,
         budget: settings.budget.unwrap_or(u64::MAX),
         tolerance: settings.tolerance,

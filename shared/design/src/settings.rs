@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cli::Failure;
 use device::{Cpus, Window};
-use doc::{DeviceKind, ObjectiveKind, Workload};
+use doc::{Aim, DeviceKind, ObjectiveKind, Workload};
 use predict::design::Goal;
 use units::{Seconds, Share, TotalShare};
 
@@ -87,10 +87,24 @@ pub struct DesignSettings {
     pub subsets: f64,
     /// Relative expected gain below which an adaptive design stops.
     pub tolerance: f64,
-    /// What an adaptive design is to be best for.
-    pub objective: ObjectiveKind,
+    /// What an adaptive design is to be best for; `None`: what a plan of the workload maximises
+    /// by default.
+    pub objective: Option<ObjectiveKind>,
     /// Least throughput of every task relative to alone that its best is to keep, 0 to 1.
     pub floor: f64,
+}
+
+impl DesignSettings {
+    /// What an adaptive design of a workload is for.
+    #[must_use]
+    pub fn aim(&self, workload: &Workload) -> Aim {
+        Aim {
+            objective: self
+                .objective
+                .unwrap_or_else(|| workload.default_objective()),
+            starvation_floor: (self.floor > 0.0).then_some(self.floor),
+        }
+    }
 }
 
 /// How long to measure a configuration.

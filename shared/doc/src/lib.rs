@@ -59,11 +59,11 @@ pub use schema::{error_reference, schemas};
 pub use timeline::{Phase, Timeline};
 pub use training::{Arrival, TrainingBatch, TrainingEvent, TrainingNews};
 pub use wire::{
-    Balance, BatchPolicy, ConstraintKind, DesignKind, DeviceFingerprint, DeviceKind, Duplex,
+    Aim, Balance, BatchPolicy, ConstraintKind, DesignKind, DeviceFingerprint, DeviceKind, Duplex,
     GpuDescription, GpuPlan, HostDescription, Infeasibility, LayerDescription, LayerGroup,
     ListedDevice, Marginal, Method, Objective, ObjectiveKind, PhaseKind, Progress, Proof,
     Provenance, RatesKind, ScheduleBaseline, ScheduleBound, ScheduleClass, SchedulePolicy, Scheme,
-    Search, StopReason, Switching, SwitchingMode, WorkKind,
+    Search, SoloRate, StopReason, Switching, SwitchingMode, WorkKind,
 };
 pub use workload::{DeviceSpec, GpuSpec, HostCost, Job, Link, Memory, Task, UpdateBytes, Workload};
 pub use write::{name_of, write_line, write_pretty};

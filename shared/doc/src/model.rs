@@ -1,5 +1,7 @@
+use crate::profile::aim;
 use crate::wire;
-use crate::{Checker, DeviceFingerprint, Document, Provenance, Workload};
+use crate::workload::optional;
+use crate::{Aim, Checker, DeviceFingerprint, Document, Provenance, Workload};
 
 /// A fitted predictor with the workload it was fitted to.
 ///
@@ -13,6 +15,8 @@ pub struct Model {
     pub device: DeviceFingerprint,
     /// The predictor.
     pub predictor: wire::ModelParams,
+    /// What the configurations were chosen for.
+    pub aim: Option<Aim>,
     /// Which tools made the document.
     pub provenance: Vec<Provenance>,
 }
@@ -22,10 +26,12 @@ impl Document for Model {
 
     fn from_wire(wire: &wire::Model, c: &mut Checker) -> Option<Self> {
         let workload = c.field("workload", |c| Workload::from_nested(&wire.workload, c));
+        let aim = optional(c, "aim", wire.aim.as_ref(), aim);
         Some(Self {
             workload: workload?,
             device: wire.device.clone(),
             predictor: wire.predictor.clone(),
+            aim: aim?,
             provenance: wire.provenance.clone(),
         })
     }
@@ -36,6 +42,7 @@ impl Document for Model {
             workload: self.workload.to_wire(),
             device: self.device.clone(),
             predictor: self.predictor.clone(),
+            aim: self.aim,
             provenance: self.provenance.clone(),
         }
     }

@@ -2,7 +2,10 @@ use units::{Batch, SamplesPerSec, Seconds, Share, TaskId};
 
 use crate::plan::choice;
 use crate::wire::{self, StopReason, Wire};
-use crate::{Checker, Choice, Code, DesignKind, DeviceFingerprint, Document, Provenance, Workload};
+use crate::workload::optional;
+use crate::{
+    Aim, Checker, Choice, Code, DesignKind, DeviceFingerprint, Document, Provenance, Workload,
+};
 
 /// A profile: measured co-runs of the tasks of a workload on a device.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +33,8 @@ pub struct Header {
     pub seed: u64,
     /// Shortest window that was asked for; `None`: the device's own.
     pub window: Option<Seconds>,
+    /// What the configurations were chosen for; `None` where not for a plan.
+    pub aim: Option<Aim>,
     /// Which tools made the document.
     pub provenance: Vec<Provenance>,
 }
@@ -112,12 +117,14 @@ impl Document for Header {
     fn from_wire(wire: &wire::ProfileHeader, c: &mut Checker) -> Option<Self> {
         let workload = c.field("workload", |c| Workload::from_nested(&wire.workload, c));
         let window = c.optional_unit("window_s", wire.window_s, Seconds::new);
+        let aim = optional(c, "aim", wire.aim.as_ref(), aim);
         Some(Self {
             workload: workload?,
             device: wire.device.clone(),
             design: wire.design,
             seed: wire.seed,
             window: window?,
+            aim: aim?,
             provenance: wire.provenance.clone(),
         })
     }
@@ -132,9 +139,23 @@ impl Document for Header {
             design: self.design,
             seed: self.seed,
             window_s: self.window.map(Seconds::get),
+            aim: self.aim,
             provenance: self.provenance.clone(),
         }
     }
+}
+
+/// A floor is a part of the rate alone.
+pub(crate) fn aim(wire: &Aim, c: &mut Checker) -> Option<Aim> {
+    let floor = wire.starvation_floor.unwrap_or(0.0);
+    if (0.0..=1.0).contains(&floor) {
+        return Some(*wire);
+    }
+    c.field("starvation_floor", |c| {
+        let problem = format_args!("{floor} is no part of a rate");
+        c.fault(Code::OutOfRange, problem, "give 0 to 1");
+    });
+    None
 }
 
 impl Document for Sample {

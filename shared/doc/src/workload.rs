@@ -6,8 +6,8 @@ use units::{Bandwidth, Batch, Bytes, Flops, Samples, TaskId, Weight};
 
 use crate::wire;
 use crate::{
-    Checker, Code, DeviceKind, Document, Duplex, GpuDescription, LayerDescription, Progress,
-    Provenance,
+    Checker, Code, DeviceKind, Document, Duplex, GpuDescription, LayerDescription, ObjectiveKind,
+    Progress, Provenance,
 };
 
 pub(crate) use validate::{gpu_description, link, optional, unique_ids, update_bytes};
@@ -155,6 +155,18 @@ pub struct Job {
 }
 
 impl Workload {
+    /// What a plan maximises where nobody says: the length of the round where every task has its
+    /// samples, since a throughput of unequal volumes answers nothing that was asked; else the
+    /// total throughput.
+    #[must_use]
+    pub fn default_objective(&self) -> ObjectiveKind {
+        if self.tasks.iter().all(|t| t.samples.is_some()) {
+            ObjectiveKind::Round
+        } else {
+            ObjectiveKind::Raw
+        }
+    }
+
     /// Index of the task called `id`.
     #[must_use]
     pub fn task_index(&self, id: &TaskId) -> Option<usize> {

@@ -103,6 +103,7 @@ fn request(plan: &Plan) -> Result<Request, String> {
         policy: held.batch,
         mismatch: held.mismatch,
         balance: held.balance,
+        solo: held.solo,
     };
     Ok(Request {
         objective: found.objective.kind,

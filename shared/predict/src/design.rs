@@ -264,8 +264,14 @@ impl Design<'_> {
         })
     }
 
+    /// Rates alone that throughput is compared with, as in plans: at the best batch size.
     fn solos(&self, model: &Predictor, active: &[Active]) -> Vec<f64> {
-        active.iter().map(|a| model.solo(a.task, a.batch)).collect()
+        let best = |a: &Active| {
+            let sizes = self.batches[a.task].iter();
+            let rates = sizes.map(|&batch| model.solo(a.task, batch));
+            rates.fold(0.0, f64::max)
+        };
+        active.iter().map(best).collect()
     }
 
     /// Value for the goal where every task keeps the floor; elsewhere less than any such value:

@@ -63,6 +63,7 @@ fn model(profile: Profile, fitted: &Fitted, console: &Console) -> Model {
     ));
     Model {
         predictor: fitted.params(&header.workload),
+        aim: header.aim,
         workload: header.workload,
         device: header.device,
         provenance: provenance_list,

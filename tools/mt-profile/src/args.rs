@@ -124,11 +124,12 @@ pub struct DesignArgs {
     /// Adaptive: stop when the expected gain of another co-run falls below this
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
     pub tolerance: f64,
-    /// Adaptive: what the co-runs are to be best for
-    #[arg(long, value_enum, value_name = "OBJECTIVE", default_value = "raw")]
-    pub objective: Objective,
+    /// Adaptive: what the co-runs are to be best for, which mt-solve then maximises; absent: round
+    /// where every task of the workload has samples, else raw
+    #[arg(long, value_enum, value_name = "OBJECTIVE")]
+    pub objective: Option<Objective>,
     /// Adaptive: look for the best among co-runs in which every task keeps this fraction of its
-    /// throughput alone, as mt-solve --floor
+    /// throughput alone, as mt-solve then does
     #[arg(long, value_name = "PHI", default_value_t = 0.0)]
     pub floor: f64,
     /// Adaptive: begin from the model of a similar workload with the same tasks; its answers,

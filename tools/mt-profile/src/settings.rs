@@ -99,7 +99,7 @@ fn design(args: &DesignArgs) -> Result<DesignSettings, Failure> {
         rv_max,
         subsets: within("--subsets", args.subsets, 0.0, 100.0)? / 100.0,
         tolerance: within("--tolerance", args.tolerance, 0.0, 100.0)? / 100.0,
-        objective: args.objective.into(),
+        objective: args.objective.map(ObjectiveKind::from),
         floor: within("--floor", args.floor, 0.0, 1.0)?,
     })
 }

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use allocation::{Effort, Limits, Options, Request};
 use clap::{Parser, ValueEnum};
 use cli::{Failure, SeedArgs, StreamArgs};
-use doc::{Balance, BatchPolicy, ObjectiveKind};
+use doc::{Balance, BatchPolicy, Model, ObjectiveKind, SoloRate};
 use units::{Bytes, Share, TotalShare};
 
 /// Choose batch sizes and GPU shares
@@ -18,18 +18,24 @@ use units::{Bytes, Share, TotalShare};
 pub struct Args {
     #[command(flatten)]
     pub stream: StreamArgs,
-    /// What to maximise
-    #[arg(long, value_enum, default_value_t = ObjectiveChoice::Raw)]
-    objective: ObjectiveChoice,
+    /// What to maximise; absent: what was profiled for, else round where every task of the workload
+    /// has samples, else raw
+    #[arg(long, value_enum)]
+    objective: Option<ObjectiveChoice>,
     /// Sum of the shares in percent, of each GPU if there are several; `free`: whatever is best
     #[arg(long, value_name = "PERCENT|free", default_value = "free", value_parser = total_share)]
     rv: Total,
     /// Shares are multiples of this many percent
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     step: f64,
-    /// Least throughput of every task, as a fraction of its throughput alone
-    #[arg(long, value_name = "PHI", default_value_t = 0.0)]
-    floor: f64,
+    /// Least throughput of every task, as a fraction of its throughput alone; absent: what was
+    /// profiled for, else 0
+    #[arg(long, value_name = "PHI")]
+    floor: Option<f64>,
+    /// Which throughput alone the floor, fairness and max-min compare with: the best of the task's
+    /// batch sizes, or that at the chosen one (FedMT)
+    #[arg(long, value_enum, default_value_t = SoloChoice::Best)]
+    solo: SoloChoice,
     /// Memory that the tasks of one GPU may use; absent: what the workload says
     #[arg(long, value_name = "BYTES")]
     memory: Option<u64>,
@@ -98,6 +104,14 @@ enum ObjectiveChoice {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
+enum SoloChoice {
+    /// The best of the task's batch sizes
+    Best,
+    /// That at the chosen batch size
+    SameBatch,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
 enum BatchChoice {
     /// Each task takes any of its batch sizes
     Free,
@@ -163,7 +177,21 @@ fn total_share(text: &str) -> Result<Total, String> {
 }
 
 impl Args {
-    /// What the plans are asked to be.
+    /// The request for a model: what it was profiled for, where the options do not say.
+    pub fn request_for(&self, model: &Model, request: &Request) -> Request {
+        let mut request = request.clone();
+        let aim = model.aim.as_ref();
+        let asked = self.objective.map(ObjectiveChoice::kind);
+        let usual = || model.workload.default_objective();
+        let aimed = || aim.map_or_else(usual, |a| a.objective);
+        request.objective = asked.unwrap_or_else(aimed);
+        if self.floor.is_none() {
+            request.limits.floor = aim.and_then(|a| a.starvation_floor).unwrap_or(0.0);
+        }
+        request
+    }
+
+    /// What the plans are asked to be; the objective is that of a workload without samples.
     pub fn request(&self) -> Result<Request, Failure> {
         let usage =
             |option: &str, error: units::UnitError| Failure::Usage(format!("--{option}: {error}"));
@@ -176,7 +204,11 @@ impl Args {
         };
         let step = Share::from_percent(self.step).map_err(|e| usage("step", e))?;
         in_range("step", step >= Share::from_hundredths(10), "0.1 or more")?;
-        in_range("floor", (0.0..=1.0).contains(&self.floor), "0 to 1")?;
+        in_range(
+            "floor",
+            self.floor.is_none_or(|f| (0.0..=1.0).contains(&f)),
+            "0 to 1",
+        )?;
         let mismatch_is_fine = self.mismatch.is_none_or(|m| m.is_finite() && m >= 0.0);
         in_range("mismatch", mismatch_is_fine, "a finite number, 0 or more")?;
         let damping_is_fine = self.damping.is_none_or(|d| (0.0..1.0).contains(&d));
@@ -186,18 +218,24 @@ impl Args {
         in_range("max-points", self.max_points > 0, "1 or more")?;
         let memory = self.memory.map(Bytes::new).transpose();
         Ok(Request {
-            objective: self.objective.kind(),
+            objective: self
+                .objective
+                .map_or(ObjectiveKind::Raw, ObjectiveChoice::kind),
             limits: Limits {
                 step,
                 rv: match self.rv {
                     Total::Free => None,
                     Total::Given(share) => Some(share),
                 },
-                floor: self.floor,
+                floor: self.floor.unwrap_or(0.0),
                 memory: memory.map_err(|e| usage("memory", e))?,
                 policy: self.batch.policy(),
                 mismatch: self.mismatch,
                 balance: self.balance.kind(),
+                solo: match self.solo {
+                    SoloChoice::Best => SoloRate::Best,
+                    SoloChoice::SameBatch => SoloRate::SameBatch,
+                },
             },
             options: Options {
                 effort: match self.search {

@@ -24,7 +24,10 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let mut solver = Solver { last: None };
     for model in input.documents::<Model>() {
         let started = Instant::now();
-        let mut plan = solver.plan(model?, &request, previous.as_ref())?;
+        let model = model?;
+        let request = args.request_for(&model, &request);
+        report_aim(&model, &request, console);
+        let mut plan = solver.plan(model, &request, previous.as_ref())?;
         if args.timing {
             set_seconds(&mut plan, started.elapsed().as_secs_f64());
         }
@@ -75,6 +78,20 @@ fn read_plan(path: &Path, console: &Console) -> Result<Plan, Failure> {
         return Err(Failure::Input(text));
     };
     plan
+}
+
+/// Says where the plan is for something else than what was measured.
+fn report_aim(model: &Model, request: &Request, console: &Console) {
+    if let Some(aim) = model.aim
+        && aim.objective != request.objective
+    {
+        console.note(&format!(
+            "the co-runs were chosen for the objective {}, the plan is for {}: profile with \
+             --objective {1} for a better one",
+            doc::name_of(&aim.objective),
+            doc::name_of(&request.objective)
+        ));
+    }
 }
 
 /// Says what of the plan the model answers without measurements nearby.

@@ -136,6 +136,8 @@ pub fn case(recipe: Recipe) -> Result<Case, UnitError> {
                     .map(|p| TotalShare::from_hundredths(p * 100)),
                 floor: recipe.floor,
                 mismatch: recipe.mismatch,
+                // What the solvers that these cases are written out for compare with.
+                solo: doc::SoloRate::SameBatch,
                 ..Limits::default()
             },
         },

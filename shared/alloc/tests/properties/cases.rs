@@ -3,7 +3,7 @@
 
 use allocation::{InterferenceLaw, Limits, Problem, Task, TaskLaw};
 use corun::{Setting, Throughput};
-use doc::{Balance, BatchPolicy, Memory, ObjectiveKind};
+use doc::{Balance, BatchPolicy, Memory, ObjectiveKind, SoloRate};
 use proptest::prelude::*;
 use units::{Batch, Bytes, Samples, Share, TotalShare, Weight};
 
@@ -75,8 +75,9 @@ pub(crate) fn limits(n: usize) -> impl Strategy<Value = Limits> {
     ]);
     let balance = prop::sample::select(vec![Balance::Batch, Balance::Workload, Balance::Time]);
     let mismatch = prop::option::of(0.0..60.0_f64);
-    (rv, floor, memory, policy, balance, mismatch).prop_map(
-        |(rv, floor, memory, policy, balance, mismatch)| Limits {
+    let solo = prop::sample::select(vec![SoloRate::Best, SoloRate::SameBatch]);
+    (rv, floor, memory, policy, balance, mismatch, solo).prop_map(
+        |(rv, floor, memory, policy, balance, mismatch, solo)| Limits {
             step: Share::from_hundredths(2500),
             rv,
             floor,
@@ -84,6 +85,7 @@ pub(crate) fn limits(n: usize) -> impl Strategy<Value = Limits> {
             policy,
             mismatch,
             balance,
+            solo,
         },
     )
 }

@@ -15,7 +15,7 @@ fn all_points<C: Throughput>(rates: &C, problem: &Problem) -> Vec<[f64; 4]> {
     open.limits.mismatch = None;
     let mut found = Vec::new();
     every_feasible(rates, &open, &mut |c: Feasible| {
-        let solo = |i: usize| rates.solo(i, c.settings[i].batch);
+        let solo = |i: usize| problem.solo(rates, i, c.settings[i].batch);
         let relative = c.rates.iter().enumerate().map(|(i, p)| p / solo(i));
         found.push([
             c.mismatch,

@@ -66,7 +66,7 @@ fn one(claimed: &Baseline, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
         if temporal && frame.kind == ObjectiveKind::Round {
             -tasks
                 .iter()
-                .map(|&i| frame.data[i] / value.solo[i])
+                .map(|&i| frame.data[i] / frame.predictor.solo(i, choices.batch[i]))
                 .sum::<f64>()
         } else {
             frame.objective(&value, &tasks)
@@ -103,7 +103,8 @@ fn one_after_another(frame: &Frame<'_>, choices: &Choices) -> Value {
     let mut value = frame.evaluate(choices);
     for gpu in choices.gpus() {
         let tasks = choices.on(gpu);
-        let rate = 1.0 / tasks.iter().map(|&i| 1.0 / value.solo[i]).sum::<f64>();
+        let alone = |&i: &usize| frame.predictor.solo(i, choices.batch[i]);
+        let rate = 1.0 / tasks.iter().map(|i| 1.0 / alone(i)).sum::<f64>();
         for i in tasks {
             value.rates[i] = rate;
         }

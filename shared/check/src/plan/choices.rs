@@ -1,6 +1,6 @@
 //! Batch sizes and shares of all tasks, and what they are worth under the model.
 
-use doc::{Balance, BatchPolicy, Choice, Constraints, ObjectiveKind, Plan, Workload};
+use doc::{Balance, BatchPolicy, Choice, Constraints, ObjectiveKind, Plan, SoloRate, Workload};
 use predict::{Active, Predictor};
 use units::{Batch, Share};
 
@@ -72,7 +72,8 @@ pub struct Value {
     pub rates: Vec<f64>,
     /// Standard error of each.
     pub errors: Vec<f64>,
-    /// Throughput of every task alone.
+    /// Throughput of every task alone that the plan compares with: the best of its batch sizes, or
+    /// that of its own.
     pub solo: Vec<f64>,
     /// Seconds until the last task of its GPU has trained on its samples; 0 where the objective
     /// is another than `round`.
@@ -113,9 +114,7 @@ impl<'a> Frame<'a> {
         let mut value = Value {
             rates: vec![0.0; n],
             errors: vec![0.0; n],
-            solo: (0..n)
-                .map(|i| self.predictor.solo(i, choices.batch[i]))
-                .collect(),
+            solo: (0..n).map(|i| self.solo(i, choices.batch[i])).collect(),
             last_end: vec![0.0; n],
         };
         for gpu in choices.gpus() {
@@ -140,6 +139,18 @@ impl<'a> Frame<'a> {
             }
         }
         value
+    }
+
+    fn solo(&self, task: usize, own: Batch) -> f64 {
+        let compared = self.constraints.map_or(SoloRate::SameBatch, |c| c.solo);
+        match compared {
+            SoloRate::SameBatch => self.predictor.solo(task, own),
+            SoloRate::Best => {
+                let sizes = &self.workload.tasks[task].batch_sizes;
+                let rates = sizes.iter().map(|&b| self.predictor.solo(task, b));
+                rates.fold(f64::NEG_INFINITY, f64::max)
+            }
+        }
     }
 
     /// Total throughput and total relative to solo.

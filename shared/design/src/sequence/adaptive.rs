@@ -219,15 +219,12 @@ impl Adaptive {
         None
     }
 
+    /// Throughput of a task alone at the best of its batch sizes, as far as measured.
     fn solo(&self, run: &Active) -> Option<f64> {
-        let alone = Active {
-            share: Share::FULL,
-            ..*run
-        };
-        let mut samples = self.data.samples.iter();
-        samples
-            .find(|s| s.active == [alone])
-            .and_then(|s| s.throughput.first().copied())
+        let alone = |s: &&Sample| matches!(s.active[..], [a] if a.task == run.task && a.share == Share::FULL);
+        let samples = self.data.samples.iter().filter(alone);
+        let rates = samples.filter_map(|s| s.throughput.first().copied());
+        rates.reduce(f64::max)
     }
 
     fn improve(&mut self) -> Result<Option<Configuration>, Failure> {

@@ -30,7 +30,7 @@ fn settings(strategy: Strategy) -> DesignSettings {
         rv_max: TotalShare::from_hundredths(20_000),
         subsets: 0.3,
         tolerance: 0.0,
-        objective: ObjectiveKind::Raw,
+        objective: Some(ObjectiveKind::Raw),
         floor: 0.0,
     }
 }

@@ -55,6 +55,7 @@ fn profile() -> Profile {
             design: DesignKind::Given,
             seed: 1,
             window: None,
+            aim: None,
             provenance: Vec::new(),
         })
     }

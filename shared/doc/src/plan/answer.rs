@@ -79,7 +79,7 @@ pub struct Decision {
     pub share: Share,
     /// Predicted throughput while all tasks run.
     pub throughput: Estimate,
-    /// Throughput alone on the whole device at this batch size.
+    /// Throughput alone on the whole device, as [`Constraints::solo`] says.
     pub solo: SamplesPerSec,
 }
 

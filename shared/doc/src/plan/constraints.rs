@@ -1,7 +1,7 @@
 use units::{Bytes, Share, TotalShare, UnitError};
 
 use crate::Checker;
-use crate::wire::{self, Balance, BatchPolicy};
+use crate::wire::{self, Balance, BatchPolicy, SoloRate};
 
 /// What a plan must satisfy.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +20,8 @@ pub struct Constraints {
     pub mismatch: Option<f64>,
     /// What the batch sizes are to be in proportion to.
     pub balance: Balance,
+    /// Which rate alone `S_i` is.
+    pub solo: SoloRate,
 }
 
 pub(super) fn constraints(wire: &wire::Constraints, c: &mut Checker) -> Option<Constraints> {
@@ -36,6 +38,7 @@ pub(super) fn constraints(wire: &wire::Constraints, c: &mut Checker) -> Option<C
         batch: wire.batch,
         mismatch: wire.mismatch,
         balance: wire.balance,
+        solo: wire.solo,
     })
 }
 
@@ -60,6 +63,7 @@ impl Constraints {
             batch: self.batch,
             mismatch: self.mismatch,
             balance: self.balance,
+            solo: self.solo,
         }
     }
 }

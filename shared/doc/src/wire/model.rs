@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DeviceFingerprint, ModelParams, Provenance, Wire, Workload};
+use super::{Aim, DeviceFingerprint, ModelParams, Provenance, Wire, Workload};
 
 /// A fitted predictor of co-run throughput.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -16,6 +16,9 @@ pub struct Model {
     pub device: DeviceFingerprint,
     /// The predictor.
     pub predictor: ModelParams,
+    /// What the configurations were chosen for, as the profile says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aim: Option<Aim>,
     /// Which tools made this document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provenance: Vec<Provenance>,

@@ -108,7 +108,8 @@ pub struct PlanTask {
     /// Predicted throughput while all tasks run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<Estimate>,
-    /// Throughput alone on the whole device at this batch size.
+    /// Throughput alone on the whole device that `throughput` is compared with: at the best of the
+    /// task's batch sizes, or at this one, as `constraints.solo` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub solo_samples_per_s: Option<f64>,
 }
@@ -270,6 +271,30 @@ pub struct Constraints {
     pub mismatch: Option<f64>,
     /// What the batch sizes are to be in proportion to.
     pub balance: Balance,
+    /// Which rate alone `S_i` stands for in fairness, max-min and the floor; absent:
+    /// `same-batch`.
+    #[serde(default, skip_serializing_if = "SoloRate::is_same_batch")]
+    pub solo: SoloRate,
+}
+
+/// The rate alone `S_i` that throughput is compared with.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum SoloRate {
+    /// The best of the task's batch sizes: what it has without sharing.
+    Best,
+    /// That of the chosen batch size (FedMT). A batch size that is slow alone then looks as fair
+    /// as the best.
+    #[default]
+    SameBatch,
+}
+
+impl SoloRate {
+    fn is_same_batch(&self) -> bool {
+        *self == Self::SameBatch
+    }
 }
 
 /// How batch sizes may be chosen.

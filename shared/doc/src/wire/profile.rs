@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DeviceKind, Provenance, Wire, Workload};
+use super::{DeviceKind, ObjectiveKind, Provenance, Wire, Workload};
 
 /// First record of a profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,6 +22,9 @@ pub struct ProfileHeader {
     /// Shortest window that was asked for, in seconds; absent: the device's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_s: Option<f64>,
+    /// What the configurations were chosen for; absent where they were not chosen for a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aim: Option<Aim>,
     /// Which tools made this document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provenance: Vec<Provenance>,
@@ -30,6 +33,18 @@ pub struct ProfileHeader {
 impl Wire for ProfileHeader {
     const SCHEMA: &'static str = "mt.profile/1";
     const RECORD: Option<&'static str> = Some("header");
+}
+
+/// What measurements were chosen for: the plan that they are to lead to. `mt-solve` asks for the
+/// same unless told otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Aim {
+    /// What the plan is to maximise.
+    pub objective: ObjectiveKind,
+    /// Least `P_i / S_i` of every task, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starvation_floor: Option<f64>,
 }
 
 /// What a device is, so that a profile of another one is not taken for it.

@@ -69,6 +69,7 @@ fn launch(method: Method) -> Launch {
     let fitted = fit(&data(), method, &FitOptions::default()).unwrap();
     let model = Model {
         predictor: fitted.params(&workload),
+        aim: None,
         workload: workload.clone(),
         device: DeviceFingerprint {
             kind: DeviceKind::Cpu,

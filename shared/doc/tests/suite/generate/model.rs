@@ -207,6 +207,10 @@ pub fn model() -> BoxedStrategy<wire::Model> {
             workload,
             device,
             predictor,
+            aim: Some(Aim {
+                objective: ObjectiveKind::Fairness,
+                starvation_floor: Some(0.25),
+            }),
             provenance,
         })
         .boxed()

@@ -83,6 +83,7 @@ fn decorate(
         batch: BatchPolicy::Same,
         mismatch: Some(n(4)),
         balance: Balance::Time,
+        solo: SoloRate::Best,
     });
     plan.mismatch = Some(n(5));
     plan.unconstrained_objective = Some(n(6));

@@ -51,6 +51,7 @@ pub fn header() -> impl Strategy<Value = wire::ProfileHeader> {
                 design,
                 seed,
                 window_s,
+                aim: None,
                 provenance,
             }
         })
