@@ -6,7 +6,7 @@ DESTDIR ?=
 TOOLS := mt mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt-check mt-report mt-cluster
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults bench bench-peers bench-real paper calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults bench bench-peers bench-real paper elastic calibrate schemas schemas-check \
 	lint install uninstall clean
 
 help: ## List the targets
@@ -50,6 +50,9 @@ bench-real: ## Measure the predictor on recorded measurements by others, beside 
 
 paper: ## Regenerate the tables and figures of the FedMT paper (QUICK=1: reduced; DEVICE=cuda)
 	$(MAKE) -C examples/paper
+
+elastic: ## Move trainings between parts of this machine: the paper of Wei and Shudo and beyond (QUICK=1)
+	$(MAKE) -C examples/elastic
 
 calibrate: ## Fit the simulator's constants to the figures that the paper reports
 	$(MAKE) -C examples/paper calibrate

@@ -2,6 +2,7 @@
 
 mod assignments;
 mod device;
+mod moves;
 mod outcome;
 mod phases;
 mod simulated;
@@ -23,6 +24,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
     outcome::judge(events, j);
     device::judge(events, j);
     assignments::judge(events, j);
+    moves::judge(events, j);
     simulated::judge(events, j);
     predictions(events, j);
     plan_of(events.first()?)?.id.clone()

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// What a line is worth when the queue fills up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Worth {
+pub enum Worth {
     /// Dropped once half of the queue is taken, so that the rest is left for what matters.
     Minor,
     /// Dropped only when nothing more goes in.
@@ -18,7 +18,7 @@ pub(crate) enum Worth {
 
 /// Lines on their way to a writer that runs on a thread of its own.
 #[derive(Debug, Clone)]
-pub(crate) struct Spool {
+pub struct Spool {
     shared: Arc<Shared>,
 }
 
@@ -47,7 +47,7 @@ impl Spool {
     ///
     /// # Errors
     /// If the system has no room for another thread.
-    pub(crate) fn start(
+    pub fn start(
         room: usize,
         mut write: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
     ) -> io::Result<Self> {
@@ -75,7 +75,7 @@ impl Spool {
     ///
     /// # Errors
     /// The first failure of the writer that has not been told yet, or that there is no room.
-    pub(crate) fn push(&self, line: Vec<u8>, worth: Worth) -> io::Result<()> {
+    pub fn push(&self, line: Vec<u8>, worth: Worth) -> io::Result<()> {
         let mut state = self.shared.lock();
         let room = match worth {
             Worth::Minor => self.shared.room / 2,

@@ -102,7 +102,7 @@ pub enum EventPayload {
         /// Why.
         reason: String,
     },
-    /// The share of a task that computes was changed.
+    /// The share of a task that computes was changed, or its number of GPUs.
     Reshare {
         /// Round, from 0.
         round: u32,
@@ -110,6 +110,10 @@ pub enum EventPayload {
         task: TaskId,
         /// Its share from now on.
         share: Option<Share>,
+        /// Its GPUs from now on; 0: it is parked.
+        gpus: Option<u32>,
+        /// When whoever decided it expects the task to be done, since the launch.
+        expected_end: Option<Seconds>,
         /// Why, and what went wrong if it could not be set.
         reason: String,
     },

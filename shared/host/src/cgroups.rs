@@ -6,9 +6,9 @@
 use std::fs;
 
 use doc::{DeviceFingerprint, DeviceKind};
-use jobs::cgroup::{Cgroups, Version};
+use jobs::cgroup::{Cgroups, Group, Version};
 use jobs::{JobSpec, RunDir};
-use units::Share;
+use units::{Share, TaskId};
 
 use crate::processes::{Admitted, Processes, Shares};
 use crate::{Grant, Health, HostError, OpenError, Recovery, Regrants, Settled, Work};
@@ -18,17 +18,44 @@ pub type ControlGroups = Processes<Quotas>;
 
 /// The control groups of a run.
 #[derive(Debug)]
-pub struct Quotas(Cgroups);
+pub struct Quotas {
+    groups: Cgroups,
+    /// Equal parts that the processors are divided into; each stands for a GPU.
+    parts: usize,
+}
 
 impl ControlGroups {
     /// Opens this machine's processors.
     ///
     /// # Errors
     /// [`OpenError::Environment`] where no control group can be written, with what to do.
-    pub fn open(mut run: RunDir) -> Result<Self, OpenError> {
+    pub fn open(run: RunDir) -> Result<Self, OpenError> {
+        Self::open_divided(run, 1)
+    }
+
+    /// Opens this machine's processors as `parts` devices, at least 1: a share of 100 % of one is
+    /// a quota of one part of the cores. Jobs of a task on several have a group for each.
+    ///
+    /// # Errors
+    /// As [`ControlGroups::open`].
+    pub fn open_divided(mut run: RunDir, parts: usize) -> Result<Self, OpenError> {
         let groups = Cgroups::create(&mut run);
         let groups = groups.map_err(|e| OpenError::environment(DeviceKind::Cpu, e))?;
-        Processes::new(Quotas(groups), run)
+        Processes::new(Quotas { groups, parts }, run)
+    }
+}
+
+impl Quotas {
+    /// Sets the quota of the group for a grant, which is made if it is not there.
+    fn group(&self, task: &TaskId, gpus: &[usize], share: Share) -> Result<Group, HostError> {
+        if self.parts == 1 {
+            return Ok(self.groups.group(task.as_str(), share)?);
+        }
+        let name = format!("{task}.{}", gpus.first().unwrap_or(&0));
+        let parts = share.hundredths() as usize * gpus.len() / self.parts;
+        // Not below the least share that there is: a quota of nothing would stop the job.
+        let part = Share::from_hundredths(u32::try_from(parts.max(1)).unwrap_or(u32::MAX));
+        Ok(self.groups.group(&name, part)?)
     }
 }
 
@@ -36,7 +63,7 @@ impl Shares for Quotas {
     const KIND: DeviceKind = DeviceKind::Cpu;
 
     fn fingerprint(&self) -> DeviceFingerprint {
-        cpu_fingerprint(&self.0)
+        cpu_fingerprint(&self.groups)
     }
 
     fn regrants(&self) -> Regrants {
@@ -50,12 +77,12 @@ impl Shares for Quotas {
         if grant.memory.is_some() {
             return Err(HostError::NoMemoryLimit);
         }
-        if let Some(&gpu) = grant.gpus.iter().find(|gpu| **gpu > 0) {
+        if let Some(&gpu) = grant.gpus.iter().find(|gpu| **gpu >= self.parts) {
             return Err(HostError::NoGpu { gpu });
         }
         let pool = work.task.job.as_ref().is_some_and(|job| job.pool);
         let at_first = if pool { Share::FULL } else { grant.share };
-        let group = self.0.group(spec.task.as_str(), at_first)?;
+        let group = self.group(&spec.task, &grant.gpus, at_first)?;
         spec.cgroup_procs = Some(group.procs());
         spec.cpus.clone_from(&grant.processors);
         Ok(())
@@ -67,7 +94,7 @@ impl Shares for Quotas {
     }
 
     fn regrant(&self, job: &Admitted, share: Share) -> Result<(), HostError> {
-        self.0.group(job.task.as_str(), share)?;
+        self.group(&job.task, &job.grant.gpus, share)?;
         Ok(())
     }
 
@@ -102,7 +129,7 @@ pub fn cpu_fingerprint(cgroups: &Cgroups) -> DeviceFingerprint {
 }
 
 /// Name of the processor, as the kernel tells it.
-fn processor_name() -> String {
+pub(crate) fn processor_name() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = info.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;

@@ -8,6 +8,7 @@
 //! | kind | a share is | it changes | time |
 //! |---|---|---|---|
 //! | [`ControlGroups`] | a CPU quota of a control group | at once | of the machine |
+//! | [`PlainProcesses`] | a number of threads that is asked for, and not enforced | at the next start | of the machine |
 //! | [`MpsHost`] | `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE` of an MPS client | at the next start | of the machine |
 //! | [`SimHost`] | the cap of a simulated GPU on a task's SMs | at the next start | virtual |
 //!
@@ -25,6 +26,7 @@ mod error;
 mod facts;
 mod grant;
 mod mps;
+mod plain;
 mod processes;
 mod select;
 mod sim;
@@ -34,6 +36,7 @@ pub use error::{HostError, OpenError, word};
 pub use facts::complete;
 pub use grant::{Grant, Work};
 pub use mps::{Daemons, MpsHost, MpsSetup};
+pub use plain::{Plain, PlainProcesses};
 pub use processes::{Admitted, Processes, Shares};
 pub use select::resolve;
 pub use sim::{SimError, SimHost, SimulatedGpu};

@@ -191,6 +191,7 @@ impl SimHost {
                     steps,
                     samples,
                     loss,
+                    last: None,
                 },
             );
         }

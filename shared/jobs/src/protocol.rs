@@ -17,6 +17,8 @@ pub enum Message {
         samples: u64,
         /// Training loss; finite.
         loss: Option<f64>,
+        /// Number of the step over all restarts, if the job counts them.
+        step: Option<u64>,
     },
     /// Waiting for orders; no step is under way.
     Parked,
@@ -56,6 +58,7 @@ struct Line {
     mt: Kind,
     samples: Option<u64>,
     loss: Option<f64>,
+    step: Option<u64>,
     sms: Option<u32>,
     mps: Option<bool>,
 }
@@ -115,6 +118,7 @@ impl Progress {
             loss: text("loss")
                 .and_then(|t| t.trim().parse().ok())
                 .and_then(finite),
+            step: None,
         })
     }
 }
@@ -134,6 +138,7 @@ fn parse_protocol(line: &[u8]) -> Option<Message> {
         Kind::Step => Message::Step {
             samples: line.samples.filter(is_believable)?,
             loss: line.loss.and_then(finite),
+            step: line.step,
         },
         Kind::Parked => Message::Parked,
         Kind::Done => Message::Done {
@@ -165,8 +170,9 @@ mod tests {
         let step = Message::Step {
             samples: 128,
             loss: Some(2.3),
+            step: Some(7),
         };
-        let line = br#" {"mt":"step","samples":128,"loss":2.3,"lr":1} "#;
+        let line = br#" {"mt":"step","samples":128,"step":7,"loss":2.3,"lr":1} "#;
         assert_eq!(p.parse(line), Some(step));
         for bad in [
             &b"epoch 3"[..],
@@ -185,7 +191,13 @@ mod tests {
     #[test]
     fn reads_log_lines_of_others() {
         let p = Progress::from_regex(r"trained (?P<samples>\d+) .*loss=(?P<loss>\S+)").unwrap();
-        let step = |loss| Some(Message::Step { samples: 64, loss });
+        let step = |loss| {
+            Some(Message::Step {
+                samples: 64,
+                loss,
+                step: None,
+            })
+        };
         assert_eq!(p.parse(b"[3] trained 64 in 1 s, loss=0.5"), step(Some(0.5)));
         assert_eq!(p.parse(b"trained 64 loss=nan"), step(None));
         assert_eq!(p.parse(b"trained 99999999999999999999999 loss=1"), None);

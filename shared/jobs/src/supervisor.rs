@@ -55,6 +55,8 @@ pub enum Happening {
         samples: u64,
         /// The last loss.
         loss: Option<f64>,
+        /// Number of the last step over all restarts, if the job counts them.
+        last: Option<u64>,
     },
     /// It waits for orders.
     Parked,

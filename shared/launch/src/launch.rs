@@ -284,6 +284,30 @@ impl Assignment<'_> {
     }
 }
 
+/// The workload that a document is or carries.
+///
+/// # Errors
+/// [`Failure::Input`] if it has none.
+pub fn workload_of(document: Any) -> Result<Workload, Failure> {
+    let plan = match document {
+        Any::Workload(workload) => return Ok(*workload),
+        Any::Plan(plan) => *plan,
+        Any::Timeline(timeline) => timeline.plan,
+        other => {
+            return Err(Failure::Input(format!(
+                "this is {}; give a workload, or a plan or timeline that carries one",
+                name_of(&other)
+            )));
+        }
+    };
+    plan.workload().cloned().ok_or_else(|| {
+        Failure::Input(
+            "the plan carries no workload, so nothing says what to start; add `workload`"
+                .to_owned(),
+        )
+    })
+}
+
 fn name_of(document: &Any) -> &'static str {
     match document {
         Any::Workload(_) => "a workload",

@@ -10,6 +10,7 @@
 //! guard that cleans up if this process is killed, and records the events.
 
 mod adapt;
+mod elastic;
 pub mod exec;
 mod launch;
 mod open;
@@ -23,7 +24,8 @@ mod status;
 mod task;
 mod turns;
 
-pub use launch::{Assignment, Launch};
+pub use elastic::{Elastic, run_elastic};
+pub use launch::{Assignment, Launch, workload_of};
 pub use open::run;
 pub use script::shell_lines;
 pub use session::{Played, Session};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cli::{Console, Exit, Failure, Output, provenance};
-use doc::DeviceKind;
+use doc::{DeviceKind, DeviceSpec};
 use host::{ControlGroups, Host, MpsHost, MpsSetup, Processes, Shares, SimHost, discovery};
 use jobs::mps::MpsOptions;
 use jobs::{Guard, RunDir, Signals};
@@ -19,11 +19,11 @@ use crate::settings::Settings;
 /// end of a phase is seen at most this much late, which rounds of seconds do not notice.
 const COALESCE: Duration = Duration::from_millis(30);
 
-fn environment(error: impl ToString) -> Failure {
+pub(crate) fn environment(error: impl ToString) -> Failure {
     Failure::Environment(error.to_string())
 }
 
-fn open_failure(error: host::OpenError) -> Failure {
+pub(crate) fn open_failure(error: host::OpenError) -> Failure {
     match error {
         host::OpenError::Workload(fault) => Failure::Input(format!("the plan's workload: {fault}")),
         host::OpenError::Environment { .. } => environment(error),
@@ -177,7 +177,7 @@ fn real(
     })
 }
 
-fn run_dir(settings: &Settings, console: &Console) -> Result<RunDir, Failure> {
+pub(crate) fn run_dir(settings: &Settings, console: &Console) -> Result<RunDir, Failure> {
     let (run, cleaned) = RunDir::create(&settings.runs, console.tool()).map_err(environment)?;
     for dead in cleaned {
         let pid = dead.pid.map_or_else(String::new, |pid| format!(" {pid}"));
@@ -193,7 +193,7 @@ fn run_dir(settings: &Settings, console: &Console) -> Result<RunDir, Failure> {
 }
 
 /// Tells the supervisor of a host of signals and of where output goes.
-fn prepare<S: Shares>(
+pub(crate) fn prepare<S: Shares>(
     host: &mut Processes<S>,
     settings: &Settings,
     console: &Console,
@@ -232,11 +232,19 @@ fn processors(launch: &Launch, run: RunDir) -> Result<ControlGroups, Failure> {
 
 fn cuda(launch: &Launch, run: RunDir) -> Result<MpsHost, Failure> {
     let device = &launch.workload.device;
-    let count = gpus(launch).max(device.gpus as usize);
+    open_gpus(device, gpus(launch).max(device.gpus as usize), run)
+}
+
+/// The first `count` GPUs of this machine that MPS can share.
+pub(crate) fn open_gpus(
+    device: &DeviceSpec,
+    count: usize,
+    run: RunDir,
+) -> Result<MpsHost, Failure> {
     let mut found = discovery::shareable(&device.gpu_names).map_err(environment)?;
     if found.len() < count {
         return Err(Failure::Environment(format!(
-            "the plan needs {count} GPUs and MPS can share {} of this machine; make the plan \
+            "the launch needs {count} GPUs and MPS can share {} of this machine; make the plan \
              with as many (\"gpus\" of the workload's device)",
             found.len()
         )));

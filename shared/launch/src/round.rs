@@ -356,6 +356,8 @@ impl<'r> Round<'r> {
                 round: self.number,
                 task: self.id(i),
                 share: Some(share),
+                gpus: None,
+                expected_end: None,
                 reason,
             });
         }

@@ -33,6 +33,6 @@ pub use phases::play;
 pub use plan::{Plan, keeping, plan};
 pub use problem::{Active, Job, MOST_GPUS, MOST_TASKS, Objective, Problem};
 pub use rule::{Policy, allocate};
-pub use run_event::events_of_run;
+pub use run_event::RunReader;
 pub use speed::{Speed, exponent};
 pub use training::split_batch;

@@ -1,59 +1,90 @@
-use doc::{Arrival, EventPayload, Planned, RunEvent, TrainingBatch, TrainingEvent, TrainingNews};
+use std::collections::BTreeSet;
 
-/// What an event of a launched run says about its trainings: the launch names them, progress with
-/// a step and GPUs is progress, a round's end is the end of those that have finished. Nothing where
-/// an event says nothing about learning.
-#[must_use]
-pub fn events_of_run(event: &RunEvent) -> Vec<TrainingEvent> {
-    let news = match &event.payload {
-        EventPayload::Launch { planned, .. } => arrivals(planned.as_ref()),
-        EventPayload::Progress { task, progress, .. } => {
-            let told = progress.step.zip(progress.gpus.filter(|g| *g > 0));
-            let news = told.map(|(step, gpus)| TrainingNews::Progress {
-                task: task.clone(),
-                step,
-                gpus,
-                loss: progress.loss,
-                batch: progress.batch,
-            });
-            news.into_iter().collect()
-        }
-        EventPayload::Summary { tasks, .. } => tasks
-            .iter()
-            .map(|task| match task.finished {
-                true => TrainingNews::Done {
-                    task: task.id.clone(),
-                },
-                false => TrainingNews::Failed {
-                    task: task.id.clone(),
-                    reason: None,
-                },
-            })
-            .collect(),
-        _ => Vec::new(),
-    };
-    let at = |what| TrainingEvent::new(event.time, what);
-    news.into_iter().map(at).collect()
+use doc::{Arrival, EventPayload, Planned, RunEvent, TrainingBatch, TrainingEvent, TrainingNews};
+use units::{Batch, Samples, TaskId};
+
+/// What the events of a launched run say about its trainings.
+#[derive(Debug, Clone, Default)]
+pub struct RunReader {
+    /// Trainings that have arrived.
+    known: BTreeSet<TaskId>,
 }
 
-fn arrivals(planned: Option<&Planned>) -> Vec<TrainingNews> {
-    let plan = match planned {
-        Some(Planned::Plan(plan)) => plan.as_ref(),
-        Some(Planned::Timeline(timeline)) => &timeline.plan,
-        None => return Vec::new(),
-    };
-    let arrival = |(i, task): (usize, &doc::PlanTask)| {
-        TrainingNews::Arrive(Box::new(Arrival {
-            task: task.id.clone(),
-            min_gpus: None,
-            max_gpus: None,
-            target_loss: None,
-            total_steps: None,
-            total_samples: task.samples,
-            plateau: None,
-            weight: None,
-            batch: plan.given(i).batch.map(TrainingBatch::Global),
-        }))
-    };
-    plan.tasks.iter().enumerate().map(arrival).collect()
+impl RunReader {
+    /// What an event says: the launch names trainings, and where it has no plan the first start of
+    /// each; progress with a step and GPUs is progress; the end of a process is a pause until it is
+    /// started again; the summary is the end of all. Nothing where an event says nothing about
+    /// learning.
+    #[must_use]
+    pub fn events(&mut self, event: &RunEvent) -> Vec<TrainingEvent> {
+        let news = match &event.payload {
+            EventPayload::Launch { planned, .. } => self.planned(planned.as_ref()),
+            EventPayload::Start { task, batch, .. } => {
+                self.arrival(task, *batch, None).into_iter().collect()
+            }
+            EventPayload::Progress { task, progress, .. } => {
+                let told = progress.step.zip(progress.gpus.filter(|g| *g > 0));
+                let news = told.map(|(step, gpus)| TrainingNews::Progress {
+                    task: task.clone(),
+                    step,
+                    gpus,
+                    loss: progress.loss,
+                    batch: progress.batch,
+                });
+                news.into_iter().collect()
+            }
+            EventPayload::Exit { task, .. } if self.known.contains(task) => {
+                let (task, step) = (task.clone(), None);
+                vec![TrainingNews::Parked { task, step }]
+            }
+            EventPayload::Summary { tasks, .. } => tasks
+                .iter()
+                .filter(|task| self.known.contains(&task.id))
+                .map(|task| match task.finished {
+                    true => TrainingNews::Done {
+                        task: task.id.clone(),
+                    },
+                    false => TrainingNews::Failed {
+                        task: task.id.clone(),
+                        reason: None,
+                    },
+                })
+                .collect(),
+            _ => Vec::new(),
+        };
+        let at = |what| TrainingEvent::new(event.time, what);
+        news.into_iter().map(at).collect()
+    }
+
+    fn planned(&mut self, planned: Option<&Planned>) -> Vec<TrainingNews> {
+        let Some(plan) = planned.map(Planned::plan) else {
+            return Vec::new();
+        };
+        let tasks = plan.tasks.iter().enumerate();
+        tasks
+            .filter_map(|(i, task)| self.arrival(&task.id, plan.given(i).batch, task.samples))
+            .collect()
+    }
+
+    /// The arrival of a training, once.
+    fn arrival(
+        &mut self,
+        task: &TaskId,
+        batch: Option<Batch>,
+        samples: Option<Samples>,
+    ) -> Option<TrainingNews> {
+        self.known.insert(task.clone()).then(|| {
+            TrainingNews::Arrive(Box::new(Arrival {
+                task: task.clone(),
+                min_gpus: None,
+                max_gpus: None,
+                target_loss: None,
+                total_steps: None,
+                total_samples: samples,
+                plateau: None,
+                weight: None,
+                batch: batch.map(TrainingBatch::Global),
+            }))
+        })
+    }
 }

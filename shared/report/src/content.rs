@@ -3,6 +3,7 @@
 mod allocations;
 mod compare;
 mod model;
+mod moves;
 mod pictures;
 mod plan;
 mod profile;

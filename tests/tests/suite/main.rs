@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod cpu;
+mod elastic;
 mod judge;
 mod paper;
 mod pipeline;

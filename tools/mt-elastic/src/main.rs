@@ -1,7 +1,6 @@
 //! Move GPUs between running trainings by their phase of learning.
 
 mod args;
-mod lines;
 mod run;
 
 use std::process::ExitCode;

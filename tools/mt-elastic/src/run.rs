@@ -1,11 +1,12 @@
 use std::path::Path;
 
-use cli::{Console, Existing, Exit, Failure, Output, open_reader, provenance};
+use cli::{
+    Console, Existing, Exit, Failure, LONGEST, Line, Lines, Output, open_reader, provenance,
+};
 use doc::{Frame, ReadError, RunEvent, TrainingEvent};
-use learning::{Allocator, events_of_run};
+use learning::{Allocator, RunReader};
 
 use crate::args::Args;
-use crate::lines::{LONGEST, Line, Lines};
 
 /// Bad lines that are told one by one; of a stream of garbage only the number of the others.
 const TOLD: u64 = 5;
@@ -21,6 +22,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let (reader, source_name) = open_reader(path, "events of trainings", console)?;
     let mut session = Session {
         allocator: Allocator::new(settings),
+        run: RunReader::default(),
         output: Output::progressive(args.output.as_deref(), existing)?,
         console,
         source_name,
@@ -42,6 +44,8 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
 
 struct Session<'a> {
     allocator: Allocator,
+    /// What a run on the input has said so far.
+    run: RunReader,
     output: Output,
     console: &'a Console,
     source_name: String,
@@ -60,7 +64,7 @@ impl Session<'_> {
             source_name: self.source_name.clone(),
             line: number,
         };
-        match events(&frame) {
+        match self.read(&frame) {
             Ok(events) => {
                 for event in &events {
                     self.event(event, number)?;
@@ -69,6 +73,14 @@ impl Session<'_> {
             }
             Err(error) => self.ignore(&error.to_string()),
         }
+    }
+
+    /// The events of a line: one of a training, or what one of a run means for trainings.
+    fn read(&mut self, frame: &Frame) -> Result<Vec<TrainingEvent>, ReadError> {
+        if frame.claims::<RunEvent>() {
+            return Ok(self.run.events(&frame.parse::<RunEvent>()?));
+        }
+        Ok(vec![TrainingEvent::read(frame)?])
     }
 
     fn event(&mut self, event: &TrainingEvent, number: u64) -> Result<(), Failure> {
@@ -111,12 +123,4 @@ impl Session<'_> {
         self.output.finish()?;
         Ok(Exit::Done)
     }
-}
-
-/// The events of a line: one of a training, or what one of a run means for trainings.
-fn events(frame: &Frame) -> Result<Vec<TrainingEvent>, ReadError> {
-    if frame.claims::<RunEvent>() {
-        return Ok(events_of_run(&frame.parse::<RunEvent>()?));
-    }
-    Ok(vec![TrainingEvent::read(frame)?])
 }

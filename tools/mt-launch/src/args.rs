@@ -21,6 +21,15 @@ Examples:
       become this program under the share of task a, as nice(1) and taskset(1) do
   mt-launch env --task a plan.json
       print the variables of task a, for containers and services
+  mt-launch --arrivals arrivals.ndjson workload.json --controller mt-elastic --gpus 4 > run.ndjson
+      run the tasks of a workload as trainings that a controller moves between GPUs
+
+With --controller the tasks of a workload (or of a plan's) are trainings. PROGRAM reads their
+events (mt.training/1) and writes allocations (mt.allocation/1), as mt-elastic does. A training is
+stopped by SIGTERM and started with another number of processes; mt-worker --help says what is
+asked of its program. The GPUs are those of the workload's device; on the cpu device each is so
+many parts of the processors. A controller that dies, is slow or makes no sense harms no training:
+the last allocation stands.
 
 Jobs are started without a shell, with these variables of this environment and no others: PATH,
 HOME, USER, LOGNAME, LANG, LC_*, TZ, TMPDIR, XDG_*, LD_LIBRARY_PATH, LD_PRELOAD, CUDA_*, NVIDIA_*,
@@ -34,13 +43,13 @@ used; 130 after Ctrl-C, 143 after SIGTERM, with nothing left running.";
 
 /// Launch the jobs of plans or timelines under their shares and supervise them
 ///
-/// Reads plans or timelines and writes events: one record a line, from `launch` to `summary`.
+/// Reads plans or timelines (with --controller: workloads) and writes events: one record a line, from `launch` to `summary`.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[command(subcommand)]
     pub verb: Option<Verb>,
-    /// Plans or timelines to launch; `-` or none: standard input
+    /// Plans, timelines or (with --controller) workloads to launch; `-` or none: standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
     /// Write events to FILE as they happen; absent: standard output
@@ -55,6 +64,14 @@ pub struct Args {
     /// Print what would be started, as shell lines, and start nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Let PROGRAM move trainings between GPUs while they run; the rest of the line is its own
+    #[arg(long, value_name = "PROGRAM", num_args = 1.., allow_hyphen_values = true,
+          conflicts_with_all = ["dry_run", "rounds", "adapt", "keep_shares", "no_overlap",
+                                "task_timeout", "cpus"])]
+    pub controller: Vec<String>,
+    /// When trainings arrive (mt.training/1), with `--controller`; `-`: told while it runs
+    #[arg(long, value_name = "FILE", requires = "controller", value_hint = ValueHint::FilePath)]
+    pub arrivals: Option<PathBuf>,
     /// Rounds to run, one after another
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

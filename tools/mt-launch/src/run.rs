@@ -1,6 +1,6 @@
 use cli::{Console, Existing, Exit, Failure, Input, Output};
-use doc::DeviceKind;
-use launch::Launch;
+use doc::{Any, DeviceKind};
+use launch::{Elastic, Launch, Settings};
 
 use crate::args::Args;
 
@@ -21,6 +21,14 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let mut output = Output::progressive(args.output.as_deref(), existing)?;
     let mut exit = Exit::Done;
     for document in input.any() {
+        if !args.controller.is_empty() {
+            let one = moved(document?, &args, &settings, &mut output, console)?;
+            exit = exit.worst(one);
+            if matches!(one, Exit::Signal(_)) {
+                break;
+            }
+            continue;
+        }
         let planned = Launch::new(document?, args.device.map(DeviceKind::from))?;
         if args.dry_run {
             output.text(&launch::shell_lines(&planned, args.rounds))?;
@@ -40,4 +48,23 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         finished => finished?,
     }
     Ok(exit)
+}
+
+/// Runs the tasks of a document under a controller.
+fn moved(
+    document: Any,
+    args: &Args,
+    settings: &Settings,
+    output: &mut Output,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    let mut workload = launch::workload_of(document)?;
+    if let Some(kind) = args.device {
+        workload.device.kind = kind.into();
+    }
+    let elastic = Elastic {
+        controller: args.controller.clone(),
+        arrivals: args.arrivals.clone(),
+    };
+    launch::run_elastic(&workload, settings, &elastic, output, console)
 }

@@ -273,10 +273,13 @@ fn of_task(f: &mut Fields<'_>) -> Option<EventPayload> {
         }
         EventKind::Reshare => {
             let (reason, share) = (f.reason(), f.share());
+            let expected_end = f.may("expected_end_s", |w| &mut w.expected_end_s, Seconds::new);
             Some(EventPayload::Reshare {
                 round: round?,
                 task: task?,
                 share: share?,
+                gpus: f.wire.gpus.take(),
+                expected_end: expected_end?,
                 reason: reason?,
             })
         }

@@ -48,7 +48,16 @@ pub(super) fn to_wire(event: &RunEvent) -> wire::RunEvent {
             (w.code, w.signal) = code_and_signal(Some(*end));
         }
         EventPayload::Restart { restarts, .. } => w.restarts = *restarts,
-        EventPayload::Reshare { share, .. } => w.share_percent = share.map(Share::percent),
+        EventPayload::Reshare {
+            share,
+            gpus,
+            expected_end,
+            ..
+        } => {
+            w.share_percent = share.map(Share::percent);
+            w.gpus = *gpus;
+            w.expected_end_s = expected_end.map(Seconds::get);
+        }
         EventPayload::Round {
             ok,
             makespan,

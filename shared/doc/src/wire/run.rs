@@ -51,6 +51,9 @@ pub struct RunEvent {
     /// GPUs that the task trains on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
+    /// When the task is expected to be done, in seconds since the launch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_end_s: Option<f64>,
     /// Which phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<PhaseKind>,
@@ -121,6 +124,7 @@ impl RunEvent {
             step: None,
             seconds: None,
             gpus: None,
+            expected_end_s: None,
             phase: None,
             start_s: None,
             end_s: None,
@@ -140,7 +144,7 @@ impl RunEvent {
     }
 
     /// The name of every optional field, and whether it is given.
-    pub fn given(&self) -> [(&'static str, bool); 27] {
+    pub fn given(&self) -> [(&'static str, bool); 28] {
         [
             ("round", self.round.is_some()),
             ("task", self.task.is_some()),
@@ -157,6 +161,7 @@ impl RunEvent {
             ("step", self.step.is_some()),
             ("seconds", self.seconds.is_some()),
             ("gpus", self.gpus.is_some()),
+            ("expected_end_s", self.expected_end_s.is_some()),
             ("phase", self.phase.is_some()),
             ("start_s", self.start_s.is_some()),
             ("end_s", self.end_s.is_some()),
@@ -196,7 +201,8 @@ pub enum EventKind {
     Exit,
     /// A job is about to be started again: `round task reason`, `restarts`.
     Restart,
-    /// Something changed the shares of the rest: `round task reason`, `share_percent`.
+    /// Something changed the shares of the rest, or the GPUs of a task: `round task reason`,
+    /// `share_percent gpus expected_end_s`.
     Reshare,
     /// The plan of the next round was made anew: `reason`, `round`, `plan` or `timeline`.
     Replan,

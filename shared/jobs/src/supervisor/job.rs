@@ -289,19 +289,25 @@ impl Gathered {
             Some(Message::Ready { sms, mps }) => Happening::Ready { sms, mps },
             Some(Message::Parked) => Happening::Parked,
             Some(Message::Done { samples }) => Happening::Done { samples },
-            Some(Message::Step { samples, loss }) => return self.step(samples, loss),
+            Some(Message::Step {
+                samples,
+                loss,
+                step,
+            }) => return self.step(samples, loss, step),
         };
         self.events.push(what);
     }
 
-    fn step(&mut self, more: u64, new: Option<f64>) {
+    fn step(&mut self, more: u64, new: Option<f64>, number: Option<u64>) {
         if let Some(Happening::Steps {
             steps,
             samples,
             loss,
+            last,
         }) = self.events.last_mut()
         {
             *steps += 1;
+            *last = number.or(*last);
             *samples = samples.saturating_add(more);
             *loss = new.or(*loss);
         } else {
@@ -309,6 +315,7 @@ impl Gathered {
                 steps: 1,
                 samples: more,
                 loss: new,
+                last: number,
             });
         }
     }

@@ -3,7 +3,7 @@ use units::{SamplesPerSec, Seconds};
 
 use super::timeline::{bar, phase_name};
 use super::workload::fingerprint;
-use super::{pictures, verdict};
+use super::{moves, pictures, verdict};
 use crate::number::{change, plain};
 use crate::page::{Cell, Report, Table};
 
@@ -40,6 +40,7 @@ pub fn report(events: &[RunEvent]) -> Report {
     if let Some(plan) = plan {
         pictures::round::of_run(&mut report, events, plan, timeline);
     }
+    moves::add(&mut report, events);
     report.table(rounds(events));
     report.table(phases(events, timeline));
     report.table(trouble(events));
@@ -234,6 +235,8 @@ fn trouble(events: &[RunEvent]) -> Table {
             EventPayload::Stop { .. } => "stop",
             EventPayload::Fault { .. } => "fault",
             EventPayload::Replan { .. } => "new plan",
+            // Moves between GPUs have a table of their own.
+            EventPayload::Reshare { gpus: Some(_), .. } => continue,
             EventPayload::Reshare { .. } => "new shares",
             _ => continue,
         };

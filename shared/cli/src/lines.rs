@@ -5,6 +5,7 @@ use std::io::{self, BufRead};
 pub const LONGEST: usize = 1 << 20;
 
 /// The lines of an endless stream, in bounded memory.
+#[derive(Debug)]
 pub struct Lines<R> {
     input: R,
     number: u64,
@@ -21,6 +22,7 @@ pub enum Line {
 
 impl<R: BufRead> Lines<R> {
     /// Reads from `input`.
+    #[must_use]
     pub fn new(input: R) -> Self {
         Self { input, number: 0 }
     }

@@ -1,0 +1,134 @@
+//! What live runs say: completions and pauses, from the events of the launcher.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use doc::{EventPayload, Frame, ReadError, RunEvent, TrainingEvent, TrainingNews};
+
+use crate::paper::Times;
+
+/// The repetitions of one policy.
+#[derive(Default)]
+pub struct Runs {
+    pub times: Vec<Times>,
+    /// Seconds from the decision that moves a training to its readiness with other processes.
+    pub pauses: Vec<f64>,
+    /// Steps that were repeated or left out at a reconfiguration.
+    pub broken_steps: u64,
+}
+
+/// Reads `POLICY-N.ndjson` of a folder, with `arrivals.ndjson` beside them.
+///
+/// # Errors
+/// What cannot be read, in words.
+pub fn read(folder: &Path) -> Result<BTreeMap<String, Runs>, String> {
+    let arrivals = arrivals(&folder.join("arrivals.ndjson"))?;
+    let mut all: BTreeMap<String, Runs> = BTreeMap::new();
+    let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let mut paths: Vec<_> = entries.flatten().map(|e| e.path()).collect();
+    paths.sort();
+    for path in paths {
+        let name = path.file_stem().and_then(|n| n.to_str()).unwrap_or("");
+        let Some((policy, _)) = name.rsplit_once('-') else {
+            continue;
+        };
+        if path.extension().is_none_or(|e| e != "ndjson") {
+            continue;
+        }
+        let events = events(&path)?;
+        let runs = all.entry(policy.to_owned()).or_default();
+        let shown = path.display();
+        runs.times
+            .push(times(&events, &arrivals).ok_or(format!("{shown}: a training did not end"))?);
+        runs.pauses.extend(pauses(&events));
+        runs.broken_steps += broken(&events);
+    }
+    Ok(all)
+}
+
+fn frames(path: &Path) -> Result<Vec<Frame>, String> {
+    let text = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let lines = text.split(|b| *b == b'\n').zip(1..);
+    Ok(lines
+        .filter(|(l, _)| !l.trim_ascii().is_empty())
+        .map(|(bytes, line)| Frame {
+            bytes: bytes.to_vec(),
+            source_name: path.display().to_string(),
+            line,
+        })
+        .collect())
+}
+
+fn events(path: &Path) -> Result<Vec<RunEvent>, String> {
+    let parse = |f: &Frame| f.parse::<RunEvent>().map_err(|e: ReadError| e.to_string());
+    frames(path)?.iter().map(parse).collect()
+}
+
+fn arrivals(path: &Path) -> Result<BTreeMap<String, f64>, String> {
+    let mut all = BTreeMap::new();
+    for frame in frames(path)? {
+        let event = TrainingEvent::read(&frame).map_err(|e| e.to_string())?;
+        if let TrainingNews::Arrive(arrival) = event.what {
+            all.insert(arrival.task.to_string(), event.time.get());
+        }
+    }
+    Ok(all)
+}
+
+/// The last end of a process of each task is its completion.
+fn times(events: &[RunEvent], arrivals: &BTreeMap<String, f64>) -> Option<Times> {
+    let Some(EventPayload::Summary { ok: true, .. }) = events.last().map(|e| &e.payload) else {
+        return None;
+    };
+    let end = |name: &str| {
+        let of = |e: &&RunEvent| matches!(&e.payload, EventPayload::Exit { task, .. } if task.as_str() == name);
+        events.iter().rev().find(of).map(|e| e.time.get())
+    };
+    let (older, younger) = (end("older")?, end("younger")?);
+    Some(Times {
+        total: older.max(younger),
+        older: older - arrivals.get("older")?,
+        younger: younger - arrivals.get("younger")?,
+    })
+}
+
+fn pauses(events: &[RunEvent]) -> Vec<f64> {
+    let mut running: BTreeMap<&str, bool> = BTreeMap::new();
+    let mut since: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut all = Vec::new();
+    for event in events {
+        let time = event.time.get();
+        match &event.payload {
+            EventPayload::Reshare { task, gpus, .. } => {
+                let moves = running.get(task.as_str()) == Some(&true) && *gpus != Some(0);
+                if moves {
+                    since.insert(task.as_str(), time);
+                }
+            }
+            EventPayload::Ready { task, .. } => {
+                running.insert(task.as_str(), true);
+                all.extend(since.remove(task.as_str()).map(|at| time - at));
+            }
+            EventPayload::Exit { task, .. } => {
+                running.insert(task.as_str(), false);
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Steps of progress never go back; what a job repeats shows as a fall.
+fn broken(events: &[RunEvent]) -> u64 {
+    let mut at: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut broken = 0;
+    for event in events {
+        if let EventPayload::Progress { task, progress, .. } = &event.payload
+            && let Some(step) = progress.step
+        {
+            let before = at.insert(task.as_str(), step).unwrap_or(0);
+            broken += before.saturating_sub(step);
+        }
+    }
+    broken
+}

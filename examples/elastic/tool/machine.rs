@@ -1,0 +1,79 @@
+//! The machine of the simulation: what a step costs, and what it is worth.
+
+/// Two trainings on four GPUs as Wei and Shudo ran them. The constants reproduce the directions of
+/// their table; the time unit is a step on 4 GPUs with 128 samples each, alone.
+pub struct Machine {
+    /// Seconds of the time unit. Ratios do not depend on it.
+    pub unit_s: f64,
+}
+
+/// Step time without samples, and of one sample.
+const BASE: f64 = 0.655;
+const SAMPLE: f64 = 0.195 / 128.0;
+/// All-reduce: `2 V (g - 1) / g` on g GPUs (a ring moves so much of the gradient).
+const REDUCE: f64 = 0.10;
+/// What a co-runner costs on the host.
+const HOST: f64 = 1.155;
+/// What a second all-reduce on the same bus costs the first.
+const BUS: f64 = 4.45;
+/// Gradient noise scale at the start and at the target (McCandlish et al. 2018): a step of B samples
+/// is worth B / (B + phi).
+const NOISE: (f64, f64) = (628.0, 1075.0);
+
+/// Who else runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// Nobody.
+    Nobody,
+    /// Another on one GPU, which reduces nothing.
+    Single,
+    /// Another on several GPUs.
+    Several,
+}
+
+impl Beside {
+    /// What a training with `gpus` is to the others.
+    pub fn of(gpus: u32) -> Self {
+        match gpus {
+            0 => Self::Nobody,
+            1 => Self::Single,
+            _ => Self::Several,
+        }
+    }
+}
+
+/// Samples of a step.
+#[derive(Clone, Copy)]
+pub enum Batch {
+    /// 128 for each process.
+    PerProcess,
+    /// 512 for each task.
+    PerTask,
+}
+
+impl Machine {
+    /// Seconds of a step on `gpus`.
+    pub fn step_s(&self, gpus: u32, batch: Batch, beside: Beside) -> f64 {
+        let g = f64::from(gpus);
+        let each = match batch {
+            Batch::PerProcess => 128.0,
+            Batch::PerTask => 512.0 / g,
+        };
+        let host = if beside == Beside::Nobody { 1.0 } else { HOST };
+        let bus = match gpus > 1 && beside == Beside::Several {
+            true => BUS,
+            false => 1.0,
+        };
+        self.unit_s * (host * (BASE + SAMPLE * each) + 2.0 * REDUCE * (g - 1.0) / g * bus)
+    }
+
+    /// Progress per second at `part` of the way to the target.
+    pub fn progress(&self, gpus: u32, batch: Batch, beside: Beside, part: f64) -> f64 {
+        let samples = match batch {
+            Batch::PerProcess => 128.0 * f64::from(gpus),
+            Batch::PerTask => 512.0,
+        };
+        let noise = NOISE.0 + (NOISE.1 - NOISE.0) * part.min(1.0);
+        samples / (samples + noise) / self.step_s(gpus, batch, beside)
+    }
+}

@@ -1,0 +1,73 @@
+//! The experiments of Wei and Shudo, and what goes beyond them: writes a summary and a page.
+//!
+//! `elastic OUT [--quick] [--data FILE] [--live FOLDER]`: `OUT/summary.json` and `OUT/RESULTS.md`.
+
+mod clock;
+mod forecast;
+mod live;
+mod machine;
+mod page;
+mod paper;
+mod phases;
+mod results;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+struct Arguments {
+    out: PathBuf,
+    quick: bool,
+    data: Option<PathBuf>,
+    live: Option<PathBuf>,
+}
+
+fn arguments() -> Option<Arguments> {
+    let mut words = std::env::args().skip(1);
+    let mut arguments = Arguments {
+        out: words.next()?.into(),
+        quick: false,
+        data: None,
+        live: None,
+    };
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--quick" => arguments.quick = true,
+            "--data" => arguments.data = Some(words.next()?.into()),
+            "--live" => arguments.live = Some(words.next()?.into()),
+            _ => return None,
+        }
+    }
+    Some(arguments)
+}
+
+fn main() -> ExitCode {
+    let Some(arguments) = arguments() else {
+        eprintln!("usage: elastic OUT [--quick] [--data FILE] [--live FOLDER]");
+        return ExitCode::from(2);
+    };
+    match write(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("elastic: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn write(arguments: &Arguments) -> Result<(), String> {
+    let curves = arguments.data.as_deref().and_then(forecast::curves);
+    let live = match arguments.live.as_deref() {
+        Some(folder) => Some(live::read(folder)?),
+        None => None,
+    };
+    let results = results::Results::compute(arguments.quick, curves.as_deref(), live);
+    save(&arguments.out, "summary.json", &results.summary())?;
+    save(&arguments.out, "RESULTS.md", &page::page(&results))
+}
+
+fn save(folder: &Path, name: &str, text: &str) -> Result<(), String> {
+    let path = folder.join(name);
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&path, text))
+        .map_err(|e| format!("{}: {e}", path.display()))
+}

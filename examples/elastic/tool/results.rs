@@ -1,0 +1,184 @@
+//! All figures, and the summary of them.
+
+use std::collections::BTreeMap;
+
+use learning::{Point, Policy};
+use serde_json::{Value, json};
+
+use crate::clock::{self, Sharing};
+use crate::forecast::{self, Score};
+use crate::live::Runs;
+use crate::machine::{Batch, Machine};
+use crate::paper::{self, Times};
+use crate::phases::{POLICIES, Spread, over_optimum, over_ours};
+
+/// Parts of a training at which its rest is forecast.
+pub const PARTS: [f64; 3] = [0.25, 0.5, 0.75];
+/// Numbers of tasks on 8 GPUs.
+pub const TASKS: [usize; 4] = [3, 4, 5, 6];
+
+/// A way to share, against equal shares: medians of the changes in percent (total, older, younger).
+pub struct Change {
+    pub name: String,
+    pub percent: [f64; 3],
+    pub count: usize,
+}
+
+/// Everything that was computed.
+pub struct Results {
+    pub quick: bool,
+    /// By batch and allocation (older, younger): times, and their changes against 2-2.
+    pub table: Vec<(&'static str, u32, u32, Times, [f64; 3])>,
+    pub optimum: Vec<(Policy, Spread)>,
+    pub many: Vec<(Policy, Vec<f64>)>,
+    /// By forecast: name and score at each of [`PARTS`].
+    pub forecasts: Vec<(&'static str, Vec<Score>)>,
+    pub virtual_clock: Vec<Change>,
+    pub live: Vec<Change>,
+    pub live_times: BTreeMap<String, [f64; 3]>,
+    pub pauses: Vec<f64>,
+    pub broken_steps: u64,
+}
+
+impl Results {
+    /// Computes what needs no machine, and reads what was measured.
+    pub fn compute(
+        quick: bool,
+        curves: Option<&[Vec<Point>]>,
+        live: Option<BTreeMap<String, Runs>>,
+    ) -> Self {
+        let cases = if quick { 40 } else { 120 };
+        let many = |policy| TASKS.map(|n| over_ours(policy, n, cases).mean).to_vec();
+        let curves = curves.unwrap_or(&[]);
+        let live = live.unwrap_or_default();
+        let baseline = live.get("equal").map(|r| medians(&r.times));
+        let changes = live.iter().filter(|(name, _)| *name != "equal");
+        Self {
+            quick,
+            table: table(),
+            optimum: POLICIES.map(|p| (p, over_optimum(p, cases))).into(),
+            many: POLICIES.map(|p| (p, many(p))).into(),
+            forecasts: match curves.is_empty() {
+                true => Vec::new(),
+                false => forecast::FORECASTS
+                    .map(|(name, f)| (name, PARTS.map(|p| forecast::judge(curves, f, p)).to_vec()))
+                    .into(),
+            },
+            virtual_clock: on_virtual_clock(curves, if quick { 8 } else { usize::MAX }),
+            live: changes
+                .filter_map(|(name, runs)| {
+                    Some(Change {
+                        name: name.clone(),
+                        percent: medians(&runs.times).against(&baseline?),
+                        count: runs.times.len(),
+                    })
+                })
+                .collect(),
+            live_times: live
+                .iter()
+                .map(|(name, runs)| {
+                    let m = medians(&runs.times);
+                    (name.clone(), [m.total, m.older, m.younger])
+                })
+                .collect(),
+            pauses: live.values().flat_map(|r| r.pauses.clone()).collect(),
+            broken_steps: live.values().map(|r| r.broken_steps).sum(),
+        }
+    }
+
+    /// The figures that are compared from run to run.
+    pub fn summary(&self) -> String {
+        let ours = self.optimum.iter().find(|o| o.0 == Policy::Ours);
+        let half = self.forecasts.iter().find(|f| f.0 == "ours");
+        let simulated = self.table.iter().find(|t| t.0 == PER_TASK && t.1 == 3);
+        let of = |changes: &[Change], at: usize| -> Value {
+            let each = changes
+                .iter()
+                .map(|c| (c.name.clone(), json!(c.percent[at])));
+            Value::Object(each.collect())
+        };
+        let three = |at: usize| {
+            json!({
+                "simulated": simulated.map(|t| json!({"paper": t.4[at]})),
+                "real_losses_virtual_clock": of(&self.virtual_clock, at),
+                "live": of(&self.live, at),
+            })
+        };
+        let summary = json!({
+            "quick": self.quick,
+            "phase_optimum_mean": ours.map(|o| o.1.mean),
+            "phase_optimum_p95": ours.map(|o| o.1.p95),
+            "phase_optimum_max": ours.map(|o| o.1.max),
+            "remaining_within_factor_two_at_half": half.map(|f| f.1[1].part()),
+            "pause_s": median(self.pauses.clone()),
+            "older_percent": three(1),
+            "younger_percent": three(2),
+            "total_percent": three(0),
+            "steps_repeated": self.broken_steps,
+        });
+        // Of values of this kind writing does not fail.
+        serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n"
+    }
+}
+
+/// How the table calls the two batches.
+pub const PER_PROCESS: &str = "128 per process";
+pub const PER_TASK: &str = "512 per task";
+
+fn table() -> Vec<(&'static str, u32, u32, Times, [f64; 3])> {
+    let machine = Machine { unit_s: 0.25 };
+    let mut rows = Vec::new();
+    for (name, batch) in [(PER_PROCESS, Batch::PerProcess), (PER_TASK, Batch::PerTask)] {
+        let equal = paper::run(&machine, batch, 2, 2);
+        for (older, younger) in [(2, 2), (3, 1), (1, 3)] {
+            let times = paper::run(&machine, batch, older, younger);
+            rows.push((name, older, younger, times, times.against(&equal)));
+        }
+    }
+    rows
+}
+
+/// Every recorded training beside itself, as the paper has it, and beside another one.
+fn on_virtual_clock(curves: &[Vec<Point>], most: usize) -> Vec<Change> {
+    let ways = [
+        ("paper", Sharing::By(Policy::Paper)),
+        ("ours", Sharing::By(Policy::Ours)),
+        ("sequential", Sharing::Sequential),
+    ];
+    let mut changes: Vec<Vec<[f64; 3]>> = vec![Vec::new(); ways.len()];
+    for i in 0..curves.len().min(most) {
+        for other in [i, (i + 7) % curves.len()] {
+            let pair = [&curves[i][..], &curves[other][..]];
+            let play = |sharing| clock::play(pair, sharing);
+            let Some(equal) = play(Sharing::By(Policy::Equal)) else {
+                continue;
+            };
+            for ((_, sharing), all) in ways.iter().zip(&mut changes) {
+                all.extend(play(*sharing).map(|t| t.against(&equal)));
+            }
+        }
+    }
+    let named = ways.iter().zip(changes).filter(|(_, c)| !c.is_empty());
+    named
+        .map(|((name, _), all)| Change {
+            name: (*name).to_owned(),
+            percent: [0, 1, 2].map(|k| median(all.iter().map(|c| c[k]).collect()).unwrap_or(0.0)),
+            count: all.len(),
+        })
+        .collect()
+}
+
+fn medians(times: &[Times]) -> Times {
+    let of = |pick: fn(&Times) -> f64| median(times.iter().map(pick).collect()).unwrap_or(f64::NAN);
+    Times {
+        total: of(|t| t.total),
+        older: of(|t| t.older),
+        younger: of(|t| t.younger),
+    }
+}
+
+/// The middle value; of an even number the lower of the two.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().checked_sub(1)? / 2).copied()
+}

@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""Elastic data-parallel training with PyTorch: a job for `mt-launch --controller`.
+
+    train.py --model vgg --checkpoint state.pt --steps 2000
+    RANK=0 WORLD_SIZE=2 MASTER_PORT=29500 train.py ...     one process for each GPU, as mt-launch
+                                                           starts it
+
+The contract, as `mt-worker --help` has it:
+
+- rank 0 prints {"mt":"ready"}, {"mt":"step",...}, {"mt":"parked"} and {"mt":"done"}; others nothing;
+- the batch size over all processes is MT_BATCH_SIZE, or the sum of --batches; each process trains on
+  its part. Losses are summed and divided by the whole batch, and gradients are summed, so that parts
+  of different sizes are not biased (a mean over processes would be);
+- SIGTERM sets a flag that rides in the all-reduce of the loss: all processes stop after the same
+  step, rank 0 writes the checkpoint, renames it into place and says `parked`;
+- started anew, with any number of processes, training goes on after that step: a sample is drawn from
+  its number, so that no sample is left out or seen twice.
+
+Data are drawn at random around a pattern for each of ten classes: nothing is downloaded.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+
+CLASSES = 10
+PIXELS = 32
+# Reports whose mean loss is compared with --target-loss, as in the paper of Wei and Shudo.
+WINDOW = 10
+
+
+def vgg():
+    """Like VGG, of a quarter of its width: convolutions in pairs between poolings."""
+    layers, channels = [], 3
+    for width in (16, 32, 64, 128):
+        for _ in range(2):
+            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU(inplace=True)]
+            channels = width
+        layers.append(nn.MaxPool2d(2))
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(128 * 4, 128), nn.ReLU(), nn.Linear(128, CLASSES))
+
+
+class Block(nn.Module):
+    """Two convolutions and a way around them. Group normalisation, unlike batch normalisation, does
+    not depend on how a batch is split over processes."""
+
+    def __init__(self, channels, width, stride):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, width, 3, stride, 1, bias=False),
+            nn.GroupNorm(4, width),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(width, width, 3, 1, 1, bias=False),
+            nn.GroupNorm(4, width),
+        )
+        self.around = nn.Conv2d(channels, width, 1, stride, bias=False)
+
+    def forward(self, x):
+        return F.relu(self.body(x) + self.around(x))
+
+
+def resnet():
+    """Like ResNet-18, of a quarter of its width and with half of its blocks."""
+    blocks, channels = [], 16
+    for width, stride in ((16, 1), (32, 2), (64, 2), (128, 2)):
+        blocks.append(Block(channels, width, stride))
+        channels = width
+    stem = [nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.GroupNorm(4, 16), nn.ReLU(inplace=True)]
+    return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, CLASSES))
+
+
+MODELS = {"vgg": vgg, "resnet": resnet}
+
+
+class Data:
+    """Samples by their number."""
+
+    def __init__(self, seed, device):
+        generator = torch.Generator().manual_seed(seed)
+        self.patterns = torch.randn(CLASSES, 3, PIXELS, PIXELS, generator=generator)
+        self.seed, self.device = seed, device
+
+    def draw(self, first, rows):
+        images = torch.empty(rows, 3, PIXELS, PIXELS)
+        labels = torch.empty(rows, dtype=torch.long)
+        for row in range(rows):
+            generator = torch.Generator().manual_seed((self.seed << 40) ^ (first + row))
+            labels[row] = torch.randint(CLASSES, (), generator=generator)
+            noise = torch.randn(3, PIXELS, PIXELS, generator=generator)
+            images[row] = 0.3 * self.patterns[labels[row]] + noise
+        return images.to(self.device), labels.to(self.device)
+
+
+def split(total, processes):
+    """512 over 3 is 171, 171, 170."""
+    return [total // processes + (rank < total % processes) for rank in range(processes)]
+
+
+def write(path, state):
+    """To the disk, and then into place: whoever reads finds the old one or the new one whole."""
+    new = path + ".new"
+    with open(new, "wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
+class Training:
+    def __init__(self, options, rank, sizes, device):
+        torch.manual_seed(options.seed)
+        self.options, self.rank, self.sizes, self.device = options, rank, sizes, device
+        self.model = MODELS[options.model]().to(device)
+        self.optimiser = torch.optim.SGD(self.model.parameters(), lr=options.learning_rate, momentum=0.9)
+        self.data = Data(options.seed, device)
+        self.step, self.samples, self.losses, self.stop = 0, 0, [], False
+        signal.signal(signal.SIGTERM, self.asked)
+
+    def asked(self, *_):
+        self.stop = True
+
+    def tell(self, **members):
+        if self.rank == 0:
+            print(json.dumps(members, separators=(",", ":")), flush=True)
+
+    def load(self):
+        """Every process reads the file, which nobody writes before all have trained a step."""
+        path = self.options.checkpoint
+        if path and os.path.exists(path):
+            state = torch.load(path, map_location=self.device, weights_only=True)
+            self.model.load_state_dict(state["model"])
+            self.optimiser.load_state_dict(state["optimiser"])
+            self.step, self.samples, self.losses = state["step"], state["samples"], state["losses"]
+
+    def save(self):
+        if self.rank == 0 and self.options.checkpoint:
+            write(
+                self.options.checkpoint,
+                {
+                    "model": self.model.state_dict(),
+                    "optimiser": self.optimiser.state_dict(),
+                    "step": self.step,
+                    "samples": self.samples,
+                    "losses": self.losses,
+                },
+            )
+
+    def one(self):
+        """A step of all processes; whether any of them was asked to stop."""
+        total = sum(self.sizes)
+        first = self.samples + sum(self.sizes[: self.rank])
+        images, labels = self.data.draw(first, self.sizes[self.rank])
+        self.optimiser.zero_grad(set_to_none=True)
+        loss = F.cross_entropy(self.model(images), labels, reduction="sum") / total
+        loss.backward()
+        told = torch.tensor([loss.item(), float(self.stop)], device=self.device)
+        if len(self.sizes) > 1:
+            flat = torch.cat([p.grad.reshape(-1) for p in self.model.parameters()] + [told])
+            dist.all_reduce(flat)
+            at = 0
+            for parameter in self.model.parameters():
+                n = parameter.numel()
+                parameter.grad.copy_(flat[at : at + n].view_as(parameter))
+                at += n
+            told = flat[at:]
+        self.optimiser.step()
+        self.step += 1
+        self.samples += total
+        loss, stop = told.tolist()
+        self.losses = (self.losses + [loss])[-WINDOW:]
+        self.tell(mt="step", step=self.step, samples=total, loss=loss)
+        return stop > 0
+
+    def is_done(self):
+        if self.options.steps and self.step >= self.options.steps:
+            return True
+        samples = os.environ.get("MT_SAMPLES")
+        if samples and self.samples >= int(samples):
+            return True
+        target = self.options.target_loss
+        return target is not None and len(self.losses) == WINDOW and sum(self.losses) / WINDOW <= target
+
+    def run(self):
+        self.load()
+        if len(self.sizes) > 1:
+            dist.barrier()
+        self.tell(mt="ready", processes=len(self.sizes), step=self.step)
+        while not self.is_done():
+            if self.one() and not self.is_done():
+                self.save()
+                return self.tell(mt="parked", step=self.step)
+        self.save()
+        self.tell(mt="done", samples=self.samples)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", choices=MODELS, default="vgg")
+    parser.add_argument("--checkpoint", help="go on from this file; written on SIGTERM and at the end")
+    parser.add_argument("--batch", type=int, default=int(os.environ.get("MT_BATCH_SIZE") or 64))
+    parser.add_argument("--batches", help="samples of each process, rank 0 first: 171,171,170")
+    parser.add_argument("--steps", type=int, help="stop after so many, those before a checkpoint included")
+    parser.add_argument("--target-loss", type=float)
+    parser.add_argument("--learning-rate", type=float, default=0.02)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+
+    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    sizes = [int(n) for n in options.batches.split(",")] if options.batches else split(options.batch, world)
+    if len(sizes) != world or min(sizes) < 1:
+        sys.exit(f"train.py: {sizes} are not the samples of {world} processes: give each one or more")
+    cuda = torch.cuda.is_available()
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
+    if world > 1:
+        # mt-launch shows a process the one GPU that it has.
+        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+        dist.init_process_group("nccl" if cuda else "gloo", rank=rank, world_size=world)
+    try:
+        Training(options, rank, sizes, torch.device("cuda", 0) if cuda else torch.device("cpu")).run()
+    finally:
+        if world > 1:
+            dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+//! Real processes where no control group can be written: nobody enforces a share.
+//!
+//! A share is the number of threads that a job is asked to use by `OMP_NUM_THREADS`, which most
+//! libraries of numerics read: at least one. Good enough to move trainings between parts of a
+//! machine; not good enough to measure by, so the profiler does not use it.
+
+use doc::{DeviceFingerprint, DeviceKind};
+use jobs::cgroup::cores;
+use jobs::{JobSpec, RunDir};
+use units::Share;
+
+use crate::cgroups::processor_name;
+use crate::processes::{Admitted, Processes, Shares};
+use crate::{Grant, Health, HostError, OpenError, Recovery, Regrants, Settled, Work};
+
+/// Processes of this machine that are asked for their shares.
+pub type PlainProcesses = Processes<Plain>;
+
+/// What a number of threads is computed by.
+#[derive(Debug)]
+pub struct Plain {
+    /// Equal parts that the processors are divided into; each stands for a GPU.
+    parts: usize,
+}
+
+/// The variable that says how many threads to use (OpenMP 5.2, section 21.1).
+const THREADS: &str = "OMP_NUM_THREADS";
+
+impl PlainProcesses {
+    /// Opens this machine's processors as `parts` devices, at least 1.
+    ///
+    /// # Errors
+    /// [`OpenError::Environment`] where processes cannot be looked after.
+    pub fn open(run: RunDir, parts: usize) -> Result<Self, OpenError> {
+        Processes::new(Plain { parts }, run)
+    }
+}
+
+impl Plain {
+    /// Threads that a grant stands for on `cores`.
+    fn threads(&self, grant: &Grant, cores: usize) -> usize {
+        let part = grant.share.fraction() * grant.gpus.len() as f64 / self.parts as f64;
+        ((cores as f64 * part).round() as usize).max(1)
+    }
+}
+
+impl Shares for Plain {
+    const KIND: DeviceKind = DeviceKind::Cpu;
+
+    fn fingerprint(&self) -> DeviceFingerprint {
+        DeviceFingerprint {
+            kind: DeviceKind::Cpu,
+            name: processor_name(),
+            simulated: false,
+            units: u32::try_from(cores()).ok(),
+            detail: Some("shares are asked for and not enforced".to_owned()),
+            noise_percent: None,
+        }
+    }
+
+    fn regrants(&self) -> Regrants {
+        Regrants::NextStart
+    }
+
+    fn prepare(&self, spec: &mut JobSpec, _: &Work<'_>, grant: &Grant) -> Result<(), HostError> {
+        if grant.memory.is_some() {
+            return Err(HostError::NoMemoryLimit);
+        }
+        if let Some(&gpu) = grant.gpus.iter().find(|gpu| **gpu >= self.parts) {
+            return Err(HostError::NoGpu { gpu });
+        }
+        let threads = self.threads(grant, cores()).to_string();
+        // What the workload says goes before.
+        spec.env
+            .entry(THREADS.into())
+            .or_insert_with(|| threads.into());
+        spec.cpus.clone_from(&grant.processors);
+        Ok(())
+    }
+
+    fn settle(&self, _: &Admitted) -> Result<Settled, HostError> {
+        Ok(Settled::default())
+    }
+
+    fn regrant(&self, _: &Admitted, _: Share) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn release(&self, _: &Admitted) {}
+
+    fn health(&self) -> Health {
+        Health::Good
+    }
+
+    fn recover(&mut self) -> Result<Recovery, HostError> {
+        Ok(Recovery::Recovered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_follow_the_part_of_the_machine_and_are_never_none() {
+        let plain = Plain { parts: 4 };
+        let threads = |gpus: usize, cores| {
+            let grant = Grant {
+                gpus: (0..gpus).collect(),
+                ..Grant::of(Share::FULL)
+            };
+            plain.threads(&grant, cores)
+        };
+        assert_eq!(threads(1, 16), 4);
+        assert_eq!(threads(3, 16), 12);
+        assert_eq!(threads(1, 2), 1);
+        assert_eq!(threads(4, 2), 2);
+    }
+}

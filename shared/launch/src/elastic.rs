@@ -1,0 +1,161 @@
+//! Trainings that move between GPUs while they run, as a controller decides.
+//!
+//! The controller is any program that reads events of trainings (`mt.training/1`) and writes
+//! allocations of GPUs (`mt.allocation/1`), such as `mt-elastic`. The launcher starts each training
+//! with a process for every GPU, tells the controller what happens, and moves a training by
+//! stopping it (SIGTERM, checkpoint) and starting it with another number of processes.
+//!
+//! What this holds to, whatever the controller does:
+//!
+//! - it is never waited for: events wait in a bounded queue, of which progress is dropped first;
+//! - where it dies or does not answer, the last allocation stands, and trainings that would never
+//!   get a GPU are given those that are free;
+//! - a decision is taken when the reconfiguration before it has ended, so that every training makes
+//!   a step between two of them; of several that wait the newest counts;
+//! - a decision that is no allocation of this machine's GPUs changes nothing.
+
+mod arrivals;
+mod controller;
+mod decide;
+mod happen;
+mod member;
+mod session;
+mod start;
+mod tell;
+
+use std::path::PathBuf;
+
+use cli::{Console, Exit, Failure, Output, provenance};
+use doc::{DeviceKind, Workload};
+use host::{ControlGroups, Host, PlainProcesses};
+use jobs::Guard;
+
+use crate::open::{environment, open_failure, open_gpus, prepare, run_dir};
+use crate::recorder::Recorder;
+use crate::settings::Settings;
+use arrivals::Arrivals;
+use controller::Controller;
+use session::Session;
+
+/// What an elastic launch has beside its workload.
+#[derive(Debug, Clone)]
+pub struct Elastic {
+    /// Program and arguments of the controller; not empty.
+    pub controller: Vec<String>,
+    /// File of arrivals, `-` for standard input; absent: every task of the workload arrives first.
+    pub arrivals: Option<PathBuf>,
+}
+
+/// Runs the tasks of a workload under a controller, on the processors of this machine divided into
+/// as many parts as the workload's device has GPUs, or on its GPUs.
+///
+/// # Errors
+/// [`Failure::Input`] if an arrival cannot be read; [`Failure::Environment`] if the device or the
+/// controller cannot be used, or events could not be written.
+pub fn run_elastic(
+    workload: &Workload,
+    settings: &Settings,
+    elastic: &Elastic,
+    output: &mut Output,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    let (kind, note) = host::resolve(workload);
+    if let Some(note) = note {
+        console.note(&note);
+    }
+    let arrivals = Arrivals::open(elastic.arrivals.as_deref(), workload, console)?;
+    let run = run_dir(settings, console)?;
+    // Made before what it guards, so that it ends last.
+    let guard = Guard::start(run.path()).map_err(environment)?;
+    let logs = settings
+        .logs
+        .clone()
+        .unwrap_or_else(|| run.path().to_owned());
+    std::fs::create_dir_all(&logs)
+        .map_err(|error| Failure::Environment(format!("{}: {error}", logs.display())))?;
+    // Started before the host takes stock of the children that are no strays.
+    let controller = Controller::start(&elastic.controller)?;
+    let host = open(workload, kind, run, settings, console)?;
+    output.queue()?;
+    console.queue()?;
+    let provenance = provenance(
+        console.tool(),
+        env!("CARGO_PKG_VERSION"),
+        None,
+        Some(host.fingerprint().name),
+    );
+    let mut recorder = Recorder::new(output, console, settings);
+    let session = Session::new(workload, settings, host, &mut recorder, controller, logs);
+    let played = session.play(arrivals, provenance);
+    drop(guard);
+    let written = recorder.finish();
+    if let Some(signal) = played.signal {
+        if let Err(failure) = written {
+            console.error(&failure.to_string());
+        }
+        return Ok(Exit::Signal(u8::try_from(signal).unwrap_or(u8::MAX)));
+    }
+    if !played.failed.is_empty() {
+        let failed: Vec<&str> = played.failed.iter().map(|t| t.as_str()).collect();
+        console.error(&format!(
+            "{} did not finish; the events say why",
+            failed.join(", ")
+        ));
+    }
+    match written {
+        Err(Failure::ClosedPipe) if !played.ok => return Ok(Exit::Negative),
+        written => written?,
+    }
+    Ok(if played.ok {
+        Exit::Done
+    } else {
+        Exit::Negative
+    })
+}
+
+fn open(
+    workload: &Workload,
+    kind: DeviceKind,
+    run: jobs::RunDir,
+    settings: &Settings,
+    console: &Console,
+) -> Result<Box<dyn Host>, Failure> {
+    let count = workload.device.gpus as usize;
+    match kind {
+        DeviceKind::Cuda => {
+            let mut host = open_gpus(&workload.device, count, run)?;
+            prepare(&mut host, settings, console)?;
+            Ok(Box::new(host))
+        }
+        DeviceKind::Cpu => processors(run, count, settings, console),
+        DeviceKind::Sim | DeviceKind::Auto | DeviceKind::Replay => Err(environment(
+            "trainings that move need real processes: give --device cpu or cuda",
+        )),
+    }
+}
+
+/// Parts of the machine's processors: control groups where they can be written.
+fn processors(
+    run: jobs::RunDir,
+    parts: usize,
+    settings: &Settings,
+    console: &Console,
+) -> Result<Box<dyn Host>, Failure> {
+    match ControlGroups::open_divided(run, parts) {
+        Ok(mut host) => {
+            prepare(&mut host, settings, console)?;
+            Ok(Box::new(host))
+        }
+        Err(host::OpenError::Environment { reason, .. }) => {
+            console.warn(&format!(
+                "nobody enforces the parts of the machine, jobs are asked to use so many threads: \
+                 {reason}"
+            ));
+            let run = run_dir(settings, console)?;
+            let mut host = PlainProcesses::open(run, parts).map_err(open_failure)?;
+            prepare(&mut host, settings, console)?;
+            Ok(Box::new(host))
+        }
+        Err(error) => Err(open_failure(error)),
+    }
+}

@@ -1,0 +1,172 @@
+//! When trainings come and go.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::thread;
+
+use cli::{Console, Failure, LONGEST, Line, Lines, open_reader};
+use doc::{Arrival, Frame, TrainingBatch, TrainingEvent, TrainingNews, Workload};
+use units::{Seconds, TaskId};
+
+/// Trainings that come, in the order of their times, and trainings that are taken away.
+pub(super) enum Arrivals {
+    /// Known before the launch.
+    Known(VecDeque<TrainingEvent>),
+    /// Told on standard input while the launch runs.
+    Live {
+        lines: Receiver<Result<TrainingEvent, String>>,
+        waiting: VecDeque<TrainingEvent>,
+        open: bool,
+    },
+}
+
+/// What is due.
+pub(super) enum Due {
+    Arrive(Arrival),
+    Leave(TaskId),
+    /// A line that is none of these; why.
+    Bad(String),
+}
+
+impl Arrivals {
+    /// Opens the arrivals of a file, of standard input (`-`), or of a workload: all of its tasks
+    /// at once.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] for a line of a file that is no arrival.
+    pub(super) fn open(
+        path: Option<&Path>,
+        workload: &Workload,
+        console: &Console,
+    ) -> Result<Self, Failure> {
+        let Some(path) = path else {
+            return Ok(Self::Known(of_workload(workload)));
+        };
+        let (reader, source) = open_reader(path, "arrivals of trainings", console)?;
+        if path == Path::new("-") {
+            let (sender, lines) = sync_channel(64);
+            // Standard input may never end, so nobody waits for this thread.
+            thread::spawn(move || {
+                // A box of a reader cannot cross threads; standard input can be opened there.
+                let stdin = std::io::stdin().lock();
+                for line in Lines::new(stdin) {
+                    let parsed = line
+                        .map_err(|error| error.to_string())
+                        .and_then(|line| parse(line, &source));
+                    if let Some(parsed) = parsed.transpose()
+                        && sender.send(parsed).is_err()
+                    {
+                        return;
+                    }
+                }
+            });
+            return Ok(Self::Live {
+                lines,
+                waiting: VecDeque::new(),
+                open: true,
+            });
+        }
+        let mut all = Vec::new();
+        for line in Lines::new(reader) {
+            let line = line.map_err(|error| Failure::file(path, &error))?;
+            all.extend(parse(line, &source).map_err(Failure::Input)?);
+        }
+        if all.is_empty() {
+            return Err(Failure::Input(format!(
+                "{source}: no training arrives; give lines such as \
+                 {{\"event\":\"arrive\",\"time_s\":0,\"task\":\"a\"}}"
+            )));
+        }
+        all.sort_by(|a, b| a.time.get().total_cmp(&b.time.get()));
+        Ok(Self::Known(all.into()))
+    }
+
+    /// The next that is due at `now`, seconds since the launch.
+    pub(super) fn due(&mut self, now: f64) -> Option<Due> {
+        let waiting = match self {
+            Self::Known(waiting) => waiting,
+            Self::Live {
+                lines,
+                waiting,
+                open,
+            } => {
+                loop {
+                    match lines.try_recv() {
+                        Ok(Ok(event)) => waiting.push_back(event),
+                        Ok(Err(why)) => return Some(Due::Bad(why)),
+                        Err(TryRecvError::Empty) => break,
+                        Err(TryRecvError::Disconnected) => {
+                            *open = false;
+                            break;
+                        }
+                    }
+                }
+                waiting
+            }
+        };
+        let at = waiting.iter().position(|e| e.time.get() <= now)?;
+        let event = waiting.remove(at)?;
+        Some(match event.what {
+            TrainingNews::Arrive(arrival) => Due::Arrive(*arrival),
+            TrainingNews::Done { task } | TrainingNews::Failed { task, .. } => Due::Leave(task),
+            _ => Due::Bad(NEITHER.to_owned()),
+        })
+    }
+
+    /// Whether nothing can come any more.
+    pub(super) fn is_over(&self) -> bool {
+        match self {
+            Self::Known(waiting) => waiting.is_empty(),
+            Self::Live { waiting, open, .. } => waiting.is_empty() && !open,
+        }
+    }
+
+    /// When the next one is due, where that is known.
+    pub(super) fn next_at(&self) -> Option<f64> {
+        let (Self::Known(waiting) | Self::Live { waiting, .. }) = self;
+        let times = waiting.iter().map(|e| e.time.get());
+        times.min_by(f64::total_cmp)
+    }
+}
+
+const NEITHER: &str = "neither arrive nor done: arrivals say which training comes (arrive) and \
+                       which is taken away (done)";
+
+fn parse(line: Line, source: &str) -> Result<Option<TrainingEvent>, String> {
+    let (bytes, line) = match line {
+        Line::TooLong(number) => return Err(format!("{source}:{number}: longer than {LONGEST}")),
+        Line::Text(text, _) if text.trim_ascii().is_empty() => return Ok(None),
+        Line::Text(text, number) => (text, number),
+    };
+    let frame = Frame {
+        bytes,
+        source_name: source.to_owned(),
+        line,
+    };
+    let event = TrainingEvent::read(&frame).map_err(|error| error.to_string())?;
+    match event.what {
+        TrainingNews::Arrive(_) | TrainingNews::Done { .. } | TrainingNews::Failed { .. } => {
+            Ok(Some(event))
+        }
+        _ => Err(format!("{source}:{line}: {NEITHER}")),
+    }
+}
+
+fn of_workload(workload: &Workload) -> VecDeque<TrainingEvent> {
+    let arrival = |task: &doc::Task| {
+        let arrival = Arrival {
+            task: task.id.clone(),
+            min_gpus: None,
+            max_gpus: None,
+            target_loss: None,
+            total_steps: None,
+            total_samples: task.samples,
+            plateau: None,
+            weight: task.weight,
+            batch: task.batch_sizes.first().copied().map(TrainingBatch::Global),
+        };
+        TrainingEvent::new(Seconds::ZERO, TrainingNews::Arrive(Box::new(arrival)))
+    };
+    workload.tasks.iter().map(arrival).collect()
+}

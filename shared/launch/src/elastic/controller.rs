@@ -1,0 +1,190 @@
+//! The program that decides, and what passes between it and the launcher.
+
+use std::io::{BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cli::{Failure, Line, Lines, Spool, Worth};
+use doc::{Allocation, Frame, TrainingEvent, TrainingNews, write_line};
+
+/// Bytes of events that may wait for a controller that does not read: some thousand events. Progress
+/// is dropped from half of it on, so that arrivals and ends have room.
+const ROOM: usize = 1 << 20;
+/// Decisions that wait; more are left in the pipe, so that a controller that floods is slowed.
+const WAITING: usize = 64;
+/// Lines without sense after which a controller is not listened to any more: one that prints a
+/// banner or a stack trace is forgiven, one that prints its log for ever is not.
+const MOST_BAD_LINES: usize = 1000;
+/// How long a controller may take to end once its events have ended.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// A controller that was started.
+pub(super) struct Controller {
+    child: Child,
+    events: Spool,
+    answers: Receiver<Answer>,
+    alive: bool,
+    /// An event could not be handed over, which has been told.
+    told_deaf: bool,
+}
+
+/// What a controller has said.
+pub(super) enum Answer {
+    /// A decision.
+    Decision(Box<Allocation>),
+    /// Its first line that is none.
+    Bad(String),
+    /// It has ended, or is not listened to any more; why.
+    Ended(String),
+}
+
+impl Controller {
+    /// Starts the program.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] if it cannot be started.
+    pub(super) fn start(argv: &[String]) -> Result<Self, Failure> {
+        let program = argv.first().map_or("", String::as_str);
+        let refused = |error: std::io::Error| {
+            Failure::Usage(format!("--controller: cannot start {program:?}: {error}"))
+        };
+        let mut child = Command::new(program)
+            .args(&argv[1..])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Ctrl-C is for the launcher, which ends the controller once the jobs have ended.
+            .process_group(0)
+            .spawn()
+            .map_err(refused)?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let (sender, answers) = sync_channel(WAITING);
+        if let Some(stdout) = stdout {
+            thread::spawn(move || listen(stdout, &sender));
+        }
+        let mut stdin = stdin;
+        let events = Spool::start(ROOM, move |line| write(&mut stdin, line)).map_err(refused)?;
+        Ok(Self {
+            child,
+            events,
+            answers,
+            alive: true,
+            told_deaf: false,
+        })
+    }
+
+    /// Whether it may still decide.
+    pub(super) fn is_alive(&self) -> bool {
+        self.alive
+    }
+
+    /// Hands an event over; what a person should know, once.
+    pub(super) fn tell(&mut self, event: &TrainingEvent) -> Option<String> {
+        let mut line = Vec::new();
+        // Writing to memory does not fail.
+        write_line(&mut line, event).ok()?;
+        let worth = match event.what {
+            TrainingNews::Progress { .. } => Worth::Minor,
+            _ => Worth::Major,
+        };
+        let pushed = self.events.push(line, worth);
+        match pushed {
+            Err(error) if self.alive && !self.told_deaf => {
+                self.told_deaf = true;
+                Some(format!("the controller does not take an event: {error}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// What it has said since the last time.
+    pub(super) fn answer(&mut self) -> Option<Answer> {
+        match self.answers.try_recv() {
+            Ok(Answer::Ended(why)) => {
+                self.alive = false;
+                Some(Answer::Ended(why))
+            }
+            Ok(answer) => Some(answer),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) if self.alive => {
+                self.alive = false;
+                Some(Answer::Ended("it says nothing any more".to_owned()))
+            }
+            Err(TryRecvError::Disconnected) => None,
+        }
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        // An empty line closes its standard input, behind everything that waits.
+        self.events.push(Vec::new(), Worth::Major).ok();
+        let deadline = Instant::now() + LEAVE;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+        // The group, with whatever it has started; there may be none left.
+        let group = nix::unistd::Pid::from_raw(self.child.id().cast_signed());
+        nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL).ok();
+        self.child.wait().ok();
+    }
+}
+
+fn write(stdin: &mut Option<ChildStdin>, line: &[u8]) -> std::io::Result<()> {
+    if line.is_empty() {
+        stdin.take();
+    }
+    match stdin {
+        Some(stdin) => stdin.write_all(line).and_then(|()| stdin.flush()),
+        None => Ok(()),
+    }
+}
+
+/// Reads what the controller prints until it ends or has printed too much that is no decision.
+fn listen(stdout: ChildStdout, sender: &SyncSender<Answer>) {
+    let mut bad = 0;
+    let mut ended = "it has ended".to_owned();
+    for line in Lines::new(BufReader::new(stdout)) {
+        let answer = match line {
+            Ok(Line::Text(text, _)) if text.trim_ascii().is_empty() => continue,
+            Ok(Line::Text(text, number)) => decision(text, number),
+            Ok(Line::TooLong(number)) => Err(format!("line {number} is too long")),
+            Err(error) => {
+                ended = error.to_string();
+                break;
+            }
+        };
+        let answer = match answer {
+            Ok(decision) => Answer::Decision(Box::new(decision)),
+            Err(why) => {
+                bad += 1;
+                if bad > MOST_BAD_LINES {
+                    ended = format!("{bad} of its lines were no allocation");
+                    break;
+                }
+                if bad > 1 {
+                    continue;
+                }
+                Answer::Bad(why)
+            }
+        };
+        if sender.send(answer).is_err() {
+            return;
+        }
+    }
+    // Nobody may be left to hear it.
+    sender.send(Answer::Ended(ended)).ok();
+}
+
+fn decision(bytes: Vec<u8>, line: u64) -> Result<Allocation, String> {
+    let frame = Frame {
+        bytes,
+        source_name: "<controller>".to_owned(),
+        line,
+    };
+    frame
+        .parse::<Allocation>()
+        .map_err(|error| error.to_string())
+}

@@ -1,0 +1,181 @@
+//! Taking a decision, and bringing the trainings to what it says.
+
+use std::time::Duration;
+
+use doc::{Allocation, EventPayload, TrainingNews};
+
+use super::member::{Leaving, Stage, Wanted};
+use super::session::Session;
+
+/// How long a training without any GPU waits for a decision while some are free. A controller
+/// answers within milliseconds; one that plans for seconds on a loaded machine still comes first.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Decisions refused that are told one by one.
+const TOLD: u32 = 5;
+
+impl Session<'_> {
+    /// Takes the newest decision once nothing moves, and not sooner after the last than that has
+    /// paused a training: whatever is decided, at least half of the time is training.
+    pub(super) fn take_decision(&mut self) {
+        let moving = self.members.iter().any(super::member::Member::is_moving);
+        let early = self.host.now() < self.decided + self.last_pause;
+        if self.pending.is_none() || moving || early {
+            return;
+        }
+        let Some(decision) = self.pending.take() else {
+            return;
+        };
+        match self.check(&decision) {
+            Ok(()) => self.apply(&decision),
+            Err(why) => {
+                self.refusals += 1;
+                if self.refusals <= TOLD {
+                    let seq = decision.seq;
+                    let text = format!("decision {seq} of the controller is refused: {why}");
+                    self.sink.warn(&text);
+                }
+            }
+        }
+    }
+
+    fn check(&self, decision: &Allocation) -> Result<(), String> {
+        if decision.seq <= self.seq {
+            return Err(format!("decision {} has been taken already", self.seq));
+        }
+        let has = self.workload.device.gpus;
+        let mut sum = 0;
+        for member in self.members.iter().filter(|m| m.stage != Stage::Ended) {
+            let (id, arrival) = (&member.arrival.task, &member.arrival);
+            let gpus = match decision.trainings.get(id) {
+                Some(allotment) => allotment.gpus,
+                None => member.wanted_gpus(),
+            };
+            sum += u64::from(gpus);
+            let least = arrival.min_gpus.unwrap_or(1);
+            if gpus > 0 && gpus < least {
+                return Err(format!("{id} needs {least} GPUs and is given {gpus}"));
+            }
+            if arrival.max_gpus.is_some_and(|most| gpus > most) {
+                return Err(format!("{id} cannot use {gpus} GPUs"));
+            }
+        }
+        if sum > u64::from(has) {
+            return Err(format!("it gives {sum} GPUs, and there are {has}"));
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, decision: &Allocation) {
+        self.seq = decision.seq;
+        self.decided = self.host.now();
+        self.told_silent = false;
+        self.tell_controller(TrainingNews::Ack { seq: decision.seq });
+        for i in 0..self.members.len() {
+            let Some(allotment) = decision.trainings.get(&self.id(i)) else {
+                continue;
+            };
+            if self.members[i].stage == Stage::Ended || self.members[i].leaving.is_some() {
+                continue;
+            }
+            if allotment.reached {
+                self.leave(i, Leaving::Reached);
+                continue;
+            }
+            let changed = self.members[i].wanted_gpus() != allotment.gpus;
+            self.members[i].wanted = Some(Wanted {
+                gpus: allotment.gpus,
+                batches: allotment.batches.clone(),
+                expected: allotment.expected,
+            });
+            if changed {
+                let reason = format!("decision {}: {}", decision.seq, decision.reason);
+                self.tell_gpus(i, reason);
+            }
+        }
+    }
+
+    fn tell_gpus(&mut self, i: usize, reason: String) {
+        let wanted = self.members[i].wanted.clone().unwrap_or_default();
+        self.tell(EventPayload::Reshare {
+            round: 0,
+            task: self.id(i),
+            share: None,
+            gpus: Some(wanted.gpus),
+            expected_end: wanted.expected.map(|e| e.end),
+            reason,
+        });
+    }
+
+    /// Gives free GPUs to trainings that nobody decides about: the controller is gone, or has said
+    /// nothing of them for a while, or lets everything stand.
+    pub(super) fn help_the_forgotten(&mut self) {
+        let now = self.host.now();
+        let idle = !self.members.iter().any(super::member::Member::runs);
+        let quiet = now >= self.decided + PATIENCE && self.pending.is_none();
+        let forgotten: Vec<usize> = (0..self.members.len())
+            .filter(|&i| {
+                let m = &self.members[i];
+                let waits = m.stage == Stage::Waiting && m.leaving.is_none();
+                let alone = !self.controller.is_alive()
+                    || (quiet && now >= m.arrived + PATIENCE && (m.wanted.is_none() || idle));
+                waits && m.wanted_gpus() == 0 && alone
+            })
+            .collect();
+        if forgotten.is_empty() {
+            return;
+        }
+        // GPUs that a training waits for are not free.
+        let promised: usize = self
+            .members
+            .iter()
+            .filter(|m| m.stage == Stage::Waiting)
+            .map(|m| m.wanted_gpus() as usize)
+            .sum();
+        let mut free = self.free.len().saturating_sub(promised);
+        for (at, &i) in forgotten.iter().enumerate() {
+            let arrival = &self.members[i].arrival;
+            let (least, most) = (arrival.min_gpus.unwrap_or(1), arrival.max_gpus);
+            let fair = (free / (forgotten.len() - at)) as u32;
+            let gpus = fair.max(least).min(most.unwrap_or(u32::MAX));
+            if gpus as usize > free {
+                continue;
+            }
+            free -= gpus as usize;
+            if self.controller.is_alive() && !self.told_silent {
+                self.told_silent = true;
+                let text = "the controller does not decide; trainings that wait get free GPUs";
+                self.sink.warn(text);
+            }
+            self.members[i].wanted = Some(Wanted {
+                gpus,
+                ..Wanted::default()
+            });
+            self.tell_gpus(i, "free GPUs, for the controller says nothing".to_owned());
+        }
+    }
+
+    /// Stops what has other GPUs than it should, and starts what can be started.
+    pub(super) fn reconcile(&mut self) {
+        for i in 0..self.members.len() {
+            let member = &self.members[i];
+            let runs = matches!(member.stage, Stage::Starting | Stage::Training);
+            if runs && member.wanted_gpus() as usize != member.gpus.len() {
+                self.stop(i);
+            }
+        }
+        let now = self.host.now();
+        for i in 0..self.members.len() {
+            let member = &self.members[i];
+            let wanted = member.wanted_gpus() as usize;
+            let may = member.stage == Stage::Waiting
+                && wanted > 0
+                && wanted <= self.free.len()
+                && member.retry_at.is_none_or(|at| at <= now);
+            if may {
+                let gpus: Vec<usize> = self.free.iter().copied().take(wanted).collect();
+                self.free.retain(|gpu| !gpus.contains(gpu));
+                self.start(i, gpus);
+            }
+        }
+    }
+}

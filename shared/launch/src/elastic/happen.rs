@@ -1,0 +1,299 @@
+//! What happens to the processes of trainings, and what follows.
+
+use std::time::{Duration, Instant};
+
+use doc::{EventPayload, PhaseKind, TrainingNews};
+use host::HostError;
+use jobs::{Event, Exit, Happening};
+
+use super::member::{Leaving, Stage};
+use super::session::Session;
+use crate::task::process_end;
+
+impl Session<'_> {
+    /// Takes in one event of a process. Only rank 0 speaks for a training.
+    pub(super) fn happened(&mut self, event: &Event) {
+        if let Happening::Exited { .. } = event.what {
+            self.strays.retain(|job| *job != event.job);
+        }
+        let found = self.members.iter().enumerate().find_map(|(i, m)| {
+            let rank = m.ranks.iter().position(|r| r.job == event.job)?;
+            Some((i, rank))
+        });
+        let Some((i, rank)) = found else {
+            return;
+        };
+        match &event.what {
+            Happening::Exited { exit, tail, .. } => self.exited(i, rank, *exit, tail),
+            Happening::Unkillable => {
+                let text = format!("a process of {} does not end", self.id(i));
+                self.sink.warn(&text);
+            }
+            Happening::LogFailed(why) => {
+                let text = format!("the log of {} ends here: {why}", self.id(i));
+                self.sink.warn(&text);
+            }
+            Happening::Ready { .. } => {
+                self.settle(i, rank);
+                if rank == 0 {
+                    self.ready(i, event.at);
+                }
+            }
+            Happening::Steps {
+                steps,
+                samples,
+                loss,
+                last,
+            } if rank == 0 => self.stepped(i, event.at, (*steps, *samples), (*loss, *last)),
+            Happening::Parked if rank == 0 => self.parked(i),
+            Happening::Done { .. } if rank == 0 => self.members[i].done = true,
+            _ => {}
+        }
+    }
+
+    fn settle(&mut self, i: usize, rank: usize) {
+        let job = self.members[i].ranks[rank].job;
+        match self.host.settle(job) {
+            // It has ended meanwhile; how, the next event tells.
+            Ok(_) | Err(HostError::Ended) => {}
+            Err(why) => self.end_processes(i, why.to_string()),
+        }
+    }
+
+    fn ready(&mut self, i: usize, at: Instant) {
+        if self.members[i].stage != Stage::Starting {
+            return;
+        }
+        // Ranks that are not rank 0 say nothing, and are ready when it is.
+        for rank in 1..self.members[i].ranks.len() {
+            self.settle(i, rank);
+        }
+        let member = &mut self.members[i];
+        member.stage = Stage::Training;
+        member.since = at;
+        member.progress.last_step = Some(at);
+        member.worked_on = u32::try_from(member.gpus.len()).ok();
+        if let Some(paused) = member.paused_at.take() {
+            self.last_pause = at.saturating_duration_since(paused);
+        }
+        self.tell(EventPayload::Ready {
+            round: 0,
+            task: self.id(i),
+        });
+    }
+
+    fn stepped(
+        &mut self,
+        i: usize,
+        at: Instant,
+        (steps, samples): (u64, u64),
+        (loss, last): (Option<f64>, Option<u64>),
+    ) {
+        // A job that tells steps only is ready with its first.
+        self.ready(i, at);
+        let member = &mut self.members[i];
+        let before = member.progress.step;
+        member.stepped(at, steps, samples, loss);
+        if let Some(last) = last {
+            member.is_at(last);
+            if before > 0 && last < before && member.progress.steps_since_ready == steps {
+                let text = format!(
+                    "{} goes on from an older checkpoint: at step {last}, it was at {before}",
+                    self.id(i)
+                );
+                self.sink.note(&text);
+            }
+        }
+        if self.members[i].has_reached() {
+            self.leave(i, Leaving::Reached);
+        }
+    }
+
+    fn parked(&mut self, i: usize) {
+        self.members[i].parked = true;
+        self.report_one(i, true);
+        let step = Some(self.members[i].progress.step);
+        let task = self.id(i);
+        self.tell_controller(TrainingNews::Parked { task, step });
+    }
+
+    /// Asks the processes of a training to save and stop.
+    pub(super) fn stop(&mut self, i: usize) {
+        let now = self.host.now();
+        let member = &mut self.members[i];
+        member.paused_at.get_or_insert(now);
+        member.stage = Stage::Stopping;
+        member.since = now;
+        self.signal_all(i, self.settings.grace);
+    }
+
+    /// Ends the processes of a training at once.
+    pub(super) fn kill(&mut self, i: usize) {
+        self.signal_all(i, Duration::ZERO);
+    }
+
+    /// Ends processes whose training cannot go on so.
+    fn end_processes(&mut self, i: usize, why: String) {
+        let member = &mut self.members[i];
+        if member.fault.is_none() && member.stage != Stage::Stopping {
+            member.fault = Some(why);
+            self.signal_all(i, self.settings.grace);
+        }
+    }
+
+    fn signal_all(&mut self, i: usize, grace: Duration) {
+        let running = self.members[i].ranks.iter().filter(|r| r.exit.is_none());
+        let jobs: Vec<_> = running.map(|r| r.job).collect();
+        for job in jobs {
+            self.host.stop(job, grace);
+        }
+    }
+
+    fn exited(&mut self, i: usize, rank: usize, exit: Exit, tail: &str) {
+        let member = &mut self.members[i];
+        member.ranks[rank].exit = Some(exit);
+        if rank == 0 {
+            member.progress.exit = Some(exit);
+        }
+        let expected = member.stage == Stage::Stopping || member.done || member.parked;
+        if !expected || (exit != Exit::Code(0) && !member.parked && !member.done) {
+            let last = tail.lines().last().unwrap_or_default();
+            let said = if last.is_empty() { "" } else { ": " };
+            let why = format!("process {rank} ended by {}{said}{last}", process_end(exit));
+            member.fault.get_or_insert(why);
+        }
+        if member.ranks.iter().all(|r| r.exit.is_some()) {
+            self.ended(i);
+        } else if !expected && exit != Exit::Code(0) {
+            // The others wait for it, and would for ever. One that ends well may be the first of
+            // a group that is done.
+            self.signal_all(i, self.settings.grace);
+        } else if rank == 0 {
+            self.signal_all(i, self.settings.grace);
+        }
+    }
+
+    /// All processes of a training have ended, or none could be started.
+    pub(super) fn ended(&mut self, i: usize) {
+        self.report_one(i, true);
+        let member = &mut self.members[i];
+        let started = !member.ranks.is_empty();
+        let (stage, fault) = (member.stage, member.fault.take());
+        let good = member.parked || member.done || member.leaving.is_some();
+        let tried = u32::try_from(member.gpus.len()).unwrap_or(u32::MAX);
+        member.ranks.clear();
+        let gpus = std::mem::take(&mut member.gpus);
+        self.free.extend(gpus);
+        let member = &mut self.members[i];
+        member.stage = Stage::Waiting;
+        member.since = self.host.now();
+        if let Some(exit) = member.progress.exit.filter(|_| started) {
+            self.tell(EventPayload::Exit {
+                round: 0,
+                task: self.id(i),
+                phase: Some(PhaseKind::Compute),
+                end: process_end(exit),
+                reason: fault.clone().filter(|_| !good),
+            });
+        }
+        let member = &self.members[i];
+        if member.done || member.leaving == Some(Leaving::Reached) {
+            return self.close(i, true, "");
+        }
+        if member.leaving == Some(Leaving::Away) {
+            return self.close(i, false, "it was taken away");
+        }
+        if member.parked {
+            return;
+        }
+        let why = fault.unwrap_or_else(|| "it ended before it was done".to_owned());
+        match stage {
+            Stage::Stopping => self.restart(
+                i,
+                format!("stopped without saving ({why}); it goes on from its last checkpoint"),
+                Duration::ZERO,
+            ),
+            _ => self.failed(i, why, stage == Stage::Starting, tried),
+        }
+    }
+
+    /// After a failure: the number of GPUs that worked before, another try, or the end.
+    fn failed(&mut self, i: usize, why: String, starting: bool, tried: u32) {
+        let member = &mut self.members[i];
+        member.failures += 1;
+        let failures = member.failures;
+        if failures > self.settings.restarts {
+            self.tell(EventPayload::Stop {
+                round: Some(0),
+                task: Some(self.id(i)),
+                reason: why.clone(),
+            });
+            return self.close(i, false, &why);
+        }
+        let back = member.worked_on.filter(|g| starting && *g != tried);
+        if let Some(gpus) = back {
+            let expected = None;
+            member.wanted = Some(super::member::Wanted {
+                gpus,
+                batches: Vec::new(),
+                expected,
+            });
+            let text = format!("not ready on {tried} GPUs ({why}); back to {gpus}");
+            return self.restart(i, text, Duration::ZERO);
+        }
+        let pause = self.settings.pause(failures);
+        self.restart(i, why, pause);
+    }
+
+    fn restart(&mut self, i: usize, reason: String, pause: Duration) {
+        let member = &mut self.members[i];
+        member.progress.restarts += 1;
+        member.retry_at = Some(self.host.now() + pause);
+        let restarts = Some(member.progress.restarts);
+        self.tell(EventPayload::Restart {
+            round: 0,
+            task: self.id(i),
+            restarts,
+            reason,
+        });
+    }
+
+    /// The end of a training.
+    pub(super) fn close(&mut self, i: usize, finished: bool, why: &str) {
+        let member = &mut self.members[i];
+        member.stage = Stage::Ended;
+        member.finished = finished;
+        let task = self.id(i);
+        self.tell_controller(match finished {
+            true => TrainingNews::Done { task },
+            false => TrainingNews::Failed {
+                task,
+                reason: Some(why.to_owned()),
+            },
+        });
+    }
+
+    /// Ends what is not ready in time, or makes no step.
+    pub(super) fn judge_deadlines(&mut self) {
+        let now = self.host.now();
+        for i in 0..self.members.len() {
+            let member = &self.members[i];
+            let late = |limit: Option<Duration>, since: Instant| {
+                limit.filter(|limit| now.saturating_duration_since(since) > *limit)
+            };
+            let why = match member.stage {
+                Stage::Starting => late(self.settings.ready, member.since)
+                    .map(|limit| format!("not ready after {} s", limit.as_secs_f64())),
+                Stage::Training => {
+                    let since = member.progress.last_step.unwrap_or(member.since);
+                    late(self.settings.stall, since)
+                        .map(|limit| format!("no step for {} s", limit.as_secs_f64()))
+                }
+                _ => None,
+            };
+            if let Some(why) = why {
+                self.end_processes(i, why);
+            }
+        }
+    }
+}

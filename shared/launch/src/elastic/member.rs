@@ -1,0 +1,265 @@
+//! One training under the launcher.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use doc::{Arrival, Expected, TaskSummary, TrainingBatch};
+use jobs::{Exit, JobId};
+use units::Batch;
+
+use crate::task::process_end;
+
+/// Where a training is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// No process of it runs.
+    Waiting,
+    /// Its processes were started.
+    Starting,
+    /// It is ready.
+    Training,
+    /// It was told to stop.
+    Stopping,
+    /// It is done, was taken away, or was given up.
+    Ended,
+}
+
+/// What a decision gives a training.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Wanted {
+    pub(super) gpus: u32,
+    pub(super) batches: Vec<Batch>,
+    pub(super) expected: Option<Expected>,
+}
+
+/// Why it is being ended for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaving {
+    /// Its target is reached.
+    Reached,
+    /// It was taken away, or the launch ends.
+    Away,
+}
+
+/// A process of it.
+#[derive(Debug)]
+pub(super) struct Rank {
+    pub(super) job: JobId,
+    pub(super) exit: Option<Exit>,
+}
+
+/// A training.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) arrival: Arrival,
+    /// Its place in the workload.
+    pub(super) task: usize,
+    pub(super) stage: Stage,
+    /// Of the last decision about it.
+    pub(super) wanted: Option<Wanted>,
+    /// GPUs on which it became ready last.
+    pub(super) worked_on: Option<u32>,
+    pub(super) leaving: Option<Leaving>,
+    /// GPUs that it holds, by number.
+    pub(super) gpus: Vec<usize>,
+    /// Samples of a step with the processes under way.
+    pub(super) batch: u64,
+    pub(super) ranks: Vec<Rank>,
+    /// When the stage under way began.
+    pub(super) since: Instant,
+    /// When its process was asked to stop for a reconfiguration.
+    pub(super) paused_at: Option<Instant>,
+    pub(super) retry_at: Option<Instant>,
+    pub(super) arrived: Instant,
+    /// Whether rank 0 of the processes under way has said that it is parked, or done.
+    pub(super) parked: bool,
+    pub(super) done: bool,
+    /// Why its processes are being ended, where that is a failure.
+    pub(super) fault: Option<String>,
+    /// Failures in a row.
+    pub(super) failures: u32,
+    pub(super) finished: bool,
+    pub(super) progress: Counters,
+}
+
+/// How far it is.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) step: u64,
+    pub(super) samples: u64,
+    /// Steps of the processes under way.
+    pub(super) steps_since_ready: u64,
+    pub(super) last_step: Option<Instant>,
+    pub(super) trained: Duration,
+    pub(super) loss: Option<f64>,
+    pub(super) first_loss: Option<f64>,
+    recent: VecDeque<f64>,
+    pub(super) reported_at: Option<Instant>,
+    pub(super) reported_samples: u64,
+    pub(super) rate: Option<f64>,
+    pub(super) restarts: u32,
+    pub(super) exit: Option<Exit>,
+}
+
+/// Reports whose mean loss is compared with the target, as in the paper of Wei and Shudo.
+const REPORTS: usize = 10;
+
+impl Member {
+    pub(super) fn new(arrival: Arrival, task: usize, now: Instant) -> Self {
+        Self {
+            arrival,
+            task,
+            stage: Stage::Waiting,
+            wanted: None,
+            worked_on: None,
+            leaving: None,
+            gpus: Vec::new(),
+            batch: 0,
+            ranks: Vec::new(),
+            since: now,
+            paused_at: None,
+            retry_at: None,
+            arrived: now,
+            parked: false,
+            done: false,
+            fault: None,
+            failures: 0,
+            finished: false,
+            progress: Counters::default(),
+        }
+    }
+
+    /// Whether processes of it run.
+    pub(super) fn runs(&self) -> bool {
+        matches!(
+            self.stage,
+            Stage::Starting | Stage::Training | Stage::Stopping
+        )
+    }
+
+    /// Whether a reconfiguration of it is under way: it is on its way to its first step, or down.
+    pub(super) fn is_moving(&self) -> bool {
+        match self.stage {
+            Stage::Starting | Stage::Stopping => true,
+            Stage::Training => self.progress.steps_since_ready == 0,
+            Stage::Waiting | Stage::Ended => false,
+        }
+    }
+
+    /// GPUs that the last decision gives it.
+    pub(super) fn wanted_gpus(&self) -> u32 {
+        match self.leaving {
+            Some(_) => 0,
+            None => self.wanted.as_ref().map_or(0, |w| w.gpus),
+        }
+    }
+
+    /// Takes steps in.
+    pub(super) fn stepped(&mut self, at: Instant, steps: u64, samples: u64, loss: Option<f64>) {
+        let p = &mut self.progress;
+        p.step += steps;
+        p.samples = p.samples.saturating_add(samples);
+        p.steps_since_ready += steps;
+        let before = p.last_step.unwrap_or(at);
+        p.trained += at.saturating_duration_since(before);
+        p.last_step = Some(at);
+        if let Some(loss) = loss {
+            p.loss = Some(loss);
+            p.recent.push_back(loss);
+            if p.recent.len() > REPORTS {
+                p.recent.pop_front();
+            }
+        }
+        if p.steps_since_ready > 0 {
+            self.failures = 0;
+        }
+    }
+
+    /// A job that counts its steps says which is its last: what it repeats after a checkpoint that
+    /// was not the last is not counted twice.
+    pub(super) fn is_at(&mut self, step: u64) {
+        let p = &mut self.progress;
+        if step != p.step && p.step > 0 {
+            let each = p.samples as f64 / p.step as f64;
+            p.samples = (each * step as f64).round() as u64;
+        }
+        p.step = step;
+    }
+
+    /// Whether what it was to reach is reached.
+    pub(super) fn has_reached(&self) -> bool {
+        let p = &self.progress;
+        let steps = self.arrival.total_steps.is_some_and(|n| p.step >= n);
+        let samples = self
+            .arrival
+            .total_samples
+            .is_some_and(|n| p.samples >= n.get());
+        let loss = self.arrival.target_loss.is_some_and(|target| {
+            p.recent.len() == REPORTS && p.recent.iter().sum::<f64>() / REPORTS as f64 <= target
+        });
+        steps || samples || loss
+    }
+
+    /// Batch size of every process on `gpus` GPUs: those of the decision, or an even split.
+    pub(super) fn batches(&self, gpus: u32, smallest: Option<Batch>) -> Vec<u64> {
+        if let Some(wanted) = &self.wanted
+            && wanted.batches.len() == gpus as usize
+        {
+            return wanted.batches.iter().map(|b| u64::from(b.get())).collect();
+        }
+        let global = match self.arrival.batch {
+            Some(TrainingBatch::PerGpu(each)) => {
+                return vec![u64::from(each.get()); gpus as usize];
+            }
+            Some(TrainingBatch::Global(batch)) => Some(batch),
+            None => smallest,
+        };
+        let split = global.and_then(|batch| learning::split_batch(batch, gpus));
+        split
+            .unwrap_or_default()
+            .iter()
+            .map(|b| u64::from(b.get()))
+            .collect()
+    }
+
+    /// Samples after which its program may end by itself, where that can be said.
+    pub(super) fn samples(&self, batch: u64) -> Option<u64> {
+        let steps = match self.arrival.batch {
+            Some(TrainingBatch::PerGpu(_)) => None,
+            _ => self
+                .arrival
+                .total_steps
+                .map(|steps| steps.saturating_mul(batch)),
+        };
+        let samples = self.arrival.total_samples.map(units::Samples::get);
+        steps.into_iter().chain(samples).min()
+    }
+
+    pub(super) fn summary(&self) -> TaskSummary {
+        let p = &self.progress;
+        TaskSummary {
+            id: self.arrival.task.clone(),
+            finished: self.finished,
+            samples: p.samples,
+            rate: None,
+            predicted: None,
+            first_loss: p.first_loss,
+            last_loss: p.loss.filter(|_| p.first_loss.is_some()),
+            restarts: p.restarts,
+            end: p.exit.map(process_end),
+        }
+    }
+
+    /// What it does, in a word.
+    pub(super) fn state(&self) -> &'static str {
+        match self.stage {
+            Stage::Waiting if self.retry_at.is_some() => "restarting",
+            Stage::Waiting => "waiting",
+            Stage::Starting => "starting",
+            Stage::Training => "training",
+            Stage::Stopping => "stopping",
+            Stage::Ended if self.finished => "done",
+            Stage::Ended => "failed",
+        }
+    }
+}

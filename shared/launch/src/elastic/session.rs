@@ -1,0 +1,259 @@
+//! The loop of an elastic launch.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use doc::{EventPayload, Provenance, TrainingNews, Workload};
+use host::Host;
+use jobs::JobId;
+use units::TaskId;
+
+use super::arrivals::{Arrivals, Due};
+use super::controller::{Answer, Controller};
+use super::member::{Leaving, Member, Stage};
+use crate::session::Played;
+use crate::settings::Settings;
+use crate::sink::Sink;
+
+/// How often answers of the controller are looked for while one is hoped for, since waiting for the
+/// host does not end with them: short against a pause, which is some tenths of a second.
+const LISTEN: Duration = Duration::from_millis(10);
+
+/// An elastic launch under way.
+pub(super) struct Session<'a> {
+    pub(super) workload: &'a Workload,
+    pub(super) settings: &'a Settings,
+    pub(super) host: Box<dyn Host>,
+    pub(super) sink: &'a mut dyn Sink,
+    pub(super) controller: Controller,
+    pub(super) logs: PathBuf,
+    pub(super) launched: Instant,
+    pub(super) members: Vec<Member>,
+    pub(super) free: BTreeSet<usize>,
+    /// The newest decision that waits to be taken.
+    pub(super) pending: Option<Box<doc::Allocation>>,
+    /// Number of the last decision that was looked at.
+    pub(super) seq: u64,
+    /// When a decision was last taken, and how long the last reconfiguration has paused a training.
+    pub(super) decided: Instant,
+    pub(super) last_pause: Duration,
+    pub(super) told_silent: bool,
+    /// Decisions that were refused and told.
+    pub(super) refusals: u32,
+    /// Processes of groups that could not be started whole; they are ending.
+    pub(super) strays: Vec<JobId>,
+    signals: u32,
+    signal: Option<i32>,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(
+        workload: &'a Workload,
+        settings: &'a Settings,
+        host: Box<dyn Host>,
+        sink: &'a mut dyn Sink,
+        controller: Controller,
+        logs: PathBuf,
+    ) -> Self {
+        let now = host.now();
+        Self {
+            workload,
+            settings,
+            sink,
+            controller,
+            logs,
+            launched: now,
+            members: Vec::new(),
+            free: (0..workload.device.gpus as usize).collect(),
+            pending: None,
+            seq: 0,
+            decided: now,
+            last_pause: Duration::ZERO,
+            told_silent: false,
+            refusals: 0,
+            strays: Vec::new(),
+            signals: 0,
+            signal: None,
+            host,
+        }
+    }
+
+    /// Runs until every training has ended and none can come.
+    pub(super) fn play(mut self, mut arrivals: Arrivals, provenance: Provenance) -> Played {
+        self.tell(EventPayload::Launch {
+            device: self.host.fingerprint(),
+            planned: None,
+            provenance: vec![provenance],
+        });
+        loop {
+            self.heed_signals();
+            self.take_arrivals(&mut arrivals);
+            self.hear();
+            self.take_decision();
+            self.help_the_forgotten();
+            self.reconcile();
+            if self.is_over(&arrivals) {
+                break;
+            }
+            let events = self.host.poll(self.next_look(&arrivals));
+            for event in &events {
+                self.happened(event);
+            }
+            self.judge_deadlines();
+            self.report_progress(false);
+            self.show(false);
+        }
+        self.finish()
+    }
+
+    fn finish(mut self) -> Played {
+        self.show(true);
+        let tasks: Vec<_> = self.members.iter().map(Member::summary).collect();
+        let unfinished = tasks.iter().filter(|t| !t.finished);
+        let failed: Vec<TaskId> = unfinished.map(|t| t.id.clone()).collect();
+        let ok = failed.is_empty() && self.signal.is_none();
+        self.tell(EventPayload::Summary {
+            ok,
+            makespan: self.elapsed(),
+            tasks,
+        });
+        Played {
+            ok,
+            signal: self.signal,
+            failed,
+        }
+    }
+
+    fn is_over(&self, arrivals: &Arrivals) -> bool {
+        let ends = self.signal.is_some() || self.sink.is_closed() || arrivals.is_over();
+        ends && self.members.iter().all(|m| m.stage == Stage::Ended) && self.strays.is_empty()
+    }
+
+    /// The first signal asks every training to save and stop; a second does not wait.
+    fn heed_signals(&mut self) {
+        let arrived = self.host.arrived();
+        let closed = self.sink.is_closed() && self.signal.is_none();
+        if arrived.count > self.signals || closed {
+            let again = self.signals > 0 && arrived.count > self.signals;
+            self.signals = arrived.count;
+            let first = self.signal.is_none() && arrived.first.is_some();
+            self.signal = self.signal.or(arrived.first);
+            if first {
+                self.tell(EventPayload::Stop {
+                    round: None,
+                    task: None,
+                    reason: "a signal asked the launcher to stop".to_owned(),
+                });
+            }
+            for i in 0..self.members.len() {
+                self.leave(i, Leaving::Away);
+                if again {
+                    self.kill(i);
+                }
+            }
+        }
+    }
+
+    fn take_arrivals(&mut self, arrivals: &mut Arrivals) {
+        if self.signal.is_some() {
+            return;
+        }
+        while let Some(due) = arrivals.due(self.elapsed().get()) {
+            match due {
+                Due::Arrive(arrival) => {
+                    let name = arrival.task.to_string();
+                    if let Err(why) = self.arrive(arrival) {
+                        self.sink.warn(&format!("{name} is refused: {why}"));
+                    }
+                }
+                Due::Leave(task) => {
+                    let found = self.members.iter().position(|m| m.arrival.task == task);
+                    match found {
+                        Some(i) => self.leave(i, Leaving::Away),
+                        None => self
+                            .sink
+                            .warn(&format!("{task} is not here to be taken away")),
+                    }
+                }
+                Due::Bad(why) => self.sink.warn(&format!("ignored: {why}")),
+            }
+        }
+    }
+
+    fn arrive(&mut self, arrival: doc::Arrival) -> Result<(), String> {
+        let has = self.workload.device.gpus;
+        let task = self
+            .workload
+            .task_index(&arrival.task)
+            .ok_or("the workload has no such task, so nothing says what to start")?;
+        if self.workload.tasks[task].job.is_none() {
+            return Err("its task has no job, so there is nothing to start".to_owned());
+        }
+        if self.members.iter().any(|m| m.arrival.task == arrival.task) {
+            return Err("one of this name is here already".to_owned());
+        }
+        let needs = arrival.min_gpus.unwrap_or(1);
+        if needs > has {
+            return Err(format!("it needs {needs} GPUs, and the device has {has}"));
+        }
+        let mut arrival = arrival;
+        if arrival.batch.is_none() {
+            let first = self.workload.tasks[task].batch_sizes.first().copied();
+            arrival.batch = first.map(doc::TrainingBatch::Global);
+        }
+        let news = TrainingNews::Arrive(Box::new(arrival.clone()));
+        self.members
+            .push(Member::new(arrival, task, self.host.now()));
+        self.tell_controller(news);
+        Ok(())
+    }
+
+    /// Takes in what the controller has said.
+    fn hear(&mut self) {
+        while let Some(answer) = self.controller.answer() {
+            match answer {
+                Answer::Decision(decision) => self.pending = Some(decision),
+                Answer::Bad(why) => self.sink.warn(&format!(
+                    "the controller has written a line that is no allocation: {why}"
+                )),
+                Answer::Ended(why) => self.sink.warn(&format!(
+                    "the controller is gone ({why}); the last allocation stands"
+                )),
+            }
+        }
+    }
+
+    fn next_look(&self, arrivals: &Arrivals) -> Option<Instant> {
+        let now = self.host.now();
+        let hopes = self.controller.is_alive() && (self.pending.is_some() || self.has_idle());
+        let listen = hopes.then(|| now + LISTEN);
+        let arrival = arrivals
+            .next_at()
+            .map(|at| self.launched + Duration::from_secs_f64(at.clamp(0.0, 1e9)));
+        let retries = self.members.iter().filter_map(|m| m.retry_at);
+        retries.chain(listen).chain(arrival).min()
+    }
+
+    /// Whether a training waits while GPUs are free.
+    fn has_idle(&self) -> bool {
+        let waits = |m: &Member| m.stage == Stage::Waiting;
+        !self.free.is_empty() && self.members.iter().any(waits)
+    }
+
+    /// Ends a training for good.
+    pub(super) fn leave(&mut self, i: usize, why: Leaving) {
+        let member = &mut self.members[i];
+        if member.leaving.is_some() || member.stage == Stage::Ended {
+            return;
+        }
+        member.leaving = Some(why);
+        if member.stage == Stage::Waiting {
+            self.close(i, why == Leaving::Reached, "it was taken away");
+        }
+    }
+
+    pub(super) fn id(&self, i: usize) -> TaskId {
+        self.members[i].arrival.task.clone()
+    }
+}

@@ -1,0 +1,177 @@
+//! Starting the processes of a training.
+
+use std::net::TcpListener;
+
+use doc::{EventPayload, Job, PhaseKind, Task};
+use host::{Grant, Work};
+use jobs::JobId;
+use units::{Batch, Share};
+
+use super::member::{Rank, Stage};
+use super::session::Session;
+
+/// Words of an argument that stand for what is known only at the start.
+const PROCESSES: &str = "{processes}";
+const BATCH: &str = "{batch}";
+const BATCHES: &str = "{batches}";
+
+/// One program to start.
+struct Program {
+    argv: Vec<String>,
+    /// Variables beside those of the worker protocol.
+    env: Vec<(String, String)>,
+    gpus: Vec<usize>,
+    log: String,
+}
+
+impl Session<'_> {
+    /// Starts training `i` on `gpus`, a process for each, or one that starts them itself. Failing
+    /// to start is a failure like any other.
+    pub(super) fn start(&mut self, i: usize, gpus: Vec<usize>) {
+        let member = &self.members[i];
+        let task = &self.workload.tasks[member.task];
+        let batches = member.batches(gpus.len() as u32, task.batch_sizes.first().copied());
+        let total: u64 = batches.iter().sum();
+        let count = gpus.len();
+        self.members[i].gpus.clone_from(&gpus);
+        let started = match Batch::new(total) {
+            Ok(batch) => self.admit_all(i, &gpus, &batches, batch),
+            Err(_) => Err(format!("no batch size is known for {count} processes")),
+        };
+        let now = self.host.now();
+        let member = &mut self.members[i];
+        member.retry_at = None;
+        member.since = now;
+        member.batch = total;
+        (member.parked, member.done, member.fault) = (false, false, None);
+        member.progress.steps_since_ready = 0;
+        member.progress.last_step = None;
+        match started {
+            Ok(jobs) => {
+                member.stage = Stage::Starting;
+                member.ranks = jobs.iter().map(|&job| Rank { job, exit: None }).collect();
+                let pid = jobs.first().and_then(|job| self.host.pid(*job));
+                self.tell(EventPayload::Start {
+                    round: 0,
+                    task: self.id(i),
+                    batch: Batch::new(total).ok(),
+                    share: None,
+                    // A process id is never negative.
+                    pid: pid.and_then(|p| u32::try_from(p).ok()),
+                    predicted: None,
+                });
+            }
+            Err(why) => {
+                member.stage = Stage::Starting;
+                member.fault = Some(why);
+                self.ended(i);
+            }
+        }
+    }
+
+    fn admit_all(
+        &mut self,
+        i: usize,
+        gpus: &[usize],
+        batches: &[u64],
+        batch: Batch,
+    ) -> Result<Vec<JobId>, String> {
+        let member = &self.members[i];
+        let task = &self.workload.tasks[member.task];
+        let Some(job) = &task.job else {
+            return Err("it has no program".to_owned());
+        };
+        let restarted = member.progress.step > 0 && !job.resume.is_empty();
+        let samples = member.samples(u64::from(batch.get()));
+        let programs = programs(task, job, restarted, gpus, batches).map_err(|e| e.to_string())?;
+        let mut admitted = Vec::new();
+        for program in programs {
+            let mut task = self.workload.tasks[self.members[i].task].clone();
+            if let Some(job) = &mut task.job {
+                job.env.extend(program.env);
+            }
+            let work = Work {
+                task: &task,
+                phase: PhaseKind::Compute,
+                argv: &program.argv,
+                batch,
+                round: 0,
+                samples,
+                orders: false,
+                log: self.logs.join(program.log),
+                log_limits: self.settings.log_limits,
+            };
+            let grant = Grant {
+                gpus: program.gpus,
+                ..Grant::of(Share::FULL)
+            };
+            match self.host.admit(&work, &grant) {
+                Ok(Some(job)) => admitted.push(job),
+                Ok(None) => return Err("it has no program".to_owned()),
+                Err(error) => {
+                    self.strays.extend(&admitted);
+                    for job in admitted {
+                        self.host.stop(job, std::time::Duration::ZERO);
+                    }
+                    return Err(error.to_string());
+                }
+            }
+        }
+        Ok(admitted)
+    }
+}
+
+/// The programs of a training on `gpus`: one where an argument holds `{processes}`, else one for
+/// each GPU, rank 0 first, so that it listens before the others connect.
+fn programs(
+    task: &Task,
+    job: &Job,
+    restarted: bool,
+    gpus: &[usize],
+    batches: &[u64],
+) -> std::io::Result<Vec<Program>> {
+    let count = gpus.len();
+    let argv = if restarted { &job.resume } else { &job.argv };
+    let together = argv.iter().any(|a| a.contains(PROCESSES));
+    let sizes: Vec<String> = batches.iter().map(u64::to_string).collect();
+    let total: u64 = batches.iter().sum();
+    let filled = |argument: &String| {
+        argument
+            .replace(PROCESSES, &count.to_string())
+            .replace(BATCHES, &sizes.join(","))
+            .replace(BATCH, &total.to_string())
+    };
+    let argv: Vec<String> = argv.iter().map(filled).collect();
+    let processes = ("MT_PROCESSES".to_owned(), count.to_string());
+    if together {
+        return Ok(vec![Program {
+            argv,
+            env: vec![processes],
+            gpus: gpus.to_vec(),
+            log: format!("{}.log", task.id),
+        }]);
+    }
+    // Free now; a rank that finds it taken tries again, as the contract of such a job asks.
+    let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+    let rank = |(rank, gpu): (usize, &usize)| {
+        let variables = [
+            ("RANK", rank.to_string()),
+            ("WORLD_SIZE", count.to_string()),
+            // A process sees one GPU, whose number there is 0; the variable tells processes apart.
+            ("LOCAL_RANK", rank.to_string()),
+            ("MASTER_ADDR", "127.0.0.1".to_owned()),
+            ("MASTER_PORT", port.to_string()),
+        ];
+        let named = variables.map(|(name, value)| (name.to_owned(), value));
+        Program {
+            argv: argv.clone(),
+            env: named.into_iter().chain([processes.clone()]).collect(),
+            gpus: vec![*gpu],
+            log: match rank {
+                0 => format!("{}.log", task.id),
+                _ => format!("{}.{rank}.log", task.id),
+            },
+        }
+    };
+    Ok(gpus.iter().enumerate().map(rank).collect())
+}

@@ -1,0 +1,108 @@
+//! What is told: events of the run, events for the controller, the state for people.
+
+use doc::{EventPayload, RunEvent, TaskProgress, TrainingEvent, TrainingNews};
+use units::{Batch, Seconds};
+
+use super::member::{Member, Stage};
+use super::session::Session;
+use crate::sink::{Row, as_seconds};
+use crate::task::rate;
+
+impl Session<'_> {
+    /// Time since the launch.
+    pub(super) fn elapsed(&self) -> Seconds {
+        as_seconds(self.host.now().duration_since(self.launched))
+    }
+
+    pub(super) fn tell(&mut self, payload: EventPayload) {
+        let time = self.elapsed();
+        self.sink.event(&RunEvent { time, payload });
+    }
+
+    pub(super) fn tell_controller(&mut self, what: TrainingNews) {
+        let event = TrainingEvent::new(self.elapsed(), what);
+        if let Some(warning) = self.controller.tell(&event) {
+            self.sink.warn(&warning);
+        }
+    }
+
+    /// Tells what trainings have trained since the last telling; `all`: whether it is time or not.
+    pub(super) fn report_progress(&mut self, all: bool) {
+        for i in 0..self.members.len() {
+            self.report_one(i, all);
+        }
+    }
+
+    pub(super) fn report_one(&mut self, i: usize, all: bool) {
+        let every = self.settings.progress_every;
+        let now = self.host.now();
+        let member = &mut self.members[i];
+        let (gpus, batch) = (member.gpus.len(), member.batch);
+        let p = &mut member.progress;
+        let due = p
+            .reported_at
+            .is_none_or(|at| now.duration_since(at) >= every);
+        let Some(last_step) = p.last_step.filter(|_| p.samples != p.reported_samples) else {
+            return;
+        };
+        if !(all || due) {
+            return;
+        }
+        let new = p.samples.saturating_sub(p.reported_samples);
+        let seconds = p
+            .reported_at
+            .map(|at| last_step.saturating_duration_since(at));
+        let measured = seconds.and_then(|s| rate(new, s.as_secs_f64()));
+        p.rate = measured.map(units::SamplesPerSec::get).or(p.rate);
+        p.reported_at = Some(last_step);
+        p.reported_samples = p.samples;
+        p.first_loss = p.first_loss.or(p.loss);
+        let gpus = u32::try_from(gpus).ok().filter(|g| *g > 0);
+        let progress = TaskProgress {
+            samples: p.samples,
+            rate: measured,
+            loss: p.loss,
+            step: Some(p.step),
+            trained: Some(as_seconds(p.trained)),
+            gpus,
+            batch: Batch::new(batch).ok(),
+        };
+        let news = gpus.map(|gpus| TrainingNews::Progress {
+            task: self.members[i].arrival.task.clone(),
+            step: self.members[i].progress.step,
+            gpus,
+            loss: progress.loss,
+            batch: progress.batch,
+        });
+        self.tell(EventPayload::Progress {
+            round: 0,
+            task: self.id(i),
+            progress,
+        });
+        if let Some(news) = news {
+            self.tell_controller(news);
+        }
+    }
+
+    /// Shows the state on the terminal and in the file of metrics.
+    pub(super) fn show(&mut self, last: bool) {
+        if !self.sink.wants_state(last) {
+            return;
+        }
+        let all = f64::from(self.workload.device.gpus);
+        let row = |m: &Member| Row {
+            task: m.arrival.task.to_string(),
+            state: m.state(),
+            share: 100.0 * m.gpus.len() as f64 / all,
+            batch: u32::try_from(m.batch).unwrap_or(u32::MAX),
+            samples: m.progress.samples,
+            wanted: m.samples(m.batch),
+            rate: m.progress.rate.filter(|_| m.stage == Stage::Training),
+            predicted: None,
+            loss: m.progress.loss,
+            restarts: m.progress.restarts,
+        };
+        let rows: Vec<Row> = self.members.iter().map(row).collect();
+        self.sink.state(0, &rows);
+    }
+}
