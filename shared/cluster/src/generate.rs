@@ -81,14 +81,23 @@ impl Model {
             _ => None,
         }
     }
+
+    /// Ten groups of layers, which share the bytes and a third of a step (its forward pass) evenly.
+    pub fn layers(&self) -> Vec<doc::LayerGroup> {
+        let layer = doc::LayerGroup {
+            bytes: (self.bytes / 10.0).round(),
+            compute_s: self.step_s / 30.0,
+        };
+        vec![layer; 10]
+    }
 }
 
 /// GPU types that can be generated.
 pub const TYPES: [&str; 4] = ["k80", "m60", "t4", "v100"];
 /// Memory in bytes of each of [`TYPES`] (one of the two halves of K80 and M60).
 const MEMORY: [f64; 4] = [12e9, 12e9, 16e9, 16e9];
-/// PCIe 3.0 x16, the poster's.
-const BUS: f64 = 15.75e9;
+/// Bytes per second of PCIe 3.0 x16, the poster's.
+pub const BUS: f64 = 15.75e9;
 
 /// A random cluster. Tasks are steps lumped to 8 to 40 s on a V100, rounds 4 to 40 and tasks of a
 /// round 1, 2, 4, … up to the most, all uniform in the logarithm; weights are 1 to 5; arrivals
@@ -144,11 +153,6 @@ fn job(recipe: &Recipe, n: usize, rng: &mut SmallRng) -> Result<doc::ClusterJob,
             sync.insert(kind.clone(), Seconds::new(exchange)?);
         }
     }
-    // A third of a step is its forward pass; ten groups share it and the bytes evenly.
-    let layer = doc::LayerGroup {
-        bytes: (model.bytes / 10.0).round(),
-        compute_s: model.step_s / 30.0,
-    };
     Ok(doc::ClusterJob {
         id: TaskId::new(&format!("{n}-{}", model.name))?,
         weight: Weight::new(f64::from(rng.random_range(1..=5)))?,
@@ -159,7 +163,7 @@ fn job(recipe: &Recipe, n: usize, rng: &mut SmallRng) -> Result<doc::ClusterJob,
         sync,
         samples: None,
         model_bytes: Some(model.bytes),
-        layers: vec![layer; 10],
+        layers: model.layers(),
         memory: Some(model.memory),
         job: None,
     })
