@@ -6,7 +6,7 @@ DESTDIR ?=
 TOOLS := mt mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt-check mt-report mt-cluster
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults bench bench-peers bench-real paper elastic calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults bench bench-peers bench-real paper elastic hare calibrate schemas schemas-check \
 	lint install uninstall clean
 
 help: ## List the targets
@@ -53,6 +53,9 @@ paper: ## Regenerate the tables and figures of the FedMT paper (QUICK=1: reduced
 
 elastic: ## Move trainings between parts of this machine: the paper of Wei and Shudo and beyond (QUICK=1)
 	$(MAKE) -C examples/elastic
+
+hare: ## Regenerate the figures of Hare's evaluation, simulated (QUICK=1: reduced)
+	$(MAKE) -C examples/hare
 
 calibrate: ## Fit the simulator's constants to the figures that the paper reports
 	$(MAKE) -C examples/paper calibrate

@@ -32,7 +32,7 @@ impl Ord for Moment {
 pub struct Priorities {
     /// Jobs, the most urgent first.
     pub order: Vec<usize>,
-    /// Classes that a job may use, as bits; a job may always use the fastest that it has.
+    /// Classes that a job may use, as bits. A faster one that would stay idle it may use, too.
     pub allowed: Vec<u64>,
 }
 
@@ -157,6 +157,8 @@ pub struct Start {
 pub struct Player<'p> {
     problem: &'p Problem,
     rank: Vec<usize>,
+    /// Whether some job may not use every class.
+    restricted: bool,
     pools: Vec<Pool>,
     jobs: Vec<Progress>,
     /// Jobs with tasks to start, by rank.
@@ -171,6 +173,7 @@ impl<'p> Player<'p> {
         Self {
             problem,
             rank: vec![0; problem.jobs.len()],
+            restricted: false,
             pools: vec![Pool::default(); problem.classes.len()],
             jobs: Vec::new(),
             ready: Vec::new(),
@@ -183,6 +186,7 @@ impl<'p> Player<'p> {
         for (rank, &n) in priorities.order.iter().enumerate() {
             self.rank[n] = rank;
         }
+        self.restricted = priorities.allowed.iter().any(|&a| a != u64::MAX);
         for pool in &mut self.pools {
             pool.idle.clear();
             pool.busy.clear();
@@ -295,57 +299,114 @@ impl<'p> Player<'p> {
         while i < self.ready.len() && idle > 0 {
             let n = self.ready[i];
             let job = &self.problem.jobs[n];
-            let mut progress = self.jobs[n];
-            let before = chain_end(job, &progress);
-            let mut left = job.tasks - progress.started;
+            let mut left = job.tasks - self.jobs[n].started;
             while left > 0 && idle > 0 {
                 left -= 1;
                 let g = best_class(&self.pools, job, priorities.allowed[n], now);
-                let pool = &mut self.pools[g];
-                let Some(gpu) = pool.idle.pop() else {
-                    pool.reserve(job.train[g]);
-                    continue;
-                };
-                idle -= 1;
-                let trained = now + job.train[g];
-                let synced = trained + job.sync[g];
-                pool.fresh.push((trained, gpu));
-                pool.later.push(Reverse(Moment(trained)));
-                note(Assignment {
-                    job: n,
-                    round: progress.round,
-                    task: progress.started,
-                    gpu,
-                    switch: 0.0,
-                    start: now,
-                    trained,
-                    synced,
-                });
-                self.starts.push(Start { job: n, gpu });
-                progress.started += 1;
-                progress.synced = progress.synced.max(synced);
-            }
-            if progress.started == job.tasks {
-                self.ready.remove(i);
-                progress = Progress {
-                    round: progress.round + 1,
-                    started: 0,
-                    ready: progress.synced,
-                    synced: 0.0,
-                };
-                if progress.round < job.rounds {
-                    self.events.push(Reverse((Moment(progress.ready), n)));
+                match self.pools[g].idle.pop() {
+                    None => self.pools[g].reserve(job.train[g]),
+                    Some(gpu) => {
+                        idle -= 1;
+                        self.start(n, gpu, now, &mut note);
+                    }
                 }
-                rise += job.weight * (chain_end(job, &progress) - before);
-            } else {
-                i += 1;
             }
-            self.jobs[n] = progress;
+            let (more, gone) = self.round_started(i);
+            rise += more;
+            i += usize::from(!gone);
+        }
+        if idle > 0 && self.restricted {
+            rise += self.spare(now, idle, priorities, &mut note);
         }
         for pool in &mut self.pools {
             pool.settle();
         }
         rise
+    }
+
+    /// GPUs that nobody wants who may use them go to tasks that are restricted to slower ones: a
+    /// restriction is a preference, and a faster GPU never completes a task later.
+    fn spare(
+        &mut self,
+        now: f64,
+        mut idle: usize,
+        priorities: &Priorities,
+        mut note: impl FnMut(Assignment),
+    ) -> f64 {
+        let mut rise = 0.0;
+        let mut i = 0;
+        while i < self.ready.len() && idle > 0 {
+            let n = self.ready[i];
+            let job = &self.problem.jobs[n];
+            let allowed = priorities.allowed[n];
+            let span = |g: usize| job.train[g] + job.sync[g];
+            let classes = 0..self.pools.len();
+            let own = classes.clone().filter(|g| allowed >> g & 1 == 1).map(span);
+            let own = own.fold(f64::INFINITY, f64::min);
+            while self.jobs[n].started < job.tasks && own.is_finite() && idle > 0 {
+                let faster = classes.clone().filter(|&g| {
+                    allowed >> g & 1 == 0 && !self.pools[g].idle.is_empty() && span(g) <= own
+                });
+                let best = faster.min_by(|&a, &b| span(a).total_cmp(&span(b)));
+                let Some(gpu) = best.and_then(|g| self.pools[g].idle.pop()) else {
+                    break;
+                };
+                idle -= 1;
+                self.start(n, gpu, now, &mut note);
+            }
+            let (more, gone) = self.round_started(i);
+            rise += more;
+            i += usize::from(!gone);
+        }
+        rise
+    }
+
+    /// Starts the next task of a job's present round.
+    fn start(&mut self, n: usize, gpu: usize, now: f64, mut note: impl FnMut(Assignment)) {
+        let g = self.problem.gpus[gpu];
+        let job = &self.problem.jobs[n];
+        let progress = &mut self.jobs[n];
+        let trained = now + job.train[g];
+        let synced = trained + job.sync[g];
+        self.pools[g].fresh.push((trained, gpu));
+        self.pools[g].later.push(Reverse(Moment(trained)));
+        note(Assignment {
+            job: n,
+            round: progress.round,
+            task: progress.started,
+            gpu,
+            switch: 0.0,
+            start: now,
+            trained,
+            synced,
+        });
+        self.starts.push(Start { job: n, gpu });
+        progress.started += 1;
+        progress.synced = progress.synced.max(synced);
+    }
+
+    /// If the ready job at place i has started its whole round, its next round becomes an event;
+    /// answers by how much that raises the bound, and whether the job is no longer ready.
+    fn round_started(&mut self, i: usize) -> (f64, bool) {
+        let n = self.ready[i];
+        let job = &self.problem.jobs[n];
+        let progress = self.jobs[n];
+        if progress.started < job.tasks {
+            return (0.0, false);
+        }
+        self.ready.remove(i);
+        let next = Progress {
+            round: progress.round + 1,
+            started: 0,
+            ready: progress.synced,
+            synced: 0.0,
+        };
+        if next.round < job.rounds {
+            self.events.push(Reverse((Moment(next.ready), n)));
+        }
+        self.jobs[n] = next;
+        let rise = job.weight * (chain_end(job, &next) - chain_end(job, &progress));
+        (rise, true)
     }
 }
 

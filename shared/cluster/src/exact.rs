@@ -6,6 +6,7 @@
 //! a round are alike, and so are idle GPUs of a class.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use crate::dispatch::Progress;
 use crate::problem::total;
@@ -16,7 +17,7 @@ use crate::{Assignment, Problem, Schedule};
 pub struct Exact {
     /// A schedule better than the incumbent given, if there is one.
     pub schedule: Option<Schedule>,
-    /// Whether nothing is better than that, or than the incumbent; `false` if the nodes ran out.
+    /// Whether nothing is better than that, or than the incumbent; `false` if nodes or time ran out.
     pub proven: bool,
     /// Nodes looked at.
     pub nodes: u64,
@@ -27,8 +28,17 @@ const ROUNDING: f64 = 1e-10;
 /// States kept to compare with, to bound memory.
 const MOST_STATES: usize = 200_000;
 
-/// Searches for a schedule cheaper than `incumbent`, in at most `most_nodes` nodes.
-pub fn exact(problem: &Problem, incumbent: f64, most_nodes: u64) -> Exact {
+/// Nodes between two looks at the clock: about a millisecond.
+const LOOK: u64 = 512;
+
+/// Searches for a schedule cheaper than `incumbent`, in at most `most_nodes` nodes and until the
+/// deadline, if there is one.
+pub fn exact(
+    problem: &Problem,
+    incumbent: f64,
+    most_nodes: u64,
+    deadline: Option<Instant>,
+) -> Exact {
     let mut smith: Vec<usize> = (0..problem.jobs.len()).collect();
     smith.sort_by(|&a, &b| total(problem.jobs[a].smith_ratio(), problem.jobs[b].smith_ratio()));
     let mut search = Search {
@@ -41,12 +51,13 @@ pub fn exact(problem: &Problem, incumbent: f64, most_nodes: u64) -> Exact {
         found: None,
         nodes: 0,
         most_nodes,
+        deadline,
         seen: HashMap::new(),
         kept: 0,
     };
     search.descend(0.0);
     Exact {
-        proven: search.nodes < most_nodes,
+        proven: search.nodes < search.most_nodes,
         nodes: search.nodes,
         schedule: search
             .found
@@ -64,6 +75,7 @@ struct Search<'p> {
     found: Option<Vec<Assignment>>,
     nodes: u64,
     most_nodes: u64,
+    deadline: Option<Instant>,
     /// For what has been started: the times of states met, none of which is better in everything.
     seen: HashMap<Vec<u32>, Vec<Vec<f64>>>,
     kept: usize,
@@ -83,6 +95,12 @@ impl Search<'_> {
             return;
         }
         self.nodes += 1;
+        let late = |d: Instant| Instant::now() >= d;
+        if self.nodes % LOOK == 0 && self.deadline.is_some_and(late) {
+            // As if they had run out.
+            self.most_nodes = self.nodes;
+            return;
+        }
         if self.bound(now) >= self.best * (1.0 - ROUNDING) {
             return;
         }

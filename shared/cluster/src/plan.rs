@@ -6,7 +6,7 @@ use crate::bounds::{self, Effort};
 use crate::dispatch::{Priorities, State};
 use crate::exact::exact;
 use crate::list::{Choice, Fill, job_by_job, place};
-use crate::search::{Budget, Decoder, decode, improve, shortest_chain, smith};
+use crate::search::{self, Budget, Decoder, decode, improve, shortest_chain, smith};
 use crate::{Problem, Schedule, baselines};
 
 /// Who schedules.
@@ -178,7 +178,7 @@ pub fn plan(problem: &Problem, options: &Options) -> Planned {
         }
     }
     if small {
-        let found = exact(problem, cost, options.nodes);
+        let found = exact(problem, cost, options.nodes, options.deadline);
         nodes = found.nodes;
         proven = found.proven;
         if let Some(better) = found.schedule {
@@ -257,7 +257,7 @@ fn certificate(
 fn constructed(problem: &Problem, relaxed: &[(Bound, bounds::Relaxed)]) -> (Schedule, Priorities) {
     let mut orders = vec![smith(problem), shortest_chain(problem)];
     for (_, r) in relaxed {
-        orders.push(crate::search::by(problem, |n| r.completions[n]));
+        orders.push(search::by(problem, |n| r.completions[n]));
     }
     let mut best: Option<(f64, Schedule)> = None;
     let mut keep = |schedule: Schedule| {
@@ -266,7 +266,7 @@ fn constructed(problem: &Problem, relaxed: &[(Bound, bounds::Relaxed)]) -> (Sche
             best = Some((cost, schedule));
         }
     };
-    let mut start = (f64::INFINITY, Priorities::new(smith(problem)));
+    let mut candidates: Vec<Priorities> = Vec::new();
     for order in orders {
         if problem.volume() * problem.gpus.len() <= HOLES_WORK {
             let rounds = job_by_job(problem, &order);
@@ -277,7 +277,18 @@ fn constructed(problem: &Problem, relaxed: &[(Bound, bounds::Relaxed)]) -> (Sche
                 Choice::EarliestCompletion,
             ));
         }
-        let priorities = Priorities::new(order);
+        candidates.push(Priorities::new(order));
+    }
+    // Whoever knows which jobs gain most by which class is a good start: AlloX' matching does, and
+    // where rounds have one task it is hard to beat.
+    for other in [Policy::Allox, Policy::Srtf] {
+        if let Some(schedule) = other.baseline(problem) {
+            candidates.push(search::suggested(problem, &schedule));
+            keep(schedule);
+        }
+    }
+    let mut start = (f64::INFINITY, Priorities::new(smith(problem)));
+    for priorities in candidates {
         let schedule = decode(problem, &priorities, Decoder::Events);
         let cost = schedule.cost(problem);
         if cost < start.0 {

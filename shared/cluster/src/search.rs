@@ -96,12 +96,7 @@ pub fn improve(
         Decoder::Events => player.cost(state, now, p, cutoff),
         Decoder::Holes => decode(problem, p, decoder).cost(problem),
     };
-    // Holes are looked for on every GPU: a start costs as many steps.
-    // An event looks at every waiting job: measured, a start costs 0.5 us at 40 jobs and 8 us at 300.
-    let price = match decoder {
-        Decoder::Events => volume * (1 + problem.jobs.len() as u64 / 40),
-        Decoder::Holes => volume * (1 + problem.gpus.len() as u64 / 2),
-    };
+    let price = volume * price(problem, decoder);
     let mut current = start;
     let mut cost = value(&current, f64::INFINITY);
     let mut best = (current.clone(), cost);
@@ -138,6 +133,15 @@ pub fn improve(
     (best.0, best.1, tries)
 }
 
+/// What a start counts for in a budget. Holes are looked for on every GPU. An event looks at every
+/// waiting job: measured, a start costs 0.5 us at 40 jobs and 8 us at 300.
+fn price(problem: &Problem, decoder: Decoder) -> u64 {
+    match decoder {
+        Decoder::Events => 1 + problem.jobs.len() as u64 / 40,
+        Decoder::Holes => 1 + problem.gpus.len() as u64 / 2,
+    }
+}
+
 /// One random move among the positions `movable`.
 fn mutate(problem: &Problem, p: &mut Priorities, movable: &[usize], rng: &mut SmallRng) {
     let pick = |rng: &mut SmallRng| rng.random_range(0..movable.len());
@@ -161,16 +165,38 @@ fn mutate(problem: &Problem, p: &mut Priorities, movable: &[usize], rng: &mut Sm
     }
 }
 
-/// Forbids the slowest class still allowed, or (one time in three) allows all again.
+/// Changes the classes that a job may use: without its slowest, without one at random (scarce fast
+/// GPUs are left to jobs that gain more by them), one class alone, or all again.
 fn restrict(problem: &Problem, p: &mut Priorities, n: usize, rng: &mut SmallRng) {
     let train = &problem.jobs[n].train;
-    let open = |g: &usize| train[*g].is_finite() && p.allowed[n] >> g & 1 == 1;
-    let count = (0..train.len()).filter(open).count();
-    let slowest = (0..train.len())
-        .filter(open)
+    let usable: Vec<usize> = (0..train.len()).filter(|&g| train[g].is_finite()).collect();
+    let open: Vec<usize> = usable
+        .iter()
+        .copied()
+        .filter(|g| p.allowed[n] >> g & 1 == 1)
+        .collect();
+    let slowest = open
+        .iter()
+        .copied()
         .max_by(|&a, &b| total(train[a], train[b]));
-    match slowest {
-        Some(g) if count > 1 && rng.random_range(0..3) > 0 => p.allowed[n] &= !(1 << g),
-        _ => p.allowed[n] = u64::MAX,
+    p.allowed[n] = match (rng.random_range(0..4), slowest) {
+        (0, Some(g)) if open.len() > 1 => p.allowed[n] & !(1 << g),
+        (1, _) if open.len() > 1 => p.allowed[n] & !(1 << open[rng.random_range(0..open.len())]),
+        (2, _) if !usable.is_empty() => 1 << usable[rng.random_range(0..usable.len())],
+        _ => u64::MAX,
+    };
+}
+
+/// The priorities that a schedule suggests: jobs by their first start, on the classes that they used.
+pub fn suggested(problem: &Problem, schedule: &Schedule) -> Priorities {
+    let mut starts = vec![f64::INFINITY; problem.jobs.len()];
+    let mut allowed = vec![0; problem.jobs.len()];
+    for a in &schedule.assignments {
+        starts[a.job] = starts[a.job].min(a.start);
+        allowed[a.job] |= 1 << problem.gpus[a.gpu];
+    }
+    Priorities {
+        order: by(problem, |n| starts[n]),
+        allowed,
     }
 }

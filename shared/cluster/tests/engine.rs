@@ -35,7 +35,7 @@ fn branch_and_bound_is_brute_force() {
             continue;
         }
         compared += 1;
-        let found = exact(&problem, f64::INFINITY, u64::MAX);
+        let found = exact(&problem, f64::INFINITY, u64::MAX, None);
         let schedule = found.schedule.expect("there is always a schedule");
         schedule.verify(&problem).unwrap();
         let cost = schedule.cost(&problem);
@@ -60,7 +60,7 @@ fn every_bound_is_below_the_optimum() {
             spacing: 3.0,
         };
         let problem = random(seed, &size);
-        let found = exact(&problem, f64::INFINITY, 300_000);
+        let found = exact(&problem, f64::INFINITY, 300_000, None);
         if !found.proven {
             continue;
         }
@@ -114,7 +114,9 @@ fn small_problems_are_solved_and_proven() {
         let problem = random(seed, &size);
         let planned = plan(&problem, &quick());
         planned.schedule.verify(&problem).unwrap();
-        let found = exact(&problem, f64::INFINITY, u64::MAX).schedule.unwrap();
+        let found = exact(&problem, f64::INFINITY, u64::MAX, None)
+            .schedule
+            .unwrap();
         assert!(planned.proven, "seed {seed}: {} nodes", planned.nodes);
         assert!((planned.cost - found.cost(&problem)).abs() < 1e-9 * planned.cost);
     }

@@ -1,5 +1,7 @@
 //! How far answers are from what is known to be best.
 
+use std::time::{Duration, Instant};
+
 use cluster::{Options, Problem, Settings, exact, plan, play};
 
 use crate::Outcome;
@@ -20,9 +22,9 @@ pub struct Small {
     pub proofs_s: Vec<f64>,
     /// Of those, how many were proven.
     pub proven: usize,
-    /// Cost of the search alone over the optimum, on 12 to 24 tasks.
+    /// Cost of a plan within [`LIMIT`] over the optimum, on 15 to 22 tasks.
     pub over_optimum: Vec<f64>,
-    /// CPU seconds of each such search.
+    /// CPU seconds of each such plan.
     pub searches_s: Vec<f64>,
 }
 
@@ -48,9 +50,8 @@ fn problem(seed: u64, jobs: usize) -> Problem {
     random::random(seed, &size)
 }
 
-/// Starts of tasks in the local search of a small problem: about 0.2 s. (A plan of a small problem
-/// spends a fiftieth of its budget before branch and bound.)
-const SEARCH: u64 = 50 * 500_000;
+/// How long the plan of a middling problem may take.
+const LIMIT: Duration = Duration::from_millis(300);
 
 /// Solves the first `count` random problems of each size.
 pub fn small(count: usize) -> Outcome<Small> {
@@ -72,13 +73,12 @@ pub fn small(count: usize) -> Outcome<Small> {
         let searched = plan(
             &problem,
             &Options {
-                nodes: 0,
-                starts: SEARCH,
+                deadline: Some(Instant::now() + LIMIT),
                 ..Options::default()
             },
         );
         let took = cpu_seconds()? - before;
-        let optimum = exact(&problem, searched.cost * (1.0 + 1e-9), 600_000);
+        let optimum = exact(&problem, searched.cost * (1.0 + 1e-9), 600_000, None);
         let best = optimum.schedule.map_or(searched.cost, |s| s.cost(&problem));
         // Without a proof there is nothing to compare with.
         if optimum.proven {
