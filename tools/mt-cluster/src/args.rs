@@ -8,10 +8,14 @@ use cli::{SeedArgs, StreamArgs};
 /// Each job is a sequence of rounds of parallel tasks; the weighted sum of completion times is to
 /// be least. Every answer carries a lower bound that holds for every schedule.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES)]
+#[command(version, after_help = EXAMPLES, args_conflicts_with_subcommands = true,
+          subcommand_required = false, arg_required_else_help = true)]
 pub struct Args {
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
+    /// Look after a run directory: clean it up once its owner is dead (started by mt-cluster run)
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub guard: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -19,8 +23,11 @@ Examples:
   mt-cluster generate --jobs 40 | mt-cluster plan | mt-report
   mt-cluster plan --policy all --explain cluster.json > schedule.json
   mt-cluster import --jobs jobs.csv --rates rates.csv --gpus v100=8,k80=1 | mt-cluster plan
+  mt-cluster run schedule.json > run.ndjson
+  mt-cluster run --via 'srun -Q -N1 -n1 --exact -w {node} --gres=gpu:1' schedule.json > run.ndjson
 
-Exit codes: 0 done; 2 bad input or usage.";
+Exit codes: 0 done; 1 some job did not finish; 2 bad input or usage; 3 nothing can be run here; 130
+after Ctrl-C, 143 after SIGTERM, with nothing left running.";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -28,6 +35,8 @@ pub enum Command {
     Plan(PlanArgs),
     /// Play clusters as time passes: arrivals are not known, durations deviate
     Online(OnlineArgs),
+    /// Run schedules (mt.schedule/1) for real and write events (mt.run/1)
+    Run(RunArgs),
     /// Make a random cluster like that of Hare's evaluation
     Generate(GenerateArgs),
     /// Make a cluster from tables of jobs and rates
@@ -77,6 +86,57 @@ pub struct OnlineArgs {
     /// A job that has waited this many times its shortest duration goes first; 0: never
     #[arg(long, value_name = "TIMES", default_value_t = 10.0)]
     pub aging: f64,
+    #[command(flatten)]
+    pub seed: SeedArgs,
+}
+
+/// Where tasks run when there is no prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Device {
+    /// GPUs of this machine where every GPU of the cluster has a `uuid`, else processors
+    Auto,
+    /// Each GPU is a part of this machine's processors
+    Cpu,
+    /// GPUs of this machine, by their `uuid`
+    Cuda,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct RunArgs {
+    /// Schedules; `-` or none: standard input
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+    /// Write events to FILE as they happen; absent: standard output
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Replace the output even if it holds a run or a profile
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    /// Start every task behind these words, separated by blanks; {node}, {gpu}, {type}, {uuid},
+    /// {job}, {round} and {task} in them are replaced
+    #[arg(long, value_name = "PREFIX", conflicts_with = "device")]
+    pub via: Option<String>,
+    /// Where to run on this machine
+    #[arg(long, value_enum, value_name = "KIND", default_value = "auto")]
+    pub device: Device,
+    /// Restarts of a task before its job is given up
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub restarts: u32,
+    /// Pause before the first restart; each further one is twice as long, up to a minute
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub backoff: f64,
+    /// Time between SIGTERM and SIGKILL when a task is stopped
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub grace: f64,
+    /// Keep the logs of tasks in DIR; absent: only while they run
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub logs: Option<PathBuf>,
+    /// Print what the tasks print to standard error, each line after its task's name
+    #[arg(long)]
+    pub follow: bool,
+    /// Where the private run directory is made; absent: in the folder for temporary files
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub runs: Option<PathBuf>,
     #[command(flatten)]
     pub seed: SeedArgs,
 }

@@ -1,6 +1,7 @@
 //! Schedule many training jobs on GPUs of several kinds.
 
 mod args;
+mod drive;
 mod plan;
 mod play;
 mod run;

@@ -1,8 +1,9 @@
 use cli::{Console, Existing, Exit, Failure, Input, Output};
-use doc::{Any, DeviceKind};
+use doc::{Any, DeviceKind, Schedule};
+use drive::Where;
 use launch::{Elastic, Launch, Settings};
 
-use crate::args::Args;
+use crate::args::{Args, Device};
 
 /// Launches every plan or timeline, one after another.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
@@ -13,7 +14,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         return cli::guard(|| jobs::guard::clean_up(run).map(drop));
     }
     let settings = args.care.settings()?;
-    let input = Input::open(&args.files, "plans or timelines", console)?;
+    let input = Input::open(&args.files, "plans, timelines or schedules", console)?;
     let existing = Existing {
         replace: args.force,
         continues: None,
@@ -21,15 +22,24 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let mut output = Output::progressive(args.output.as_deref(), existing)?;
     let mut exit = Exit::Done;
     for document in input.any() {
-        if !args.controller.is_empty() {
-            let one = moved(document?, &args, &settings, &mut output, console)?;
+        let document = document?;
+        let other = match &document {
+            _ if !args.controller.is_empty() => {
+                Some(moved(document.clone(), &args, &settings, &mut output, console)?)
+            }
+            Any::Schedule(schedule) => {
+                Some(scheduled(schedule, &args, &settings, &mut output, console)?)
+            }
+            _ => None,
+        };
+        if let Some(one) = other {
             exit = exit.worst(one);
             if matches!(one, Exit::Signal(_)) {
                 break;
             }
             continue;
         }
-        let planned = Launch::new(document?, args.device.map(DeviceKind::from))?;
+        let planned = Launch::new(document, args.device.map(DeviceKind::from))?;
         if args.dry_run {
             output.text(&launch::shell_lines(&planned, args.rounds))?;
         } else {
@@ -67,4 +77,42 @@ fn moved(
         arrivals: args.arrivals.clone(),
     };
     launch::run_elastic(&workload, settings, &elastic, output, console)
+}
+
+/// Runs a schedule of many jobs on the GPUs of this machine.
+fn scheduled(
+    schedule: &Schedule,
+    args: &Args,
+    settings: &Settings,
+    output: &mut Output,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    let place = match args.device {
+        None | Some(Device::Auto) => Where::of(&schedule.cluster),
+        Some(Device::Cpu) => Where::Processors,
+        Some(Device::Cuda) => Where::Cuda,
+        Some(Device::Sim) => {
+            return Err(Failure::Usage(
+                "a schedule is simulated by `mt-cluster online`; launch it with --device cpu or cuda"
+                    .to_owned(),
+            ));
+        }
+    };
+    if args.dry_run || args.rounds > 1 {
+        return Err(Failure::Usage(
+            "--dry-run and --rounds are for plans and timelines, not for schedules".to_owned(),
+        ));
+    }
+    let settings = drive::Settings {
+        place,
+        restarts: settings.restarts,
+        backoff: settings.backoff,
+        grace: settings.grace,
+        logs: settings.logs.clone(),
+        log_limits: settings.log_limits,
+        follow: settings.follow,
+        runs: settings.runs.clone(),
+        seed: args.seed.seed,
+    };
+    drive::run(schedule, &settings, output, console)
 }

@@ -1,5 +1,7 @@
 //! What jobs are started with, and in which round events stand.
 
+use std::collections::BTreeMap;
+
 use doc::{EventPayload, Planned, RunEvent};
 use units::{Batch, Share, TaskId};
 
@@ -9,6 +11,10 @@ use crate::judge::Judge;
 /// Batch sizes and shares of starts are those of the timeline or plan, until something changed
 /// them; rounds are counted from 0.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
+    let is_round = |e: &RunEvent| matches!(e.payload, EventPayload::Round { .. });
+    if events.first().and_then(RunEvent::planned).is_none() && !events.iter().any(is_round) {
+        return own_rounds(events, j);
+    }
     let mut current = events.first().and_then(RunEvent::planned);
     let mut reshared: Vec<&TaskId> = Vec::new();
     let mut round = 0;
@@ -34,6 +40,22 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
             }
             _ => {}
         }
+    }
+}
+
+/// Where jobs have rounds of their own (a run of a schedule), each task goes through them one by one.
+fn own_rounds(events: &[RunEvent], j: &mut Judge) {
+    let mut rounds: BTreeMap<&TaskId, u32> = BTreeMap::new();
+    for (at, event) in events.iter().enumerate() {
+        let (Some(task), Some(claimed)) = (event.task(), event.round()) else {
+            continue;
+        };
+        let before = rounds.get(task).copied();
+        let next = before.map_or(0, |r| r + 1);
+        if before != Some(claimed) && claimed != next {
+            at_event(at, j, |j| j.lie("round", claimed, next));
+        }
+        rounds.insert(task, claimed);
     }
 }
 

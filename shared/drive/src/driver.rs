@@ -1,0 +1,280 @@
+//! Starting tasks and waiting for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use cli::{Console, Failure, Output};
+use doc::{EventPayload, ProcessEnd, RunEvent, TaskSummary};
+use jobs::{Assignment, JobId, JobSpec, Progress, Supervisor, base_environment};
+use units::{Seconds, TaskId};
+
+use crate::seats::{Seats, Who};
+use crate::{Agenda, Place, Settings};
+
+/// Longest wait for an event, so that signals and back-offs are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A schedule under way.
+pub(crate) struct Driver<'a> {
+    pub agenda: Agenda,
+    pub cluster: &'a doc::Cluster,
+    pub settings: &'a Settings,
+    pub seats: Seats,
+    pub supervisor: Supervisor,
+    pub output: &'a mut Output,
+    pub console: &'a Console,
+    pub logs: PathBuf,
+    pub began: Instant,
+    pub running: BTreeMap<JobId, Running>,
+    pub jobs: Vec<Told>,
+    /// No task starts on a GPU before this.
+    pub pauses: Vec<Instant>,
+    /// Jobs that failed on a GPU since a task succeeded there.
+    pub failures: Vec<BTreeSet<usize>>,
+    pub written: Result<(), Failure>,
+    /// Why no more tasks are started, if so.
+    pub stopped: Option<String>,
+    /// Seconds since a plan was last made anew.
+    pub replanned: Instant,
+}
+
+/// A process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Running {
+    pub place: Place,
+    pub gpu: usize,
+    /// Which of the processes on the GPU it is.
+    pub slot: usize,
+    pub ready: bool,
+    /// Whether it has said that its training is done.
+    pub trained: bool,
+}
+
+/// What the summary tells of the tasks of one number in all rounds of a job.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Lane {
+    pub samples: u64,
+    pub restarts: u32,
+    pub first_loss: Option<f64>,
+    pub last_loss: Option<f64>,
+    pub end: Option<ProcessEnd>,
+}
+
+/// How a job fares.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Told {
+    pub lanes: Vec<Lane>,
+    /// Failures of each of its tasks that has failed.
+    pub attempts: BTreeMap<Place, u32>,
+    pub given_up: bool,
+    /// Mean of measured over planned training times in the present round, and of how many.
+    pub drift: (f64, u32),
+}
+
+impl Told {
+    /// Of a job of which nothing has happened.
+    pub fn of(job: &doc::ClusterJob) -> Self {
+        Self {
+            lanes: vec![Lane::default(); job.tasks as usize],
+            ..Self::default()
+        }
+    }
+}
+
+impl Driver<'_> {
+    /// Seconds since the start.
+    pub fn now(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    /// Name of a task in events: of its job, with its number where a round has several.
+    pub fn name(&self, place: Place) -> TaskId {
+        let job = &self.cluster.jobs[place.job];
+        if job.tasks == 1 {
+            return job.id.clone();
+        }
+        // A name with a number behind it is a name, unless it becomes too long.
+        TaskId::new(&format!("{}.{}", job.id, place.task)).unwrap_or_else(|_| job.id.clone())
+    }
+
+    /// Writes an event. The jobs go on whatever becomes of it; only a reader that has gone stops them.
+    pub fn tell(&mut self, payload: EventPayload) {
+        let time = Seconds::new(self.now()).unwrap_or(Seconds::ZERO);
+        let written = self.output.record(&RunEvent { time, payload });
+        if self.written.is_ok() {
+            self.written = written;
+        }
+    }
+
+    /// Runs until nothing is left to run, or a signal; answers the signal.
+    pub fn drive(&mut self) -> Option<i32> {
+        let mut heard = 0;
+        loop {
+            let arrived = self.supervisor.arrived();
+            if arrived.count > heard {
+                // A second signal is that of somebody who will not wait.
+                let grace = if heard == 0 {
+                    self.settings.grace
+                } else {
+                    Duration::ZERO
+                };
+                heard = arrived.count;
+                self.stop("a signal arrived", grace);
+            }
+            if matches!(self.written, Err(Failure::ClosedPipe)) {
+                self.stop("nobody reads the events any more", self.settings.grace);
+            }
+            if self.stopped.is_none() {
+                self.start_all();
+            }
+            let nothing = self.running.is_empty();
+            if nothing && (self.stopped.is_some() || self.agenda.done()) {
+                return arrived.first;
+            }
+            for event in self.supervisor.poll(self.patience()) {
+                self.happened(event);
+            }
+        }
+    }
+
+    /// How long to wait for something to happen.
+    fn patience(&self) -> Duration {
+        let arrival = self.agenda.next_arrival(self.now());
+        let left = arrival.map(|at| Duration::from_secs_f64((at - self.now()).max(0.0)));
+        let now = Instant::now();
+        let paused = self.pauses.iter().map(|p| p.saturating_duration_since(now));
+        let paused = paused.filter(|d| !d.is_zero()).min();
+        left.into_iter().chain(paused).fold(LOOK, Duration::min)
+    }
+
+    /// Ends everything that runs, and starts nothing any more.
+    fn stop(&mut self, reason: &str, grace: Duration) {
+        if self.stopped.is_none() {
+            self.stopped = Some(reason.to_owned());
+            self.tell(EventPayload::Stop {
+                round: None,
+                task: None,
+                reason: reason.to_owned(),
+            });
+        }
+        self.supervisor.stop_all(grace);
+    }
+
+    fn start_all(&mut self) {
+        let now = Instant::now();
+        for (place, gpu) in self.agenda.startable(self.now()) {
+            if self.pauses[gpu] > now {
+                continue;
+            }
+            self.agenda.start(gpu, self.now());
+            let slot = self.slot(gpu);
+            match self.spawn(place, (gpu, slot)) {
+                Ok(id) => {
+                    let pid = self.supervisor.pid(id).and_then(|p| u32::try_from(p).ok());
+                    let running = Running {
+                        place,
+                        gpu,
+                        slot,
+                        ready: false,
+                        trained: false,
+                    };
+                    self.running.insert(id, running);
+                    let start = EventPayload::Start {
+                        round: place.round as u32,
+                        task: self.name(place),
+                        batch: None,
+                        share: None,
+                        pid,
+                        predicted: None,
+                    };
+                    self.tell(start);
+                }
+                Err(reason) => self.failed(place, gpu, &reason),
+            }
+        }
+    }
+
+    fn spawn(&mut self, place: Place, at: (usize, usize)) -> Result<JobId, String> {
+        let cluster = self.cluster;
+        let job = &cluster.jobs[place.job];
+        let Some(program) = &job.job else {
+            return Err("the job has no program".to_owned());
+        };
+        let name = self.name(place);
+        let again = self.jobs[place.job].attempts.contains_key(&place);
+        let argv = if again && !program.resume.is_empty() {
+            &program.resume
+        } else {
+            &program.argv
+        };
+        let mut env = base_environment();
+        env.extend(program.env.iter().map(|(n, v)| (n.into(), v.into())));
+        let assignment = Assignment {
+            batch: None,
+            share: None,
+            device: self.settings.place.word(),
+            round: place.round as u32,
+            samples: job.samples.map(|s| s.round() as u64),
+            orders: false,
+        };
+        let own = assignment.variables(job.id.as_str());
+        env.extend(own.into_iter().map(|(n, v)| (n.into(), v.into())));
+        env.insert("MT_RANK".into(), place.task.to_string().into());
+        env.insert("MT_TASKS".into(), job.tasks.to_string().into());
+        let progress = Progress::from_document(&program.progress).map_err(|e| e.to_string())?;
+        let mut spec = JobSpec {
+            log: self.logs.join(format!("{name}.log")),
+            task: name,
+            argv: argv.iter().map(Into::into).collect(),
+            env,
+            cwd: program.cwd.as_ref().map(PathBuf::from),
+            orders: false,
+            progress,
+            cgroup_procs: None,
+            cpus: Vec::new(),
+            log_limits: self.settings.log_limits,
+        };
+        let who = Who {
+            job: job.id.as_str(),
+            round: place.round,
+            task: place.task,
+        };
+        self.seats.put(at, &who, &mut spec)?;
+        self.supervisor.spawn(&spec).map_err(|e| e.to_string())
+    }
+
+    /// What became of every job, a row for each task of its rounds.
+    pub fn summaries(&self) -> Vec<TaskSummary> {
+        let completions = self.agenda.completions();
+        let rows = |(job, completed): (usize, Option<f64>)| {
+            let lanes = self.jobs[job].lanes.iter().enumerate();
+            lanes.map(move |(task, lane)| TaskSummary {
+                id: self.name(Place {
+                    job,
+                    round: 0,
+                    task,
+                }),
+                finished: completed.is_some(),
+                samples: lane.samples,
+                rate: None,
+                predicted: None,
+                first_loss: lane.first_loss,
+                last_loss: lane.last_loss,
+                restarts: lane.restarts,
+                end: lane.end,
+            })
+        };
+        completions.into_iter().enumerate().flat_map(rows).collect()
+    }
+
+    /// The least number that no process on the GPU has: one that synchronises may still be there
+    /// when the next trains, and each has a control group of its own, which ends with it.
+    fn slot(&self, gpu: usize) -> usize {
+        let taken = |slot: &usize| {
+            let mut own = self.running.values().filter(|r| r.gpu == gpu);
+            own.any(|r| r.slot == *slot)
+        };
+        (0..).find(|slot| !taken(slot)).unwrap_or_default()
+    }
+}

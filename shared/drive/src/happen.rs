@@ -1,0 +1,215 @@
+//! What happens to tasks.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use doc::{EventPayload, PhaseKind, ProcessEnd};
+use jobs::{Event, Exit, Happening};
+
+use crate::Place;
+use crate::driver::{Driver, Running};
+
+/// So far a job's training times may be from the planned ones before what has not started is planned
+/// anew: with durations that deviate by up to 20 %, a plan that does not react loses about 4 % (the
+/// online row of the reproduction), so that smaller deviations are not worth another order.
+const DRIFT: f64 = 0.25;
+
+/// Between two new plans for drift. The first tasks of every job may all be slower at once.
+const CALM: Duration = Duration::from_secs(1);
+
+/// A GPU on which the tasks of so many jobs failed one after another, and none succeeded, is given
+/// up: with fewer the job itself may be at fault.
+const FAILED_JOBS: usize = 2;
+
+impl Driver<'_> {
+    /// Something happened to a task.
+    pub fn happened(&mut self, event: Event) {
+        let Some(&running) = self.running.get(&event.job) else {
+            return;
+        };
+        let place = running.place;
+        match event.what {
+            Happening::Ready { .. } => {
+                if let Some(r) = self.running.get_mut(&event.job).filter(|r| !r.ready) {
+                    r.ready = true;
+                    let task = self.name(place);
+                    let round = place.round as u32;
+                    self.tell(EventPayload::Ready { round, task });
+                }
+            }
+            Happening::Steps { samples, loss, .. } => {
+                let told = &mut self.jobs[place.job].lanes[place.task];
+                told.samples = told.samples.saturating_add(samples);
+                told.first_loss = told.first_loss.or(loss);
+                told.last_loss = loss.or(told.last_loss);
+            }
+            // The GPU is free; what remains until the end of the process is synchronisation.
+            Happening::Done { .. } if !running.trained && self.stopped.is_none() => {
+                if let Some(r) = self.running.get_mut(&event.job) {
+                    r.trained = true;
+                }
+                self.trained(place);
+            }
+            Happening::Exited {
+                exit, strays, tail, ..
+            } => {
+                self.running.remove(&event.job);
+                self.exited(running, exit, strays, &tail);
+            }
+            Happening::LogFailed(why) => {
+                let text = format!("{}: its log cannot be written: {why}", self.name(place));
+                self.console.warn(&text);
+            }
+            _ => {}
+        }
+    }
+
+    /// Training of a task has ended.
+    fn trained(&mut self, place: Place) {
+        let now = self.now();
+        if let Some(ratio) = self.agenda.trained(place, now) {
+            let (sum, count) = &mut self.jobs[place.job].drift;
+            *sum += ratio;
+            *count += 1;
+        }
+    }
+
+    fn exited(&mut self, running: Running, exit: Exit, strays: usize, tail: &str) {
+        let place = running.place;
+        let end = match exit {
+            Exit::Code(code) => ProcessEnd::Code(code),
+            Exit::Signal(signal) => ProcessEnd::Signal(signal),
+        };
+        self.jobs[place.job].lanes[place.task].end = Some(end);
+        let good = end == ProcessEnd::Code(0);
+        let last = tail.lines().last().unwrap_or_default();
+        let mut reason = if good {
+            String::new()
+        } else {
+            format!("it failed: {last}")
+        };
+        if strays > 0 {
+            reason += &format!(" ({strays} processes that it left behind were killed)");
+        }
+        let round = place.round as u32;
+        let told = EventPayload::Exit {
+            round,
+            task: self.name(place),
+            phase: Some(PhaseKind::Compute),
+            end,
+            reason: Some(reason.trim().to_owned()).filter(|r| !r.is_empty()),
+        };
+        self.tell(told);
+        if self.stopped.is_some() || self.jobs[place.job].given_up {
+            self.agenda.failed(place, self.now());
+            if self.jobs[place.job].given_up {
+                self.agenda.give_up(place.job);
+            }
+            return;
+        }
+        if !good {
+            return self.failed(place, running.gpu, last);
+        }
+        self.failures[running.gpu].clear();
+        if !running.trained {
+            self.trained(place);
+        }
+        let now = self.now();
+        self.agenda.synced(place, now);
+        self.look_at_drift(place.job);
+    }
+
+    /// A task that failed is tried again, or its job is given up, or its GPU.
+    pub fn failed(&mut self, place: Place, gpu: usize, why: &str) {
+        let now = self.now();
+        self.agenda.failed(place, now);
+        self.failures[gpu].insert(place.job);
+        if self.failures[gpu].len() >= FAILED_JOBS && self.seats.all.len() > 1 {
+            return self.lose(gpu);
+        }
+        let told = &mut self.jobs[place.job];
+        let attempt = told.attempts.entry(place).or_insert(0);
+        *attempt += 1;
+        let attempt = *attempt;
+        if attempt > self.settings.restarts {
+            return self.give_up(
+                place.job,
+                &format!("it failed {attempt} times, at last: {why}"),
+            );
+        }
+        told.lanes[place.task].restarts += 1;
+        self.pauses[gpu] = Instant::now() + self.settings.pause(attempt);
+        let restart = EventPayload::Restart {
+            round: place.round as u32,
+            task: self.name(place),
+            restarts: Some(attempt),
+            reason: format!("it failed: {why}"),
+        };
+        self.tell(restart);
+    }
+
+    fn lose(&mut self, gpu: usize) {
+        let name = self.seats.all[gpu].name.clone();
+        let reason = format!(
+            "tasks of several jobs failed on {name} and none succeeded: it is not used any more"
+        );
+        self.tell(EventPayload::Fault {
+            round: None,
+            task: None,
+            reason,
+        });
+        self.failures[gpu] = BTreeSet::new();
+        for job in self.agenda.lose(gpu) {
+            self.give_up(job, "no GPU is left that can run it");
+        }
+        self.replan(&format!("{name} is lost"));
+    }
+
+    fn give_up(&mut self, job: usize, reason: &str) {
+        self.jobs[job].given_up = true;
+        self.agenda.give_up(job);
+        let own = self.running.iter().filter(|(_, r)| r.place.job == job);
+        let ids: Vec<_> = own.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.supervisor.stop(id, self.settings.grace);
+        }
+        let id = self.cluster.jobs[job].id.clone();
+        self.console.error(&format!("{id} is given up: {reason}"));
+        self.tell(EventPayload::Stop {
+            round: None,
+            task: Some(id),
+            reason: reason.to_owned(),
+        });
+        self.replan("a job was given up");
+    }
+
+    /// Plans anew if the times of a job were far from the planned ones.
+    fn look_at_drift(&mut self, job: usize) {
+        let (sum, count) = self.jobs[job].drift;
+        // A whole round, so that one slow task does not count for all.
+        if count < self.cluster.jobs[job].tasks {
+            return;
+        }
+        self.jobs[job].drift = (0.0, 0);
+        let factor = sum / f64::from(count);
+        if (factor - 1.0).abs() <= DRIFT || self.replanned.elapsed() < CALM {
+            return;
+        }
+        self.agenda.drifted(job, factor);
+        let id = &self.cluster.jobs[job].id;
+        self.replan(&format!(
+            "tasks of {id} take {factor:.2} times as long as planned"
+        ));
+    }
+
+    fn replan(&mut self, reason: &str) {
+        self.replanned = Instant::now();
+        let now = self.now();
+        self.agenda.replan(now);
+        self.tell(EventPayload::Replan {
+            round: None,
+            reason: format!("{reason}: what has not started is planned anew"),
+            planned: None,
+        });
+    }
+}

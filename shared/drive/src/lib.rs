@@ -1,0 +1,23 @@
+//! Schedules run for real: every task of a schedule becomes a process on its GPU.
+//!
+//! An [`Agenda`] knows which task of which round is next on every GPU and what may start now; it
+//! knows no process. [`run()`] starts tasks as the agenda says, watches them, and writes the events
+//! of a run. The planned order of every GPU is kept; a task starts when its GPU is free and its
+//! round is ready, whenever that is. A task that fails is started again; where a job or a GPU has to be given up, or
+//! times differ from what was planned for, what has not started is planned anew.
+//!
+//! Where a task runs is decided by how it is started: in a control group with a part of this
+//! machine, with one GPU of this machine visible, or behind a prefix (`srun …`, `ssh …`) on
+//! another one. The driver is the same.
+
+mod agenda;
+mod driver;
+mod happen;
+mod run;
+mod seats;
+mod settings;
+
+pub use agenda::{Agenda, Place};
+pub use run::run;
+pub use seats::Where;
+pub use settings::Settings;

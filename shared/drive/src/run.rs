@@ -1,0 +1,194 @@
+//! A schedule from a command line.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use cli::{Console, Exit, Failure, Output, provenance};
+use cluster::document;
+use doc::{DeviceFingerprint, DeviceKind, EventPayload, Schedule};
+use jobs::{Guard, RunDir, Signals, Supervisor};
+use units::Seconds;
+
+use crate::driver::{Driver, Told};
+use crate::seats::Seats;
+use crate::{Agenda, Settings, Where};
+
+/// Runs a schedule and writes the events of the run.
+///
+/// # Errors
+/// [`Failure::Input`] if jobs lack a program or GPUs what the place needs;
+/// [`Failure::Environment`] if this process cannot look after others, or events could not be written.
+pub fn run(
+    schedule: &Schedule,
+    settings: &Settings,
+    output: &mut Output,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    let environment = |error: &dyn std::fmt::Display| Failure::Environment(error.to_string());
+    check(schedule)?;
+    let (mut run, cleaned) =
+        RunDir::create(&settings.runs, console.tool()).map_err(|e| environment(&e))?;
+    for dead in &cleaned {
+        console.note(&format!("cleaned up after {}, which was killed", dead.tool));
+    }
+    // Made before what it guards, so that it ends last.
+    let guard = Guard::start(run.path()).map_err(|e| environment(&e))?;
+    let (seats, note) =
+        Seats::open(&schedule.cluster, &settings.place, &mut run).map_err(Failure::Input)?;
+    if let Some(note) = note {
+        console.warn(&note);
+    }
+    let mut supervisor = Supervisor::new(run.token()).map_err(|e| environment(&e))?;
+    supervisor.listen(Signals::install(&cli::ending_signals()).map_err(|e| environment(&e))?);
+    supervisor.sweep_strays();
+    if settings.follow {
+        let console = console.clone();
+        supervisor.follow(move |task, line| {
+            let line = cli::job_line(&String::from_utf8_lossy(line));
+            console.say(&format!("{task} | {line}"));
+        });
+    }
+    let logs = settings
+        .logs
+        .clone()
+        .unwrap_or_else(|| run.path().to_owned());
+    std::fs::create_dir_all(&logs)
+        .map_err(|error| Failure::Environment(format!("{}: {error}", logs.display())))?;
+    output.queue()?;
+    console.queue()?;
+    let problem = document::problem(&schedule.cluster);
+    let planned = document::schedule(schedule);
+    let gpus = seats.all.len();
+    let began = Instant::now();
+    let mut driver = Driver {
+        agenda: Agenda::new(problem, &planned, settings.seed),
+        cluster: &schedule.cluster,
+        settings,
+        seats,
+        supervisor,
+        output,
+        console,
+        logs,
+        began,
+        running: BTreeMap::new(),
+        jobs: schedule.cluster.jobs.iter().map(Told::of).collect(),
+        pauses: vec![began; gpus],
+        failures: vec![BTreeSet::new(); gpus],
+        written: Ok(()),
+        stopped: None,
+        replanned: began,
+    };
+    let device = fingerprint(settings, gpus);
+    let tool = provenance(
+        console.tool(),
+        env!("CARGO_PKG_VERSION"),
+        Some(settings.seed),
+        Some(device.name.clone()),
+    );
+    driver.tell(EventPayload::Launch {
+        device,
+        planned: None,
+        provenance: vec![tool],
+    });
+    let signal = driver.drive();
+    let exit = finish(driver, schedule, signal);
+    // The control groups are gone with the driver; now the directory, then its guard.
+    drop(run);
+    drop(guard);
+    exit
+}
+
+/// Writes the summary, and says what it came to.
+fn finish(
+    mut driver: Driver<'_>,
+    schedule: &Schedule,
+    signal: Option<i32>,
+) -> Result<Exit, Failure> {
+    let tasks = driver.summaries();
+    let ok = tasks.iter().all(|t| t.finished);
+    let makespan = Seconds::new(driver.now()).unwrap_or(Seconds::ZERO);
+    driver.supervisor.stop_all(Duration::ZERO);
+    driver.tell(EventPayload::Summary {
+        ok,
+        makespan,
+        tasks,
+    });
+    if ok {
+        driver.console.note(&compared(&driver, schedule));
+    }
+    if let Some(signal) = signal {
+        return Ok(Exit::Signal(u8::try_from(signal).unwrap_or(u8::MAX)));
+    }
+    match driver.written {
+        Err(Failure::ClosedPipe) if !ok => Ok(Exit::Negative),
+        Err(failure) => Err(failure),
+        Ok(()) if ok => Ok(Exit::Done),
+        Ok(()) => Ok(Exit::Negative),
+    }
+}
+
+/// What was measured beside what was planned.
+fn compared(driver: &Driver<'_>, schedule: &Schedule) -> String {
+    let jobs = schedule.cluster.jobs.iter();
+    let measured: f64 = jobs
+        .zip(driver.agenda.completions())
+        .filter_map(|(job, at)| Some(job.weight.get() * at?))
+        .sum();
+    format!(
+        "weighted completion {measured:.2} measured, {:.2} planned ({:+.1} %)",
+        schedule.cost,
+        100.0 * (measured / schedule.cost - 1.0)
+    )
+}
+
+/// Every job needs a program, and every task of it a place.
+fn check(schedule: &Schedule) -> Result<(), Failure> {
+    let jobs = schedule.cluster.jobs.iter();
+    let without: Vec<&str> = jobs
+        .filter(|j| j.job.is_none())
+        .map(|j| j.id.as_str())
+        .collect();
+    if !without.is_empty() {
+        return Err(Failure::Input(format!(
+            "jobs without a program: {}; give each a `job` with `argv`",
+            without.join(", ")
+        )));
+    }
+    let problem = document::problem(&schedule.cluster);
+    let assignments = &schedule.assignments;
+    if assignments.len() != problem.volume() {
+        return Err(Failure::Input(format!(
+            "the schedule has {} of the jobs' {} tasks; `mt-check` says which are missing",
+            assignments.len(),
+            problem.volume()
+        )));
+    }
+    let ordered = Agenda::new(problem, &document::schedule(schedule), 0).plays_out();
+    ordered.map_err(|stuck| {
+        Failure::Input(format!(
+            "the schedule cannot be followed: {stuck}; `mt-check` says what is wrong with it"
+        ))
+    })
+}
+
+fn fingerprint(settings: &Settings, gpus: usize) -> DeviceFingerprint {
+    let (kind, name) = match &settings.place {
+        Where::Processors => (
+            DeviceKind::Cpu,
+            format!("{gpus} parts of this machine's processors"),
+        ),
+        Where::Cuda => (DeviceKind::Cuda, format!("{gpus} GPUs of this machine")),
+        Where::Via(words) => (
+            DeviceKind::Cuda,
+            format!("{gpus} GPUs via {}", words.join(" ")),
+        ),
+    };
+    DeviceFingerprint {
+        kind,
+        name,
+        simulated: false,
+        units: u32::try_from(gpus).ok(),
+        detail: None,
+        noise_percent: None,
+    }
+}
