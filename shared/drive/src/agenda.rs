@@ -52,9 +52,11 @@ pub struct Agenda {
     jobs: Vec<JobState>,
     usable: Vec<bool>,
     seed: u64,
+    /// Starts of tasks that a new plan may simulate.
+    effort: u64,
 }
 
-/// Starts of tasks that a new plan may simulate: about 50 ms.
+/// About 50 ms for a new plan: short against a task that is worth scheduling.
 const REPLAN_EFFORT: u64 = 100_000;
 
 /// A task whose end is overdue is expected after this part of its training time more, as in
@@ -80,6 +82,7 @@ impl Agenda {
             usable: vec![true; problem.gpus.len()],
             problem,
             seed,
+            effort: REPLAN_EFFORT,
         };
         agenda.fill(schedule.assignments.iter().map(|a| (*a, a.task)));
         agenda
@@ -185,6 +188,24 @@ impl Agenda {
         }
     }
 
+    /// Moves a task that waits for a GPU to the head of another that can run it, the one that is
+    /// expected to complete it first; answers whether there is one.
+    pub fn elsewhere(&mut self, place: Place, gpu: usize, now: f64) -> bool {
+        let free = self.expected(now).free;
+        let job = &self.problem.jobs[place.job];
+        let end = |m: &usize| {
+            let class = self.problem.gpus[*m];
+            free[*m] + job.train[class] + job.sync[class]
+        };
+        let others = (0..free.len()).filter(|&m| m != gpu && end(&m).is_finite());
+        let Some(other) = others.min_by(|a, b| end(a).total_cmp(&end(b))) else {
+            return false;
+        };
+        self.queues[gpu].retain(|(p, _)| *p != place);
+        self.queues[other].push_front((place, now));
+        true
+    }
+
     /// Takes a job out: what has not started of it will not.
     pub fn give_up(&mut self, job: usize) {
         self.jobs[job].given_up = true;
@@ -230,7 +251,7 @@ impl Agenda {
         let priorities = Priorities::new(by(&self.problem, first));
         self.seed = self.seed.wrapping_add(1);
         let budget = Budget {
-            starts: REPLAN_EFFORT,
+            starts: self.effort,
             deadline: None,
         };
         let (better, _, _) = improve(
@@ -360,3 +381,6 @@ fn ended(rounds: usize) -> Progress {
         synced: 0.0,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,6 +32,8 @@ pub(crate) struct Driver<'a> {
     pub pauses: Vec<Instant>,
     /// Jobs that failed on a GPU since a task succeeded there.
     pub failures: Vec<BTreeSet<usize>>,
+    /// Tasks that were moved, from which GPU.
+    pub moved: BTreeMap<Place, usize>,
     pub written: Result<(), Failure>,
     /// Why no more tasks are started, if so.
     pub stopped: Option<String>,

@@ -116,6 +116,13 @@ impl Driver<'_> {
         }
         let now = self.now();
         self.agenda.synced(place, now);
+        let suspect = self.moved.remove(&place);
+        if let Some(gpu) = suspect.filter(|&gpu| !self.failures[gpu].is_empty()) {
+            self.lose(
+                gpu,
+                "a task that failed there twice succeeded on another GPU",
+            );
+        }
         self.look_at_drift(place.job);
     }
 
@@ -125,7 +132,7 @@ impl Driver<'_> {
         self.agenda.failed(place, now);
         self.failures[gpu].insert(place.job);
         if self.failures[gpu].len() >= FAILED_JOBS && self.seats.all.len() > 1 {
-            return self.lose(gpu);
+            return self.lose(gpu, "tasks of several jobs failed there and none succeeded");
         }
         let told = &mut self.jobs[place.job];
         let attempt = told.attempts.entry(place).or_insert(0);
@@ -138,6 +145,10 @@ impl Driver<'_> {
             );
         }
         told.lanes[place.task].restarts += 1;
+        // Twice on one GPU: the third try is on another, which tells whose fault it is.
+        if attempt >= 2 && self.agenda.elsewhere(place, gpu, now) {
+            self.moved.entry(place).or_insert(gpu);
+        }
         self.pauses[gpu] = Instant::now() + self.settings.pause(attempt);
         let restart = EventPayload::Restart {
             round: place.round as u32,
@@ -148,11 +159,9 @@ impl Driver<'_> {
         self.tell(restart);
     }
 
-    fn lose(&mut self, gpu: usize) {
+    fn lose(&mut self, gpu: usize, why: &str) {
         let name = self.seats.all[gpu].name.clone();
-        let reason = format!(
-            "tasks of several jobs failed on {name} and none succeeded: it is not used any more"
-        );
+        let reason = format!("{name} is not used any more: {why}");
         self.tell(EventPayload::Fault {
             round: None,
             task: None,

@@ -74,6 +74,7 @@ pub fn run(
         jobs: schedule.cluster.jobs.iter().map(Told::of).collect(),
         pauses: vec![began; gpus],
         failures: vec![BTreeSet::new(); gpus],
+        moved: BTreeMap::new(),
         written: Ok(()),
         stopped: None,
         replanned: began,

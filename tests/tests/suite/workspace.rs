@@ -18,12 +18,13 @@ const FOR_FEATURES: [&str; 1] = ["argmin_math"];
 const LONGEST_TOOL: usize = 400;
 
 /// Tools that are longer. The worker is a training job, and its engine has no second user; the
-/// launcher is three tools in one (launch, `exec`, `env`), each with arguments of its own; what the
-/// front program writes and starts is wanted by no second program either; the others await the move of their engines.
-const LONGER: [&str; 5] = [
+/// launcher is three tools in one (launch, `exec`, `env`) and mt-cluster five (plan, online, run,
+/// generate, import), each with arguments of its own; what the front program writes and starts is wanted by no second program either; the others await the move of their engines.
+const LONGER: [&str; 6] = [
     "tools/mt",
     "tools/mt-worker",
     "tools/mt-launch",
+    "tools/mt-cluster",
     "tools/mt-fit",
     "tools/mt-solve",
 ];

@@ -24,9 +24,13 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     for document in input.any() {
         let document = document?;
         let other = match &document {
-            _ if !args.controller.is_empty() => {
-                Some(moved(document.clone(), &args, &settings, &mut output, console)?)
-            }
+            _ if !args.controller.is_empty() => Some(moved(
+                document.clone(),
+                &args,
+                &settings,
+                &mut output,
+                console,
+            )?),
             Any::Schedule(schedule) => {
                 Some(scheduled(schedule, &args, &settings, &mut output, console)?)
             }
