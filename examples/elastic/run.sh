@@ -12,7 +12,7 @@ OUT=$(cd "$OUT" && pwd)
 if [ -n "$QUICK" ]; then
     repetitions=1 steps=150 later=3 form=--quick
 else
-    repetitions=5 steps=300 later=6 form=
+    repetitions=5 steps=200 later=4 form=
 fi
 job() {
     printf '{"id":"%s","batch_sizes":[512],"job":{"argv":["mt-worker","--width","64","--depth","2","--features","128","--learning-rate","0.004","--seed","%s","--processes","{processes}","--batches","{batches}","--checkpoint","%s"]}}' \

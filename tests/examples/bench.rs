@@ -10,7 +10,9 @@ use std::{env, fs};
 
 use testkit::bench::{Row, table};
 
-const CRATES: [&str; 6] = ["gpusim", "predict", "alloc", "overlap", "jobs", "device"];
+const CRATES: [&str; 7] = [
+    "gpusim", "predict", "alloc", "overlap", "learning", "jobs", "device",
+];
 const TOOLS: [&str; 8] = [
     "mt-profile",
     "mt-fit",

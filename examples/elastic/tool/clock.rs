@@ -30,6 +30,8 @@ struct Task<'a> {
     arrives: f64,
     end: Option<f64>,
     recent: Vec<f64>,
+    /// Recorded reports that were told.
+    reported: usize,
 }
 
 impl Task<'_> {
@@ -37,11 +39,12 @@ impl Task<'_> {
         self.end.is_none() && self.gpus > 0 && now >= self.arrives && now >= self.paused_until
     }
 
-    /// The recorded loss at the step that it is at.
-    fn loss(&self) -> f64 {
-        let step = self.steps * self.stretch;
-        let at = self.curve.partition_point(|p| p.step <= step);
-        self.curve[at.clamp(1, self.curve.len()) - 1].loss
+    /// The next recorded report that it has come to.
+    fn next_report(&mut self) -> Option<Point> {
+        let point = *self.curve.get(self.reported)?;
+        let come = point.step <= self.steps * self.stretch;
+        self.reported += usize::from(come);
+        come.then_some(point)
     }
 }
 
@@ -81,6 +84,7 @@ pub fn play(curves: [&[Point]; 2], sharing: Sharing) -> Option<Times> {
             arrives: YOUNGER_S * i as f64,
             end: None,
             recent: Vec::new(),
+            reported: 0,
         });
     }
     let mut now = 0.0;
@@ -137,36 +141,33 @@ fn advance(machine: &Machine, tasks: &mut [Task<'_>], now: f64) {
 }
 
 fn report(allocator: &mut Allocator, tasks: &mut [Task<'_>], i: usize, now: f64, sharing: Sharing) {
-    let task = &mut tasks[i];
-    if !task.runs(now) {
-        return;
+    // One event for each recorded report, so that a mean of ten is that of the recording.
+    while tasks[i].runs(now) {
+        let task = &mut tasks[i];
+        let Some(point) = task.next_report() else {
+            return;
+        };
+        task.recent.push(point.loss);
+        let last = task.recent.iter().rev().take(10);
+        let reached = task.recent.len() >= 10 && last.sum::<f64>() / 10.0 <= task.target;
+        let over = task.reported == task.curve.len();
+        let (id, gpus) = (task.id.clone(), task.gpus);
+        let news = match reached || over {
+            true => {
+                task.end = Some(now);
+                task.gpus = 0;
+                TrainingNews::Done { task: id }
+            }
+            false => TrainingNews::Progress {
+                task: id,
+                step: (point.step / task.stretch) as u64,
+                gpus,
+                loss: Some(point.loss),
+                batch: None,
+            },
+        };
+        tell(allocator, tasks, now, news, sharing);
     }
-    let loss = task.loss();
-    task.recent.push(loss);
-    let last = task.recent.iter().rev().take(10);
-    let reached = task.recent.len() >= 10 && last.sum::<f64>() / 10.0 <= task.target;
-    // A recording ends at its last loss: no longer than that is it played.
-    let over = task.steps * task.stretch >= task.curve[task.curve.len() - 1].step;
-    let (id, gpus, step) = (task.id.clone(), task.gpus, task.steps as u64);
-    if reached || over {
-        task.end = Some(now);
-        task.gpus = 0;
-        return tell(
-            allocator,
-            tasks,
-            now,
-            TrainingNews::Done { task: id },
-            sharing,
-        );
-    }
-    let news = TrainingNews::Progress {
-        task: id,
-        step,
-        gpus,
-        loss: Some(loss),
-        batch: None,
-    };
-    tell(allocator, tasks, now, news, sharing);
 }
 
 /// Hands an event to the allocator and carries its decision out: who changes pauses.

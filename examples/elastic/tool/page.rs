@@ -20,6 +20,9 @@ pub fn page(results: &Results) -> String {
          trainings, speed of that machine. *Live*: processes of mt-worker on this machine's \
          processors. Below 0 is shorter.\n",
     );
+    if results.quick {
+        page.push_str("\nThe reduced form (QUICK=1): fewer cases, pairs and repetitions.\n");
+    }
     // Writing to a string does not fail.
     table(results, &mut page).ok();
     optimum(results, &mut page).ok();

@@ -5,8 +5,8 @@ use crate::machine::{Batch, Beside, Machine};
 
 const SOLO_S: f64 = 300.0;
 const YOUNGER_S: f64 = 200.0;
-/// Step of the integration: a ten-thousandth of a run.
-const DT: f64 = 0.02;
+/// Step of the integration. A tenth of it changes no figure of the table by 0.1 percent points.
+const DT: f64 = 0.1;
 
 /// Times of a run, in seconds: of all, of the older training, and of the younger from its start.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ impl Times {
 /// the distance is found by iteration; it contracts fast.
 fn distance(machine: &Machine, batch: Batch) -> f64 {
     let mut distance = 100.0;
-    for _ in 0..40 {
+    for _ in 0..20 {
         let (mut reached, mut time) = (0.0, 0.0);
         while time < SOLO_S {
             reached += DT * machine.progress(4, batch, Beside::Nobody, reached / distance);

@@ -4,7 +4,7 @@ use learning::{Job, Objective, Policy, Problem, exact, plan};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// Every policy, with its name.
+/// Every policy; ours is the first.
 pub const POLICIES: [Policy; 6] = [
     Policy::Ours,
     Policy::Optimus,
@@ -60,25 +60,31 @@ fn random_problem(rng: &mut StdRng, tasks: usize, gpus: u32) -> Option<Problem> 
     Problem::new(gpus, Objective::Completion, jobs.collect())
 }
 
-/// Sum of completion times over that of the optimal allocation of every phase: random cases of 2 to
-/// 4 tasks on 4 to 8 GPUs, the same for every policy.
-pub fn over_optimum(policy: Policy, cases: usize) -> Spread {
+/// Sum of completion times over that of the optimal allocation of every phase, for every policy:
+/// random cases of 2 to 4 tasks on 4 to 8 GPUs.
+pub fn over_optimum(cases: usize) -> [Spread; POLICIES.len()] {
     let mut rng = StdRng::seed_from_u64(17);
-    let ratios = (0..cases).filter_map(|_| {
+    let problems = (0..cases).filter_map(|_| {
         let (tasks, gpus) = (rng.random_range(2..=4), rng.random_range(4..=8));
-        let problem = random_problem(&mut rng, tasks, gpus)?;
-        Some(plan(&problem, policy).value / exact::optimum(&problem).0)
+        random_problem(&mut rng, tasks, gpus)
     });
-    Spread::of(ratios.collect())
+    let ratios = problems.map(|problem| {
+        let best = exact::optimum(&problem).0;
+        POLICIES.map(|p| plan(&problem, p).value / best)
+    });
+    let ratios: Vec<[f64; POLICIES.len()]> = ratios.collect();
+    std::array::from_fn(|at| Spread::of(ratios.iter().map(|r| r[at]).collect()))
 }
 
-/// Mean of the sum of completion times over that of ours, for `tasks` on 8 GPUs; the paper's rule
-/// is taken further as shares by rank.
-pub fn over_ours(policy: Policy, tasks: usize, cases: usize) -> Spread {
+/// Mean of the sum of completion times over that of ours, for every policy and `tasks` on 8 GPUs;
+/// the paper's rule is taken further as shares by rank.
+pub fn over_ours(tasks: usize, cases: usize) -> [f64; POLICIES.len()] {
     let mut rng = StdRng::seed_from_u64(29);
-    let ratios = (0..cases).filter_map(|_| {
-        let problem = random_problem(&mut rng, tasks, 8)?;
-        Some(plan(&problem, policy).value / plan(&problem, Policy::Ours).value)
-    });
-    Spread::of(ratios.collect())
+    let problems = (0..cases).filter_map(|_| random_problem(&mut rng, tasks, 8));
+    let values = problems.map(|problem| POLICIES.map(|p| plan(&problem, p).value));
+    let values: Vec<[f64; POLICIES.len()]> = values.collect();
+    std::array::from_fn(|at| {
+        let ratios = values.iter().map(|v| v[at] / v[0]);
+        ratios.sum::<f64>() / values.len() as f64
+    })
 }

@@ -48,7 +48,8 @@ impl Results {
         live: Option<BTreeMap<String, Runs>>,
     ) -> Self {
         let cases = if quick { 40 } else { 120 };
-        let many = |policy| TASKS.map(|n| over_ours(policy, n, cases).mean).to_vec();
+        let many = TASKS.map(|tasks| over_ours(tasks, cases));
+        let of_policy = |at: usize| many.iter().map(|ratios| ratios[at]).collect();
         let curves = curves.unwrap_or(&[]);
         let live = live.unwrap_or_default();
         let baseline = live.get("equal").map(|r| medians(&r.times));
@@ -56,15 +57,17 @@ impl Results {
         Self {
             quick,
             table: table(),
-            optimum: POLICIES.map(|p| (p, over_optimum(p, cases))).into(),
-            many: POLICIES.map(|p| (p, many(p))).into(),
+            optimum: POLICIES.into_iter().zip(over_optimum(cases)).collect(),
+            many: (0..POLICIES.len())
+                .map(|at| (POLICIES[at], of_policy(at)))
+                .collect(),
             forecasts: match curves.is_empty() {
                 true => Vec::new(),
                 false => forecast::FORECASTS
                     .map(|(name, f)| (name, PARTS.map(|p| forecast::judge(curves, f, p)).to_vec()))
                     .into(),
             },
-            virtual_clock: on_virtual_clock(curves, if quick { 8 } else { usize::MAX }),
+            virtual_clock: on_virtual_clock(curves, if quick { 8 } else { 40 }),
             live: changes
                 .filter_map(|(name, runs)| {
                     Some(Change {

@@ -43,7 +43,8 @@ used; 130 after Ctrl-C, 143 after SIGTERM, with nothing left running.";
 
 /// Launch the jobs of plans or timelines under their shares and supervise them
 ///
-/// Reads plans or timelines (with --controller: workloads) and writes events: one record a line, from `launch` to `summary`.
+/// Reads plans or timelines (with --controller: workloads) and writes events: one record a line, from
+/// `launch` to `summary`.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Args {
