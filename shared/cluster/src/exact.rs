@@ -96,7 +96,7 @@ impl Search<'_> {
         }
         self.nodes += 1;
         let late = |d: Instant| Instant::now() >= d;
-        if self.nodes % LOOK == 0 && self.deadline.is_some_and(late) {
+        if self.nodes.is_multiple_of(LOOK) && self.deadline.is_some_and(late) {
             // As if they had run out.
             self.most_nodes = self.nodes;
             return;

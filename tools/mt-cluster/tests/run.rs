@@ -1,5 +1,10 @@
 //! Schedules run for real, with jobs that sleep, fail or are killed.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests: what goes wrong in them is a failure of the test"
+)]
+
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
