@@ -40,6 +40,7 @@ fn arguments() -> Option<Arguments> {
     Some(arguments)
 }
 
+#[expect(clippy::print_stderr, reason = "a program of its own, run by make")]
 fn main() -> ExitCode {
     let Some(arguments) = arguments() else {
         eprintln!("usage: elastic OUT [--quick] [--data FILE] [--live FOLDER]");
