@@ -250,7 +250,7 @@ fn every_dependency_is_used() {
     let mut unused = Vec::new();
     for package in packages() {
         let code = package.text(&["src"]);
-        let tests = package.text(&["src", "tests", "examples", "benches"]) + &paper(&package);
+        let tests = package.text(&["src", "tests", "examples", "benches"]) + &beside(&package);
         for dependency in &package.dependencies {
             let text = match dependency.kind.as_deref() {
                 None => &code,
@@ -271,10 +271,10 @@ fn every_dependency_is_used() {
     );
 }
 
-/// The example of mt-tests that lies beside the data that it reads.
-fn paper(package: &Package) -> String {
+/// The examples of mt-tests that lie beside the data that they read.
+fn beside(package: &Package) -> String {
     if package.name == "mt-tests" {
-        package.text(&["../examples/paper/tool"])
+        package.text(&["../examples/paper/tool", "../examples/elastic/tool"])
     } else {
         String::new()
     }
