@@ -116,8 +116,11 @@ impl Scheme {
             Scheme::Temporal => vec![1.0 / solo.iter().map(|s| 1.0 / s).sum::<f64>(); n],
             _ => together(rates, &settings),
         };
-        let finish = match self {
-            Scheme::Temporal => (0..n).map(|i| samples(problem, i) / solo[i]).sum(),
+        let finish = match (self, &problem.round) {
+            _ if problem.objective != ObjectiveKind::Round => 0.0,
+            (Scheme::Temporal, Some(round)) => round.one_after_another(&solo),
+            (_, Some(round)) => round.seconds(rates, &settings),
+            (Scheme::Temporal, None) => (0..n).map(|i| samples(problem, i) / solo[i]).sum(),
             _ => {
                 let work: Vec<f64> = (0..n).map(|i| samples(problem, i)).collect();
                 finish(rates, &settings, &work, 0.0).unwrap_or(f64::INFINITY)

@@ -16,7 +16,7 @@ use crate::solve::{Options, Report, Solution, search, solve};
 use crate::subset::Subset;
 use crate::verdict::verdict;
 use crate::{
-    AllocError, Front, Limits, Problem, Task, Throughput, damped_load, fairness_front,
+    AllocError, Front, Limits, Problem, Round, Task, Throughput, damped_load, fairness_front,
     mismatch_front,
 };
 
@@ -80,6 +80,7 @@ impl Problem {
             tasks,
             objective,
             limits,
+            round: Round::of_workload(workload),
         }
     }
 }
@@ -183,17 +184,17 @@ fn feasible<C: Throughput + ?Sized>(
     let known = workload.tasks.iter().all(|t| t.samples.is_some());
     let worst = parts.iter().map(|p| p.solution.mismatch);
     let gpus = workload.device.gpus as usize;
+    let value = joined(kind, parts.iter().map(|p| p.solution.objective));
     Ok(Feasible {
         decisions: decisions(rates, parts)?,
         rv: parts.iter().flat_map(shares).sum(),
         verdict: verdict(rates, workload, parts)?,
-        objective: Objective {
-            kind,
-            value: joined(kind, parts.iter().map(|p| p.solution.objective)),
-        },
+        objective: Objective { kind, value },
         constraints: constraints(&problem.limits),
         mismatch: known.then(|| worst.fold(0.0, f64::max)),
-        unconstrained_objective: unconstrained(rates, problem, &request.options, gpus)?,
+        // A search that proves nothing may stay below what the constraints leave.
+        unconstrained_objective: unconstrained(rates, problem, &request.options, gpus)?
+            .map(|open| open.max(value)),
         baselines: baselines(rates, workload, problem, parts)?,
         pareto: front(request.mismatch_front, mismatch_front)?,
         pareto_fairness: front(request.fairness_front, fairness_front)?,

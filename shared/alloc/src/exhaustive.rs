@@ -312,6 +312,7 @@ mod tests {
                 rv: rv.map(|v| TotalShare::from_hundredths(v * 100)),
                 ..Limits::default()
             },
+            round: None,
         };
         let inst = Instance::new(&law, &problem).unwrap();
         let all = all_levels(&inst);

@@ -290,18 +290,30 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         j
     }
 
-    /// Value of the objective `round`: minus the seconds until the last task has trained on its
-    /// samples, where a task that ends leaves the device to the others
+    /// Value of the objective `round` that choices are ranked by: minus the seconds until the
+    /// round ends ([`crate::Round`]), or where only compute is asked for, until the last task has
+    /// trained on its samples if one that ends leaves the device to the others
     /// ([`crate::verdict::finish`]); minus infinity where a task does not advance.
     pub fn round_value(&self, settings: &[Setting]) -> f64 {
-        finish(self.rates, settings, &self.data, 0.0).map_or(f64::NEG_INFINITY, |s| -s)
+        match &self.problem.round {
+            Some(round) => -round.rank(self.rates, settings),
+            None => finish(self.rates, settings, &self.data, 0.0).map_or(f64::NEG_INFINITY, |s| -s),
+        }
+    }
+
+    /// As [`Instance::round_value`] with the best order that is found.
+    pub fn settled_value(&self, settings: &[Setting]) -> f64 {
+        match &self.problem.round {
+            Some(round) => -round.seconds(self.rates, settings),
+            None => self.round_value(settings),
+        }
     }
 
     /// Objective of settings whose shares need not be multiples of the step; `point` has their
     /// batch sizes.
     pub fn value_of(&self, point: &Point, settings: &[Setting], rates: &[f64]) -> f64 {
         if self.is_round() {
-            self.round_value(settings)
+            self.settled_value(settings)
         } else {
             self.judge(point, rates).value
         }

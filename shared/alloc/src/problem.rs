@@ -3,7 +3,7 @@ use units::{Batch, Bytes, Samples, Share, TotalShare, Weight};
 
 use corun::{MAX_TASKS, Setting, Throughput};
 
-use crate::AllocError;
+use crate::{AllocError, Round};
 
 /// One task as the search sees it.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,6 +67,8 @@ pub struct Problem {
     pub objective: ObjectiveKind,
     /// What has to hold.
     pub limits: Limits,
+    /// The round that the objective `round` is about; `None`: compute alone, shares as planned.
+    pub round: Option<Round>,
 }
 
 impl Problem {
@@ -147,7 +149,8 @@ impl Problem {
         }
     }
 
-    /// The same problem for some of the tasks only. A given `R_v` is capped at 100 % a task.
+    /// The same problem for some of the tasks only. A given `R_v` is capped at 100 % a task; the
+    /// round of some of the tasks is compute alone, as others use the link too.
     #[must_use]
     pub fn restricted(&self, tasks: &[usize]) -> Problem {
         let mut limits = self.limits.clone();
@@ -160,6 +163,10 @@ impl Problem {
             tasks: tasks.iter().map(|&i| self.tasks[i].clone()).collect(),
             objective: self.objective,
             limits,
+            round: self
+                .round
+                .clone()
+                .filter(|_| tasks.len() == self.tasks.len()),
         }
     }
 }

@@ -128,6 +128,7 @@ mod tests {
                 solo: SoloRate::SameBatch,
                 ..Limits::default()
             },
+            round: None,
         };
         let best = solve(&law, &problem, &Options::default()).unwrap();
         assert_eq!(best.solutions[0].settings[1].batch.get(), 128);

@@ -4,10 +4,10 @@ use corun::{Setting, Throughput};
 use doc::{Verdict, WorkAlone, WorkKind, Workload};
 use units::{Batch, Samples, Seconds};
 
-use crate::AllocError;
 use crate::baseline::Scheme;
 use crate::document::{INTERVAL, Part, rate};
 use crate::subset::Subset;
+use crate::{AllocError, Round};
 
 /// The verdict on a plan made of `parts`, one for each GPU.
 ///
@@ -36,27 +36,33 @@ pub(crate) fn verdict<C: Throughput + ?Sized>(
                 _ => planned,
             })
             .collect();
-        let Some(mean) = finish(&subset, settings, &work, 0.0) else {
+        let round = Round::of_workload(workload).filter(|_| volumes);
+        let played = Work {
+            rates: &subset,
+            work: &work,
+            round: round.as_ref(),
+        };
+        let Some(times) = played.interval(settings) else {
             return Ok(None);
         };
-        together = together.max(mean);
-        // More throughput ends sooner: the upper ends of the rates give the lower end in time.
-        low = low.max(finish(&subset, settings, &work, INTERVAL).unwrap_or(mean));
-        let late = finish(&subset, settings, &work, -INTERVAL);
-        high = high.zip(late).map(|(all, one)| all.max(one));
+        together = together.max(times.mean);
+        low = low.max(times.low);
+        high = high.zip(times.high).map(|(all, one)| all.max(one));
         for (scheme, all) in &mut schemes {
             let share = scheme.share(work.len());
             let equal: Vec<Setting> = settings.iter().map(|s| Setting { share, ..*s }).collect();
-            let one = finish(&subset, &equal, &work, 0.0);
+            let one = played.seconds(&equal);
             *all = all.zip(one).map(|(all, one)| all.max(one));
         }
         let mut serial = 0.0;
+        let mut fastest = Vec::new();
         for (k, &i) in p.members.iter().enumerate() {
             let batches = &workload.tasks[i].batch_sizes;
             let Some((batch, solo)) = best_alone(rates, i, batches) else {
                 return Ok(None);
             };
             serial += work[k] / solo;
+            fastest.push(solo);
             let one = WorkAlone {
                 id: workload.tasks[i].id.clone(),
                 samples: work[k],
@@ -64,6 +70,9 @@ pub(crate) fn verdict<C: Throughput + ?Sized>(
                 solo: rate(solo)?,
             };
             tasks.push((i, one));
+        }
+        if let Some(round) = &round {
+            serial = round.one_after_another(&fastest);
         }
         alone = alone.max(serial);
     }
@@ -86,6 +95,49 @@ pub(crate) fn verdict<C: Throughput + ?Sized>(
             .transpose()?,
         tasks: tasks.into_iter().map(|(_, one)| one).collect(),
     }))
+}
+
+/// The work of the tasks of one GPU: a round with its transfers, or compute alone.
+struct Work<'a, C: Throughput + ?Sized> {
+    rates: &'a C,
+    work: &'a [f64],
+    round: Option<&'a Round>,
+}
+
+/// Seconds together with their 95 % interval.
+struct Times {
+    mean: f64,
+    low: f64,
+    high: Option<f64>,
+}
+
+impl<C: Throughput + ?Sized> Work<'_, C> {
+    fn seconds(&self, settings: &[Setting]) -> Option<f64> {
+        match self.round {
+            Some(round) => Some(round.seconds(self.rates, settings)).filter(|s| s.is_finite()),
+            None => finish(self.rates, settings, self.work, 0.0),
+        }
+    }
+
+    /// The ends of the interval keep the order of the mean. More throughput ends sooner: the
+    /// upper ends of the rates give the lower end in time.
+    fn interval(&self, settings: &[Setting]) -> Option<Times> {
+        let order = match self.round {
+            Some(round) => Some((round, round.played(self.rates, settings)?)),
+            None => None,
+        };
+        let at = |deviations: f64| match &order {
+            Some((round, played)) => round.shifted(self.rates, settings, played, deviations),
+            None => finish(self.rates, settings, self.work, deviations),
+        };
+        let mean = at(0.0)?;
+        Some(Times {
+            mean,
+            // Holds may make a round longer where rates rise.
+            low: at(INTERVAL).unwrap_or(mean).min(mean),
+            high: at(-INTERVAL).map(|high| high.max(mean)),
+        })
+    }
 }
 
 /// The schemes of equal shares. On ties the first is named: the one that caps least.

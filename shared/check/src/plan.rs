@@ -6,6 +6,7 @@ mod choices;
 mod figures;
 mod points;
 mod proof;
+mod round;
 mod table;
 mod verdict;
 

@@ -134,7 +134,7 @@ impl Rates {
 
 /// Gives the shares of all tasks to those that run, in proportion to their own and at most the
 /// whole device each.
-fn divide(settings: &[Active], running: &mut [Active]) {
+pub fn divide(settings: &[Active], running: &mut [Active]) {
     let hundredths = |task: &Active| u64::from(task.share.hundredths());
     let full = u64::from(Share::FULL.hundredths());
     let mut left: u64 = settings.iter().map(hundredths).sum();

@@ -18,6 +18,10 @@ use units::{Bytes, Share, TotalShare};
 pub struct Args {
     #[command(flatten)]
     pub stream: StreamArgs,
+    /// Workload of this round: its samples, update sizes, weights, memory and link stand in for
+    /// those that the models carry; its tasks have the same names
+    #[arg(long, value_name = "WORKLOAD", value_hint = clap::ValueHint::FilePath)]
+    pub workload: Option<PathBuf>,
     /// What to maximise; absent: what was profiled for, else round where every task of the workload
     /// has samples, else raw
     #[arg(long, value_enum)]
@@ -85,6 +89,7 @@ const EXAMPLES: &str = "Examples:
   mt-profile workload.json | mt-fit | mt-solve > plan.json
   mt-solve --objective fairness --rv 200 --floor 0.3 model.json
   mt-solve --mismatch 2 --balance workload --pareto mismatch --pretty model.json
+  mt-solve --workload this-round.json model.json
   mt-solve --previous last-plan.json --damping 0.5 --mismatch 2 model.json
 
 Exit codes: 0 done; 1 no plan is feasible; 2 bad input or usage.";

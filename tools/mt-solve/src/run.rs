@@ -18,13 +18,21 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         .as_deref()
         .map(|path| read_plan(path, console))
         .transpose()?;
+    let renewed = args
+        .workload
+        .as_deref()
+        .map(|path| read_workload(path, console))
+        .transpose()?;
     let input = Input::open(&args.stream.files, "models", console)?;
     let mut output = Output::open(args.stream.output.as_deref(), args.stream.pretty)?;
     let mut exit = Exit::Done;
     let mut solver = Solver { last: None };
     for model in input.documents::<Model>() {
         let started = Instant::now();
-        let model = model?;
+        let mut model = model?;
+        if let Some(workload) = &renewed {
+            renew(&mut model.workload, workload)?;
+        }
         let request = args.request_for(&model, &request);
         report_aim(&model, &request, console);
         let mut plan = solver.plan(model, &request, previous.as_ref())?;
@@ -78,6 +86,48 @@ fn read_plan(path: &Path, console: &Console) -> Result<Plan, Failure> {
         return Err(Failure::Input(text));
     };
     plan
+}
+
+fn read_workload(path: &Path, console: &Console) -> Result<Workload, Failure> {
+    let input = Input::open(&[path.to_owned()], "a workload", console)?;
+    let mut workloads = input.documents::<Workload>();
+    match (workloads.next().transpose()?, workloads.next()) {
+        (Some(workload), None) => Ok(workload),
+        _ => Err(Failure::Usage(
+            "--workload: give a file with one workload".to_owned(),
+        )),
+    }
+}
+
+/// Takes what changes from round to round from `now`. Batch sizes and device stay: the model knows
+/// those that were measured.
+fn renew(known: &mut Workload, now: &Workload) -> Result<(), Failure> {
+    let names = |w: &Workload| {
+        let mut names: Vec<_> = w.tasks.iter().map(|t| t.id.to_string()).collect();
+        names.sort();
+        names.join(", ")
+    };
+    if names(known) != names(now) {
+        return Err(Failure::Input(format!(
+            "--workload: it has the tasks {}, the model has {}; give the same names",
+            names(now),
+            names(known)
+        )));
+    }
+    for task in &mut known.tasks {
+        if let Some(i) = now.task_index(&task.id) {
+            let new = &now.tasks[i];
+            task.samples = new.samples;
+            task.update_bytes = new.update_bytes;
+            task.weight = new.weight;
+            task.memory = new.memory;
+        }
+    }
+    known.link = now.link;
+    if now.id.is_some() {
+        known.id.clone_from(&now.id);
+    }
+    Ok(())
 }
 
 /// Says where the plan is for something else than what was measured.

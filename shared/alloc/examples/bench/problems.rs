@@ -140,6 +140,7 @@ pub fn case(recipe: Recipe) -> Result<Case, UnitError> {
                 solo: doc::SoloRate::SameBatch,
                 ..Limits::default()
             },
+            round: None,
         },
     })
 }

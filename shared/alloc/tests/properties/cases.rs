@@ -108,6 +108,7 @@ pub(crate) fn case() -> impl Strategy<Value = (InterferenceLaw, Problem)> {
                 tasks,
                 objective,
                 limits,
+                round: None,
             };
             (law, problem)
         })

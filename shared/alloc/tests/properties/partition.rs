@@ -20,6 +20,7 @@ fn case() -> impl Strategy<Value = (InterferenceLaw, Problem, usize)> {
                     tasks,
                     objective,
                     limits,
+                    round: None,
                 };
                 (law, problem, gpus)
             },

@@ -72,7 +72,15 @@ fn one(claimed: &Baseline, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
             frame.objective(&value, &tasks)
         }
     }));
-    j.number("objective", claimed.objective, objective);
+    match frame.round_of_objective() {
+        Some(round) if temporal => {
+            let alone = |(i, &b): (usize, &units::Batch)| frame.predictor.solo(i, b);
+            let solo: Vec<f64> = choices.batch.iter().enumerate().map(alone).collect();
+            let range = round.one_after_another(&solo);
+            range.judge("objective", -claimed.objective, j);
+        }
+        _ => frame.judge_objective("objective", claimed.objective, &choices, objective, j),
+    }
     j.same(
         "feasible",
         claimed.feasible,

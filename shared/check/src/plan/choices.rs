@@ -4,6 +4,9 @@ use doc::{Balance, BatchPolicy, Choice, Constraints, ObjectiveKind, Plan, SoloRa
 use predict::{Active, Predictor};
 use units::{Batch, Share};
 
+use crate::judge::Judge;
+
+use super::round::Round;
 use super::verdict::last_end;
 
 /// Slack of a constraint that is met up to rounding.
@@ -86,6 +89,8 @@ pub struct Frame<'a> {
     pub predictor: &'a Predictor,
     pub kind: ObjectiveKind,
     pub constraints: Option<&'a Constraints>,
+    /// The round whose length is the objective, where transfers count.
+    pub round: Option<Round>,
     /// Data volumes, damped where the plan damps them.
     pub data: Vec<f64>,
 }
@@ -104,6 +109,7 @@ impl<'a> Frame<'a> {
             predictor,
             kind: found.map_or(ObjectiveKind::Raw, |found| found.objective.kind),
             constraints: found.map(|found| &found.constraints),
+            round: Round::of(workload),
             data: data.collect(),
         }
     }
@@ -169,6 +175,32 @@ impl<'a> Frame<'a> {
             ObjectiveKind::Round => -value.last_end[i],
         };
         self.join(tasks.iter().map(|&i| of(i)))
+    }
+
+    /// Judges a claimed objective: against `truth`, or where it is the length of a round with
+    /// transfers, against what that lies between.
+    pub fn judge_objective(
+        &self,
+        name: &str,
+        claimed: f64,
+        choices: &Choices,
+        truth: f64,
+        j: &mut Judge,
+    ) {
+        match self.round_of_objective() {
+            None => j.number(name, claimed, truth),
+            Some(round) => match round.together(self, choices) {
+                Some(range) => range.judge(name, -claimed, j),
+                None => j.same(name, claimed, f64::NEG_INFINITY),
+            },
+        }
+    }
+
+    /// The round with transfers, where its length is the objective.
+    pub fn round_of_objective(&self) -> Option<&Round> {
+        self.round
+            .as_ref()
+            .filter(|_| self.kind == ObjectiveKind::Round)
     }
 
     /// Joins the objectives of tasks, or of GPUs.

@@ -59,13 +59,16 @@ fn not_above_solo(given: Given, j: &mut Judge) {
 /// Objective, mismatch, and what the search says of them.
 pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
     let by_gpu = choices.gpus();
-    let objective = frame.join(
-        by_gpu
-            .iter()
-            .map(|&g| frame.objective(value, &choices.on(g))),
-    );
+    let each = by_gpu.iter().map(|&g| choices.on(g));
+    let mut objective = frame.join(each.map(|tasks| frame.objective(value, &tasks)));
     let claimed = plan.objective.value;
-    j.field("objective", |j| j.number("value", claimed, objective));
+    j.field("objective", |j| {
+        frame.judge_objective("value", claimed, choices, objective, j);
+    });
+    if frame.round_of_objective().is_some() {
+        // Within its range, what follows is judged against the claim.
+        objective = claimed;
+    }
     let known = frame.workload.tasks.iter().all(|t| t.samples.is_some());
     let mismatch = by_gpu
         .iter()

@@ -9,7 +9,11 @@ use crate::judge::Judge;
 /// Judges the points of both fronts and the alternatives.
 pub fn fronts(plan: &Feasible, frame: &Frame<'_>, value: &Value, j: &mut Judge) {
     let every: Vec<usize> = (0..value.rates.len()).collect();
-    let best = frame.objective(value, &every);
+    let best = if frame.round_of_objective().is_some() {
+        plan.objective.value
+    } else {
+        frame.objective(value, &every)
+    };
     j.field("pareto", |j| {
         points(&plan.pareto, frame, false, j);
         undominated(&plan.pareto, |p| (-p.mismatch, p.objective), j);
@@ -41,11 +45,8 @@ fn points(claimed: &[ParetoPoint], frame: &Frame<'_>, with_mismatch: bool, j: &m
             let every: Vec<usize> = (0..choices.batch.len()).collect();
             let value = frame.evaluate(&choices);
             let (raw, fair) = Frame::totals(&value, &every);
-            j.number(
-                "objective",
-                point.objective,
-                frame.objective(&value, &every),
-            );
+            let objective = frame.objective(&value, &every);
+            frame.judge_objective("objective", point.objective, &choices, objective, j);
             j.number_of(
                 "mismatch",
                 point.mismatch,
@@ -113,12 +114,12 @@ pub fn explanation(
                 let other = frame.evaluate(&moved);
                 let before = frame.objective(value, &tasks);
                 let change = frame.objective(&other, &tasks) - before;
-                j.number_of(
-                    "objective_change",
-                    claimed.objective_change,
-                    change,
-                    before.abs(),
-                );
+                if frame.round_of_objective().is_some() {
+                    j.unjudged("objective_change", "the best order would need a search");
+                } else {
+                    let said = claimed.objective_change;
+                    j.number_of("objective_change", said, change, before.abs());
+                }
                 for &i in &tasks {
                     let id = frame.workload.tasks[i].id.as_str();
                     let change = other.rates[i] - value.rates[i];

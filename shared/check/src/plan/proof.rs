@@ -24,14 +24,22 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value
         return;
     }
     let every: Vec<usize> = (0..chosen.batch.len()).collect();
-    let reached = frame.objective(value, &every);
+    let round = frame.round_of_objective();
+    let reached = match round {
+        Some(_) => plan.objective.value,
+        None => frame.objective(value, &every),
+    };
     let step = plan.constraints.share_step.hundredths();
     for other in neighbours(chosen, step, plan.constraints.rv.is_some()) {
         if is_outside(frame, &other) {
             continue;
         }
         let worth = frame.evaluate(&other);
-        let objective = frame.objective(&worth, &every);
+        // Of a round, what a simple order reaches.
+        let objective = match round.and_then(|r| r.together(frame, &other)) {
+            Some(range) => -range.high,
+            None => frame.objective(&worth, &every),
+        };
         let better = objective > reached + BETTER * reached.abs();
         if better && frame.broken(&other, &worth, true).is_none() {
             let claimed = doc::name_of(&plan.search.proof);

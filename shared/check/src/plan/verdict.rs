@@ -1,11 +1,12 @@
 //! Is sharing worth it, as the plan says?
 
-use doc::{Feasible, Scheme, Verdict, WorkKind};
+use doc::{Feasible, ObjectiveKind, Scheme, Verdict, WorkKind};
 use predict::Active;
 use units::{Samples, Seconds};
 
 use super::baselines::share_of;
 use super::choices::{Choices, Frame, Value};
+use super::round::{Range, Round};
 use crate::judge::Judge;
 
 /// Half width of a 95 % interval in standard errors.
@@ -36,15 +37,85 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value
                 _ => value.rates[i],
             })
             .collect();
-        alone(claimed, frame, chosen, &work, j);
-        together(claimed, frame, chosen, &work, j);
+        let round = frame.round.as_ref().filter(|_| volumes);
+        alone(claimed, frame, chosen, &work, round, j);
+        match round {
+            Some(round) => ordered(plan, claimed, frame, chosen, round, j),
+            None => together(claimed, frame, chosen, &work, j),
+        }
         let share = claimed.together < claimed.one_after_another;
         j.same("share", claimed.share, share);
     });
 }
 
+/// The round together with its transfers, and the best scheme of equal shares.
+fn ordered(
+    plan: &Feasible,
+    claimed: &Verdict,
+    frame: &Frame<'_>,
+    chosen: &Choices,
+    round: &Round,
+    j: &mut Judge,
+) {
+    let said = claimed.together.get();
+    match round.together(frame, chosen) {
+        Some(range) => range.judge("together_s", said, j),
+        None => j.lie("together_s", said, "nothing: a task does not advance"),
+    }
+    if frame.kind == ObjectiveKind::Round {
+        j.number("together_s", said, -plan.objective.value);
+    }
+    if claimed.together_low.get() > said {
+        j.lie(
+            "together_low_s",
+            claimed.together_low.get(),
+            "at most together_s",
+        );
+    }
+    if let Some(high) = claimed
+        .together_high
+        .map(Seconds::get)
+        .filter(|h| *h < said)
+    {
+        j.lie("together_high_s", high, "at least together_s");
+    }
+    j.unjudged(
+        "together_low_s",
+        "depends on the order, which mt-overlap gives",
+    );
+    let of_schemes = Scheme::ALL.into_iter().filter(|s| *s != Scheme::Temporal);
+    let equal = |scheme: Scheme| {
+        let mut choices = chosen.clone();
+        choices.share.fill(share_of(scheme, choices.batch.len()));
+        round.together(frame, &choices)
+    };
+    let Some((named, seconds)) = claimed.best_static else {
+        if of_schemes.filter_map(equal).next().is_some() {
+            j.lie("best_static", "nothing", "the best scheme of equal shares");
+        }
+        return;
+    };
+    j.field("best_static", |j| {
+        if let Some(range) = equal(named) {
+            range.judge("seconds", seconds.get(), j);
+        }
+        // The best is no slower than a simple order of any.
+        for range in of_schemes.filter_map(equal) {
+            Range { low: 0.0, ..range }.judge("seconds", seconds.get(), j);
+        }
+    });
+}
+
 /// The work of each task and the time of one after another, each at its best batch size.
-fn alone(claimed: &Verdict, frame: &Frame<'_>, chosen: &Choices, work: &[f64], j: &mut Judge) {
+fn alone(
+    claimed: &Verdict,
+    frame: &Frame<'_>,
+    chosen: &Choices,
+    work: &[f64],
+    round: Option<&Round>,
+    j: &mut Judge,
+) {
+    let mut fastest = vec![0.0; work.len()];
     let mut serial = vec![0.0; work.len()];
     if claimed.tasks.len() != work.len() {
         j.lie("tasks", claimed.tasks.len(), work.len());
@@ -54,6 +125,7 @@ fn alone(claimed: &Verdict, frame: &Frame<'_>, chosen: &Choices, work: &[f64], j
         let best = task.batch_sizes.iter().map(|&b| rate(b));
         let best = best.fold(0.0, f64::max);
         serial[i] = work[i] / best;
+        fastest[i] = best;
         let at = claimed.tasks.iter().position(|t| t.id == task.id);
         let Some(at) = at else {
             j.lie("tasks", format!("nothing of {}", task.id), "its work");
@@ -71,6 +143,12 @@ fn alone(claimed: &Verdict, frame: &Frame<'_>, chosen: &Choices, work: &[f64], j
                 }
             });
         });
+    }
+    if let Some(round) = round {
+        let said = claimed.one_after_another.get();
+        return round
+            .one_after_another(&fastest)
+            .judge("one_after_another_s", said, j);
     }
     let sums = chosen
         .gpus()

@@ -6,8 +6,8 @@ use crate::{Checker, Code};
 
 /// Whether sharing is worth it: the same work done together and one task after another.
 ///
-/// Compute alone is compared; transfers are the timeline's. Tasks of several GPUs are compared on
-/// the GPUs that the plan gives them.
+/// A round on one GPU counts its transfers; otherwise compute alone is compared, of several GPUs
+/// on the GPUs that the plan gives the tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// Whether together is faster.

@@ -150,15 +150,18 @@ pub enum ObjectiveKind {
     Weighted,
     /// The least `P_i / S_i`.
     MaxMin,
-    /// Minus the time until every task has trained on its samples if all begin at once and one
-    /// that ends leaves the device to the others, seconds.
+    /// Minus the time of the round in seconds: transfers in the best order that was found, compute
+    /// at the rates of the tasks that compute. On several GPUs minus the time until every task has
+    /// trained on its samples, without transfers.
     Round,
 }
 
 /// Whether sharing is worth it: the same work done together and one task after another.
 ///
-/// Compute alone is compared; transfers are the timeline's. Tasks of several GPUs are compared on
-/// the GPUs that the plan gives them.
+/// A round on one GPU counts its transfers, alike for both: together in the best order that was
+/// found, as `mt-overlap` plays it; one after another with the transfers of a task beside the
+/// compute of others. Otherwise compute alone is compared, of several GPUs on the GPUs that the
+/// plan gives the tasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Verdict {
@@ -166,8 +169,9 @@ pub struct Verdict {
     pub share: bool,
     /// What the work is.
     pub work: WorkKind,
-    /// Seconds that the work takes together: all tasks begin at once with the shares and batch
-    /// sizes of the plan, and those that remain when one ends keep their shares.
+    /// Seconds that the work takes together with the batch sizes and shares of the plan. Tasks that
+    /// remain when one ends keep their shares, or get its share too where the device can change
+    /// them.
     pub together_s: f64,
     /// Lower end of the 95 % interval.
     pub together_low_s: f64,

@@ -1,0 +1,225 @@
+//! The length of a round as `mt-overlap` plays it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use corun::{Setting, Throughput};
+use doc::{DeviceKind, Workload};
+use overlap::{Instance, ModelRates, Outcome, one_after_another, simulate_held};
+use units::Batch;
+
+use crate::verdict::finish;
+
+/// Up to this many tasks every choice is ordered exactly; a round of 3 tasks has 36 orders and
+/// takes some 50 us beside its predictions. Beyond, choices are ranked by heuristic orders and
+/// the best few are ordered with care.
+pub(crate) const EXACT_TASKS: usize = 3;
+/// Up to this many tasks the ranking counts transfers. Beyond, the sets of tasks that the
+/// heuristic orders meet are too many to predict for thousands of choices.
+const RANKED_TASKS: usize = 12;
+/// Nodes and plays of the orders of the best few choices. Up to 5 tasks that is far more than a
+/// proof takes; more found nothing in 40 rounds of 8 tasks.
+const NODES: u64 = 2_000;
+const PLAYS: u64 = 5_000;
+
+/// Transfers and work of the tasks of a round, and whether the device gives the shares of tasks
+/// that do not compute to those that do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Round {
+    instance: Instance,
+    divides: bool,
+}
+
+impl Round {
+    /// The round of a workload on one GPU; `None` where a task has no samples, or there are more
+    /// tasks than a round can have.
+    #[must_use]
+    pub fn of_workload(workload: &Workload) -> Option<Self> {
+        let instance = overlap::workload_instance(workload)?;
+        (workload.device.gpus == 1).then(|| Self {
+            instance,
+            divides: workload.device.kind == DeviceKind::Cpu,
+        })
+    }
+
+    fn rates<'p, C: Throughput + ?Sized>(
+        &self,
+        rates: &'p C,
+        settings: &[Setting],
+    ) -> ModelRates<'p, C> {
+        let tasks = settings.iter().map(|s| s.task).collect();
+        let shares = settings.iter().map(|s| s.share).collect();
+        let played = ModelRates::new(rates, tasks, shares, &vec![0; settings.len()]);
+        if self.divides {
+            played.that_divide()
+        } else {
+            played
+        }
+    }
+
+    /// Whether no transfer takes time.
+    fn computes_only(&self) -> bool {
+        let jobs = self.instance.jobs().iter();
+        jobs.map(|j| j.download_s + j.upload_s).sum::<f64>() == 0.0
+    }
+
+    /// Whether choices are ranked by their best order rather than by a heuristic one.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.instance.len() <= EXACT_TASKS
+    }
+
+    /// Seconds to rank choices by; infinite where a task does not advance.
+    pub(crate) fn rank<C: Throughput + ?Sized>(&self, rates: &C, settings: &[Setting]) -> f64 {
+        let n = self.instance.len();
+        if self.is_exact() {
+            return self.seconds(rates, settings);
+        }
+        let plain = (self.computes_only() && !self.divides) || n > RANKED_TASKS;
+        if plain {
+            let work: Vec<f64> = self.instance.jobs().iter().map(|j| j.work).collect();
+            return finish(rates, settings, &work, 0.0).unwrap_or(f64::INFINITY);
+        }
+        let played = self.rates(rates, settings);
+        let seconds = overlap::estimate(&self.instance, &played, &batches(settings), 0);
+        seconds.unwrap_or(f64::INFINITY)
+    }
+
+    /// The round at these settings in the best order that is found, with holds where waiting
+    /// pays; `None` where a task does not advance.
+    pub(crate) fn played<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        settings: &[Setting],
+    ) -> Option<Outcome> {
+        let options = overlap::Options {
+            batches: settings.iter().map(|s| vec![s.batch]).collect(),
+            nodes: NODES,
+            plays: PLAYS,
+            ..overlap::Options::default()
+        };
+        overlap::solve(&self.instance, &self.rates(rates, settings), &options).ok()
+    }
+
+    /// Seconds of [`Round::played`], infinite where there is none.
+    pub(crate) fn seconds<C: Throughput + ?Sized>(&self, rates: &C, settings: &[Setting]) -> f64 {
+        let played = self.played(rates, settings);
+        played.map_or(f64::INFINITY, |o| o.schedule.makespan_s)
+    }
+
+    /// Seconds of the same order and holds if every rate is `deviations` standard deviations
+    /// above its mean; `None` where one is not above 0.
+    pub(crate) fn shifted<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        settings: &[Setting],
+        played: &Outcome,
+        deviations: f64,
+    ) -> Option<f64> {
+        let shifted = Shifted {
+            inner: rates,
+            deviations,
+        };
+        let rates = self.rates(&shifted, settings);
+        let (order, holds) = (&played.order, &played.holds);
+        let again = simulate_held(&self.instance, &rates, &batches(settings), order, holds);
+        again.ok().map(|s| s.makespan_s)
+    }
+
+    /// Seconds with one task at a time on the whole device, transfers beside the compute of
+    /// others; `solo` in samples per second.
+    pub(crate) fn one_after_another(&self, solo: &[f64]) -> f64 {
+        one_after_another(&self.instance, solo)
+    }
+
+    /// No round is shorter, whatever the shares, if no task computes faster beside others than
+    /// alone at `solo` samples per second, which no predictor of this project says.
+    pub(crate) fn at_least(&self, solo: &[f64]) -> f64 {
+        let jobs = self.instance.jobs();
+        let c = |i: usize| jobs[i].work / solo[i];
+        let least =
+            |of: &dyn Fn(usize) -> f64| (0..jobs.len()).map(of).fold(f64::INFINITY, f64::min);
+        let longest = (0..jobs.len()).map(|i| jobs[i].download_s + c(i) + jobs[i].upload_s);
+        let down: f64 = jobs.iter().map(|j| j.download_s).sum();
+        let up: f64 = jobs.iter().map(|j| j.upload_s).sum();
+        if self.instance.link() == overlap::Link::Shared {
+            return longest.fold(0.0, f64::max);
+        }
+        longest
+            .fold(0.0, f64::max)
+            .max(down + least(&|i| c(i) + jobs[i].upload_s))
+            .max(up + least(&|i| c(i) + jobs[i].download_s))
+    }
+}
+
+fn batches(settings: &[Setting]) -> Vec<Batch> {
+    settings.iter().map(|s| s.batch).collect()
+}
+
+/// Rates some standard deviations above their means.
+struct Shifted<'a, C: ?Sized> {
+    inner: &'a C,
+    deviations: f64,
+}
+
+impl<C: Throughput + ?Sized> Throughput for Shifted<'_, C> {
+    fn task_count(&self) -> usize {
+        self.inner.task_count()
+    }
+
+    fn solo(&self, task: usize, batch: Batch) -> f64 {
+        self.inner.solo(task, batch)
+    }
+
+    fn means(&self, active: &[Setting], out: &mut [f64]) {
+        self.inner.means(active, out);
+        for (rate, error) in out.iter_mut().zip(self.inner.std_errors(active)) {
+            *rate += self.deviations * error;
+        }
+    }
+}
+
+/// Rates asked for once per co-run. Neighbouring choices differ in one task, so that most of the
+/// sets of tasks that a round passes through are the same.
+pub(crate) struct Remembered<'a, C: ?Sized> {
+    inner: &'a C,
+    known: Mutex<HashMap<Vec<Setting>, Vec<f64>>>,
+}
+
+/// Co-runs remembered at most: 10 tasks take some 40 MB.
+const MOST_KNOWN: usize = 200_000;
+
+impl<'a, C: Throughput + ?Sized> Remembered<'a, C> {
+    pub(crate) fn new(inner: &'a C) -> Self {
+        Self {
+            inner,
+            known: Mutex::default(),
+        }
+    }
+}
+
+impl<C: Throughput + ?Sized> Throughput for Remembered<'_, C> {
+    fn task_count(&self) -> usize {
+        self.inner.task_count()
+    }
+
+    fn solo(&self, task: usize, batch: Batch) -> f64 {
+        self.inner.solo(task, batch)
+    }
+
+    fn means(&self, active: &[Setting], out: &mut [f64]) {
+        // A thread that panicked left the table whole: rows are inserted at once.
+        let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rates) = lock().get(active) {
+            return out.copy_from_slice(rates);
+        }
+        self.inner.means(active, out);
+        let mut known = lock();
+        if known.len() < MOST_KNOWN {
+            known.insert(active.to_vec(), out.to_vec());
+        }
+    }
+
+    fn std_errors(&self, active: &[Setting]) -> Vec<f64> {
+        self.inner.std_errors(active)
+    }
+}

@@ -1,0 +1,296 @@
+//! The length of a round with its transfers: what a claim must lie between.
+//!
+//! The best order is a search of its own, which is not repeated here. No claim may be below what
+//! the longest task and the link need, and none above an order that is easily found: all orders of
+//! up to 4 tasks without waiting, Johnson's and the workload's own beyond.
+
+use std::collections::HashMap;
+
+use doc::{DeviceKind, Duplex, Workload};
+use predict::Active;
+use units::Samples;
+
+use super::choices::{Choices, Frame};
+use crate::judge::Judge;
+use crate::rates::divide;
+
+/// Most tasks that a round is ordered for.
+const MOST_TASKS: usize = 31;
+/// Up to this many tasks every order is played: 24 of them.
+const EVERY_ORDER: usize = 4;
+/// Up to this many tasks every order of one after another is played: 5,040 of them.
+const EVERY_SERIAL: usize = 7;
+/// Rounding of sums in another order.
+const SLACK: f64 = 1e-6;
+/// Beyond [`EVERY_ORDER`] tasks a search may stop before it is done, so that it may stay behind a
+/// simple order; never by as much as this in 200 rounds.
+const BEHIND: f64 = 0.02;
+
+struct Job {
+    download: f64,
+    work: f64,
+    upload: f64,
+}
+
+/// Transfers and work of the tasks of one GPU.
+pub struct Round {
+    jobs: Vec<Job>,
+    duplex: Duplex,
+    divides: bool,
+}
+
+/// Seconds that a claim lies between.
+#[derive(Debug, Clone, Copy)]
+pub struct Range {
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Range {
+    /// Judges a claim in seconds.
+    pub fn judge(self, name: &str, claimed: f64, j: &mut Judge) {
+        if claimed < self.low * (1.0 - SLACK) {
+            let truth = format!(
+                "at least {}, what the longest task and the link need",
+                self.low
+            );
+            j.lie(name, claimed, truth);
+        } else if claimed > self.high * (1.0 + SLACK) {
+            j.lie(
+                name,
+                claimed,
+                format!("at most {}, as a simple order takes", self.high),
+            );
+        }
+    }
+}
+
+impl Round {
+    /// The round of a workload; `None` where a plan is about compute alone: on several GPUs,
+    /// without volumes, or with more tasks than are ordered.
+    pub fn of(workload: &Workload) -> Option<Self> {
+        if workload.device.gpus != 1 || workload.tasks.len() > MOST_TASKS {
+            return None;
+        }
+        let link = workload.link;
+        let job = |task: &doc::Task| {
+            let bytes = task.update_bytes.unwrap_or_default();
+            Some(Job {
+                download: link.map_or(0.0, |l| bytes.down.transfer_seconds(l.down)),
+                work: task.samples.map(Samples::as_f64)?,
+                upload: link.map_or(0.0, |l| bytes.up.transfer_seconds(l.up)),
+            })
+        };
+        Some(Self {
+            jobs: workload.tasks.iter().map(job).collect::<Option<_>>()?,
+            duplex: link.map_or(Duplex::Full, |l| l.duplex),
+            divides: workload.device.kind == DeviceKind::Cpu,
+        })
+    }
+
+    fn sums(&self) -> (f64, f64) {
+        let down = self.jobs.iter().map(|job| job.download).sum();
+        (down, self.jobs.iter().map(|job| job.upload).sum())
+    }
+
+    /// The time together at these batch sizes and shares; `None` where a task does not advance.
+    pub fn together(&self, frame: &Frame<'_>, choices: &Choices) -> Option<Range> {
+        let n = self.jobs.len();
+        let solo = |i: usize| frame.predictor.solo(i, choices.batch[i]);
+        let alone: Vec<f64> = (0..n).map(|i| self.jobs[i].work / solo(i)).collect();
+        let mut rates = HashMap::new();
+        let mut high = f64::INFINITY;
+        let orders = if n <= EVERY_ORDER {
+            permutations(n)
+        } else {
+            vec![self.johnson(&alone), (0..n).collect()]
+        };
+        for order in orders {
+            high = high.min(self.play(frame, choices, &order, &mut rates)?);
+        }
+        if n > EVERY_ORDER {
+            high *= 1.0 + BEHIND;
+        }
+        if self.duplex == Duplex::Shared {
+            // Transfers at once have no order to try, and a later start may be the better one.
+            high = f64::INFINITY;
+        }
+        Some(Range {
+            low: self.least(&alone),
+            high,
+        })
+    }
+
+    /// `max(d + c + u)`, `sum d + min(c + u)`, `min(d + c) + sum u`; the sum of all transfers where
+    /// they go one by one; only the first where they share the link.
+    fn least(&self, alone: &[f64]) -> f64 {
+        let of = |f: &dyn Fn(&Job, f64) -> f64| -> Vec<f64> {
+            self.jobs
+                .iter()
+                .zip(alone)
+                .map(|(job, c)| f(job, *c))
+                .collect()
+        };
+        let least = |all: Vec<f64>| all.into_iter().fold(f64::INFINITY, f64::min);
+        let longest = of(&|job, c| job.download + c + job.upload)
+            .into_iter()
+            .fold(0.0, f64::max);
+        let (down, up) = self.sums();
+        let tail = down + least(of(&|job, c| c + job.upload));
+        let head = up + least(of(&|job, c| c + job.download));
+        match self.duplex {
+            Duplex::Shared => longest,
+            Duplex::Full => longest.max(tail).max(head),
+            Duplex::Half => longest.max(tail).max(head).max(down + up),
+        }
+    }
+
+    /// Johnson's rule on `d + c` and `c + u`.
+    fn johnson(&self, alone: &[f64]) -> Vec<usize> {
+        let key = |i: usize| {
+            let job = &self.jobs[i];
+            if job.download <= job.upload {
+                (0, job.download + alone[i])
+            } else {
+                (1, -(alone[i] + job.upload))
+            }
+        };
+        let mut order: Vec<usize> = (0..self.jobs.len()).collect();
+        order.sort_by(|&a, &b| {
+            let ((x, s), (y, t)) = (key(a), key(b));
+            x.cmp(&y).then(s.total_cmp(&t))
+        });
+        order
+    }
+
+    /// End of a round in which nothing waits: downloads in this order, compute at the rates of
+    /// those that compute, uploads as compute ends (on a half-duplex link after all downloads).
+    fn play(
+        &self,
+        frame: &Frame<'_>,
+        choices: &Choices,
+        order: &[usize],
+        known: &mut HashMap<u64, Vec<f64>>,
+    ) -> Option<f64> {
+        let mut arrivals = Vec::new();
+        let mut clock = 0.0;
+        for &i in order {
+            clock += self.jobs[i].download;
+            arrivals.push((clock, i));
+        }
+        arrivals.reverse();
+        let mut left: Vec<f64> = self.jobs.iter().map(|job| job.work).collect();
+        let mut ends = Vec::new();
+        let (mut now, mut active) = (0.0_f64, 0_u64);
+        loop {
+            while let Some(&(at, i)) = arrivals.last()
+                && (active == 0 || at <= now)
+            {
+                arrivals.pop();
+                now = now.max(at);
+                active |= 1 << i;
+            }
+            let tasks: Vec<usize> = (0..left.len()).filter(|i| active >> i & 1 == 1).collect();
+            if tasks.is_empty() {
+                break;
+            }
+            let rates = known
+                .entry(active)
+                .or_insert_with(|| self.rates(frame, choices, &tasks));
+            if rates.iter().any(|r| !(r.is_finite() && *r > 0.0)) {
+                return None;
+            }
+            let times = tasks.iter().zip(rates.iter()).map(|(&i, r)| left[i] / r);
+            let first = times.fold(f64::INFINITY, f64::min);
+            let step = arrivals.last().map_or(first, |a| first.min(a.0 - now));
+            for (&i, rate) in tasks.iter().zip(rates.iter()) {
+                left[i] -= rate * step;
+                if left[i] <= 1e-12 * self.jobs[i].work {
+                    active &= !(1 << i);
+                    ends.push((now + step, i));
+                }
+            }
+            now += step;
+        }
+        let mut free = if self.duplex == Duplex::Half {
+            clock
+        } else {
+            0.0
+        };
+        for (end, i) in ends {
+            free = end.max(free) + self.jobs[i].upload;
+        }
+        Some(free)
+    }
+
+    fn rates(&self, frame: &Frame<'_>, choices: &Choices, tasks: &[usize]) -> Vec<f64> {
+        let active = |task: usize| Active {
+            task,
+            batch: choices.batch[task],
+            share: choices.share[task],
+        };
+        let all: Vec<Active> = (0..self.jobs.len()).map(active).collect();
+        let mut running: Vec<Active> = tasks.iter().map(|&i| all[i]).collect();
+        if self.divides {
+            divide(&all, &mut running);
+        }
+        let predicted = frame.predictor.predict(&running);
+        predicted.iter().map(|p| p.samples_per_s).collect()
+    }
+
+    /// The time of one task after another, at these rates alone.
+    pub fn one_after_another(&self, solo: &[f64]) -> Range {
+        let compute: Vec<f64> = self
+            .jobs
+            .iter()
+            .zip(solo)
+            .map(|(job, s)| job.work / s)
+            .collect();
+        let n = self.jobs.len();
+        let (sum, (down, up)) = (compute.iter().sum::<f64>(), self.sums());
+        let play = |order: &[usize]| {
+            let (mut d, mut c, mut u) = (0.0_f64, 0.0_f64, 0.0_f64);
+            for &i in order {
+                d += self.jobs[i].download;
+                c = c.max(d) + compute[i];
+                u = u.max(c) + self.jobs[i].upload;
+            }
+            if self.duplex == Duplex::Full {
+                u
+            } else {
+                u.max(down + up)
+            }
+        };
+        if n <= EVERY_SERIAL {
+            let best = permutations(n)
+                .iter()
+                .map(|o| play(o))
+                .fold(f64::INFINITY, f64::min);
+            return Range {
+                low: best,
+                high: best,
+            };
+        }
+        Range {
+            low: sum.max(down).max(up),
+            high: play(&self.johnson(&compute)),
+        }
+    }
+}
+
+/// Every order of `n` tasks.
+fn permutations(n: usize) -> Vec<Vec<usize>> {
+    let mut all = vec![Vec::new()];
+    for i in 0..n {
+        let longer = |p: &Vec<usize>| {
+            let p = p.clone();
+            (0..=p.len()).map(move |at| {
+                let mut q = p.clone();
+                q.insert(at, i);
+                q
+            })
+        };
+        all = all.iter().flat_map(longer).collect();
+    }
+    all
+}
