@@ -115,8 +115,8 @@ impl Sequence {
             solos.retain(|solo| only.contains(solo));
         }
         if conditions.drifts {
-            // On real devices they take off half of the error of few co-runs, and start workers
-            // that co-runs need anyway; simulated tasks scale as their co-runs show.
+            // They say how a task scales by itself, are cheap (one worker), and start workers that
+            // co-runs need anyway. Not measured on a real device what they gain.
             if only.is_none() && workload.tasks.len() > 1 {
                 solos.extend(space.part_solos());
             }
