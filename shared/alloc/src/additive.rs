@@ -52,10 +52,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
         }
         let coupling = inst.rates.interference()?;
         let (n, width, levels) = (inst.n, inst.width, usize::from(inst.levels));
-        let blank = SampleTime {
-            alone: f64::INFINITY,
-            interfered: 0.0,
-        };
+        let blank = SampleTime::added(f64::INFINITY, 0.0);
         let mut times = vec![blank; n * levels * width];
         let mut demand = vec![0.0; n * levels * width];
         let mut least_demand = vec![0.0; n * levels];
@@ -74,10 +71,11 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
             }
         }
         let phi = inst.problem.limits.floor;
+        // Finite even without a floor: a setting that takes for ever is never a choice.
         let slowest = inst
             .solo
             .iter()
-            .map(|s| (1.0 + TOLERANCE) / (phi * s))
+            .map(|s| ((1.0 + TOLERANCE) / (phi * s)).min(f64::MAX))
             .collect();
         Some(Self {
             inst,
@@ -105,7 +103,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
     /// Seconds per sample under interference `x`.
     pub fn seconds(&self, i: usize, level: u16, b: u8, x: f64) -> f64 {
         let t = self.times[self.at(i, level) * self.inst.width + usize::from(b)];
-        t.alone + t.interfered * x
+        t.seconds(x)
     }
 
     /// What task `i` gains under interference `x`; minus infinity below the floor.
@@ -173,7 +171,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
             }
             let cell = i * width + usize::from(batch[i]);
             let time = rows.cells[cell].time;
-            let seconds = time.alone + time.interfered * x;
+            let seconds = time.seconds(x);
             if seconds > self.slowest[cell] {
                 return f64::NEG_INFINITY;
             }
@@ -317,6 +315,7 @@ impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
     pub fn violation(&mut self, levels: &[u16], x: &[f64]) -> f64 {
         let inst = self.table.inst;
         let phi = inst.problem.limits.floor;
+        // Finite even without a floor: a setting that takes for ever is never a choice.
         for i in 0..inst.n {
             for b in 0..inst.batches[i].len() {
                 let cell = i * inst.width + b;

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use corun::Setting;
 use doc::{
-    Answer, Baseline, BatchPolicy, Choice, Constraints, Decision, Estimate, Feasible, GpuPlan,
-    Infeasible, Marginal, Objective, ObjectiveKind, ParetoPoint, Plan, PlanTask, Search, Workload,
+    Answer, Baseline, BatchPolicy, Choice, ConstraintKind, Constraints, Decision, Estimate,
+    Feasible, GpuPlan, Infeasibility, Infeasible, Marginal, Objective, ObjectiveKind, ParetoPoint,
+    Plan, PlanTask, Search, Workload,
 };
 use units::{Batch, Samples, SamplesPerSec, Share, TotalShare, Weight};
 
 use crate::baseline::Scheme;
 use crate::explain::marginals;
+use crate::fence::{self, Fence};
 use crate::partition::solve_partition;
 use crate::solve::{Options, Report, Solution, search, solve};
 use crate::subset::Subset;
@@ -40,6 +42,8 @@ pub struct Request {
     pub fairness_front: bool,
     /// Say what a little more or less share would change.
     pub explain: bool,
+    /// Whether a plan may lie outside what was measured ([`Throughput::covers`]).
+    pub outside: bool,
     /// Weight of the previous load (0 to below 1), if the load is damped over rounds.
     pub damping: Option<f64>,
 }
@@ -114,25 +118,24 @@ pub fn plan_workload<C: Throughput + ?Sized>(
     let loads = request
         .damping
         .map(|lambda| damp(workload, &mut problem, previous, lambda));
-    let mut alternatives = Vec::new();
-    let gpus = workload.device.gpus as usize;
-    let (parts, report, reasons) = if gpus == 1 {
-        let outcome = solve(rates, &problem, &request.options)?;
-        let others = outcome.solutions.iter().skip(1);
-        alternatives.extend(others.map(|s| front_point(workload, s)));
-        let members = (0..problem.tasks.len()).collect();
-        let parts = part(&problem, members, outcome.solutions.into_iter().next());
-        (parts, outcome.report, outcome.infeasible)
-    } else {
-        let found = solve_partition(rates, &problem, gpus, &request.options)?;
-        let parts = found
-            .groups
-            .into_iter()
-            .zip(found.solutions)
-            .flat_map(|(members, s)| part(&problem, members, s))
-            .collect();
-        (parts, found.report, found.infeasible)
-    };
+    let fence = Fence::new(rates, &problem, request.outside);
+    let mut best = best_parts(&fence, workload, &problem, request)?;
+    if best.parts.is_empty() && fence.is_closed() {
+        // Outside the fence a constraint fails for want of rates: what can be had without it?
+        let open = Fence::new(rates, &problem, true);
+        best = best_parts(&open, workload, &problem, request)?;
+    }
+    if !request.outside
+        && let Some(reason) = beyond(rates, workload, &best.parts)
+    {
+        (best.parts, best.reasons) = (Vec::new(), vec![reason]);
+    }
+    let Best {
+        parts,
+        alternatives,
+        report,
+        reasons,
+    } = best;
     let search = search_report(report);
     let (tasks, answer) = if parts.is_empty() {
         let none = Infeasible {
@@ -142,7 +145,7 @@ pub fn plan_workload<C: Throughput + ?Sized>(
         };
         (Vec::new(), Answer::Infeasible(none))
     } else {
-        let mut found = feasible(rates, workload, &problem, request, &parts, search)?;
+        let mut found = feasible(&fence, workload, &problem, request, &parts, search)?;
         found.alternatives = alternatives;
         let tasks = tasks(workload, &parts, loads.as_deref());
         (tasks, Answer::Feasible(Box::new(found)))
@@ -159,21 +162,98 @@ pub fn plan_workload<C: Throughput + ?Sized>(
     })
 }
 
+/// What a search found.
+struct Best {
+    parts: Vec<Part>,
+    /// The runners-up of a single GPU.
+    alternatives: Vec<ParetoPoint>,
+    report: Report,
+    /// Why nothing is feasible.
+    reasons: Vec<Infeasibility>,
+}
+
+/// The best choice on each GPU.
+fn best_parts<C: Throughput + ?Sized>(
+    rates: &Fence<'_, C>,
+    workload: &Workload,
+    problem: &Problem,
+    request: &Request,
+) -> Result<Best, AllocError> {
+    let gpus = workload.device.gpus as usize;
+    if gpus > 1 {
+        let found = solve_partition(rates, problem, gpus, &request.options)?;
+        let groups = found.groups.into_iter().zip(found.solutions);
+        return Ok(Best {
+            parts: groups
+                .flat_map(|(members, s)| part(problem, members, s))
+                .collect(),
+            alternatives: Vec::new(),
+            report: found.report,
+            reasons: found.infeasible,
+        });
+    }
+    let outcome = solve(rates, problem, &request.options)?;
+    let others = outcome.solutions.iter().skip(1);
+    let inside = |s: &&Solution| request.outside || fence::beyond(rates, &s.settings) == 0;
+    let others = others.filter(inside);
+    let members = (0..problem.tasks.len()).collect();
+    Ok(Best {
+        alternatives: others.map(|s| front_point(workload, s)).collect(),
+        parts: part(problem, members, outcome.solutions.into_iter().next()),
+        report: outcome.report,
+        reasons: outcome.infeasible,
+    })
+}
+
+/// Why a choice is refused that lies outside what was measured: nothing inside is feasible.
+fn beyond<C: Throughput + ?Sized>(
+    rates: &C,
+    workload: &Workload,
+    parts: &[Part],
+) -> Option<Infeasibility> {
+    let whole = |p: &Part| -> Vec<Setting> {
+        let settings = p.members.iter().zip(&p.solution.settings);
+        settings.map(|(&task, s)| Setting { task, ..*s }).collect()
+    };
+    let outside: usize = parts.iter().map(|p| fence::beyond(rates, &whole(p))).sum();
+    let text = |s: Setting| {
+        let id = workload.tasks[s.task].id.as_str();
+        format!("{id} {} at {}", s.batch, s.share)
+    };
+    let nearest: Vec<String> = parts.iter().flat_map(whole).map(text).collect();
+    (outside > 0).then(|| Infeasibility {
+        constraint: ConstraintKind::Domain,
+        limit: 0.0,
+        best: outside as f64,
+        advice: format!(
+            "no feasible plan lies within what was profiled; the best beyond it is {}: profile \
+             co-runs of as many tasks at such shares and batch sizes, or allow predictions beyond \
+             them with --outside",
+            nearest.join(", ")
+        ),
+    })
+}
+
 /// What was found, and what it is compared with; without alternatives.
 fn feasible<C: Throughput + ?Sized>(
-    rates: &C,
+    fence: &Fence<'_, C>,
     workload: &Workload,
     problem: &Problem,
     request: &Request,
     parts: &[Part],
     search: Search,
 ) -> Result<Feasible, AllocError> {
+    let rates = fence.inner();
     let one = workload.device.gpus == 1;
-    let front = |wanted: bool, trace: fn(&C, &Problem, &Options) -> Result<Front, AllocError>| {
+    let front = |wanted: bool, fairness: bool| {
         if !(one && wanted) {
             return Ok(Vec::new());
         }
-        let front = trace(rates, problem, &request.options)?;
+        let options = &request.options;
+        let front = match fairness {
+            true => fairness_front(fence, problem, options)?,
+            false => mismatch_front(fence, problem, options)?,
+        };
         Ok(front_points(workload, &front))
     };
     let mut explanation = Vec::new();
@@ -193,11 +273,11 @@ fn feasible<C: Throughput + ?Sized>(
         constraints: constraints(&problem.limits),
         mismatch: known.then(|| worst.fold(0.0, f64::max)),
         // A search that proves nothing may stay below what the constraints leave.
-        unconstrained_objective: unconstrained(rates, problem, &request.options, gpus)?
+        unconstrained_objective: unconstrained(fence, problem, &request.options, gpus)?
             .map(|open| open.max(value)),
         baselines: baselines(rates, workload, problem, parts)?,
-        pareto: front(request.mismatch_front, mismatch_front)?,
-        pareto_fairness: front(request.fairness_front, fairness_front)?,
+        pareto: front(request.mismatch_front, false)?,
+        pareto_fairness: front(request.fairness_front, true)?,
         alternatives: Vec::new(),
         explanation,
         gpus: if one {

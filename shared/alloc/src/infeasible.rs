@@ -80,6 +80,8 @@ fn is_active(kind: ConstraintKind, problem: &Problem) -> bool {
         ConstraintKind::Memory => l.memory.is_some(),
         ConstraintKind::Rv => l.rv.is_some(),
         ConstraintKind::Batch => l.policy != BatchPolicy::Free,
+        // Not a limit of the problem but of the rates: `Fence` sees to it.
+        ConstraintKind::Domain => false,
     }
 }
 
@@ -91,6 +93,7 @@ fn drop_from(kind: ConstraintKind, problem: &mut Problem) {
         ConstraintKind::Memory => l.memory = None,
         ConstraintKind::Rv => l.rv = None,
         ConstraintKind::Batch => l.policy = BatchPolicy::Free,
+        ConstraintKind::Domain => {}
     }
 }
 
@@ -113,6 +116,7 @@ fn best_alone<C: Throughput + ?Sized>(
         ConstraintKind::StarvationFloor => plan.least,
         ConstraintKind::Rv => total(&plan).percent(),
         ConstraintKind::Batch => 1.0,
+        ConstraintKind::Domain => 0.0,
         ConstraintKind::Mismatch => {
             let static_least = least_mismatch(&Instance::new(rates, &relaxed)?).unwrap_or(0.0);
             least_bound(static_least, plan.mismatch, |bound| {
@@ -147,6 +151,7 @@ fn report(kind: ConstraintKind, problem: &Problem, best: f64, along: &str) -> In
             0.0,
             "a free choice of batch sizes (--batch free)".to_owned(),
         ),
+        ConstraintKind::Domain => (0.0, "predictions beyond the profile (--outside)".to_owned()),
     };
     Infeasibility {
         constraint: kind,

@@ -44,10 +44,7 @@ impl InterferenceLaw {
     fn time(&self, task: usize, batch: Batch, share: Share) -> SampleTime {
         let t = &self.tasks[task];
         let work = t.sample_s / share.fraction().powf(t.exponent);
-        SampleTime {
-            alone: t.step_s / batch.as_f64() + work,
-            interfered: work,
-        }
+        SampleTime::added(t.step_s / batch.as_f64(), work)
     }
 }
 
@@ -57,7 +54,7 @@ impl Throughput for InterferenceLaw {
     }
 
     fn solo(&self, task: usize, batch: Batch) -> f64 {
-        1.0 / self.time(task, batch, Share::FULL).alone
+        1.0 / self.time(task, batch, Share::FULL).seconds(0.0)
     }
 
     fn means(&self, active: &[Setting], out: &mut [f64]) {
@@ -69,7 +66,7 @@ impl Throughput for InterferenceLaw {
                 .map(|b| self.coupling[a.task * n + b.task] * press(b))
                 .sum();
             let t = self.time(a.task, a.batch, a.share);
-            *o = 1.0 / (t.alone + t.interfered * x);
+            *o = 1.0 / t.seconds(x);
         }
     }
 
@@ -82,7 +79,7 @@ impl Throughput for InterferenceLaw {
             return share.fraction();
         }
         let t = self.time(task, batch, share);
-        t.interfered / t.alone * share.fraction()
+        t.device / t.seconds(0.0) * share.fraction()
     }
 
     fn sample_time(&self, task: usize, batch: Batch, share: Share, _running: usize) -> SampleTime {

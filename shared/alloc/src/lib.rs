@@ -21,6 +21,7 @@ mod document;
 mod error;
 mod exhaustive;
 mod explain;
+mod fence;
 mod front;
 mod infeasible;
 mod instance;

@@ -49,6 +49,11 @@ impl<C: Throughput + ?Sized> Throughput for Subset<'_, C> {
         self.inner.std_errors(&self.renamed(active))
     }
 
+    fn covers(&self, setting: Setting, running: usize) -> bool {
+        let task = self.members[setting.task];
+        self.inner.covers(Setting { task, ..setting }, running)
+    }
+
     fn interference(&self) -> Option<Vec<f64>> {
         self.coupling.clone()
     }

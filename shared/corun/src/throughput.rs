@@ -30,11 +30,18 @@ pub trait Throughput: Sync {
         vec![0.0; active.len()]
     }
 
+    /// Whether a setting lies within what was measured when so many tasks run: share and batch
+    /// size in their ranges, the task and as many tasks seen in a co-run. Always, where nothing had
+    /// to be measured.
+    fn covers(&self, _setting: Setting, _running: usize) -> bool {
+        true
+    }
+
     /// Coefficients `c_ij` (row `i`, column `j`, all 0 or more, diagonal 0) if the tasks act on
     /// each other only through the interference `x_i = sum_j c_ij w_j`, where the demand `w_j`
     /// is a function of the setting of task `j` alone ([`Throughput::demand`]): then
-    /// `P_i = 1 / (alone + interfered * x_i)` with [`Throughput::sample_time`], when all tasks
-    /// run. This is what lets a search prove bounds.
+    /// `P_i = 1 / t_i(x_i)` with the seconds per sample of [`Throughput::sample_time`], when all
+    /// tasks run. This is what lets a search prove bounds.
     fn interference(&self) -> Option<Vec<f64>> {
         None
     }
@@ -51,18 +58,49 @@ pub trait Throughput: Sync {
         let active = [Setting { task, batch, share }];
         let mut rate = [0.0];
         self.means(&active, &mut rate);
-        SampleTime {
-            alone: 1.0 / rate[0],
-            interfered: 0.0,
-        }
+        SampleTime::added(1.0 / rate[0], 0.0)
     }
 }
 
-/// Seconds per sample as a function of interference `x`: `alone + interfered * x`.
+/// Seconds per sample as a function of interference `x`, never falling in it:
+/// `max(least, (host^q + (device (1 + x))^q)^(1/q))` with `q` the overlap.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SampleTime {
-    /// Without interference.
-    pub alone: f64,
-    /// For each unit of interference; 0 or more.
-    pub interfered: f64,
+    /// Beside the device: what no interference lengthens.
+    pub host: f64,
+    /// On the device, without interference.
+    pub device: f64,
+    /// How far both overlap, 1 or more: 1 adds them, a large one takes the longer.
+    pub overlap: f64,
+    /// Alone on the whole device: no co-run is faster.
+    pub least: f64,
+}
+
+impl SampleTime {
+    /// Host and device one after another, with no least time.
+    #[must_use]
+    pub const fn added(host: f64, device: f64) -> Self {
+        Self {
+            host,
+            device,
+            overlap: 1.0,
+            least: 0.0,
+        }
+    }
+
+    /// Under interference `x`, 0 or more.
+    #[must_use]
+    pub fn seconds(&self, x: f64) -> f64 {
+        let device = self.device * (1.0 + x);
+        if self.overlap == 1.0 {
+            return (self.host + device).max(self.least);
+        }
+        let (less, more) = if self.host < device {
+            (self.host, device)
+        } else {
+            (device, self.host)
+        };
+        let ratio = (less / more).powf(self.overlap);
+        (more * (1.0 + ratio).powf(1.0 / self.overlap)).max(self.least)
+    }
 }

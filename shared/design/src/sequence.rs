@@ -19,6 +19,7 @@ use predict::{Predictor, TaskSpec};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
+use units::Share;
 
 use crate::settings::{self, DesignSettings, Strategy};
 
@@ -87,7 +88,8 @@ impl Sequence {
     ) -> Result<Self, Failure> {
         let mut plan = Self::without_repeats(workload, settings, conditions)?;
         if conditions.drifts {
-            let alone = plan.listed.as_slice().iter().filter(|c| c.len() == 1);
+            let whole = |c: &&Configuration| c.len() == 1 && c[0].share == Share::FULL;
+            let alone = plan.listed.as_slice().iter().filter(whole);
             for solo in alone {
                 if plan.again.iter().all(|c| c[0].task != solo[0].task) {
                     plan.again.push_back(solo.clone());
@@ -113,6 +115,11 @@ impl Sequence {
             solos.retain(|solo| only.contains(solo));
         }
         if conditions.drifts {
+            // They say how a task scales by itself, are cheap (one worker), and start workers that
+            // co-runs need anyway. Not measured on a real device what they gain.
+            if only.is_none() && workload.tasks.len() > 1 {
+                solos.extend(space.part_solos());
+            }
             solos.shuffle(&mut rng);
         }
         let alone = workload.tasks.len() == 1;

@@ -112,6 +112,8 @@ fn request(plan: &Plan) -> Result<Request, String> {
         mismatch_front: false,
         fairness_front: false,
         explain: false,
+        // A run does not stop because a plan made for it earlier lies outside.
+        outside: true,
         damping: None,
     })
 }

@@ -31,7 +31,10 @@ impl Anchor {
     /// Step time in seconds, alone on the whole device.
     #[must_use]
     pub fn step_seconds(&self, batch: Batch) -> f64 {
-        let b = batch.as_f64();
+        self.step_at(batch.as_f64())
+    }
+
+    pub(crate) fn step_at(&self, b: f64) -> f64 {
         let p = &self.points;
         let (first, last) = (p[0], p[p.len() - 1]);
         let t = if p.len() == 1 {
@@ -64,7 +67,7 @@ impl Anchor {
         pace: &Pace,
         spec: &TaskSpec,
     ) -> Anchor {
-        let by_law = |b: f64| pace.fixed + pace.per_sample * b;
+        let by_law = |b: f64| pace.alone(b, 1.0);
         let mut points: Vec<(f64, f64)> = solo.iter().map(|(&b, &t)| (f64::from(b), t)).collect();
         if points.len() >= 3 {
             let gap = |p: &(f64, f64)| (p.1 / by_law(p.0)).ln();
@@ -150,6 +153,8 @@ mod tests {
             per_sample: 0.01,
             bend: 0.4,
             sharpness: 3.0,
+            overlap: 1.0,
+            exponent: 1.0,
         };
         Anchor::new(&solo, &elsewhere.iter().copied().collect(), &pace, &spec)
     }

@@ -1,23 +1,36 @@
-use doc::params::{Evidence, WorkloadLaw};
+use std::collections::BTreeMap;
 
-use crate::anchor::{self, Anchor};
+use doc::params::{Evidence, WorkloadLaw};
+use math::exp;
+use units::Share;
+
+use crate::anchor::{self, Anchor, Elsewhere};
 use crate::dataset::Dataset;
 use crate::domain::Domain;
 use crate::error::PredictError;
 use crate::features::Layout;
-use crate::structured::{self, Law};
+use crate::part_share::{Difference, PartShares};
+use crate::structured::{self, Form, Law, Meeting};
 use crate::training;
 use crate::workload_law;
 
 /// Most samples that the laws are fitted to; they have so few constants that more add nothing.
 const MOST_FOR_LAWS: usize = 600;
 
+/// Turns of the second fit of the laws; it starts from the first one's.
+const REFITS: usize = 2;
+
 /// What every family of models rests on: solo rates and laws of all tasks.
 #[derive(Debug, Clone)]
 pub(crate) struct Base {
     pub layout: Layout,
     pub anchors: Vec<Anchor>,
+    /// What solo runs at part shares add to the laws.
+    pub parts: Vec<PartShares>,
     pub laws: Vec<Law>,
+    /// Whether laws are scaled to the solo steps of the anchors, and what is learnt beside them is
+    /// relative to the solo step at the share; not in models that were written before.
+    pub anchored: bool,
     pub evidence: Vec<Evidence>,
     pub workload_law: Option<WorkloadLaw>,
     /// Most tasks seen together.
@@ -27,7 +40,13 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    pub fn learn(data: &Dataset) -> Result<Base, PredictError> {
+    /// Whether co-runs of so many tasks were measured; unknown in models that do not say.
+    pub fn ran_so_many(&self, tasks: usize) -> bool {
+        let measured = |d: &Domain| d.crowds.contains(&tasks);
+        tasks > 1 && self.domain.as_ref().is_some_and(measured)
+    }
+
+    pub fn learn(data: &Dataset, form: Form) -> Result<Base, PredictError> {
         let tasks = data.tasks.len();
         let solo = anchor::solo_steps(data);
         let together = ran(data, |others| others > 0);
@@ -36,35 +55,22 @@ impl Base {
             return Err(PredictError::NoUsableSample);
         }
         let meetings = training::meetings(&data.thinned(MOST_FOR_LAWS));
-        let mut laws = structured::fit_all(&meetings);
+        let mut laws = structured::fit_all(&meetings, form);
         let workload_law = workload_law::fit(data, &laws);
-        workload_law::complete(
-            data,
-            &mut laws,
-            &together,
-            &varied(data),
-            workload_law.as_ref(),
-        );
-        let laws: Vec<Law> = laws
-            .into_iter()
-            .enumerate()
-            .map(|(task, law)| law.ok_or(PredictError::UnknownTask { task }))
-            .collect::<Result<_, _>>()?;
-        let elsewhere = anchor::elsewhere(&meetings, &laws);
-        let anchors = (0..tasks)
-            .map(|i| Anchor::new(&solo[i], &elsewhere[i], &laws[i].pace, &data.tasks[i]))
-            .collect();
-        let evidence = (0..tasks).map(|i| match (together[i], at_all[i]) {
-            (true, _) => Evidence::Together,
-            (false, true) => Evidence::Alone,
-            (false, false) => Evidence::Nothing,
-        });
-        Ok(Base {
+        let varied = varied(data);
+        let complete = |laws: &mut Vec<Option<Law>>| {
+            let which = (together.as_slice(), varied.as_slice());
+            workload_law::complete(data, laws, which, workload_law.as_ref(), form);
+        };
+        complete(&mut laws);
+        let mut base = Base {
             layout: Layout { tasks },
-            anchors,
-            laws,
-            evidence: evidence.collect(),
-            workload_law,
+            anchors: Vec::new(),
+            parts: Vec::new(),
+            laws: known(laws)?,
+            evidence: evidence(&together, &at_all),
+            workload_law: workload_law.clone(),
+            anchored: form == Form::Overlapping,
             domain: Some(Domain::of(data)),
             most_together: data
                 .samples
@@ -72,8 +78,90 @@ impl Base {
                 .map(|s| s.active.len())
                 .max()
                 .unwrap_or(0),
-        })
+        };
+        let elsewhere = anchor::elsewhere(&meetings, &base.laws);
+        base.anchor(data, &solo, &elsewhere);
+        if !base.anchored {
+            return Ok(base);
+        }
+        // What a task's solo runs say of a batch size and a share is not for the interference to
+        // explain: the laws are fitted again to co-runs without it.
+        let relative = base.relative(&meetings);
+        let laws = base.laws.iter().cloned().map(Some).collect();
+        let mut laws = structured::refit(&relative, Some(laws), form, REFITS);
+        complete(&mut laws);
+        base.laws = known(laws)?;
+        base.anchor(data, &solo, &elsewhere);
+        Ok(base)
     }
+
+    /// Anchors of all tasks by the present laws.
+    fn anchor(&mut self, data: &Dataset, solo: &[BTreeMap<u32, f64>], elsewhere: &[Elsewhere]) {
+        self.anchors = (0..data.tasks.len())
+            .map(|i| Anchor::new(&solo[i], &elsewhere[i], &self.laws[i].pace, &data.tasks[i]))
+            .collect();
+        self.parts = vec![PartShares::default(); data.tasks.len()];
+        let mut differences = vec![Vec::new(); data.tasks.len()];
+        for s in &data.samples {
+            let ([a], [p]) = (s.active.as_slice(), s.throughput.as_slice()) else {
+                continue;
+            };
+            if a.share < Share::FULL && *p > 0.0 {
+                let (batch, share) = (a.batch.as_f64(), a.share.fraction());
+                differences[a.task].push(Difference {
+                    batch,
+                    share,
+                    ln: (batch / p).ln() - self.solo_steps(a.task, batch, share).1,
+                });
+            }
+        }
+        let learn = |(d, solo): (&Vec<Difference>, &BTreeMap<u32, f64>)| {
+            PartShares::learn(d, solo.keys().map(|b| f64::from(*b)))
+        };
+        self.parts = differences.iter().zip(solo).map(learn).collect();
+    }
+
+    /// `ln` of the solo step seconds of a task on the whole device and at its share, and the
+    /// factor that makes the law's step alone the latter.
+    pub fn solo_steps(&self, task: usize, batch: f64, share: f64) -> (f64, f64, f64) {
+        let ln_step = self.anchors[task].step_at(batch).ln();
+        if !self.anchored {
+            return (ln_step, ln_step, 1.0);
+        }
+        let pace = &self.laws[task].pace;
+        let by_law = pace.alone(batch, share).ln();
+        let stretch = by_law - pace.alone(batch, 1.0).ln();
+        let part = self.parts[task].ln_factor(batch, share);
+        // A part of the device is never faster than the whole.
+        let ln_alone = ln_step + (stretch + part).max(0.0);
+        (ln_step, ln_alone, exp(ln_alone - by_law))
+    }
+
+    /// Meetings as if the law said the solo step that was measured: runs alone too, so that the laws
+    /// fitted to these keep the solo steps that they are relative to.
+    fn relative(&self, meetings: &[Vec<Meeting>]) -> Vec<Vec<Meeting>> {
+        let mut all = meetings.to_vec();
+        for (task, own) in all.iter_mut().enumerate() {
+            for m in own.iter_mut() {
+                m.step /= self.solo_steps(task, m.batch, m.share).2;
+            }
+        }
+        all
+    }
+}
+
+fn known(laws: Vec<Option<Law>>) -> Result<Vec<Law>, PredictError> {
+    let one = |(task, law): (usize, Option<Law>)| law.ok_or(PredictError::UnknownTask { task });
+    laws.into_iter().enumerate().map(one).collect()
+}
+
+fn evidence(together: &[bool], at_all: &[bool]) -> Vec<Evidence> {
+    let one = |(together, at_all): (&bool, &bool)| match (together, at_all) {
+        (true, _) => Evidence::Together,
+        (false, true) => Evidence::Alone,
+        (false, false) => Evidence::Nothing,
+    };
+    together.iter().zip(at_all).map(one).collect()
 }
 
 /// Which tasks ran, with a number of others that `counts`.

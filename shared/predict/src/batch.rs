@@ -40,7 +40,7 @@ impl Predictor {
         let size = n.max(1) * BLOCK;
         for (active, out) in active.chunks(size).zip(out.chunks_mut(size)) {
             for (k, run) in active.chunks_exact(n).enumerate() {
-                if n == 1 || self.unseen(run).is_some() {
+                if n == 1 || self.unseen(run).is_some() || self.pooled(run).is_some() {
                     self.means(run, &mut out[k * n..(k + 1) * n]);
                     continue;
                 }
@@ -65,7 +65,7 @@ impl Block {
         base.layout.fill(scene, at, &mut x);
         self.rows.extend(&x[..base.layout.len()]);
         self.law.push(scene.by_law(at, law));
-        self.solo.push(scene.ln_step(at));
+        self.solo.push(scene.ln_alone(at));
         self.levels.push(scene.has_levels());
         self.all
             .push(scene.has_levels() && scene.len() == base.most_together);

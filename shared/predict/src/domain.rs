@@ -193,14 +193,18 @@ impl Predictor {
     /// Whether [`Predictor::outside`] is empty. Allocates nothing.
     #[must_use]
     pub fn covers(&self, active: &[Active]) -> bool {
-        let within = |a: &Active| {
-            let batch = self.trust[a.task].batches;
-            let share = self.share_range(a.task, active.len());
-            (active.len() == 1 || self.ran_together(a.task))
-                && batch.is_none_or(|(l, h)| (l..=h).contains(&a.batch))
-                && share.is_none_or(|(l, h)| (l..=h).contains(&a.share))
-        };
-        active.len() <= self.base.most_together && active.iter().all(within)
+        let within = |a: &Active| self.covers_setting(a, active.len());
+        active.iter().all(within)
+    }
+
+    /// The same of one of `running` tasks.
+    pub(crate) fn covers_setting(&self, a: &Active, running: usize) -> bool {
+        let batch = self.trust[a.task].batches;
+        let share = self.share_range(a.task, running);
+        running <= self.base.most_together
+            && (running == 1 || self.ran_together(a.task))
+            && batch.is_none_or(|(l, h)| (l..=h).contains(&a.batch))
+            && share.is_none_or(|(l, h)| (l..=h).contains(&a.share))
     }
 
     /// Most tasks that were measured together; 1 where only solo runs were.

@@ -2,7 +2,7 @@ use corun::MAX_TASKS;
 
 use crate::Active;
 use crate::base::Base;
-use crate::structured::{Law, company};
+use crate::structured::{Law, crowd_term, power};
 
 /// Most tasks for which each of the others has features of its own; beyond, only sums.
 const MOST_NAMED: usize = 8;
@@ -28,22 +28,23 @@ const EACH: usize = 5;
 /// What predictions of a co-run are made of, once for all its tasks.
 pub(crate) struct Scene {
     len: usize,
-    /// `x_m` of the law.
-    company: f64,
     /// Whether co-runs covered its shares and its number of tasks, level by level.
     has_levels: bool,
     task: [usize; MAX_TASKS],
     share: [f64; MAX_TASKS],
-    /// Logarithm of the solo step seconds by the anchor.
+    /// Logarithm of the solo step seconds by the anchor, on the whole device.
     ln_step: [f64; MAX_TASKS],
+    /// The same at its share; on the whole device in models without that.
+    ln_alone: [f64; MAX_TASKS],
     batch: [f64; MAX_TASKS],
     ln_batch: [f64; MAX_TASKS],
-    /// Seconds of its step by the law, beside the device and, undisturbed, on it.
+    /// Seconds of its step by the law, beside the device and, undisturbed, on it, so that alone
+    /// they make the solo step.
     host: [f64; MAX_TASKS],
     device: [f64; MAX_TASKS],
     /// `u_j` of the law: part of its step in which the task uses the device.
     busy: [f64; MAX_TASKS],
-    /// `u_j sqrt(R_j)`.
+    /// `w_j = u_j R_j^e`.
     pressure: [f64; MAX_TASKS],
 }
 
@@ -53,11 +54,11 @@ impl Scene {
         let zero = [0.0; MAX_TASKS];
         let mut s = Self {
             len: active.len(),
-            company: company(active.len()),
             has_levels: base.domain.as_ref().is_none_or(|d| d.has_levels_of(active)),
             task: [0; MAX_TASKS],
             share: zero,
             ln_step: zero,
+            ln_alone: zero,
             batch: zero,
             ln_batch: zero,
             host: zero,
@@ -65,17 +66,22 @@ impl Scene {
             busy: zero,
             pressure: zero,
         };
+        let crowd = crowd_term(active.len());
         for (k, a) in active.iter().enumerate() {
             s.task[k] = a.task;
             s.share[k] = a.share.fraction();
-            s.ln_step[k] = base.anchors[a.task].step_seconds(a.batch).ln();
+            let pace = &base.laws[a.task].pace;
+            let host = pace.host(crowd);
+            let device = pace.device(a.batch.as_f64(), s.share[k]);
+            let (ln_step, ln_alone, scale) = base.solo_steps(a.task, a.batch.as_f64(), s.share[k]);
+            s.ln_step[k] = ln_step;
+            s.ln_alone[k] = ln_alone;
             s.batch[k] = a.batch.as_f64();
             s.ln_batch[k] = s.batch[k].ln();
-            let pace = &base.laws[a.task].pace;
-            s.host[k] = pace.host(s.company);
-            s.device[k] = pace.device(s.batch[k], s.share[k]);
-            s.busy[k] = s.device[k] / (s.device[k] + s.host[k]);
-            s.pressure[k] = s.busy[k] * s.share[k].sqrt();
+            s.busy[k] = device / pace.join(host, device);
+            s.pressure[k] = s.busy[k] * power(s.share[k], pace.exponent);
+            s.host[k] = scale * host;
+            s.device[k] = scale * device;
         }
         s
     }
@@ -83,6 +89,11 @@ impl Scene {
     /// `ln(solo step seconds)` of the task at position `at`.
     pub fn ln_step(&self, at: usize) -> f64 {
         self.ln_step[at]
+    }
+
+    /// `ln(solo step seconds)` of the task at position `at`, at its share.
+    pub fn ln_alone(&self, at: usize) -> f64 {
+        self.ln_alone[at]
     }
 
     /// Whether co-runs covered its shares and its number of tasks, level by level; `true` in
@@ -101,7 +112,8 @@ impl Scene {
     pub fn by_law(&self, at: usize, law: &Law) -> f64 {
         let others = (0..self.len).filter(|k| *k != at);
         let pressure = others.map(|k| law.slowdown[self.task[k]] * self.pressure[k]);
-        self.host[at] + self.device[at] * (1.0 + pressure.sum::<f64>())
+        let device = self.device[at] * (1.0 + pressure.sum::<f64>());
+        law.pace.join(self.host[at], device)
     }
 }
 

@@ -9,12 +9,14 @@ use crate::error::PredictError;
 use crate::features::Layout;
 use crate::gp::Hyper;
 use crate::model::{GpPart, Parts, fit_poly, fit_trees, learn_gp, overconfidence};
+use crate::pool::PoolRows;
 use crate::predictor::{Predictor, Trust};
 use crate::report::{FitReport, TaskReport, Worst};
+use crate::structured::Form;
 use crate::training::Rows;
 use crate::unseen::Unseen;
 use crate::validation::{
-    self, Calibration, Known, Left, Wanted, calibrate, cross_validate, leave_out,
+    self, Calibration, Known, Left, Wanted, calibrate, cross_validate, leave_out, pool_weight,
     total_error_percent, trimmed,
 };
 
@@ -95,7 +97,13 @@ fn learn(
     options: &FitOptions,
 ) -> Result<Fitted, PredictError> {
     data.check()?;
-    let mut base = Base::learn(data)?;
+    let thin = data.thinned(MOST_TO_VALIDATE);
+    let form = if options.validate {
+        validation::choose_form(&thin)?
+    } else {
+        Form::Added
+    };
+    let mut base = Base::learn(data, form)?;
     if options.trees_everywhere {
         base.domain = None;
     }
@@ -111,11 +119,16 @@ fn learn(
         .enumerate()
         .map(|(i, r)| parts_of(r, base.layout, i, wanted, options))
         .collect();
-    let thin = data.thinned(MOST_TO_VALIDATE);
     let whole = thin.samples.len() == data.samples.len();
     let checked = if whole { data } else { &thin };
-    let known = known(&tasks, &rows, wanted, whole);
-    let (folds, left) = if options.validate {
+    let pool = (options.validate && wanted.gp)
+        .then(|| PoolRows::of(data, &base).learn(options.evaluations))
+        .flatten();
+    let known = Known {
+        pool: pool.as_ref().map(|p| &p.part.gp.hyper),
+        ..known(&tasks, &rows, wanted, whole, form)
+    };
+    let (folds, mut left) = if options.validate {
         cross_validate(checked, &known)?
     } else {
         (0, Vec::new())
@@ -125,6 +138,18 @@ fn learn(
         .filter_map(|m| Some((*m, total_error_percent(checked, &left, *m)?)))
         .collect();
     let method = choose(families, &merits);
+    let pooling = matches!(method, Method::Gp | Method::Blend);
+    let weight = if pooling {
+        pool_weight(&left, method)
+    } else {
+        0.0
+    };
+    let move_all = |left: &mut Vec<Left>| {
+        for l in left {
+            *l = l.moved(weight, method);
+        }
+    };
+    move_all(&mut left);
     let mut report = FitReport {
         folds,
         families: merits,
@@ -139,6 +164,17 @@ fn learn(
     if options.validate {
         report.learning = learning_curve(checked, &known, folds, &left, method)?;
     }
+    let (mut levels, mut crowd) = (Vec::new(), Vec::new());
+    if options.validate {
+        levels = validation::leave_levels_out(checked, &known)?;
+        crowd = validation::leave_crowd_out(checked, &known)?;
+        move_all(&mut levels);
+        move_all(&mut crowd);
+    }
+    let error = |left: &[Left]| validation::throughput_error_percent(left, method);
+    report.throughput_error_percent = error(&left);
+    report.level_error_percent = error(&levels);
+    report.crowd_error_percent = error(&crowd);
     report.worst = worst(checked, data, &left, method);
     let calibrations: Vec<_> = (0..tasks.len())
         .map(|i| calibrate(&left, i, method))
@@ -148,24 +184,36 @@ fn learn(
         .flatten()
         .fold((0, 0), |(a, b), c| (a + c.inside.0, b + c.inside.1));
     report.coverage_90 = (all > 0).then(|| inside as f64 / all as f64);
+    let used = throughputs(data);
     let mut trust = Vec::new();
     for i in 0..tasks.len() {
         let error_percent = task_error(&left, i, method);
-        report
-            .tasks
-            .push(task_report(&base, &rows[i], &tasks[i], i, error_percent));
+        report.tasks.push(task_report(
+            &base,
+            &rows[i],
+            &tasks[i],
+            (i, used[i]),
+            error_percent,
+        ));
         trust.push(Trust {
             error_percent,
             ..trust_of(data, i, &tasks[i], calibrations[i])
         });
     }
+    let spreads: Vec<f64> = trust.iter().map(|t| t.spread).collect();
+    let scale = |left: &[Left]| validation::scale_of(left, &spreads, method);
+    let far = [scale(&levels), scale(&crowd)];
+    let far = far.into_iter().flatten().reduce(f64::max);
+    for t in &mut trust {
+        t.far_scale = far;
+    }
     let mut unseen = None;
-    if options.validate && matches!(method, Method::Gp | Method::Blend) {
-        unseen = Unseen::learn(data, checked, &base, &known, method, options.evaluations);
+    if let Some(pool) = pool.clone().filter(|_| pooling) {
+        unseen = Some(Unseen::learn(data, checked, pool, &known, method, weight));
     }
     let learnt = unseen.as_ref();
-    report.unseen_batch = learnt.and_then(|u| u.batch).map(|u| u.error);
-    report.unseen_task = learnt.and_then(|u| u.task).map(|u| u.error);
+    report.unseen_batch = learnt.and_then(|u| u.batch?.error);
+    report.unseen_task = learnt.and_then(|u| u.task?.error);
     let points = collect_points(data, &rows, &mut tasks, unseen.as_mut(), method);
     Ok(Fitted {
         predictor: Predictor {
@@ -189,6 +237,7 @@ fn trust_of(data: &Dataset, i: usize, parts: &Parts, calibration: Option<Calibra
     Trust {
         spread: calibration.map_or(noise, |c| c.spread),
         interval_scale: calibration.map_or_else(|| gp.map_or(1.0, overconfidence), |c| c.scale),
+        far_scale: None,
         error_percent: None,
         batches,
         shares,
@@ -228,7 +277,13 @@ fn parts_of(
     }
 }
 
-fn known<'a>(tasks: &'a [Parts], rows: &[Rows], wanted: Wanted, whole: bool) -> Known<'a> {
+fn known<'a>(
+    tasks: &'a [Parts],
+    rows: &[Rows],
+    wanted: Wanted,
+    whole: bool,
+    form: Form,
+) -> Known<'a> {
     let hyper = |p: &'a Parts| p.gp.as_ref().map(|g: &GpPart| &g.gp.hyper);
     let hyper: Vec<Option<&Hyper>> = tasks.iter().map(hyper).collect();
     let wrong = tasks.iter().zip(rows).map(|(p, r)| {
@@ -246,6 +301,8 @@ fn known<'a>(tasks: &'a [Parts], rows: &[Rows], wanted: Wanted, whole: bool) -> 
     Known {
         hyper,
         wrong: wrong.collect(),
+        pool: None,
+        form,
         wanted,
     }
 }
@@ -305,7 +362,7 @@ fn worst(checked: &Dataset, data: &Dataset, left: &[Left], method: Method) -> Ve
 fn task_error(left: &[Left], task: usize, method: Method) -> Option<f64> {
     let own = left.iter().filter(|l| l.task == task);
     trimmed(
-        own.map(|l| ((l.ln_step - l.answer.of(method)).exp() - 1.0).abs())
+        own.map(|l| ((l.ln_step - l.predicted(method)).exp() - 1.0).abs())
             .collect(),
     )
 }
@@ -314,7 +371,7 @@ fn task_report(
     base: &Base,
     rows: &Rows,
     parts: &Parts,
-    task: usize,
+    (task, throughputs): (usize, usize),
     error_percent: Option<f64>,
 ) -> TaskReport {
     let law = &base.laws[task];
@@ -343,7 +400,7 @@ fn task_report(
         }
     }
     TaskReport {
-        rows: rows.len(),
+        rows: throughputs,
         error_percent,
         host_ms: 1e3 * law.pace.fixed,
         device_us_per_sample: 1e6 * law.pace.per_sample,
@@ -352,6 +409,17 @@ fn task_report(
         drivers,
         rejected,
     }
+}
+
+/// Throughputs above 0 of each task.
+fn throughputs(data: &Dataset) -> Vec<usize> {
+    let mut used = vec![0; data.tasks.len()];
+    for s in &data.samples {
+        for (a, p) in s.active.iter().zip(&s.throughput) {
+            used[a.task] += usize::from(*p > 0.0);
+        }
+    }
+    used
 }
 
 type Ranges = (Option<(Batch, Batch)>, Option<(Share, Share)>);

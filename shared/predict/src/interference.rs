@@ -2,15 +2,20 @@ use units::{Batch, Share};
 
 use crate::Method;
 use crate::predictor::Predictor;
-use crate::structured::company;
+use crate::structured::{crowd_term, power};
 
-/// Parts of a step by the structured law: `host + device (1 + sum_j c_ij w_j)`.
+/// Parts of a step by the structured law: `(host^q + (device (1 + sum_j c_ij w_j))^q)^(1/q)`, and
+/// never less than alone on the whole device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepParts {
     /// Seconds beside the device.
     pub host_s: f64,
     /// Seconds on the device, undisturbed.
     pub device_s: f64,
+    /// `q`: how far both overlap; 1 adds them.
+    pub overlap: f64,
+    /// Seconds alone on the whole device.
+    pub least_s: f64,
 }
 
 impl Predictor {
@@ -34,21 +39,25 @@ impl Predictor {
         Some((0..n).flat_map(row).map(cell).collect())
     }
 
-    /// `w_j = u_j sqrt(R_j)`: how hard a task presses on others when `running` tasks run.
+    /// `w_j = u_j R_j^e`: how much a task interferes with others when `running` tasks run.
     #[must_use]
     pub fn demand(&self, task: usize, batch: Batch, share: Share, running: usize) -> f64 {
         let pace = &self.base.laws[task].pace;
         let r = share.fraction();
-        pace.busy(batch.as_f64(), r, company(running)) * r.sqrt()
+        pace.busy(batch.as_f64(), r, crowd_term(running)) * power(r, pace.exponent)
     }
 
     /// Parts of the step of a task by the structured law when `running` tasks run.
     #[must_use]
     pub fn step_parts(&self, task: usize, batch: Batch, share: Share, running: usize) -> StepParts {
         let pace = &self.base.laws[task].pace;
+        let (b, r) = (batch.as_f64(), share.fraction());
+        let (ln_step, _, scale) = self.base.solo_steps(task, b, r);
         StepParts {
-            host_s: pace.host(company(running)),
-            device_s: pace.device(batch.as_f64(), share.fraction()),
+            host_s: scale * pace.host(crowd_term(running)),
+            device_s: scale * pace.device(b, r),
+            overlap: pace.overlap,
+            least_s: ln_step.exp(),
         }
     }
 }

@@ -26,6 +26,7 @@ mod gp;
 mod interference;
 mod model;
 mod params;
+mod part_share;
 mod poly;
 mod pool;
 mod predictor;

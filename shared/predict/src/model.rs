@@ -88,10 +88,10 @@ impl Parts {
         let all = scene.has_levels() && scene.len() == base.most_together;
         let solo_trees = self.solo_trees.as_ref().filter(|_| all);
         Answer {
-            solo_trees: solo_trees.map(|t| scene.ln_step(at) + t.mean(x)),
+            solo_trees: solo_trees.map(|t| scene.ln_alone(at) + t.mean(x)),
             trees: trees.map(|t| law + t.mean(x)),
             law,
-            poly: poly.map(|p| scene.ln_step(at) + p.mean(&x[..SUMS])),
+            poly: poly.map(|p| scene.ln_alone(at) + p.mean(&x[..SUMS])),
             gp,
             variance,
         }
@@ -222,8 +222,12 @@ fn mark_wrong(obs: &mut Observations, hyper: &Hyper) -> Option<bool> {
     Some(changed)
 }
 
-/// Conditions on all rows with known hyper-parameters. `wrong` are the noise factors if known.
+/// Conditions on all rows with known hyper-parameters; `None` without rows. `wrong` are the noise factors if known.
 pub(crate) fn condition(rows: &Rows, hyper: Hyper, wrong: Option<&[f64]>) -> Option<GpPart> {
+    // A task whose co-runs were all left out has none.
+    if rows.len() == 0 {
+        return None;
+    }
     let mut obs = Observations::new(&rows.features, residual(rows));
     match wrong {
         Some(w) => obs.noise_factor.copy_from_slice(w),

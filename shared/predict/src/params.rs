@@ -16,6 +16,7 @@ use crate::features::{Layout, MAX_FEATURES, SUMS, Scene};
 use crate::fit::Fitted;
 use crate::gp::{Gp, Hyper, Observations};
 use crate::model::{GpPart, MOST_POINTS, Parts};
+use crate::part_share::{self, PartShares};
 use crate::poly::Poly;
 use crate::predictor::{Predictor, Trust};
 use crate::structured::{Law, Pace};
@@ -31,6 +32,7 @@ impl Fitted {
         ModelParams {
             method: p.method,
             tasks: tasks.map(|(i, t)| self.task(i, t.id.as_str())).collect(),
+            anchored: p.base.anchored,
             workload_law: p.base.workload_law.clone(),
             points: self
                 .points
@@ -51,6 +53,9 @@ impl Fitted {
                     .iter()
                     .find(|(m, _)| *m == p.method)
                     .map(|(_, e)| *e),
+                throughput_error_percent: self.report.throughput_error_percent,
+                level_error_percent: self.report.level_error_percent,
+                crowd_error_percent: self.report.crowd_error_percent,
                 coverage_90: self.report.coverage_90,
                 families: self
                     .report
@@ -81,12 +86,15 @@ impl Fitted {
                 })
                 .collect(),
             solo_slope_s: anchor.slope,
+            solo_parts: base.parts[i].points.iter().map(write_part).collect(),
             law: written::LawParams {
                 fixed_s: law.pace.fixed,
                 crowding: law.pace.crowding,
                 per_sample_s: law.pace.per_sample,
                 bend: law.pace.bend,
                 sharpness: law.pace.sharpness,
+                overlap: law.pace.overlap,
+                interference_exponent: law.pace.exponent,
                 slowdown: law.slowdown.clone(),
             },
             poly: parts.poly.as_ref().map(|p| written::PolyParams {
@@ -99,6 +107,7 @@ impl Fitted {
             solo_trees: parts.solo_trees.as_ref().map(write_trees),
             spread: trust.spread,
             interval_scale: trust.interval_scale,
+            far_interval_scale: trust.far_scale,
             error_percent: trust.error_percent,
             batch_range: trust
                 .batches
@@ -111,6 +120,14 @@ impl Fitted {
                 .map(|s| s.percent())
                 .collect(),
         }
+    }
+}
+
+fn write_part(p: &part_share::Point) -> written::SoloPart {
+    written::SoloPart {
+        batch: p.batch as u64,
+        share: p.share,
+        weight: p.weight,
     }
 }
 
@@ -198,6 +215,8 @@ impl Predictor {
         let mut base = Base {
             layout,
             anchors: Vec::new(),
+            parts: Vec::new(),
+            anchored: params.anchored,
             laws: Vec::new(),
             evidence: Vec::new(),
             workload_law: params.workload_law.clone(),
@@ -216,6 +235,7 @@ impl Predictor {
                 return Err(bad(format!("{path}.id"), found));
             }
             base.anchors.push(anchor(t, &path)?);
+            base.parts.push(part_shares(t, &path)?);
             base.laws.push(law(&t.law, n, &format!("{path}.law"))?);
             base.evidence.push(t.evidence);
             trust.push(read_trust(t, &path)?);
@@ -260,11 +280,34 @@ fn anchor(t: &TaskParams, path: &str) -> Result<Anchor, PredictError> {
     })
 }
 
+fn part_shares(t: &TaskParams, path: &str) -> Result<PartShares, PredictError> {
+    let path = format!("{path}.solo_parts");
+    let one = |p: &written::SoloPart| {
+        numbers(&path, &[p.share], true)?;
+        numbers(&path, &[p.weight], false)?;
+        if p.batch == 0 {
+            return Err(bad(&path, "a batch size of 0"));
+        }
+        Ok(part_share::Point {
+            batch: p.batch as f64,
+            share: p.share,
+            weight: p.weight,
+        })
+    };
+    let points = t.solo_parts.iter().map(one).collect::<Result<_, _>>()?;
+    Ok(PartShares { points })
+}
+
 fn law(l: &written::LawParams, tasks: usize, path: &str) -> Result<Law, PredictError> {
     length(&format!("{path}.slowdown"), l.slowdown.len(), tasks)?;
     not_negative(path, &l.slowdown)?;
     not_negative(path, &[l.crowding, l.fixed_s])?;
     numbers(path, &[l.per_sample_s, l.bend, l.sharpness], true)?;
+    numbers(path, &[l.overlap, l.interference_exponent], true)?;
+    if l.overlap < 1.0 {
+        let problem = format!("{} is below 1", l.overlap);
+        return Err(bad(format!("{path}.overlap"), problem));
+    }
     Ok(Law {
         pace: Pace {
             fixed: l.fixed_s,
@@ -272,6 +315,8 @@ fn law(l: &written::LawParams, tasks: usize, path: &str) -> Result<Law, PredictE
             per_sample: l.per_sample_s,
             bend: l.bend,
             sharpness: l.sharpness,
+            overlap: l.overlap,
+            exponent: l.interference_exponent,
         },
         slowdown: l.slowdown.clone(),
     })
@@ -279,6 +324,9 @@ fn law(l: &written::LawParams, tasks: usize, path: &str) -> Result<Law, PredictE
 
 fn read_trust(t: &TaskParams, path: &str) -> Result<Trust, PredictError> {
     not_negative(&format!("{path}.spread"), &[t.spread, t.interval_scale])?;
+    if let Some(scale) = t.far_interval_scale {
+        not_negative(&format!("{path}.far_interval_scale"), &[scale])?;
+    }
     let unit = |e: units::UnitError| bad(path, e.to_string());
     let batches = match t.batch_range {
         Some((a, b)) => Some((Batch::new(a).map_err(unit)?, Batch::new(b).map_err(unit)?)),
@@ -294,6 +342,7 @@ fn read_trust(t: &TaskParams, path: &str) -> Result<Trust, PredictError> {
     Ok(Trust {
         spread: t.spread,
         interval_scale: t.interval_scale,
+        far_scale: t.far_interval_scale,
         error_percent: t.error_percent,
         batches,
         shares,

@@ -59,7 +59,7 @@ impl PoolRows {
         rows.sample.push(position);
         rows.features.push(base.layout.pooled(&scene, at));
         rows.ln_step.push((s.active[at].batch.as_f64() / rate).ln());
-        rows.ln_solo.push(scene.ln_step(at));
+        rows.ln_solo.push(scene.ln_alone(at));
         rows.error.push(s.stderr.as_ref().map(|e| e[at] / rate));
         self.task.push(s.active[at].task);
     }
@@ -98,7 +98,7 @@ impl Pool {
     /// `ln(step seconds)` of the task at position `at` of a scene.
     pub fn ln_step(&self, base: &Base, scene: &Scene, at: usize) -> f64 {
         let x = self.scaled(base, scene, at);
-        scene.ln_step(at) + self.mean + self.part.gp.mean(&x)
+        scene.ln_alone(at) + self.mean + self.part.gp.mean(&x)
     }
 
     /// Its variance, and that of the noise.

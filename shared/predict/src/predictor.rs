@@ -32,6 +32,9 @@ pub(crate) struct Trust {
     pub spread: f64,
     /// Factor that makes intervals hold what they say.
     pub interval_scale: f64,
+    /// The same at shares and numbers of tasks that were not measured; `None`: none could be left
+    /// out to learn it.
+    pub far_scale: Option<f64>,
     /// Cross-validated mean absolute error, percent.
     pub error_percent: Option<f64>,
     /// Smallest and largest batch size measured.
@@ -90,13 +93,13 @@ impl Predictor {
     /// Predicted samples per second of every active task, in the order of `active`; `out` is at
     /// least as long. A task is active at most once. Allocates nothing.
     ///
-    /// One task on the whole device is not predicted but read from the solo runs; no task is ever
-    /// faster than that.
+    /// One task by itself is not predicted but read from the solo runs; no task is ever faster than
+    /// on the whole device.
     pub fn means(&self, active: &[Active], out: &mut [f64]) {
         if let [a] = active
-            && a.share == Share::FULL
+            && (self.base.anchored || a.share == Share::FULL)
         {
-            out[0] = self.solo(a.task, a.batch);
+            out[0] = self.alone(a);
             return;
         }
         let scene = Scene::new(&self.base, active);
@@ -107,9 +110,21 @@ impl Predictor {
             if let Some((pool, learnt)) = unseen {
                 let pooled = pool.ln_step(&self.base, &scene, at);
                 ln_step = learnt.ln_step(ln_step, pooled, scene.ln_step(at));
+            } else if let Some((pool, weight)) = self.pooled(active) {
+                ln_step += weight * (pool.ln_step(&self.base, &scene, at) - ln_step);
             }
             out[at] = self.at_most_solo(a, a.batch.as_f64() * math::exp(-ln_step));
         }
+    }
+
+    /// Samples per second of a task alone at its share.
+    fn alone(&self, a: &Active) -> f64 {
+        if a.share == Share::FULL {
+            return self.solo(a.task, a.batch);
+        }
+        let batch = a.batch.as_f64();
+        let (_, ln_alone, _) = self.base.solo_steps(a.task, batch, a.share.fraction());
+        self.at_most_solo(a, batch * math::exp(-ln_alone))
     }
 
     /// A rate, or the solo rate where that is less: others never make a task faster, and neither
@@ -122,7 +137,17 @@ impl Predictor {
     /// What serves a co-run that the models of its tasks do not know.
     pub(crate) fn unseen(&self, active: &[Active]) -> Option<(&Pool, &Use)> {
         let unseen = self.unseen.as_ref()?;
-        Some((&unseen.pool, unseen.of(active)?))
+        let learnt = unseen.of(active)?;
+        let guessed = learnt.error.is_none() && !self.base.ran_so_many(active.len());
+        (!guessed).then_some((&unseen.pool, learnt))
+    }
+
+    /// The process of all tasks and its weight in a co-run that the models of its tasks know;
+    /// `None` where it does not count.
+    pub(crate) fn pooled(&self, active: &[Active]) -> Option<(&Pool, f64)> {
+        let unseen = self.unseen.as_ref()?;
+        (unseen.known > 0.0 && self.base.ran_so_many(active.len()))
+            .then_some((&unseen.pool, unseen.known))
     }
 
     /// Predictions with their uncertainty, in the order of `active`.
@@ -145,6 +170,9 @@ impl Predictor {
                 let trust = &self.trust[a.task];
                 let spread = self.spread(a.task, active.len() > 1);
                 let (variance, own, scale) = match (self.method, unseen) {
+                    _ if active.len() == 1 && self.base.anchored => {
+                        (0.0, self.alone_spread(a).powi(2), 1.0)
+                    }
                     (_, Some((pool, learnt))) => {
                         let (variance, noise) = pool.variance(&self.base, &scene, at);
                         (variance, noise, learnt.interval_scale)
@@ -158,6 +186,8 @@ impl Predictor {
                         (answer.variance, spread * spread, trust.interval_scale)
                     }
                 };
+                let far = trust.far_scale.filter(|_| !scene.has_levels());
+                let scale = far.map_or(scale, |far| far.max(scale));
                 let own = if scatter { own } else { 0.0 };
                 let mut sd = scale * (own + variance).sqrt();
                 // Beyond what was measured nothing calibrates the interval; it doubles.
@@ -170,6 +200,17 @@ impl Predictor {
                 }
             })
             .collect()
+    }
+
+    /// Standard deviation of the logarithm of a solo rate: of a measurement on the whole device,
+    /// more on a part of it.
+    fn alone_spread(&self, a: &Active) -> f64 {
+        let spread = self.spread(a.task, false);
+        if a.share == Share::FULL {
+            spread
+        } else {
+            spread.max(ALWAYS_ALONE)
+        }
     }
 
     /// Standard deviation of the logarithm beside the variance of the Gaussian process.

@@ -11,6 +11,12 @@ pub struct FitReport {
     pub families: Vec<(Method, f64)>,
     /// Parts that cross-validation left out in turn; 0: too few configurations.
     pub folds: usize,
+    /// Mean absolute error of left-out throughputs, percent, bad measurements included.
+    pub throughput_error_percent: Option<f64>,
+    /// The same where a whole level of shares was left out.
+    pub level_error_percent: Option<f64>,
+    /// The same where the co-runs of most tasks were left out.
+    pub crowd_error_percent: Option<f64>,
     /// Part of left-out throughputs inside the 90 % interval.
     pub coverage_90: Option<f64>,
     /// What is to be expected where a batch size, or a task, never ran among others.

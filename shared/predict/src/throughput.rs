@@ -24,6 +24,10 @@ impl Throughput for Predictor {
         self.predict(active).iter().map(|p| p.std_error).collect()
     }
 
+    fn covers(&self, setting: Setting, running: usize) -> bool {
+        self.covers_setting(&setting, running)
+    }
+
     fn interference(&self) -> Option<Vec<f64>> {
         self.slowdowns()
     }
@@ -33,18 +37,13 @@ impl Throughput for Predictor {
     }
 
     fn sample_time(&self, task: usize, batch: Batch, share: Share, running: usize) -> SampleTime {
-        if running == 1 && share == Share::FULL {
-            // Read from the solo runs rather than predicted, as `means` does.
-            return SampleTime {
-                alone: 1.0 / self.solo(task, batch),
-                interfered: 0.0,
-            };
-        }
-        let parts = self.step_parts(task, batch, share, running);
         let b = batch.as_f64();
+        let parts = self.step_parts(task, batch, share, running);
         SampleTime {
-            alone: (parts.host_s + parts.device_s) / b,
-            interfered: parts.device_s / b,
+            host: parts.host_s / b,
+            device: parts.device_s / b,
+            overlap: parts.overlap,
+            least: parts.least_s / b,
         }
     }
 }

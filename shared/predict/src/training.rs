@@ -1,9 +1,10 @@
 use crate::base::Base;
 use crate::features::{MAX_FEATURES, Scene};
 use crate::structured::{Meeting, Other};
-use crate::{Active, Dataset};
+use crate::{Active, Dataset, Sample};
 
-/// The measurements of one task, row by row.
+/// The measurements of one task among others, row by row. Its solo runs are no rows: what they say
+/// is in the anchors, which everything learnt here is relative to.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rows {
     /// Position in [`Dataset::samples`] of each row.
@@ -12,7 +13,7 @@ pub(crate) struct Rows {
     pub features: Vec<Vec<f64>>,
     /// `ln(step seconds)`.
     pub ln_step: Vec<f64>,
-    /// `ln(solo step seconds)` by the anchor.
+    /// `ln(solo step seconds)` at its share by the anchor.
     pub ln_solo: Vec<f64>,
     /// `ln(step seconds)` by the law.
     pub ln_law: Vec<f64>,
@@ -44,7 +45,9 @@ impl Rows {
     pub fn of_all(data: &Dataset, base: &Base) -> Vec<Rows> {
         let mut rows = vec![Rows::default(); data.tasks.len()];
         let mut x = [0.0; MAX_FEATURES];
-        for (k, s) in data.samples.iter().enumerate() {
+        let several = |s: &&Sample| s.active.len() > 1;
+        let samples = data.samples.iter().enumerate();
+        for (k, s) in samples.filter(|(_, s)| several(s) || !base.anchored) {
             let scene = Scene::new(base, &s.active);
             for (at, (a, &p)) in s.active.iter().zip(&s.throughput).enumerate() {
                 if p <= 0.0 {
@@ -55,7 +58,7 @@ impl Rows {
                 row.sample.push(k);
                 row.features.push(x[..base.layout.len()].to_vec());
                 row.ln_step.push((a.batch.as_f64() / p).ln());
-                row.ln_solo.push(scene.ln_step(at));
+                row.ln_solo.push(scene.ln_alone(at));
                 row.ln_law.push(scene.by_law(at, &base.laws[a.task]).ln());
                 row.error.push(s.stderr.as_ref().map(|e| e[at] / p));
             }

@@ -19,6 +19,8 @@ pub(crate) struct Unseen {
     /// Batch sizes at which each task ran with others, ascending.
     pub seen: Vec<Vec<Batch>>,
     pub pool: Pool,
+    /// Weight of the process in co-runs that the models of the tasks know.
+    pub known: f64,
     /// For a batch size that never ran among others.
     pub batch: Option<Use>,
     /// For a task that never did.
@@ -34,7 +36,8 @@ pub(crate) struct Use {
     pub factor: f64,
     /// Factor on the standard deviation of the process.
     pub interval_scale: f64,
-    pub error: UnseenError,
+    /// What was measured of it; `None`: too little to leave out, so that the weight is a guess.
+    pub error: Option<UnseenError>,
 }
 
 impl Unseen {

@@ -2,7 +2,7 @@ use doc::params::WorkloadLaw;
 use math::stats;
 
 use crate::Dataset;
-use crate::structured::{Law, Pace};
+use crate::structured::{Form, Law, Pace};
 
 /// Seconds per sample from FLOPs and bytes: `g1 = ga f + gb m`, `ga, gb >= 0`, least relative
 /// squares over the tasks that have all three.
@@ -73,9 +73,9 @@ fn usual(laws: &[&Law], get: impl Fn(&Law) -> f64, otherwise: f64) -> f64 {
 pub(crate) fn complete(
     data: &Dataset,
     laws: &mut [Option<Law>],
-    together: &[bool],
-    varied: &[bool],
+    (together, varied): (&[bool], &[bool]),
     workload: Option<&WorkloadLaw>,
+    form: Form,
 ) {
     let n = laws.len();
     let known: Vec<Law> = laws
@@ -85,12 +85,15 @@ pub(crate) fn complete(
         .filter_map(|(l, _)| l.clone())
         .collect();
     let known: Vec<&Law> = known.iter().collect();
+    let (overlap, exponent) = form.usual();
     let pace = Pace {
         fixed: 0.0,
         per_sample: 0.0,
         crowding: usual(&known, |l| l.pace.crowding, 0.4),
         bend: usual(&known, |l| l.pace.bend, 0.4),
         sharpness: usual(&known, |l| l.pace.sharpness, 3.0),
+        overlap: usual(&known, |l| l.pace.overlap, overlap),
+        exponent: usual(&known, |l| l.pace.exponent, exponent),
     };
     // How much task j slows the others: the median of its column among tasks that met it.
     let column: Vec<f64> = (0..n)
@@ -116,6 +119,8 @@ pub(crate) fn complete(
                 crowding: pace.crowding,
                 bend: own.map_or(pace.bend, |p| p.bend),
                 sharpness: own.map_or(pace.sharpness, |p| p.sharpness),
+                overlap: law.as_ref().map_or(pace.overlap, |l| l.pace.overlap),
+                exponent: pace.exponent,
             },
             slowdown: column.clone(),
         });

@@ -49,6 +49,25 @@ fn headline(data: &Dataset, fitted: &Fitted) -> String {
         report.folds,
         errors.join(", ")
     );
+    let each = [
+        (report.throughput_error_percent, "as they are"),
+        (report.level_error_percent, "with a share left out whole"),
+        (
+            report.crowd_error_percent,
+            "with as many tasks left out whole",
+        ),
+    ];
+    let each: Vec<String> = each
+        .iter()
+        .filter_map(|(e, what)| Some(format!("{:.1} % {what}", (*e)?)))
+        .collect();
+    if !each.is_empty() {
+        let _ = write!(
+            out,
+            "; of each throughput, outliers included: {}",
+            each.join(", ")
+        );
+    }
     if let Some(c) = report.coverage_90 {
         let _ = write!(out, "; 90 % intervals hold {:.0} %", 100.0 * c);
     }

@@ -66,6 +66,10 @@ pub struct Args {
     /// Give the K best plans, the runners-up as `alternatives`
     #[arg(long, value_name = "K", default_value_t = 1)]
     top: usize,
+    /// Plan also beyond the shares, batch sizes and numbers of tasks of the profiled co-runs, where
+    /// predictions are extrapolation; without it such a plan is refused
+    #[arg(long)]
+    outside: bool,
     /// Say what 5 % more or less share of each task would change
     #[arg(long)]
     explain: bool,
@@ -92,7 +96,7 @@ const EXAMPLES: &str = "Examples:
   mt-solve --workload this-round.json model.json
   mt-solve --previous last-plan.json --damping 0.5 --mismatch 2 model.json
 
-Exit codes: 0 done; 1 no plan is feasible; 2 bad input or usage.";
+Exit codes: 0 done; 1 no plan is feasible, or only beyond what was profiled; 2 bad input or usage.";
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ObjectiveChoice {
@@ -257,6 +261,7 @@ impl Args {
             mismatch_front: self.pareto.contains(&FrontChoice::Mismatch),
             fairness_front: self.pareto.contains(&FrontChoice::Fairness),
             explain: self.explain,
+            outside: self.outside,
             damping: self.damping,
         })
     }

@@ -4,7 +4,10 @@ use std::time::Instant;
 use allocation::{Request, plan_workload};
 use cli::{Console, Exit, Failure, Input, Output, provenance};
 use corun::Setting;
-use doc::{Answer, Decision, Feasible, GpuSpec, Infeasible, Model, Plan, WorkKind, Workload};
+use doc::{
+    Answer, ConstraintKind, Decision, Feasible, GpuSpec, Infeasible, Model, Plan, WorkKind,
+    Workload,
+};
 use predict::Predictor;
 use units::Bytes;
 
@@ -157,7 +160,7 @@ fn report_outside(plan: &Plan, found: &Feasible, solver: &Solver, console: &Cons
     }
     let name = |i: usize| plan.tasks.get(i).map_or("", |t| t.id.as_str()).to_owned();
     for reason in gpus.values().flat_map(|s| solved.predictor.outside(s)) {
-        console.note(&format!(
+        console.warn(&format!(
             "the plan lies outside what was profiled: {}",
             reason.reason(name)
         ));
@@ -191,6 +194,10 @@ fn report_infeasible(id: Option<&str>, none: &Infeasible, console: &Console) {
     let name = id.unwrap_or("the workload");
     console.error(&format!("no plan of {name} is feasible"));
     for reason in &none.reasons {
+        if reason.constraint == ConstraintKind::Domain {
+            console.error(&reason.advice);
+            continue;
+        }
         console.error(&format!(
             "{}: {} is asked for, {} can be had; {}",
             doc::name_of(&reason.constraint),

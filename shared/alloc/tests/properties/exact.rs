@@ -112,6 +112,7 @@ proptest! {
                 ConstraintKind::Memory => l.memory = Some(Bytes::new(reason.best.ceil() as u64).unwrap()),
                 ConstraintKind::Rv => l.rv = Some(units::TotalShare::from_hundredths((reason.best * 100.0).round() as u32)),
                 ConstraintKind::Batch => l.policy = BatchPolicy::Free,
+                ConstraintKind::Domain => unreachable!("a law covers everything"),
             }
             prop_assert!(brute_force(&law, &relaxed).is_some(), "{:?}", reason);
         }

@@ -8,6 +8,10 @@ use units::{Batch, Bytes, Share, TotalShare};
 use super::Configuration;
 use crate::settings::DesignSettings;
 
+/// Shares (hundredths of a percent) of solo runs beside those on the whole device. Two are the least
+/// that show a bend; a quarter and a half lie on both sides of it for most training jobs.
+const PARTS: [u32; 2] = [2500, 5000];
+
 /// The configurations that may be measured.
 #[derive(Debug, Clone)]
 pub struct Space {
@@ -82,6 +86,27 @@ impl Space {
         (0..self.tasks.len())
             .flat_map(|task| self.batches(task).iter().map(move |b| solo(task, b)))
             .collect()
+    }
+
+    /// Each task alone at the shares nearest to [`PARTS`], at its smallest and largest batch size.
+    pub fn part_solos(&self) -> Vec<Configuration> {
+        let below = || self.shares.iter().filter(|s| **s < Share::FULL);
+        let near = |to: &u32| {
+            below()
+                .min_by_key(|s| s.hundredths().abs_diff(*to))
+                .copied()
+        };
+        let shares: BTreeSet<Share> = PARTS.iter().filter_map(near).collect();
+        let mut all = Vec::new();
+        for task in 0..self.tasks.len() {
+            let sizes = || self.batches(task).iter().copied();
+            let ends: BTreeSet<Batch> = sizes().min().into_iter().chain(sizes().max()).collect();
+            for batch in ends {
+                let one = |&share: &Share| vec![Run { task, batch, share }];
+                all.extend(shares.iter().map(one));
+            }
+        }
+        all
     }
 
     /// Whether the sum of the shares is one to measure; its least value counts for co-runs of

@@ -24,6 +24,10 @@ pub enum Method {
 pub struct ModelParams {
     /// Family.
     pub method: Method,
+    /// Whether the steps of the laws are scaled so that alone they are the solo steps, and what
+    /// stands beside the laws is relative to the solo step at the share; absent: neither.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub anchored: bool,
     /// One for each task, in the order of the workload.
     pub tasks: Vec<TaskParams>,
     /// The law of the solo step time over tasks, where FLOPs and bytes of some are known.
@@ -84,6 +88,10 @@ pub struct UnseenParams {
     pub tasks: Vec<u32>,
     /// Mean of the logarithm of (step / solo step).
     pub mean: f64,
+    /// Weight of the process in co-runs whose tasks and batch sizes all ran among others, 0 to 1;
+    /// absent: 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub known_weight: f64,
     /// For co-runs with a batch size that never ran among others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<UnseenUse>,
@@ -104,8 +112,18 @@ pub struct UnseenUse {
     pub interval_scale: f64,
     /// Parts that were left out one after another.
     pub parts: u32,
-    /// Mean absolute error of left-out throughputs, in percent.
-    pub error_percent: f64,
+    /// Mean absolute error of left-out throughputs, in percent; absent: too few could be left out,
+    /// and the weight is a guess.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_percent: Option<f64>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 /// Configurations among which predictions are interpolation.
@@ -131,6 +149,16 @@ pub struct Validation {
     /// Mean absolute error of the total throughput of left-out configurations, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_error_percent: Option<f64>,
+    /// Mean absolute error of the single throughputs of left-out configurations, in percent, bad
+    /// measurements included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput_error_percent: Option<f64>,
+    /// The same of co-runs with a share that was left out whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level_error_percent: Option<f64>,
+    /// The same of co-runs of most tasks, left out whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crowd_error_percent: Option<f64>,
     /// Part of left-out throughputs inside the interval of 1.645 standard errors, which should
     /// hold 90 %.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,6 +190,10 @@ pub struct TaskParams {
     pub solo: Vec<SoloStep>,
     /// Seconds for each further sample of a solo step where only one batch size is known.
     pub solo_slope_s: f64,
+    /// What measured solo steps at part shares add to the logarithm of those of the law: a process
+    /// with a Matern 5/2 kernel of length 2 along `ln(batch)` and 1 along `ln(share)`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub solo_parts: Vec<SoloPart>,
     /// The structured law.
     pub law: LawParams,
     /// The polynomial, where the family has one.
@@ -182,6 +214,9 @@ pub struct TaskParams {
     pub spread: f64,
     /// Factor on the standard deviation that makes intervals hold what they say.
     pub interval_scale: f64,
+    /// The same at shares and numbers of tasks that no co-run covered; absent: as many as there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far_interval_scale: Option<f64>,
     /// Mean absolute error of left-out throughputs of the task, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_percent: Option<f64>,
@@ -221,15 +256,27 @@ pub struct SoloStep {
     pub step_s: f64,
 }
 
-/// `t_i = g0 (1 + h x_m) + g1 B phi(R) (1 + sum_j c_ij u_j sqrt(R_j))`, with
-/// `x_m = 2 (1 - 1/m)` for m running tasks, `phi(R) = ((rho/R)^k + 1)^(1/k) / (rho^k + 1)^(1/k)`,
+/// Measured solo step at a part of the device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SoloPart {
+    /// Batch size.
+    pub batch: u64,
+    /// Share as a fraction.
+    pub share: f64,
+    /// Its weight in the process.
+    pub weight: f64,
+}
+
+/// `t_i = (H^q + D^q)^(1/q)`, `H = g0 (1 + h x_m)`, `D = g1 B phi(R) (1 + sum_j c_ij u_j R_j^e)`,
+/// with `x_m = 2 (1 - 1/m)` for m running tasks, `phi(R) = ((rho/R)^k + 1)^(1/k) / (rho^k + 1)^(1/k)`,
 /// and `u_j` the part of its step in which task j uses the device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LawParams {
     /// `g0`: seconds of a step that no share changes.
     pub fixed_s: f64,
-    /// `h`: growth of the fixed part with co-runners.
+    /// `h`: growth of the fixed part with the number of running tasks.
     pub crowding: f64,
     /// `g1`: seconds for each sample on the whole device.
     pub per_sample_s: f64,
@@ -237,8 +284,23 @@ pub struct LawParams {
     pub bend: f64,
     /// `k`: sharpness of the bend.
     pub sharpness: f64,
+    /// `q`: how far host and device work at the same time, 1 (the default) or more: 1 adds their
+    /// times, a large one takes the longer.
+    #[serde(default = "added")]
+    pub overlap: f64,
+    /// `e` of this task's share where it interferes with others; absent: 0.5.
+    #[serde(default = "square_root")]
+    pub interference_exponent: f64,
     /// `c_ij` for every task j of the workload.
     pub slowdown: Vec<f64>,
+}
+
+const fn added() -> f64 {
+    1.0
+}
+
+const fn square_root() -> f64 {
+    0.5
 }
 
 /// Second-order polynomial of standardised features: logarithm of the slow-down.

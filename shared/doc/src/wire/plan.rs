@@ -444,6 +444,8 @@ pub enum ConstraintKind {
     Rv,
     /// How batch sizes may be chosen; 0 and 1 stand for no and yes.
     Batch,
+    /// Settings outside what was profiled.
+    Domain,
 }
 
 /// One reason why no plan is feasible.

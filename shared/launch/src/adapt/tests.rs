@@ -88,6 +88,7 @@ fn launch(method: Method) -> Launch {
         mismatch_front: false,
         fairness_front: false,
         explain: false,
+        outside: true,
         damping: None,
     };
     let predictor = Predictor::from_model(&model).unwrap();

@@ -17,6 +17,7 @@ pub(super) fn write(u: &Unseen) -> UnseenParams {
         gp: write_process(&pool.part),
         tasks: pool.tasks.iter().map(|t| *t as u32).collect(),
         mean: pool.mean,
+        known_weight: u.known,
         batch: u.batch.as_ref().map(write_use),
         task: u.task.as_ref().map(write_use),
     }
@@ -27,8 +28,8 @@ fn write_use(u: &Use) -> UnseenUse {
         weight: u.weight,
         factor: u.factor,
         interval_scale: u.interval_scale,
-        parts: u.error.parts as u32,
-        error_percent: u.error.error_percent,
+        parts: u.error.map_or(0, |e| e.parts as u32),
+        error_percent: u.error.map(|e| e.error_percent),
     }
 }
 
@@ -44,6 +45,10 @@ pub(super) fn read(
         base.layout.tasks,
     )?;
     numbers(&format!("{path}.mean"), &[u.mean], false)?;
+    if !(0.0..=1.0).contains(&u.known_weight) {
+        let problem = format!("{} is not 0 to 1", u.known_weight);
+        return Err(bad(format!("{path}.known_weight"), problem));
+    }
     let batch =
         |b: &u64| Batch::new(*b).map_err(|e| bad(format!("{path}.seen_batches"), e.to_string()));
     let batches = |v: &Vec<u64>| v.iter().map(batch).collect();
@@ -60,6 +65,7 @@ pub(super) fn read(
             tasks,
             mean: u.mean,
         },
+        known: u.known_weight,
         batch: read_use(u.batch.as_ref(), &format!("{path}.batch"))?,
         task: read_use(u.task.as_ref(), &format!("{path}.task"))?,
     })
@@ -68,7 +74,9 @@ pub(super) fn read(
 fn read_use(u: Option<&UnseenUse>, path: &str) -> Result<Option<Use>, PredictError> {
     let Some(u) = u else { return Ok(None) };
     numbers(path, &[u.factor, u.interval_scale], true)?;
-    not_negative(path, &[u.error_percent])?;
+    if let Some(error) = u.error_percent {
+        not_negative(path, &[error])?;
+    }
     if !(0.0..=1.0).contains(&u.weight) {
         return Err(bad(path, format!("weight {} is not 0 to 1", u.weight)));
     }
@@ -76,9 +84,9 @@ fn read_use(u: Option<&UnseenUse>, path: &str) -> Result<Option<Use>, PredictErr
         weight: u.weight,
         factor: u.factor,
         interval_scale: u.interval_scale,
-        error: UnseenError {
+        error: u.error_percent.map(|error_percent| UnseenError {
             parts: u.parts as usize,
-            error_percent: u.error_percent,
-        },
+            error_percent,
+        }),
     }))
 }

@@ -22,14 +22,24 @@ fn numbers() -> impl Strategy<Value = Vec<f64>> {
 }
 
 fn law() -> impl Strategy<Value = wire::LawParams> {
-    let all = (vec(finite(), 5), numbers());
+    let all = (vec(finite(), 7), numbers());
     all.prop_map(|(n, slowdown)| wire::LawParams {
         fixed_s: n[0],
         crowding: n[1],
         per_sample_s: n[2],
         bend: n[3],
         sharpness: n[4],
+        overlap: n[5],
+        interference_exponent: n[6],
         slowdown,
+    })
+}
+
+fn solo_part() -> impl Strategy<Value = wire::SoloPart> {
+    (batch(), finite(), finite()).prop_map(|(batch, share, weight)| wire::SoloPart {
+        batch,
+        share,
+        weight,
     })
 }
 
@@ -93,6 +103,7 @@ fn task() -> impl Strategy<Value = wire::TaskParams> {
         option::of((batch(), batch())),
         option::of((share_percent(), share_percent())),
         vec(share_percent(), 0..3),
+        vec(solo_part(), 0..3),
     );
     (name(), known, parts, ranges).prop_map(
         |(id, (evidence, solo, law, n), (poly, gp, trees, solo_trees), ranges)| wire::TaskParams {
@@ -100,6 +111,7 @@ fn task() -> impl Strategy<Value = wire::TaskParams> {
             evidence,
             solo,
             solo_slope_s: n[0],
+            solo_parts: ranges.4,
             law,
             poly,
             gp,
@@ -107,6 +119,7 @@ fn task() -> impl Strategy<Value = wire::TaskParams> {
             solo_trees,
             spread: n[1],
             interval_scale: n[2],
+            far_interval_scale: ranges.0,
             error_percent: ranges.0,
             batch_range: ranges.1,
             share_range_percent: ranges.2,
@@ -120,14 +133,15 @@ fn validation() -> impl Strategy<Value = wire::Validation> {
         method,
         total_error_percent,
     });
-    let numbers = (option::of(finite()), option::of(finite()));
-    (any::<u32>(), numbers, vec(family, 0..3)).prop_map(|(folds, (error, hold), families)| {
-        wire::Validation {
-            folds,
-            total_error_percent: error,
-            coverage_90: hold,
-            families,
-        }
+    let numbers = vec(option::of(finite()), 5);
+    (any::<u32>(), numbers, vec(family, 0..3)).prop_map(|(folds, n, families)| wire::Validation {
+        folds,
+        total_error_percent: n[0],
+        throughput_error_percent: n[1],
+        level_error_percent: n[2],
+        crowd_error_percent: n[3],
+        coverage_90: n[4],
+        families,
     })
 }
 
@@ -141,28 +155,31 @@ fn point() -> impl Strategy<Value = wire::Point> {
 }
 
 fn unseen_use() -> impl Strategy<Value = wire::UnseenUse> {
-    (vec(finite(), 4), any::<u32>()).prop_map(|(n, parts)| wire::UnseenUse {
-        weight: n[0],
-        factor: n[1],
-        interval_scale: n[2],
-        parts,
-        error_percent: n[3],
+    (vec(finite(), 3), any::<u32>(), option::of(finite())).prop_map(|(n, parts, error_percent)| {
+        wire::UnseenUse {
+            weight: n[0],
+            factor: n[1],
+            interval_scale: n[2],
+            parts,
+            error_percent,
+        }
     })
 }
 
 fn unseen() -> impl Strategy<Value = wire::UnseenParams> {
     let uses = (option::of(unseen_use()), option::of(unseen_use()));
     let lists = (vec(vec(batch(), 0..3), 0..3), vec(any::<u32>(), 0..4));
-    (lists, gp(), finite(), uses).prop_map(|((seen_batches, tasks), gp, mean, (batch, task))| {
-        wire::UnseenParams {
+    (lists, gp(), (finite(), finite()), uses).prop_map(
+        |((seen_batches, tasks), gp, (mean, known_weight), (batch, task))| wire::UnseenParams {
             seen_batches,
             gp,
             tasks,
             mean,
+            known_weight,
             batch,
             task,
-        }
-    })
+        },
+    )
 }
 
 /// The parameters of a predictor: any numbers, as only the predictor judges them.
@@ -181,12 +198,18 @@ pub fn params() -> BoxedStrategy<wire::ModelParams> {
         },
     );
     let points = vec(vec(point(), 0..3), 0..3);
-    let learnt = (option::of(law), points, option::of(unseen()), domain);
+    let learnt = (
+        (any::<bool>(), option::of(law)),
+        points,
+        option::of(unseen()),
+        domain,
+    );
     (method(), vec(task(), 0..3), learnt, validation())
         .prop_map(
-            |(method, tasks, (workload_law, points, unseen, domain), validation)| {
+            |(method, tasks, ((anchored, workload_law), points, unseen, domain), validation)| {
                 wire::ModelParams {
                     method,
+                    anchored,
                     tasks,
                     workload_law,
                     points,

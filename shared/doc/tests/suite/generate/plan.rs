@@ -223,6 +223,7 @@ pub fn infeasible_plan() -> impl Strategy<Value = wire::Plan> {
         ConstraintKind::Memory,
         ConstraintKind::Rv,
         ConstraintKind::Batch,
+        ConstraintKind::Domain,
     ]);
     let reason = (kinds, finite(), finite(), text());
     let reason = reason.prop_map(|(constraint, limit, best, advice)| Infeasibility {

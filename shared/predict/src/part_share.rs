@@ -1,0 +1,117 @@
+//! Solo steps at a part of the device: what the measured ones say beyond the law.
+//!
+//! The law gives every task one bend `phi(R)`; measured solo steps differ from it by a few percent
+//! that co-runs at the same share have too. A process with fixed length scales (Matern 5/2;
+//! Rasmussen and Williams, equation 2.25) carries the difference from the measured batch sizes and
+//! shares to those between. It is 0 on the whole device, where the solo steps themselves stand.
+
+use math::{Cholesky, exp};
+
+/// Length scale along `ln B`: what a share does changes slowly with the batch size, which is
+/// why measuring one batch size at a few shares helps the others. 2 is a factor of 7.
+const BATCH_LENGTH: f64 = 2.0;
+/// Length scale along `ln R`: a factor of 2.7, about two of the usual levels 20, 40, 80 %.
+const SHARE_LENGTH: f64 = 1.0;
+/// Variance of a measurement over that of the difference: 1.5 % against 15 %.
+const NOISE: f64 = 0.01;
+/// Most points; of more, evenly many are kept. Each costs every prediction an exponential.
+const MOST: usize = 48;
+
+/// A measured difference: `ln(step)` less what anchor and law say.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Difference {
+    pub batch: f64,
+    pub share: f64,
+    pub ln: f64,
+}
+
+/// The process of one task; empty where no solo run at a part share was measured.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct PartShares {
+    pub points: Vec<Point>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Point {
+    pub batch: f64,
+    pub share: f64,
+    pub weight: f64,
+}
+
+impl PartShares {
+    /// From measured differences; `whole` are the batch sizes measured on the whole device.
+    pub fn learn(measured: &[Difference], whole: impl Iterator<Item = f64>) -> Self {
+        if measured.is_empty() {
+            return Self::default();
+        }
+        let none = |batch| Difference {
+            batch,
+            share: 1.0,
+            ln: 0.0,
+        };
+        let all: Vec<Difference> = measured.iter().copied().chain(whole.map(none)).collect();
+        let kept: Vec<Difference> = crate::model::evenly(all.len(), MOST)
+            .into_iter()
+            .map(|k| all[k])
+            .collect();
+        let n = kept.len();
+        let mut covariance = vec![0.0; n * n];
+        for (i, a) in kept.iter().enumerate() {
+            for (j, b) in kept[..=i].iter().enumerate() {
+                covariance[i * n + j] = kernel(a.batch, a.share, b.batch, b.share);
+            }
+            covariance[i * n + i] += NOISE;
+        }
+        let mut weights: Vec<f64> = kept.iter().map(|d| d.ln).collect();
+        // With noise on the diagonal the covariance has a factor.
+        let Ok(factor) = Cholesky::new(covariance, n) else {
+            return Self::default();
+        };
+        factor.solve(&mut weights);
+        let point = |(d, weight): (&Difference, f64)| Point {
+            batch: d.batch,
+            share: d.share,
+            weight,
+        };
+        Self {
+            points: kept.iter().zip(weights).map(point).collect(),
+        }
+    }
+
+    /// `ln` of the factor on the solo step at a share.
+    pub fn ln_factor(&self, batch: f64, share: f64) -> f64 {
+        if share >= 1.0 {
+            return 0.0;
+        }
+        let one = |p: &Point| p.weight * kernel(batch, share, p.batch, p.share);
+        self.points.iter().map(one).sum()
+    }
+}
+
+fn kernel(batch: f64, share: f64, of_batch: f64, of_share: f64) -> f64 {
+    let x = (batch / of_batch).ln() / BATCH_LENGTH;
+    let y = (share / of_share).ln() / SHARE_LENGTH;
+    let a = (5.0 * (x * x + y * y)).sqrt();
+    (1.0 + a + a * a / 3.0) * exp(-a)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn carries_a_difference_to_its_neighbours_and_none_to_the_whole_device() {
+        let measured = [0.1, 0.2, 0.5].map(|share| Difference {
+            batch: 64.0,
+            share,
+            ln: 0.1,
+        });
+        let parts = PartShares::learn(&measured, [32.0, 64.0].into_iter());
+        let ln = |batch, share| parts.ln_factor(batch, share);
+        assert!((ln(64.0, 0.2) - 0.1).abs() < 0.01, "{}", ln(64.0, 0.2));
+        assert!((ln(32.0, 0.3) - 0.1).abs() < 0.04, "{}", ln(32.0, 0.3));
+        assert_eq!(ln(64.0, 1.0), 0.0);
+        assert!(ln(64.0, 0.97).abs() < 0.02);
+        assert_eq!(PartShares::default().ln_factor(1.0, 0.1), 0.0);
+    }
+}
