@@ -10,15 +10,13 @@ use units::Batch;
 
 use crate::verdict::finish;
 
-/// Up to this many tasks every choice is ordered exactly; a round of 3 tasks has 36 orders and
-/// takes some 50 us beside its predictions. Beyond, choices are ranked by heuristic orders and
-/// the best few are ordered with care.
+/// Up to this many tasks every choice is ordered exactly: a round of 3 tasks has 36 orders, one of
+/// 4 has 576. Beyond, choices are ranked by heuristic orders and the best few are ordered with care.
 pub(crate) const EXACT_TASKS: usize = 3;
 /// Up to this many tasks the ranking counts transfers. Beyond, the sets of tasks that the
 /// heuristic orders meet are too many to predict for thousands of choices.
 const RANKED_TASKS: usize = 12;
-/// Nodes and plays of the orders of the best few choices. Up to 5 tasks that is far more than a
-/// proof takes; more found nothing in 40 rounds of 8 tasks.
+/// Nodes and plays of the orders of the best few choices. Not tuned: they bound the time of a plan.
 const NODES: u64 = 2_000;
 const PLAYS: u64 = 5_000;
 
@@ -185,7 +183,7 @@ pub(crate) struct Remembered<'a, C: ?Sized> {
     known: Mutex<HashMap<Vec<Setting>, Vec<f64>>>,
 }
 
-/// Co-runs remembered at most: 10 tasks take some 40 MB.
+/// Co-runs remembered at most; bounds the memory (10 tasks: some 200 bytes each).
 const MOST_KNOWN: usize = 200_000;
 
 impl<'a, C: Throughput + ?Sized> Remembered<'a, C> {
