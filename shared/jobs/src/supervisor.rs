@@ -67,6 +67,8 @@ pub enum Happening {
     },
     /// Its log can no longer be written; the job goes on without.
     LogFailed(String),
+    /// What it tells may be meant otherwise; why.
+    Doubt(String),
     /// Lines that were too long to be looked at (they are in the log).
     Overlong(u64),
     /// It does not end, not even by SIGKILL, and is given up; `Exited` follows.
