@@ -159,7 +159,8 @@ impl std::fmt::Debug for Echo {
 
 /// Bytes read from one pipe in one go.
 const CHUNK: usize = 64 * 1024;
-/// How long a killed process may take to go.
+/// How long a killed process may take to go. SIGKILL acts within milliseconds but on a process that
+/// waits inside a driver or a file system; what is not gone by then is left to the guard.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Supervisor {

@@ -2,7 +2,7 @@ use corun::MAX_TASKS;
 
 use crate::Active;
 use crate::base::Base;
-use crate::structured::{Law, company};
+use crate::structured::{Law, host_load};
 
 /// Most tasks for which each of the others has features of its own; beyond, only sums.
 const MOST_NAMED: usize = 8;
@@ -29,7 +29,7 @@ const EACH: usize = 5;
 pub(crate) struct Scene {
     len: usize,
     /// `x_m` of the law.
-    company: f64,
+    host_load: f64,
     /// Whether co-runs covered its shares and its number of tasks, level by level.
     has_levels: bool,
     task: [usize; MAX_TASKS],
@@ -44,7 +44,7 @@ pub(crate) struct Scene {
     /// `u_j` of the law: part of its step in which the task uses the device.
     busy: [f64; MAX_TASKS],
     /// `u_j sqrt(R_j)`.
-    pressure: [f64; MAX_TASKS],
+    contention: [f64; MAX_TASKS],
 }
 
 impl Scene {
@@ -53,7 +53,7 @@ impl Scene {
         let zero = [0.0; MAX_TASKS];
         let mut s = Self {
             len: active.len(),
-            company: company(active.len()),
+            host_load: host_load(active.len()),
             has_levels: base.domain.as_ref().is_none_or(|d| d.has_levels_of(active)),
             task: [0; MAX_TASKS],
             share: zero,
@@ -63,7 +63,7 @@ impl Scene {
             host: zero,
             device: zero,
             busy: zero,
-            pressure: zero,
+            contention: zero,
         };
         for (k, a) in active.iter().enumerate() {
             s.task[k] = a.task;
@@ -72,10 +72,10 @@ impl Scene {
             s.batch[k] = a.batch.as_f64();
             s.ln_batch[k] = s.batch[k].ln();
             let pace = &base.laws[a.task].pace;
-            s.host[k] = pace.host(s.company);
+            s.host[k] = pace.host(s.host_load);
             s.device[k] = pace.device(s.batch[k], s.share[k]);
             s.busy[k] = s.device[k] / (s.device[k] + s.host[k]);
-            s.pressure[k] = s.busy[k] * s.share[k].sqrt();
+            s.contention[k] = s.busy[k] * s.share[k].sqrt();
         }
         s
     }
@@ -100,8 +100,8 @@ impl Scene {
     /// scene has of it.
     pub fn by_law(&self, at: usize, law: &Law) -> f64 {
         let others = (0..self.len).filter(|k| *k != at);
-        let pressure = others.map(|k| law.slowdown[self.task[k]] * self.pressure[k]);
-        self.host[at] + self.device[at] * (1.0 + pressure.sum::<f64>())
+        let contention = others.map(|k| law.slowdown[self.task[k]] * self.contention[k]);
+        self.host[at] + self.device[at] * (1.0 + contention.sum::<f64>())
     }
 }
 
@@ -151,7 +151,7 @@ impl Layout {
             "share",
             "sum of the others' shares",
             "device time of the others",
-            "pressure of the others",
+            "contention by the others",
             "total share",
             "overlap of shares",
             "number of others",
@@ -168,7 +168,7 @@ impl Layout {
                     "share",
                     "device time",
                     "batch size",
-                    "pressure",
+                    "contention",
                     "share x batch size",
                 ] {
                     let of = Some(j);
@@ -198,10 +198,10 @@ impl Layout {
     pub fn fill_pooled(self, s: &Scene, at: usize, x: &mut [f64; MAX_FEATURES]) {
         let width = self.pooled_len();
         x[POOLED..width].fill(0.0);
-        let (mut share, mut pressure, mut step, mut batch) = (0.0, 0.0, 0.0, 0.0);
+        let (mut share, mut contention, mut step, mut batch) = (0.0, 0.0, 0.0, 0.0);
         for j in (0..s.len).filter(|j| *j != at) {
             share += s.share[j];
-            pressure += s.pressure[j];
+            contention += s.contention[j];
             step += s.ln_step[j];
             batch += s.ln_batch[j];
             if self.named() > 0 {
@@ -221,7 +221,7 @@ impl Layout {
             s.busy[at],
             others,
             share,
-            pressure,
+            contention,
             step,
             batch,
             own_step - step,
@@ -231,7 +231,7 @@ impl Layout {
     /// Writes the features of the task at position `at` to the front of `x`.
     pub fn fill(self, s: &Scene, at: usize, x: &mut [f64; MAX_FEATURES]) {
         let own = s.share[at];
-        let (mut share, mut work, mut pressure, mut excess, mut batches) =
+        let (mut share, mut work, mut contention, mut excess, mut batches) =
             (0.0, 0.0, 0.0, 0.0, 0.0);
         let named = self.named();
         x[SUMS..SUMS + EACH * named].fill(0.0);
@@ -239,7 +239,7 @@ impl Layout {
             let (r, ln_batch) = (s.share[j], s.ln_batch[j]);
             share += r;
             work += s.busy[j];
-            pressure += s.pressure[j];
+            contention += s.contention[j];
             batches += ln_batch;
             excess += (own + r - 1.0).max(0.0);
             if named > 0 {
@@ -249,7 +249,7 @@ impl Layout {
                     r,
                     s.busy[j],
                     ln_batch - SMALL,
-                    s.pressure[j],
+                    s.contention[j],
                     r * (ln_batch - SMALL),
                 ];
                 x[place..place + EACH].copy_from_slice(&each);
@@ -260,7 +260,7 @@ impl Layout {
             own.ln(),
             share,
             work,
-            pressure,
+            contention,
             (own + share).ln(),
             excess,
             (s.len - 1) as f64,

@@ -2,7 +2,7 @@ use units::{Batch, Share};
 
 use crate::Method;
 use crate::predictor::Predictor;
-use crate::structured::company;
+use crate::structured::host_load;
 
 /// Parts of a step by the structured law: `host + device (1 + sum_j c_ij w_j)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,7 +39,7 @@ impl Predictor {
     pub fn demand(&self, task: usize, batch: Batch, share: Share, running: usize) -> f64 {
         let pace = &self.base.laws[task].pace;
         let r = share.fraction();
-        pace.busy(batch.as_f64(), r, company(running)) * r.sqrt()
+        pace.busy(batch.as_f64(), r, host_load(running)) * r.sqrt()
     }
 
     /// Parts of the step of a task by the structured law when `running` tasks run.
@@ -47,7 +47,7 @@ impl Predictor {
     pub fn step_parts(&self, task: usize, batch: Batch, share: Share, running: usize) -> StepParts {
         let pace = &self.base.laws[task].pace;
         StepParts {
-            host_s: pace.host(company(running)),
+            host_s: pace.host(host_load(running)),
             device_s: pace.device(batch.as_f64(), share.fraction()),
         }
     }

@@ -11,7 +11,8 @@
 //! `g1` of several tasks. What stands around it is ours, in place of a power `R^-p` and a sum of
 //! the others' shares, because each part lowers the error on held-out co-runs by a third:
 //!
-//! - `h`: tasks share the host, so the part of a step that no share changes grows with company;
+//! - `h`: tasks share the host, so the part of a step that no share changes grows with the
+//!   number of them;
 //! - `phi`: below `rho` of the device a task slows down as `1/R`, above it gains nothing more,
 //!   and `k` says how sharp the bend is;
 //! - `u_j`: the part of its step in which task j uses the device at all, by its own law.
@@ -41,9 +42,9 @@ pub(crate) struct Other {
 }
 
 impl Other {
-    /// Its `u_j sqrt(R_j)` in company `x_m`, with the task; half busy where it has no law yet.
-    fn pressure(&self, company: f64, law: Option<&Law>) -> (usize, f64) {
-        let busy = law.map_or(0.5, |l| l.pace.busy(self.batch, self.share, company));
+    /// Its `u_j sqrt(R_j)` on a host crowded by `x_m`, with the task; half busy where it has no law yet.
+    fn contention(&self, host_load: f64, law: Option<&Law>) -> (usize, f64) {
+        let busy = law.map_or(0.5, |l| l.pace.busy(self.batch, self.share, host_load));
         (self.task, busy * self.share.sqrt())
     }
 }
@@ -53,7 +54,7 @@ impl Other {
 pub(crate) struct Pace {
     /// `g0`: seconds per step that no share changes.
     pub fixed: f64,
-    /// `h`: growth of the fixed part in company.
+    /// `h`: growth of the fixed part with the crowding `x_m` of the host.
     pub crowding: f64,
     /// `g1`: seconds per sample on the whole device.
     pub per_sample: f64,
@@ -73,10 +74,20 @@ pub(crate) struct Law {
 
 /// Parameters before the slow-downs.
 const OWN: usize = 5;
+/// Domains of the parameters, wide enough that a bound is met only where the measurements say
+/// nothing: of a task measured at one share the bend and the sharpness could be anything.
+/// `h`: the host of a crowded machine, `x_m < 2`, is at most seven times as slow.
 const CROWDING: (f64, f64) = (0.0, 3.0);
+/// `rho`: above 1 the task gains up to the whole device and would gain from a larger one; a
+/// bend below 1 % cannot be told from one at the smallest share that is measured.
 const BEND: (f64, f64) = (0.01, 5.0);
+/// `k`: at 12 the bend is a corner but for 6 % (`2^(1/12)`); below 0.3 it is none.
 const SHARPNESS: (f64, f64) = (0.3, 12.0);
+/// `c_ij`: 0, since no co-runner speeds a task up; at 20 the device part of a step takes 21 times
+/// as long beside one busy co-runner of the whole device.
 const SLOWDOWN: (f64, f64) = (0.0, 20.0);
+/// Where the fit of `c_ij` begins, and what stands for it where no pair was measured: a co-runner
+/// that is always busy on the whole device makes the device part of a step 30 % longer.
 const USUAL_SLOWDOWN: f64 = 0.3;
 
 /// `lo + (hi - lo) / (1 + e^-u)` and its derivative by `u`.
@@ -91,7 +102,7 @@ fn unsquash(v: f64, (lo, hi): (f64, f64)) -> f64 {
 }
 
 /// `x_m`: how crowded the host is with `m` running tasks, 0 alone.
-pub(crate) fn company(m: usize) -> f64 {
+pub(crate) fn host_load(m: usize) -> f64 {
     2.0 * (1.0 - 1.0 / m as f64)
 }
 
@@ -111,37 +122,37 @@ impl Pace {
         self.per_sample * batch * self.stretch(share).0
     }
 
-    /// Seconds of a step beside the device, in company `x_m`.
-    pub fn host(&self, company: f64) -> f64 {
-        self.fixed * (1.0 + self.crowding * company)
+    /// Seconds of a step beside the device, on a host crowded by `x_m`.
+    pub fn host(&self, host_load: f64) -> f64 {
+        self.fixed * (1.0 + self.crowding * host_load)
     }
 
     /// `u`: the part of its step in which the task uses the device.
-    pub fn busy(&self, batch: f64, share: f64, company: f64) -> f64 {
+    pub fn busy(&self, batch: f64, share: f64, host_load: f64) -> f64 {
         let device = self.device(batch, share);
-        device / (device + self.host(company))
+        device / (device + self.host(host_load))
     }
 }
 
 impl Law {
-    /// Seconds per step; `pressure` gives `u_j sqrt(R_j)` of the others, by task.
+    /// Seconds per step; `contention` gives `u_j sqrt(R_j)` of the others, by task.
     pub fn step(
         &self,
         batch: f64,
         share: f64,
-        company: f64,
-        pressure: impl Iterator<Item = (usize, f64)>,
+        host_load: f64,
+        contention: impl Iterator<Item = (usize, f64)>,
     ) -> f64 {
-        let p: f64 = pressure.map(|(j, w)| self.slowdown[j] * w).sum();
-        self.pace.host(company) + self.pace.device(batch, share) * (1.0 + p)
+        let p: f64 = contention.map(|(j, w)| self.slowdown[j] * w).sum();
+        self.pace.host(host_load) + self.pace.device(batch, share) * (1.0 + p)
     }
 
     /// What this law leaves of `ln step` of one meeting, where `laws` are those of all tasks.
     pub fn gap(&self, m: &Meeting, laws: &[Law]) -> f64 {
-        let company = company(m.others.len() + 1);
-        let pressure = m.others.iter();
-        let pressure = pressure.map(|o| o.pressure(company, Some(&laws[o.task])));
-        (m.step / self.step(m.batch, m.share, company, pressure)).ln()
+        let host_load = host_load(m.others.len() + 1);
+        let contention = m.others.iter();
+        let contention = contention.map(|o| o.contention(host_load, Some(&laws[o.task])));
+        (m.step / self.step(m.batch, m.share, host_load, contention)).ln()
     }
 
     fn theta(&self) -> Vec<f64> {
@@ -192,11 +203,11 @@ impl Law {
     }
 }
 
-/// One row of the regression: a meeting with the pressure of the others worked out.
+/// One row of the regression: a meeting with the contention by the others worked out.
 struct Row<'a> {
     meeting: &'a Meeting,
-    company: f64,
-    pressure: Vec<(usize, f64)>,
+    host_load: f64,
+    contention: Vec<(usize, f64)>,
     weight: f64,
 }
 
@@ -204,12 +215,12 @@ fn rows<'a>(meetings: &'a [Meeting], laws: Option<&[Option<Law>]>) -> Vec<Row<'a
     meetings
         .iter()
         .map(|m| {
-            let company = company(m.others.len() + 1);
+            let host_load = host_load(m.others.len() + 1);
             let law = |o: &Other| laws.and_then(|l| l[o.task].as_ref());
-            let pressure = m.others.iter().map(|o| o.pressure(company, law(o)));
+            let contention = m.others.iter().map(|o| o.contention(host_load, law(o)));
             Row {
-                company,
-                pressure: pressure.collect(),
+                host_load,
+                contention: contention.collect(),
                 meeting: m,
                 weight: 1.0,
             }
@@ -224,8 +235,8 @@ impl Row<'_> {
             / law.step(
                 m.batch,
                 m.share,
-                self.company,
-                self.pressure.iter().copied(),
+                self.host_load,
+                self.contention.iter().copied(),
             ))
         .ln()
     }
@@ -233,7 +244,7 @@ impl Row<'_> {
 
 /// Laws of all tasks by robust least squares on `ln step`; `None` where a task was never measured.
 ///
-/// The pressure of a task on the others needs its law, so the laws are fitted in turns: first
+/// The contention that a task causes needs its law, so the laws are fitted in turns: first
 /// with half-busy others, then twice with what the last turn says.
 pub(crate) fn fit_all(meetings: &[Vec<Meeting>]) -> Vec<Option<Law>> {
     let tasks = meetings.len();
@@ -354,20 +365,24 @@ fn residuals(rows: &[Row<'_>], usual: &[f64], u: &[f64], r: &mut [f64], jac: &mu
     jac.fill(0.0);
     for (k, row) in rows.iter().enumerate() {
         let (m, w) = (row.meeting, row.weight);
-        let pressure: f64 = row.pressure.iter().map(|&(j, v)| law.slowdown[j] * v).sum();
+        let contention: f64 = row
+            .contention
+            .iter()
+            .map(|&(j, v)| law.slowdown[j] * v)
+            .sum();
         let (stretch, by_bend, by_sharpness) = law.pace.stretch(m.share);
         let alone = law.pace.per_sample * m.batch * stretch;
-        let device = alone * (1.0 + pressure);
-        let host = law.pace.host(row.company);
+        let device = alone * (1.0 + contention);
+        let host = law.pace.host(row.host_load);
         let step = host + device;
         r[k] = w * (step.ln() - m.step.ln());
         let (a, b) = (w / step, &mut jac[k * p..(k + 1) * p]);
         b[0] = a * host;
         b[1] = a * device;
-        b[2] = a * law.pace.fixed * row.company * d_crowding;
+        b[2] = a * law.pace.fixed * row.host_load * d_crowding;
         b[3] = a * device * by_bend * d_bend;
         b[4] = a * device * by_sharpness * d_sharpness;
-        for &(j, v) in &row.pressure {
+        for &(j, v) in &row.contention {
             b[OWN + j] += a * alone * v * d_slowdown[j];
         }
     }
