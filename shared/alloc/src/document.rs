@@ -137,6 +137,10 @@ pub fn plan_workload<C: Throughput + ?Sized>(
         reasons,
     } = best;
     let search = search_report(report);
+    // A plan that says neither what to run nor what prevents it is none.
+    if parts.is_empty() && request.options.reasons && reasons.is_empty() {
+        return Err(AllocError::Unexplained);
+    }
     let (tasks, answer) = if parts.is_empty() {
         let none = Infeasible {
             reasons,

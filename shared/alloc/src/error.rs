@@ -53,6 +53,12 @@ pub enum AllocError {
         /// The bound.
         bound: f64,
     },
+    /// Nothing is feasible although no constraint stands in the way.
+    #[error(
+        "the search found no plan, and no constraint that stands in the way: the predictor gives \
+         tasks no throughput, or --max-points is too small"
+    )]
+    Unexplained,
     /// A predictor gave something that is no throughput.
     #[error("the predictor failed: {what}")]
     Prediction {

@@ -125,6 +125,7 @@ fn best_alone<C: Throughput + ?Sized>(
             })?
         }
         ConstraintKind::Memory => least_bound(0.0, memory(&relaxed, &plan), |bound| {
+            // Above what can be counted nothing is limited; a task's memory is below that.
             relaxed.limits.memory = Bytes::new(bound as u64).ok();
             Ok(first(rates, &relaxed, options)?.map(|p| memory(&relaxed, &p)))
         })?,

@@ -1,9 +1,9 @@
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, IsTerminal};
+use std::io::{BufRead, BufReader, Cursor, ErrorKind, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use doc::{Any, AnyDocuments, Document, Documents, Frames, Profile, Profiles};
+use doc::{Any, AnyDocuments, Document, Documents, Form, Frames, Profile, Profiles};
 
 use crate::{Console, Failure, files};
 
@@ -77,8 +77,17 @@ fn is_stdin(path: &Path) -> bool {
 }
 
 fn open_source(path: &Path, expected: &str, console: &Console) -> Result<Source, Failure> {
-    let (reader, name) = open_reader(path, expected, console)?;
-    Ok(Frames::new(reader, name))
+    let (mut reader, name) = open_reader(path, expected, console)?;
+    let Some(form) = Form::of_name(path) else {
+        return Ok(Frames::new(reader, name));
+    };
+    // One byte more than a document may have is refused with the right words.
+    let mut text = Vec::new();
+    let most = doc::MAX_DOCUMENT_BYTES as u64 + 1;
+    let read = reader.by_ref().take(most).read_to_end(&mut text);
+    read.map_err(|error| Failure::file(path, &error))?;
+    let json = form.to_json(&text, &name)?;
+    Ok(Frames::new(Box::new(Cursor::new(json)), name))
 }
 
 /// Opens one file, or standard input for `-`, and says what messages call it; `expected` as in

@@ -28,7 +28,7 @@ mod spool;
 mod startup;
 mod text;
 
-pub use args::{SeedArgs, StreamArgs};
+pub use args::{ObjectiveArg, SeedArgs, StreamArgs};
 pub use console::Console;
 pub use control::{control_lines, guard, last_word, pass_through};
 pub use exit::Exit;

@@ -41,7 +41,8 @@ pub struct Sequence {
     pub kind: DesignKind,
 }
 
-/// Co-runs between two solo runs that are measured again.
+/// Co-runs between two solo runs that are measured again: drift is seen within a few co-runs, and
+/// a seventh of the samples is what that costs.
 const COMPARED_EVERY: usize = 6;
 
 /// What comes after the listed configurations.

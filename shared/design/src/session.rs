@@ -52,7 +52,8 @@ struct Drift {
     largest: (f64, Option<Configuration>),
 }
 
-/// A larger change of a solo run is worth a warning.
+/// A larger change of a solo run is worth a warning: windows end at a standard error of 1 %
+/// (`--precision`), so 5 % is more than three times what two windows differ by through noise.
 const MUCH_DRIFT: f64 = 0.05;
 
 impl Drift {

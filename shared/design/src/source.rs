@@ -35,6 +35,7 @@ impl Place {
         Failure::from(ReadError::Faults(Faults {
             source_name: self.source.clone(),
             line: self.line,
+            lines: Vec::new(),
             faults: vec![fault],
         }))
     }

@@ -75,6 +75,7 @@ impl Faulty<'_> {
         let faults = Faults {
             source_name: self.source.to_owned(),
             line,
+            lines: Vec::new(),
             faults: vec![Fault {
                 code: Code::BadCsv,
                 path,

@@ -62,6 +62,9 @@ pub enum CountError {
         /// Whether it failed for want of memory.
         out_of_memory: bool,
     },
+    /// What a job tells may be meant otherwise, so that every rate would be wrong.
+    #[error("{0}")]
+    Doubt(String),
     /// A job made no step for too long.
     #[error("job {index} made no step for {} s{}", after.as_secs_f64(), last_words(tail))]
     Stalled {
@@ -116,6 +119,7 @@ pub fn count(
                     out_of_memory,
                     ..
                 } => ended(jobs, event.job, exit, tail, out_of_memory)?,
+                Happening::Doubt(why) => return Err(CountError::Doubt(why)),
                 _ => {}
             }
         }

@@ -307,9 +307,12 @@ impl Pool {
                 return Err(MeasureError::Interrupted);
             }
             if Instant::now() > deadline {
+                let progress = self.tasks[late.run.task].job.as_ref().map(|j| &j.progress);
+                let regex = progress.is_some_and(|p| p.regex.is_some());
                 let what = format!(
-                    "was not ready after {} s{}",
+                    "was not ready after {} s{}{}",
                     self.patience.ready.as_secs_f64(),
+                    if regex { jobs::NO_MATCH } else { "" },
                     last_words(&self.host.tail(late.job))
                 );
                 return Err(failed(&late.run, &self.tasks, &what));
@@ -317,6 +320,9 @@ impl Pool {
             for event in self.host.poll(Some(deadline.min(Instant::now() + LOOK))) {
                 let run = self.worker(event.job).map(|w| w.run);
                 self.note(&event);
+                if let Happening::Doubt(why) = event.what {
+                    return Err(MeasureError::Unusable(why));
+                }
                 if let (
                     Some(run),
                     Happening::Exited {

@@ -220,6 +220,7 @@ impl Real {
     fn failed(&mut self, configuration: &[Run], error: &CountError) -> MeasureError {
         let index = match error {
             CountError::Interrupted => return MeasureError::Interrupted,
+            CountError::Doubt(why) => return MeasureError::Unusable(why.clone()),
             CountError::Ended { index, .. } | CountError::Stalled { index, .. } => *index,
         };
         let text = error.to_string();

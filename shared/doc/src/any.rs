@@ -53,6 +53,7 @@ impl<R: BufRead> AnyDocuments<R> {
         ReadError::Faults(Faults {
             source_name: self.source_name.clone(),
             line,
+            lines: Vec::new(),
             faults: vec![Fault {
                 code,
                 path: path.to_owned(),

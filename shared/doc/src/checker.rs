@@ -47,6 +47,11 @@ impl Checker {
         out
     }
 
+    /// Whether a name on the way to the present place holds `word`.
+    pub(crate) fn is_about(&self, word: &str) -> bool {
+        self.path.contains(word)
+    }
+
     /// Records a fault at the present place.
     pub fn fault(&mut self, code: Code, problem: impl fmt::Display, advice: impl fmt::Display) {
         if self.faults.len() == MOST_FAULTS {

@@ -38,6 +38,8 @@ pub struct Faults {
     pub source_name: String,
     /// Line on which the document begins, from 1 (for a syntax fault the line of the fault).
     pub line: u64,
+    /// Line of each fault, where they are known; empty: `line` for all.
+    pub lines: Vec<u64>,
     /// The faults, in the order of the document; never empty.
     pub faults: Vec<Fault>,
 }
@@ -46,9 +48,12 @@ impl Faults {
     /// One line for each fault: `FILE:LINE: error E201 at $.path: problem; advice`.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
+        let places = self.lines.iter().copied();
+        let places = places.chain(std::iter::repeat(self.line));
         self.faults
             .iter()
-            .map(|fault| format!("{}:{}: error {fault}", self.source_name, self.line))
+            .zip(places)
+            .map(|(fault, line)| format!("{}:{line}: error {fault}", self.source_name))
             .collect()
     }
 }

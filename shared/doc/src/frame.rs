@@ -50,6 +50,8 @@ impl Scan {
         if self.depth == 0 {
             return match byte {
                 b' ' | b'\t' | b'\r' | b'\n' => Step::More,
+                // A byte order mark, which editors of Windows put before a text.
+                0xef | 0xbb | 0xbf => Step::More,
                 b'{' => {
                     self.depth = 1;
                     self.bytes.push(byte);
@@ -116,6 +118,7 @@ impl<R: BufRead> Frames<R> {
         Some(Err(ReadError::Faults(Faults {
             source_name: self.source_name.clone(),
             line,
+            lines: Vec::new(),
             faults: vec![Fault {
                 code,
                 path: String::new(),

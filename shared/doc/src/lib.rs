@@ -21,11 +21,14 @@ mod devices;
 mod fault;
 mod frame;
 mod gpu;
+mod human;
 mod model;
 pub mod params;
+mod place;
 mod plan;
 mod profile;
 mod read;
+mod relax;
 mod run;
 mod schedule;
 mod schema;
@@ -46,6 +49,7 @@ pub use devices::DeviceList;
 pub use fault::{Fault, Faults, ReadError};
 pub use frame::{Frame, Frames, MAX_DEPTH, MAX_DOCUMENT_BYTES};
 pub use gpu::{read_gpu, write_gpu};
+pub use human::Form;
 pub use model::Model;
 pub use plan::{
     Answer, Baseline, ByHand, Choice, Constraints, Decision, Estimate, Feasible, Given, Infeasible,

@@ -96,6 +96,15 @@ impl Plan {
             .or_else(|| self.model.as_ref().map(|m| &m.workload))
     }
 
+    /// How the answer was found, where the writer says it.
+    pub fn search_mut(&mut self) -> Option<&mut wire::Search> {
+        match &mut self.answer {
+            Answer::Feasible(found) => Some(&mut found.search),
+            Answer::Infeasible(none) => none.search.as_mut(),
+            Answer::ByHand(_) => None,
+        }
+    }
+
     /// Index of the task called `id`.
     #[must_use]
     pub fn task_index(&self, id: &TaskId) -> Option<usize> {

@@ -3,6 +3,7 @@ use std::marker::PhantomData;
 
 use serde::Deserialize;
 
+use crate::place;
 use crate::schema;
 use crate::shape;
 use crate::wire::{self, Wire};
@@ -74,9 +75,11 @@ pub(crate) struct Peek {
 
 impl Frame {
     pub(crate) fn faults(&self, faults: Vec<Fault>) -> ReadError {
+        let place = |fault: &Fault| self.line + place::lines_to(&self.bytes, &fault.path);
         ReadError::Faults(Faults {
             source_name: self.source_name.clone(),
             line: self.line,
+            lines: faults.iter().map(place).collect(),
             faults,
         })
     }
@@ -95,6 +98,7 @@ impl Frame {
         ReadError::Faults(Faults {
             source_name: self.source_name.clone(),
             line,
+            lines: Vec::new(),
             faults: vec![Fault {
                 code: Code::Syntax,
                 path: String::new(),
@@ -144,7 +148,7 @@ impl Frame {
                 Code::WrongSchema,
                 "$.schema",
                 format!("this is a {schema:?} document"),
-                format!("give a {:?} document", D::Wire::SCHEMA),
+                schema::other_tool(&schema, D::Wire::SCHEMA),
             ));
         }
         if record.as_deref() != D::Wire::RECORD {
@@ -164,11 +168,23 @@ impl Frame {
     }
 
     pub(crate) fn wire<W: Wire>(&self) -> Result<W, ReadError> {
-        let mut parser = serde_json::Deserializer::from_slice(&self.bytes);
-        match serde_path_to_error::deserialize::<_, W>(&mut parser) {
-            Ok(wire) => Ok(wire),
-            Err(error) if error.inner().is_data() => {
-                let found = shape::structural_faults::<W>(&self.bytes);
+        let error = match strict::<W>(&self.bytes) {
+            Ok(wire) => return Ok(wire),
+            Err(error) => error,
+        };
+        // Only what is refused otherwise is looked at again, so that documents of the tools, which
+        // may have 64 MiB, are read once.
+        let relaxed = shape::relaxed::<W>(&self.bytes);
+        let (error, bytes) = match &relaxed {
+            Some(bytes) => match strict::<W>(bytes) {
+                Ok(wire) => return Ok(wire),
+                Err(error) => (error, bytes),
+            },
+            None => (error, &self.bytes),
+        };
+        match error {
+            error if error.inner().is_data() => {
+                let found = shape::structural_faults::<W>(bytes);
                 if found.is_empty() {
                     let path = format!("$.{}", error.path()).replace("$.[", "$[");
                     let problem = error.inner().to_string();
@@ -176,9 +192,14 @@ impl Frame {
                 }
                 Err(self.faults(found))
             }
-            Err(error) => Err(self.syntax(error.inner())),
+            error => Err(self.syntax(error.inner())),
         }
     }
+}
+
+fn strict<W: Wire>(bytes: &[u8]) -> Result<W, serde_path_to_error::Error<serde_json::Error>> {
+    let mut parser = serde_json::Deserializer::from_slice(bytes);
+    serde_path_to_error::deserialize::<_, W>(&mut parser)
 }
 
 /// The documents of one kind in a stream, in order; a fault ends it.
@@ -206,6 +227,7 @@ pub(crate) fn empty(source_name: &str) -> ReadError {
     ReadError::Faults(Faults {
         source_name: source_name.to_owned(),
         line: 1,
+        lines: Vec::new(),
         faults: vec![Fault {
             code: Code::Empty,
             path: String::new(),
@@ -394,6 +416,7 @@ impl<R: BufRead> Iterator for Records<R> {
             return Some(Err(ReadError::Faults(Faults {
                 source_name: self.events.frames.source_name().to_owned(),
                 line: 1,
+                lines: Vec::new(),
                 faults: vec![Fault {
                     code: Code::OutOfOrder,
                     path: "$.event".to_owned(),

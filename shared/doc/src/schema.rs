@@ -20,6 +20,38 @@ pub(crate) fn names() -> String {
     .join(", ")
 }
 
+/// What to do with a document that a tool does not read.
+pub(crate) fn other_tool(found: &str, wanted: &str) -> String {
+    // (document, what writes it, what reads it)
+    const TOOLS: [(&str, &str, &str); 8] = [
+        (wire::Workload::SCHEMA, "mt init or an editor", "mt-profile"),
+        (wire::ProfileHeader::SCHEMA, "mt-profile", "mt-fit"),
+        (wire::Model::SCHEMA, "mt-fit", "mt-solve"),
+        (wire::Plan::SCHEMA, "mt-solve", "mt-overlap and mt-launch"),
+        (wire::Timeline::SCHEMA, "mt-overlap", "mt-launch"),
+        (
+            wire::RunEvent::SCHEMA,
+            "mt-launch",
+            "mt-report and mt-elastic",
+        ),
+        (
+            wire::Cluster::SCHEMA,
+            "mt-cluster or an editor",
+            "mt-cluster",
+        ),
+        (wire::Schedule::SCHEMA, "mt-cluster", "mt-report"),
+    ];
+    let tool = |schema: &str| TOOLS.iter().find(|t| t.0 == schema);
+    let mut advice = format!("give a {wanted:?} document");
+    if let Some((_, writer, _)) = tool(wanted) {
+        advice += &format!(", which {writer} writes");
+    }
+    if let Some((_, _, reader)) = tool(found) {
+        advice += &format!("; what you gave is read by {reader}");
+    }
+    advice
+}
+
 pub(crate) fn schema_of<W: Wire>() -> Value {
     let generator = SchemaSettings::draft2020_12().into_generator();
     let mut schema = generator.into_root_schema_for::<W>().to_value();

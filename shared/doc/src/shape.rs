@@ -21,12 +21,22 @@ pub(crate) fn structural_faults<W: Wire>(bytes: &[u8]) -> Vec<Fault> {
     checker.into_faults()
 }
 
-struct Shape<'a> {
+/// As [`relaxed`] and [`structural_faults`] walk a document beside its schema.
+pub(crate) struct Shape<'a> {
     root: &'a Value,
 }
 
+/// The document with what people write differently put as `W` has it (see [`crate::relax`]); `None`:
+/// there is nothing of it.
+pub(crate) fn relaxed<W: Wire>(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut value = serde_json::from_slice::<Value>(bytes).ok()?;
+    let root = schema_of::<W>();
+    let changed = Shape { root: &root }.relax(&root, &mut value, false);
+    changed.then(|| value.to_string().into_bytes())
+}
+
 impl<'a> Shape<'a> {
-    fn resolve(&self, schema: &'a Value) -> &'a Value {
+    pub(crate) fn resolve(&self, schema: &'a Value) -> &'a Value {
         let pointer = schema.get("$ref").and_then(Value::as_str);
         pointer
             .and_then(|p| self.root.pointer(p.trim_start_matches('#')))
@@ -56,10 +66,15 @@ impl<'a> Shape<'a> {
         }
         if !type_fits(schema, value) {
             let problem = format_args!("{} is not {}", shortened(value), expectation(schema));
+            let size = if value.is_string() && c.is_about("bytes") {
+                ", or a size such as \"24GB\" or \"512MiB\""
+            } else {
+                ""
+            };
             c.fault(
                 Code::WrongType,
                 problem,
-                format_args!("give {}", expectation(schema)),
+                format_args!("give {}{size}", expectation(schema)),
             );
             return;
         }
@@ -138,12 +153,24 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// Names the known fields, so that a misspelt one can be corrected at once.
+/// Likeness (Jaro-Winkler) from which a known name is taken for what was meant. At 0.8 `batch_size`,
+/// `sample`, `weigth` and `flops_per_samples` find theirs, and `epochs` and `name` find none.
+const ALIKE: f64 = 0.8;
+
+/// Names the known field that was meant, or all of them, so that a misspelt one can be corrected at
+/// once.
 fn unknown_advice(name: &str, known: Option<&Map<String, Value>>) -> String {
     let known: Vec<&str> = known
         .into_iter()
         .flat_map(|k| k.keys().map(String::as_str))
         .collect();
+    let likeness = |k: &str| strsim::jaro_winkler(k, name);
+    let nearest = known
+        .iter()
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    if let Some(meant) = nearest.filter(|meant| likeness(meant) >= ALIKE) {
+        return format!("did you mean {meant:?}?");
+    }
     format!("remove {name:?}, or use one of {}", known.join(", "))
 }
 

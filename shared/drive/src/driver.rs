@@ -224,11 +224,16 @@ impl Driver<'_> {
         env.extend(own.into_iter().map(|(n, v)| (n.into(), v.into())));
         env.insert("MT_RANK".into(), place.task.to_string().into());
         env.insert("MT_TASKS".into(), job.tasks.to_string().into());
-        let progress = Progress::from_document(&program.progress).map_err(|e| e.to_string())?;
+        let units = jobs::Units {
+            step: None,
+            epoch: assignment.samples,
+        };
+        let progress = Progress::from_document(&program.progress, units);
+        let progress = progress.map_err(|e| e.to_string())?;
         let mut spec = JobSpec {
             log: self.logs.join(format!("{name}.log")),
             task: name,
-            argv: argv.iter().map(Into::into).collect(),
+            argv: assignment.arguments(argv).map(Into::into).collect(),
             env,
             cwd: program.cwd.as_ref().map(PathBuf::from),
             orders: false,

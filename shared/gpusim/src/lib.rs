@@ -20,4 +20,4 @@ pub use program::Program;
 pub use simulator::{Options, Outcome, RATE_WINDOW_S, SimTask, Simulator, temporal};
 pub use trace::{KernelSpan, OccupancyPoint, Trace};
 pub use tuning::Tuning;
-pub use workload::TaskError;
+pub use workload::{TaskError, known_memory};

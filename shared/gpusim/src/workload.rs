@@ -1,7 +1,7 @@
 //! Simulators and networks from the entries of a workload document.
 
 use doc::{DeviceSpec, GpuSpec, LayerDescription, Task};
-use units::Batch;
+use units::{Batch, Bytes};
 
 use crate::gpu::{Gpu, GpuError, Host};
 use crate::layer::{Layer, Shape, Window};
@@ -55,6 +55,20 @@ impl Simulator {
         };
         Ok(self.program(&network, batch, Some(host))?)
     }
+}
+
+/// Memory of a workload's device: what the document says, else that of the GPU that it names;
+/// `None` where neither is known, also for a GPU that is not in the list.
+#[must_use]
+pub fn known_memory(device: &DeviceSpec) -> Option<Bytes> {
+    device.memory.or_else(|| {
+        let bytes = match device.gpu.as_ref()? {
+            // Real GPUs are named freely; one that is not in the list limits nothing.
+            GpuSpec::Named(name) => Gpu::built_in(name).ok()?.memory_bytes()?,
+            GpuSpec::Described(figures) => figures.memory_bytes?,
+        };
+        Bytes::new(bytes).ok()
+    })
 }
 
 impl Network {

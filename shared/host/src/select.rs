@@ -15,6 +15,11 @@ pub fn resolve(workload: &Workload) -> (DeviceKind, Option<String>) {
             DeviceKind::Cuda,
             Some(format!("using the GPU of this machine, {name}")),
         ),
+        // Nothing says what the simulator should do, and every task has a program.
+        Err(reason) if workload.tasks.iter().all(is_a_program) => {
+            let note = format!("sharing the processors of this machine, because {reason}");
+            (DeviceKind::Cpu, Some(note))
+        }
         Err(reason) => {
             let gpu = match &workload.device.gpu {
                 Some(GpuSpec::Named(name)) => name,
@@ -25,6 +30,13 @@ pub fn resolve(workload: &Workload) -> (DeviceKind, Option<String>) {
             (DeviceKind::Sim, Some(note))
         }
     }
+}
+
+/// Whether a task has a program and nothing that the simulator could run.
+fn is_a_program(task: &doc::Task) -> bool {
+    let modelled =
+        task.model.is_some() || !task.layers.is_empty() || task.flops_per_sample.is_some();
+    task.job.is_some() && !modelled
 }
 
 /// Name of the first GPU that MPS can share, or why there is none.

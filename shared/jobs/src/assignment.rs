@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use units::{Batch, Share};
 
-use crate::{JobSpec, LogLimits, Progress, ProgressError, base_environment};
+use crate::{JobSpec, LogLimits, Progress, ProgressError, Units, base_environment};
 
 /// What a job is told about its work, by environment (the worker protocol).
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +38,25 @@ impl Assignment {
         }
         all
     }
+
+    /// Arguments with `{batch}`, `{share}` and `{samples}` replaced where they are known; any other
+    /// text in braces stays.
+    pub fn arguments(&self, argv: &[String]) -> impl Iterator<Item = String> {
+        let known = [
+            ("{batch}", self.batch.map(|b| b.to_string())),
+            ("{share}", self.share.map(|s| s.percent().to_string())),
+            ("{samples}", self.samples.map(|n| n.to_string())),
+        ];
+        argv.iter().map(move |word| {
+            let mut word = word.clone();
+            for (name, value) in &known {
+                if let Some(value) = value {
+                    word = word.replace(name, value);
+                }
+            }
+            word
+        })
+    }
 }
 
 impl JobSpec {
@@ -54,7 +73,11 @@ impl JobSpec {
     ) -> Result<Self, ProgressError> {
         let job = task.job.as_ref();
         let progress = job.map_or(Ok(Progress::Protocol), |job| {
-            Progress::from_document(&job.progress)
+            let units = Units {
+                step: assignment.batch.map(|batch| u64::from(batch.get())),
+                epoch: assignment.samples.or(task.samples.map(units::Samples::get)),
+            };
+            Progress::from_document(&job.progress, units)
         })?;
         let mut env = base_environment();
         let own = job.iter().flat_map(|j| &j.env);
@@ -63,7 +86,7 @@ impl JobSpec {
         env.extend(protocol.into_iter().map(|(n, v)| (n.into(), v.into())));
         Ok(Self {
             task: task.id.clone(),
-            argv: argv.iter().map(OsString::from).collect(),
+            argv: assignment.arguments(argv).map(OsString::from).collect(),
             env,
             cwd: job.and_then(|j| j.cwd.as_ref()).map(PathBuf::from),
             orders: assignment.orders,

@@ -37,7 +37,7 @@ pub use guard::Guard;
 pub use lines::LineCutter;
 pub use log::{LogLimits, RotatingLog};
 pub use private::open_private_dir;
-pub use protocol::{Message, Progress, ProgressError};
+pub use protocol::{Counter, Message, NO_MATCH, Progress, ProgressError, Units};
 pub use run_dir::{Cleaned, Resource, RunDir, RunDirError};
 pub use signals::{Arrived, Signals, pass_on, relay};
 pub use spawn::{JobSpec, MARK, PASSED_VARIABLES, SpawnError, base_environment};

@@ -1,4 +1,5 @@
-/// Cuts a stream of bytes into lines and keeps no more than [`LineCutter::LONGEST`] of one.
+/// Cuts a stream of bytes into lines, which end in a line feed or, where they are written over (a
+/// progress bar), in a carriage return; keeps no more than [`LineCutter::LONGEST`] of one.
 #[derive(Debug, Default)]
 pub struct LineCutter {
     partial: Vec<u8>,
@@ -10,20 +11,22 @@ impl LineCutter {
     /// A longer line is passed over: no message is that long.
     pub const LONGEST: usize = 64 * 1024;
 
-    /// Takes the next bytes and calls `line` for every line that they end. Returns how many lines
-    /// were passed over.
-    pub fn push(&mut self, mut bytes: &[u8], mut line: impl FnMut(&[u8])) -> u64 {
+    /// Takes the next bytes and calls `line` for every line that they end, with whether it ended in
+    /// a carriage return (a line that ends in both is told with that, and is empty then). Returns how
+    /// many lines were passed over.
+    pub fn push(&mut self, mut bytes: &[u8], mut line: impl FnMut(&[u8], bool)) -> u64 {
         let mut passed_over = 0;
-        while let Some(end) = bytes.iter().position(|&b| b == b'\n') {
+        while let Some(end) = bytes.iter().position(|b| matches!(b, b'\n' | b'\r')) {
             let (head, rest) = bytes.split_at(end);
+            let over = rest[0] == b'\r';
             bytes = &rest[1..];
             if self.overlong || self.partial.len() + head.len() > Self::LONGEST {
                 passed_over += 1;
             } else if self.partial.is_empty() {
-                line(head);
+                line(head, over);
             } else {
                 self.partial.extend_from_slice(head);
-                line(&self.partial);
+                line(&self.partial, over);
             }
             self.partial.clear();
             self.overlong = false;
@@ -38,9 +41,9 @@ impl LineCutter {
     }
 
     /// The last line, if the stream ends without a line end.
-    pub fn finish(&mut self, line: impl FnOnce(&[u8])) {
+    pub fn finish(&mut self, line: impl FnOnce(&[u8], bool)) {
         if !self.partial.is_empty() {
-            line(&self.partial);
+            line(&self.partial, false);
             self.partial.clear();
         }
     }
@@ -56,16 +59,16 @@ mod tests {
         let mut lines = Vec::new();
         let passed_over = chunks
             .iter()
-            .map(|chunk| cutter.push(chunk, |l| lines.push(l.to_vec())))
+            .map(|chunk| cutter.push(chunk, |l, _| lines.push(l.to_vec())))
             .sum();
-        cutter.finish(|l| lines.push(l.to_vec()));
+        cutter.finish(|l, _| lines.push(l.to_vec()));
         (lines, passed_over)
     }
 
     proptest! {
         #[test]
         fn where_the_stream_is_cut_does_not_matter(
-            bytes in proptest::collection::vec(prop_oneof![Just(b'\n'), any::<u8>()], 0..200),
+            bytes in proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), any::<u8>()], 0..200),
             size in 1usize..20,
         ) {
             let chunks: Vec<&[u8]> = bytes.chunks(size).collect();

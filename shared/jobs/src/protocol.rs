@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use regex::bytes::Regex;
 use serde::Deserialize;
 
@@ -35,10 +37,48 @@ pub enum Progress {
     /// The worker protocol: JSON lines with a member `mt`.
     #[default]
     Protocol,
-    /// The job's own log lines: a group named `samples` holds the samples since the last such
-    /// line, a group `loss` (optional) the loss. The worker protocol is understood too.
-    Regex(Regex),
+    /// The job's own log lines. The worker protocol is understood too.
+    Lines(Counter),
 }
+
+/// What the lines of a job count, and where the count stands.
+#[derive(Debug, Clone)]
+pub struct Counter {
+    regex: Regex,
+    /// Samples of one of what is counted.
+    unit: f64,
+    counts: Counts,
+    /// The last number, of one that goes on counting.
+    last: f64,
+    /// The first numbers of a group `samples`, to see whether they go on counting.
+    first: Vec<u64>,
+    /// Lines that matched.
+    matched: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counts {
+    /// Since the line before.
+    Increments,
+    /// Since the start.
+    Total(&'static str),
+}
+
+/// Samples of what an expression may count besides samples.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Units {
+    /// Samples of a step: the batch size.
+    pub step: Option<u64>,
+    /// Samples of an epoch: those of the task's round.
+    pub epoch: Option<u64>,
+}
+
+/// Said of a job with an expression of its own that is never ready: its first match makes it so.
+pub const NO_MATCH: &str = " (no line of it has matched progress.regex)";
+
+/// Numbers of a group `samples` that are looked at. A job whose steps grow by the first of them five
+/// times is rarer than one that counts on: batches are all of one size.
+const LOOK_AT: usize = 5;
 
 /// A progress expression that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,9 +89,6 @@ pub struct ProgressError(String);
 /// with log lines of its own may tell an epoch on one; a line that claims more (2^64 - 1 is what
 /// an uninitialised counter shows) would make every rate after it meaningless.
 const MOST_SAMPLES_OF_A_STEP: u64 = 1 << 40;
-
-/// Compiled size of a progress expression; a longer one is refused.
-const LARGEST_REGEX: usize = 1 << 20;
 
 #[derive(Deserialize)]
 struct Line {
@@ -76,51 +113,154 @@ impl Progress {
     /// From the `progress` of a job in a workload.
     ///
     /// # Errors
-    /// [`ProgressError`] if the expression does not compile or has no group named `samples`.
-    pub fn from_document(progress: &doc::Progress) -> Result<Self, ProgressError> {
+    /// [`ProgressError`] if the expression does not compile or has no group that counts.
+    pub fn from_document(progress: &doc::Progress, units: Units) -> Result<Self, ProgressError> {
         match &progress.regex {
             None => Ok(Self::Protocol),
-            Some(text) => Self::from_regex(text),
+            Some(text) => Self::from_regex(text, units),
         }
     }
 
-    /// From a regular expression with a group named `samples`.
+    /// From a regular expression with a group that counts.
     ///
     /// # Errors
     /// As [`Progress::from_document`].
-    pub fn from_regex(text: &str) -> Result<Self, ProgressError> {
+    pub fn from_regex(text: &str, units: Units) -> Result<Self, ProgressError> {
         let regex = regex::bytes::RegexBuilder::new(text)
-            .size_limit(LARGEST_REGEX)
+            .size_limit(doc::Progress::LARGEST_REGEX)
             .build()
             .map_err(|error| ProgressError(error.to_string()))?;
-        if regex.capture_names().flatten().any(|n| n == "samples") {
-            Ok(Self::Regex(regex))
-        } else {
-            let advice = "no group named `samples`; write for example `step (?P<samples>[0-9]+)`";
-            Err(ProgressError(advice.to_owned()))
-        }
+        let name = regex.capture_names().flatten().find_map(|name| {
+            doc::Progress::COUNTS
+                .into_iter()
+                .find(|count| *count == name)
+        });
+        let lacks = |what: &str| {
+            ProgressError(format!(
+                "the group `{}` needs {what}",
+                name.unwrap_or_default()
+            ))
+        };
+        let (counts, unit) = match name {
+            Some("samples") => (Counts::Increments, 1),
+            Some("total") => (Counts::Total("total"), 1),
+            Some("steps") => {
+                let batch = units.step.ok_or_else(|| lacks("a batch size"))?;
+                (Counts::Total("steps"), batch)
+            }
+            Some("epochs") => {
+                let samples = units.epoch.ok_or_else(|| lacks("the task's `samples`"))?;
+                (Counts::Total("epochs"), samples)
+            }
+            _ => {
+                let advice = "no group named `samples`, `total`, `steps` or `epochs`; write for \
+                              example `step (?P<samples>[0-9]+)`";
+                return Err(ProgressError(advice.to_owned()));
+            }
+        };
+        Ok(Self::Lines(Counter {
+            regex,
+            unit: unit as f64,
+            counts,
+            last: 0.0,
+            first: Vec::new(),
+            matched: 0,
+        }))
     }
 
     /// What a line (without its end) tells, if anything. A line that is not meant for us, also
     /// one that is no text, is no error.
     #[must_use]
-    pub fn parse(&self, line: &[u8]) -> Option<Message> {
+    pub fn parse(&mut self, line: &[u8]) -> Option<Message> {
         if let Some(message) = parse_protocol(line) {
             return Some(message);
         }
-        let Self::Regex(regex) = self else {
+        match self {
+            Self::Protocol => None,
+            Self::Lines(counter) => counter.parse(line),
+        }
+    }
+
+    /// What a person should know of the lines so far, once: that numbers which are taken one by one
+    /// go on counting.
+    #[must_use]
+    pub fn doubt(&mut self) -> Option<String> {
+        let Self::Lines(counter) = self else {
             return None;
         };
-        let groups = regex.captures(line)?;
-        let text = |name| std::str::from_utf8(groups.name(name)?.as_bytes()).ok();
+        if counter.first.len() < LOOK_AT {
+            return None;
+        }
+        // Taken away, so that it is looked at once.
+        let first = std::mem::take(&mut counter.first);
+        let step = first[0];
+        let counting = (1..).zip(&first).all(|(k, n)| step > 0 && *n == k * step);
+        counting.then(|| {
+            format!(
+                "progress.regex: the group `samples` goes on counting ({}, {}, {}, ...) and each is \
+                 taken for the samples since the line before; call the group `total`",
+                first[0], first[1], first[2]
+            )
+        })
+    }
+}
+
+impl Counter {
+    fn parse(&mut self, line: &[u8]) -> Option<Message> {
+        let plain = without_colours(line);
+        let groups = self.regex.captures(&plain)?;
+        let number = |name| -> Option<f64> {
+            let text = std::str::from_utf8(groups.name(name)?.as_bytes()).ok()?;
+            text.trim().parse().ok().and_then(finite)
+        };
+        let loss = number("loss");
+        let samples = match self.counts {
+            Counts::Increments => {
+                let text = std::str::from_utf8(groups.name("samples")?.as_bytes()).ok()?;
+                text.trim().parse().ok()
+            }
+            Counts::Total(name) => {
+                let now = number(name).filter(|n| *n >= 0.0)?;
+                // A count that falls has begun anew, with an epoch or a phase.
+                let before = if now < self.last { 0.0 } else { self.last };
+                let more = (now * self.unit).round() - (before * self.unit).round();
+                let believed = more <= MOST_SAMPLES_OF_A_STEP as f64;
+                if believed {
+                    self.last = now;
+                }
+                believed.then_some(more as u64)
+            }
+        };
+        let samples = samples.filter(is_believable)?;
+        self.matched += 1;
+        if self.counts == Counts::Increments && self.matched <= LOOK_AT as u64 {
+            self.first.push(samples);
+        }
         Some(Message::Step {
-            samples: text("samples")?.trim().parse().ok().filter(is_believable)?,
-            loss: text("loss")
-                .and_then(|t| t.trim().parse().ok())
-                .and_then(finite),
+            samples,
+            loss,
             step: None,
         })
     }
+}
+
+/// A line without the colours and cursor movements of a terminal (ECMA-48 control sequences).
+fn without_colours(line: &[u8]) -> Cow<'_, [u8]> {
+    const ESCAPE: u8 = 0x1b;
+    if !line.contains(&ESCAPE) {
+        return Cow::Borrowed(line);
+    }
+    let mut plain = Vec::with_capacity(line.len());
+    let mut rest = line.iter().copied().peekable();
+    while let Some(byte) = rest.next() {
+        if byte != ESCAPE {
+            plain.push(byte);
+        } else if rest.next_if_eq(&b'[').is_some() {
+            // Parameters, then one byte that ends the sequence.
+            while rest.next().is_some_and(|b| !(0x40..=0x7e).contains(&b)) {}
+        }
+    }
+    Cow::Owned(plain)
 }
 
 fn parse_protocol(line: &[u8]) -> Option<Message> {
@@ -161,7 +301,7 @@ mod tests {
 
     #[test]
     fn reads_the_protocol() {
-        let p = Progress::Protocol;
+        let mut p = Progress::Protocol;
         let ready = Message::Ready {
             sms: None,
             mps: None,
@@ -190,7 +330,8 @@ mod tests {
 
     #[test]
     fn reads_log_lines_of_others() {
-        let p = Progress::from_regex(r"trained (?P<samples>\d+) .*loss=(?P<loss>\S+)").unwrap();
+        let p = Progress::from_regex(r"trained (?P<samples>\d+) .*loss=(?P<loss>\S+)", UNITS);
+        let mut p = p.unwrap();
         let step = |loss| {
             Some(Message::Step {
                 samples: 64,
@@ -202,7 +343,69 @@ mod tests {
         assert_eq!(p.parse(b"trained 64 loss=nan"), step(None));
         assert_eq!(p.parse(b"trained 99999999999999999999999 loss=1"), None);
         assert_eq!(p.parse(b"trained 18446744073709551615 loss=1"), None);
-        assert!(Progress::from_regex("(x").is_err());
-        assert!(Progress::from_regex("(x)").is_err());
+        assert!(Progress::from_regex("(x", UNITS).is_err());
+        assert!(Progress::from_regex("(x)", UNITS).is_err());
+    }
+
+    fn counted(regex: &str, lines: &[&str]) -> (Vec<u64>, Option<String>) {
+        let mut progress = Progress::from_regex(regex, UNITS).unwrap();
+        let mut samples = Vec::new();
+        let mut doubt = None;
+        for line in lines {
+            if let Some(Message::Step { samples: n, .. }) = progress.parse(line.as_bytes()) {
+                samples.push(n);
+            }
+            doubt = doubt.or(progress.doubt());
+        }
+        (samples, doubt)
+    }
+
+    const UNITS: Units = Units {
+        step: Some(32),
+        epoch: Some(1000),
+    };
+
+    #[test]
+    fn reads_counts_of_every_kind() {
+        let cases: [(&str, &[&str], &[u64]); 5] = [
+            (
+                "n=(?P<total>[0-9]+)",
+                &["n=32", "n=64", "x", "n=64", "n=96"],
+                &[32, 32, 0, 32],
+            ),
+            // A count that begins anew with each epoch, as a progress bar's does.
+            (
+                r"(?P<steps>\d+)/10",
+                &["1/10", "9/10", "\x1b[32m 2/10\x1b[0m"],
+                &[32, 256, 64],
+            ),
+            (
+                r"epoch (?P<epochs>\S+)",
+                &["epoch 0.5", "epoch 1.25", "epoch x"],
+                &[500, 750],
+            ),
+            ("(?P<total>[-0-9e]+)", &["-5", "1e30", "7"], &[7]),
+            ("(?P<samples>[0-9]+)", &["5", "7"], &[5, 7]),
+        ];
+        for (regex, lines, wanted) in cases {
+            assert_eq!(counted(regex, lines), (wanted.to_vec(), None), "{regex}");
+        }
+        let without = Progress::from_regex("(?P<steps>.)", Units::default());
+        assert!(without.unwrap_err().to_string().contains("batch size"));
+    }
+
+    #[test]
+    fn a_counter_taken_for_increments_is_doubted_once() {
+        let lines: Vec<String> = (1..20).map(|i| (i * 32).to_string()).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let (_, doubt) = counted("(?P<samples>[0-9]+)", &lines);
+        assert!(doubt.unwrap().contains("(32, 64, 96, ...)"));
+        for good in [
+            &["32"; 9],
+            &["0"; 9],
+            &["1", "2", "4", "4", "5", "6", "7", "8", "9"],
+        ] {
+            assert_eq!(counted("(?P<samples>[0-9]+)", good).1, None);
+        }
     }
 }

@@ -67,6 +67,8 @@ pub enum Happening {
     },
     /// Its log can no longer be written; the job goes on without.
     LogFailed(String),
+    /// What it tells may be meant otherwise; why.
+    Doubt(String),
     /// Lines that were too long to be looked at (they are in the log).
     Overlong(u64),
     /// It does not end, not even by SIGKILL, and is given up; `Exited` follows.
@@ -157,7 +159,8 @@ impl std::fmt::Debug for Echo {
 
 /// Bytes read from one pipe in one go.
 const CHUNK: usize = 64 * 1024;
-/// How long a killed process may take to go.
+/// How long a killed process may take to go. SIGKILL acts within milliseconds but on a process that
+/// waits inside a driver or a file system; what is not gone by then is left to the guard.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Supervisor {

@@ -11,7 +11,8 @@ use crate::launch::Launch;
 /// Repetitions of the correction; each squares what is left, as the predictor is close to
 /// proportional to the solo times.
 const REPETITIONS: usize = 8;
-/// Corrections beyond this factor are taken for a fault of the round, not of the model.
+/// Corrections beyond this factor are taken for a fault of the round, not of the model: a
+/// job that stood still, or counted in other units.
 const LARGEST_FACTOR: f64 = 4.0;
 
 /// Corrects the model of a launch by the throughput measured while all tasks computed, and solves

@@ -71,7 +71,8 @@ fn phase_line(launch: &Launch, task: &Assignment<'_>, kind: PhaseKind, round: u3
         words.push("--".to_owned());
     }
     words.extend(variables.iter().map(|(name, value)| variable(name, value)));
-    words.extend(argv.iter().map(|a| shell_word(a).into_owned()));
+    let told = assignment(launch, task, kind, round);
+    words.extend(told.arguments(argv).map(|a| shell_word(&a).into_owned()));
     words.push("&".to_owned());
     words.join(" ")
 }
@@ -96,14 +97,7 @@ pub fn environment(
     round: u32,
 ) -> Vec<(String, String)> {
     let device = launch.workload.device.kind;
-    let assignment = jobs::Assignment {
-        batch: Some(task.batch),
-        share: Some(task.share),
-        device: host::word(device),
-        round,
-        samples: task.samples().filter(|_| kind == PhaseKind::Compute),
-        orders: false,
-    };
+    let assignment = assignment(launch, task, kind, round);
     let own = task
         .job()
         .iter()
@@ -122,4 +116,21 @@ pub fn environment(
         ));
     }
     variables
+}
+
+/// What a job is told.
+fn assignment(
+    launch: &Launch,
+    task: &Assignment<'_>,
+    kind: PhaseKind,
+    round: u32,
+) -> jobs::Assignment {
+    jobs::Assignment {
+        batch: Some(task.batch),
+        share: Some(task.share),
+        device: host::word(launch.workload.device.kind),
+        round,
+        samples: task.samples().filter(|_| kind == PhaseKind::Compute),
+        orders: false,
+    }
 }

@@ -41,7 +41,8 @@ pub struct Settings {
     pub runs: PathBuf,
 }
 
-/// Longest pause before a restart.
+/// Longest pause before a restart: what fails for a reason that passes (memory of another program,
+/// a server that comes up) is tried at least once a minute until its restarts are used up.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
 impl Settings {

@@ -23,7 +23,7 @@ pub struct LowerBounds {
     /// `T_gpu = min sum tau_A s.t. sum_A tau_A r_i(A) >= W_i`, sharpened by what can have been
     /// downloaded early and must still be uploaded late.
     pub compute_s: f64,
-    /// The bounds are valid only if tasks are not slower for having fewer companions, which was
+    /// The bounds are valid only if tasks are not slower for having fewer co-runners, which was
     /// not verified because there are too many sets of tasks.
     pub assumes_falling_rates: bool,
 }

@@ -84,7 +84,7 @@ pub(crate) trait State: Copy {
     fn key(&self) -> Self::Key;
 
     /// Whether this ends no later than `other`, of the same key, whatever follows, provided that
-    /// tasks are not slower for having fewer companions.
+    /// tasks are not slower for having fewer co-runners.
     fn no_later(&self, other: &Self) -> bool;
 }
 

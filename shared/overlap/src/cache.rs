@@ -10,6 +10,7 @@ use crate::{OverlapError, Rates};
 const DENSE_TASKS: usize = 20;
 /// Up to this many tasks the rates of all sets are kept.
 const REMEMBER_TASKS: usize = 12;
+/// Of a set whose rates were not asked for yet.
 const UNKNOWN: u32 = u32::MAX;
 
 enum Index {
@@ -190,9 +191,10 @@ impl<'r> RateCache<'r> {
         }
     }
 
-    /// Whether no task is slower for having fewer companions, by its source's word or by looking
+    /// Whether no task is slower for having fewer co-runners, by its source's word or by looking
     /// at every set where there are few.
     pub fn falls_with_corunners(&mut self) -> bool {
+        // 1,024 sets at most, each predicted once and kept.
         const LOOK_TASKS: usize = 10;
         if self.source_falls() {
             return true;
@@ -212,7 +214,7 @@ impl<'r> RateCache<'r> {
         })
     }
 
-    /// Whether the source says that no task is ever slower for having fewer companions.
+    /// Whether the source says that no task is ever slower for having fewer co-runners.
     pub fn source_falls(&mut self) -> bool {
         let source = self.source;
         *self
@@ -233,6 +235,7 @@ impl<'r> RateCache<'r> {
     /// Whether every task has one rate whoever else computes, by looking at every set where
     /// there are few; `false` where there are many.
     pub fn is_independent(&mut self) -> bool {
+        // 1,024 sets at most, each predicted once and kept.
         const LOOK_TASKS: usize = 10;
         self.n <= LOOK_TASKS
             && (1u32..1 << self.n).all(|set| {

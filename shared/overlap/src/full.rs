@@ -13,8 +13,8 @@ use crate::{Job, MAX_TASKS};
 ///
 /// Dominance: after the same tasks have been downloaded the time is the same too, so a state
 /// whose every remainder of work and whose uplink are not later than another's ends no later,
-/// provided that tasks are not slower for having fewer companions: were a remainder of the first
-/// to overtake the other's, at that instant its companions would be a subset.
+/// provided that tasks are not slower for having fewer co-runners: were a remainder of the first
+/// to overtake the other's, at that instant its co-runners would be a subset.
 #[derive(Clone, Copy)]
 pub(crate) struct FullState {
     gpu: Gpu,

@@ -15,7 +15,7 @@ pub trait Rates {
     /// not known), `out` has one place per task.
     fn rates(&self, active: u32, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError>;
 
-    /// Whether no task is ever slower for having fewer companions:
+    /// Whether no task is ever slower for having fewer co-runners:
     /// `r_i(A) >= r_i(B)` for `A` within `B`. `false` where it is not known.
     fn falls_with_corunners(&self) -> bool {
         false

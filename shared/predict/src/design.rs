@@ -253,7 +253,7 @@ impl Design<'_> {
                     state: Some(progress(gain)),
                 }
             }
-            // In its turn, and before the search ends, or it would be hearsay.
+            // In its turn, and before the search ends: the best must be measured, not only predicted.
             Some((gain, _)) if unmeasured => Step::Measure {
                 active: best.clone(),
                 why: Why::Improve,

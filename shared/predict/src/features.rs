@@ -2,7 +2,7 @@ use corun::MAX_TASKS;
 
 use crate::Active;
 use crate::base::Base;
-use crate::structured::{Law, crowd_term, power};
+use crate::structured::{Law, host_load, power};
 
 /// Most tasks for which each of the others has features of its own; beyond, only sums.
 const MOST_NAMED: usize = 8;
@@ -45,7 +45,7 @@ pub(crate) struct Scene {
     /// `u_j` of the law: part of its step in which the task uses the device.
     busy: [f64; MAX_TASKS],
     /// `w_j = u_j R_j^e`.
-    pressure: [f64; MAX_TASKS],
+    contention: [f64; MAX_TASKS],
 }
 
 impl Scene {
@@ -64,9 +64,9 @@ impl Scene {
             host: zero,
             device: zero,
             busy: zero,
-            pressure: zero,
+            contention: zero,
         };
-        let crowd = crowd_term(active.len());
+        let crowd = host_load(active.len());
         for (k, a) in active.iter().enumerate() {
             s.task[k] = a.task;
             s.share[k] = a.share.fraction();
@@ -79,7 +79,7 @@ impl Scene {
             s.batch[k] = a.batch.as_f64();
             s.ln_batch[k] = s.batch[k].ln();
             s.busy[k] = device / pace.join(host, device);
-            s.pressure[k] = s.busy[k] * power(s.share[k], pace.exponent);
+            s.contention[k] = s.busy[k] * power(s.share[k], pace.exponent);
             s.host[k] = scale * host;
             s.device[k] = scale * device;
         }
@@ -111,8 +111,8 @@ impl Scene {
     /// scene has of it.
     pub fn by_law(&self, at: usize, law: &Law) -> f64 {
         let others = (0..self.len).filter(|k| *k != at);
-        let pressure = others.map(|k| law.slowdown[self.task[k]] * self.pressure[k]);
-        let device = self.device[at] * (1.0 + pressure.sum::<f64>());
+        let contention = others.map(|k| law.slowdown[self.task[k]] * self.contention[k]);
+        let device = self.device[at] * (1.0 + contention.sum::<f64>());
         law.pace.join(self.host[at], device)
     }
 }
@@ -163,7 +163,7 @@ impl Layout {
             "share",
             "sum of the others' shares",
             "device time of the others",
-            "pressure of the others",
+            "contention by the others",
             "total share",
             "overlap of shares",
             "number of others",
@@ -180,7 +180,7 @@ impl Layout {
                     "share",
                     "device time",
                     "batch size",
-                    "pressure",
+                    "contention",
                     "share x batch size",
                 ] {
                     let of = Some(j);
@@ -210,10 +210,10 @@ impl Layout {
     pub fn fill_pooled(self, s: &Scene, at: usize, x: &mut [f64; MAX_FEATURES]) {
         let width = self.pooled_len();
         x[POOLED..width].fill(0.0);
-        let (mut share, mut pressure, mut step, mut batch) = (0.0, 0.0, 0.0, 0.0);
+        let (mut share, mut contention, mut step, mut batch) = (0.0, 0.0, 0.0, 0.0);
         for j in (0..s.len).filter(|j| *j != at) {
             share += s.share[j];
-            pressure += s.pressure[j];
+            contention += s.contention[j];
             step += s.ln_step[j];
             batch += s.ln_batch[j];
             if self.named() > 0 {
@@ -233,7 +233,7 @@ impl Layout {
             s.busy[at],
             others,
             share,
-            pressure,
+            contention,
             step,
             batch,
             own_step - step,
@@ -243,7 +243,7 @@ impl Layout {
     /// Writes the features of the task at position `at` to the front of `x`.
     pub fn fill(self, s: &Scene, at: usize, x: &mut [f64; MAX_FEATURES]) {
         let own = s.share[at];
-        let (mut share, mut work, mut pressure, mut excess, mut batches) =
+        let (mut share, mut work, mut contention, mut excess, mut batches) =
             (0.0, 0.0, 0.0, 0.0, 0.0);
         let named = self.named();
         x[SUMS..SUMS + EACH * named].fill(0.0);
@@ -251,7 +251,7 @@ impl Layout {
             let (r, ln_batch) = (s.share[j], s.ln_batch[j]);
             share += r;
             work += s.busy[j];
-            pressure += s.pressure[j];
+            contention += s.contention[j];
             batches += ln_batch;
             excess += (own + r - 1.0).max(0.0);
             if named > 0 {
@@ -261,7 +261,7 @@ impl Layout {
                     r,
                     s.busy[j],
                     ln_batch - SMALL,
-                    s.pressure[j],
+                    s.contention[j],
                     r * (ln_batch - SMALL),
                 ];
                 x[place..place + EACH].copy_from_slice(&each);
@@ -272,7 +272,7 @@ impl Layout {
             own.ln(),
             share,
             work,
-            pressure,
+            contention,
             (own + share).ln(),
             excess,
             (s.len - 1) as f64,

@@ -2,7 +2,7 @@ use units::{Batch, Share};
 
 use crate::Method;
 use crate::predictor::Predictor;
-use crate::structured::{crowd_term, power};
+use crate::structured::{host_load, power};
 
 /// Parts of a step by the structured law: `(host^q + (device (1 + sum_j c_ij w_j))^q)^(1/q)`, and
 /// never less than alone on the whole device.
@@ -44,7 +44,7 @@ impl Predictor {
     pub fn demand(&self, task: usize, batch: Batch, share: Share, running: usize) -> f64 {
         let pace = &self.base.laws[task].pace;
         let r = share.fraction();
-        pace.busy(batch.as_f64(), r, crowd_term(running)) * power(r, pace.exponent)
+        pace.busy(batch.as_f64(), r, host_load(running)) * power(r, pace.exponent)
     }
 
     /// Parts of the step of a task by the structured law when `running` tasks run.
@@ -54,7 +54,7 @@ impl Predictor {
         let (b, r) = (batch.as_f64(), share.fraction());
         let (ln_step, _, scale) = self.base.solo_steps(task, b, r);
         StepParts {
-            host_s: scale * pace.host(crowd_term(running)),
+            host_s: scale * pace.host(host_load(running)),
             device_s: scale * pace.device(b, r),
             overlap: pace.overlap,
             least_s: ln_step.exp(),

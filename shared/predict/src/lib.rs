@@ -12,6 +12,7 @@
 //! the task's own model; how much it counts and how wide intervals must be is learnt by leaving
 //! out whole batch sizes and whole tasks.
 
+mod accuracy;
 mod anchor;
 mod base;
 mod batch;
@@ -40,6 +41,7 @@ mod unseen;
 mod validation;
 mod workload_law;
 
+pub use accuracy::Accuracy;
 pub use anchor::Anchor;
 pub use dataset::{Active, Dataset, Sample, TaskSpec};
 pub use doc::Method;

@@ -27,8 +27,8 @@ pub(crate) struct Parts {
     /// On what the law leaves.
     pub trees: Option<Trees>,
     /// On the slow-down against the solo run: right where the law is not. Asked only about
-    /// co-runs of as many tasks as were seen together at most, as trees know nothing of the
-    /// company of fewer.
+    /// co-runs of as many tasks as were seen together at most, as trees know nothing of
+    /// co-runs of fewer.
     pub solo_trees: Option<Trees>,
 }
 

@@ -11,7 +11,9 @@ use crate::unseen::{Unseen, Use};
 
 /// Least standard deviation of the logarithm for a task that never ran with others, by itself and
 /// in a co-run, and for one that never ran; in co-runs only where too few tasks did for one of
-/// them to be left out ([`crate::unseen::Unseen`]).
+/// them to be left out ([`crate::unseen::Unseen`]). Chosen, not fitted, as there is
+/// nothing to fit them to; they rise with what is not known: 95 % intervals reach to factors of
+/// 1.2, 1.6 and 2.2.
 const ALWAYS_ALONE: f64 = 0.1;
 const NEVER_TOGETHER: f64 = 0.25;
 const NEVER_RAN: f64 = 0.4;
@@ -214,10 +216,10 @@ impl Predictor {
     }
 
     /// Standard deviation of the logarithm beside the variance of the Gaussian process.
-    fn spread(&self, task: usize, in_company: bool) -> f64 {
+    fn spread(&self, task: usize, with_others: bool) -> f64 {
         let least = match self.base.evidence[task] {
             Evidence::Together => 0.0,
-            Evidence::Alone if in_company => NEVER_TOGETHER,
+            Evidence::Alone if with_others => NEVER_TOGETHER,
             Evidence::Alone => ALWAYS_ALONE,
             Evidence::Nothing => NEVER_RAN,
         };

@@ -79,7 +79,7 @@ impl Interference {
 pub(crate) struct Pace {
     /// `g0`: seconds per step that no share changes.
     pub fixed: f64,
-    /// `h`: growth of the fixed part in company.
+    /// `h`: growth of the fixed part with the crowding `x_m` of the host.
     pub crowding: f64,
     /// `g1`: seconds per sample on the whole device.
     pub per_sample: f64,
@@ -114,14 +114,24 @@ pub(crate) enum Form {
 
 /// Parameters before the slow-downs.
 const OWN: usize = 7;
+/// Domains of the parameters, wide enough that a bound is met only where the measurements say
+/// nothing: of a task measured at one share the bend and the sharpness could be anything.
+/// `h`: the host of a crowded machine, `x_m < 2`, is at most seven times as slow.
 const CROWDING: (f64, f64) = (0.0, 3.0);
+/// `rho`: above 1 the task gains up to the whole device and would gain from a larger one; a
+/// bend below 1 % cannot be told from one at the smallest share that is measured.
 const BEND: (f64, f64) = (0.01, 5.0);
+/// `k`: at 12 the bend is a corner but for 6 % (`2^(1/12)`); below 0.3 it is none.
 const SHARPNESS: (f64, f64) = (0.3, 12.0);
+/// `c_ij`: 0, since no co-runner speeds a task up; at 20 the device part of a step takes 21 times
+/// as long beside one busy co-runner of the whole device.
 const SLOWDOWN: (f64, f64) = (0.0, 20.0);
 /// Beyond 8 a smooth maximum is a maximum to a tenth.
 const OVERLAP: (f64, f64) = (1.0, 8.0);
 /// From an interference that hardly knows shares to one that only large shares have.
 const EXPONENT: (f64, f64) = (0.2, 3.0);
+/// Where the fit of `c_ij` begins, and what stands for it where no pair was measured: a co-runner
+/// that is always busy on the whole device makes the device part of a step 30 % longer.
 const USUAL_SLOWDOWN: f64 = 0.3;
 /// Launches are asynchronous, so host and device mostly overlap; where several batch sizes or
 /// shares were measured alone, the measurements say how much.
@@ -157,7 +167,7 @@ impl Form {
 }
 
 /// `x_m`: how crowded the host is with `m` running tasks, 0 alone.
-pub(crate) fn crowd_term(m: usize) -> f64 {
+pub(crate) fn host_load(m: usize) -> f64 {
     2.0 * (1.0 - 1.0 / m as f64)
 }
 
@@ -233,7 +243,7 @@ impl Law {
 
     /// What this law leaves of `ln step` of one meeting, where `laws` are those of all tasks.
     pub fn gap(&self, m: &Meeting, laws: &[Law]) -> f64 {
-        let crowd = crowd_term(m.others.len() + 1);
+        let crowd = host_load(m.others.len() + 1);
         let weights = m.others.iter().map(|o| {
             let law = &laws[o.task];
             let i = o.interference(crowd, Some(law));
@@ -309,7 +319,7 @@ fn rows<'a>(meetings: &'a [Meeting], laws: Option<&[Option<Law>]>) -> Vec<Row<'a
     meetings
         .iter()
         .map(|m| {
-            let crowd = crowd_term(m.others.len() + 1);
+            let crowd = host_load(m.others.len() + 1);
             let law = |o: &Other| laws.and_then(|l| l[o.task].as_ref());
             let others = m.others.iter().map(|o| o.interference(crowd, law(o)));
             Row {

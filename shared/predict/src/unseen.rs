@@ -58,7 +58,7 @@ impl Unseen {
 }
 
 impl Use {
-    /// `ln(step seconds)` from what a task's own model and the process of all say. No company
+    /// `ln(step seconds)` from what a task's own model and the process of all say. No co-runner
     /// makes a task faster than it is alone.
     pub fn ln_step(&self, own: f64, pooled: f64, solo: f64) -> f64 {
         (own + self.weight * (pooled - own) - self.factor.ln()).max(solo)

@@ -67,7 +67,7 @@ fn usual(laws: &[&Law], get: impl Fn(&Law) -> f64, otherwise: f64) -> f64 {
     stats::median(&v).unwrap_or(otherwise)
 }
 
-/// Gives tasks that never ran with others the usual behaviour in company, and tasks that never
+/// Gives tasks that never ran with others the usual behaviour among others, and tasks that never
 /// ran at all a law from their FLOPs and bytes. `together` says which tasks ran with others,
 /// `varied` which ran at several shares: those know their own bend.
 pub(crate) fn complete(

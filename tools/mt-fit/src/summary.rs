@@ -32,7 +32,7 @@ fn headline(data: &Dataset, fitted: &Fitted) -> String {
         "{} tasks, {} configurations, family {}",
         data.tasks.len(),
         data.samples.len(),
-        name(method)
+        doc::name_of(&method)
     );
     if report.folds == 0 {
         out += ": too few configurations of several tasks to cross-validate";
@@ -41,7 +41,7 @@ fn headline(data: &Dataset, fitted: &Fitted) -> String {
     let errors: Vec<String> = report
         .families
         .iter()
-        .map(|(m, e)| format!("{} {e:.1} %", name(*m)))
+        .map(|(m, e)| format!("{} {e:.1} %", doc::name_of(m)))
         .collect();
     let _ = write!(
         out,
@@ -72,15 +72,6 @@ fn headline(data: &Dataset, fitted: &Fitted) -> String {
         let _ = write!(out, "; 90 % intervals hold {:.0} %", 100.0 * c);
     }
     out
-}
-
-fn name(method: predict::Method) -> &'static str {
-    match method {
-        predict::Method::Structured => "structured",
-        predict::Method::Poly => "poly",
-        predict::Method::Gp => "gp",
-        predict::Method::Blend => "blend",
-    }
 }
 
 fn tasks(workload: &Workload, fitted: &Fitted) -> Table {

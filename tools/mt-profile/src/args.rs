@@ -127,7 +127,7 @@ pub struct DesignArgs {
     /// Adaptive: what the co-runs are to be best for, which mt-solve then maximises; absent: round
     /// where every task of the workload has samples, else raw
     #[arg(long, value_enum, value_name = "OBJECTIVE")]
-    pub objective: Option<Objective>,
+    pub objective: Option<cli::ObjectiveArg>,
     /// Adaptive: look for the best among co-runs in which every task keeps this fraction of its
     /// throughput alone, as mt-solve then does
     #[arg(long, value_name = "PHI", default_value_t = 0.0)]
@@ -180,19 +180,4 @@ pub enum Design {
     Random,
     /// The baselines of plans first, then by expected improvement of the objective
     Adaptive,
-}
-
-/// What co-runs are to be best for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Objective {
-    /// Total throughput
-    Raw,
-    /// Total of throughput relative to alone
-    Fairness,
-    /// Total throughput by the weights of the workload
-    Weighted,
-    /// The least throughput relative to alone
-    MaxMin,
-    /// The time until every task has trained on its samples
-    Round,
 }

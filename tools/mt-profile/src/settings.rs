@@ -5,7 +5,7 @@ use design::{DesignSettings, Settings, Strategy, WindowSettings};
 use doc::{DeviceKind, ObjectiveKind};
 use units::{Seconds, Share, TotalShare};
 
-use crate::args::{Args, Design, DesignArgs, Device, Objective, WindowArgs};
+use crate::args::{Args, Design, DesignArgs, Device, WindowArgs};
 
 /// Co-runs of a random design where no budget is given: as many as the paper profiled.
 const DEFAULT_BUDGET: u64 = 125;
@@ -130,18 +130,6 @@ impl From<Device> for DeviceKind {
             Device::Cpu => DeviceKind::Cpu,
             Device::Cuda => DeviceKind::Cuda,
             Device::Replay => DeviceKind::Replay,
-        }
-    }
-}
-
-impl From<Objective> for ObjectiveKind {
-    fn from(objective: Objective) -> Self {
-        match objective {
-            Objective::Raw => ObjectiveKind::Raw,
-            Objective::Fairness => ObjectiveKind::Fairness,
-            Objective::Weighted => ObjectiveKind::Weighted,
-            Objective::MaxMin => ObjectiveKind::MaxMin,
-            Objective::Round => ObjectiveKind::Round,
         }
     }
 }

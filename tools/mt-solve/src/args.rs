@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use allocation::{Effort, Limits, Options, Request};
 use clap::{Parser, ValueEnum};
-use cli::{Failure, SeedArgs, StreamArgs};
+use cli::{Failure, ObjectiveArg, SeedArgs, StreamArgs};
 use doc::{Balance, BatchPolicy, Model, ObjectiveKind, SoloRate};
 use units::{Bytes, Share, TotalShare};
 
@@ -25,7 +25,7 @@ pub struct Args {
     /// What to maximise; absent: what was profiled for, else round where every task of the workload
     /// has samples, else raw
     #[arg(long, value_enum)]
-    objective: Option<ObjectiveChoice>,
+    objective: Option<ObjectiveArg>,
     /// Sum of the shares in percent, of each GPU if there are several; `free`: whatever is best
     #[arg(long, value_name = "PERCENT|free", default_value = "free", value_parser = total_share)]
     rv: Total,
@@ -99,20 +99,6 @@ const EXAMPLES: &str = "Examples:
 Exit codes: 0 done; 1 no plan is feasible, or only beyond what was profiled; 2 bad input or usage.";
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum ObjectiveChoice {
-    /// Total throughput
-    Raw,
-    /// Total of throughput relative to solo
-    Fairness,
-    /// Total throughput times the tasks' weights
-    Weighted,
-    /// The least throughput relative to solo
-    MaxMin,
-    /// The time until every task has trained on its samples
-    Round,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
 enum SoloChoice {
     /// The best of the task's batch sizes
     Best,
@@ -172,17 +158,12 @@ fn total_share(text: &str) -> Result<Total, String> {
     let percent: f64 = text
         .parse()
         .map_err(|_| "give a number of percent, or `free`".to_owned())?;
-    let hundredths = percent * 100.0;
-    if hundredths.is_finite()
-        && (1.0..=f64::from(u32::MAX)).contains(&hundredths)
-        && (hundredths - hundredths.round()).abs() < 1e-6
-    {
-        Ok(Total::Given(TotalShare::from_hundredths(
-            hundredths.round() as u32,
-        )))
-    } else {
-        Err("give a percentage above 0 in steps of 0.01, or `free`".to_owned())
-    }
+    let total = TotalShare::from_percent(percent).ok();
+    // Rounded to hundredths; what is no such step was not meant, so it is refused.
+    let exact = total.filter(|t| (t.percent() - percent).abs() < 1e-8);
+    exact
+        .map(Total::Given)
+        .ok_or_else(|| "give a percentage above 0 in steps of 0.01, or `free`".to_owned())
 }
 
 impl Args {
@@ -190,7 +171,7 @@ impl Args {
     pub fn request_for(&self, model: &Model, request: &Request) -> Request {
         let mut request = request.clone();
         let aim = model.aim.as_ref();
-        let asked = self.objective.map(ObjectiveChoice::kind);
+        let asked = self.objective.map(ObjectiveKind::from);
         let usual = || model.workload.default_objective();
         let aimed = || aim.map_or_else(usual, |a| a.objective);
         request.objective = asked.unwrap_or_else(aimed);
@@ -227,9 +208,7 @@ impl Args {
         in_range("max-points", self.max_points > 0, "1 or more")?;
         let memory = self.memory.map(Bytes::new).transpose();
         Ok(Request {
-            objective: self
-                .objective
-                .map_or(ObjectiveKind::Raw, ObjectiveChoice::kind),
+            objective: self.objective.map_or(ObjectiveKind::Raw, Into::into),
             limits: Limits {
                 step,
                 rv: match self.rv {
@@ -264,18 +243,6 @@ impl Args {
             outside: self.outside,
             damping: self.damping,
         })
-    }
-}
-
-impl ObjectiveChoice {
-    const fn kind(self) -> ObjectiveKind {
-        match self {
-            ObjectiveChoice::Raw => ObjectiveKind::Raw,
-            ObjectiveChoice::Fairness => ObjectiveKind::Fairness,
-            ObjectiveChoice::Weighted => ObjectiveKind::Weighted,
-            ObjectiveChoice::MaxMin => ObjectiveKind::MaxMin,
-            ObjectiveChoice::Round => ObjectiveKind::Round,
-        }
     }
 }
 

@@ -263,7 +263,8 @@ pub struct Memory {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// Program and arguments; never passed through a shell.
+    /// Program and arguments; never passed through a shell. In an argument `{batch}`, `{share}` and
+    /// `{samples}` stand for what `MT_BATCH_SIZE`, `MT_SHARE_PERCENT` and `MT_SAMPLES` say.
     pub argv: Vec<String>,
     /// Variables to set beside those of the worker protocol.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -293,10 +294,19 @@ pub struct Job {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
-    /// Regular expression with a group named `samples` that matches the program's own log lines;
-    /// absent: the worker protocol.
+    /// Regular expression that matches the program's own log lines; absent: the worker protocol. One
+    /// group says by its name what its number counts: `samples` since the line before, or since the
+    /// start `total` samples, `steps` of the batch size, or `epochs` of the task's `samples`. A group
+    /// `loss` may be there, too. Colours are taken out, and a line also ends in a carriage return.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regex: Option<String>,
+}
+
+impl Progress {
+    /// The groups that may count.
+    pub const COUNTS: [&'static str; 4] = ["samples", "total", "steps", "epochs"];
+    /// Most bytes of a compiled expression; a longer one is refused.
+    pub const LARGEST_REGEX: usize = 1 << 20;
 }
 
 /// One step of how a document came to be.

@@ -316,6 +316,11 @@ pub(super) fn job(wire: &wire::Job, c: &mut Checker) -> Option<Job> {
             }
         }
     });
+    if let Some(regex) = &wire.progress.regex {
+        c.field("progress", |c| {
+            c.field("regex", |c| progress_regex(regex, c))
+        });
+    }
     Some(Job {
         argv: wire.argv.clone(),
         env: wire.env.clone(),
@@ -340,5 +345,39 @@ fn check_argv(argv: &[String], c: &mut Checker) {
                 c.fault(Code::OutOfRange, problem, "remove it");
             });
         }
+    }
+}
+
+/// The expression compiles and says by the name of a group what its number counts.
+fn progress_regex(text: &str, c: &mut Checker) {
+    let advice = "write for example \"step (?P<samples>[0-9]+)\"; in JSON a backslash is \
+                  written twice";
+    let regex = match regex::RegexBuilder::new(text)
+        .size_limit(crate::Progress::LARGEST_REGEX)
+        .build()
+    {
+        Ok(regex) => regex,
+        Err(error) => {
+            let said = error.to_string();
+            let last = said.lines().last().unwrap_or_default();
+            c.fault(
+                Code::OutOfRange,
+                format_args!("{text:?} is no expression: {last}"),
+                advice,
+            );
+            return;
+        }
+    };
+    let counts = regex
+        .capture_names()
+        .flatten()
+        .filter(|n| crate::Progress::COUNTS.contains(n))
+        .count();
+    if counts != 1 {
+        let problem =
+            format_args!("{text:?} has {counts} of the groups samples, total, steps, epochs");
+        let advice = "name one: samples (since the line before), total (samples so far), steps (so \
+                      far), or epochs (so far), for example \"step (?P<steps>[0-9]+)\"";
+        c.fault(Code::OutOfRange, problem, advice);
     }
 }

@@ -39,9 +39,26 @@ pub(super) struct Job {
 struct Pipe {
     fd: std::fs::File,
     cutter: LineCutter,
+    last: Last,
     /// Whether its lines may tell progress: standard output, and standard error where a regular
     /// expression looks for the job's own log lines.
     tells: bool,
+}
+
+/// What a line was before it was written over: of a progress bar only the last state is shown.
+#[derive(Debug, Default)]
+struct Last(Vec<u8>);
+
+impl Last {
+    fn show(&mut self, line: &[u8], over: bool, show: impl FnOnce(&[u8])) {
+        if over {
+            self.0.clear();
+            self.0.extend_from_slice(line);
+        } else {
+            show(if line.is_empty() { &self.0 } else { line });
+            self.0.clear();
+        }
+    }
 }
 
 /// Most bytes that are still read from the pipes of a job that has ended.
@@ -55,7 +72,7 @@ impl Job {
         };
         let log = RotatingLog::open(&spec.log, spec.log_limits).map_err(log_failed)?;
         let mut child = spawn(spec, &mark)?;
-        let regex = matches!(spec.progress, Progress::Regex(_));
+        let regex = matches!(spec.progress, Progress::Lines(_));
         let out = child.stdout.take().map(|p| (OwnedFd::from(p), true));
         let err = child.stderr.take().map(|p| (OwnedFd::from(p), regex));
         let pipes = [out, err]
@@ -64,6 +81,7 @@ impl Job {
             .map(|(fd, tells)| Pipe {
                 fd: nonblocking(fd).into(),
                 cutter: LineCutter::default(),
+                last: Last::default(),
                 tells,
             })
             .collect();
@@ -162,12 +180,13 @@ impl Job {
                 gathered.log_failed = Some(format!("{}: {error}", self.log.path().display()));
             }
             let mut overlong = 0;
-            let line = |line: &[u8]| {
+            let line = |line: &[u8], over: bool| {
                 if let Some(echo) = echo {
-                    (echo.0)(&self.task, line);
+                    pipe.last
+                        .show(line, over, |line| (echo.0)(&self.task, line));
                 }
                 if pipe.tells {
-                    gathered.line(&self.progress, line);
+                    gathered.line(&mut self.progress, line);
                 }
             };
             if n > 0 {
@@ -280,11 +299,14 @@ struct Gathered {
     events: Vec<Happening>,
     overlong: u64,
     log_failed: Option<String>,
+    doubt: Option<String>,
 }
 
 impl Gathered {
-    fn line(&mut self, progress: &Progress, line: &[u8]) {
-        let what = match progress.parse(line) {
+    fn line(&mut self, progress: &mut Progress, line: &[u8]) {
+        let parsed = progress.parse(line);
+        self.doubt = self.doubt.take().or_else(|| progress.doubt());
+        let what = match parsed {
             None => return,
             Some(Message::Ready { sms, mps }) => Happening::Ready { sms, mps },
             Some(Message::Parked) => Happening::Parked,
@@ -324,7 +346,13 @@ impl Gathered {
         let at = Instant::now();
         let overlong = (self.overlong > 0).then_some(Happening::Overlong(self.overlong));
         let failed = self.log_failed.map(Happening::LogFailed);
-        let all = self.events.into_iter().chain(overlong).chain(failed);
+        let doubt = self.doubt.map(Happening::Doubt);
+        let all = self
+            .events
+            .into_iter()
+            .chain(overlong)
+            .chain(failed)
+            .chain(doubt);
         queue.extend(all.map(|what| Event { job, at, what }));
     }
 }

@@ -71,7 +71,11 @@ impl<'a> Record<'a> {
     ) -> Result<Self, Failure> {
         cli::may_append(path)?;
         append(path, &[])?;
-        let progress = Progress::from_document(&placement.progress);
+        let units = jobs::Units {
+            step: placement.batch.map(|batch| u64::from(batch.get())),
+            epoch: placement.samples,
+        };
+        let progress = Progress::from_document(&placement.progress, units);
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH);
         Ok(Self {
             path: path.to_owned(),
@@ -91,16 +95,17 @@ impl<'a> Record<'a> {
     pub(super) fn take(&mut self, bytes: &[u8]) -> bool {
         let before = self.steps.is_none();
         let now = Instant::now();
-        let (progress, steps, samples) = (&self.progress, &mut self.steps, &mut self.samples);
-        self.lines.push(bytes, |line| match progress.parse(line) {
-            Some(Message::Step { samples: more, .. }) => {
-                *samples += more;
-                let last = (*samples, now);
-                *steps = Some([steps.map_or(last, |[first, _]| first), last]);
-            }
-            Some(Message::Done { samples: Some(all) }) => *samples = (*samples).max(all),
-            _ => {}
-        });
+        let (progress, steps, samples) = (&mut self.progress, &mut self.steps, &mut self.samples);
+        self.lines
+            .push(bytes, |line, _| match progress.parse(line) {
+                Some(Message::Step { samples: more, .. }) => {
+                    *samples += more;
+                    let last = (*samples, now);
+                    *steps = Some([steps.map_or(last, |[first, _]| first), last]);
+                }
+                Some(Message::Done { samples: Some(all) }) => *samples = (*samples).max(all),
+                _ => {}
+            });
         before && self.steps.is_some()
     }
 

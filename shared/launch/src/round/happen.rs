@@ -30,6 +30,10 @@ impl Round<'_> {
                 let text = format!("the log of {name} ends here: {why}");
                 self.with.sink.warn(&text);
             }
+            Happening::Doubt(why) => {
+                let name = self.name(i);
+                self.with.sink.warn(&format!("{name}: {why}"));
+            }
             Happening::Unkillable => {
                 let name = self.name(i);
                 self.with.sink.warn(&format!(
@@ -265,6 +269,17 @@ impl Round<'_> {
         }
     }
 
+    /// That no line of a task's job has matched, with the last of them.
+    fn unmatched(&self, i: usize) -> String {
+        const LAST: usize = 3;
+        let tail = self.tasks[i].job.map(|job| self.with.host.tail(job));
+        let tail = tail.unwrap_or_default();
+        let mut last: Vec<&str> = tail.lines().rev().take(LAST).collect();
+        last.reverse();
+        let last = last.join(" | ");
+        format!("{}; its last lines: {last}", jobs::NO_MATCH)
+    }
+
     /// What of a task is late, in words.
     fn overdue(&self, i: usize, now: Instant) -> Option<String> {
         let task = &self.tasks[i];
@@ -276,7 +291,15 @@ impl Round<'_> {
         Some(if task.due.is_some_and(|due| due <= now) {
             format!("not done after {} s", seconds(settings.total))
         } else if !task.ready {
-            format!("not ready after {} s", seconds(settings.ready))
+            let planned = self.with.launch.assignments().nth(i);
+            let regex =
+                planned.is_some_and(|a| a.job().is_some_and(|job| job.progress.regex.is_some()));
+            let words = if regex {
+                self.unmatched(i)
+            } else {
+                String::new()
+            };
+            format!("not ready after {} s{words}", seconds(settings.ready))
         } else {
             // A job that has said that it is done may take as long to end: it may save a checkpoint.
             format!("no step for {} s", seconds(settings.stall))

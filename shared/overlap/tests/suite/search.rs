@@ -9,7 +9,7 @@ use overlap::{
 };
 use units::Batch;
 
-/// Rates that rise with the task's own batch size and fall with those of its companions.
+/// Rates that rise with the task's own batch size and fall with those of its co-runners.
 struct BatchRates;
 
 impl Rates for BatchRates {

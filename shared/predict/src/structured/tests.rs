@@ -24,14 +24,14 @@ fn truth() -> Vec<Law> {
 fn meetings() -> Vec<Vec<Meeting>> {
     let laws = truth();
     let step = |i: usize, m: &Meeting| {
-        let x = crowd_term(m.others.len() + 1);
-        let pressure = m.others.iter().map(|o| {
+        let x = host_load(m.others.len() + 1);
+        let contention = m.others.iter().map(|o| {
             (
                 o.task,
                 laws[o.task].pace.busy(o.batch, o.share, x) * o.share.powf(0.7),
             )
         });
-        laws[i].step(m.batch, m.share, x, pressure)
+        laws[i].step(m.batch, m.share, x, contention)
     };
     (0..3)
         .map(|i| {

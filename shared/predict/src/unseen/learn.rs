@@ -72,12 +72,12 @@ impl Unseen {
 
 /// Batch sizes at which each task ran with others.
 fn seen(data: &Dataset) -> Vec<Vec<Batch>> {
-    let tables = company(data).into_iter();
+    let tables = co_runs(data).into_iter();
     tables.map(|t| t.into_keys().collect()).collect()
 }
 
 /// Co-runs in which each task ran, by its batch size.
-fn company(data: &Dataset) -> Vec<BTreeMap<Batch, Vec<usize>>> {
+fn co_runs(data: &Dataset) -> Vec<BTreeMap<Batch, Vec<usize>>> {
     let mut v = vec![BTreeMap::new(); data.tasks.len()];
     for (k, s) in data.samples.iter().enumerate() {
         for (a, p) in s.active.iter().zip(&s.throughput) {
@@ -92,13 +92,13 @@ fn company(data: &Dataset) -> Vec<BTreeMap<Batch, Vec<usize>>> {
 
 /// Samples of each part to leave out: a batch size of a task that has others.
 fn by_batch(data: &Dataset) -> Vec<Vec<usize>> {
-    let tables = company(data).into_iter().filter(|t| t.len() > 1);
+    let tables = co_runs(data).into_iter().filter(|t| t.len() > 1);
     some(data, tables.flat_map(BTreeMap::into_values).collect())
 }
 
 /// The same: a task.
 fn by_task(data: &Dataset) -> Vec<Vec<usize>> {
-    let tables = company(data).into_iter().filter(|t| !t.is_empty());
+    let tables = co_runs(data).into_iter().filter(|t| !t.is_empty());
     let parts: Vec<Vec<usize>> = tables
         .map(|t| t.into_values().flatten().collect())
         .collect();

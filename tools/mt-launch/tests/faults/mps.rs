@@ -39,9 +39,17 @@ fn launched(fake: &FakeMps, corner: &Corner, arguments: &[&str]) -> Ran {
 /// A job that is a client for a while and leaves a file with its daemon's folder and processors.
 fn client(fake: &FakeMps, name: &str) -> String {
     let worker = fake.worker().display().to_string();
+    // It ends after its own lines and not after a time: on a busy machine a second is too short
+    // for it to connect.
     format!(
         r#"echo "$CUDA_MPS_PIPE_DIRECTORY $(taskset -cp $$)" > {name}.told
-           "{worker}" & w=$!; sleep 1; kill $w; echo '{{"mt":"done","samples":30}}'; exit 0"#
+           {{ "{worker}" & echo $! > {name}.pid; wait; }} | {{
+               n=0
+               while [ $n -lt 60 ] && read -r line; do echo "$line"; n=$((n + 1)); done
+               kill $(cat {name}.pid)
+               echo '{{"mt":"done","samples":30}}'
+           }}
+           exit 0"#
     )
 }
 

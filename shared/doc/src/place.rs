@@ -1,0 +1,157 @@
+//! Where in the text of a document a JSON path leads.
+
+/// Lines from the beginning of `text` (a JSON value that has been parsed) to the place of `path`
+/// (`$.tasks[1].weight`); to the last place on the way that is there where a field is missing.
+pub(crate) fn lines_to(text: &[u8], path: &str) -> u64 {
+    let mut reader = Reader { text, at: 0 };
+    let place = reader.follow(path.strip_prefix('$').unwrap_or_default());
+    let before = &text[..place.min(text.len())];
+    before.iter().filter(|&&b| b == b'\n').count() as u64
+}
+
+struct Reader<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> u8 {
+        self.text.get(self.at).copied().unwrap_or(0)
+    }
+
+    fn blanks(&mut self) {
+        while self.peek().is_ascii_whitespace() {
+            self.at += 1;
+        }
+    }
+
+    /// Goes along what is left of a path, from the value that begins here; the place that it leads
+    /// to. Nesting is bounded where the document was cut out of its stream.
+    fn follow(&mut self, path: &str) -> usize {
+        self.blanks();
+        let here = self.at;
+        match self.peek() {
+            _ if path.is_empty() => here,
+            b'{' => self.field(path).unwrap_or(here),
+            b'[' => self.element(path).unwrap_or(here),
+            _ => here,
+        }
+    }
+
+    fn field(&mut self, path: &str) -> Option<usize> {
+        let path = path.strip_prefix('.')?;
+        loop {
+            self.at += 1;
+            self.blanks();
+            let begin = self.at;
+            if self.peek() != b'"' {
+                return None;
+            }
+            self.skip();
+            let name: String = serde_json::from_slice(self.text.get(begin..self.at)?).ok()?;
+            self.blanks();
+            self.at += 1;
+            let rest = path.strip_prefix(name.as_str());
+            if let Some(rest) = rest.filter(|r| r.is_empty() || r.starts_with(['.', '['])) {
+                // Of a field that has no value of its own further down, the name.
+                return Some(if rest.is_empty() {
+                    begin
+                } else {
+                    self.follow(rest)
+                });
+            }
+            self.skip();
+            self.blanks();
+            if self.peek() != b',' {
+                return None;
+            }
+        }
+    }
+
+    fn element(&mut self, path: &str) -> Option<usize> {
+        let (index, rest) = path.strip_prefix('[')?.split_once(']')?;
+        let index: usize = index.parse().ok()?;
+        for _ in 0..index {
+            self.at += 1;
+            self.skip();
+            self.blanks();
+            if self.peek() != b',' {
+                return None;
+            }
+        }
+        self.at += 1;
+        Some(self.follow(rest))
+    }
+
+    /// Passes over the value that begins here.
+    fn skip(&mut self) {
+        self.blanks();
+        let mut depth = 0usize;
+        loop {
+            match self.peek() {
+                b'"' => {
+                    self.at += 1;
+                    while !matches!(self.peek(), b'"' | 0) {
+                        self.at += if self.peek() == b'\\' { 2 } else { 1 };
+                    }
+                    self.at += 1;
+                }
+                b'{' | b'[' => {
+                    depth += 1;
+                    self.at += 1;
+                }
+                b'}' | b']' if depth > 0 => {
+                    depth -= 1;
+                    self.at += 1;
+                }
+                // The end of what the value is in, or of the text.
+                0 | b'}' | b']' => return,
+                b',' if depth == 0 => return,
+                _ => {
+                    self.at += 1;
+                    continue;
+                }
+            }
+            if depth == 0 {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &[u8] = b"{\"a\": [1,\n {\"x.y\": 2,\n  \"b\": {\"c\":\n \"}\\\"\",\n \"d\": 1}}],\n\"e\": -1.5e3 ,\n \"f\":[]}";
+
+    #[test]
+    fn leads_to_the_line() {
+        for (path, line) in [
+            ("$", 0),
+            ("$.a", 0),
+            ("$.a[0]", 0),
+            ("$.a[1]", 1),
+            ("$.a[1].x.y", 1),
+            ("$.a[1].b", 2),
+            ("$.a[1].b.c", 2),
+            ("$.a[1].b.d", 4),
+            ("$.a[1].b.none", 2),
+            ("$.e", 5),
+            ("$.f", 6),
+            ("$.f[3]", 6),
+            ("$.none", 0),
+            ("nonsense", 0),
+            ("", 0),
+        ] {
+            assert_eq!(lines_to(TEXT, path), line, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_cut_ends_the_way() {
+        for end in 0..TEXT.len() {
+            lines_to(&TEXT[..end], "$.a[1].b.d");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What people write and the wire forms do not know: `1e5` where a whole number is, `"24GB"` where a
+//! number of bytes is, `$schema` for an editor.
+
+use serde_json::{Map, Value};
+use units::Bytes;
+
+use crate::shape::Shape;
+
+/// Whole numbers up to here are the same as a double.
+const MOST: f64 = (1u64 << 53) as f64;
+
+impl<'a> Shape<'a> {
+    /// Writes such values as the schema has them; whether there was one. `bytes`: the names on the
+    /// way say that the value is a number of bytes.
+    pub(crate) fn relax(&self, schema: &'a Value, value: &mut Value, bytes: bool) -> bool {
+        let schema = self.resolve(schema);
+        if let Some(branches) = schema.get("anyOf").and_then(Value::as_array) {
+            return branches
+                .iter()
+                .any(|branch| self.relax(branch, value, bytes));
+        }
+        if let Some(branches) = schema.get("oneOf").and_then(Value::as_array) {
+            let kind = value.get("kind").cloned();
+            let tagged =
+                |b: &&Value| kind.is_some() && b.pointer("/properties/kind/const") == kind.as_ref();
+            return branches
+                .iter()
+                .find(tagged)
+                .is_some_and(|b| self.relax(b, value, bytes));
+        }
+        match value {
+            Value::Object(fields) => self.relax_object(schema, fields, bytes),
+            Value::Array(items) => schema.get("items").is_some_and(|schema| {
+                // All of them, also after the first.
+                items
+                    .iter_mut()
+                    .fold(false, |any, item| self.relax(schema, item, bytes) | any)
+            }),
+            _ => match relaxed(schema, value, bytes) {
+                Some(better) => {
+                    *value = better;
+                    true
+                }
+                None => false,
+            },
+        }
+    }
+
+    fn relax_object(
+        &self,
+        schema: &'a Value,
+        fields: &mut Map<String, Value>,
+        bytes: bool,
+    ) -> bool {
+        let known = schema.get("properties").and_then(Value::as_object);
+        let others = schema.get("additionalProperties").filter(|o| o.is_object());
+        let mut any = false;
+        if known.is_some_and(|k| k.contains_key("schema")) {
+            any |= fields.remove("$schema").is_some();
+        }
+        for (name, value) in fields {
+            if let Some(inner) = known.and_then(|k| k.get(name)).or(others) {
+                any |= self.relax(inner, value, bytes || name.contains("bytes"));
+            }
+        }
+        any
+    }
+}
+
+fn relaxed(schema: &Value, value: &Value, bytes: bool) -> Option<Value> {
+    let has = |name: &str| match schema.get("type") {
+        Some(Value::String(found)) => found == name,
+        Some(Value::Array(found)) => found.iter().any(|f| f == name),
+        _ => false,
+    };
+    match value {
+        Value::String(text) if bytes && (has("integer") || has("number")) && !has("string") => {
+            Bytes::parse(text).ok().map(|size| size.get().into())
+        }
+        Value::Number(number) if has("integer") && !has("number") && !number.is_u64() => {
+            let whole = number
+                .as_f64()
+                .filter(|v| v.fract() == 0.0 && (0.0..=MOST).contains(v));
+            whole.map(|v| Value::from(v as u64))
+        }
+        _ => None,
+    }
+}

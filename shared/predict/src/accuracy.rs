@@ -1,0 +1,50 @@
+//! How well a predictor predicts measurements that it has not seen.
+
+use math::stats::{mean, median};
+
+use crate::{Dataset, Predictor};
+
+/// Half the width of a 90 % interval of a normal error, in standard errors.
+const HALF_WIDTH_90: f64 = 1.645;
+
+/// How far predictions are from measurements, in percent of what was measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Accuracy {
+    /// Throughputs that were compared: those of a task in a configuration that are above 0.
+    pub throughputs: usize,
+    /// Mean absolute error of a throughput.
+    pub mean_percent: f64,
+    /// Median absolute error of a throughput.
+    pub median_percent: f64,
+    /// Mean absolute error of the total of a configuration, where all of one has a throughput.
+    pub total_percent: Option<f64>,
+    /// Fraction of the throughputs that lie in the 90 % interval of their prediction.
+    pub coverage_90: f64,
+}
+
+impl Predictor {
+    /// Compares with measurements; `None` if none of them is above 0.
+    #[must_use]
+    pub fn accuracy(&self, measured: &Dataset) -> Option<Accuracy> {
+        let (mut each, mut totals, mut inside) = (Vec::new(), Vec::new(), 0);
+        for s in &measured.samples {
+            let predicted = self.predict(&s.active);
+            let pairs = predicted.iter().zip(&s.throughput);
+            for (p, m) in pairs.filter(|(_, m)| **m > 0.0) {
+                each.push(100.0 * (p.samples_per_s / m - 1.0).abs());
+                inside += usize::from((p.samples_per_s - m).abs() <= HALF_WIDTH_90 * p.std_error);
+            }
+            if s.throughput.iter().all(|m| *m > 0.0) {
+                let total: f64 = predicted.iter().map(|p| p.samples_per_s).sum();
+                totals.push(100.0 * (total / s.throughput.iter().sum::<f64>() - 1.0).abs());
+            }
+        }
+        Some(Accuracy {
+            throughputs: each.len(),
+            mean_percent: mean(&each)?,
+            median_percent: median(&each)?,
+            total_percent: mean(&totals),
+            coverage_90: inside as f64 / each.len() as f64,
+        })
+    }
+}

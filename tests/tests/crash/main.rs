@@ -1,0 +1,135 @@
+//! Crash consistency: a tool that is killed at any write, sync or rename leaves the older file or
+//! the new one, and of a profile or run a part that can be read and continued.
+//!
+//! A library that is loaded before the C library counts these calls and kills the process at one
+//! of them, before it or in the middle of a write. Replacing a file renames by a system call that
+//! no library sees; the sync before it and the sync of the folder after it are seen, so that the
+//! process dies on both sides.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::process::Command;
+
+use mt_tests::Folder;
+
+/// More calls than any tool here makes; a tool that comes to its end is not stopped any more.
+const MOST_CALLS: u32 = 200;
+
+const WORKLOAD: &str = r#"{"schema":"mt.workload/1","device":{"kind":"sim"},
+    "link":{"down_bps":1e8,"up_bps":1e8},"tasks":[
+    {"id":"a","model":"alexnet","batch_sizes":[64],"samples":2000,
+     "update_bytes":{"down":1000000,"up":1000000}},
+    {"id":"b","model":"vgg16","batch_sizes":[32],"samples":1000,
+     "update_bytes":{"down":1000000,"up":1000000}}]}"#;
+
+/// A folder with the library and a document of each kind; nothing where there is no C compiler.
+fn made() -> Option<Folder> {
+    let folder = Folder::new();
+    let library = folder.path().join("stop.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/crash/stop.c");
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .args([source, "-ldl"])
+        .status();
+    if !built.is_ok_and(|status| status.success()) {
+        println!("skipped: no C compiler");
+        return None;
+    }
+    fs::write(folder.path().join("w"), WORKLOAD).unwrap();
+    let line = "set -e; mt-profile w --design random --budget 6 -o p; mt-fit -q p -o m
+        mt-solve m --step 20 -o s; mt-overlap s -o t; mt-launch t -o r";
+    folder.run(line).assert_code(0);
+    Some(folder)
+}
+
+/// Runs a line again and again, killed at its first call, its second, and so on, before it or in
+/// the middle, until it comes to its end; calls `look` each time. Answers how often it was killed.
+fn at_every_call(folder: &Folder, before: &str, line: &str, look: impl Fn(&str)) -> u32 {
+    for at in 1..MOST_CALLS {
+        for half in ["", "STOP_HALF=1 "] {
+            folder.run(before).assert_code(0);
+            let stopped = format!("{half}STOP_AT={at} LD_PRELOAD=$PWD/stop.so exec {line}");
+            let ran = folder.run(&stopped);
+            look(&stopped);
+            if ran.code == Some(0) {
+                return at - 1;
+            }
+            assert_eq!(ran.code, None, "it was not killed: {ran:#?}");
+        }
+    }
+    panic!("{line} makes more than {MOST_CALLS} calls");
+}
+
+#[test]
+fn an_output_is_the_older_or_the_new_one() {
+    let Some(folder) = made() else { return };
+    let bytes = |name: &str| fs::read(folder.path().join(name)).unwrap();
+    for (tool, new) in [("mt-solve m --step 20", "s"), ("mt-overlap s", "t")] {
+        let new = bytes(new);
+        let line = format!("{tool} -o out");
+        let calls = at_every_call(&folder, "echo older > out", &line, |stopped| {
+            let out = bytes("out");
+            assert!(out == b"older\n" || out == new, "{stopped}");
+        });
+        assert!(
+            calls >= 3,
+            "{tool}: a write, a sync and a sync of the folder"
+        );
+        // What the killed ones left is cleaned by the next.
+        let left = folder.run(&format!("{line}; ls -A | grep '^[.]mt-'"));
+        assert_eq!(left.stdout, "", "{left:#?}");
+    }
+}
+
+#[test]
+fn a_part_of_a_profile_is_continued_to_the_same_bytes() {
+    let Some(folder) = made() else { return };
+    let tool = "mt-profile w --design random --budget 6";
+    let continued = |stopped: &str| {
+        let line = format!("test ! -s out || {tool} --resume out -o out && cmp out p");
+        let has_records = folder.run("test -s out").code == Some(0);
+        if has_records {
+            let ran = folder.run(&line);
+            assert_eq!(ran.code, Some(0), "{stopped}: {ran:#?}");
+        }
+    };
+    let calls = at_every_call(&folder, "rm -f out", &format!("{tool} -o out"), continued);
+    assert!(calls >= 8, "header, six samples, end: {calls}");
+    // The same file is input and output: it is never less than it was.
+    let part = "head -4 p > out";
+    let line = format!("{tool} --resume out -o out");
+    at_every_call(&folder, part, &line, |stopped| {
+        let out = fs::read(folder.path().join("out")).unwrap();
+        let least = folder.run("head -4 p").stdout;
+        assert!(out.starts_with(least.as_bytes()), "{stopped}");
+        continued(stopped);
+    });
+}
+
+/// What was cut inside its last record is told with its line; the records before it are a run.
+#[test]
+fn a_part_of_a_run_can_be_read() {
+    let Some(folder) = made() else { return };
+    let line = "mt-launch t -o out";
+    let calls = at_every_call(&folder, "rm -f out", line, |stopped| {
+        if folder.run("test -s out").code != Some(0) {
+            return;
+        }
+        let whole = fs::read(folder.path().join("out"))
+            .unwrap()
+            .ends_with(b"\n");
+        if !whole {
+            let ran = folder.run("mt-check out");
+            assert_eq!(ran.code, Some(2), "{stopped}: {ran:#?}");
+            assert!(ran.stderr.contains("error E103"), "{stopped}: {ran:#?}");
+            folder.run("sed -i '$d' out").assert_code(0);
+        }
+        for reader in ["mt-check out", "mt-report out > /dev/null"] {
+            let ran = folder.run(reader);
+            assert_eq!(ran.code, Some(0), "{stopped}: {ran:#?}");
+        }
+    });
+    assert!(calls >= 2, "{calls}");
+}
