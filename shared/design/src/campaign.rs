@@ -256,7 +256,7 @@ impl<'a> Context<'a> {
             design: sequence.kind,
             seed,
             window: self.settings.window.least,
-            aim: aim,
+            aim,
             provenance,
         };
         let recorded = match (earlier, &self.settings.resume) {
