@@ -16,7 +16,8 @@ const ARRIVALS: &str = r#"{"event":"arrive","time_s":0,"task":"a","total_steps":
 
 /// Numbers of the steps in a log.
 fn steps(folder: &Folder, task: &str) -> Vec<u64> {
-    let log = fs::read_to_string(folder.path().join(format!("logs/{task}.log"))).unwrap();
+    let log = fs::read_to_string(folder.path().join(format!("logs/{task}.log")))
+        .expect("the log of a task");
     let number = |line: &str| {
         let value: serde_json::Value = serde_json::from_str(line).ok()?;
         value["step"].as_u64().filter(|_| value["mt"] == "step")

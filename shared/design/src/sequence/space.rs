@@ -88,7 +88,7 @@ impl Space {
             .collect()
     }
 
-    /// Each task alone at the shares nearest to [`PARTS`], at its smallest and largest batch size.
+    /// Each task alone at the shares nearest to a quarter and a half, at its smallest and largest batch size.
     pub fn part_solos(&self) -> Vec<Configuration> {
         let below = || self.shares.iter().filter(|s| **s < Share::FULL);
         let near = |to: &u32| {
