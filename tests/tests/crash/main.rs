@@ -6,8 +6,6 @@
 //! no library sees; the sync before it and the sync of the folder after it are seen, so that the
 //! process dies on both sides.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::process::Command;
 
