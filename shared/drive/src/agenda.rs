@@ -179,12 +179,19 @@ impl Agenda {
         job.completed.is_some()
     }
 
-    /// A task has failed: it is the next of its GPU again.
+    /// A task has failed: it is the next of its GPU again, or of another if its GPU is out.
     pub fn failed(&mut self, place: Place, now: f64) {
-        if let Some(at) = self.running.iter().position(|r| r.place == place) {
-            let r = self.running.swap_remove(at);
-            self.jobs[place.job].started[place.task] = false;
-            self.queues[r.gpu].push_front((place, now));
+        let Some(at) = self.running.iter().position(|r| r.place == place) else {
+            return;
+        };
+        let r = self.running.swap_remove(at);
+        if self.jobs[place.job].given_up {
+            return;
+        }
+        self.jobs[place.job].started[place.task] = false;
+        self.queues[r.gpu].push_front((place, now));
+        if !self.usable[r.gpu] {
+            self.elsewhere(place, r.gpu, now);
         }
     }
 
@@ -201,7 +208,9 @@ impl Agenda {
         let Some(other) = others.min_by(|a, b| end(a).total_cmp(&end(b))) else {
             return false;
         };
-        self.queues[gpu].retain(|(p, _)| *p != place);
+        for queue in &mut self.queues {
+            queue.retain(|(p, _)| *p != place);
+        }
         self.queues[other].push_front((place, now));
         true
     }
