@@ -107,9 +107,10 @@ fn a_profile_is_measured_and_its_cost_told() {
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{err}");
     assert!(out.contains(r#""kind":"cuda","name":"Fake GPU","simulated":false,"units":80"#));
+    // Each task alone at three shares, and three pairs.
     assert_eq!(
         out.matches(r#""samples_per_s""#).count(),
-        2 + 2 * 3,
+        2 * 3 + 2 * 3,
         "{out}"
     );
     assert!(err.contains("workers started for the pool at"), "{err}");
