@@ -10,8 +10,8 @@ const WORKLOAD: &str = r#"{"schema":"mt.workload/1","device":{"kind":"cpu","gpus
    "--checkpoint","a.ckpt"]}},
   {"id":"b","batch_sizes":[64],"job":{"argv":["mt-worker","--width","32","--seed","2",
    "--processes","{processes}","--batches","{batches}","--checkpoint","b.ckpt"]}}]}"#;
-const ARRIVALS: &str = r#"{"event":"arrive","time_s":0,"task":"a","total_steps":500}
-{"event":"arrive","time_s":1.5,"task":"b","total_steps":500}
+const ARRIVALS: &str = r#"{"event":"arrive","time_s":0,"task":"a","total_steps":3000}
+{"event":"arrive","time_s":1,"task":"b","total_steps":500}
 "#;
 
 /// Numbers of the steps in a log.
@@ -36,10 +36,10 @@ fn a_launch_under_the_allocator_moves_trainings_and_loses_no_step() {
              workload --controller mt-elastic --gpus 4 --pause 0.5",
         )
         .assert_code(0);
-    for task in ["a", "b"] {
+    for (task, total) in [("a", 3000), ("b", 500)] {
         assert_eq!(
             steps(&folder, task),
-            (1..=500).collect::<Vec<_>>(),
+            (1..=total).collect::<Vec<_>>(),
             "{task}"
         );
     }
