@@ -52,7 +52,7 @@ pub enum MpsError {
     /// A launch keeps a daemon of its own on the GPU.
     #[error(
         "GPU {gpu} is used by a launch (process {pid}) through an MPS daemon of its own, and a second \
-         daemon would take turns with it; wait for its end, or start that launch with --attach-mps"
+         daemon would take turns with it; wait for its end"
     )]
     Occupied {
         /// The GPU's UUID.
