@@ -192,11 +192,7 @@ impl Live {
 
     /// Times of the job's tasks from now on are `factor` times what was thought.
     pub fn drifted(&mut self, n: usize, factor: f64) {
-        let mut job = self.problem.jobs[n].clone();
-        for seconds in job.train.iter_mut().chain(&mut job.sync) {
-            *seconds *= factor;
-        }
-        self.problem.replace(n, job);
+        self.problem.drifted(n, factor);
     }
 
     /// The state that is expected, in which nothing that runs ends before `now`.

@@ -117,6 +117,15 @@ impl Problem {
         job.shortest_round = shortest_round(&self.classes, &job);
         self.jobs[n] = job;
     }
+
+    /// Job n takes `factor` times as long to train and to synchronise as was thought.
+    pub fn drifted(&mut self, n: usize, factor: f64) {
+        let mut job = self.jobs[n].clone();
+        for seconds in job.train.iter_mut().chain(&mut job.sync) {
+            *seconds *= factor;
+        }
+        self.replace(n, job);
+    }
 }
 
 /// `l` = least `t` with `sum_m floor((t - Ts_m) / Tc_m)^+ >= D`.

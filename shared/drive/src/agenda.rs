@@ -243,11 +243,7 @@ impl Agenda {
 
     /// The job's tasks take `factor` times as long as planned from now on.
     pub fn drifted(&mut self, job: usize, factor: f64) {
-        let mut slower = self.problem.jobs[job].clone();
-        for seconds in slower.train.iter_mut().chain(&mut slower.sync) {
-            *seconds *= factor;
-        }
-        self.problem.replace(job, slower);
+        self.problem.drifted(job, factor);
     }
 
     /// Plans what has not started anew, from the order that it has now.

@@ -30,7 +30,7 @@ use doc::{DeviceKind, Workload};
 use host::{ControlGroups, Host, PlainProcesses};
 use jobs::Guard;
 
-use crate::open::{environment, open_failure, open_gpus, prepare, run_dir};
+use crate::open::{conclude, environment, open_failure, open_gpus, prepare, run_dir};
 use crate::recorder::Recorder;
 use crate::settings::Settings;
 use arrivals::Arrivals;
@@ -89,28 +89,7 @@ pub fn run_elastic(
     let played = session.play(arrivals, provenance);
     drop(guard);
     let written = recorder.finish();
-    if let Some(signal) = played.signal {
-        if let Err(failure) = written {
-            console.error(&failure.to_string());
-        }
-        return Ok(Exit::Signal(u8::try_from(signal).unwrap_or(u8::MAX)));
-    }
-    if !played.failed.is_empty() {
-        let failed: Vec<&str> = played.failed.iter().map(|t| t.as_str()).collect();
-        console.error(&format!(
-            "{} did not finish; the events say why",
-            failed.join(", ")
-        ));
-    }
-    match written {
-        Err(Failure::ClosedPipe) if !played.ok => return Ok(Exit::Negative),
-        written => written?,
-    }
-    Ok(if played.ok {
-        Exit::Done
-    } else {
-        Exit::Negative
-    })
+    conclude(&played, written, console)
 }
 
 fn open(

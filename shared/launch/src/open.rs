@@ -11,7 +11,7 @@ use overlap::plan_instance;
 
 use crate::launch::Launch;
 use crate::recorder::Recorder;
-use crate::session::{Session, log_folder};
+use crate::session::{Played, Session, log_folder};
 use crate::settings::Settings;
 
 /// Output of jobs is read at most this often. A look costs about 40 system calls for 8 jobs: at
@@ -149,6 +149,15 @@ fn real(
     let played = session.play(rounds, provenance, &mut recorder);
     drop(guard);
     let written = recorder.finish();
+    conclude(&played, written, console)
+}
+
+/// Says what failed, and answers how the tool ends; `written` is how writing the events ended.
+pub(crate) fn conclude(
+    played: &Played,
+    written: Result<(), Failure>,
+    console: &Console,
+) -> Result<Exit, Failure> {
     if let Some(signal) = played.signal {
         if let Err(failure) = written {
             console.error(&failure.to_string());
