@@ -20,14 +20,13 @@ const LONGEST_TOOL: usize = 400;
 /// Tools that are longer. The worker is a training job, and its engine has no second user; the
 /// launcher is three tools in one (launch, `exec`, `env`) and mt-cluster five (plan, online, run,
 /// generate, import), each with arguments of its own; what the front program writes and starts is
-/// wanted by no second program either. What makes mt-solve long is its
-/// arguments, and mt-fit its tables.
-const LONGER: [&str; 6] = [
+/// wanted by no second program either. What makes mt-fit long is
+/// its tables.
+const LONGER: [&str; 5] = [
     "tools/mt",
     "tools/mt-worker",
     "tools/mt-launch",
     "tools/mt-cluster",
-    "tools/mt-solve",
     "tools/mt-fit",
 ];
 
