@@ -1,6 +1,10 @@
 use std::path::PathBuf;
+use std::time::Duration;
 
-use doc::ObjectiveKind;
+use clap::ValueHint;
+use doc::{DeviceKind, Document, ObjectiveKind};
+
+use crate::{Console, Existing, Failure, Input, Output};
 
 /// Arguments of every tool that reads documents and writes one for each.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -14,6 +18,117 @@ pub struct StreamArgs {
     /// Spread documents over lines even if the output is not a terminal
     #[arg(long)]
     pub pretty: bool,
+}
+
+impl StreamArgs {
+    /// Writes one document for each that is read, in order; `what` is read.
+    ///
+    /// # Errors
+    /// The first [`Failure`]: of reading, of `make`, or of writing.
+    pub fn each<R: Document, W: Document>(
+        &self,
+        what: &'static str,
+        console: &Console,
+        mut make: impl FnMut(R) -> Result<W, Failure>,
+    ) -> Result<(), Failure> {
+        let input = Input::open(&self.files, what, console)?;
+        let mut output = Output::open(self.output.as_deref(), self.pretty)?;
+        for document in input.documents::<R>() {
+            output.document(&make(document?)?)?;
+        }
+        output.finish()
+    }
+}
+
+/// Streams of every tool that starts jobs: what it reads, and the events that it writes.
+#[derive(Debug, Clone, clap::Args)]
+pub struct EventArgs {
+    /// What to launch: plans, timelines or schedules, with --controller of mt-launch workloads; `-` or
+    /// none: standard input
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+    /// Write events to FILE as they happen; absent: standard output
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Replace the output even if it holds a run or a profile
+    #[arg(long, requires = "output")]
+    pub force: bool,
+}
+
+impl EventArgs {
+    /// Opens both; `what` is read.
+    ///
+    /// # Errors
+    /// [`Failure`] as of [`Input::open`] and [`Output::progressive`].
+    pub fn open(&self, what: &'static str, console: &Console) -> Result<(Input, Output), Failure> {
+        let input = Input::open(&self.files, what, console)?;
+        let existing = Existing {
+            replace: self.force,
+            continues: None,
+        };
+        let output = Output::progressive(self.output.as_deref(), existing)?;
+        Ok((input, output))
+    }
+}
+
+/// How every tool that starts jobs looks after them.
+#[derive(Debug, Clone, clap::Args)]
+pub struct JobArgs {
+    /// Restarts of a task (of a round, or of a job of a schedule) before it is given up
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub restarts: u32,
+    /// Pause before the first restart; each further one is twice as long, up to a minute
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub backoff: f64,
+    /// Time between SIGTERM and SIGKILL when a task is stopped
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub grace: f64,
+    /// Keep the logs of tasks in DIR; absent: only while they run
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub logs: Option<PathBuf>,
+    /// Print what the tasks print to standard error, each line after its task's name
+    #[arg(long)]
+    pub follow: bool,
+    /// Where the private run directory is made; absent: in the folder for temporary files
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub runs: Option<PathBuf>,
+}
+
+/// The seconds that an option gives, at most `1e9` (30 years): a [`Duration`] and an instant that
+/// far in the future can hold them.
+///
+/// # Errors
+/// What is wrong with the option, to be told as [`Failure::Usage`].
+pub fn seconds(option: &str, value: f64) -> Result<Duration, String> {
+    if (0.0..=1e9).contains(&value) {
+        return Ok(Duration::from_secs_f64(value));
+    }
+    Err(format!("--{option} {value}: give seconds from 0 to 1e9"))
+}
+
+/// Where jobs run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum DeviceArg {
+    /// A GPU of this machine under MPS if there is one, else the simulator; schedules: GPUs of this
+    /// machine where every GPU of the cluster has a `uuid`, else processors
+    Auto,
+    /// The GPU simulator: no job is started
+    Sim,
+    /// Real processes under CPU quotas
+    Cpu,
+    /// Real processes under NVIDIA MPS; schedules: on the GPUs of their `uuid`
+    Cuda,
+}
+
+impl From<DeviceArg> for DeviceKind {
+    fn from(device: DeviceArg) -> Self {
+        match device {
+            DeviceArg::Auto => DeviceKind::Auto,
+            DeviceArg::Sim => DeviceKind::Sim,
+            DeviceArg::Cpu => DeviceKind::Cpu,
+            DeviceArg::Cuda => DeviceKind::Cuda,
+        }
+    }
 }
 
 /// The seed of every tool that draws random numbers.

@@ -2,6 +2,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use doc::Provenance;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::spool::{Spool, Worth};
@@ -34,6 +35,18 @@ impl Console {
     #[must_use]
     pub const fn tool(&self) -> &'static str {
         self.tool
+    }
+
+    /// The entry of the tool in the provenance of what it writes. Everything in the workspace has
+    /// one version, and that is the tool's.
+    #[must_use]
+    pub fn provenance(&self, seed: Option<u64>, device: Option<String>) -> Provenance {
+        Provenance {
+            tool: self.tool.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            seed,
+            device,
+        }
     }
 
     /// From now on text is written by a thread of its own, and nobody waits for a reader; what it

@@ -28,7 +28,7 @@ mod spool;
 mod startup;
 mod text;
 
-pub use args::{ObjectiveArg, SeedArgs, StreamArgs};
+pub use args::{DeviceArg, EventArgs, JobArgs, ObjectiveArg, SeedArgs, StreamArgs, seconds};
 pub use console::Console;
 pub use control::{control_lines, guard, last_word, pass_through};
 pub use exit::Exit;
@@ -36,7 +36,7 @@ pub use failure::Failure;
 pub use files::may_append;
 pub use input::{Input, Source, open_reader};
 pub use lines::{LONGEST, Line, Lines};
-pub use meta::{provenance, run};
+pub use meta::run;
 pub use output::{Existing, Output, Replaced};
 pub use signals::ending_signals;
 pub use spool::{Spool, Worth};

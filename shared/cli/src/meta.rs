@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, Parser};
 use clap_complete::Shell;
-use doc::Provenance;
 
 use crate::{Console, Exit, Failure, Output};
 
@@ -40,22 +39,6 @@ fn survive_size_limits() {
     let noted = Arc::new(AtomicBool::new(false));
     // Where it cannot be had, the default is what is left.
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noted).ok();
-}
-
-/// The provenance entry of a tool.
-#[must_use]
-pub fn provenance(
-    tool: &str,
-    version: &str,
-    seed: Option<u64>,
-    device: Option<String>,
-) -> Provenance {
-    Provenance {
-        tool: tool.to_owned(),
-        version: version.to_owned(),
-        seed,
-        device,
-    }
 }
 
 fn parse<A: Parser>(tool: &'static str) -> Result<Option<A>, Failure> {

@@ -278,6 +278,18 @@ impl Output {
         written.map_err(|error| Failure::write(&error))
     }
 
+    /// As [`Output::finish`], for events of jobs: whether the jobs could finish without a reader is
+    /// known by now, and is the answer.
+    ///
+    /// # Errors
+    /// As [`Output::finish`], but for a closed pipe.
+    pub fn finish_events(self) -> Result<(), Failure> {
+        match self.finish() {
+            Err(Failure::ClosedPipe) => Ok(()),
+            finished => finished,
+        }
+    }
+
     /// Makes a file appear under its name. What is queued is written first, however long the
     /// reader takes; once a signal has asked the tool to end, it has two seconds.
     ///

@@ -6,14 +6,16 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use units::{Seconds, TaskId, UnitError, Weight};
 
+use crate::Fleet;
+
 /// What to generate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recipe {
     /// GPU types (k80, m60, t4, v100) and how many of each.
-    pub gpus: Vec<(String, u32)>,
+    pub gpus: Fleet,
     /// Jobs.
     pub jobs: usize,
-    /// Work that arrives over the capacity of the GPUs while it arrives; infinite: all at once.
+    /// Work that arrives over the capacity of the GPUs while it arrives; 0 or infinite: all at once.
     pub load: f64,
     /// Bits per second of the network that synchronises.
     pub network_bps: f64,
@@ -21,6 +23,42 @@ pub struct Recipe {
     pub most_tasks: u32,
     /// Seed.
     pub seed: u64,
+}
+
+/// What of a recipe makes no sense.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum RecipeError {
+    /// A type that the evaluation does not have.
+    #[error("--gpus: {0:?} is none of {known}", known = TYPES.join(", "))]
+    Type(String),
+    /// Work over capacity.
+    #[error("--load: {0} is not a number, 0 or more")]
+    Load(f64),
+    /// Speed of the network.
+    #[error("--network: {0} is not a number above 0")]
+    Network(f64),
+    /// A time comes out of range.
+    #[error("nothing can be generated: {0}")]
+    Unit(#[from] UnitError),
+}
+
+impl Recipe {
+    /// Least bits per second of a network: below, exchanging a model takes years.
+    const LEAST_BPS: f64 = 1e3;
+
+    fn check(&self) -> Result<(), RecipeError> {
+        let known = |kind: &str| TYPES.contains(&kind);
+        if let Some((other, _)) = self.gpus.iter().find(|(kind, _)| !known(kind)) {
+            return Err(RecipeError::Type(other.clone()));
+        }
+        if self.load.is_nan() || self.load < 0.0 {
+            return Err(RecipeError::Load(self.load));
+        }
+        if !self.network_bps.is_finite() || self.network_bps < Self::LEAST_BPS {
+            return Err(RecipeError::Network(self.network_bps / 1e9));
+        }
+        Ok(())
+    }
 }
 
 /// A model of the evaluation. Speeds over K80 on M60, T4 and V100 are the poster's; a model that
@@ -102,7 +140,11 @@ pub const BUS: f64 = 15.75e9;
 /// A random cluster. Tasks are steps lumped to 8 to 40 s on a V100, rounds 4 to 40 and tasks of a
 /// round 1, 2, 4, … up to the most, all uniform in the logarithm; weights are 1 to 5; arrivals
 /// are a Poisson process. (The poster gives no distributions: these make jobs of 1 to 25 minutes.)
-pub fn generate(recipe: &Recipe) -> Result<doc::Cluster, UnitError> {
+///
+/// # Errors
+/// [`RecipeError`] for what makes no sense.
+pub fn generate(recipe: &Recipe) -> Result<doc::Cluster, RecipeError> {
+    recipe.check()?;
     let mut rng = SmallRng::seed_from_u64(recipe.seed);
     let groups = recipe.gpus.iter().map(|(kind, count)| doc::GpuGroup {
         id: None,
@@ -176,7 +218,7 @@ fn spread_arrivals(
     jobs: &mut [doc::ClusterJob],
     rng: &mut SmallRng,
 ) -> Result<(), UnitError> {
-    if recipe.load.is_infinite() {
+    if recipe.load <= 0.0 || recipe.load.is_infinite() {
         return Ok(());
     }
     let mut hours = 0.0;

@@ -5,6 +5,8 @@ use std::io::Read;
 
 use units::{Seconds, TaskId, UnitError, Weight};
 
+use crate::Fleet;
+
 /// Why a table cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
@@ -70,7 +72,7 @@ pub type Rates = BTreeMap<(String, String, u32), f64>;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lumping {
     /// GPU types and how many of each.
-    pub gpus: Vec<(String, u32)>,
+    pub gpus: Fleet,
     /// A task has as many steps as take this long on the fastest type.
     pub task_s: f64,
     /// Type on which `duration_s` was measured.

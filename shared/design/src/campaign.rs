@@ -69,11 +69,10 @@ pub fn run(settings: &Settings, console: &Console) -> Result<Exit, Failure> {
 /// # Errors
 /// [`Failure`] if the output cannot be written.
 pub fn list_devices(output: Option<&Path>, console: &Console) -> Result<Exit, Failure> {
-    let version = env!("CARGO_PKG_VERSION");
     let list = DeviceList {
         devices: device::inventory(),
         models: gpusim::Network::CATALOGUE.map(str::to_owned).to_vec(),
-        provenance: vec![cli::provenance(console.tool(), version, None, None)],
+        provenance: vec![console.provenance(None, None)],
     };
     let mut out = Output::open(output, false)?;
     out.document(&list)?;
@@ -241,12 +240,8 @@ impl<'a> Context<'a> {
             }
         };
         let mut provenance = opened.workload.provenance.clone();
-        provenance.push(cli::provenance(
-            self.console.tool(),
-            env!("CARGO_PKG_VERSION"),
-            Some(seed),
-            Some(fingerprint.name.clone()),
-        ));
+        let device = Some(fingerprint.name.clone());
+        provenance.push(self.console.provenance(Some(seed), device));
         let window = self.settings.window.on(fingerprint.kind);
         let adaptive = sequence.kind == DesignKind::Adaptive;
         let aim = adaptive.then(|| self.settings.design.aim(&opened.workload));

@@ -117,12 +117,12 @@ impl Imported {
 
 fn header(files: &str, workload: Workload, seed: u64) -> Header {
     let mut provenance = workload.provenance.clone();
-    provenance.push(cli::provenance(
-        "mt-profile",
-        env!("CARGO_PKG_VERSION"),
-        None,
-        None,
-    ));
+    provenance.push(doc::Provenance {
+        tool: "mt-profile".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: None,
+        device: None,
+    });
     Header {
         aim: None,
         workload,

@@ -23,6 +23,14 @@ pub trait Document: Sized {
     /// The form in a file.
     fn to_wire(&self) -> Self::Wire;
 
+    /// What a reader would find wrong with a document that was made from something else than
+    /// a document: a table can hold two jobs of one name.
+    fn faults(&self) -> Vec<Fault> {
+        let mut checker = Checker::default();
+        Self::from_wire(&self.to_wire(), &mut checker);
+        checker.into_faults()
+    }
+
     /// As [`Document::from_wire`] for a document inside another, whose `schema` has not been
     /// looked at yet.
     fn from_nested(wire: &Self::Wire, c: &mut Checker) -> Option<Self>

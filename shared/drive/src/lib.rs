@@ -19,5 +19,5 @@ mod settings;
 
 pub use agenda::{Agenda, Place};
 pub use run::run;
-pub use seats::Where;
+pub use seats::{Simulated, Where};
 pub use settings::Settings;

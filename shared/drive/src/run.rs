@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use cli::{Console, Exit, Failure, Output, provenance};
+use cli::{Console, Exit, Failure, Output};
 use cluster::document;
 use doc::{DeviceFingerprint, DeviceKind, EventPayload, Schedule};
 use jobs::{Guard, RunDir, Signals, Supervisor};
@@ -80,12 +80,7 @@ pub fn run(
         replanned: began,
     };
     let device = fingerprint(settings, gpus);
-    let tool = provenance(
-        console.tool(),
-        env!("CARGO_PKG_VERSION"),
-        Some(settings.seed),
-        Some(device.name.clone()),
-    );
+    let tool = console.provenance(Some(settings.seed), Some(device.name.clone()));
     driver.tell(EventPayload::Launch {
         device,
         planned: None,

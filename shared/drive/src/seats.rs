@@ -1,6 +1,6 @@
 //! How a task is started so that it runs on its GPU.
 
-use doc::Cluster;
+use doc::{Cluster, DeviceKind};
 use jobs::cgroup::Cgroups;
 use jobs::{JobSpec, RunDir};
 use units::Share;
@@ -28,6 +28,26 @@ impl Where {
         }
     }
 
+    /// On the device that was asked for; `None`: as [`Where::of`] says.
+    ///
+    /// # Errors
+    /// [`Simulated`]: nothing of a schedule runs on the simulator.
+    pub fn on(device: Option<DeviceKind>, cluster: &Cluster) -> Result<Self, Simulated> {
+        match device {
+            None | Some(DeviceKind::Auto) => Ok(Self::of(cluster)),
+            Some(DeviceKind::Cpu) => Ok(Self::Processors),
+            Some(DeviceKind::Cuda) => Ok(Self::Cuda),
+            Some(DeviceKind::Sim | DeviceKind::Replay) => Err(Simulated),
+        }
+    }
+
+    /// Behind a prefix, whose words are separated by blanks; `None` if there is no word.
+    #[must_use]
+    pub fn via(prefix: &str) -> Option<Self> {
+        let words: Vec<String> = prefix.split_whitespace().map(str::to_owned).collect();
+        (!words.is_empty()).then_some(Self::Via(words))
+    }
+
     /// The word for it in `MT_DEVICE`.
     pub(crate) fn word(&self) -> &'static str {
         match self {
@@ -36,6 +56,11 @@ impl Where {
         }
     }
 }
+
+/// A schedule was to be launched on the simulator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a schedule is simulated by `mt-cluster online`; launch it with --device cpu or cuda")]
+pub struct Simulated;
 
 /// One GPU of the cluster.
 #[derive(Debug, Clone)]

@@ -25,7 +25,7 @@ mod tell;
 
 use std::path::PathBuf;
 
-use cli::{Console, Exit, Failure, Output, provenance};
+use cli::{Console, Exit, Failure, Output};
 use doc::{DeviceKind, Workload};
 use host::{ControlGroups, Host, PlainProcesses};
 use jobs::Guard;
@@ -78,12 +78,7 @@ pub fn run_elastic(
     let host = open(workload, kind, run, settings, console)?;
     output.queue()?;
     console.queue()?;
-    let provenance = provenance(
-        console.tool(),
-        env!("CARGO_PKG_VERSION"),
-        None,
-        Some(host.fingerprint().name),
-    );
+    let provenance = console.provenance(None, Some(host.fingerprint().name));
     let mut recorder = Recorder::new(output, console, settings);
     let session = Session::new(workload, settings, host, &mut recorder, controller, logs);
     let played = session.play(arrivals, provenance);

@@ -21,8 +21,8 @@ use cli::{Console, Exit, Failure};
 use jobs::attend::Charge;
 
 pub use place::is_mps_client;
-pub use placement::{Placement, Wanted};
-pub use text::{Format, variables_text};
+pub use placement::{Placement, Wanted, Which};
+pub use text::{Format, variables_of};
 
 use log::Record;
 use place::Place;

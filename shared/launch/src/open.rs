@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cli::{Console, Exit, Failure, Output, provenance};
+use cli::{Console, Exit, Failure, Output};
 use doc::{DeviceKind, DeviceSpec};
 use host::{ControlGroups, Host, MpsHost, MpsSetup, Processes, Shares, SimHost, discovery};
 use jobs::mps::MpsOptions;
@@ -80,12 +80,7 @@ fn simulated(
         progress_every: Duration::ZERO,
         ..settings.clone()
     };
-    let provenance = provenance(
-        console.tool(),
-        env!("CARGO_PKG_VERSION"),
-        Some(seed),
-        Some(host.fingerprint().name),
-    );
+    let provenance = console.provenance(Some(seed), Some(host.fingerprint().name));
     let mut launch = launch.clone();
     launch.workload = workload;
     let mut recorder = Recorder::new(output, console, &settings);
@@ -132,12 +127,7 @@ fn real(
     // Whoever reads events or notes may stall; the jobs are looked after all the same.
     output.queue()?;
     console.queue()?;
-    let provenance = provenance(
-        console.tool(),
-        env!("CARGO_PKG_VERSION"),
-        None,
-        Some(host.fingerprint().name),
-    );
+    let provenance = console.provenance(None, Some(host.fingerprint().name));
     let session = Session {
         launch: launch.clone(),
         settings,

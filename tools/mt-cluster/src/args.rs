@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueHint};
-use cli::{SeedArgs, StreamArgs};
+use cli::{DeviceArg, EventArgs, JobArgs, SeedArgs, StreamArgs};
 
 /// Schedule many training jobs on GPUs of several kinds
 ///
@@ -90,53 +90,19 @@ pub struct OnlineArgs {
     pub seed: SeedArgs,
 }
 
-/// Where tasks run when there is no prefix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Device {
-    /// GPUs of this machine where every GPU of the cluster has a `uuid`, else processors
-    Auto,
-    /// Each GPU is a part of this machine's processors
-    Cpu,
-    /// GPUs of this machine, by their `uuid`
-    Cuda,
-}
-
 #[derive(Debug, clap::Args)]
 pub struct RunArgs {
-    /// Schedules; `-` or none: standard input
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub files: Vec<PathBuf>,
-    /// Write events to FILE as they happen; absent: standard output
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub output: Option<PathBuf>,
-    /// Replace the output even if it holds a run or a profile
-    #[arg(long, requires = "output")]
-    pub force: bool,
+    #[command(flatten)]
+    pub stream: EventArgs,
     /// Start every task behind these words, separated by blanks; {node}, {gpu}, {type}, {uuid},
     /// {job}, {round} and {task} in them are replaced
     #[arg(long, value_name = "PREFIX", conflicts_with = "device")]
     pub via: Option<String>,
-    /// Where to run on this machine
-    #[arg(long, value_enum, value_name = "KIND", default_value = "auto")]
-    pub device: Device,
-    /// Restarts of a task before its job is given up
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    pub restarts: u32,
-    /// Pause before the first restart; each further one is twice as long, up to a minute
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
-    pub backoff: f64,
-    /// Time between SIGTERM and SIGKILL when a task is stopped
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
-    pub grace: f64,
-    /// Keep the logs of tasks in DIR; absent: only while they run
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub logs: Option<PathBuf>,
-    /// Print what the tasks print to standard error, each line after its task's name
-    #[arg(long)]
-    pub follow: bool,
-    /// Where the private run directory is made; absent: in the folder for temporary files
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub runs: Option<PathBuf>,
+    /// Where to run on this machine; absent: auto
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub device: Option<DeviceArg>,
+    #[command(flatten)]
+    pub care: JobArgs,
     #[command(flatten)]
     pub seed: SeedArgs,
 }

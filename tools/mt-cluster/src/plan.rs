@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cli::{Console, Exit, Failure, Input, Output, provenance};
+use cli::{Console, Exit, Failure, Input};
 use cluster::switching::Mode;
 use cluster::{Options, Policy, Request, SoloRates, answer, explained};
-use doc::Cluster;
+use doc::{Cluster, Schedule};
 
 use crate::args::PlanArgs;
 
@@ -21,24 +21,26 @@ pub fn run(args: &PlanArgs, console: &Console) -> Result<Exit, Failure> {
         }
     };
     let rates = profiles(&args.profile, console)?;
-    let input = Input::open(&args.stream.files, "clusters", console)?;
-    let mut output = Output::open(args.stream.output.as_deref(), args.stream.pretty)?;
-    for cluster in input.documents::<Cluster>() {
-        let mut cluster = cluster?;
-        rates.apply(&mut cluster).map_err(Failure::Input)?;
-        let request = request(args, limit.map(|l| Instant::now() + l));
-        let mut schedule = answer(cluster, &request).map_err(beyond)?;
-        let (tool, version) = (console.tool(), env!("CARGO_PKG_VERSION"));
-        schedule.provenance = schedule.cluster.provenance.clone();
-        let own = provenance(tool, version, Some(args.seed.seed), None);
-        schedule.provenance.push(own);
-        if args.explain {
-            console.note(&explained(&schedule));
-        }
-        output.document(&schedule)?;
-    }
-    output.finish()?;
+    args.stream
+        .each("clusters", console, |mut cluster: Cluster| {
+            rates.apply(&mut cluster).map_err(Failure::Input)?;
+            let request = request(args, limit.map(|l| Instant::now() + l));
+            let mut schedule = answer(cluster, &request).map_err(beyond)?;
+            if args.explain {
+                console.note(&explained(&schedule));
+            }
+            sign(&mut schedule, args.seed.seed, console);
+            Ok(schedule)
+        })?;
     Ok(Exit::Done)
+}
+
+/// Goes on with the provenance of the cluster.
+pub fn sign(schedule: &mut Schedule, seed: u64, console: &Console) {
+    schedule.provenance = schedule.cluster.provenance.clone();
+    schedule
+        .provenance
+        .push(console.provenance(Some(seed), None));
 }
 
 fn request(args: &PlanArgs, deadline: Option<Instant>) -> Request {

@@ -1,11 +1,11 @@
 //! `mt-cluster online`.
 
-use cli::{Console, Exit, Failure, Input, Output, provenance};
+use cli::{Console, Exit, Failure};
 use cluster::{Settings, answer_online};
 use doc::Cluster;
 
 use crate::args::OnlineArgs;
-use crate::plan::beyond;
+use crate::plan::{beyond, sign};
 
 /// Plays every cluster and writes what happened as a schedule.
 pub fn run(args: &OnlineArgs, console: &Console) -> Result<Exit, Failure> {
@@ -25,22 +25,16 @@ pub fn run(args: &OnlineArgs, console: &Console) -> Result<Exit, Failure> {
         },
         seed: args.seed.seed,
     };
-    let input = Input::open(&args.stream.files, "clusters", console)?;
-    let mut output = Output::open(args.stream.output.as_deref(), args.stream.pretty)?;
-    for cluster in input.documents::<Cluster>() {
+    args.stream.each("clusters", console, |cluster: Cluster| {
         let (mut schedule, played) =
-            answer_online(cluster?, args.noise, settings).map_err(beyond)?;
+            answer_online(cluster, args.noise, settings).map_err(beyond)?;
         console.note(&format!(
             "an event was answered in {:.1} ms on average, {:.1} ms at most",
             1e3 * played.mean.as_secs_f64(),
             1e3 * played.slowest.as_secs_f64()
         ));
-        schedule.provenance = schedule.cluster.provenance.clone();
-        let (tool, version) = (console.tool(), env!("CARGO_PKG_VERSION"));
-        let own = provenance(tool, version, Some(args.seed.seed), None);
-        schedule.provenance.push(own);
-        output.document(&schedule)?;
-    }
-    output.finish()?;
+        sign(&mut schedule, args.seed.seed, console);
+        Ok(schedule)
+    })?;
     Ok(Exit::Done)
 }

@@ -1,8 +1,6 @@
 use std::path::Path;
 
-use cli::{
-    Console, Existing, Exit, Failure, LONGEST, Line, Lines, Output, open_reader, provenance,
-};
+use cli::{Console, Existing, Exit, Failure, LONGEST, Line, Lines, Output, open_reader};
 use doc::{Frame, ReadError, RunEvent, TrainingEvent};
 use learning::{Allocator, RunReader};
 
@@ -88,8 +86,7 @@ impl Session<'_> {
         match self.allocator.take(event) {
             Ok(None) => Ok(()),
             Ok(Some(mut decision)) => {
-                let version = env!("CARGO_PKG_VERSION");
-                let own = provenance(self.console.tool(), version, None, None);
+                let own = self.console.provenance(None, None);
                 decision.provenance.push(own);
                 self.output.record(&decision)
             }

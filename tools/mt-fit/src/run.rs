@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use cli::{Console, Exit, Failure, Input, Output, provenance};
+use cli::{Console, Exit, Failure, Input, Output};
 use doc::{Model, Profile};
 use predict::{Dataset, FitOptions, Fitted, Method, fit, fit_by_merit};
 
@@ -55,12 +55,7 @@ fn learn(data: &Dataset, method: Option<Method>) -> Result<Fitted, predict::Pred
 fn model(profile: Profile, fitted: &Fitted, console: &Console) -> Model {
     let header = profile.header;
     let mut provenance_list = header.provenance;
-    provenance_list.push(provenance(
-        console.tool(),
-        env!("CARGO_PKG_VERSION"),
-        None,
-        None,
-    ));
+    provenance_list.push(console.provenance(None, None));
     Model {
         predictor: fitted.params(&header.workload),
         aim: header.aim,

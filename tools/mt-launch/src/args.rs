@@ -1,67 +1,27 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum, ValueHint};
-use cli::{Failure, Replaced};
-use doc::DeviceKind;
+use clap::{Parser, ValueHint};
+use cli::{DeviceArg, Failure, Replaced};
 use jobs::{LogLimits, RunDir};
 use launch::Settings;
 
 use crate::verbs::Verb;
-
-const EXAMPLES: &str = "\
-Examples:
-  mt-launch timeline.json > run.ndjson
-      start the jobs in the order of a timeline and write what happens, event by event
-  mt-launch --device sim timeline.json | mt-report
-      play the round on the simulator: the same events, with simulated times
-  mt-launch --dry-run plan.json
-      print what would be started, as shell lines, and start nothing
-  mt-launch exec --plan plan.json --task a -- python3 train.py
-      become this program under the share of task a, as nice(1) and taskset(1) do
-  mt-launch env --task a plan.json
-      print the variables of task a, for containers and services
-  mt-launch --arrivals arrivals.ndjson workload.json --controller mt-elastic --gpus 4 > run.ndjson
-      run the tasks of a workload as trainings that a controller moves between GPUs
-
-With --controller the tasks of a workload (or of a plan's) are trainings. PROGRAM reads their
-events (mt.training/1) and writes allocations (mt.allocation/1), as mt-elastic does. A training is
-stopped by SIGTERM and started with another number of processes; mt-worker --help says what is
-asked of its program. The GPUs are those of the workload's device; on the cpu device each is so
-many parts of the processors. A controller that dies, is slow or makes no sense harms no training:
-the last allocation stands.
-
-Jobs are started without a shell, with these variables of this environment and no others: PATH,
-HOME, USER, LOGNAME, LANG, LC_*, TZ, TMPDIR, XDG_*, LD_LIBRARY_PATH, LD_PRELOAD, CUDA_*, NVIDIA_*,
-NCCL_*, OMP_*, MKL_*, OPENBLAS_*, PYTHON*, PYTORCH_*, TORCH_*, HF_*, VIRTUAL_ENV, CONDA_*,
-RUST_BACKTRACE, http_proxy, https_proxy, no_proxy; then those of the workload, then MT_TASK,
-MT_BATCH_SIZE, MT_SHARE_PERCENT, MT_DEVICE, MT_ROUND, MT_SAMPLES. Where control groups are made is
-found by itself, or is MT_CGROUP_PARENT.
-
-Exit codes: 0 every task finished; 1 some did not; 2 bad input or usage; 3 the device cannot be
-used; 130 after Ctrl-C, 143 after SIGTERM, with nothing left running.";
 
 /// Launch the jobs of plans or timelines under their shares and supervise them
 ///
 /// Reads plans or timelines (with --controller: workloads) and writes events: one record a line, from
 /// `launch` to `summary`.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(version, after_help = include_str!("help.txt"), args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[command(subcommand)]
     pub verb: Option<Verb>,
-    /// Plans, timelines or (with --controller) workloads to launch; `-` or none: standard input
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub files: Vec<PathBuf>,
-    /// Write events to FILE as they happen; absent: standard output
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub output: Option<PathBuf>,
-    /// Replace the output even if it holds a run or a profile
-    #[arg(long, requires = "output")]
-    pub force: bool,
+    #[command(flatten)]
+    pub stream: cli::EventArgs,
     /// Where to run, in place of what the workload says
     #[arg(long, value_enum, value_name = "KIND")]
-    pub device: Option<Device>,
+    pub device: Option<DeviceArg>,
     /// Print what would be started, as shell lines, and start nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -99,15 +59,8 @@ pub struct Care {
     /// Longest time of a task in a round, restarts included; 0: any
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     pub task_timeout: f64,
-    /// Restarts of a task in a round before it is given up
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    pub restarts: u32,
-    /// Pause before the first restart; each further one is twice as long, up to a minute
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
-    pub backoff: f64,
-    /// Time between SIGTERM and SIGKILL when a job is stopped
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
-    pub grace: f64,
+    #[command(flatten)]
+    pub jobs: cli::JobArgs,
     /// Processors of jobs on a GPU: each task its own part of all, any, or its part of a list
     /// (0-7,9)
     #[arg(long, value_name = "auto|none|LIST", default_value = "auto")]
@@ -121,24 +74,15 @@ pub struct Care {
     /// Time between two progress events of a task; 0: every chance
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     pub progress_every: f64,
-    /// Keep the logs of tasks in DIR; absent: only while they run
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub logs: Option<PathBuf>,
     /// Size at which a log is set aside as NAME.log.1 and begun anew
     #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
     pub log_bytes: u64,
     /// Older logs to keep of each task
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub log_files: u32,
-    /// Print what the jobs print to standard error, each line after its task's name
-    #[arg(long)]
-    pub follow: bool,
     /// Write metrics in the Prometheus text format to FILE, anew every second
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub prometheus: Option<PathBuf>,
-    /// Where the private run directory is made; absent: in the folder for temporary files
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub runs: Option<PathBuf>,
     /// Between rounds, correct the model by what was measured and solve anew
     #[arg(long)]
     pub adapt: bool,
@@ -156,17 +100,16 @@ impl Care {
     pub fn settings(&self) -> Result<Settings, Failure> {
         let mut faults = Vec::new();
         let mut seconds = |name: &str, value: f64| {
-            if (0.0..=1e9).contains(&value) {
-                return Duration::from_secs_f64(value);
-            }
-            faults.push(format!("--{name} {value}: give seconds from 0 to 1e9"));
-            Duration::ZERO
+            cli::seconds(name, value).unwrap_or_else(|fault| {
+                faults.push(fault);
+                Duration::ZERO
+            })
         };
         let ready = seconds("ready-timeout", self.ready_timeout);
         let stall = seconds("stall-timeout", self.stall_timeout);
         let total = seconds("task-timeout", self.task_timeout);
-        let backoff = seconds("backoff", self.backoff);
-        let grace = seconds("grace", self.grace);
+        let backoff = seconds("backoff", self.jobs.backoff);
+        let grace = seconds("grace", self.jobs.grace);
         let progress_every = seconds("progress-every", self.progress_every);
         if self.log_bytes == 0 {
             faults.push("--log-bytes 0: give at least 1".to_owned());
@@ -185,50 +128,26 @@ impl Care {
             ready: deadline(ready),
             stall: deadline(stall),
             total: deadline(total),
-            restarts: self.restarts,
+            restarts: self.jobs.restarts,
             backoff,
             grace,
             cpus: self.cpus.clone(),
             keep_shares: self.keep_shares,
             no_overlap: self.no_overlap,
             progress_every,
-            logs: self.logs.clone(),
+            logs: self.jobs.logs.clone(),
             log_limits: LogLimits {
                 bytes: self.log_bytes,
                 old_files: self.log_files,
             },
-            follow: self.follow,
+            follow: self.jobs.follow,
             metrics: self
                 .prometheus
                 .as_deref()
                 .map(Replaced::claim)
                 .transpose()?,
             adapt: self.adapt.then_some(self.damping),
-            runs: self.runs.clone().unwrap_or_else(RunDir::default_base),
+            runs: self.jobs.runs.clone().unwrap_or_else(RunDir::default_base),
         })
-    }
-}
-
-/// A device that can run jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Device {
-    /// A GPU of this machine under MPS if there is one, else the simulator
-    Auto,
-    /// The GPU simulator: no job is started
-    Sim,
-    /// Real processes under CPU quotas
-    Cpu,
-    /// Real processes under NVIDIA MPS
-    Cuda,
-}
-
-impl From<Device> for DeviceKind {
-    fn from(device: Device) -> Self {
-        match device {
-            Device::Auto => DeviceKind::Auto,
-            Device::Sim => DeviceKind::Sim,
-            Device::Cpu => DeviceKind::Cpu,
-            Device::Cuda => DeviceKind::Cuda,
-        }
     }
 }

@@ -1,9 +1,9 @@
-use cli::{Console, Existing, Exit, Failure, Input, Output};
+use cli::{Console, Exit, Failure, Output};
 use doc::{Any, DeviceKind, Schedule};
 use drive::Where;
 use launch::{Elastic, Launch, Settings};
 
-use crate::args::{Args, Device};
+use crate::args::Args;
 
 /// Launches every plan or timeline, one after another.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
@@ -14,12 +14,8 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         return cli::guard(|| jobs::guard::clean_up(run).map(drop));
     }
     let settings = args.care.settings()?;
-    let input = Input::open(&args.files, "plans, timelines or schedules", console)?;
-    let existing = Existing {
-        replace: args.force,
-        continues: None,
-    };
-    let mut output = Output::progressive(args.output.as_deref(), existing)?;
+    let what = "plans, timelines or schedules";
+    let (input, mut output) = args.stream.open(what, console)?;
     let mut exit = Exit::Done;
     for document in input.any() {
         let document = document?;
@@ -56,11 +52,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
             }
         }
     }
-    match output.finish() {
-        // Whether the jobs could finish without a reader is known, and is the answer.
-        Err(Failure::ClosedPipe) => {}
-        finished => finished?,
-    }
+    output.finish_events()?;
     Ok(exit)
 }
 
@@ -91,17 +83,8 @@ fn scheduled(
     output: &mut Output,
     console: &Console,
 ) -> Result<Exit, Failure> {
-    let place = match args.device {
-        None | Some(Device::Auto) => Where::of(&schedule.cluster),
-        Some(Device::Cpu) => Where::Processors,
-        Some(Device::Cuda) => Where::Cuda,
-        Some(Device::Sim) => {
-            return Err(Failure::Usage(
-                "a schedule is simulated by `mt-cluster online`; launch it with --device cpu or cuda"
-                    .to_owned(),
-            ));
-        }
-    };
+    let place = Where::on(args.device.map(DeviceKind::from), &schedule.cluster)
+        .map_err(|error| Failure::Usage(error.to_string()))?;
     if args.dry_run || args.rounds > 1 {
         return Err(Failure::Usage(
             "--dry-run and --rounds are for plans and timelines, not for schedules".to_owned(),

@@ -4,44 +4,21 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueHint};
-use cli::{Console, Exit, Failure, Input, Output};
+use cli::{Console, DeviceArg, Exit, Failure, Output};
 use doc::DeviceKind;
 use jobs::RunDir;
 use jobs::attend::{self, Charge};
-use launch::exec::{self, Format, Placement, Program, Wanted};
+use launch::exec::{self, Format, Placement, Program, Wanted, Which};
 use units::{Bytes, Share};
-
-use crate::args::Device;
-
-const EXEC_EXAMPLES: &str = "\
-Examples:
-  mt-launch exec --plan plan.json --task a -- python3 train.py --lr 0.1
-  mt-launch exec --share 60 --memory 8G --device cuda -- python3 train.py
-  srun mt-launch exec --task a -- ./train     # with MT_PLAN=plan.json in the environment
-
-The program keeps this process, its standard streams, folder, environment and exit status, and gets
-MT_TASK, MT_BATCH_SIZE, MT_SHARE_PERCENT, MT_DEVICE, MT_ROUND and MT_SAMPLES besides. On processors
-it runs in a control group, which is removed with all that is left in it when the program has ended,
-also when it was killed. On a GPU it is a client of the MPS daemon that CUDA_MPS_PIPE_DIRECTORY names,
-of the machine's, or of one that this user's programs share, which ends with the last of them.
-
-Exit codes: those of the program; 2 bad usage; 3 the share cannot be had; 126 the program cannot be
-run; 127 there is no such program.";
-
-const ENV_EXAMPLES: &str = "\
-Examples:
-  mt-launch env --task a plan.json > a.env && docker run --env-file a.env ...
-  eval \"$(mt-launch env --task a -f sh plan.json)\"
-  mt-launch env -f json plan.json";
 
 /// What the tool does beside launching.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Become a program under the share of a task
-    #[command(after_help = EXEC_EXAMPLES)]
+    #[command(after_help = include_str!("exec.txt"))]
     Exec(ExecArgs),
     /// Print the variables of a task
-    #[command(after_help = ENV_EXAMPLES)]
+    #[command(after_help = include_str!("env.txt"))]
     Env(EnvArgs),
     /// Clean up after a program (started by `exec`)
     #[command(hide = true)]
@@ -64,15 +41,8 @@ pub struct ExecArgs {
     /// Share without a plan: percent of the device, above 0, at most 100
     #[arg(long, value_name = "PERCENT")]
     share: Option<f64>,
-    /// Most device memory, in place of what the workload says: 8G, 24GB (cuda only)
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
-    memory: Option<Bytes>,
-    /// Where to run, in place of what the workload says
-    #[arg(long, value_enum, value_name = "KIND")]
-    device: Option<Device>,
-    /// Number of the round, from 0, where a server counts them
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    round: u32,
+    #[command(flatten)]
+    wanted: WantedArgs,
     /// Append a line of JSON on what was predicted and what came out; this process then stays the
     /// program's parent and passes its standard output and signals on
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -98,18 +68,35 @@ pub struct EnvArgs {
     /// How they are written
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = Format::Env)]
     format: Format,
-    /// Most device memory, in place of what the workload says: 8G, 24GB (cuda only)
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
-    memory: Option<Bytes>,
-    /// Device, in place of what the workload says
-    #[arg(long, value_enum, value_name = "KIND")]
-    device: Option<Device>,
-    /// Number of the round, from 0
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    round: u32,
+    #[command(flatten)]
+    wanted: WantedArgs,
     /// Pipe directory of the MPS daemon, as the program will see it
     #[arg(long, value_name = "DIR")]
     pipe_dir: Option<String>,
+}
+
+/// What both may say in place of the plan.
+#[derive(Debug, clap::Args)]
+pub struct WantedArgs {
+    /// Most device memory, in place of what the workload says: 8G, 24GB (cuda only)
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
+    memory: Option<Bytes>,
+    /// Where to run, in place of what the workload says
+    #[arg(long, value_enum, value_name = "KIND")]
+    device: Option<DeviceArg>,
+    /// Number of the round, from 0, where a server counts them
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    round: u32,
+}
+
+impl WantedArgs {
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            device: self.device.map(DeviceKind::from),
+            round: self.round,
+            memory: self.memory,
+        }
+    }
 }
 
 /// Arguments of the attendant.
@@ -143,46 +130,20 @@ impl Verb {
     }
 }
 
-fn placements(
-    plan: Option<&PathBuf>,
-    wanted: &Wanted,
-    console: &Console,
-) -> Result<Vec<Placement>, Failure> {
-    let files: Vec<PathBuf> = plan.into_iter().cloned().collect();
-    let mut all = Vec::new();
-    for document in Input::open(&files, "plans or timelines", console)?.any() {
-        all.extend(Placement::of_plan(document?, wanted)?);
-    }
-    Ok(all)
-}
-
 impl ExecArgs {
     fn run(self, console: &Console) -> Result<Exit, Failure> {
-        let wanted = Wanted {
-            device: self.device.map(DeviceKind::from),
-            round: self.round,
-            memory: self.memory,
-        };
-        let mut placement = match (&self.task, self.share) {
+        let which = match (self.task, self.share) {
             (_, Some(percent)) => {
                 let share = Share::from_percent(percent);
-                let share = share.map_err(|e| Failure::Usage(format!("--share {percent}: {e}")))?;
-                Placement::of_share(share, &wanted)
+                Which::Share(share.map_err(|e| Failure::Usage(format!("--share {percent}: {e}")))?)
             }
-            (task, None) => {
-                let Some(plan) = &self.plan else {
-                    let text = "--task needs --plan FILE, or MT_PLAN in the environment";
-                    return Err(Failure::Usage(text.to_owned()));
-                };
-                let all = placements(Some(plan), &wanted, console)?;
-                Placement::choose(all, task.as_deref().unwrap_or_default())?
-            }
+            (task, None) => Which::Task {
+                plan: self.plan,
+                task: task.unwrap_or_default(),
+            },
         };
-        placement.settle_device(console)?;
-        if self.memory.is_some() && placement.device != DeviceKind::Cuda {
-            let text = "--memory limits the memory of a GPU; the device here is cpu";
-            return Err(Failure::Usage(text.to_owned()));
-        }
+        let wanted = self.wanted.wanted();
+        let placement = Placement::to_run(&which, &wanted, console)?;
         let program = Program {
             argv: self.argv,
             log: self.log,
@@ -203,30 +164,11 @@ fn attendant(charge: &Charge) -> Vec<OsString> {
 
 impl EnvArgs {
     fn run(self, console: &Console) -> Result<Exit, Failure> {
-        let wanted = Wanted {
-            device: self.device.map(DeviceKind::from),
-            round: self.round,
-            memory: self.memory,
-        };
-        let all = placements(self.plan.as_ref(), &wanted, console)?;
-        let chosen = match &self.task {
-            Some(task) => vec![Placement::choose(all, task)?],
-            None if all.len() > 1 && self.format != Format::Json => {
-                let names: Vec<String> = all.iter().filter_map(Placement::name).collect();
-                let names = names.join(", ");
-                return Err(Failure::Usage(format!(
-                    "the plan has the tasks {names}; give --task"
-                )));
-            }
-            None => all,
-        };
+        let all = Placement::of_file(self.plan.as_deref(), &self.wanted.wanted(), console)?;
         let mut output = Output::open(None, false)?;
-        let form = (self.format, self.task.is_some());
-        output.text(&exec::variables_text(
-            &chosen,
-            self.pipe_dir.as_deref(),
-            form,
-        )?)?;
+        let task = self.task.as_deref();
+        let pipe = self.pipe_dir.as_deref();
+        output.text(&exec::variables_of(all, task, pipe, self.format)?)?;
         output.finish()?;
         Ok(Exit::Done)
     }

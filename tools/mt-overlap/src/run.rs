@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use cli::{Console, Exit, Failure, Input, Output, provenance};
+use cli::{Console, Exit, Failure, Input, Output};
 use doc::{Model, Plan, Timeline};
 use overlap::{Federation, Options, PlanError, PlanRequest, order_plan};
 use predict::Predictor;
@@ -25,12 +25,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         if args.timing {
             timeline.search.seconds = Some(started.elapsed().as_secs_f64());
         }
-        let own = provenance(
-            console.tool(),
-            env!("CARGO_PKG_VERSION"),
-            Some(args.seed.seed),
-            None,
-        );
+        let own = console.provenance(Some(args.seed.seed), None);
         timeline.provenance.push(own);
         if args.federation.is_some() {
             federation.add(&timeline);

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use allocation::{Planner, notes, renew};
-use cli::{Console, Exit, Failure, Input, Output, provenance};
+use cli::{Console, Exit, Failure, Input, Output};
 use doc::{Answer, Model, Plan, Workload};
 
 use crate::args::Args;
@@ -45,12 +45,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         if let Some(search) = plan.search_mut().filter(|_| args.timing) {
             search.seconds = Some(started.elapsed().as_secs_f64());
         }
-        let own = provenance(
-            console.tool(),
-            env!("CARGO_PKG_VERSION"),
-            Some(args.seed.seed),
-            None,
-        );
+        let own = console.provenance(Some(args.seed.seed), None);
         plan.provenance.push(own);
         match &plan.answer {
             Answer::Feasible(found) => {

@@ -1,6 +1,8 @@
 //! What one program is put under, and the variables that tell it.
 
-use cli::{Console, Failure};
+use std::path::{Path, PathBuf};
+
+use cli::{Console, Failure, Input};
 use doc::{Any, DeviceKind};
 use units::{Batch, Bytes, SamplesPerSec, Share, TaskId};
 
@@ -15,6 +17,20 @@ pub struct Wanted {
     pub round: u32,
     /// Most device memory, in place of the workload's.
     pub memory: Option<Bytes>,
+}
+
+/// Which share a program is put under.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Which {
+    /// One that is given.
+    Share(Share),
+    /// That of a task.
+    Task {
+        /// File of the plan or timeline that has it; absent: nobody named one.
+        plan: Option<PathBuf>,
+        /// Its name.
+        task: String,
+    },
 }
 
 /// The share of one program.
@@ -61,6 +77,46 @@ impl Placement {
             predicted: None,
             progress: doc::Progress::default(),
         }
+    }
+
+    /// The share for a program that starts now.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for a task without a plan, one that the plan has not, a device on which no
+    /// process runs, and a limit on memory that the device cannot keep; [`Failure`] of reading.
+    pub fn to_run(which: &Which, wanted: &Wanted, console: &Console) -> Result<Self, Failure> {
+        let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
+        let mut placement = match which {
+            Which::Share(share) => Self::of_share(*share, wanted),
+            Which::Task { plan: None, .. } => {
+                return usage("--task needs --plan FILE, or MT_PLAN in the environment");
+            }
+            Which::Task { plan, task } => {
+                Self::choose(Self::of_file(plan.as_deref(), wanted, console)?, task)?
+            }
+        };
+        placement.settle_device(console)?;
+        if wanted.memory.is_some() && placement.device != DeviceKind::Cuda {
+            return usage("--memory limits the memory of a GPU; the device here is cpu");
+        }
+        Ok(placement)
+    }
+
+    /// The tasks of the plans or timelines of a file, absent: of standard input, in its order.
+    ///
+    /// # Errors
+    /// [`Failure`] of reading, and as [`Launch::new`].
+    pub fn of_file(
+        plan: Option<&Path>,
+        wanted: &Wanted,
+        console: &Console,
+    ) -> Result<Vec<Self>, Failure> {
+        let files: Vec<PathBuf> = plan.into_iter().map(Path::to_owned).collect();
+        let mut all = Vec::new();
+        for document in Input::open(&files, "plans or timelines", console)?.any() {
+            all.extend(Self::of_plan(document?, wanted)?);
+        }
+        Ok(all)
     }
 
     /// The tasks of a plan or timeline, in its order.

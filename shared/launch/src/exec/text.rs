@@ -17,12 +17,37 @@ pub enum Format {
     Json,
 }
 
+/// The variables of a task, or of all, which only JSON can hold.
+///
+/// # Errors
+/// [`Failure::Usage`] if there is no such task, or several and the format is for one;
+/// [`Failure::Input`] if a value cannot be written in the format.
+pub fn variables_of(
+    all: Vec<Placement>,
+    task: Option<&str>,
+    pipe_dir: Option<&str>,
+    format: Format,
+) -> Result<String, Failure> {
+    let chosen = match task {
+        Some(task) => vec![Placement::choose(all, task)?],
+        None if all.len() > 1 && format != Format::Json => {
+            let names: Vec<String> = all.iter().filter_map(Placement::name).collect();
+            let names = names.join(", ");
+            return Err(Failure::Usage(format!(
+                "the plan has the tasks {names}; give --task"
+            )));
+        }
+        None => all,
+    };
+    variables_text(&chosen, pipe_dir, (format, task.is_some()))
+}
+
 /// The variables of tasks; `pipe_dir` is that of the MPS daemon as the programs will see it. In
 /// JSON a task that was asked for (`one`) is an object of its own.
 ///
 /// # Errors
 /// [`Failure::Input`] if a value cannot be written in the format.
-pub fn variables_text(
+fn variables_text(
     chosen: &[Placement],
     pipe_dir: Option<&str>,
     (format, one): (Format, bool),

@@ -100,7 +100,7 @@ fn played(launch: &Launch, rounds: u32) -> (Played, Vec<RunEvent>) {
         logs: PathBuf::new(),
     };
     let mut kept = Kept::default();
-    let provenance = cli::provenance("test", "0", Some(7), None);
+    let provenance = cli::Console::new("test").provenance(Some(7), None);
     let played = session.play(rounds, provenance, &mut kept);
     (played, kept.0)
 }

@@ -1,0 +1,23 @@
+/// GPU types and how many of each.
+pub type Fleet = Vec<(String, u32)>;
+
+/// A part of a list that is not `TYPE=COUNT`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not TYPE=COUNT")]
+pub struct FleetError(String);
+
+/// `v100=8,k80=1` as a list.
+///
+/// # Errors
+/// [`FleetError`] with the first part that is not a type and a count above 0.
+pub fn fleet(text: &str) -> Result<Fleet, FleetError> {
+    let one = |part: &str| {
+        let (kind, count) = part.split_once('=')?;
+        // Whatever is wrong with the count, the answer is the whole part and its right form.
+        let count = count.trim().parse().ok().filter(|&n| n > 0)?;
+        Some((kind.trim().to_owned(), count))
+    };
+    text.split(',')
+        .map(|part| one(part).ok_or_else(|| FleetError(part.to_owned())))
+        .collect()
+}
