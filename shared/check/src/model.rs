@@ -1,11 +1,11 @@
 //! A model: can it predict, is what it predicts possible, and, where its profile stands before
 //! it in the stream, is it what fitting gives?
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 
 use device::{Device, Options, Sim};
 use doc::params::ModelParams;
-use doc::{DeviceFingerprint, DeviceKind, Model, Profile, Workload};
+use doc::{DeviceFingerprint, DeviceKind, Method, Model, Profile, Workload};
 use predict::{Active, Dataset, FitOptions, Fitted, PredictError, Predictor, fit, fit_by_merit};
 use units::Share;
 
@@ -78,7 +78,7 @@ fn predictions(model: &Model, predictor: &Predictor, j: &mut Judge) {
 pub struct Refit {
     profile: Box<Profile>,
     by_merit: OnceCell<Result<ModelParams, PredictError>>,
-    by_family: OnceCell<Result<ModelParams, PredictError>>,
+    by_family: RefCell<Vec<(Method, Result<ModelParams, PredictError>)>>,
 }
 
 impl Refit {
@@ -87,7 +87,7 @@ impl Refit {
         Self {
             profile,
             by_merit: OnceCell::new(),
-            by_family: OnceCell::new(),
+            by_family: RefCell::default(),
         }
     }
 
@@ -114,15 +114,21 @@ impl Refit {
         if by_merit.as_ref().is_ok_and(|own| *own == model.predictor) {
             return;
         }
-        let by_family = self
-            .by_family
-            .get_or_init(|| fit(&data(), model.predictor.method, &options).map(params));
+        let method = model.predictor.method;
+        let mut families = self.by_family.borrow_mut();
+        // Models of several families may follow one profile.
+        if !families.iter().any(|(of, _)| *of == method) {
+            families.push((method, fit(&data(), method, &options).map(params)));
+        }
+        let Some((_, by_family)) = families.iter().find(|(of, _)| *of == method) else {
+            return;
+        };
         match by_family {
             Ok(own) if *own == model.predictor => {}
             // The nearer of the two says more clearly what is wrong.
             Ok(own) => {
                 let near = by_merit.as_ref().ok();
-                let near = near.filter(|o| o.method == model.predictor.method);
+                let near = near.filter(|o| o.method == method);
                 let (claimed, recomputed) = difference(&model.predictor, near.unwrap_or(own));
                 j.lie("predictor", claimed, recomputed);
             }

@@ -5,6 +5,7 @@ mod device;
 mod moves;
 mod outcome;
 mod phases;
+mod processes;
 mod simulated;
 mod tally;
 
@@ -19,6 +20,7 @@ use crate::{plan, timeline};
 pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
     carried(events, j);
     order(events, j);
+    processes::judge(events, j);
     phases::judge(events, j);
     tally::judge(events, j);
     outcome::judge(events, j);
@@ -103,6 +105,11 @@ fn order(events: &[RunEvent], j: &mut Judge) {
                 }
                 EventPayload::Launch { .. } if at > 0 => {
                     j.lie("event", "launch", "the first event");
+                }
+                EventPayload::Launch { .. } => j.same("time_s", time, 0.0),
+                // Nothing happens between the end of the last round and the summary.
+                EventPayload::Summary { makespan, .. } => {
+                    j.number("makespan_s", makespan.get(), time);
                 }
                 _ => {}
             }

@@ -187,8 +187,10 @@ impl<'r> Round<'r> {
             .collect()
     }
 
+    /// A device with a fault is brought back first: the next round would start its jobs on it.
     fn is_over(&self) -> bool {
-        let done = self.stopping || self.tasks.iter().all(|t| t.stage.is_over());
+        let all = self.tasks.iter().all(|t| t.stage.is_over());
+        let done = self.stopping || (all && !self.faulted);
         done && self.with.host.jobs().is_empty()
     }
 

@@ -3,7 +3,6 @@
 mod bad_input;
 mod cpu;
 mod elastic;
-mod judge;
 mod paper;
 mod pipeline;
 mod smoke;

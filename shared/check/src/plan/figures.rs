@@ -152,6 +152,17 @@ fn steps(step: Share, choices: &Choices, j: &mut Judge) {
 
 /// Figures of every GPU, where there are several.
 pub fn gpus(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
+    for gpu in choices
+        .gpus()
+        .into_iter()
+        .filter(|_| choices.gpus().len() > 1)
+    {
+        let told = plan.gpus.iter().filter(|g| g.gpu == gpu).count();
+        if told != 1 {
+            let claimed = format!("GPU {gpu} {told} times");
+            j.lie("gpus", claimed, "every GPU in use once");
+        }
+    }
     for (at, claimed) in plan.gpus.iter().enumerate() {
         let tasks = choices.on(claimed.gpu);
         let mut names: Vec<&str> = claimed.tasks.iter().map(String::as_str).collect();

@@ -23,6 +23,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                 None => j.field("device", |j| j.same("simulated", device.simulated, true)),
             }
         } else {
+            j.field("device", |j| j.same("simulated", device.simulated, false));
             processes(events, device, j);
         }
     });

@@ -20,7 +20,7 @@ struct Tally {
     of_last_round: Option<Option<ProcessEnd>>,
     /// Samples of the rounds that ended.
     of_rounds: Option<u64>,
-    /// Throughput of the round, if there was one alone.
+    /// Throughput of the last round that knows one.
     of_round: Option<Option<SamplesPerSec>>,
 }
 
@@ -38,10 +38,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                     // What the last round says counts: a task that a signal kept from starting
                     // in it has no end, whatever it had in the rounds before.
                     tally.of_last_round = Some(task.end);
-                    tally.of_round = match tally.of_rounds {
-                        None => Some(task.rate),
-                        Some(_) => None,
-                    };
+                    tally.of_round = Some(task.rate.or(tally.of_round.flatten()));
                     tally.of_rounds =
                         Some(tally.of_rounds.unwrap_or(0).saturating_add(task.samples));
                 }
