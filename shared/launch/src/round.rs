@@ -16,6 +16,7 @@ use overlap::{Order, Transfer, divided};
 use units::{SamplesPerSec, Seconds, Share, TaskId};
 
 use crate::launch::{Assignment, Launch};
+use crate::session::READER_GONE;
 use crate::settings::Settings;
 use crate::sink::{Row, Sink, as_seconds};
 use crate::task::TaskRun;
@@ -33,6 +34,8 @@ pub(crate) struct Outcome {
     pub(crate) tasks: Vec<TaskSummary>,
     /// The signal that ended it.
     pub(crate) signal: Option<i32>,
+    /// The device has had a fault from which it does not recover: no other round can be played.
+    pub(crate) lost: bool,
 }
 
 /// What a round is played with.
@@ -66,6 +69,8 @@ pub(crate) struct Round<'r> {
     stopping: bool,
     /// The device has had a fault and is not good yet.
     faulted: bool,
+    /// It will not be good again.
+    lost: bool,
     /// Signals that have been acted on.
     signals: u32,
     /// The first of them.
@@ -91,6 +96,7 @@ impl<'r> Round<'r> {
             last_end: Seconds::ZERO,
             stopping: false,
             faulted: false,
+            lost: false,
             signals: 0,
             signal: None,
             with,
@@ -122,7 +128,7 @@ impl<'r> Round<'r> {
             self.report_progress(false);
             self.show(false);
             if self.with.sink.is_closed() {
-                self.stop("the reader of the events has gone");
+                self.stop(READER_GONE);
             }
         }
         self.show(true);
@@ -139,6 +145,7 @@ impl<'r> Round<'r> {
             ok,
             tasks,
             signal: self.signal,
+            lost: self.lost,
         }
     }
 

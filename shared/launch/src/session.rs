@@ -13,6 +13,9 @@ use crate::round::{Context, Round};
 use crate::settings::Settings;
 use crate::sink::{Sink, as_seconds};
 
+/// Why a launch ends that nobody listens to.
+pub(crate) const READER_GONE: &str = "the reader of the events has gone";
+
 /// What lasts over the rounds of a launch.
 pub struct Session<'a> {
     /// What is launched, in the first round.
@@ -76,8 +79,20 @@ impl Session<'_> {
                 self.adapt((number, launched), &outcome.tasks, sink);
             }
             add(&mut totals, outcome.tasks);
-            if signal.is_some() || sink.is_closed() {
-                ok &= number + 1 == rounds && signal.is_none();
+            let rest = number + 1 < rounds;
+            if signal.is_some() || outcome.lost {
+                ok &= !rest && signal.is_none();
+                break;
+            }
+            if rest && sink.is_closed() {
+                // Why rounds are missing that nothing kept from being played.
+                let stop = EventPayload::Stop {
+                    round: None,
+                    task: None,
+                    reason: READER_GONE.to_owned(),
+                };
+                tell(sink, self.host.now(), launched, stop);
+                ok = false;
                 break;
             }
         }

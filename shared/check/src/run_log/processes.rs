@@ -22,7 +22,8 @@ struct Process {
 /// Judges starts, exits, restarts, and that every task that is named is one of the plan.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let mut planned: BTreeSet<&TaskId> = BTreeSet::new();
-    let mut tasks: BTreeMap<&TaskId, Process> = BTreeMap::new();
+    // In a run of a schedule each task goes through rounds of its own, side by side.
+    let mut tasks: BTreeMap<(&TaskId, Option<u32>), Process> = BTreeMap::new();
     for (at, event) in events.iter().enumerate() {
         if let Some(plan) = plan_of(event) {
             planned = plan.tasks.iter().map(|t| &t.id).collect();
@@ -37,7 +38,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
             if !planned.is_empty() && !planned.contains(task) {
                 j.lie("task", task, "a task of the plan");
             }
-            one(event, tasks.entry(task).or_default(), j);
+            one(event, tasks.entry((task, event.round())).or_default(), j);
         });
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use doc::{EventPayload, PhaseKind, ProcessEnd, RunEvent, TaskSummary};
+use doc::{EventPayload, ProcessEnd, RunEvent, TaskSummary};
 use units::{SamplesPerSec, TaskId};
 
 use super::at_event;
@@ -64,12 +64,8 @@ fn count<'a>(event: &'a RunEvent, tallies: &mut BTreeMap<&'a TaskId, Tally>) {
             tally.first_loss = tally.first_loss.or(progress.loss);
             tally.last_loss = progress.loss.or(tally.last_loss);
         }
-        // The exits of transfers say nothing of the training.
-        EventPayload::Exit {
-            phase: None | Some(PhaseKind::Compute),
-            end,
-            ..
-        } => tally.end = Some(*end),
+        // Of whatever phase: a task whose last process was its upload ended as that did.
+        EventPayload::Exit { end, .. } => tally.end = Some(*end),
         _ => {}
     }
 }

@@ -22,6 +22,8 @@ impl Round<'_> {
     fn skip_phase(&mut self, i: usize) {
         let task = &mut self.tasks[i];
         task.phase_began = None;
+        // Of a first try that failed; it would be due for ever.
+        task.retry_at = None;
         task.stage = match task.stage {
             Stage::Downloading => Stage::WaitCompute,
             _ => Stage::Done,

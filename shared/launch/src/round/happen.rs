@@ -149,14 +149,14 @@ impl Round<'_> {
             Err(error) => Err(error.to_string()),
         };
         self.faulted = false;
-        let lost = recovered.is_err();
+        self.lost = recovered.is_err();
         let reason = recovered.map_or_else(|why| why, str::to_owned);
         self.tell(EventPayload::Fault {
             round: Some(self.number),
             task: None,
             reason: reason.clone(),
         });
-        if lost {
+        if self.lost {
             self.stop(&reason);
         }
     }

@@ -219,6 +219,7 @@ impl Chaos {
                     steps,
                     samples,
                     loss,
+                    last: None,
                 },
             ));
             if self.dice.happens(3) {
@@ -466,7 +467,7 @@ impl Host for Chaos {
         };
         if self.idle == 1000 {
             // The failing seed is more use than a test that hangs.
-            panic!("the launcher spins at {now:?}");
+            panic!("the launcher spins at {now:?}, asked to wait until {until:?}");
         }
         std::mem::take(&mut self.told)
     }
