@@ -203,7 +203,7 @@ fn play(seed: u64) -> (Vec<RunEvent>, Vec<String>) {
         events: Vec::new(),
         leaves,
     };
-    let provenance = cli::provenance("mt-launch", "0", None, None);
+    let provenance = cli::Console::new("mt-launch").provenance(None, None);
     let played = session.play(rounds, provenance, &mut kept);
     let wrong = wrong(&launch, &settings, (&played, rounds), &seen.borrow(), &kept);
     (kept.events, wrong)
