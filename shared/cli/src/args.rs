@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use clap::ValueHint;
 use doc::{DeviceKind, Document, ObjectiveKind};
+use jobs::{Care, LogLimits, RunDir};
 
 use crate::{Console, Existing, Failure, Input, Output};
 
@@ -86,12 +87,47 @@ pub struct JobArgs {
     /// Keep the logs of tasks in DIR; absent: only while they run
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub logs: Option<PathBuf>,
+    /// Size at which a log is set aside as NAME.log.1 and begun anew
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
+    pub log_bytes: u64,
+    /// Older logs to keep of each task
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub log_files: u32,
     /// Print what the tasks print to standard error, each line after its task's name
     #[arg(long)]
     pub follow: bool,
     /// Where the private run directory is made; absent: in the folder for temporary files
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub runs: Option<PathBuf>,
+}
+
+impl JobArgs {
+    /// Checks every value; what is wrong goes into `faults`.
+    #[must_use]
+    pub fn care(&self, faults: &mut Vec<String>) -> Care {
+        let mut time = |option, value| {
+            seconds(option, value).unwrap_or_else(|fault| {
+                faults.push(fault);
+                Duration::ZERO
+            })
+        };
+        let (backoff, grace) = (time("backoff", self.backoff), time("grace", self.grace));
+        if self.log_bytes == 0 {
+            faults.push("--log-bytes 0: give at least 1".to_owned());
+        }
+        Care {
+            restarts: self.restarts,
+            backoff,
+            grace,
+            logs: self.logs.clone(),
+            log_limits: LogLimits {
+                bytes: self.log_bytes,
+                old_files: self.log_files,
+            },
+            follow: self.follow,
+            runs: self.runs.clone().unwrap_or_else(RunDir::default_base),
+        }
+    }
 }
 
 /// The seconds that an option gives, at most `1e9` (30 years): a [`Duration`] and an instant that

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use doc::{Cluster, SchedulePolicy};
-use units::UnitError;
 
-use crate::document::{self, Certificate};
+use crate::document::{self, Beyond, Certificate};
 use crate::online::{Played, Settings, play};
 use crate::plan::bound_of;
 use crate::switching::{self, Mode};
@@ -25,7 +24,7 @@ pub struct Request {
 }
 
 /// Schedules a cluster.
-pub fn answer(cluster: Cluster, request: &Request) -> Result<doc::Schedule, UnitError> {
+pub fn answer(cluster: Cluster, request: &Request) -> Result<doc::Schedule, Beyond> {
     let problem = document::problem(&cluster);
     let planned = match request.policy.baseline(&problem) {
         None => crate::plan(&problem, &request.options),
@@ -81,7 +80,7 @@ pub fn answer_online(
     cluster: Cluster,
     noise: f64,
     settings: Settings,
-) -> Result<(doc::Schedule, Played), UnitError> {
+) -> Result<(doc::Schedule, Played), Beyond> {
     let problem = document::problem(&cluster);
     let played = play(&problem, noise, settings);
     // What is bounded is the problem, whoever schedules it: the durations that were planned for.

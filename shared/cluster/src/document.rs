@@ -97,14 +97,21 @@ pub struct Certificate {
     pub switching: Option<(Mode, Switched)>,
 }
 
-/// The document of a schedule. A time that a schedule cannot hold is an internal error: it is
-/// returned as text.
+/// Times whose sum is no number any more.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("the schedule is beyond what can be written: {0}")]
+pub struct Beyond(#[from] pub units::UnitError);
+
+/// The document of a schedule, which goes on with the provenance of its cluster.
+///
+/// # Errors
+/// [`Beyond`] if a time is too large for a document.
 pub fn document(
     cluster: doc::Cluster,
     problem: &Problem,
     schedule: &Schedule,
     certificate: Certificate,
-) -> Result<doc::Schedule, units::UnitError> {
+) -> Result<doc::Schedule, Beyond> {
     let cost = schedule.cost(problem);
     let lower = certificate.lower_bound;
     let over = |cost: f64| if lower > 0.0 { cost / lower } else { 1.0 };
@@ -136,7 +143,7 @@ pub fn document(
         switching: certificate.switching.as_ref().map(switching),
         fingerprint: cluster.fingerprint(),
         assignments: assignments.collect::<Result<_, _>>()?,
-        provenance: Vec::new(),
+        provenance: cluster.provenance.clone(),
         cluster,
     })
 }

@@ -28,9 +28,10 @@ pub mod switching;
 
 pub use answer::{Request, SoloRates, answer, answer_online, explained};
 pub use dispatch::{Player, Priorities, Progress, Start, State};
+pub use document::Beyond;
 pub use exact::{Exact, exact};
 pub use fleet::{Fleet, FleetError, fleet};
-pub use online::{Decision, Live, Played, Settings, play};
+pub use online::{Decision, Live, Played, Settings, SettingsError, play};
 pub use plan::{Bound, Options, Planned, Policy, bound_of, plan};
 pub use problem::{Class, Job, Problem};
 pub use schedule::{Assignment, Schedule};

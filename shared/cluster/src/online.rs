@@ -72,6 +72,33 @@ pub struct Settings {
     pub seed: u64,
 }
 
+/// What of the settings of a play makes no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// With all of a duration as noise a task could end before it starts.
+    #[error("--noise: give a part from 0 to below 1")]
+    Noise,
+    /// No multiple of a duration.
+    #[error("--aging: give a number, 0 or more")]
+    Aging,
+}
+
+impl Settings {
+    /// Checks them, and how far durations may deviate.
+    ///
+    /// # Errors
+    /// [`SettingsError`] for the first that makes no sense.
+    pub fn check(&self, noise: f64) -> Result<(), SettingsError> {
+        if !(0.0..1.0).contains(&noise) {
+            return Err(SettingsError::Noise);
+        }
+        if self.aging.is_nan() || self.aging < 0.0 {
+            return Err(SettingsError::Aging);
+        }
+        Ok(())
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use cli::Failure;
 use device::Run;
 use doc::{Answer, Any, Choice, Plan, Profile, Timeline, Workload};
 use units::{Batch, Share};
 
+use crate::DesignError;
 use crate::sequence::Configuration;
 
 /// Configurations with the workload that they belong to, if their document carries it.
@@ -20,7 +20,7 @@ pub struct Given {
 
 impl Given {
     /// The configurations of a document; `baselines` adds those of a plan.
-    pub fn of(document: Any, baselines: bool) -> Result<Self, Failure> {
+    pub fn of(document: Any, baselines: bool) -> Result<Self, DesignError> {
         match document {
             Any::Plan(plan) => of_plan(*plan, None, baselines),
             Any::Timeline(timeline) => {
@@ -33,8 +33,8 @@ impl Given {
             | Any::Run(_)
             | Any::Allocations(_)
             | Any::Cluster(_)
-            | Any::Schedule(_) => Err(Failure::Input(
-                "--configs: this document names no configurations; give plans, timelines, \
+            | Any::Schedule(_) => Err(DesignError::Given(
+                "this document names no configurations; give plans, timelines, \
                  profiles or a CSV table"
                     .to_owned(),
             )),
@@ -65,7 +65,7 @@ impl Given {
         &self,
         workload: &Workload,
         solos: bool,
-    ) -> Result<Vec<Configuration>, Failure> {
+    ) -> Result<Vec<Configuration>, DesignError> {
         let mut all: Vec<Configuration> = Vec::new();
         for choices in &self.choices {
             let runs = runs(workload, choices)?;
@@ -96,13 +96,13 @@ impl Given {
     }
 }
 
-fn runs(workload: &Workload, choices: &[Choice]) -> Result<Configuration, Failure> {
+fn runs(workload: &Workload, choices: &[Choice]) -> Result<Configuration, DesignError> {
     let mut runs = Vec::with_capacity(choices.len());
     for choice in choices {
         let Some(task) = workload.task_index(&choice.id) else {
             let names: Vec<_> = workload.tasks.iter().map(|t| t.id.as_str()).collect();
-            return Err(Failure::Input(format!(
-                "--configs: no task of the workload is called {}; the workload has {}",
+            return Err(DesignError::Given(format!(
+                "no task of the workload is called {}; the workload has {}",
                 choice.id,
                 names.join(", ")
             )));
@@ -115,8 +115,8 @@ fn runs(workload: &Workload, choices: &[Choice]) -> Result<Configuration, Failur
     }
     runs.sort_unstable();
     if runs.windows(2).any(|w| w[0].task == w[1].task) {
-        return Err(Failure::Input(
-            "--configs: a task stands twice in one configuration; give each task once".to_owned(),
+        return Err(DesignError::Given(
+            "a task stands twice in one configuration; give each task once".to_owned(),
         ));
     }
     Ok(runs)
@@ -126,11 +126,9 @@ fn of_plan(
     plan: Plan,
     batches: Option<&[Option<Batch>]>,
     baselines: bool,
-) -> Result<Given, Failure> {
+) -> Result<Given, DesignError> {
     if let Answer::Infeasible(_) = plan.answer {
-        return Err(Failure::Negative(
-            "--configs: the plan is infeasible, so there is nothing to measure".to_owned(),
-        ));
+        return Err(DesignError::Infeasible);
     }
     // Tasks on different GPUs do not run together.
     let mut per_gpu: BTreeMap<u32, Vec<Choice>> = BTreeMap::new();
@@ -159,9 +157,9 @@ fn of_plan(
     Ok(Given { workload, choices })
 }
 
-fn lacks(task: usize, field: &str) -> Failure {
-    Failure::Input(format!(
-        "--configs: $.tasks[{task}].{field} is absent; a plan to measure needs it"
+fn lacks(task: usize, field: &str) -> DesignError {
+    DesignError::Given(format!(
+        "$.tasks[{task}].{field} is absent; a plan to measure needs it"
     ))
 }
 

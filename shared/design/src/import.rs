@@ -2,7 +2,6 @@
 
 use std::io::BufRead;
 
-use cli::{Failure, Output};
 use device::Run;
 use doc::{
     DesignKind, DeviceFingerprint, DeviceKind, Header, Measured, ProfileEnd, Sample, StopReason,
@@ -10,6 +9,8 @@ use doc::{
 };
 use units::{Seconds, Share};
 
+use crate::DesignError;
+use crate::sink::{Record, Sink};
 use crate::table::{self, Row, Throughput};
 
 /// A profile that was read from tables.
@@ -39,7 +40,7 @@ impl Import {
 
     /// Reads the measurements of a table; gives what is to be said of it. Configurations of
     /// different tables are different, whatever their labels.
-    pub fn read(&mut self, reader: impl BufRead, source: &str) -> Result<Vec<String>, Failure> {
+    pub fn read(&mut self, reader: impl BufRead, source: &str) -> Result<Vec<String>, DesignError> {
         let table = table::read(reader, source, &self.workload, Throughput::Needed)?;
         self.configurations.extend(table.configurations);
         let file = source.rsplit('/').next().unwrap_or(source);
@@ -72,8 +73,8 @@ impl Import {
     }
 
     /// The profile.
-    pub fn finish(self, seed: u64) -> Result<Imported, Failure> {
-        let unknown = Seconds::new(0.0).map_err(|error| Failure::Input(error.to_string()))?;
+    pub fn finish(self, seed: u64) -> Result<Imported, DesignError> {
+        let unknown = Seconds::ZERO;
         let samples: Option<Vec<Sample>> = self
             .configurations
             .iter()
@@ -89,8 +90,7 @@ impl Import {
                 })
             })
             .collect();
-        let samples =
-            samples.ok_or_else(|| Failure::Input("a row has no throughput".to_owned()))?;
+        let samples = samples.ok_or(DesignError::NoThroughput)?;
         Ok(Imported {
             header: header(&self.names.join(", "), self.workload, seed),
             end: ProfileEnd {
@@ -106,12 +106,15 @@ impl Import {
 
 impl Imported {
     /// Writes every record.
-    pub fn write(&self, out: &mut Output) -> Result<(), Failure> {
-        out.record(&self.header)?;
+    ///
+    /// # Errors
+    /// That of the sink.
+    pub fn write<S: Sink>(&self, sink: &mut S) -> Result<(), S::Error> {
+        sink.record(Record::Header(&self.header))?;
         for sample in &self.samples {
-            out.record(sample)?;
+            sink.record(Record::Sample(sample))?;
         }
-        out.record(&self.end)
+        sink.record(Record::End(&self.end))
     }
 }
 

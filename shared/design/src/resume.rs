@@ -1,12 +1,11 @@
 //! What an interrupted profile has measured already.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 
-use cli::{Console, Failure};
 use device::{Rate, Run};
-use doc::{Choice, Failure as Failed, Frames, Header, Profile, Profiles, Sample, Workload};
+use doc::{Choice, Failure as Failed, Header, Profile, Sample, Workload};
+
+use crate::DesignError;
 
 /// One configuration of an earlier profile.
 #[derive(Debug, Clone)]
@@ -62,35 +61,15 @@ impl Recorded {
     }
 }
 
-/// The profiles in a file; none if there is no file yet. A last line without its end is what a
-/// killed tool leaves behind, and is measured again.
-pub fn read(path: &Path, console: &Console) -> Result<Vec<Profile>, Failure> {
-    let mut bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            console.note(&format!("{} is not there yet", path.display()));
-            return Ok(Vec::new());
-        }
-        Err(error) => return Err(Failure::file(path, &error)),
-    };
-    let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1);
-    bytes.truncate(whole);
-    if bytes.is_empty() {
-        return Ok(Vec::new());
-    }
-    let frames = Frames::new(bytes.as_slice(), path.display().to_string());
-    Profiles::new(frames)
-        .map(|profile| profile.map_err(Failure::from))
-        .collect()
-}
-
 /// The records of a profile in order, if it began as the present one does.
-pub fn records(path: &Path, profile: Profile, header: &Header) -> Result<Vec<Recorded>, Failure> {
-    let refuse = |what: &str| {
-        Failure::Input(format!(
-            "{}: the profile was made with {what}; give the same, or start a new profile",
-            path.display()
-        ))
+pub fn records(
+    path: &Path,
+    profile: Profile,
+    header: &Header,
+) -> Result<Vec<Recorded>, DesignError> {
+    let refuse = |what: &str| DesignError::OtherStart {
+        path: path.to_owned(),
+        what: what.to_owned(),
     };
     let old = &profile.header;
     if old.workload.tasks != header.workload.tasks || old.workload.id != header.workload.id {

@@ -11,7 +11,6 @@ pub use space::Space;
 
 use std::collections::VecDeque;
 
-use cli::Failure;
 use device::{Rate, Run};
 use doc::{DesignKind, StopReason, Workload};
 use predict::design::Progress;
@@ -21,6 +20,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use units::Share;
 
+use crate::DesignError;
 use crate::settings::{self, DesignSettings, Strategy};
 
 /// Tasks that run together, by index in the workload, ascending.
@@ -86,7 +86,7 @@ impl Sequence {
         workload: &Workload,
         settings: &DesignSettings,
         conditions: Conditions<'_>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, DesignError> {
         let mut plan = Self::without_repeats(workload, settings, conditions)?;
         if conditions.drifts {
             let whole = |c: &&Configuration| c.len() == 1 && c[0].share == Share::FULL;
@@ -107,7 +107,7 @@ impl Sequence {
         workload: &Workload,
         settings: &DesignSettings,
         conditions: Conditions<'_>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, DesignError> {
         let only = conditions.only;
         let space = Space::new(workload, settings, only)?;
         let mut rng = StdRng::seed_from_u64(conditions.seed);
@@ -190,7 +190,7 @@ impl Sequence {
     }
 
     /// The next configuration to measure.
-    pub fn next_configuration(&mut self) -> Result<Option<Configuration>, Failure> {
+    pub fn next_configuration(&mut self) -> Result<Option<Configuration>, DesignError> {
         if self.coruns == COMPARED_EVERY {
             self.coruns = 0;
             if let Some(solo) = self.again.pop_front() {
@@ -203,7 +203,7 @@ impl Sequence {
         Ok(next)
     }
 
-    fn designed_next(&mut self) -> Result<Option<Configuration>, Failure> {
+    fn designed_next(&mut self) -> Result<Option<Configuration>, DesignError> {
         if let Some(listed) = self.listed.next() {
             return Ok(Some(listed));
         }
@@ -246,7 +246,7 @@ fn adaptive(
     settings: &DesignSettings,
     conditions: Conditions<'_>,
     space: Space,
-) -> Result<Adaptive, Failure> {
+) -> Result<Adaptive, DesignError> {
     let tasks = workload.tasks.iter().map(|task| TaskSpec {
         flops_per_sample: task.flops_per_sample.map(units::Flops::get),
         bytes_per_sample: task.bytes_per_sample,

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use cli::{Console, Failure, Output};
 use device::{Device, MeasureError, Measurement, Run, Window};
 use doc::{Choice, Failure as Failed, Header, Measured, ProfileEnd, Sample, Workload};
-use indicatif::ProgressBar;
 use predict::design::Progress;
 use units::Seconds;
 
-use crate::interrupt::Signals;
+use crate::DesignError;
 use crate::resume::Recorded;
 use crate::sequence::{Configuration, Sequence};
+use crate::sink::{Record, Sink};
 
 /// What a profile is made of.
 pub struct Session<'a> {
@@ -28,8 +27,21 @@ pub struct Session<'a> {
     pub recorded: Vec<Recorded>,
     /// Where that came from.
     pub resumed: Option<&'a Path>,
-    /// What may end it early.
-    pub signals: &'a Signals,
+}
+
+/// Why a session ended early.
+#[derive(Debug)]
+pub enum SessionError<E> {
+    /// The design, the device or the profile to go on with.
+    Design(DesignError),
+    /// Whoever takes the records.
+    Sink(E),
+}
+
+impl<E> From<DesignError> for SessionError<E> {
+    fn from(error: DesignError) -> Self {
+        Self::Design(error)
+    }
 }
 
 /// Counts for the last record.
@@ -71,7 +83,7 @@ impl Drift {
         }
     }
 
-    fn tell(&self, workload: &Workload, console: &Console) {
+    fn tell(&self, workload: &Workload, sink: &mut impl Sink) {
         let (change, Some(runs)) = &self.largest else {
             return;
         };
@@ -82,9 +94,9 @@ impl Drift {
             describe(workload, runs)
         );
         if change.abs() > MUCH_DRIFT {
-            console.warn(&format!("{text}: the device was not the same throughout"));
+            sink.warn(&format!("{text}: the device was not the same throughout"));
         } else {
-            console.note(&text);
+            sink.note(&text);
         }
     }
 }
@@ -92,36 +104,33 @@ impl Drift {
 impl Session<'_> {
     /// Measures what has not been measured and writes every record.
     /// Returns the first configuration of the most tasks; `None` if nothing could be measured.
-    pub fn run(
+    ///
+    /// # Errors
+    /// [`SessionError`]; every finished record has been written before.
+    pub fn run<S: Sink>(
         mut self,
-        out: &mut Output,
-        console: &Console,
-    ) -> Result<Option<Configuration>, Failure> {
-        let bar = console.progress(self.sequence.length, "configurations");
-        let result = self.records(out, &bar);
-        bar.finish_and_clear();
+        sink: &mut S,
+    ) -> Result<Option<Configuration>, SessionError<S::Error>> {
+        let result = self.records(sink);
+        sink.ended(self.sequence.progress().filter(|_| result.is_ok()));
         let totals = result?;
-        if let Some(progress) = self.sequence.progress()
-            && console.is_terminal()
-        {
-            console.note(&describe_progress(progress));
-        }
         if let Some(text) = self.device.summary() {
-            console.note(&text);
+            sink.note(&text);
         }
-        totals.drift.tell(&self.header.workload, console);
-        let cost = Seconds::new(totals.cost_s).map_err(|e| Failure::Environment(e.to_string()))?;
-        out.record(&ProfileEnd {
+        totals.drift.tell(&self.header.workload, sink);
+        let end = ProfileEnd {
             measured: totals.measured,
             failed: totals.failed,
-            cost,
+            cost: Seconds::new(totals.cost_s).map_err(DesignError::Cost)?,
             stopped: self.sequence.stopped(),
-        })?;
+        };
+        sink.record(Record::End(&end)).map_err(SessionError::Sink)?;
         Ok(totals.widest)
     }
 
-    fn records(&mut self, out: &mut Output, bar: &ProgressBar) -> Result<Totals, Failure> {
-        out.record(self.header)?;
+    fn records<S: Sink>(&mut self, sink: &mut S) -> Result<Totals, SessionError<S::Error>> {
+        let failed = SessionError::Sink;
+        sink.record(Record::Header(self.header)).map_err(failed)?;
         let mut totals = Totals::default();
         let mut recorded = std::mem::take(&mut self.recorded).into_iter();
         let mut config = 0;
@@ -132,8 +141,7 @@ impl Session<'_> {
                     record
                 }
                 None => {
-                    out.settle()?;
-                    self.signals.check()?;
+                    sink.settle().map_err(failed)?;
                     self.measure(config, &runs)?
                 }
             };
@@ -147,26 +155,23 @@ impl Session<'_> {
                     }
                     totals.drift.add(&runs, sample);
                     totals.cost_s += sample.window.get() * f64::from(sample.repeats);
-                    out.record(sample)?;
+                    sink.record(Record::Sample(sample)).map_err(failed)?;
                 }
                 Recorded::Failure(failure) => {
                     totals.failed += 1;
-                    out.record(failure)?;
+                    sink.record(Record::Failure(failure)).map_err(failed)?;
                 }
             }
             config += 1;
-            bar.inc(1);
-            if let Some(progress) = self.sequence.progress() {
-                bar.set_message(describe_progress(progress));
-            }
+            sink.progress(config, self.sequence.length, self.sequence.progress());
         }
         if recorded.next().is_some() {
-            return Err(self.other_design("more configurations"));
+            return Err(self.other_design("more configurations").into());
         }
         Ok(totals)
     }
 
-    fn measure(&mut self, config: u64, runs: &[Run]) -> Result<Recorded, Failure> {
+    fn measure(&mut self, config: u64, runs: &[Run]) -> Result<Recorded, DesignError> {
         match self.device.measure(runs, &self.window) {
             Ok(measurement) => Ok(Recorded::Sample(self.sample(config, runs, &measurement))),
             Err(MeasureError::Failed(reason) | MeasureError::OutOfMemory(reason)) => {
@@ -176,11 +181,11 @@ impl Session<'_> {
                     reason,
                 }))
             }
-            Err(MeasureError::Unusable(reason)) => Err(Failure::Environment(reason)),
-            Err(MeasureError::Interrupted) => Err(self.signals.failure()),
-            Err(MeasureError::Unrecorded) => Err(Failure::Input(format!(
-                "the recording does not have the configuration {}",
-                describe(&self.header.workload, runs)
+            Err(MeasureError::Unusable(reason)) => Err(DesignError::Device(reason)),
+            Err(MeasureError::Interrupted) => Err(DesignError::Interrupted),
+            Err(MeasureError::Unrecorded) => Err(DesignError::Unrecorded(describe(
+                &self.header.workload,
+                runs,
             ))),
         }
     }
@@ -203,20 +208,16 @@ impl Session<'_> {
         }
     }
 
-    fn check_same(&self, record: &Recorded, runs: &[Run]) -> Result<(), Failure> {
+    fn check_same(&self, record: &Recorded, runs: &[Run]) -> Result<(), DesignError> {
         if record.is(runs, &self.header.workload) {
             return Ok(());
         }
         Err(self.other_design("other configurations"))
     }
 
-    fn other_design(&self, what: &str) -> Failure {
-        let path = self.resumed.unwrap_or(Path::new("-"));
-        Failure::Input(format!(
-            "{}: the profile has {what} than these options lead to; give the options that it was \
-             started with (a larger --budget is fine)",
-            path.display()
-        ))
+    fn other_design(&self, what: &'static str) -> DesignError {
+        let path = self.resumed.unwrap_or(Path::new("-")).to_owned();
+        DesignError::OtherDesign { path, what }
     }
 }
 
@@ -240,7 +241,8 @@ pub fn describe(workload: &Workload, runs: &[Run]) -> String {
 }
 
 /// How an adaptive design stands, for people.
-fn describe_progress(progress: &Progress) -> String {
+#[must_use]
+pub fn describe_progress(progress: &Progress) -> String {
     if progress.value < 0.0 {
         return format!(
             "no co-run so far is known to keep the floor; the nearest lacks {:.1} % of the \

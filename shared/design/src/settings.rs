@@ -1,63 +1,15 @@
-//! What a campaign of measurements is to do, checked.
+//! How configurations are chosen and measured, checked.
 
-use std::path::PathBuf;
-
-use cli::Failure;
-use device::{Cpus, Window};
+use device::Window;
 use doc::{Aim, DeviceKind, ObjectiveKind, Workload};
 use predict::design::Goal;
 use units::{Seconds, Share, TotalShare};
 
+use crate::DesignError;
+
 /// Shortest window on a real device where none is given. Two seconds hold some ten steps of the
 /// slowest of the catalogue's models; the window grows until the standard error is small enough.
 const DEFAULT_WINDOW_S: f64 = 2.0;
-
-/// What to profile, where, and how.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Workloads; none: standard input.
-    pub files: Vec<PathBuf>,
-    /// Where profiles go; `None`: standard output.
-    pub output: Option<PathBuf>,
-    /// Whether this program answers `--guard`, so that it can have a guard.
-    pub guarded: bool,
-    /// Whether the output is replaced even if it holds a profile or a run.
-    pub force: bool,
-    /// Where to measure, in place of what the workload says.
-    pub device: Option<DeviceKind>,
-    /// GPU of the simulator: a name, or a file with a GPU's figures.
-    pub gpu: Option<String>,
-    /// Profile that the replay device answers from.
-    pub replay: Option<PathBuf>,
-    /// Which configurations.
-    pub design: DesignSettings,
-    /// Model of a similar workload that an adaptive design begins from.
-    pub warm_start: Option<PathBuf>,
-    /// How long to measure each.
-    pub window: WindowSettings,
-    /// Relative standard deviation of noise on simulated throughputs, percent.
-    pub noise_percent: f64,
-    /// Documents or a table that name the configurations, in place of the design.
-    pub configs: Option<PathBuf>,
-    /// With `configs`: the baselines of plans too.
-    pub baselines: bool,
-    /// With `configs`: solo runs of what is used first.
-    pub solos: bool,
-    /// Tables of measurements made elsewhere.
-    pub import: Vec<PathBuf>,
-    /// A profile to go on with.
-    pub resume: Option<PathBuf>,
-    /// Processors of jobs.
-    pub cpus: Cpus,
-    /// Whether to use an MPS daemon that runs already.
-    pub attach_mps: bool,
-    /// Where the trace of the simulated GPU goes.
-    pub trace: Option<PathBuf>,
-    /// A profile of a real GPU to fit the simulator to; nothing is measured then.
-    pub calibrate: Option<PathBuf>,
-    /// Seed of every random choice.
-    pub seed: u64,
-}
 
 /// How co-runs are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,8 +92,8 @@ impl WindowSettings {
 /// The objective of an adaptive design on a workload.
 ///
 /// # Errors
-/// [`Failure::Input`] if the objective is the time of a round and a task has no samples.
-pub fn goal(objective: ObjectiveKind, workload: &Workload) -> Result<Goal, Failure> {
+/// [`DesignError::Samples`] if the objective is the time of a round and a task has no samples.
+pub fn goal(objective: ObjectiveKind, workload: &Workload) -> Result<Goal, DesignError> {
     Ok(match objective {
         ObjectiveKind::Raw => Goal::Raw,
         ObjectiveKind::Fairness => Goal::Fairness,
@@ -151,17 +103,13 @@ pub fn goal(objective: ObjectiveKind, workload: &Workload) -> Result<Goal, Failu
             Goal::Weighted(tasks.map(|t| t.weight.map_or(1.0, |w| w.get())).collect())
         }
         ObjectiveKind::Round => {
-            let samples: Result<Vec<f64>, Failure> = workload
+            let samples: Result<Vec<f64>, DesignError> = workload
                 .tasks
                 .iter()
                 .map(|task| {
-                    task.samples.map(|s| s.as_f64()).ok_or_else(|| {
-                        Failure::Input(format!(
-                            "--objective round: task {} has no `samples`; give how many it trains \
-                             on in a round",
-                            task.id
-                        ))
-                    })
+                    task.samples
+                        .map(|s| s.as_f64())
+                        .ok_or_else(|| DesignError::Samples(task.id.clone()))
                 })
                 .collect();
             Goal::Round(samples?)

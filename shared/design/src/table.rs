@@ -10,13 +10,14 @@ mod header;
 
 use std::io::{BufRead, Read};
 
-use cli::Failure;
 use doc::{Code, Fault, Faults, MAX_DOCUMENT_BYTES, Workload};
 use units::{Batch, SamplesPerSec, Share, TaskId, UnitError};
 
 use header::{Columns, Rate, columns};
 
 /// Faults that are shown; of more only the number is told.
+use crate::DesignError;
+
 const MOST_SHOWN: usize = 20;
 
 /// One row.
@@ -86,26 +87,26 @@ impl Faulty<'_> {
         self.lines.extend(faults.lines());
     }
 
-    fn failure(mut self) -> Option<Failure> {
+    fn failure(mut self) -> Option<DesignError> {
         let more = self.lines.len().saturating_sub(MOST_SHOWN);
         self.lines.truncate(MOST_SHOWN);
         if more > 0 {
             self.lines.push(format!("{}: {more} more", self.source));
         }
-        (!self.lines.is_empty()).then(|| Failure::Input(self.lines.join("\n")))
+        (!self.lines.is_empty()).then(|| DesignError::Table(self.lines.join("\n")))
     }
 }
 
 /// Reads the configurations of a table.
 ///
 /// # Errors
-/// [`Failure::Input`] with file, line and column of every fault.
+/// [`DesignError::Table`] with file, line and column of every fault.
 pub fn read(
     reader: impl BufRead,
     source: &str,
     workload: &Workload,
     throughput: Throughput,
-) -> Result<Table, Failure> {
+) -> Result<Table, DesignError> {
     let mut faulty = Faulty {
         source,
         lines: Vec::new(),
@@ -122,7 +123,7 @@ fn read_rows(
     workload: &Workload,
     throughput: Throughput,
     faulty: &mut Faulty,
-) -> Result<Table, Failure> {
+) -> Result<Table, DesignError> {
     let mut read = Table {
         configurations: Vec::new(),
         notes: Vec::new(),
@@ -132,7 +133,7 @@ fn read_rows(
     reader
         .take(limit)
         .read_to_end(&mut bytes)
-        .map_err(|error| Failure::Input(format!("{}: {error}", faulty.source)))?;
+        .map_err(|error| DesignError::Table(format!("{}: {error}", faulty.source)))?;
     if bytes.len() as u64 == limit {
         let problem = format!("more than {MAX_DOCUMENT_BYTES} bytes");
         faulty.add(1, "", problem, "split it into several files");

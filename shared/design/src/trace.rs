@@ -1,22 +1,15 @@
 //! What the simulated GPU did, for a trace viewer and for a spreadsheet.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
 
-use cli::{Failure, Output};
 use device::Run;
 use doc::Workload;
 use gpusim::Trace;
 
-/// Writes the trace as Chrome trace events (Perfetto opens them) to `path`, and the SM occupancy
-/// over time as CSV beside it, with the ending `.csv`.
-pub fn write(
-    path: &Path,
-    trace: &Trace,
-    workload: &Workload,
-    configuration: &[Run],
-) -> Result<(), Failure> {
-    let table = table_path(path)?;
+/// The trace of a configuration as Chrome trace events (Perfetto opens them), and the SM occupancy
+/// over time as CSV.
+#[must_use]
+pub fn texts(trace: &Trace, workload: &Workload, configuration: &[Run]) -> (String, String) {
     let names: Vec<String> = configuration
         .iter()
         .map(|run| {
@@ -24,28 +17,10 @@ pub fn write(
             format!("{id} (batch {}, {})", run.batch, run.share)
         })
         .collect();
-    save(path, &events(trace, &names))?;
     let ids = configuration
         .iter()
         .map(|run| workload.tasks[run.task].id.as_str());
-    save(&table, &occupancy(trace, ids))
-}
-
-fn table_path(path: &Path) -> Result<PathBuf, Failure> {
-    let table = path.with_extension("csv");
-    if table == path {
-        return Err(Failure::Usage(format!(
-            "--trace {}: the ending .csv is that of the occupancy table; name a .json file",
-            path.display()
-        )));
-    }
-    Ok(table)
-}
-
-fn save(path: &Path, text: &str) -> Result<(), Failure> {
-    let mut out = Output::open(Some(path), false)?;
-    out.text(text)?;
-    out.finish()
+    (events(trace, &names), occupancy(trace, ids))
 }
 
 /// Trace Event Format, JSON object form: a thread for each task, a counter of SMs. Task names

@@ -117,7 +117,7 @@ impl Driver<'_> {
             if arrived.count > heard {
                 // A second signal is that of somebody who will not wait.
                 let grace = if heard == 0 {
-                    self.settings.grace
+                    self.settings.care.grace
                 } else {
                     Duration::ZERO
                 };
@@ -125,7 +125,7 @@ impl Driver<'_> {
                 self.stop("a signal arrived", grace);
             }
             if matches!(self.written, Err(Failure::ClosedPipe)) {
-                self.stop("nobody reads the events any more", self.settings.grace);
+                self.stop("nobody reads the events any more", self.settings.care.grace);
             }
             if self.stopped.is_none() {
                 self.start_all();
@@ -240,7 +240,7 @@ impl Driver<'_> {
             progress,
             cgroup_procs: None,
             cpus: Vec::new(),
-            log_limits: self.settings.log_limits,
+            log_limits: self.settings.care.log_limits,
         };
         let who = Who {
             job: job.id.as_str(),

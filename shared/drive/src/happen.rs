@@ -138,7 +138,7 @@ impl Driver<'_> {
         let attempt = told.attempts.entry(place).or_insert(0);
         *attempt += 1;
         let attempt = *attempt;
-        if attempt > self.settings.restarts {
+        if attempt > self.settings.care.restarts {
             return self.give_up(
                 place.job,
                 &format!("it failed {attempt} times, at last: {why}"),
@@ -149,7 +149,7 @@ impl Driver<'_> {
         if attempt >= 2 && self.agenda.elsewhere(place, gpu, now) {
             self.moved.entry(place).or_insert(gpu);
         }
-        self.pauses[gpu] = Instant::now() + self.settings.pause(attempt);
+        self.pauses[gpu] = Instant::now() + self.settings.care.pause(attempt);
         let restart = EventPayload::Restart {
             round: place.round as u32,
             task: self.name(place),
@@ -180,7 +180,7 @@ impl Driver<'_> {
         let own = self.running.iter().filter(|(_, r)| r.place.job == job);
         let ids: Vec<_> = own.map(|(id, _)| *id).collect();
         for id in ids {
-            self.supervisor.stop(id, self.settings.grace);
+            self.supervisor.stop(id, self.settings.care.grace);
         }
         let id = self.cluster.jobs[job].id.clone();
         self.console.error(&format!("{id} is given up: {reason}"));

@@ -27,7 +27,7 @@ pub fn run(
     let environment = |error: &dyn std::fmt::Display| Failure::Environment(error.to_string());
     check(schedule)?;
     let (mut run, cleaned) =
-        RunDir::create(&settings.runs, console.tool()).map_err(|e| environment(&e))?;
+        RunDir::create(&settings.care.runs, console.tool()).map_err(|e| environment(&e))?;
     for dead in &cleaned {
         console.note(&format!("cleaned up after {}, which was killed", dead.tool));
     }
@@ -41,7 +41,7 @@ pub fn run(
     let mut supervisor = Supervisor::new(run.token()).map_err(|e| environment(&e))?;
     supervisor.listen(Signals::install(&cli::ending_signals()).map_err(|e| environment(&e))?);
     supervisor.sweep_strays();
-    if settings.follow {
+    if settings.care.follow {
         let console = console.clone();
         supervisor.follow(move |task, line| {
             let line = cli::job_line(&String::from_utf8_lossy(line));
@@ -49,6 +49,7 @@ pub fn run(
         });
     }
     let logs = settings
+        .care
         .logs
         .clone()
         .unwrap_or_else(|| run.path().to_owned());

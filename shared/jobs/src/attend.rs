@@ -53,6 +53,17 @@ impl Charge {
         })
     }
 
+    /// The charge as words of a command line: run directory, process, start, and the directory of
+    /// the daemon if there is one.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec![self.run.clone().into()];
+        words.push(self.pid.to_string().into());
+        words.push(self.start.to_string().into());
+        words.extend(self.mps.clone().map(OsString::from));
+        words
+    }
+
     /// Starts the attendant: this program once more with `arguments`, which must lead it to
     /// [`attend`] with this charge. Returns once it watches.
     ///

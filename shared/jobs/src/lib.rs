@@ -17,6 +17,7 @@
 
 mod assignment;
 pub mod attend;
+mod care;
 pub mod cgroup;
 mod cpus;
 pub mod guard;
@@ -32,6 +33,7 @@ mod spawn;
 mod supervisor;
 
 pub use assignment::Assignment;
+pub use care::Care;
 pub use cpus::{Cpus, CpusError};
 pub use guard::Guard;
 pub use lines::LineCutter;

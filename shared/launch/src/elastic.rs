@@ -68,6 +68,7 @@ pub fn run_elastic(
     // Made before what it guards, so that it ends last.
     let guard = Guard::start(run.path()).map_err(environment)?;
     let logs = settings
+        .care
         .logs
         .clone()
         .unwrap_or_else(|| run.path().to_owned());

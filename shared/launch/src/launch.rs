@@ -284,11 +284,17 @@ impl Assignment<'_> {
     }
 }
 
-/// The workload that a document is or carries.
+/// The workload that a document is or carries, on `device` in place of its own.
 ///
 /// # Errors
 /// [`Failure::Input`] if it has none.
-pub fn workload_of(document: Any) -> Result<Workload, Failure> {
+pub fn workload_of(document: Any, device: Option<DeviceKind>) -> Result<Workload, Failure> {
+    let mut workload = carried(document)?;
+    workload.device.kind = device.unwrap_or(workload.device.kind);
+    Ok(workload)
+}
+
+fn carried(document: Any) -> Result<Workload, Failure> {
     let plan = match document {
         Any::Workload(workload) => return Ok(*workload),
         Any::Plan(plan) => *plan,

@@ -177,7 +177,8 @@ pub(crate) fn conclude(
 }
 
 pub(crate) fn run_dir(settings: &Settings, console: &Console) -> Result<RunDir, Failure> {
-    let (run, cleaned) = RunDir::create(&settings.runs, console.tool()).map_err(environment)?;
+    let (run, cleaned) =
+        RunDir::create(&settings.care.runs, console.tool()).map_err(environment)?;
     for dead in cleaned {
         let pid = dead.pid.map_or_else(String::new, |pid| format!(" {pid}"));
         console.note(&format!(
@@ -201,7 +202,7 @@ pub(crate) fn prepare<S: Shares>(
     supervisor.listen(Signals::install(&cli::ending_signals()).map_err(environment)?);
     supervisor.coalesce(COALESCE);
     supervisor.sweep_strays();
-    if settings.follow {
+    if settings.care.follow {
         let console = console.clone();
         supervisor.follow(move |task, line| {
             let line = cli::job_line(&String::from_utf8_lossy(line));

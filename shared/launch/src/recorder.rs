@@ -41,7 +41,7 @@ impl<'a> Recorder<'a> {
             console,
             settings,
             failure: None,
-            table: console.can_redraw() && !settings.follow,
+            table: console.can_redraw() && !settings.care.follow,
             shown: None,
             lines: 0,
             told: false,

@@ -237,7 +237,7 @@ impl<'r> Round<'r> {
             task: None,
             reason: reason.to_owned(),
         });
-        self.stop_all(self.with.settings.grace);
+        self.stop_all(self.with.settings.care.grace);
     }
 
     fn stop_all(&mut self, grace: Duration) {

@@ -34,6 +34,7 @@ mod predictor;
 mod report;
 mod scale;
 mod structured;
+pub mod summary;
 mod throughput;
 mod training;
 mod trees;

@@ -8,7 +8,7 @@ use cli::{DeviceArg, EventArgs, JobArgs, SeedArgs, StreamArgs};
 /// Each job is a sequence of rounds of parallel tasks; the weighted sum of completion times is to
 /// be least. Every answer carries a lower bound that holds for every schedule.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES, args_conflicts_with_subcommands = true,
+#[command(version, after_help = include_str!("help.txt"), args_conflicts_with_subcommands = true,
           subcommand_required = false, arg_required_else_help = true)]
 pub struct Args {
     #[command(subcommand)]
@@ -17,17 +17,6 @@ pub struct Args {
     #[arg(long, value_name = "DIR", hide = true)]
     pub guard: Option<PathBuf>,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  mt-cluster generate --jobs 40 | mt-cluster plan | mt-report
-  mt-cluster plan --policy all --explain cluster.json > schedule.json
-  mt-cluster import --jobs jobs.csv --rates rates.csv --gpus v100=8,k80=1 | mt-cluster plan
-  mt-cluster run schedule.json > run.ndjson
-  mt-cluster run --via 'srun -Q -N1 -n1 --exact -w {node} --gres=gpu:1' schedule.json > run.ndjson
-
-Exit codes: 0 done; 1 some job did not finish; 2 bad input or usage; 3 nothing can be run here; 130
-after Ctrl-C, 143 after SIGTERM, with nothing left running.";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {

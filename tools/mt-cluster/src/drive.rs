@@ -3,28 +3,23 @@
 use ::drive::{Settings, Where};
 use cli::{Console, Exit, Failure};
 use doc::{DeviceKind, Schedule};
-use jobs::{LogLimits, RunDir};
 
 use crate::args::RunArgs;
 
 /// Runs every schedule, one after another.
 pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
-    let care = &args.care;
-    let backoff = cli::seconds("backoff", care.backoff).map_err(Failure::Usage)?;
-    let grace = cli::seconds("grace", care.grace).map_err(Failure::Usage)?;
+    let mut faults = Vec::new();
+    let care = args.care.care(&mut faults);
+    if !faults.is_empty() {
+        return Err(Failure::Usage(faults.join("\n")));
+    }
     let (input, mut output) = args.stream.open("schedules", console)?;
     let mut exit = Exit::Done;
     for schedule in input.documents::<Schedule>() {
         let schedule = schedule?;
         let settings = Settings {
             place: place(args, &schedule)?,
-            restarts: care.restarts,
-            backoff,
-            grace,
-            logs: care.logs.clone(),
-            log_limits: LogLimits::default(),
-            follow: care.follow,
-            runs: care.runs.clone().unwrap_or_else(RunDir::default_base),
+            care: care.clone(),
             seed: args.seed.seed,
         };
         let one = ::drive::run(&schedule, &settings, &mut output, console)?;

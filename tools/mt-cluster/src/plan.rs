@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use cli::{Console, Exit, Failure, Input};
 use cluster::switching::Mode;
 use cluster::{Options, Policy, Request, SoloRates, answer, explained};
-use doc::{Cluster, Schedule};
+use doc::Cluster;
 
 use crate::args::PlanArgs;
 
@@ -25,22 +25,17 @@ pub fn run(args: &PlanArgs, console: &Console) -> Result<Exit, Failure> {
         .each("clusters", console, |mut cluster: Cluster| {
             rates.apply(&mut cluster).map_err(Failure::Input)?;
             let request = request(args, limit.map(|l| Instant::now() + l));
-            let mut schedule = answer(cluster, &request).map_err(beyond)?;
+            let mut schedule =
+                answer(cluster, &request).map_err(|e| Failure::Input(e.to_string()))?;
             if args.explain {
                 console.note(&explained(&schedule));
             }
-            sign(&mut schedule, args.seed.seed, console);
+            schedule
+                .provenance
+                .push(console.provenance(Some(args.seed.seed), None));
             Ok(schedule)
         })?;
     Ok(Exit::Done)
-}
-
-/// Goes on with the provenance of the cluster.
-pub fn sign(schedule: &mut Schedule, seed: u64, console: &Console) {
-    schedule.provenance = schedule.cluster.provenance.clone();
-    schedule
-        .provenance
-        .push(console.provenance(Some(seed), None));
 }
 
 fn request(args: &PlanArgs, deadline: Option<Instant>) -> Request {
@@ -56,13 +51,6 @@ fn request(args: &PlanArgs, deadline: Option<Instant>) -> Request {
             ..Options::default()
         },
     }
-}
-
-/// Times whose sum is no number any more.
-pub fn beyond(error: units::UnitError) -> Failure {
-    Failure::Input(format!(
-        "the schedule is beyond what can be written: {error}"
-    ))
 }
 
 fn profiles(arguments: &[String], console: &Console) -> Result<SoloRates, Failure> {

@@ -3,7 +3,6 @@
 mod args;
 mod judge;
 mod run;
-mod summary;
 
 use std::process::ExitCode;
 

@@ -2,10 +2,10 @@ use std::path::PathBuf;
 
 use cli::{Console, Exit, Failure, Input, Output};
 use doc::{Model, Profile};
-use predict::{Dataset, FitOptions, Fitted, Method, fit, fit_by_merit};
+use predict::{Dataset, FitOptions, Fitted, Method, fit, fit_by_merit, summary};
 
 use crate::args::Args;
-use crate::{judge, summary};
+use crate::judge;
 
 /// Writes a model for every profile.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {

@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use clap::{Parser, ValueHint};
 use cli::{DeviceArg, Failure, Replaced};
-use jobs::{LogLimits, RunDir};
 use launch::Settings;
 
 use crate::verbs::Verb;
@@ -74,12 +73,6 @@ pub struct Care {
     /// Time between two progress events of a task; 0: every chance
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     pub progress_every: f64,
-    /// Size at which a log is set aside as NAME.log.1 and begun anew
-    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
-    pub log_bytes: u64,
-    /// Older logs to keep of each task
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    pub log_files: u32,
     /// Write metrics in the Prometheus text format to FILE, anew every second
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub prometheus: Option<PathBuf>,
@@ -99,6 +92,7 @@ impl Care {
     /// an input or output.
     pub fn settings(&self) -> Result<Settings, Failure> {
         let mut faults = Vec::new();
+        let care = self.jobs.care(&mut faults);
         let mut seconds = |name: &str, value: f64| {
             cli::seconds(name, value).unwrap_or_else(|fault| {
                 faults.push(fault);
@@ -108,12 +102,7 @@ impl Care {
         let ready = seconds("ready-timeout", self.ready_timeout);
         let stall = seconds("stall-timeout", self.stall_timeout);
         let total = seconds("task-timeout", self.task_timeout);
-        let backoff = seconds("backoff", self.jobs.backoff);
-        let grace = seconds("grace", self.jobs.grace);
         let progress_every = seconds("progress-every", self.progress_every);
-        if self.log_bytes == 0 {
-            faults.push("--log-bytes 0: give at least 1".to_owned());
-        }
         if !(self.damping > 0.0 && self.damping <= 1.0) {
             faults.push(format!(
                 "--damping {}: give a number above 0, at most 1",
@@ -125,29 +114,20 @@ impl Care {
         }
         let deadline = |d: Duration| (!d.is_zero()).then_some(d);
         Ok(Settings {
+            care,
             ready: deadline(ready),
             stall: deadline(stall),
             total: deadline(total),
-            restarts: self.jobs.restarts,
-            backoff,
-            grace,
             cpus: self.cpus.clone(),
             keep_shares: self.keep_shares,
             no_overlap: self.no_overlap,
             progress_every,
-            logs: self.jobs.logs.clone(),
-            log_limits: LogLimits {
-                bytes: self.log_bytes,
-                old_files: self.log_files,
-            },
-            follow: self.jobs.follow,
             metrics: self
                 .prometheus
                 .as_deref()
                 .map(Replaced::claim)
                 .transpose()?,
             adapt: self.adapt.then_some(self.damping),
-            runs: self.jobs.runs.clone().unwrap_or_else(RunDir::default_base),
         })
     }
 }

@@ -18,61 +18,43 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let (input, mut output) = args.stream.open(what, console)?;
     let mut exit = Exit::Done;
     for document in input.any() {
-        let document = document?;
-        let other = match &document {
-            _ if !args.controller.is_empty() => Some(moved(
-                document.clone(),
-                &args,
-                &settings,
-                &mut output,
-                console,
-            )?),
-            Any::Schedule(schedule) => {
-                Some(scheduled(schedule, &args, &settings, &mut output, console)?)
-            }
-            _ => None,
-        };
-        if let Some(one) = other {
-            exit = exit.worst(one);
-            if matches!(one, Exit::Signal(_)) {
-                break;
-            }
-            continue;
-        }
-        let planned = Launch::new(document, args.device.map(DeviceKind::from))?;
-        if args.dry_run {
-            output.text(&launch::shell_lines(&planned, args.rounds))?;
-        } else {
-            let how = (args.rounds, args.seed.seed);
-            let one = launch::run(&planned, &settings, how, &mut output, console)?;
-            exit = exit.worst(one);
-            // A signal is meant for the tool, not for the first of its launches.
-            if matches!(one, Exit::Signal(_)) {
-                break;
-            }
+        let one = one(document?, &args, &settings, &mut output, console)?;
+        exit = exit.worst(one);
+        // A signal is meant for the tool, not for the first of its launches.
+        if matches!(one, Exit::Signal(_)) {
+            break;
         }
     }
     output.finish_events()?;
     Ok(exit)
 }
 
-/// Runs the tasks of a document under a controller.
-fn moved(
+fn one(
     document: Any,
     args: &Args,
     settings: &Settings,
     output: &mut Output,
     console: &Console,
 ) -> Result<Exit, Failure> {
-    let mut workload = launch::workload_of(document)?;
-    if let Some(kind) = args.device {
-        workload.device.kind = kind.into();
+    let device = args.device.map(DeviceKind::from);
+    if !args.controller.is_empty() {
+        let elastic = Elastic {
+            controller: args.controller.clone(),
+            arrivals: args.arrivals.clone(),
+        };
+        let workload = launch::workload_of(document, device)?;
+        return launch::run_elastic(&workload, settings, &elastic, output, console);
     }
-    let elastic = Elastic {
-        controller: args.controller.clone(),
-        arrivals: args.arrivals.clone(),
-    };
-    launch::run_elastic(&workload, settings, &elastic, output, console)
+    if let Any::Schedule(schedule) = &document {
+        return scheduled(schedule, args, settings, output, console);
+    }
+    let planned = Launch::new(document, device)?;
+    if args.dry_run {
+        output.text(&launch::shell_lines(&planned, args.rounds))?;
+        return Ok(Exit::Done);
+    }
+    let how = (args.rounds, args.seed.seed);
+    launch::run(&planned, settings, how, output, console)
 }
 
 /// Runs a schedule of many jobs on the GPUs of this machine.
@@ -92,13 +74,7 @@ fn scheduled(
     }
     let settings = drive::Settings {
         place,
-        restarts: settings.restarts,
-        backoff: settings.backoff,
-        grace: settings.grace,
-        logs: settings.logs.clone(),
-        log_limits: settings.log_limits,
-        follow: settings.follow,
-        runs: settings.runs.clone(),
+        care: settings.care.clone(),
         seed: args.seed.seed,
     };
     drive::run(schedule, &settings, output, console)

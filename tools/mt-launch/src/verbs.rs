@@ -153,13 +153,9 @@ impl ExecArgs {
     }
 }
 
-/// The arguments that [`AttendArgs`] reads.
+/// What [`AttendArgs`] reads.
 fn attendant(charge: &Charge) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = vec!["attend".into(), charge.run.clone().into()];
-    arguments.push(charge.pid.to_string().into());
-    arguments.push(charge.start.to_string().into());
-    arguments.extend(charge.mps.clone().map(OsString::from));
-    arguments
+    [vec!["attend".into()], charge.arguments()].concat()
 }
 
 impl EnvArgs {

@@ -16,7 +16,7 @@ fn run(args: args::Args, console: &Console) -> Result<Exit, Failure> {
         return cli::guard(|| jobs::guard::clean_up(run).map(drop));
     }
     if args.list_devices {
-        return design::list_devices(args.output.as_deref(), console);
+        return campaign::list_devices(args.output.as_deref(), console);
     }
-    design::run(&settings::settings(args)?, console)
+    campaign::run(&settings::settings(args)?, console)
 }

@@ -1,7 +1,8 @@
 //! Arguments turned into validated settings.
 
+use campaign::Settings;
 use cli::Failure;
-use design::{DesignSettings, Settings, Strategy, WindowSettings};
+use design::{DesignSettings, Strategy, WindowSettings};
 use doc::{DeviceKind, ObjectiveKind};
 use units::{Seconds, Share, TotalShare};
 

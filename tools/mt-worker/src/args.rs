@@ -3,9 +3,10 @@ use std::thread::available_parallelism;
 
 use clap::{Parser, ValueEnum};
 use cli::Failure;
-use units::{Batch, Samples, UnitError};
+use training::{Config, Device, Network};
+use units::{Samples, UnitError};
 
-use crate::elastic::args::{Elastic, ElasticArgs};
+use crate::elastic_args::ElasticArgs;
 
 /// Train a network and tell the progress, one JSON line for each step
 ///
@@ -102,40 +103,13 @@ pub enum DeviceChoice {
     Cuda,
 }
 
-/// What to train, checked.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Config {
-    /// Where.
-    pub device: DeviceChoice,
-    /// Size of the network and how it learns.
-    pub network: Network,
-    /// What is trained on a GPU.
-    pub model: gpusim::Network,
-    /// Samples of the first steps.
-    pub batch: Batch,
-    /// When to stop.
-    pub samples: Option<Samples>,
-    /// Whether standard input directs.
-    pub pool: bool,
-    /// Processes and checkpoints; `None`: one process without.
-    pub elastic: Option<Elastic>,
-}
-
-/// A fully connected network and how it learns.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Network {
-    /// Threads.
-    pub threads: NonZero<usize>,
-    /// Neurons of the input, of each hidden layer and of the output.
-    pub sizes: Vec<usize>,
-    /// Step length.
-    pub learning_rate: f32,
-    /// Momentum.
-    pub momentum: f32,
-    /// Seed of weights and data.
-    pub seed: u64,
-    /// Seed of the order of the data.
-    pub round: u64,
+impl From<DeviceChoice> for Device {
+    fn from(choice: DeviceChoice) -> Self {
+        match choice {
+            DeviceChoice::Cpu => Self::Cpu,
+            DeviceChoice::Cuda => Self::Cuda,
+        }
+    }
 }
 
 /// Most neurons of a layer, hidden layers and threads.
@@ -191,7 +165,7 @@ impl Args {
             false => available_parallelism().unwrap_or(NonZero::<usize>::MIN),
         };
         Ok(Config {
-            device: self.device,
+            device: self.device.into(),
             network: Network {
                 threads: NonZero::new(self.threads).unwrap_or_else(cores),
                 sizes,

@@ -70,8 +70,8 @@ pub struct RunArgs {
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub output: Option<PathBuf>,
     /// What to maximise, in the profile as in the plan
-    #[arg(long, value_enum, value_name = "OBJECTIVE", default_value_t = Objective::Round)]
-    pub objective: Objective,
+    #[arg(long, value_enum, value_name = "OBJECTIVE", default_value_t = cli::ObjectiveArg::Round)]
+    pub objective: cli::ObjectiveArg,
     /// Co-runs to measure; absent: as mt-profile chooses
     #[arg(long, value_name = "N")]
     pub budget: Option<u32>,
@@ -102,17 +102,4 @@ impl From<Device> for DeviceKind {
             Device::Cuda => Self::Cuda,
         }
     }
-}
-
-/// What is maximised; see mt-solve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Objective {
-    /// Least time until every task has trained on its samples
-    Round,
-    /// Sum of throughputs, each relative to the task alone
-    Fairness,
-    /// Sum of throughputs
-    Raw,
-    /// Least throughput relative to the task alone
-    MaxMin,
 }

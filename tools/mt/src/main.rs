@@ -3,7 +3,6 @@
 mod args;
 mod chain;
 mod run;
-mod skeleton;
 
 use std::process::ExitCode;
 

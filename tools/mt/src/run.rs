@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cli::{Console, Exit, Failure, Output};
+use doc::DeviceKind;
 
 use crate::args::{Args, InitArgs, Verb};
 use crate::chain;
-use crate::skeleton;
 
 /// Does what is asked for.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
@@ -63,7 +63,12 @@ pub fn missing(name: &str, error: &std::io::Error) -> Failure {
 }
 
 fn init(args: &InitArgs, console: &Console) -> Result<Exit, Failure> {
-    let (workload, why) = skeleton::workload(args);
+    let (workload, why) = starter::workload(&starter::Start {
+        device: args.device.map(DeviceKind::from),
+        gpu: args.gpu.clone(),
+        tasks: args.tasks,
+        script: args.script.clone(),
+    });
     let mut text = Vec::new();
     doc::write_pretty(&mut text, &workload).map_err(|e| Failure::write(&e))?;
     if args.output.as_os_str() == "-" {
@@ -75,7 +80,7 @@ fn init(args: &InitArgs, console: &Console) -> Result<Exit, Failure> {
     }
     console.note(&why);
     let file = args.output.display().to_string();
-    console.say(&skeleton::comments(&workload, &file));
+    console.say(&starter::comments(&workload, &file));
     Ok(Exit::Done)
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use cli::Failure;
 use device::Run;
 use doc::StopReason;
 use predict::design::{Design, Goal, Progress, Step};
@@ -11,6 +10,8 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::index::sample;
 use units::{Batch, Share};
+
+use crate::DesignError;
 
 use super::{Configuration, Space};
 
@@ -146,7 +147,7 @@ impl Adaptive {
     }
 
     /// The next co-run.
-    pub fn next_configuration(&mut self) -> Result<Option<Configuration>, Failure> {
+    pub fn next_configuration(&mut self) -> Result<Option<Configuration>, DesignError> {
         if self.stopped.is_some() {
             return Ok(None);
         }
@@ -227,14 +228,12 @@ impl Adaptive {
         rates.reduce(f64::max)
     }
 
-    fn improve(&mut self) -> Result<Option<Configuration>, Failure> {
+    fn improve(&mut self) -> Result<Option<Configuration>, DesignError> {
         if self.measured_batches().iter().any(Vec::is_empty) {
             // A task that never ran alone cannot be compared with anything.
             return Ok(None);
         }
-        let step = self
-            .with_design(|design| design.next(&self.data))
-            .map_err(|error| Failure::Environment(format!("--design adaptive: {error}")))?;
+        let step = self.with_design(|design| design.next(&self.data))?;
         match step {
             Step::Measure { active, state, .. } => {
                 if state.is_some() {

@@ -1,23 +1,20 @@
-use cli::Failure;
 use device::Run;
 
 use super::{Configuration, Space};
+use crate::DesignError;
 
 /// Largest grid: it is held in memory.
 const LARGEST: u128 = 1_000_000;
 
 /// Every co-run of all tasks, the last task's share changing fastest.
-pub(super) fn grid(space: &Space) -> Result<Vec<Configuration>, Failure> {
+pub(super) fn grid(space: &Space) -> Result<Vec<Configuration>, DesignError> {
     let n = space.task_count();
     let choices: Vec<u128> = (0..n)
         .map(|task| (space.batches(task).len() * space.shares.len()) as u128)
         .collect();
     let size = choices.iter().try_fold(1u128, |a, &b| a.checked_mul(b));
     if size.is_none_or(|size| size > LARGEST) {
-        return Err(Failure::Usage(format!(
-            "the grid has more than {LARGEST} configurations; widen --share-step, or use --design \
-             random with a --budget"
-        )));
+        return Err(DesignError::Grid(LARGEST));
     }
     let mut all = vec![Vec::new()];
     for task in 0..n {

@@ -1,11 +1,11 @@
 use std::collections::BTreeSet;
 
-use cli::Failure;
 use device::Run;
 use doc::{Memory, Workload};
 use units::{Batch, Bytes, Share, TotalShare};
 
 use super::Configuration;
+use crate::DesignError;
 use crate::settings::DesignSettings;
 
 /// Shares (hundredths of a percent) of solo runs beside those on the whole device. Two are the least
@@ -30,7 +30,7 @@ impl Space {
         workload: &Workload,
         settings: &DesignSettings,
         only: Option<&[Configuration]>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, DesignError> {
         let step = settings.step.hundredths();
         let multiples = (1..=Share::FULL.hundredths() / step).map(|k| k * step);
         let shares: BTreeSet<Share> = match only {
@@ -53,13 +53,12 @@ impl Space {
         let reach = (of(space.shares.first()), of(space.shares.last()));
         if reach.1 < space.rv_min.hundredths() || reach.0 > space.rv_max.hundredths() {
             let percent = |hundredths| Share::from_hundredths(hundredths).percent();
-            return Err(Failure::Usage(format!(
-                "shares of {n} tasks in steps of {} add up to {} to {} %, outside --rv-min and \
-                 --rv-max",
-                settings.step,
-                percent(reach.0),
-                percent(reach.1)
-            )));
+            return Err(DesignError::TotalShare {
+                tasks: n,
+                step: settings.step,
+                least: percent(reach.0),
+                most: percent(reach.1),
+            });
         }
         Ok(space)
     }

@@ -124,7 +124,7 @@ impl Session<'_> {
         member.paused_at.get_or_insert(now);
         member.stage = Stage::Stopping;
         member.since = now;
-        self.signal_all(i, self.settings.grace);
+        self.signal_all(i, self.settings.care.grace);
     }
 
     /// Ends the processes of a training at once.
@@ -137,7 +137,7 @@ impl Session<'_> {
         let member = &mut self.members[i];
         if member.fault.is_none() && member.stage != Stage::Stopping {
             member.fault = Some(why);
-            self.signal_all(i, self.settings.grace);
+            self.signal_all(i, self.settings.care.grace);
         }
     }
 
@@ -167,9 +167,9 @@ impl Session<'_> {
         } else if !expected && exit != Exit::Code(0) {
             // The others wait for it, and would for ever. One that ends well may be the first of
             // a group that is done.
-            self.signal_all(i, self.settings.grace);
+            self.signal_all(i, self.settings.care.grace);
         } else if rank == 0 {
-            self.signal_all(i, self.settings.grace);
+            self.signal_all(i, self.settings.care.grace);
         }
     }
 
@@ -222,7 +222,7 @@ impl Session<'_> {
         let member = &mut self.members[i];
         member.failures += 1;
         let failures = member.failures;
-        if failures > self.settings.restarts {
+        if failures > self.settings.care.restarts {
             self.tell(EventPayload::Stop {
                 round: Some(0),
                 task: Some(self.id(i)),
@@ -241,7 +241,7 @@ impl Session<'_> {
             let text = format!("not ready on {tried} GPUs ({why}); back to {gpus}");
             return self.restart(i, text, Duration::ZERO);
         }
-        let pause = self.settings.pause(failures);
+        let pause = self.settings.care.pause(failures);
         self.restart(i, why, pause);
     }
 

@@ -99,7 +99,7 @@ impl Session<'_> {
                 samples,
                 orders: false,
                 log: self.logs.join(program.log),
-                log_limits: self.settings.log_limits,
+                log_limits: self.settings.care.log_limits,
             };
             let grant = Grant {
                 gpus: program.gpus,

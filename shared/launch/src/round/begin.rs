@@ -110,7 +110,7 @@ impl Round<'_> {
             samples: planned.samples().filter(|_| compute),
             orders: false,
             log: self.with.logs.join(log_name(&planned.planned.id)),
-            log_limits: self.with.settings.log_limits,
+            log_limits: self.with.settings.care.log_limits,
         };
         let grant = Grant {
             gpus: vec![planned.gpu()],

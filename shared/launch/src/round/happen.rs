@@ -197,7 +197,7 @@ impl Round<'_> {
         let now = self.with.host.now();
         let overdue = self.tasks[i].due.is_some_and(|due| due <= now);
         let restart = self.tasks[i].restarts_of_phase + 1;
-        if self.stopping || overdue || restart > self.with.settings.restarts {
+        if self.stopping || overdue || restart > self.with.settings.care.restarts {
             self.tell(EventPayload::Stop {
                 round: Some(self.number),
                 task: Some(self.id(i)),
@@ -209,7 +209,7 @@ impl Round<'_> {
         let task = &mut self.tasks[i];
         task.restarts += 1;
         task.restarts_of_phase = restart;
-        task.retry_at = Some(now + self.with.settings.pause(restart));
+        task.retry_at = Some(now + self.with.settings.care.pause(restart));
         let restarts = task.restarts;
         self.tell(EventPayload::Restart {
             round: self.number,
@@ -227,7 +227,7 @@ impl Round<'_> {
         };
         if task.ending.is_none() {
             task.ending = Some(why);
-            self.with.host.stop(job, self.with.settings.grace);
+            self.with.host.stop(job, self.with.settings.care.grace);
         }
     }
 
@@ -265,7 +265,7 @@ impl Round<'_> {
         let task = &mut self.tasks[i];
         if let (Some(job), false) = (task.job, task.outstayed) {
             task.outstayed = true;
-            self.with.host.stop(job, self.with.settings.grace);
+            self.with.host.stop(job, self.with.settings.care.grace);
         }
     }
 

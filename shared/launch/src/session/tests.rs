@@ -70,23 +70,26 @@ fn launch(duplex: &str, volumes: &[(u64, u64, u64); 3]) -> Launch {
 }
 
 fn settings() -> Settings {
-    Settings {
-        ready: None,
-        stall: None,
-        total: None,
+    let care = jobs::Care {
         restarts: 0,
         backoff: std::time::Duration::ZERO,
         grace: std::time::Duration::ZERO,
+        logs: None,
+        log_limits: jobs::LogLimits::default(),
+        follow: false,
+        runs: PathBuf::new(),
+    };
+    Settings {
+        care,
+        ready: None,
+        stall: None,
+        total: None,
         cpus: jobs::Cpus::Any,
         keep_shares: false,
         no_overlap: false,
         progress_every: std::time::Duration::ZERO,
-        logs: None,
-        log_limits: jobs::LogLimits::default(),
-        follow: false,
         metrics: None,
         adapt: None,
-        runs: PathBuf::new(),
     }
 }
 

@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use cli::{Console, Existing, Exit, Failure, Output};
+use design::import::Import;
+use design::sequence::{Conditions, Configuration, Sequence};
+use design::session::{self, Session};
 use device::{OpenError, Options, Sim};
 use doc::{DesignKind, DeviceKind, DeviceList, GpuSpec, Header, Model, Profile, Workload};
 use predict::Predictor;
 
-use crate::import::Import;
+use crate::Settings;
+use crate::console::{Written, failure as failed, session_failure};
 use crate::interrupt::Signals;
 use crate::resume;
-use crate::sequence::{Conditions, Configuration, Sequence};
-use crate::session::{self, Session};
-use crate::settings::Settings;
 use crate::source::{Job, Jobs, Place};
 use crate::trace;
 
@@ -144,16 +145,19 @@ impl<'a> Context<'a> {
         let mut import = Import::of(workload);
         for csv in tables {
             let (reader, source) = cli::open_reader(csv, "a table of measurements", self.console)?;
-            for note in import.read(reader, &source)? {
+            for note in import.read(reader, &source).map_err(|e| failed(e, None))? {
                 self.console.note(&note);
             }
         }
         for lack in import.lacks() {
             self.console.warn(&lack);
         }
-        let imported = import.finish(self.settings.seed)?;
+        let imported = import
+            .finish(self.settings.seed)
+            .map_err(|e| failed(e, None))?;
         let mut out = self.output()?;
-        imported.write(&mut out)?;
+        let signals = Signals::default();
+        imported.write(&mut Written::new(&mut out, self.console, &signals, 0))?;
         out.finish()?;
         Ok(Exit::Done)
     }
@@ -236,7 +240,8 @@ impl<'a> Context<'a> {
                     earlier: earlier.as_ref(),
                     seed,
                 };
-                Sequence::designed(&opened.workload, &self.settings.design, conditions)?
+                Sequence::designed(&opened.workload, &self.settings.design, conditions)
+                    .map_err(|e| failed(e, None))?
             }
         };
         let mut provenance = opened.workload.provenance.clone();
@@ -255,9 +260,12 @@ impl<'a> Context<'a> {
             provenance,
         };
         let recorded = match (earlier, &self.settings.resume) {
-            (Some(profile), Some(path)) => resume::records(path, profile, &header)?,
+            (Some(profile), Some(path)) => {
+                design::resume::records(path, profile, &header).map_err(|e| failed(e, None))?
+            }
             _ => Vec::new(),
         };
+        let mut written = Written::new(out, self.console, signals, sequence.length);
         let widest = Session {
             device: opened.device.as_mut(),
             header: &header,
@@ -265,9 +273,9 @@ impl<'a> Context<'a> {
             window,
             recorded,
             resumed: self.settings.resume.as_deref(),
-            signals,
         }
-        .run(out, self.console)?;
+        .run(&mut written)
+        .map_err(|error| session_failure(error, signals))?;
         if let (Some(path), Some(configuration)) = (&self.settings.trace, &widest) {
             self.trace(path, &header.workload, configuration)?;
         }
@@ -280,7 +288,7 @@ impl Context<'_> {
         &self,
         path: &Path,
         workload: &Workload,
-        configuration: &[device::Run],
+        configuration: &Configuration,
     ) -> Result<(), Failure> {
         if workload.device.kind != DeviceKind::Sim {
             return Err(Failure::Usage(

@@ -4,13 +4,14 @@ use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use cli::{Console, Failure, Input, Source};
+use design::configs::Given;
+use design::import;
+use design::sequence::Configuration;
+use design::table::{self, Throughput};
 use doc::{AnyDocuments, Fault, Faults, Frames, ReadError, Workload};
 
-use crate::configs::Given;
-use crate::import;
-use crate::sequence::Configuration;
-use crate::settings::Settings;
-use crate::table::{self, Throughput};
+use crate::Settings;
+use crate::console::failure;
 
 /// One profile to make.
 pub struct Job {
@@ -146,12 +147,15 @@ impl<'a> Jobs<'a> {
                 let Some((workload, place)) = self.workloads.next()? else {
                     return Ok(None);
                 };
-                let table = table::read(bytes.as_slice(), source, &workload, Throughput::Ignored)?;
+                let table = table::read(bytes.as_slice(), source, &workload, Throughput::Ignored)
+                    .map_err(|e| failure(e, None))?;
                 let given = Given::of_runs(
                     &workload,
                     table.configurations.iter().map(|r| import::runs(r)),
                 );
-                let configurations = given.configurations(&workload, self.settings.solos)?;
+                let configurations = given
+                    .configurations(&workload, self.settings.solos)
+                    .map_err(|e| failure(e, None))?;
                 Ok(Some(Job {
                     workload,
                     configurations: Some(configurations),
@@ -162,7 +166,8 @@ impl<'a> Jobs<'a> {
                 let Some(document) = documents.next() else {
                     return Ok(None);
                 };
-                let given = Given::of(document?, self.settings.baselines)?;
+                let given =
+                    Given::of(document?, self.settings.baselines).map_err(|e| failure(e, None))?;
                 let carried = given.workload.clone().map(|workload| {
                     let place = Place {
                         source: source.clone(),
@@ -181,7 +186,9 @@ impl<'a> Jobs<'a> {
                         ))
                     })?,
                 };
-                let configurations = given.configurations(&workload, self.settings.solos)?;
+                let configurations = given
+                    .configurations(&workload, self.settings.solos)
+                    .map_err(|e| failure(e, None))?;
                 Ok(Some(Job {
                     workload,
                     configurations: Some(configurations),

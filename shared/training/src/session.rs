@@ -3,22 +3,25 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use cli::{Console, Exit, Failure};
 use units::Batch;
 
-use crate::args::{Args, Config, DeviceChoice};
+use crate::config::{Config, Device};
 use crate::cpu::CpuTrainer;
 use crate::cuda::{CudaTrainer, Training};
 use crate::elastic;
 use crate::protocol::{Order, Reporter};
 use crate::trainer::Trainer;
 
-/// Trains as the arguments say.
-pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
-    let config = args.config()?;
+/// Trains to the end, and tells the progress on standard output.
+///
+/// # Errors
+/// [`Failure`] if the device gave up, another process of the training has gone, or a checkpoint
+/// cannot be read or written.
+pub fn run(config: &Config, console: &Console) -> Result<Exit, Failure> {
     if let Some(elastic) = &config.elastic {
-        return elastic::run(&config, elastic, console);
+        return elastic::run(config, elastic, console);
     }
     let mut trainer: Box<dyn Trainer> = match config.device {
-        DeviceChoice::Cpu => Box::new(CpuTrainer::new(&config.network)),
-        DeviceChoice::Cuda => Box::new(CudaTrainer::new(Training {
+        Device::Cpu => Box::new(CpuTrainer::new(&config.network)),
+        Device::Cuda => Box::new(CudaTrainer::new(Training {
             network: config.model.clone(),
             rate: config.network.learning_rate,
             momentum: config.network.momentum,
@@ -36,7 +39,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         limit: config.samples.map(units::Samples::get),
         console,
     };
-    session.train(&config)?;
+    session.train(config)?;
     session.reporter.done(session.samples)?;
     Ok(Exit::Done)
 }

@@ -1,15 +1,20 @@
+//! What a fit has learnt, for people.
+
 use std::fmt::Write;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use doc::{Profile, Workload};
-use predict::{Active, Dataset, Driver, Fitted, TaskReport, UnseenError};
+
+use crate::{Active, Dataset, Driver, Fitted, TaskReport, UnseenError};
 
 /// Relevance below which a feature is not worth naming.
 const RELEVANT: f64 = 0.2;
 /// Expected relative improvement with twice the samples that is worth their cost.
 const WORTH: f64 = 0.85;
 
-/// What was learnt, for people.
+/// Errors of every family and task, what drives each task, the co-runs predicted worst, and what
+/// more samples would bring.
+#[must_use]
 pub fn text(profile: &Profile, data: &Dataset, fitted: &Fitted) -> String {
     let workload = &profile.header.workload;
     let mut out = headline(data, fitted);

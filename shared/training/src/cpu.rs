@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use paralight::prelude::*;
 use units::Batch;
 
-use crate::args::Network;
+use crate::config::Network;
 use crate::trainer::Trainer;
 use data::Clusters;
 use network::{Layout, Workspace};

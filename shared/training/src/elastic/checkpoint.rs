@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use cli::Failure;
 
-use crate::args::Network;
+use crate::config::Network;
 
 /// Steps whose mean loss is compared with the target, as in the paper of Wei and Shudo.
 pub const WINDOW: usize = 10;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use cli::Failure;
 
-use super::args::Place;
+use crate::config::Place;
 
 /// How long processes wait for each other at the start. All start together within a second even
 /// on a loaded machine; where one never comes, an error is better than a group that hangs.

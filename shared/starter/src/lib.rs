@@ -8,7 +8,19 @@ use doc::{
 };
 use units::{Bandwidth, Batch, Bytes, Samples, TaskId};
 
-use crate::args::InitArgs;
+/// What is asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Start {
+    /// Device; absent: a GPU of this machine if MPS can share it, else the simulator, with a script
+    /// the processors.
+    pub device: Option<DeviceKind>,
+    /// GPU to simulate, by its name in the catalogue.
+    pub gpu: Option<String>,
+    /// Number of tasks.
+    pub tasks: u32,
+    /// Training script of every task; a file `*.py` is started by python3.
+    pub script: Option<String>,
+}
 
 /// Models of the catalogue, with what a round of them moves in each direction (32-bit weights).
 const MODELS: [(&str, u64); 3] = [
@@ -25,11 +37,12 @@ const NETWORKS: [(&str, &str, &str); 3] = [
 ];
 
 /// The workload that is asked for, and why it is on its device.
-pub fn workload(args: &InitArgs) -> (Workload, String) {
-    let (kind, why) = device(args);
-    let tasks = (0..args.tasks as usize).filter_map(|i| task(args, kind, i));
+#[must_use]
+pub fn workload(start: &Start) -> (Workload, String) {
+    let (kind, why) = device(start);
+    let tasks = (0..start.tasks as usize).filter_map(|i| task(start, kind, i));
     let gpu = (kind == DeviceKind::Sim)
-        .then(|| GpuSpec::Named(args.gpu.clone().unwrap_or_else(|| "rtx-3090".to_owned())));
+        .then(|| GpuSpec::Named(start.gpu.clone().unwrap_or_else(|| "rtx-3090".to_owned())));
     let workload = Workload {
         id: None,
         device: DeviceSpec {
@@ -46,11 +59,11 @@ pub fn workload(args: &InitArgs) -> (Workload, String) {
     (workload, why)
 }
 
-fn device(args: &InitArgs) -> (DeviceKind, String) {
-    if let Some(device) = args.device {
-        return (device.into(), "the device is as asked for".to_owned());
+fn device(start: &Start) -> (DeviceKind, String) {
+    if let Some(device) = start.device {
+        return (device, "the device is as asked for".to_owned());
     }
-    if args.gpu.is_some() {
+    if start.gpu.is_some() {
         return (DeviceKind::Sim, "the GPU is simulated".to_owned());
     }
     match host::discovery::shareable(&[]) {
@@ -61,7 +74,7 @@ fn device(args: &InitArgs) -> (DeviceKind, String) {
                 format!("for the GPU of this machine, {name}"),
             )
         }
-        Err(error) if args.script.is_some() => {
+        Err(error) if start.script.is_some() => {
             let why = format!("for the processors, because there is {error}");
             (DeviceKind::Cpu, why)
         }
@@ -81,14 +94,14 @@ fn link() -> Option<Link> {
     })
 }
 
-fn task(args: &InitArgs, kind: DeviceKind, index: usize) -> Option<Task> {
+fn task(start: &Start, kind: DeviceKind, index: usize) -> Option<Task> {
     let (model, bytes) = MODELS[index % MODELS.len()];
-    let simulated = kind == DeviceKind::Sim && args.script.is_none();
+    let simulated = kind == DeviceKind::Sim && start.script.is_none();
     let name = match kind {
         DeviceKind::Cpu => NETWORKS[index % NETWORKS.len()].0,
         _ => model,
     };
-    let id = match (args.script.is_some(), index / MODELS.len()) {
+    let id = match (start.script.is_some(), index / MODELS.len()) {
         (true, _) => format!("task{}", index + 1),
         (false, 0) => name.to_owned(),
         (false, again) => format!("{name}-{}", again + 1),
@@ -119,12 +132,12 @@ fn task(args: &InitArgs, kind: DeviceKind, index: usize) -> Option<Task> {
         weight: None,
         memory: None,
         host: HostCost::default(),
-        job: (!simulated).then(|| job(args, kind, index, model)),
+        job: (!simulated).then(|| job(start, kind, index, model)),
     })
 }
 
-fn job(args: &InitArgs, kind: DeviceKind, index: usize, model: &str) -> Job {
-    let words: Vec<&str> = match (&args.script, kind) {
+fn job(start: &Start, kind: DeviceKind, index: usize, model: &str) -> Job {
+    let words: Vec<&str> = match (&start.script, kind) {
         (Some(script), _) if script.ends_with(".py") => vec!["python3", script],
         (Some(script), _) => vec![script],
         (None, DeviceKind::Cuda) => vec!["mt-worker", "--device", "cuda", "--model", model],
@@ -146,14 +159,15 @@ fn job(args: &InitArgs, kind: DeviceKind, index: usize, model: &str) -> Job {
         env: BTreeMap::new(),
         cwd: None,
         progress: Progress::default(),
-        pool: args.script.is_none(),
+        pool: start.script.is_none(),
         download: Vec::new(),
         upload: Vec::new(),
         resume: Vec::new(),
     }
 }
 
-/// What to change in the workload, for a person.
+/// What to change in the workload, for a person; `file`: where it was written, `-` for nowhere.
+#[must_use]
 pub fn comments(workload: &Workload, file: &str) -> String {
     let mut text = "  device        sim (a simulated GPU), cpu (CPU quotas) or cuda (NVIDIA MPS)
   link          bits per second; leave it out where nothing is transferred

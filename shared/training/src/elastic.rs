@@ -5,7 +5,6 @@
 //! parts are not biased: the same losses, to rounding, as one process on the whole batch. The wish
 //! to stop rides in the same sum, so that all stop after the same step, whoever was asked.
 
-pub mod args;
 mod checkpoint;
 mod team;
 
@@ -17,11 +16,10 @@ use cli::{Console, Exit, Failure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use units::Batch;
 
-use crate::args::Config;
+use crate::config::{Config, Elastic, Place, split};
 use crate::cpu::CpuTrainer;
 use crate::protocol::Reporter;
 use crate::trainer::Trainer as _;
-use args::{Elastic, split};
 use checkpoint::State;
 use team::{Tally, Team};
 
@@ -61,8 +59,8 @@ pub fn run(config: &Config, elastic: &Elastic, console: &Console) -> Result<Exit
 /// Whether this process leads, before the processes have met.
 fn leads(elastic: &Elastic) -> bool {
     match elastic.place {
-        args::Place::Parent => true,
-        args::Place::Rank { rank, .. } => rank == 0,
+        Place::Parent => true,
+        Place::Rank { rank, .. } => rank == 0,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use training::{Elastic, Place, split};
 use units::Batch;
 
 /// Most processes of a training: as many as GPUs that an allocator gives out.
@@ -48,35 +49,6 @@ pub struct ElasticArgs {
     /// Done when the mean loss of the last ten steps is at most X
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     target_loss: Option<f64>,
-}
-
-/// A training over processes, checked.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Elastic {
-    /// Place of this process among all.
-    pub place: Place,
-    /// Samples of each process in a whole step: one or more processes.
-    pub batches: Vec<usize>,
-    /// Where the state is kept.
-    pub checkpoint: Option<PathBuf>,
-    /// Steps between two checkpoints; 0: none on the way.
-    pub checkpoint_every: u64,
-    /// Loss that ends the training.
-    pub target_loss: Option<f64>,
-}
-
-/// How a process came into its group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// It starts the others.
-    Parent,
-    /// Somebody has started each.
-    Rank {
-        /// Its number.
-        rank: u32,
-        /// Where rank 0 listens.
-        master: (IpAddr, u16),
-    },
 }
 
 impl ElasticArgs {
@@ -189,12 +161,4 @@ impl ElasticArgs {
             },
         }
     }
-}
-
-/// `total` samples over `processes`, the remainder over the first ones: 512 over 3 is 171, 171,
-/// 170. A process may get none.
-pub fn split(total: usize, processes: usize) -> Vec<usize> {
-    (0..processes)
-        .map(|rank| total / processes + usize::from(rank < total % processes))
-        .collect()
 }

@@ -1,0 +1,105 @@
+//! What a session tells, on a console and in an output.
+
+use cli::{Console, Failure, Output};
+use design::{DesignError, Record, SessionError, Sink, describe_progress};
+use indicatif::ProgressBar;
+use predict::design::Progress;
+
+use crate::interrupt::Signals;
+
+/// Writes records, shows a bar, and ends the session after a signal.
+pub struct Written<'a> {
+    out: &'a mut Output,
+    console: &'a Console,
+    signals: &'a Signals,
+    bar: ProgressBar,
+}
+
+impl<'a> Written<'a> {
+    /// A session of about `length` configurations.
+    pub fn new(
+        out: &'a mut Output,
+        console: &'a Console,
+        signals: &'a Signals,
+        length: u64,
+    ) -> Self {
+        let bar = console.progress(length, "configurations");
+        Self {
+            out,
+            console,
+            signals,
+            bar,
+        }
+    }
+}
+
+impl Sink for Written<'_> {
+    type Error = Failure;
+
+    fn record(&mut self, record: Record<'_>) -> Result<(), Failure> {
+        match record {
+            Record::Header(header) => self.out.record(header),
+            Record::Sample(sample) => self.out.record(sample),
+            Record::Failure(failure) => self.out.record(failure),
+            Record::End(end) => self.out.record(end),
+        }
+    }
+
+    fn settle(&mut self) -> Result<(), Failure> {
+        self.out.settle()?;
+        self.signals.check()
+    }
+
+    fn progress(&mut self, done: u64, length: u64, design: Option<&Progress>) {
+        self.bar.set_length(length);
+        self.bar.set_position(done);
+        if let Some(progress) = design {
+            self.bar.set_message(describe_progress(progress));
+        }
+    }
+
+    fn ended(&mut self, design: Option<&Progress>) {
+        self.bar.finish_and_clear();
+        if let Some(progress) = design
+            && self.console.is_terminal()
+        {
+            self.console.note(&describe_progress(progress));
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        self.console.note(text);
+    }
+
+    fn warn(&mut self, text: &str) {
+        self.console.warn(text);
+    }
+}
+
+/// The exit that an error of a design leads to.
+pub fn failure(error: DesignError, signals: Option<&Signals>) -> Failure {
+    let text = error.to_string();
+    match error {
+        DesignError::Interrupted => signals.map_or(Failure::Environment(text), Signals::failure),
+        DesignError::Infeasible => Failure::Negative(text),
+        DesignError::Grid(_) | DesignError::TotalShare { .. } => Failure::Usage(text),
+        DesignError::Model(_) | DesignError::Device(_) | DesignError::Cost(_) => {
+            Failure::Environment(text)
+        }
+        DesignError::Table(_)
+        | DesignError::Given(_)
+        | DesignError::NoThroughput
+        | DesignError::Samples(_)
+        | DesignError::OtherStart { .. }
+        | DesignError::OtherDesign { .. }
+        | DesignError::Unrecorded(_) => Failure::Input(text),
+    }
+}
+
+/// As [`failure`], of a session.
+pub fn session_failure(error: SessionError<Failure>, signals: &Signals) -> Failure {
+    match error {
+        SessionError::Design(error) => failure(error, Some(signals)),
+        SessionError::Sink(failure) => failure,
+    }
+}

@@ -1,0 +1,52 @@
+use std::path::PathBuf;
+
+use design::{DesignSettings, WindowSettings};
+use device::Cpus;
+use doc::DeviceKind;
+
+/// What to profile, where, and how.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Workloads; none: standard input.
+    pub files: Vec<PathBuf>,
+    /// Where profiles go; `None`: standard output.
+    pub output: Option<PathBuf>,
+    /// Whether this program answers `--guard`, so that it can have a guard.
+    pub guarded: bool,
+    /// Whether the output is replaced even if it holds a profile or a run.
+    pub force: bool,
+    /// Where to measure, in place of what the workload says.
+    pub device: Option<DeviceKind>,
+    /// GPU of the simulator: a name, or a file with a GPU's figures.
+    pub gpu: Option<String>,
+    /// Profile that the replay device answers from.
+    pub replay: Option<PathBuf>,
+    /// Which configurations.
+    pub design: DesignSettings,
+    /// Model of a similar workload that an adaptive design begins from.
+    pub warm_start: Option<PathBuf>,
+    /// How long to measure each.
+    pub window: WindowSettings,
+    /// Relative standard deviation of noise on simulated throughputs, percent.
+    pub noise_percent: f64,
+    /// Documents or a table that name the configurations, in place of the design.
+    pub configs: Option<PathBuf>,
+    /// With `configs`: the baselines of plans too.
+    pub baselines: bool,
+    /// With `configs`: solo runs of what is used first.
+    pub solos: bool,
+    /// Tables of measurements made elsewhere.
+    pub import: Vec<PathBuf>,
+    /// A profile to go on with.
+    pub resume: Option<PathBuf>,
+    /// Processors of jobs.
+    pub cpus: Cpus,
+    /// Whether to use an MPS daemon that runs already.
+    pub attach_mps: bool,
+    /// Where the trace of the simulated GPU goes.
+    pub trace: Option<PathBuf>,
+    /// A profile of a real GPU to fit the simulator to; nothing is measured then.
+    pub calibrate: Option<PathBuf>,
+    /// Seed of every random choice.
+    pub seed: u64,
+}

@@ -1,0 +1,83 @@
+use std::path::PathBuf;
+
+use predict::PredictError;
+use units::{TaskId, UnitError};
+
+/// Why a profile cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum DesignError {
+    /// A table cannot be read; a line for each fault.
+    #[error("{0}")]
+    Table(String),
+    /// A document that was given for its configurations has none, or tasks of its own.
+    #[error("--configs: {0}")]
+    Given(String),
+    /// A plan that was given for its configurations has none, because nothing was feasible.
+    #[error("--configs: the plan is infeasible, so there is nothing to measure")]
+    Infeasible,
+    /// A row of an imported table has no throughput.
+    #[error("a row has no throughput")]
+    NoThroughput,
+    /// The time of a round is asked for, and nobody knows how much this task trains in one.
+    #[error("--objective round: task {0} has no `samples`; give how many it trains on in a round")]
+    Samples(TaskId),
+    /// More configurations than can be held in memory.
+    #[error(
+        "the grid has more than {0} configurations; widen --share-step, or use --design random \
+         with a --budget"
+    )]
+    Grid(u128),
+    /// No configuration keeps to the limits on the total share.
+    #[error(
+        "shares of {tasks} tasks in steps of {step} add up to {least} to {most} %, outside \
+         --rv-min and --rv-max"
+    )]
+    TotalShare {
+        /// Number of tasks.
+        tasks: u32,
+        /// Step of the shares.
+        step: units::Share,
+        /// Least total, percent.
+        least: f64,
+        /// Largest total, percent.
+        most: f64,
+    },
+    /// The model that chooses the next co-run cannot be fitted.
+    #[error("--design adaptive: {0}")]
+    Model(#[from] PredictError),
+    /// The profile to go on with began in another way.
+    #[error(
+        "{path}: the profile was made with {what}; give the same, or start a new profile",
+        path = path.display()
+    )]
+    OtherStart {
+        /// The profile.
+        path: PathBuf,
+        /// What is different.
+        what: String,
+    },
+    /// The profile to go on with has configurations that these options do not lead to.
+    #[error(
+        "{path}: the profile has {what} than these options lead to; give the options that it was \
+         started with (a larger --budget is fine)",
+        path = path.display()
+    )]
+    OtherDesign {
+        /// The profile.
+        path: PathBuf,
+        /// What is different.
+        what: &'static str,
+    },
+    /// The recording lacks a configuration, which is described for people.
+    #[error("the recording does not have the configuration {0}")]
+    Unrecorded(String),
+    /// The device gave up for good.
+    #[error("{0}")]
+    Device(String),
+    /// A signal came while it was measured.
+    #[error("a signal came while it was measured")]
+    Interrupted,
+    /// The seconds of all windows are no quantity.
+    #[error("the cost of the profile: {0}")]
+    Cost(UnitError),
+}

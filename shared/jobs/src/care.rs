@@ -1,0 +1,57 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::LogLimits;
+
+/// How jobs are looked after, whatever plan they belong to.
+#[derive(Debug, Clone)]
+pub struct Care {
+    /// Restarts of a task before it is given up.
+    pub restarts: u32,
+    /// Before the first restart.
+    pub backoff: Duration,
+    /// From SIGTERM to SIGKILL.
+    pub grace: Duration,
+    /// Where logs are kept; absent: only while tasks run.
+    pub logs: Option<PathBuf>,
+    /// How large they may grow.
+    pub log_limits: LogLimits,
+    /// Whether what jobs print is passed on.
+    pub follow: bool,
+    /// Where run directories are.
+    pub runs: PathBuf,
+}
+
+/// Longest pause before a restart: what fails for a reason that passes (memory of another program,
+/// a server that comes up) is tried at least once a minute until its restarts are used up.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+
+impl Care {
+    /// Pause before the restart number `restart`, from 1: doubled each time, so that a job that
+    /// fails at once does not spend its restarts within a second.
+    #[must_use]
+    pub fn pause(&self, restart: u32) -> Duration {
+        let factor = 2u32.saturating_pow(restart.saturating_sub(1));
+        self.backoff.saturating_mul(factor).min(LONGEST_BACKOFF)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_minute() {
+        let care = Care {
+            restarts: 9,
+            backoff: Duration::from_secs(1),
+            grace: Duration::ZERO,
+            logs: None,
+            log_limits: LogLimits::default(),
+            follow: false,
+            runs: PathBuf::new(),
+        };
+        let pauses = [1, 2, 3, 6, 7, u32::MAX].map(|n| care.pause(n).as_secs());
+        assert_eq!(pauses, [1, 2, 4, 32, 60, 60]);
+    }
+}
