@@ -100,23 +100,26 @@ fn settings(dice: &mut Dice) -> Settings {
     };
     let (ready, stall) = (deadline(6_000), deadline(6_000));
     let total = Some(Duration::from_secs(5) + dice.time(60_000));
-    Settings {
-        ready,
-        stall,
-        total,
+    let care = jobs::Care {
         restarts: dice.below(4) as u32,
         backoff: dice.time(3_000),
         grace: dice.time(5_000),
+        logs: None,
+        log_limits: jobs::LogLimits::default(),
+        follow: false,
+        runs: PathBuf::new(),
+    };
+    Settings {
+        care,
+        ready,
+        stall,
+        total,
         cpus: jobs::Cpus::Any,
         keep_shares: dice.happens(20),
         no_overlap: dice.happens(20),
         progress_every: dice.time(2_000),
-        logs: None,
-        log_limits: jobs::LogLimits::default(),
-        follow: false,
         metrics: None,
         adapt: None,
-        runs: PathBuf::new(),
     }
 }
 
@@ -163,7 +166,7 @@ fn wrong(
     let all = finished && told == rounds as usize && seen.signalled.is_none();
     must(played.ok == all, "the exit status is not true");
     if let Some(at) = seen.signalled {
-        let longest = settings.grace + PATIENCE + host::LOOK * 2;
+        let longest = settings.care.grace + PATIENCE + host::LOOK * 2;
         must(
             seen.now <= at + longest,
             "SIGTERM is not obeyed within the grace",
