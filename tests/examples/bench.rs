@@ -10,14 +10,15 @@ use std::{env, fs};
 
 use testkit::bench::{Row, table};
 
-const CRATES: [&str; 7] = [
-    "gpusim", "predict", "alloc", "overlap", "learning", "jobs", "device",
+const CRATES: [&str; 8] = [
+    "gpusim", "predict", "alloc", "overlap", "cluster", "learning", "jobs", "device",
 ];
-const TOOLS: [&str; 8] = [
+const TOOLS: [&str; 9] = [
     "mt-profile",
     "mt-fit",
     "mt-solve",
     "mt-overlap",
+    "mt-cluster",
     "mt-launch",
     "mt-worker",
     "mt-check",

@@ -31,7 +31,7 @@ pub fn homo(problem: &Problem) -> Schedule {
 /// Whenever a GPU is idle, the most urgent ready task goes to the GPU that has been idle longest.
 fn greedy_available(problem: &Problem, order: &[usize]) -> Schedule {
     let mut free = vec![0.0_f64; problem.gpus.len()];
-    let mut jobs = crate::dispatch::State::new(problem).jobs;
+    let mut jobs = crate::state::State::new(problem).jobs;
     let mut assignments = Vec::with_capacity(problem.volume());
     let mut now = 0.0;
     loop {

@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use crate::dispatch::Progress;
 use crate::problem::total;
+use crate::state::Progress;
 use crate::{Assignment, Problem, Schedule};
 
 /// What the search found.
@@ -45,7 +45,7 @@ pub fn exact(
         problem,
         smith,
         free: vec![0.0; problem.gpus.len()],
-        jobs: crate::dispatch::State::new(problem).jobs,
+        jobs: crate::state::State::new(problem).jobs,
         path: Vec::new(),
         best: incumbent,
         found: None,

@@ -6,24 +6,12 @@
 
 mod played;
 
-use crate::dispatch::{Player, Priorities, Progress, Start, State};
-use crate::search::{Budget, Decoder, improve};
+use crate::dispatch::{Player, Start};
+use crate::search::{Budget, Decoder, Search};
+use crate::state::{Priorities, Standing, State, Underway};
 use crate::{Class, Job, Problem};
 
 pub use played::{Played, play};
-
-/// A task that runs or synchronises.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Running {
-    job: usize,
-    task: usize,
-    gpu: usize,
-    /// Expected end of training and of synchronisation.
-    trained: f64,
-    synced: f64,
-    /// Whether the GPU is free again.
-    synchronising: bool,
-}
 
 /// How far a live job is.
 #[derive(Debug, Clone)]
@@ -32,6 +20,7 @@ struct LiveJob {
     ready: f64,
     /// Tasks of the present round that have not been started, the next last.
     left: Vec<usize>,
+    /// Tasks of it that have been started and are not synchronised.
     running: usize,
 }
 
@@ -53,7 +42,7 @@ pub struct Decision {
 pub struct Live {
     problem: Problem,
     jobs: Vec<LiveJob>,
-    running: Vec<Running>,
+    running: Vec<Underway>,
     /// GPUs that may be used: one that failed may not.
     usable: Vec<bool>,
     priorities: Priorities,
@@ -109,10 +98,6 @@ impl Default for Settings {
     }
 }
 
-/// A task whose end is overdue is expected after this part of its training time more. With 0 the
-/// plan would expect it at every moment anew and hold others back for it.
-const OVERDUE: f64 = 0.05;
-
 impl Live {
     /// A cluster without jobs.
     pub fn new(classes: Vec<Class>, gpus: Vec<usize>, settings: Settings) -> Self {
@@ -164,16 +149,29 @@ impl Live {
     }
 
     fn find(&self, n: usize, task: usize) -> Option<usize> {
-        self.running
-            .iter()
-            .position(|r| r.job == n && r.task == task)
+        let own = |r: &Underway| r.job == n && r.task == task;
+        self.running.iter().position(own)
+    }
+
+    /// A task of a job's present round that has been started and is not synchronised.
+    pub fn underway(&self, n: usize, task: usize) -> Option<&Underway> {
+        self.find(n, task).map(|i| &self.running[i])
+    }
+
+    /// The task that trains on a GPU, if one does.
+    pub fn training_on(&self, gpu: usize) -> Option<&Underway> {
+        self.running.iter().find(|r| r.gpu == gpu && r.training)
+    }
+
+    /// Present round of a job: as many as it has once it is complete or abandoned.
+    pub fn round(&self, n: usize) -> usize {
+        self.jobs[n].round
     }
 
     /// Training of a task has ended: its GPU is free. Does nothing for a task that does not run.
     pub fn trained(&mut self, n: usize, task: usize, now: f64) {
         if let Some(i) = self.find(n, task) {
-            self.running[i].synchronising = true;
-            self.running[i].trained = now;
+            self.running[i].end_training(now);
         }
     }
 
@@ -205,10 +203,39 @@ impl Live {
         }
     }
 
+    /// A task has been started for real, on this GPU: its times count from now. It is one that
+    /// was decided, there or elsewhere, or one that somebody else decided; answers whether it could be.
+    pub fn started(&mut self, n: usize, task: usize, gpu: usize, now: f64) -> bool {
+        match self.find(n, task) {
+            Some(i) => {
+                self.running.swap_remove(i);
+            }
+            None => {
+                let left = &mut self.jobs[n].left;
+                let Some(at) = left.iter().position(|&t| t == task) else {
+                    return false;
+                };
+                left.remove(at);
+                self.jobs[n].running += 1;
+            }
+        }
+        let task = Underway::new(&self.problem, (n, task), gpu, now);
+        self.running.push(task);
+        true
+    }
+
     /// Takes a job out, for example because its tasks fail for good.
     pub fn abandon(&mut self, n: usize) {
+        self.running.retain(|r| r.job != n);
+        self.jobs[n].running = 0;
         self.jobs[n].round = self.problem.jobs[n].rounds;
         self.jobs[n].left.clear();
+    }
+
+    /// Takes a GPU out, or back in: nothing more is started on one that is out. What trains there
+    /// has failed or ends; that is told by events of its own.
+    pub fn use_gpu(&mut self, gpu: usize, usable: bool) {
+        self.usable[gpu] = usable;
     }
 
     /// Whether every job is complete and nothing runs.
@@ -222,50 +249,15 @@ impl Live {
         self.problem.drifted(n, factor);
     }
 
-    /// The state that is expected, in which nothing that runs ends before `now`.
+    /// The state that is expected.
     fn expected(&self, now: f64) -> State {
-        let mut free: Vec<f64> = self
-            .usable
-            .iter()
-            .map(|&u| if u { now } else { f64::INFINITY })
-            .collect();
-        let mut synced = vec![0.0_f64; self.jobs.len()];
-        for r in &self.running {
-            let train = self.problem.jobs[r.job].train[self.problem.gpus[r.gpu]];
-            let overdue = now + OVERDUE * train;
-            let later = |t: f64| if t <= now { overdue } else { t };
-            if !r.synchronising {
-                free[r.gpu] = later(r.trained);
-            }
-            synced[r.job] = synced[r.job].max(later(r.synced));
-        }
-        let jobs = self.jobs.iter().zip(&self.problem.jobs).zip(synced);
-        let progress = jobs.map(|((live, job), synced)| {
-            if live.running > 0 && live.left.is_empty() {
-                // The whole round runs: the next begins when it ends.
-                return Progress {
-                    round: live.round + 1,
-                    started: 0,
-                    ready: synced,
-                    synced: 0.0,
-                };
-            }
-            let started = if live.round < job.rounds {
-                job.tasks - live.left.len()
-            } else {
-                0
-            };
-            Progress {
-                round: live.round,
-                started,
-                ready: live.ready,
-                synced,
-            }
+        let standing = self.jobs.iter().zip(&self.problem.jobs);
+        let standing = standing.map(|(live, job)| Standing {
+            round: live.round,
+            started: job.tasks.saturating_sub(live.left.len()),
+            ready: live.ready,
         });
-        State {
-            free,
-            jobs: progress.collect(),
-        }
+        State::expected(&self.problem, &self.usable, &self.running, standing, now)
     }
 
     /// Searches priorities for what has not started.
@@ -291,27 +283,31 @@ impl Live {
         };
         let mut player = Player::new(&self.problem);
         let kept = player.cost(&state, now, &self.priorities, f64::INFINITY);
-        let start = if aged > 0 || player.cost(&state, now, &fresh, kept).is_finite() {
-            fresh
-        } else {
-            self.priorities.clone()
-        };
-        self.settings.seed = self.settings.seed.wrapping_add(1);
-        let budget = Budget {
-            starts: self.settings.effort,
-            deadline: None,
-        };
-        self.priorities = improve(
-            &self.problem,
+        let renewed = player.cost(
             &state,
             now,
-            start,
-            Decoder::Events,
-            budget,
-            self.settings.seed,
-            aged,
-        )
-        .0;
+            &fresh,
+            if aged > 0 { f64::INFINITY } else { kept },
+        );
+        let (start, cost) = if aged > 0 || renewed.is_finite() {
+            (fresh, renewed)
+        } else {
+            (self.priorities.clone(), kept)
+        };
+        self.settings.seed = self.settings.seed.wrapping_add(1);
+        let search = Search {
+            problem: &self.problem,
+            state: &state,
+            now,
+            decoder: Decoder::Events,
+            budget: Budget {
+                starts: self.settings.effort,
+                deadline: None,
+            },
+            seed: self.settings.seed,
+            fixed: aged,
+        };
+        self.priorities = search.improve(start, Some(cost)).priorities;
     }
 
     /// What starts now; it counts as started.
@@ -326,16 +322,8 @@ impl Live {
                 continue;
             };
             self.jobs[n].running += 1;
-            let class = self.problem.gpus[gpu];
-            let trained = now + self.problem.jobs[n].train[class];
-            self.running.push(Running {
-                job: n,
-                task,
-                gpu,
-                trained,
-                synced: trained + self.problem.jobs[n].sync[class],
-                synchronising: false,
-            });
+            self.running
+                .push(Underway::new(&self.problem, (n, task), gpu, now));
             out.push(Decision {
                 job: n,
                 round: self.jobs[n].round,

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use crate::bounds::{self, Effort};
-use crate::dispatch::{Priorities, State};
 use crate::exact::exact;
 use crate::list::{Choice, Fill, job_by_job, place};
-use crate::search::{self, Budget, Decoder, decode, improve, shortest_chain, smith};
+use crate::search::{self, Budget, Decoder, Search, decode, shortest_chain, smith};
+use crate::state::{Priorities, State};
 use crate::{Problem, Schedule, baselines};
 
 /// Who schedules.
@@ -166,19 +166,19 @@ pub fn plan(problem: &Problem, options: &Options) -> Planned {
             starts: budget.starts / decoders(problem).len() as u64,
             ..budget
         };
-        let (better, value, count) = improve(
+        let search = Search {
             problem,
-            &state,
-            0.0,
-            start.clone(),
+            state: &state,
+            now: 0.0,
             decoder,
             budget,
-            options.seed,
-            0,
-        );
-        tries += count;
-        if value < cost {
-            schedule = decode(problem, &better, decoder);
+            seed: options.seed,
+            fixed: 0,
+        };
+        let found = search.improve(start.clone(), None);
+        tries += found.tries;
+        if found.cost < cost {
+            schedule = decode(problem, &found.priorities, decoder);
             cost = schedule.cost(problem);
         }
     }

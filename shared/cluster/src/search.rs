@@ -5,15 +5,17 @@ use std::time::Instant;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::dispatch::{Player, Priorities, State};
+use crate::dispatch::Player;
 use crate::list::{Choice, Fill, job_by_job, place};
 use crate::problem::total;
+use crate::state::{Priorities, State};
 use crate::{Problem, Schedule};
 
 /// How far to search.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
-    /// Starts of tasks to simulate, each counted once more for every 40 jobs; what makes a result reproducible.
+    /// Starts of tasks to simulate, each counted once more for every 60 jobs; what makes a result
+    /// reproducible.
     pub starts: u64,
     /// Stop at this moment, whatever is left; the result may then differ from run to run.
     pub deadline: Option<Instant>,
@@ -69,75 +71,115 @@ pub fn decode(problem: &Problem, priorities: &Priorities, decoder: Decoder) -> S
     }
 }
 
-/// The best priorities found from `start` on, with their cost, and the number of schedules tried.
-/// The first `fixed` jobs of the order keep their places.
-///
-/// Moves: shift a job in the order, swap two, forbid a job its slowest class or allow all again.
-/// A worse schedule is accepted by simulated annealing: from a temperature of 1.2 % of the flow cost over
-/// the number of jobs down to nothing over the budget (a first choice, not tuned).
-#[expect(
-    clippy::too_many_arguments,
-    reason = "a search of its own; planning and online call it alike"
-)]
-pub fn improve(
-    problem: &Problem,
-    state: &State,
-    now: f64,
-    start: Priorities,
-    decoder: Decoder,
-    budget: Budget,
-    seed: u64,
-    fixed: usize,
-) -> (Priorities, f64, u64) {
-    let mut rng = SmallRng::seed_from_u64(seed);
-    let mut player = Player::new(problem);
-    let volume = problem.volume().max(1) as u64;
-    let mut value = |p: &Priorities, cutoff: f64| match decoder {
-        Decoder::Events => player.cost(state, now, p, cutoff),
-        Decoder::Holes => decode(problem, p, decoder).cost(problem),
-    };
-    let price = volume * price(problem, decoder);
-    let mut current = start;
-    let mut cost = value(&current, f64::INFINITY);
-    let mut best = (current.clone(), cost);
-    let mut used = price;
-    let mut tries = 1;
-    let movable: Vec<usize> = (fixed..current.order.len())
-        .filter(|&at| {
-            let n = current.order[at];
-            state.jobs[n].round < problem.jobs[n].rounds && state.jobs[n].ready.is_finite()
-        })
-        .collect();
-    if movable.len() < 2 && problem.classes.len() < 2 || movable.is_empty() {
-        return (best.0, best.1, tries);
-    }
-    let floor = problem.weighted_arrivals();
-    let mut candidate = current.clone();
-    while !budget.over(used) {
-        let left = 1.0 - used as f64 / budget.starts as f64;
-        let heat = 0.003 * left * left * (cost - floor).max(0.0) / movable.len() as f64 * 4.0;
-        let threshold = cost - heat * rng.random::<f64>().max(1e-300).ln();
-        candidate.clone_from(&current);
-        mutate(problem, &mut candidate, &movable, &mut rng);
-        let found = value(&candidate, threshold);
-        used += price;
-        tries += 1;
-        if found < threshold {
-            std::mem::swap(&mut current, &mut candidate);
-            cost = found;
-            if cost < best.1 {
-                best = (current.clone(), cost);
-            }
+/// A search for priorities.
+#[derive(Debug, Clone, Copy)]
+pub struct Search<'a> {
+    /// What is scheduled.
+    pub problem: &'a Problem,
+    /// How far it is.
+    pub state: &'a State,
+    /// The moment from which on it is scheduled.
+    pub now: f64,
+    /// How priorities become a schedule.
+    pub decoder: Decoder,
+    /// How far to search.
+    pub budget: Budget,
+    /// Seed.
+    pub seed: u64,
+    /// So many of the first jobs of the order keep their places.
+    pub fixed: usize,
+}
+
+/// What a search found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// The best priorities.
+    pub priorities: Priorities,
+    /// Their cost.
+    pub cost: f64,
+    /// Schedules tried.
+    pub tries: u64,
+}
+
+impl Search<'_> {
+    fn cost(&self, player: &mut Player<'_>, priorities: &Priorities, cutoff: f64) -> f64 {
+        match self.decoder {
+            Decoder::Events => player.cost(self.state, self.now, priorities, cutoff),
+            Decoder::Holes => decode(self.problem, priorities, self.decoder).cost(self.problem),
         }
     }
-    (best.0, best.1, tries)
+
+    /// What a try costs of the budget: the tasks that are left, each at the decoder's price.
+    fn price(&self) -> u64 {
+        let jobs = self.problem.jobs.iter().zip(&self.state.jobs);
+        let left = |(job, p): (&crate::Job, &crate::Progress)| {
+            (job.rounds.saturating_sub(p.round) * job.tasks).saturating_sub(p.started)
+        };
+        let left: usize = jobs.map(left).sum();
+        left.max(1) as u64 * price(self.problem, self.decoder)
+    }
+
+    /// Whether anybody can move a job: those with rounds to start that can be started.
+    fn movable(&self, order: &[usize]) -> Vec<usize> {
+        let open = |&at: &usize| {
+            let n = order[at];
+            let p = &self.state.jobs[n];
+            p.round < self.problem.jobs[n].rounds && p.ready.is_finite()
+        };
+        (self.fixed..order.len()).filter(open).collect()
+    }
+
+    /// The best priorities from `start` on, whose cost is given where it is known.
+    ///
+    /// Moves: shift a job in the order, swap two, forbid a job its slowest class or allow all again.
+    /// A worse schedule is accepted by simulated annealing: from a temperature of 1.2 % of the flow
+    /// cost over the number of jobs down to nothing over the budget (a first choice, not tuned).
+    pub fn improve(&self, start: Priorities, cost: Option<f64>) -> Found {
+        let problem = self.problem;
+        let mut rng = SmallRng::seed_from_u64(self.seed);
+        let mut player = Player::new(problem);
+        let mut current = start;
+        let mut cost = cost.unwrap_or_else(|| self.cost(&mut player, &current, f64::INFINITY));
+        let mut best = Found {
+            priorities: current.clone(),
+            cost,
+            tries: 1,
+        };
+        let price = self.price();
+        let mut used = price;
+        let movable = self.movable(&current.order);
+        if movable.len() < 2 && problem.classes.len() < 2 || movable.is_empty() {
+            return best;
+        }
+        let floor = problem.weighted_arrivals();
+        let mut candidate = current.clone();
+        while !self.budget.over(used) {
+            let left = 1.0 - used as f64 / self.budget.starts as f64;
+            let heat = 0.003 * left * left * (cost - floor).max(0.0) / movable.len() as f64 * 4.0;
+            let threshold = cost - heat * rng.random::<f64>().max(1e-300).ln();
+            candidate.clone_from(&current);
+            mutate(problem, &mut candidate, &movable, &mut rng);
+            let found = self.cost(&mut player, &candidate, threshold);
+            used += price;
+            best.tries += 1;
+            if found < threshold {
+                std::mem::swap(&mut current, &mut candidate);
+                cost = found;
+                if cost < best.cost {
+                    best.priorities.clone_from(&current);
+                    best.cost = cost;
+                }
+            }
+        }
+        best
+    }
 }
 
 /// What a start counts for in a budget. Holes are looked for on every GPU. An event looks at every
-/// waiting job: measured, a start costs 0.5 us at 40 jobs and 8 us at 300.
+/// waiting job: measured, a start costs 0.5 us at 40 jobs and 3 us at 300.
 fn price(problem: &Problem, decoder: Decoder) -> u64 {
     match decoder {
-        Decoder::Events => 1 + problem.jobs.len() as u64 / 40,
+        Decoder::Events => 1 + problem.jobs.len() as u64 / 60,
         Decoder::Holes => 1 + problem.gpus.len() as u64 / 2,
     }
 }

@@ -4,7 +4,10 @@ mod common;
 
 use cluster::bounds::{self, Effort};
 use cluster::switching::{self, Footprint, Mode};
-use cluster::{Class, Job, Options, Policy, Problem, Settings, exact, plan, play};
+use cluster::{
+    Class, Job, Options, Player, Policy, Priorities, Problem, Settings, State, exact, plan, play,
+};
+use common::plain::{self, Placed};
 use common::{Size, brute_force, random};
 use proptest::prelude::*;
 
@@ -328,6 +331,52 @@ fn switching_keeps_a_schedule_feasible() {
     }
     assert!(restart.total > pipelined.total && pipelined.total > hare.total);
     assert_eq!((restart.hits, hare.hits), (0, hare.hits_belady));
+}
+
+/// What the fast placement does, in the order of the slow one.
+fn placed(problem: &Problem, state: &State, now: f64, priorities: &Priorities) -> Vec<Placed> {
+    let mut out = Vec::new();
+    Player::new(problem).record(state, now, priorities, &mut out);
+    let row = |a: cluster::Assignment| (a.job, a.round, a.task, problem.gpus[a.gpu], a.start);
+    out.into_iter().map(row).collect()
+}
+
+fn sorted(mut rows: Vec<Placed>) -> Vec<Placed> {
+    rows.sort_by(|a, b| a.partial_cmp(b).unwrap());
+    rows
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+    /// Whatever is busy, lost, under way or not allowed, reservations that are kept from moment to
+    /// moment start what a look at everything would start.
+    #[test]
+    fn the_placement_is_its_slow_twin(
+        seed in 0_u64..1_000_000,
+        jobs in 1_usize..14,
+        spacing in 0.0..8.0_f64,
+        masks in prop::collection::vec(prop_oneof![3 => Just(u64::MAX), 1 => 0_u64..8], 14),
+        busy in prop::collection::vec(prop_oneof![4 => Just(0.0), 2 => 0.0..9.0_f64, 1 => Just(f64::INFINITY)], 6),
+        started in prop::collection::vec(0_usize..3, 14),
+        rotation in 0_usize..14,
+    ) {
+        let size = Size { gpus: vec![2, 3, 1], jobs, rounds: 5, tasks: 5, spacing };
+        let problem = random(seed, &size);
+        let mut order: Vec<usize> = (0..jobs).collect();
+        order.rotate_left(rotation % jobs);
+        let priorities = Priorities { order, allowed: masks[..jobs].to_vec() };
+        let mut state = State::new(&problem);
+        state.free = busy;
+        // One GPU stays that can run everything, so that everything ends.
+        state.free[0] = 0.0;
+        for (n, p) in state.jobs.iter_mut().enumerate() {
+            p.started = started[n].min(problem.jobs[n].tasks - 1);
+            p.synced = p.ready + started[n] as f64;
+        }
+        let fast = sorted(placed(&problem, &state, 0.0, &priorities));
+        let slow = sorted(plain::play(&problem, &state, 0.0, &priorities));
+        prop_assert_eq!(fast, slow);
+    }
 }
 
 proptest! {

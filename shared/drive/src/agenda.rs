@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use cluster::{
-    Assignment, Budget, Decoder, Player, Priorities, Problem, Progress, Schedule, State, by,
-    improve,
+    Assignment, Budget, Decoder, Player, Priorities, Problem, Schedule, Search, Standing, State,
+    Underway, by,
 };
 
 /// A task of a schedule: its job, its round, and which of the round's tasks it is.
@@ -18,16 +18,11 @@ pub struct Place {
     pub task: usize,
 }
 
-/// A task that trains or synchronises.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Running {
-    place: Place,
-    gpu: usize,
-    started: f64,
-    /// Expected.
-    trained: f64,
-    synced: f64,
-    training: bool,
+impl Place {
+    /// Whether a task under way is this one: only the present round of a job is under way.
+    fn is(self, task: &Underway) -> bool {
+        (self.job, self.task) == (task.job, task.task)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -48,7 +43,7 @@ pub struct Agenda {
     problem: Problem,
     /// Planned order of what has not started, with planned starts.
     queues: Vec<VecDeque<(Place, f64)>>,
-    running: Vec<Running>,
+    running: Vec<Underway>,
     jobs: Vec<JobState>,
     usable: Vec<bool>,
     seed: u64,
@@ -58,10 +53,6 @@ pub struct Agenda {
 
 /// About 50 ms for a new plan: short against a task that is worth scheduling.
 const REPLAN_EFFORT: u64 = 100_000;
-
-/// A task whose end is overdue is expected after this part of its training time more, as in
-/// `cluster::Live`.
-const OVERDUE: f64 = 0.05;
 
 impl Agenda {
     /// The agenda of a feasible schedule of `problem`.
@@ -129,37 +120,25 @@ impl Agenda {
         let Some((place, _)) = self.queues[gpu].pop_front() else {
             return;
         };
-        let class = self.problem.gpus[gpu];
-        let job = &self.problem.jobs[place.job];
-        let trained = now + job.train[class];
         self.jobs[place.job].started[place.task] = true;
-        self.running.push(Running {
-            place,
-            gpu,
-            started: now,
-            trained,
-            synced: trained + job.sync[class],
-            training: true,
-        });
+        let task = (place.job, place.task);
+        self.running
+            .push(Underway::new(&self.problem, task, gpu, now));
     }
 
     /// Training of a task has ended: its GPU is free. Answers how long it took over what was
     /// planned; `None` if the task does not train.
     pub fn trained(&mut self, place: Place, now: f64) -> Option<f64> {
-        let train = &self.problem.jobs[place.job].train;
-        let classes = &self.problem.gpus;
         let mut running = self.running.iter_mut();
-        let r = running.find(|r| r.place == place && r.training)?;
-        r.training = false;
-        let planned = train[classes[r.gpu]];
-        r.synced += now - r.trained;
-        r.trained = now;
+        let r = running.find(|r| place.is(r) && r.training)?;
+        r.end_training(now);
+        let planned = self.problem.jobs[place.job].train[self.problem.gpus[r.gpu]];
         Some((now - r.started) / planned)
     }
 
     /// A task has been synchronised; answers whether its job is complete.
     pub fn synced(&mut self, place: Place, now: f64) -> bool {
-        self.running.retain(|r| r.place != place);
+        self.running.retain(|r| !place.is(r));
         if self.jobs[place.job].given_up {
             return false;
         }
@@ -181,7 +160,7 @@ impl Agenda {
 
     /// A task has failed: it is the next of its GPU again, or of another if its GPU is out.
     pub fn failed(&mut self, place: Place, now: f64) {
-        let Some(at) = self.running.iter().position(|r| r.place == place) else {
+        let Some(at) = self.running.iter().position(|r| place.is(r)) else {
             return;
         };
         let r = self.running.swap_remove(at);
@@ -259,16 +238,16 @@ impl Agenda {
             starts: self.effort,
             deadline: None,
         };
-        let (better, _, _) = improve(
-            &self.problem,
-            &state,
+        let search = Search {
+            problem: &self.problem,
+            state: &state,
             now,
-            priorities,
-            Decoder::Events,
+            decoder: Decoder::Events,
             budget,
-            self.seed,
-            0,
-        );
+            seed: self.seed,
+            fixed: 0,
+        };
+        let better = search.improve(priorities, None).priorities;
         let mut planned = Vec::new();
         Player::new(&self.problem).record(&state, now, &better, &mut planned);
         // The tasks of a round are alike: the plan counts those that have started first.
@@ -290,47 +269,19 @@ impl Agenda {
         open.nth(a.task.checked_sub(before)?)
     }
 
-    /// The state that is expected, in which nothing that runs ends before `now`.
+    /// The state that is expected.
     fn expected(&self, now: f64) -> State {
-        let mut free: Vec<f64> = self
-            .usable
-            .iter()
-            .map(|&u| if u { now } else { f64::INFINITY })
-            .collect();
-        let mut synced = vec![0.0_f64; self.jobs.len()];
-        for r in &self.running {
-            let train = self.problem.jobs[r.place.job].train[self.problem.gpus[r.gpu]];
-            let later = |t: f64| if t <= now { now + OVERDUE * train } else { t };
-            if r.training && self.usable[r.gpu] {
-                free[r.gpu] = later(r.trained);
-            }
-            synced[r.place.job] = synced[r.place.job].max(later(r.synced));
-        }
-        let jobs = self.jobs.iter().zip(&self.problem.jobs).zip(synced);
-        let progress = jobs.map(|((job, problem), synced)| {
-            let started = job.started.iter().filter(|s| **s).count();
-            if job.given_up || job.completed.is_some() {
-                return ended(problem.rounds);
-            }
-            if started == problem.tasks {
-                return Progress {
-                    round: job.round + 1,
-                    started: 0,
-                    ready: synced,
-                    synced: 0.0,
-                };
-            }
-            Progress {
-                round: job.round,
-                started,
-                ready: job.ready.max(now),
-                synced,
-            }
+        let standing = self.jobs.iter().zip(&self.problem.jobs);
+        let standing = standing.map(|(job, problem)| Standing {
+            round: if job.given_up {
+                problem.rounds
+            } else {
+                job.round
+            },
+            started: job.started.iter().filter(|s| **s).count(),
+            ready: job.ready,
         });
-        State {
-            free,
-            jobs: progress.collect(),
-        }
+        State::expected(&self.problem, &self.usable, &self.running, standing, now)
     }
 
     /// Plays the queues out with the planned times, so that a document whose order cannot be
@@ -374,16 +325,6 @@ impl Agenda {
     #[must_use]
     pub fn completions(&self) -> Vec<Option<f64>> {
         self.jobs.iter().map(|j| j.completed).collect()
-    }
-}
-
-/// Progress of a job of which nothing is to be started any more.
-fn ended(rounds: usize) -> Progress {
-    Progress {
-        round: rounds,
-        started: 0,
-        ready: 0.0,
-        synced: 0.0,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Random problems, and the slow twin of every search.
 
+pub mod plain;
+
 use cluster::{Class, Job, Problem};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

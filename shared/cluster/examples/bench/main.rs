@@ -1,0 +1,92 @@
+//! Benchmarks of scheduling: one placement, one event online, and whole plans with their bounds.
+
+#[path = "../../tests/common/plain.rs"]
+mod plain;
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use cluster::generate::{Recipe, generate};
+use cluster::{
+    Options, Player, Policy, Priorities, Problem, Settings, State, document, plan, play, smith,
+};
+use testkit::bench::{self, Row};
+
+fn main() -> ExitCode {
+    bench::run(measure)
+}
+
+/// Seconds that `work` takes, the least of `times`, and what it answers.
+fn least<T>(times: usize, mut work: impl FnMut() -> T) -> (f64, Option<T>) {
+    let mut best = (f64::INFINITY, None);
+    for _ in 0..times {
+        let before = Instant::now();
+        let out = work();
+        let took = before.elapsed().as_secs_f64();
+        if took < best.0 {
+            best = (took, Some(out));
+        }
+    }
+    best
+}
+
+/// So many times the 15 GPUs of Hare's testbed, in the same proportions, at a load of 2.
+fn instance(gpus: [u32; 4], jobs: usize) -> Result<Problem, Box<dyn Error>> {
+    let kinds = ["v100", "t4", "k80", "m60"].map(str::to_owned);
+    let cluster = generate(&Recipe {
+        gpus: kinds.into_iter().zip(gpus).collect(),
+        jobs,
+        load: 2.0,
+        network_bps: 25e9,
+        most_tasks: 4,
+        seed: 1,
+    })?;
+    Ok(document::problem(&cluster))
+}
+
+fn measure() -> Result<Vec<Row>, Box<dyn Error>> {
+    let large = instance([85, 43, 11, 21], 300)?;
+    let huge = instance([533, 267, 67, 133], 2000)?;
+    let mut rows = vec![placement(&large)];
+    let (matching, _) = least(1, || Policy::Allox.baseline(&large));
+    let planned = |problem: &Problem| least(1, || plan(problem, &Options::default())).0;
+    let whole = planned(&large);
+    rows.push(Row::new(
+        "cluster_plan_160x300",
+        (whole, "s"),
+        ("AlloX: a matching at every event", matching),
+        "plan of 300 jobs on 160 GPUs with its lower bound",
+    ));
+    let settings = Settings::default();
+    let (_, played) = least(1, || play(&large, 0.0, settings));
+    let slowest = played.map_or(f64::NAN, |p| p.slowest.as_secs_f64());
+    rows.push(Row::new(
+        "cluster_online_event_160x300",
+        (1e3 * slowest, "ms"),
+        ("the whole plan", 1e3 * whole),
+        "slowest of all answers to an event when 300 jobs arrive on 160 GPUs",
+    ));
+    rows.push(Row::new(
+        "cluster_plan_1000x2000",
+        (planned(&huge), "s"),
+        ("the plan of 300 jobs on 160 GPUs", whole),
+        "plan of 2,000 jobs on 1,000 GPUs with its lower bound",
+    ));
+    Ok(rows)
+}
+
+fn placement(problem: &Problem) -> Row {
+    let priorities = Priorities::new(smith(problem));
+    let state = State::new(problem);
+    let mut player = Player::new(problem);
+    let (fast, _) = least(5, || player.cost(&state, 0.0, &priorities, f64::INFINITY));
+    let (slow, _) = least(1, || plain::play(problem, &state, 0.0, &priorities));
+    let each = |seconds: f64| 1e6 * seconds / problem.volume() as f64;
+    Row::new(
+        "cluster_placement_160x300",
+        (each(fast), "us"),
+        ("every task looks at every GPU", each(slow)),
+        "event-driven placement of 300 jobs on 160 GPUs, for each task",
+    )
+}

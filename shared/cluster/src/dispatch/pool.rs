@@ -1,0 +1,126 @@
+//! GPUs of one class during a dispatch.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::Moment;
+
+/// GPUs of one class.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pool {
+    /// Idle now; the last is taken first.
+    pub idle: Vec<usize>,
+    /// Busy until, the earliest last.
+    busy: Vec<(f64, usize)>,
+    /// How many of the earliest of `busy` are reserved for this moment.
+    taken: usize,
+    /// Expected ends of what was reserved or started at this moment, the earliest of them, and
+    /// those that are not in the heap yet: most moments are over before one is needed.
+    later: BinaryHeap<Reverse<Moment>>,
+    pushed: Vec<Reverse<Moment>>,
+    earliest: f64,
+    /// Who has reserved a GPU, in order of the moments from which they have it.
+    queue: VecDeque<usize>,
+    /// Started at this moment.
+    fresh: Vec<(f64, usize)>,
+    /// When the next GPU that is not idle can be had, with what is reserved counted.
+    next: f64,
+}
+
+impl Pool {
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.idle.clear();
+        self.busy.clear();
+        self.fresh.clear();
+    }
+
+    /// Adds a GPU that is free at `until`; [`Pool::settle`] follows when all are there.
+    pub fn add(&mut self, gpu: usize, until: f64, now: f64) {
+        if until <= now {
+            self.idle.push(gpu);
+        } else {
+            self.fresh.push((until, gpu));
+        }
+    }
+
+    /// When the first busy GPU is free.
+    pub fn first_free(&self) -> f64 {
+        self.busy.last().map_or(f64::INFINITY, |b| b.0)
+    }
+
+    /// Earliest moment at which a GPU can be had.
+    pub fn available(&self, now: f64) -> f64 {
+        if self.idle.is_empty() { self.next } else { now }
+    }
+
+    /// When the first busy GPU that is not reserved is free.
+    fn next_busy(&self) -> f64 {
+        let at = self.busy.len().checked_sub(self.taken + 1);
+        at.map_or(f64::INFINITY, |at| self.busy[at].0)
+    }
+
+    fn push(&mut self, until: f64) {
+        self.pushed.push(Reverse(Moment(until)));
+        self.earliest = self.earliest.min(until);
+    }
+
+    /// Forgets who has reserved what.
+    pub fn reopen(&mut self) {
+        self.queue.clear();
+    }
+
+    /// The job that has reserved a GPU that is idle now, with the GPU.
+    pub fn due(&mut self) -> Option<(usize, usize)> {
+        let gpu = self.idle.last()?;
+        let due = (self.queue.pop_front()?, *gpu);
+        self.idle.pop();
+        Some(due)
+    }
+
+    /// Reserves what [`Pool::available`] found for a task of job `n` that trains `train` seconds.
+    /// Each reservation takes the GPU that is free first, so that their moments never fall.
+    pub fn reserve(&mut self, n: usize, train: f64) {
+        self.queue.push_back(n);
+        let until = self.next + train;
+        if self.next_busy() <= self.earliest {
+            self.taken += 1;
+            self.push(until);
+        } else {
+            self.later.extend(self.pushed.drain(..));
+            if let Some(mut first) = self.later.peek_mut() {
+                *first = Reverse(Moment(until));
+            }
+            self.earliest = self.later.peek().map_or(f64::INFINITY, |m| m.0.0);
+        }
+        self.next = self.next_busy().min(self.earliest);
+    }
+
+    /// An idle GPU has been given a task that trains until then.
+    pub fn started(&mut self, gpu: usize, trained: f64) {
+        self.fresh.push((trained, gpu));
+        self.push(trained);
+        self.next = self.next.min(trained);
+    }
+
+    /// Ends a moment: what was reserved is open again, what was started is busy.
+    pub fn settle(&mut self) {
+        self.taken = 0;
+        self.later.clear();
+        self.pushed.clear();
+        self.earliest = f64::INFINITY;
+        for (until, gpu) in self.fresh.drain(..) {
+            let at = self.busy.partition_point(|b| b.0 > until);
+            self.busy.insert(at, (until, gpu));
+        }
+        self.next = self.first_free();
+    }
+
+    /// GPUs that are free at `now` become idle.
+    pub fn release(&mut self, now: f64) {
+        while let Some((_, gpu)) = self.busy.pop_if(|b| b.0 <= now) {
+            self.idle.push(gpu);
+        }
+        self.next = self.first_free();
+    }
+}
