@@ -42,61 +42,61 @@ macro_rules! codes {
 codes! {
     Empty = 101, "The input holds no document.",
         "Standard input or the file was empty, often because the tool before it in the pipe failed.",
-        "Look at the message of the tool before it; give a file or pipe a document in.";
+        "look at the message of the tool before it; give a file or pipe a document in.";
     Syntax = 102, "The input is not JSON.",
         "A quote, comma or bracket is missing, or a value such as NaN is not part of JSON.",
-        "Correct the place named; `python3 -m json.tool FILE` or `jq . FILE` shows it too.";
+        "correct the place named; `python3 -m json.tool FILE` or `jq . FILE` shows it too.";
     Truncated = 103, "The input ends inside a document.",
         "The tool that wrote it was stopped half-way, or the file was cut.",
-        "Write the document again; a profile can be continued with `mt-profile --resume`.";
+        "write the document again; a profile can be continued with `mt-profile --resume`.";
     TooLarge = 104, "A document is larger than the limit.",
         "A document may have at most 64 MiB, so that a tool's memory stays bounded.",
-        "Split the input into several documents; a profile is one record a line.";
+        "split the input into several documents; a profile is one record a line.";
     TooDeep = 105, "A document is nested too deeply.",
         "A document may have at most 64 levels of brackets; no document of ours needs more than a dozen.",
-        "Check that the file is what you meant to give.";
+        "check that the file is what you meant to give.";
     WrongSchema = 106, "The document is of another kind.",
         "The field `schema` is missing, or names a kind or version that this tool does not read.",
-        "Give the document that the tool asks for; `--help` names it.";
+        "give the document that the tool asks for; `--help` names it.";
     UnknownField = 107, "A field is not known.",
         "A name is misspelt or belongs elsewhere; unknown fields are refused so that a typing error is never silently ignored.",
-        "Remove the field or correct its name; the JSON Schema in `schemas/` lists the names.";
+        "remove the field or correct its name; the JSON Schema in `schemas/` lists the names.";
     MissingField = 108, "A required field is missing.",
         "The document does not have a field that the schema requires.",
-        "Add the field.";
+        "add the field.";
     WrongType = 109, "A value has the wrong type.",
         "For example a string stands where a number is expected, or a fraction where a whole number is.",
-        "Give a value of the type that is named.";
+        "give a value of the type that is named.";
     OutOfOrder = 110, "A record stands where it cannot.",
         "A profile begins with its header; a run begins with its launch event.",
-        "Give the whole file, from its first line.";
+        "give the whole file, from its first line.";
     OutOfRange = 201, "A quantity is out of range.",
         "A number is negative, zero, too large, or not on the grid where it must be.",
-        "Give a value in the range that is named.";
+        "give a value in the range that is named.";
     Duplicate = 202, "A name is used twice.",
         "Two tasks (or batch sizes, or configurations) have the same name.",
-        "Make the names differ.";
+        "make the names differ.";
     UnknownName = 203, "A name refers to nothing.",
         "A task, model or GPU is named that does not exist.",
-        "Correct the name; the message lists what exists.";
+        "correct the name; the message lists what exists.";
     NothingToDo = 204, "A list that must not be empty is empty.",
         "For example a workload without tasks, or a task without batch sizes.",
-        "Add at least one entry.";
+        "add at least one entry.";
     TooMany = 205, "A list is longer than the limit.",
         "Limits keep memory and time bounded: 64 tasks a workload, 64 batch sizes a task.",
-        "Split the workload.";
+        "split the workload.";
     Conflict = 206, "Two fields contradict each other.",
         "Both of two alternatives are given, or neither is, or their values do not agree.",
-        "Follow the message: keep one of them, or make them agree.";
+        "follow the message: keep one of them, or make them agree.";
     BadPattern = 207, "A progress pattern cannot be used.",
         "The regular expression does not compile, or has no group named `samples`.",
-        "Write a pattern such as `step \\d+ samples (?P<samples>\\d+)`.";
+        "write a pattern such as `step \\d+ samples (?P<samples>\\d+)`.";
     NeedsMore = 301, "The document lacks something that this tool needs.",
         "A field is optional in the format, but this tool or option cannot work without it.",
-        "Add the field that is named.";
+        "add the field that is named.";
     BadCsv = 302, "A CSV file cannot be imported.",
         "A column is missing, or a cell does not parse.",
-        "Give the columns config, task, batch, share_percent, throughput and optionally stderr.";
+        "give the columns config, task, batch, share_percent, throughput and optionally stderr.";
 }
 
 impl Code {
