@@ -3,10 +3,11 @@
 
 use std::cell::{OnceCell, RefCell};
 
+use corun::Setting;
 use device::{Device, Options, Sim};
 use doc::params::ModelParams;
 use doc::{DeviceFingerprint, DeviceKind, Method, Model, Profile, Workload};
-use predict::{Active, Dataset, FitOptions, Fitted, PredictError, Predictor, fit, fit_by_merit};
+use predict::{Dataset, FitOptions, Fitted, PredictError, Predictor, fit, fit_by_merit};
 use units::Share;
 
 use crate::judge::Judge;
@@ -53,10 +54,10 @@ fn predictions(model: &Model, predictor: &Predictor, j: &mut Judge) {
             }
         }
     }
-    let together: Vec<Active> = tasks
+    let together: Vec<Setting> = tasks
         .iter()
         .enumerate()
-        .map(|(i, task)| Active {
+        .map(|(i, task)| Setting {
             task: i,
             batch: task.batch_sizes[0],
             share: Share::FULL,

@@ -170,7 +170,10 @@ fn predicted(
     let value = frame.evaluate(&choices);
     figures::tasks(plan, &frame, &choices, &value, j);
     let Some(found) = found else {
-        return;
+        return j.unjudged(
+            "verdict",
+            "the plan is written by hand and does not say whether sharing is worth it",
+        );
     };
     figures::totals(found, &frame, &choices, &value, j);
     figures::constraints(&found.constraints, &frame, &choices, &value, j);

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use device::{Device, Options, Run, Sim, Window};
+use corun::Setting;
+use device::{Device, Options, Sim, Window};
 use doc::{DeviceKind, Model, Plan, RatesKind, Timeline};
-use predict::{Active, Predictor};
+use predict::Predictor;
 use units::{Batch, Seconds, Share};
 
 /// A set of tasks: bit `i` is task `i` of the plan.
@@ -23,7 +24,7 @@ pub fn everyone(n: usize) -> Set {
 enum Source {
     Model {
         predictor: Box<Predictor>,
-        settings: Vec<Active>,
+        settings: Vec<Setting>,
         gpus: Vec<u32>,
         /// Whether the shares of tasks that do not compute go to those that do.
         divides: bool,
@@ -32,7 +33,7 @@ enum Source {
     Fixed(Vec<f64>),
     Simulated {
         sim: Box<Sim>,
-        settings: Vec<Active>,
+        settings: Vec<Setting>,
         gpus: Vec<u32>,
     },
 }
@@ -107,7 +108,7 @@ impl Rates {
                 gpus,
                 divides,
             } => by_gpu(gpus, active, |here| {
-                let mut running: Vec<Active> = here.iter().map(|&i| settings[i]).collect();
+                let mut running: Vec<Setting> = here.iter().map(|&i| settings[i]).collect();
                 if *divides {
                     divide(settings, &mut running);
                 }
@@ -120,7 +121,7 @@ impl Rates {
                 settings,
                 gpus,
             } => by_gpu(gpus, active, |here| {
-                let running: Vec<Active> = here.iter().map(|&i| settings[i]).collect();
+                let running: Vec<Setting> = here.iter().map(|&i| settings[i]).collect();
                 simulate(sim, &running)
             })?,
         };
@@ -134,12 +135,12 @@ impl Rates {
 
 /// Gives the shares of all tasks to those that run, in proportion to their own and at most the
 /// whole device each.
-pub fn divide(settings: &[Active], running: &mut [Active]) {
-    let hundredths = |task: &Active| u64::from(task.share.hundredths());
+pub fn divide(settings: &[Setting], running: &mut [Setting]) {
+    let hundredths = |task: &Setting| u64::from(task.share.hundredths());
     let full = u64::from(Share::FULL.hundredths());
     let mut left: u64 = settings.iter().map(hundredths).sum();
     let mut own: u64 = running.iter().map(hundredths).sum();
-    let mut largest_first: Vec<&mut Active> = running.iter_mut().collect();
+    let mut largest_first: Vec<&mut Setting> = running.iter_mut().collect();
     largest_first.sort_by_key(|task| std::cmp::Reverse(task.share));
     for task in largest_first {
         let planned = hundredths(task);
@@ -174,10 +175,10 @@ fn by_gpu(
 }
 
 /// Rates of tasks that run together, in their order, by the simulator.
-fn simulate(sim: &mut Sim, running: &[Active]) -> Result<Vec<f64>, String> {
-    let mut runs: Vec<(usize, Run)> = running
+fn simulate(sim: &mut Sim, running: &[Setting]) -> Result<Vec<f64>, String> {
+    let mut runs: Vec<(usize, Setting)> = running
         .iter()
-        .map(|a| Run {
+        .map(|a| Setting {
             task: a.task,
             batch: a.batch,
             share: a.share,
@@ -185,7 +186,7 @@ fn simulate(sim: &mut Sim, running: &[Active]) -> Result<Vec<f64>, String> {
         .enumerate()
         .collect();
     runs.sort_by_key(|(_, run)| run.task);
-    let sorted: Vec<Run> = runs.iter().map(|(_, run)| *run).collect();
+    let sorted: Vec<Setting> = runs.iter().map(|(_, run)| *run).collect();
     let none = Seconds::new(0.0).map_err(|error| error.to_string())?;
     let window = Window {
         least: none,
@@ -241,17 +242,17 @@ pub fn table(plan: &Plan) -> HashMap<Set, Vec<f64>> {
 }
 
 /// Workload task, batch size and share of every task of a plan; `batches` goes before the plan's.
-pub fn settings(plan: &Plan, batches: &[Option<Batch>]) -> Result<Vec<Active>, String> {
+pub fn settings(plan: &Plan, batches: &[Option<Batch>]) -> Result<Vec<Setting>, String> {
     let workload = plan.workload().ok_or("the plan carries no workload")?;
     let setting = |(i, task): (usize, &doc::PlanTask)| {
         let given = plan.given(i);
         let batch = batches.get(i).copied().flatten().or(given.batch);
-        Some(Active {
+        Some(Setting {
             task: workload.task_index(&task.id)?,
             batch: batch?,
             share: given.share.filter(|s| *s > Share::ZERO)?,
         })
     };
-    let all: Option<Vec<Active>> = plan.tasks.iter().enumerate().map(setting).collect();
+    let all: Option<Vec<Setting>> = plan.tasks.iter().enumerate().map(setting).collect();
     all.ok_or_else(|| "a task of the plan has no batch size or share".to_owned())
 }

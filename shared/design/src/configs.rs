@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use device::Run;
+use corun::Setting;
 use doc::{Answer, Any, Choice, Plan, Profile, Timeline, Workload};
 use units::{Batch, Share};
 
@@ -46,7 +46,7 @@ impl Given {
         workload: &Workload,
         configurations: impl Iterator<Item = Configuration>,
     ) -> Self {
-        let choice = |run: &Run| Choice {
+        let choice = |run: &Setting| Choice {
             id: workload.tasks[run.task].id.clone(),
             batch: run.batch,
             share: run.share,
@@ -83,7 +83,7 @@ impl Given {
         let mut first: Vec<Configuration> = used
             .into_iter()
             .map(|(task, batch)| {
-                vec![Run {
+                vec![Setting {
                     task,
                     batch,
                     share: Share::FULL,
@@ -107,7 +107,7 @@ fn runs(workload: &Workload, choices: &[Choice]) -> Result<Configuration, Design
                 names.join(", ")
             )));
         };
-        runs.push(Run {
+        runs.push(Setting {
             task,
             batch: choice.batch,
             share: choice.share,

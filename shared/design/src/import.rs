@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use device::Run;
+use corun::Setting;
 use doc::{
     DesignKind, DeviceFingerprint, DeviceKind, Header, Measured, ProfileEnd, Sample, StopReason,
     Workload,
@@ -155,9 +155,9 @@ fn row(workload: &Workload, row: &Row) -> Option<Measured> {
 }
 
 /// The runs of a configuration in a table.
-pub fn runs(rows: &[Row]) -> Vec<Run> {
+pub fn runs(rows: &[Row]) -> Vec<Setting> {
     rows.iter()
-        .map(|row| Run {
+        .map(|row| Setting {
             task: row.task,
             batch: row.batch,
             share: row.share,

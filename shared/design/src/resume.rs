@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use device::{Rate, Run};
+use corun::Setting;
+use device::Rate;
 use doc::{Choice, Failure as Failed, Header, Profile, Sample, Workload};
 
 use crate::DesignError;
@@ -39,7 +40,7 @@ impl Recorded {
     }
 
     /// Whether it is the configuration `runs`.
-    pub fn is(&self, runs: &[Run], workload: &Workload) -> bool {
+    pub fn is(&self, runs: &[Setting], workload: &Workload) -> bool {
         let same = |index: usize, task: &Choice| {
             runs.get(index).is_some_and(|run| {
                 workload.tasks[run.task].id == task.id

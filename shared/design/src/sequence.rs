@@ -11,7 +11,8 @@ pub use space::Space;
 
 use std::collections::VecDeque;
 
-use device::{Rate, Run};
+use corun::Setting;
+use device::Rate;
 use doc::{DesignKind, StopReason, Workload};
 use predict::design::Progress;
 use predict::{Predictor, TaskSpec};
@@ -24,7 +25,7 @@ use crate::DesignError;
 use crate::settings::{self, DesignSettings, Strategy};
 
 /// Tasks that run together, by index in the workload, ascending.
-pub type Configuration = Vec<Run>;
+pub type Configuration = Vec<Setting>;
 
 /// A sequence of configurations. The same seed and measurements give the same sequence, and a
 /// larger budget only adds to it.
@@ -215,7 +216,7 @@ impl Sequence {
     }
 
     /// Learns what a configuration gave; `None`: it could not be measured.
-    pub fn observe(&mut self, configuration: &[Run], rates: Option<&[Rate]>) {
+    pub fn observe(&mut self, configuration: &[Setting], rates: Option<&[Rate]>) {
         if let Chooser::Adaptive(adaptive) = &mut self.chooser {
             let lesson = rates.map(|rates| lesson(configuration, rates));
             adaptive.observe(configuration, lesson);

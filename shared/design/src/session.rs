@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use device::{Device, MeasureError, Measurement, Run, Window};
+use corun::Setting;
+use device::{Device, MeasureError, Measurement, Window};
 use doc::{Choice, Failure as Failed, Header, Measured, ProfileEnd, Sample, Workload};
 use predict::design::Progress;
 use units::Seconds;
@@ -69,7 +70,7 @@ struct Drift {
 const MUCH_DRIFT: f64 = 0.05;
 
 impl Drift {
-    fn add(&mut self, runs: &[Run], sample: &Sample) {
+    fn add(&mut self, runs: &[Setting], sample: &Sample) {
         let [task] = &sample.tasks[..] else { return };
         let rate = task.throughput.get();
         let Some(first) = self.first.get(runs) else {
@@ -171,7 +172,7 @@ impl Session<'_> {
         Ok(totals)
     }
 
-    fn measure(&mut self, config: u64, runs: &[Run]) -> Result<Recorded, DesignError> {
+    fn measure(&mut self, config: u64, runs: &[Setting]) -> Result<Recorded, DesignError> {
         match self.device.measure(runs, &self.window) {
             Ok(measurement) => Ok(Recorded::Sample(self.sample(config, runs, &measurement))),
             Err(MeasureError::Failed(reason) | MeasureError::OutOfMemory(reason)) => {
@@ -190,7 +191,7 @@ impl Session<'_> {
         }
     }
 
-    fn sample(&self, config: u64, runs: &[Run], measurement: &Measurement) -> Sample {
+    fn sample(&self, config: u64, runs: &[Setting], measurement: &Measurement) -> Sample {
         let tasks = runs.iter().zip(&measurement.rates);
         Sample {
             config,
@@ -208,7 +209,7 @@ impl Session<'_> {
         }
     }
 
-    fn check_same(&self, record: &Recorded, runs: &[Run]) -> Result<(), DesignError> {
+    fn check_same(&self, record: &Recorded, runs: &[Setting]) -> Result<(), DesignError> {
         if record.is(runs, &self.header.workload) {
             return Ok(());
         }
@@ -221,7 +222,7 @@ impl Session<'_> {
     }
 }
 
-fn choices(workload: &Workload, runs: &[Run]) -> Vec<Choice> {
+fn choices(workload: &Workload, runs: &[Setting]) -> Vec<Choice> {
     runs.iter()
         .map(|run| Choice {
             id: workload.tasks[run.task].id.clone(),
@@ -232,8 +233,8 @@ fn choices(workload: &Workload, runs: &[Run]) -> Vec<Choice> {
 }
 
 /// A configuration for people: `a 32 at 50 %, b 64 at 80 %`.
-pub fn describe(workload: &Workload, runs: &[Run]) -> String {
-    let task = |run: &Run| {
+pub fn describe(workload: &Workload, runs: &[Setting]) -> String {
+    let task = |run: &Setting| {
         let id = &workload.tasks[run.task].id;
         format!("{id} {} at {}", run.batch, run.share)
     };
@@ -271,7 +272,7 @@ mod tests {
             .next()
             .unwrap()
             .unwrap();
-        let run = Run {
+        let run = Setting {
             task: 0,
             batch: Batch::new(32).unwrap(),
             share: Share::from_percent(12.5).unwrap(),

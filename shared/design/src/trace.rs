@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-use device::Run;
+use corun::Setting;
 use doc::Workload;
 use gpusim::Trace;
 
 /// The trace of a configuration as Chrome trace events (Perfetto opens them), and the SM occupancy
 /// over time as CSV.
 #[must_use]
-pub fn texts(trace: &Trace, workload: &Workload, configuration: &[Run]) -> (String, String) {
+pub fn texts(trace: &Trace, workload: &Workload, configuration: &[Setting]) -> (String, String) {
     let names: Vec<String> = configuration
         .iter()
         .map(|run| {

@@ -4,7 +4,8 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use device::{Device as _, Run, Window};
+use corun::Setting;
+use device::{Device as _, Window};
 use device::{Real, Setup, Way};
 use host::discovery::{Gpu, MpsSupport};
 use jobs::mps::MpsOptions;
@@ -36,15 +37,15 @@ fn seconds_per_sample(fake: &FakeMps, pool: bool, way: Way, samples: u32) -> Res
     let mps = MpsOptions {
         program: fake.control(),
         root: root.path().join("mps"),
-        gpu: None,
+        gpus: Vec::new(),
         timeout: std::time::Duration::from_secs(5),
     };
     let mut setup = Setup::new(gpu()?, mps, 2);
     setup.runs = root.path().join("runs");
     setup.patience.warm_up = std::time::Duration::ZERO;
     let mut device = Real::cuda_with(&workload(fake, pool)?, setup, &Arc::default())?;
-    let run = |task| -> Result<Run, Trouble> {
-        Ok(Run {
+    let run = |task| -> Result<Setting, Trouble> {
+        Ok(Setting {
             task,
             batch: Batch::new(8)?,
             share: Share::from_percent(50.0)?,

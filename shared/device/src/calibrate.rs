@@ -1,11 +1,12 @@
 //! Fitting the figures of a simulated GPU to a profile that was measured on a real one.
 
+use corun::Setting;
 use doc::{GpuDescription, GpuSpec, HostDescription, Profile, Workload};
 use gpusim::{Gpu, Host};
 use units::Seconds;
 
 use crate::sim::Sim;
-use crate::{Device, OpenError, Options, Run, Window};
+use crate::{Device, OpenError, Options, Window};
 
 /// Samples of the profile that are simulated in one evaluation; more are thinned out evenly.
 const MOST_SAMPLES: usize = 60;
@@ -31,7 +32,7 @@ pub struct Calibrated {
 }
 
 /// One measured co-run: its runs and their rates, all above 0.
-type Measured = (Vec<Run>, Vec<f64>);
+type Measured = (Vec<Setting>, Vec<f64>);
 
 /// The figures that are fitted, each by a factor: peak rate, bandwidth, and the host's costs.
 const FIGURES: [fn(&mut GpuDescription, f64); 6] = [
@@ -133,11 +134,11 @@ fn measured(profile: &Profile) -> Vec<Measured> {
     let workload = &profile.header.workload;
     let every = profile.samples.len().div_ceil(MOST_SAMPLES).max(1);
     let usable = profile.samples.iter().step_by(every).filter_map(|sample| {
-        let mut pairs: Vec<(Run, f64)> = sample
+        let mut pairs: Vec<(Setting, f64)> = sample
             .tasks
             .iter()
             .filter_map(|task| {
-                let run = Run {
+                let run = Setting {
                     task: workload.task_index(&task.id)?,
                     batch: task.batch,
                     share: task.share,

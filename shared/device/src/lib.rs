@@ -1,7 +1,7 @@
 //! Devices that measure a co-run: the simulator, CPU quotas, NVIDIA MPS, and recorded samples.
 //!
 //! [`Device`] is the one thing that a profiler needs to know of the hardware. A configuration is
-//! a list of [`Run`]s: which tasks run together, each with its batch size and its share. Measuring
+//! a list of [`corun::Setting`]s: which tasks run together, each with its batch size and its share. Measuring
 //! it gives each one's throughput over a window in which *all* of them ran.
 //!
 //! Two kinds of trouble are kept apart: a configuration that this device cannot run
@@ -25,7 +25,7 @@ pub use cost::{Costs, Tally, Way};
 pub use error::{MeasureError, OpenError};
 pub use inventory::inventory;
 pub use jobs::{Cpus, CpusError};
-pub use measure::{Device, Measurement, Rate, Run, Window};
+pub use measure::{Device, Measurement, Rate, Window};
 pub use pool::{Capacity, Patience};
 pub use real::{Real, Setup};
 pub use replay::Replay;

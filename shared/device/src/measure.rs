@@ -4,7 +4,7 @@ use units::{SamplesPerSec, Seconds};
 use crate::MeasureError;
 
 /// One task of a configuration.
-pub use corun::Setting as Run;
+use corun::Setting;
 
 /// How long and how often to measure.
 ///
@@ -59,12 +59,12 @@ pub trait Device {
     /// [`MeasureError`], which says whether other configurations may still be measured.
     fn measure(
         &mut self,
-        configuration: &[Run],
+        configuration: &[Setting],
         window: &Window,
     ) -> Result<Measurement, MeasureError>;
 
     /// The only configurations that can be measured; `None`: any.
-    fn only(&self) -> Option<&[Vec<Run>]> {
+    fn only(&self) -> Option<&[Vec<Setting>]> {
         None
     }
 

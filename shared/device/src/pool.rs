@@ -13,13 +13,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use corun::Setting;
 use doc::{PhaseKind, Task};
 use host::{Grant, Health, Host, HostError, LOOK, Recovery, Regrants, Work};
 use jobs::{Event, Happening, JobId, LogLimits, Order};
 use units::{Batch, Share};
 
+use crate::MeasureError;
 use crate::count::{how, last_words};
-use crate::{MeasureError, Run};
 
 /// How patient a device is with its jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +61,7 @@ pub struct Capacity {
 /// A job of the pool.
 #[derive(Debug)]
 struct Worker {
-    run: Run,
+    run: Setting,
     job: JobId,
     /// Whether it reads orders.
     pool: bool,
@@ -126,7 +127,7 @@ impl Pool {
     /// returns their jobs in order.
     pub(crate) fn gather(
         &mut self,
-        configuration: &[Run],
+        configuration: &[Setting],
         interrupted: &AtomicBool,
     ) -> Result<(Vec<JobId>, Gathered), MeasureError> {
         self.clock += 1;
@@ -159,7 +160,7 @@ impl Pool {
     }
 
     /// Lets the workers of a configuration train, at its batch sizes.
-    pub(crate) fn wake(&mut self, configuration: &[Run]) -> Result<(), MeasureError> {
+    pub(crate) fn wake(&mut self, configuration: &[Setting]) -> Result<(), MeasureError> {
         for run in configuration {
             let Some(index) = self.position(run) else {
                 continue;
@@ -236,17 +237,17 @@ impl Pool {
 
     /// Whether a worker is the one of a run: of its task, at its share or one that can be changed
     /// to it, and at its batch size or one that an order changes.
-    fn serves(&self, worker: &Worker, run: &Run) -> bool {
+    fn serves(&self, worker: &Worker, run: &Setting) -> bool {
         worker.run.task == run.task
             && (worker.run.share == run.share || self.host.regrants() == Regrants::Now)
             && (worker.pool || worker.run.batch == run.batch)
     }
 
-    fn position(&self, run: &Run) -> Option<usize> {
+    fn position(&self, run: &Setting) -> Option<usize> {
         self.workers.iter().position(|w| self.serves(w, run))
     }
 
-    fn start(&mut self, run: &Run) -> Result<(), MeasureError> {
+    fn start(&mut self, run: &Setting) -> Result<(), MeasureError> {
         let task = &self.tasks[run.task];
         let Some(job) = &task.job else {
             return Err(failed(run, &self.tasks, "it has no job to start"));
@@ -291,7 +292,7 @@ impl Pool {
     }
 
     /// What a refusal of the host means for the measuring.
-    fn refused(&self, run: &Run, error: &HostError) -> MeasureError {
+    fn refused(&self, run: &Setting, error: &HostError) -> MeasureError {
         let text = format!("task {}: {error}", self.tasks[run.task].id);
         if error.is_of_the_job() {
             MeasureError::Failed(text)
@@ -347,7 +348,7 @@ impl Pool {
     }
 
     /// The job of a run once it is known to run at its share.
-    fn settled(&mut self, run: &Run) -> Result<JobId, MeasureError> {
+    fn settled(&mut self, run: &Setting) -> Result<JobId, MeasureError> {
         let Some(index) = self.position(run) else {
             return Err(failed(run, &self.tasks, "has no worker"));
         };
@@ -399,6 +400,6 @@ impl Pool {
     }
 }
 
-fn failed(run: &Run, tasks: &[Task], what: &str) -> MeasureError {
+fn failed(run: &Setting, tasks: &[Task], what: &str) -> MeasureError {
     MeasureError::Failed(format!("task {}: {what}", tasks[run.task].id))
 }

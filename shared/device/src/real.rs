@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use corun::Setting;
 use doc::{DeviceFingerprint, DeviceKind, Workload};
 use host::discovery::{self, Gpu, MpsSupport};
 use host::{ControlGroups, Host, MpsHost, MpsSetup};
@@ -16,7 +17,7 @@ use units::{SamplesPerSec, Seconds, Share};
 use crate::cost::{Costs, Way};
 use crate::count::{self, CountError, Counted};
 use crate::pool::{Capacity, Gathered, Patience, Pool};
-use crate::{Device, MeasureError, Measurement, OpenError, Options, Rate, Run, Window};
+use crate::{Device, MeasureError, Measurement, OpenError, Options, Rate, Window};
 
 /// How to measure on a GPU.
 #[derive(Debug, Clone)]
@@ -192,7 +193,7 @@ impl Real {
 
     fn windows(
         &mut self,
-        configuration: &[Run],
+        configuration: &[Setting],
         window: &Window,
     ) -> Result<(Measurement, Gathered), MeasureError> {
         let (jobs, gathered) = self.pool.gather(configuration, &self.interrupted)?;
@@ -217,7 +218,7 @@ impl Real {
 
     /// Translates a failed count, and ends the worker that it is about: one that stalled would
     /// stall again.
-    fn failed(&mut self, configuration: &[Run], error: &CountError) -> MeasureError {
+    fn failed(&mut self, configuration: &[Setting], error: &CountError) -> MeasureError {
         let index = match error {
             CountError::Interrupted => return MeasureError::Interrupted,
             CountError::Doubt(why) => return MeasureError::Unusable(why.clone()),
@@ -244,7 +245,7 @@ impl Real {
     /// is no memory beside them.
     fn attempt(
         &mut self,
-        configuration: &[Run],
+        configuration: &[Setting],
         window: &Window,
     ) -> Result<(Measurement, Gathered), MeasureError> {
         let mut fresh = false;
@@ -273,7 +274,7 @@ impl Device for Real {
 
     fn measure(
         &mut self,
-        configuration: &[Run],
+        configuration: &[Setting],
         window: &Window,
     ) -> Result<Measurement, MeasureError> {
         let begun = Instant::now();

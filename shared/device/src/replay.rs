@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use corun::Setting;
 use doc::{Code, DeviceFingerprint, DeviceKind, Profile, Workload};
 use units::{SamplesPerSec, Seconds, TaskId};
 
-use crate::{Device, MeasureError, Measurement, OpenError, Rate, Run, Window};
+use crate::{Device, MeasureError, Measurement, OpenError, Rate, Window};
 
 /// A profile that answers in place of the device on which it was measured.
 #[derive(Debug)]
 pub struct Replay {
     fingerprint: DeviceFingerprint,
-    recorded: BTreeMap<Vec<Run>, Result<Measurement, String>>,
-    configurations: Vec<Vec<Run>>,
+    recorded: BTreeMap<Vec<Setting>, Result<Measurement, String>>,
+    configurations: Vec<Vec<Setting>>,
 }
 
 impl Replay {
@@ -22,7 +23,7 @@ impl Replay {
     /// # Errors
     /// [`OpenError::Workload`] if the recording has none of the workload's tasks.
     pub fn open(workload: &Workload, recording: &Profile) -> Result<Self, OpenError> {
-        let mut groups: BTreeMap<Vec<Run>, Vec<Measurement>> = BTreeMap::new();
+        let mut groups: BTreeMap<Vec<Setting>, Vec<Measurement>> = BTreeMap::new();
         let mut configurations = Vec::new();
         for sample in &recording.samples {
             let Some((runs, rates)) = sorted(workload, sample.tasks.iter().map(recorded_rate))
@@ -39,7 +40,7 @@ impl Replay {
                 repeats: sample.repeats.max(1),
             });
         }
-        let mut recorded: BTreeMap<Vec<Run>, Result<Measurement, String>> = BTreeMap::new();
+        let mut recorded: BTreeMap<Vec<Setting>, Result<Measurement, String>> = BTreeMap::new();
         for (runs, group) in groups {
             recorded.insert(runs, mean(&group));
         }
@@ -86,11 +87,11 @@ fn recorded_rate(task: &doc::Measured) -> RecordedTask<Rate> {
 fn sorted<T>(
     workload: &Workload,
     tasks: impl Iterator<Item = RecordedTask<T>>,
-) -> Option<(Vec<Run>, Vec<T>)> {
-    let pairs: Option<Vec<(Run, T)>> = tasks
+) -> Option<(Vec<Setting>, Vec<T>)> {
+    let pairs: Option<Vec<(Setting, T)>> = tasks
         .map(|(id, batch, share, value)| {
             let task = workload.task_index(&id)?;
-            Some((Run { task, batch, share }, value))
+            Some((Setting { task, batch, share }, value))
         })
         .collect();
     let mut pairs = pairs?;
@@ -140,7 +141,11 @@ impl Device for Replay {
         self.fingerprint.clone()
     }
 
-    fn measure(&mut self, configuration: &[Run], _: &Window) -> Result<Measurement, MeasureError> {
+    fn measure(
+        &mut self,
+        configuration: &[Setting],
+        _: &Window,
+    ) -> Result<Measurement, MeasureError> {
         match self.recorded.get(configuration) {
             Some(Ok(measurement)) => Ok(measurement.clone()),
             Some(Err(reason)) => Err(MeasureError::Failed(reason.clone())),
@@ -148,7 +153,7 @@ impl Device for Replay {
         }
     }
 
-    fn only(&self) -> Option<&[Vec<Run>]> {
+    fn only(&self) -> Option<&[Vec<Setting>]> {
         Some(&self.configurations)
     }
 }

@@ -2,12 +2,13 @@
 
 mod noise;
 
+use corun::Setting;
 use doc::{DeviceFingerprint, Workload};
 use gpusim::Trace;
 use host::{SimError, SimulatedGpu};
 use units::{SamplesPerSec, Seconds};
 
-use crate::{Device, MeasureError, Measurement, OpenError, Options, Rate, Run, Window};
+use crate::{Device, MeasureError, Measurement, OpenError, Options, Rate, Window};
 
 /// The tasks of one workload on a simulated GPU. Nothing that it says was measured.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ impl Sim {
     ///
     /// # Errors
     /// As [`Device::measure`].
-    pub fn trace(&mut self, configuration: &[Run]) -> Result<Trace, MeasureError> {
+    pub fn trace(&mut self, configuration: &[Setting]) -> Result<Trace, MeasureError> {
         Ok(self.gpu.trace(configuration, self.seed)?)
     }
 }
@@ -56,7 +57,7 @@ impl Device for Sim {
 
     fn measure(
         &mut self,
-        configuration: &[Run],
+        configuration: &[Setting],
         window: &Window,
     ) -> Result<Measurement, MeasureError> {
         let repeats = window.repeats.max(1);

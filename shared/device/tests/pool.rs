@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use device::{Device as _, MeasureError, Measurement, Run, Window};
+use corun::Setting;
+use device::{Device as _, MeasureError, Measurement, Window};
 use device::{Real, Setup, Way};
 use host::discovery::{Gpu, MpsSupport};
 use jobs::mps::MpsOptions;
@@ -41,7 +42,7 @@ impl Bench {
         let mps = MpsOptions {
             program: self.fake.control(),
             root: self.root.path().join("mps"),
-            gpu: None,
+            gpus: Vec::new(),
             timeout: Duration::from_secs(2),
         };
         let mut setup = Setup::new(gpu, mps, tasks);
@@ -99,8 +100,8 @@ impl Bench {
     }
 }
 
-fn run(task: usize, batch: u64, share: f64) -> Run {
-    Run {
+fn run(task: usize, batch: u64, share: f64) -> Setting {
+    Setting {
         task,
         batch: Batch::new(batch).expect("a batch size"),
         share: Share::from_percent(share).expect("a share"),

@@ -11,7 +11,7 @@ use jobs::{JobSpec, RunDir};
 use units::{Share, TaskId};
 
 use crate::processes::{Admitted, Processes, Shares};
-use crate::{Grant, Health, HostError, OpenError, Recovery, Regrants, Settled, Work};
+use crate::{Gpus, Grant, HostError, OpenError, Regrants, Settled, Work};
 
 /// Processes of this machine under CPU quotas.
 pub type ControlGroups = Processes<Quotas>;
@@ -47,12 +47,12 @@ impl ControlGroups {
 
 impl Quotas {
     /// Sets the quota of the group for a grant, which is made if it is not there.
-    fn group(&self, task: &TaskId, gpus: &[usize], share: Share) -> Result<Group, HostError> {
+    fn group(&self, task: &TaskId, gpus: &Gpus, share: Share) -> Result<Group, HostError> {
         if self.parts == 1 {
             return Ok(self.groups.group(task.as_str(), share)?);
         }
-        let name = format!("{task}.{}", gpus.first().unwrap_or(&0));
-        let parts = share.hundredths() as usize * gpus.len() / self.parts;
+        let name = format!("{task}.{}", gpus.numbers()[0]);
+        let parts = share.hundredths() as usize * gpus.numbers().len() / self.parts;
         // Not below the least share that there is: a quota of nothing would stop the job.
         let part = Share::from_hundredths(u32::try_from(parts.max(1)).unwrap_or(u32::MAX));
         Ok(self.groups.group(&name, part)?)
@@ -77,7 +77,7 @@ impl Shares for Quotas {
         if grant.memory.is_some() {
             return Err(HostError::NoMemoryLimit);
         }
-        if let Some(&gpu) = grant.gpus.iter().find(|gpu| **gpu >= self.parts) {
+        if let Some(gpu) = grant.gpus.beyond(self.parts) {
             return Err(HostError::NoGpu { gpu });
         }
         let pool = work.task.job.as_ref().is_some_and(|job| job.pool);
@@ -96,16 +96,6 @@ impl Shares for Quotas {
     fn regrant(&self, job: &Admitted, share: Share) -> Result<(), HostError> {
         self.group(&job.task, &job.grant.gpus, share)?;
         Ok(())
-    }
-
-    fn release(&self, _: &Admitted) {}
-
-    fn health(&self) -> Health {
-        Health::Good
-    }
-
-    fn recover(&mut self) -> Result<Recovery, HostError> {
-        Ok(Recovery::Recovered)
     }
 }
 

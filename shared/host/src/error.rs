@@ -3,6 +3,7 @@ use jobs::cgroup::CgroupError;
 use jobs::mps::MpsError;
 use jobs::{ProgressError, SpawnError};
 
+use crate::Gpus;
 use crate::sim::SimError;
 
 /// What a host could not do.
@@ -29,11 +30,22 @@ pub enum HostError {
         /// Its number.
         gpu: usize,
     },
-    /// The grant names another number of GPUs than one.
-    #[error("a job is granted one GPU here, not {count}: each GPU has a daemon of its own")]
-    GpuCount {
+    /// The grant names GPUs that have an MPS daemon each, and a process is a client of one daemon.
+    #[error(
+        "a job cannot have the GPUs {gpus} together: each has an MPS daemon of its own; open the \
+         host with one daemon for all"
+    )]
+    Apart {
         /// GPUs of the grant.
-        count: usize,
+        gpus: Gpus,
+    },
+    /// The grant names several GPUs for a simulated job.
+    #[error(
+        "a simulated job runs on one GPU, not on {gpus}: the simulator has no transfers between GPUs"
+    )]
+    OneSimulated {
+        /// GPUs of the grant.
+        gpus: Gpus,
     },
     /// The grant limits memory where this cannot be done.
     #[error("this host cannot limit the memory of a job; grant any")]
@@ -55,7 +67,8 @@ impl HostError {
             Self::Cgroup(_)
             | Self::Mps(_)
             | Self::NoGpu { .. }
-            | Self::GpuCount { .. }
+            | Self::Apart { .. }
+            | Self::OneSimulated { .. }
             | Self::NoMemoryLimit
             | Self::AttachedFault => false,
         }

@@ -1,16 +1,66 @@
 //! What a job is given, and what it is asked to do.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use doc::{PhaseKind, Task};
 use jobs::LogLimits;
 use units::{Batch, Bytes, Share};
 
+/// GPUs of a host by their numbers: at least one, ascending, each once. A host of processors has
+/// the one device 0, or as many as its processors are divided into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gpus(Vec<usize>);
+
+impl Gpus {
+    /// One GPU.
+    #[must_use]
+    pub fn one(gpu: usize) -> Self {
+        Self(vec![gpu])
+    }
+
+    /// Several, in any order; `None` if there is none.
+    #[must_use]
+    pub fn of(gpus: &[usize]) -> Option<Self> {
+        let mut numbers = gpus.to_vec();
+        numbers.sort_unstable();
+        numbers.dedup();
+        (!numbers.is_empty()).then_some(Self(numbers))
+    }
+
+    /// The numbers.
+    #[must_use]
+    pub fn numbers(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// The only one; `None` if there are several.
+    #[must_use]
+    pub fn only(&self) -> Option<usize> {
+        match self.0[..] {
+            [gpu] => Some(gpu),
+            _ => None,
+        }
+    }
+
+    /// The first of the numbers that a host of `count` GPUs does not have.
+    pub(crate) fn beyond(&self, count: usize) -> Option<usize> {
+        self.0.iter().copied().find(|&gpu| gpu >= count)
+    }
+}
+
+impl fmt::Display for Gpus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers: Vec<String> = self.0.iter().map(usize::to_string).collect();
+        f.write_str(&numbers.join(", "))
+    }
+}
+
 /// What a job may use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grant {
-    /// GPUs by their number on the host, ascending. A host of processors has the one device 0.
-    pub gpus: Vec<usize>,
+    /// Where it runs. Not every host lets one job have several GPUs.
+    pub gpus: Gpus,
     /// Part of each of them.
     pub share: Share,
     /// Processors to run on; empty: any.
@@ -24,7 +74,7 @@ impl Grant {
     #[must_use]
     pub fn of(share: Share) -> Self {
         Self {
-            gpus: vec![0],
+            gpus: Gpus::one(0),
             share,
             processors: Vec::new(),
             memory: None,

@@ -34,7 +34,7 @@ mod sim;
 pub use cgroups::{ControlGroups, Quotas, cpu_fingerprint};
 pub use error::{HostError, OpenError, word};
 pub use facts::complete;
-pub use grant::{Grant, Work};
+pub use grant::{Gpus, Grant, Work};
 pub use mps::{Daemons, MpsHost, MpsSetup};
 pub use plain::{Plain, PlainProcesses};
 pub use processes::{Admitted, Processes, Shares};

@@ -1,14 +1,15 @@
 //! Real processes that share GPUs under NVIDIA MPS.
 //!
-//! Each GPU has a daemon of its own, so that a fault stays on its GPU and a job is shown the one
-//! that it was granted. The share of a client is read when CUDA starts in it and never again.
+//! Each GPU has a daemon of its own, so that a fault stays on its GPU. A process is a client of one
+//! daemon, so where jobs need several GPUs at once, one daemon serves all of them, and a fault ends
+//! the jobs of all. Either way a job is shown the GPUs that it was granted and no others. The share
+//! of a client is read when CUDA starts in it and never again; it holds on each of its GPUs.
 
 use std::time::{Duration, Instant};
 
 use doc::{DeviceFingerprint, DeviceKind};
 use jobs::mps::{Mps, MpsError, MpsOptions};
 use jobs::{JobSpec, RunDir};
-use units::Share;
 
 use crate::discovery::Gpu;
 use crate::processes::{Admitted, Processes, Shares};
@@ -26,6 +27,8 @@ pub struct MpsSetup {
     pub mps: MpsOptions,
     /// Use the daemon that runs already instead of a private one.
     pub attach: bool,
+    /// One daemon for all GPUs, so that a job can be granted several.
+    pub together: bool,
     /// How long a faulted server may take to recover before its daemon is replaced.
     pub recovery: Duration,
 }
@@ -38,6 +41,7 @@ impl MpsSetup {
             gpus,
             mps,
             attach: false,
+            together: false,
             // Recovery takes a few seconds once all clients have gone; ten times that, because a
             // replacement ends whatever else the daemon still knows.
             recovery: Duration::from_secs(30),
@@ -45,10 +49,11 @@ impl MpsSetup {
     }
 }
 
-/// MPS daemons, one for each GPU.
+/// MPS daemons: one for each GPU, or one for all.
 #[derive(Debug)]
 pub struct Daemons {
-    gpus: Vec<SharedGpu>,
+    gpus: Vec<Gpu>,
+    daemons: Vec<Daemon>,
     attach: bool,
     recovery: Duration,
     /// When daemons that have not recovered by themselves are replaced; set while one is faulted.
@@ -56,14 +61,13 @@ pub struct Daemons {
 }
 
 #[derive(Debug)]
-struct SharedGpu {
-    gpu: Gpu,
+struct Daemon {
     options: MpsOptions,
     /// Absent after a daemon could not be replaced.
     mps: Option<Mps>,
 }
 
-impl SharedGpu {
+impl Daemon {
     fn mps(&self) -> Result<&Mps, HostError> {
         let gone = || MpsError::Start {
             detail: "it is gone and could not be replaced".to_owned(),
@@ -84,26 +88,32 @@ impl SharedGpu {
 }
 
 impl MpsHost {
-    /// Starts (or attaches to) a daemon for each GPU.
+    /// Starts (or attaches to) a daemon for each GPU, or one for all.
     ///
     /// # Errors
     /// [`OpenError::Environment`] if a daemon does not start.
     pub fn open(setup: MpsSetup, run: RunDir) -> Result<Self, OpenError> {
-        let mut gpus = Vec::with_capacity(setup.gpus.len());
-        for gpu in setup.gpus {
-            let mut options = setup.mps.clone();
-            options.gpu = Some(gpu.uuid.clone());
-            let mut shared = SharedGpu {
-                gpu,
-                options,
+        let uuids: Vec<String> = setup.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+        let sets = match setup.together {
+            true => vec![uuids],
+            false => uuids.into_iter().map(|uuid| vec![uuid]).collect(),
+        };
+        let mut daemons = Vec::with_capacity(sets.len());
+        for gpus in sets {
+            let mut daemon = Daemon {
+                options: MpsOptions {
+                    gpus,
+                    ..setup.mps.clone()
+                },
                 mps: None,
             };
-            let started = shared.start(setup.attach);
+            let started = daemon.start(setup.attach);
             started.map_err(|e| OpenError::environment(DeviceKind::Cuda, e))?;
-            gpus.push(shared);
+            daemons.push(daemon);
         }
         let daemons = Daemons {
-            gpus,
+            gpus: setup.gpus,
+            daemons,
             attach: setup.attach,
             recovery: setup.recovery,
             replace_at: None,
@@ -113,18 +123,33 @@ impl MpsHost {
 }
 
 impl Daemons {
-    /// The one GPU of a grant.
-    fn gpu(&self, grant: &Grant) -> Result<&SharedGpu, HostError> {
-        let &[gpu] = grant.gpus.as_slice() else {
-            return Err(HostError::GpuCount {
-                count: grant.gpus.len(),
-            });
-        };
-        self.gpus.get(gpu).ok_or(HostError::NoGpu { gpu })
+    /// The GPUs of a grant, at least one.
+    fn gpus(&self, grant: &Grant) -> Result<Vec<&Gpu>, HostError> {
+        if let Some(gpu) = grant.gpus.beyond(self.gpus.len()) {
+            return Err(HostError::NoGpu { gpu });
+        }
+        let numbers = grant.gpus.numbers().iter();
+        Ok(numbers.map(|&gpu| &self.gpus[gpu]).collect())
     }
 
-    fn has_recovered(gpu: &SharedGpu) -> bool {
-        gpu.mps.as_ref().is_some_and(|mps| mps.recovered().is_ok())
+    /// The daemon that serves all GPUs of a grant.
+    fn daemon(&self, grant: &Grant) -> Result<&Daemon, HostError> {
+        let gpus = self.gpus(grant)?;
+        let serves = |daemon: &&Daemon| {
+            let served = &daemon.options.gpus;
+            gpus.iter().all(|gpu| served.contains(&gpu.uuid))
+        };
+        let found = self.daemons.iter().find(serves);
+        found.ok_or_else(|| HostError::Apart {
+            gpus: grant.gpus.clone(),
+        })
+    }
+
+    fn has_recovered(daemon: &Daemon) -> bool {
+        daemon
+            .mps
+            .as_ref()
+            .is_some_and(|mps| mps.recovered().is_ok())
     }
 }
 
@@ -132,17 +157,17 @@ impl Shares for Daemons {
     const KIND: DeviceKind = DeviceKind::Cuda;
 
     fn fingerprint(&self) -> DeviceFingerprint {
-        let names: Vec<&str> = self.gpus.iter().map(|g| g.gpu.name.as_str()).collect();
-        let detail = self.gpus.first().map(|shared| {
-            let (major, minor) = shared.gpu.cuda_version;
-            let driver = shared.gpu.driver.as_deref().unwrap_or("of unknown version");
+        let names: Vec<&str> = self.gpus.iter().map(|g| g.name.as_str()).collect();
+        let detail = self.gpus.first().map(|gpu| {
+            let (major, minor) = gpu.cuda_version;
+            let driver = gpu.driver.as_deref().unwrap_or("of unknown version");
             format!("driver {driver}, CUDA {major}.{minor}, MPS")
         });
         DeviceFingerprint {
             kind: DeviceKind::Cuda,
             name: names.join(", "),
             simulated: false,
-            units: self.gpus.first().map(|g| g.gpu.sms),
+            units: self.gpus.first().map(|g| g.sms),
             detail,
             noise_percent: None,
         }
@@ -153,13 +178,17 @@ impl Shares for Daemons {
     }
 
     fn prepare(&self, spec: &mut JobSpec, _: &Work<'_>, grant: &Grant) -> Result<(), HostError> {
-        let mps = self.gpu(grant)?.mps()?;
+        let mps = self.daemon(grant)?.mps()?;
+        let gpus = self.gpus(grant)?;
         // Another daemon's settings in our environment are not meant for these clients.
         spec.env
             .retain(|name, _| !name.to_string_lossy().starts_with("CUDA_MPS_"));
         spec.env.extend(mps.client_environment(grant.share));
+        let uuids: Vec<&str> = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+        spec.env
+            .insert("CUDA_VISIBLE_DEVICES".into(), uuids.join(",").into());
         if let Some(memory) = grant.memory {
-            let (name, limit) = jobs::mps::memory_limit(memory);
+            let (name, limit) = jobs::mps::memory_limit(memory, gpus.len());
             spec.env.insert(name.into(), limit.into());
         }
         spec.cpus.clone_from(&grant.processors);
@@ -167,21 +196,17 @@ impl Shares for Daemons {
     }
 
     fn settle(&self, job: &Admitted) -> Result<Settled, HostError> {
-        let gpu = self.gpu(&job.grant)?;
-        let sms = Some(gpu.gpu.sms);
-        let seen = gpu
-            .mps()?
-            .verify(job.group, job.ready, job.grant.share, sms)?;
+        // A client tells the SMs of its first GPU.
+        let sms = self.gpus(&job.grant)?.first().map(|gpu| gpu.sms);
+        let seen =
+            self.daemon(&job.grant)?
+                .mps()?
+                .verify(job.group, job.ready, job.grant.share, sms)?;
         Ok(Settled { sms: seen.sms })
     }
 
-    /// Not reached: the next start is granted the new share.
-    fn regrant(&self, _: &Admitted, _: Share) -> Result<(), HostError> {
-        Ok(())
-    }
-
     fn release(&self, job: &Admitted) {
-        if let Ok(mps) = self.gpu(&job.grant).and_then(SharedGpu::mps) {
+        if let Ok(mps) = self.daemon(&job.grant).and_then(Daemon::mps) {
             // Refused: it may be no client (any more). Then nothing is pending, or signals are all
             // there is.
             mps.terminate_group(job.group).ok();
@@ -190,8 +215,8 @@ impl Shares for Daemons {
 
     fn health(&self) -> Health {
         let mut unknown = None;
-        for gpu in &self.gpus {
-            let faulted = gpu
+        for daemon in &self.daemons {
+            let faulted = daemon
                 .mps()
                 .and_then(|mps| mps.is_faulted().map_err(HostError::Mps));
             match faulted {
@@ -204,7 +229,7 @@ impl Shares for Daemons {
     }
 
     fn recover(&mut self) -> Result<Recovery, HostError> {
-        if self.gpus.iter().all(Self::has_recovered) {
+        if self.daemons.iter().all(Self::has_recovered) {
             self.replace_at = None;
             return Ok(Recovery::Recovered);
         }
@@ -216,9 +241,9 @@ impl Shares for Daemons {
         if self.attach {
             return Err(HostError::AttachedFault);
         }
-        for gpu in &mut self.gpus {
-            if !Self::has_recovered(gpu) {
-                gpu.start(false)?;
+        for daemon in &mut self.daemons {
+            if !Self::has_recovered(daemon) {
+                daemon.start(false)?;
             }
         }
         Ok(Recovery::Replaced)

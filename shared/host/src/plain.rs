@@ -7,11 +7,10 @@
 use doc::{DeviceFingerprint, DeviceKind};
 use jobs::cgroup::cores;
 use jobs::{JobSpec, RunDir};
-use units::Share;
 
 use crate::cgroups::processor_name;
-use crate::processes::{Admitted, Processes, Shares};
-use crate::{Grant, Health, HostError, OpenError, Recovery, Regrants, Settled, Work};
+use crate::processes::{Processes, Shares};
+use crate::{Grant, HostError, OpenError, Regrants, Work};
 
 /// Processes of this machine that are asked for their shares.
 pub type PlainProcesses = Processes<Plain>;
@@ -39,7 +38,7 @@ impl PlainProcesses {
 impl Plain {
     /// Threads that a grant stands for on `cores`.
     fn threads(&self, grant: &Grant, cores: usize) -> usize {
-        let part = grant.share.fraction() * grant.gpus.len() as f64 / self.parts as f64;
+        let part = grant.share.fraction() * grant.gpus.numbers().len() as f64 / self.parts as f64;
         ((cores as f64 * part).round() as usize).max(1)
     }
 }
@@ -66,7 +65,7 @@ impl Shares for Plain {
         if grant.memory.is_some() {
             return Err(HostError::NoMemoryLimit);
         }
-        if let Some(&gpu) = grant.gpus.iter().find(|gpu| **gpu >= self.parts) {
+        if let Some(gpu) = grant.gpus.beyond(self.parts) {
             return Err(HostError::NoGpu { gpu });
         }
         let threads = self.threads(grant, cores()).to_string();
@@ -77,36 +76,21 @@ impl Shares for Plain {
         spec.cpus.clone_from(&grant.processors);
         Ok(())
     }
-
-    fn settle(&self, _: &Admitted) -> Result<Settled, HostError> {
-        Ok(Settled::default())
-    }
-
-    fn regrant(&self, _: &Admitted, _: Share) -> Result<(), HostError> {
-        Ok(())
-    }
-
-    fn release(&self, _: &Admitted) {}
-
-    fn health(&self) -> Health {
-        Health::Good
-    }
-
-    fn recover(&mut self) -> Result<Recovery, HostError> {
-        Ok(Recovery::Recovered)
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use units::Share;
+
     use super::*;
+    use crate::Gpus;
 
     #[test]
     fn threads_follow_the_part_of_the_machine_and_are_never_none() {
         let plain = Plain { parts: 4 };
         let threads = |gpus: usize, cores| {
             let grant = Grant {
-                gpus: (0..gpus).collect(),
+                gpus: Gpus::of(&(0..gpus).collect::<Vec<_>>()).unwrap(),
                 ..Grant::of(Share::FULL)
             };
             plain.threads(&grant, cores)

@@ -34,25 +34,34 @@ pub trait Shares {
     ///
     /// # Errors
     /// As there.
-    fn settle(&self, job: &Admitted) -> Result<Settled, HostError>;
+    fn settle(&self, _: &Admitted) -> Result<Settled, HostError> {
+        Ok(Settled::default())
+    }
 
-    /// See [`Host::regrant`].
+    /// See [`Host::regrant`]; only asked where [`Regrants::Now`].
     ///
     /// # Errors
     /// As there.
-    fn regrant(&self, job: &Admitted, share: Share) -> Result<(), HostError>;
+    fn regrant(&self, _: &Admitted, _: Share) -> Result<(), HostError> {
+        Ok(())
+    }
 
-    /// Ends the work of a job on the device before its processes may be killed.
-    fn release(&self, job: &Admitted);
+    /// Ends the work of a job on the device before its processes may be killed. Processors have
+    /// nothing pending once a process has gone.
+    fn release(&self, _: &Admitted) {}
 
-    /// See [`Host::health`].
-    fn health(&self) -> Health;
+    /// See [`Host::health`]; processors have no faults that a process would survive.
+    fn health(&self) -> Health {
+        Health::Good
+    }
 
     /// See [`Host::recover`].
     ///
     /// # Errors
     /// As there.
-    fn recover(&mut self) -> Result<Recovery, HostError>;
+    fn recover(&mut self) -> Result<Recovery, HostError> {
+        Ok(Recovery::Recovered)
+    }
 }
 
 /// A computing job that has not ended.

@@ -96,11 +96,9 @@ impl SimHost {
             PhaseKind::Download => Ok((JobWork::Transfer(work.phase), seconds(true))),
             PhaseKind::Upload => Ok((JobWork::Transfer(work.phase), seconds(false))),
             PhaseKind::Compute => {
-                let &[gpu] = grant.gpus.as_slice() else {
-                    return Err(HostError::GpuCount {
-                        count: grant.gpus.len(),
-                    });
-                };
+                let gpu = grant.gpus.only().ok_or_else(|| HostError::OneSimulated {
+                    gpus: grant.gpus.clone(),
+                })?;
                 let task = self.gpu.task_index(work.task);
                 let run = Setting {
                     task: task.ok_or_else(|| SimError::UnknownTask { task: name() })?,

@@ -23,15 +23,13 @@ pub(crate) use process::is_program;
 pub use shared::{Membership, SharedMps};
 pub use stale::{clean_orphans, default_root};
 
-/// The variable that limits the device memory of a client on the one GPU that it sees, and its value:
-/// in MiB, rounded up (`CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`, CUDA 11.5 and newer).
+/// The variable that limits the device memory of a client on each of the `gpus` GPUs that it sees,
+/// and its value: in MiB, rounded up (`CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`, CUDA 11.5 and newer).
 #[must_use]
-pub fn memory_limit(memory: units::Bytes) -> (&'static str, String) {
+pub fn memory_limit(memory: units::Bytes, gpus: usize) -> (&'static str, String) {
     let mebibytes = memory.get().div_ceil(1 << 20);
-    (
-        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
-        format!("0={mebibytes}M"),
-    )
+    let each: Vec<String> = (0..gpus).map(|gpu| format!("{gpu}={mebibytes}M")).collect();
+    ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", each.join(","))
 }
 
 /// A process id.

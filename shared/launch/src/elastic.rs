@@ -98,7 +98,8 @@ fn open(
     let count = workload.device.gpus as usize;
     match kind {
         DeviceKind::Cuda => {
-            let mut host = open_gpus(&workload.device, count, run)?;
+            let together = workload.tasks.iter().any(start::is_together);
+            let mut host = open_gpus(&workload.device, count, together, run)?;
             prepare(&mut host, settings, console)?;
             Ok(Box::new(host))
         }

@@ -1,12 +1,13 @@
 use std::collections::BTreeMap;
 
 use cli::Failure;
+use corun::Setting;
 use doc::{
     Answer, Any, DeviceKind, Duplex, Job, Phase, PhaseKind, Plan, PlanTask, Planned, Task,
     Timeline, Workload,
 };
 use overlap::{Order, Transfer};
-use predict::{Active, Predictor};
+use predict::Predictor;
 use units::{Batch, SamplesPerSec, Seconds, Share};
 
 /// What is to be launched: a plan with its workload, and the timeline to follow, if any.
@@ -151,11 +152,11 @@ impl Launch {
     #[must_use]
     pub fn together(&self, predictor: &Predictor) -> Option<Vec<f64>> {
         let model = self.plan.model.as_ref()?;
-        let mut gpus = BTreeMap::<usize, (Vec<usize>, Vec<Active>)>::new();
+        let mut gpus = BTreeMap::<usize, (Vec<usize>, Vec<Setting>)>::new();
         for (i, task) in self.assignments().enumerate() {
             let (tasks, active) = gpus.entry(task.gpu()).or_default();
             tasks.push(i);
-            active.push(Active {
+            active.push(Setting {
                 task: model.workload.task_index(&task.planned.id)?,
                 batch: task.batch,
                 share: task.share,

@@ -232,13 +232,15 @@ fn processors(launch: &Launch, run: RunDir) -> Result<ControlGroups, Failure> {
 
 fn cuda(launch: &Launch, run: RunDir) -> Result<MpsHost, Failure> {
     let device = &launch.workload.device;
-    open_gpus(device, gpus(launch).max(device.gpus as usize), run)
+    open_gpus(device, gpus(launch).max(device.gpus as usize), false, run)
 }
 
-/// The first `count` GPUs of this machine that MPS can share.
+/// The first `count` GPUs of this machine that MPS can share; `together`: a job may be granted several
+/// of them.
 pub(crate) fn open_gpus(
     device: &DeviceSpec,
     count: usize,
+    together: bool,
     run: RunDir,
 ) -> Result<MpsHost, Failure> {
     let mut found = discovery::shareable(&device.gpu_names).map_err(environment)?;
@@ -251,5 +253,7 @@ pub(crate) fn open_gpus(
     }
     found.truncate(count);
     let options = MpsOptions::from_environment().map_err(environment)?;
-    MpsHost::open(MpsSetup::new(found, options), run).map_err(open_failure)
+    let mut setup = MpsSetup::new(found, options);
+    setup.together = together;
+    MpsHost::open(setup, run).map_err(open_failure)
 }

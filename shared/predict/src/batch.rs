@@ -1,14 +1,15 @@
 //! Predictions of many co-runs at once: task by task, so that what a task is predicted from stays
 //! in the cache, and several co-runs in each vector instruction.
 
+use corun::Setting;
 use math::exp;
 
+use crate::Predictor;
 use crate::base::Base;
 use crate::features::{MAX_FEATURES, Scene};
 use crate::model::{Answer, Parts};
 use crate::structured::Law;
 use crate::trees::LANES;
-use crate::{Active, Predictor};
 
 /// Co-runs of a block.
 const BLOCK: usize = 64;
@@ -25,7 +26,7 @@ struct Block {
     /// Whether trees may answer.
     levels: Vec<bool>,
     /// Where the answer belongs, and what it is of.
-    place: Vec<(usize, Active)>,
+    place: Vec<(usize, Setting)>,
     /// Answers of the parts, and features in the order in which trees read them.
     gp: Vec<f64>,
     trees: [Vec<f64>; 2],
@@ -35,7 +36,7 @@ struct Block {
 impl Predictor {
     /// [`Predictor::means`] of many co-runs of `n` tasks each, one after another in `active` and
     /// `out`, to the same bits.
-    pub fn means_many(&self, n: usize, active: &[Active], out: &mut [f64]) {
+    pub fn means_many(&self, n: usize, active: &[Setting], out: &mut [f64]) {
         let mut blocks: Vec<Block> = self.tasks.iter().map(|_| Block::default()).collect();
         let size = n.max(1) * BLOCK;
         for (active, out) in active.chunks(size).zip(out.chunks_mut(size)) {
@@ -60,7 +61,7 @@ impl Predictor {
 }
 
 impl Block {
-    fn push(&mut self, scene: &Scene, at: usize, law: &Law, base: &Base, place: (usize, Active)) {
+    fn push(&mut self, scene: &Scene, at: usize, law: &Law, base: &Base, place: (usize, Setting)) {
         let mut x = [0.0; MAX_FEATURES];
         base.layout.fill(scene, at, &mut x);
         self.rows.extend(&x[..base.layout.len()]);

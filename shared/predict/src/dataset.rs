@@ -1,10 +1,9 @@
-use corun::MAX_TASKS;
+use corun::{MAX_TASKS, Setting};
 use units::{Batch, Share};
 
 use crate::PredictError;
 
 /// One running task of a co-run.
-pub use corun::Setting as Active;
 
 /// What is known of a task before it runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +20,7 @@ pub struct TaskSpec {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     /// The tasks that ran together, each at most once. One task alone is a solo run.
-    pub active: Vec<Active>,
+    pub active: Vec<Setting>,
     /// Samples per second of each, in the order of `active`. Zero: it did not run.
     pub throughput: Vec<f64>,
     /// Standard error of each throughput, samples per second, where measured.
@@ -31,7 +30,7 @@ pub struct Sample {
 /// Measured co-runs of the tasks of one workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dataset {
-    /// The tasks; [`Active::task`] points here.
+    /// The tasks; [`Setting::task`] points here.
     pub tasks: Vec<TaskSpec>,
     /// The measurements, in any order; duplicates are fine.
     pub samples: Vec<Sample>,

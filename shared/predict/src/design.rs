@@ -21,13 +21,14 @@ pub use goal::Goal;
 
 use std::collections::HashSet;
 
+use corun::Setting;
 use doc::Method;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use units::{Batch, Share};
 
-use crate::dataset::{Active, Dataset, Sample};
+use crate::dataset::{Dataset, Sample};
 use crate::error::PredictError;
 use crate::fit::{FitOptions, fit};
 use crate::predictor::Predictor;
@@ -44,7 +45,7 @@ pub struct Design<'a> {
     pub floor: f64,
     /// Configurations that may be chosen: batch, share and memory constraints. Solo runs are
     /// not asked about.
-    pub admissible: &'a dyn Fn(&[Active]) -> bool,
+    pub admissible: &'a dyn Fn(&[Setting]) -> bool,
     /// Stop when the best expected improvement falls below this fraction of the best value.
     pub tolerance: f64,
     /// Co-runs spread over what looks promising, before expected improvement.
@@ -74,7 +75,7 @@ pub enum Step {
     /// Measure this.
     Measure {
         /// The configuration.
-        active: Vec<Active>,
+        active: Vec<Setting>,
         /// Why.
         why: Why,
         /// How things stand; absent before the first fit.
@@ -88,7 +89,7 @@ pub enum Step {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     /// The configuration that the model finds best.
-    pub best: Vec<Active>,
+    pub best: Vec<Setting>,
     /// Its predicted value; below 0 where it does not keep the floor: minus what is missing.
     pub value: f64,
     /// Expected improvement of the next measurement, as a fraction of the best measured value; 1
@@ -142,14 +143,14 @@ impl Design<'_> {
     /// The configuration that a model finds best among random candidates and their neighbours,
     /// with its value.
     #[must_use]
-    pub fn best(&self, model: &Predictor) -> Option<(Vec<Active>, f64)> {
+    pub fn best(&self, model: &Predictor) -> Option<(Vec<Setting>, f64)> {
         let mut rng = StdRng::seed_from_u64(self.seed);
         let all = self.ranked(model, &[], &mut rng);
         all.into_iter().next().map(|(v, a)| (a, v))
     }
 
-    fn missing_solo(&self, data: &Dataset) -> Option<Vec<Active>> {
-        let measured: HashSet<Active> = data
+    fn missing_solo(&self, data: &Dataset) -> Option<Vec<Setting>> {
+        let measured: HashSet<Setting> = data
             .samples
             .iter()
             .filter(|s| s.active.len() == 1)
@@ -157,7 +158,7 @@ impl Design<'_> {
             .collect();
         for (task, batches) in self.batches.iter().enumerate() {
             for &batch in batches {
-                let alone = Active {
+                let alone = Setting {
                     task,
                     batch,
                     share: Share::FULL,
@@ -170,11 +171,11 @@ impl Design<'_> {
         None
     }
 
-    fn draw(&self, rng: &mut StdRng) -> Option<Vec<Active>> {
+    fn draw(&self, rng: &mut StdRng) -> Option<Vec<Setting>> {
         for _ in 0..TRIES {
             let mut active = Vec::with_capacity(self.batches.len());
             for (task, batches) in self.batches.iter().enumerate() {
-                active.push(Active {
+                active.push(Setting {
                     task,
                     batch: *batches.choose(rng)?,
                     share: *self.shares.choose(rng)?,
@@ -198,8 +199,8 @@ impl Design<'_> {
             None => fit(data, Method::Blend, &options)?,
         };
         let model = model.predictor;
-        let measured: HashSet<&[Active]> = data.samples.iter().map(|s| &s.active[..]).collect();
-        let together: Vec<Vec<Active>> = measured
+        let measured: HashSet<&[Setting]> = data.samples.iter().map(|s| &s.active[..]).collect();
+        let together: Vec<Vec<Setting>> = measured
             .iter()
             .filter(|a| a.len() == self.batches.len() && (self.admissible)(a))
             .map(|a| a.to_vec())
@@ -222,7 +223,7 @@ impl Design<'_> {
             // Nothing is measured yet, or nothing that keeps the floor.
             best_measured = 0.9 * value.max(0.0);
         }
-        let mut choice: Option<(f64, &Vec<Active>)> = None;
+        let mut choice: Option<(f64, &Vec<Setting>)> = None;
         for (_, active) in ranked.iter().take(SHORTLIST) {
             if measured.contains(&active[..]) {
                 continue;
@@ -265,8 +266,8 @@ impl Design<'_> {
     }
 
     /// Rates alone that throughput is compared with, as in plans: at the best batch size.
-    fn solos(&self, model: &Predictor, active: &[Active]) -> Vec<f64> {
-        let best = |a: &Active| {
+    fn solos(&self, model: &Predictor, active: &[Setting]) -> Vec<f64> {
+        let best = |a: &Setting| {
             let sizes = self.batches[a.task].iter();
             let rates = sizes.map(|&batch| model.solo(a.task, batch));
             rates.fold(0.0, f64::max)
@@ -284,16 +285,16 @@ impl Design<'_> {
         self.goal.value(rates, solo)
     }
 
-    fn value(&self, model: &Predictor, active: &[Active]) -> f64 {
+    fn value(&self, model: &Predictor, active: &[Setting]) -> f64 {
         let mut rates = vec![0.0; active.len()];
         model.means(active, &mut rates);
         self.worth(&rates, &self.solos(model, active))
     }
 
     /// What many configurations of all tasks are worth.
-    fn values(&self, model: &Predictor, all: &mut [(f64, Vec<Active>)]) {
+    fn values(&self, model: &Predictor, all: &mut [(f64, Vec<Setting>)]) {
         let n = self.batches.len();
-        let flat: Vec<Active> = all.iter().flat_map(|(_, a)| a.iter().copied()).collect();
+        let flat: Vec<Setting> = all.iter().flat_map(|(_, a)| a.iter().copied()).collect();
         let mut rates = vec![0.0; flat.len()];
         model.means_many(n, &flat, &mut rates);
         for ((value, active), rates) in all.iter_mut().zip(rates.chunks_exact(n)) {
@@ -301,7 +302,7 @@ impl Design<'_> {
         }
     }
 
-    fn expected_improvement(&self, model: &Predictor, active: &[Active], best: f64) -> f64 {
+    fn expected_improvement(&self, model: &Predictor, active: &[Setting], best: f64) -> f64 {
         let predicted = model.estimate(active, false);
         let rates: Vec<f64> = predicted.iter().map(|p| p.samples_per_s).collect();
         let errors: Vec<f64> = predicted.iter().map(|p| p.std_error).collect();
@@ -340,11 +341,11 @@ impl Design<'_> {
     fn ranked(
         &self,
         model: &Predictor,
-        given: &[Vec<Active>],
+        given: &[Vec<Setting>],
         rng: &mut StdRng,
-    ) -> Vec<(f64, Vec<Active>)> {
-        let mut seen: HashSet<Vec<Active>> = HashSet::new();
-        let mut all: Vec<(f64, Vec<Active>)> = Vec::new();
+    ) -> Vec<(f64, Vec<Setting>)> {
+        let mut seen: HashSet<Vec<Setting>> = HashSet::new();
+        let mut all: Vec<(f64, Vec<Setting>)> = Vec::new();
         for active in given.iter().cloned() {
             if seen.insert(active.clone()) {
                 all.push((0.0, active));
@@ -360,7 +361,7 @@ impl Design<'_> {
         best_first(&mut all);
         // Climb from the best few until none of their neighbours is new among the best.
         for _ in 0..12 {
-            let top: Vec<Vec<Active>> = all.iter().take(3).map(|(_, a)| a.clone()).collect();
+            let top: Vec<Vec<Setting>> = all.iter().take(3).map(|(_, a)| a.clone()).collect();
             let mut grown = false;
             for next in top.iter().flat_map(|a| self.neighbours(a)) {
                 if seen.insert(next.clone()) {
@@ -376,13 +377,13 @@ impl Design<'_> {
         all
     }
 
-    fn neighbours(&self, active: &[Active]) -> Vec<Vec<Active>> {
+    fn neighbours(&self, active: &[Setting]) -> Vec<Vec<Setting>> {
         let mut v = Vec::new();
         for (k, a) in active.iter().enumerate() {
             let batches = self.batches[a.task]
                 .iter()
-                .map(|&batch| Active { batch, ..*a });
-            let shares = self.shares.iter().map(|&share| Active { share, ..*a });
+                .map(|&batch| Setting { batch, ..*a });
+            let shares = self.shares.iter().map(|&share| Setting { share, ..*a });
             for next in batches.chain(shares).filter(|n| n != a) {
                 let mut changed = active.to_vec();
                 changed[k] = next;
@@ -406,7 +407,7 @@ fn quick() -> FitOptions {
 }
 
 /// Sorts by value, equal ones by configuration.
-fn best_first(all: &mut [(f64, Vec<Active>)]) {
+fn best_first(all: &mut [(f64, Vec<Setting>)]) {
     all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
 }
 

@@ -1,4 +1,6 @@
-use crate::dataset::{Active, Dataset, Sample, TaskSpec};
+use corun::Setting;
+
+use crate::dataset::{Dataset, Sample, TaskSpec};
 
 impl Dataset {
     /// The measurements of a profile. Tasks that the workload does not have are left out;
@@ -22,7 +24,7 @@ impl Dataset {
             Sample {
                 active: known
                     .iter()
-                    .map(|(task, m)| Active {
+                    .map(|(task, m)| Setting {
                         task: *task,
                         batch: m.batch,
                         share: m.share,

@@ -1,8 +1,9 @@
 //! Where predictions are interpolation: what co-runs covered.
 
+use corun::Setting;
 use units::{Batch, Share};
 
-use crate::dataset::{Active, Dataset};
+use crate::dataset::Dataset;
 use crate::predictor::Predictor;
 
 /// Shares (in hundredths of a percent) that count as one level: two and a half points, less than
@@ -47,8 +48,8 @@ impl Domain {
     /// together. Regression trees answer only here: between levels they give a step, and beyond
     /// them the value of the last one. With shares of 20 and 80 % held out of ten levels they took
     /// the blend's error from 2.6 to 15.3 %.
-    pub fn has_levels_of(&self, active: &[Active]) -> bool {
-        let near = |a: &Active| {
+    pub fn has_levels_of(&self, active: &[Setting]) -> bool {
+        let near = |a: &Setting| {
             let levels = self.shares.get(a.task).map_or(&[][..], Vec::as_slice);
             let gap = |l: &Share| l.hundredths().abs_diff(a.share.hundredths());
             levels.iter().any(|l| gap(l) <= LEVEL)
@@ -153,7 +154,7 @@ impl Predictor {
     /// shares among others, and the largest number of tasks together. Fewer tasks than were ever
     /// measured together are inside: they lie between the solo runs and the co-runs.
     #[must_use]
-    pub fn outside(&self, active: &[Active]) -> Vec<Outside> {
+    pub fn outside(&self, active: &[Setting]) -> Vec<Outside> {
         let mut v = Vec::new();
         for &a in active {
             let task = a.task;
@@ -192,13 +193,13 @@ impl Predictor {
 
     /// Whether [`Predictor::outside`] is empty. Allocates nothing.
     #[must_use]
-    pub fn covers(&self, active: &[Active]) -> bool {
-        let within = |a: &Active| self.covers_setting(a, active.len());
+    pub fn covers(&self, active: &[Setting]) -> bool {
+        let within = |a: &Setting| self.covers_setting(a, active.len());
         active.iter().all(within)
     }
 
     /// The same of one of `running` tasks.
-    pub(crate) fn covers_setting(&self, a: &Active, running: usize) -> bool {
+    pub(crate) fn covers_setting(&self, a: &Setting, running: usize) -> bool {
         let batch = self.trust[a.task].batches;
         let share = self.share_range(a.task, running);
         running <= self.base.most_together
@@ -251,8 +252,8 @@ mod tests {
             shares: vec![shares(&[10.0, 50.0]), shares(&[100.0])],
             crowds: vec![2],
         };
-        let run = |percent: &[f64]| -> Vec<Active> {
-            let one = |(task, share): (usize, Share)| Active {
+        let run = |percent: &[f64]| -> Vec<Setting> {
+            let one = |(task, share): (usize, Share)| Setting {
                 task,
                 batch: Batch::new(1).unwrap(),
                 share,

@@ -1,6 +1,5 @@
-use corun::MAX_TASKS;
+use corun::{MAX_TASKS, Setting};
 
-use crate::Active;
 use crate::base::Base;
 use crate::structured::{Law, host_load, power};
 
@@ -50,7 +49,7 @@ pub(crate) struct Scene {
 
 impl Scene {
     /// Of a co-run.
-    pub fn new(base: &Base, active: &[Active]) -> Self {
+    pub fn new(base: &Base, active: &[Setting]) -> Self {
         let zero = [0.0; MAX_TASKS];
         let mut s = Self {
             len: active.len(),

@@ -1,10 +1,11 @@
 use std::collections::HashMap;
 
+use corun::Setting;
 use doc::Method;
 use units::{Batch, Share};
 
 use crate::base::Base;
-use crate::dataset::{Active, Dataset};
+use crate::dataset::Dataset;
 use crate::error::PredictError;
 use crate::features::Layout;
 use crate::gp::Hyper;
@@ -56,7 +57,7 @@ pub struct Fitted {
     /// How good it is, and why.
     pub report: FitReport,
     /// Measured configurations that its Gaussian processes rest on.
-    pub(crate) points: Vec<Vec<Active>>,
+    pub(crate) points: Vec<Vec<Setting>>,
     /// Configurations learnt from.
     pub(crate) configurations: usize,
 }
@@ -454,7 +455,7 @@ fn collect_points(
     tasks: &mut [Parts],
     unseen: Option<&mut Unseen>,
     method: Method,
-) -> Vec<Vec<Active>> {
+) -> Vec<Vec<Setting>> {
     let mut number: Vec<Option<usize>> = vec![None; data.samples.len()];
     let mut points = Vec::new();
     let mut numbered = |sample: usize| {

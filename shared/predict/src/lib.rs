@@ -44,7 +44,7 @@ mod workload_law;
 
 pub use accuracy::Accuracy;
 pub use anchor::Anchor;
-pub use dataset::{Active, Dataset, Sample, TaskSpec};
+pub use dataset::{Dataset, Sample, TaskSpec};
 pub use doc::Method;
 pub use domain::Outside;
 pub use error::PredictError;

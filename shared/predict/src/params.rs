@@ -2,14 +2,13 @@
 
 mod unseen;
 
-use corun::MAX_TASKS;
+use corun::{MAX_TASKS, Setting};
 use doc::params::{self as written, ModelParams, TaskParams};
 use doc::{Method, Workload};
 use units::{Batch, Share};
 
 use crate::anchor::Anchor;
 use crate::base::Base;
-use crate::dataset::Active;
 use crate::domain::Domain;
 use crate::error::PredictError;
 use crate::features::{Layout, MAX_FEATURES, SUMS, Scene};
@@ -150,7 +149,7 @@ fn write_trees(t: &Trees) -> written::TreesParams {
     }
 }
 
-fn point(a: &Active) -> written::Point {
+fn point(a: &Setting) -> written::Point {
     written::Point {
         task: a.task as u32,
         batch: u64::from(a.batch.get()),
@@ -378,13 +377,13 @@ fn domain(params: &ModelParams) -> Result<Option<Domain>, PredictError> {
     }))
 }
 
-fn points(params: &ModelParams, tasks: usize) -> Result<Vec<Vec<Active>>, PredictError> {
+fn points(params: &ModelParams, tasks: usize) -> Result<Vec<Vec<Setting>>, PredictError> {
     let one = |p: &written::Point, path: &str| {
         let unit = |e: units::UnitError| bad(path, e.to_string());
         if p.task as usize >= tasks {
             return Err(bad(path, format!("task {} of {tasks}", p.task)));
         }
-        Ok(Active {
+        Ok(Setting {
             task: p.task as usize,
             batch: Batch::new(p.batch).map_err(unit)?,
             share: Share::from_percent(p.share_percent).map_err(unit)?,
@@ -407,7 +406,7 @@ fn parts(
     task: usize,
     method: Method,
     base: &Base,
-    points: &[Vec<Active>],
+    points: &[Vec<Setting>],
 ) -> Result<Parts, PredictError> {
     let path = format!("$.predictor.tasks[{task}]");
     let poly = match &t.poly {
@@ -474,7 +473,7 @@ fn process(
     g: &written::GpParams,
     tasks: &[usize],
     base: &Base,
-    points: &[Vec<Active>],
+    points: &[Vec<Setting>],
     path: &str,
     row: impl Fn(&Scene, usize) -> Vec<f64>,
 ) -> Result<GpPart, PredictError> {

@@ -1,9 +1,9 @@
+use corun::Setting;
 use doc::Method;
 use doc::params::Evidence;
 use units::{Batch, Share};
 
 use crate::base::Base;
-use crate::dataset::Active;
 use crate::features::Scene;
 use crate::model::{Answer, Parts};
 use crate::pool::Pool;
@@ -97,7 +97,7 @@ impl Predictor {
     ///
     /// One task by itself is not predicted but read from the solo runs; no task is ever faster than
     /// on the whole device.
-    pub fn means(&self, active: &[Active], out: &mut [f64]) {
+    pub fn means(&self, active: &[Setting], out: &mut [f64]) {
         if let [a] = active
             && (self.base.anchored || a.share == Share::FULL)
         {
@@ -120,7 +120,7 @@ impl Predictor {
     }
 
     /// Samples per second of a task alone at its share.
-    fn alone(&self, a: &Active) -> f64 {
+    fn alone(&self, a: &Setting) -> f64 {
         if a.share == Share::FULL {
             return self.solo(a.task, a.batch);
         }
@@ -132,12 +132,12 @@ impl Predictor {
     /// A rate, or the solo rate where that is less: others never make a task faster, and neither
     /// does a smaller share. A regression far from its points says such things all the same, and
     /// then nothing that is planned by it holds.
-    pub(crate) fn at_most_solo(&self, a: &Active, rate: f64) -> f64 {
+    pub(crate) fn at_most_solo(&self, a: &Setting, rate: f64) -> f64 {
         rate.min(self.solo(a.task, a.batch))
     }
 
     /// What serves a co-run that the models of its tasks do not know.
-    pub(crate) fn unseen(&self, active: &[Active]) -> Option<(&Pool, &Use)> {
+    pub(crate) fn unseen(&self, active: &[Setting]) -> Option<(&Pool, &Use)> {
         let unseen = self.unseen.as_ref()?;
         let learnt = unseen.of(active)?;
         let guessed = learnt.error.is_none() && !self.base.ran_so_many(active.len());
@@ -146,7 +146,7 @@ impl Predictor {
 
     /// The process of all tasks and its weight in a co-run that the models of its tasks know;
     /// `None` where it does not count.
-    pub(crate) fn pooled(&self, active: &[Active]) -> Option<(&Pool, f64)> {
+    pub(crate) fn pooled(&self, active: &[Setting]) -> Option<(&Pool, f64)> {
         let unseen = self.unseen.as_ref()?;
         (unseen.known > 0.0 && self.base.ran_so_many(active.len()))
             .then_some((&unseen.pool, unseen.known))
@@ -154,12 +154,12 @@ impl Predictor {
 
     /// Predictions with their uncertainty, in the order of `active`.
     #[must_use]
-    pub fn predict(&self, active: &[Active]) -> Vec<Prediction> {
+    pub fn predict(&self, active: &[Setting]) -> Vec<Prediction> {
         self.estimate(active, true)
     }
 
     /// As [`Predictor::predict`], with or without the scatter of a measurement.
-    pub(crate) fn estimate(&self, active: &[Active], scatter: bool) -> Vec<Prediction> {
+    pub(crate) fn estimate(&self, active: &[Setting], scatter: bool) -> Vec<Prediction> {
         let mut mean = vec![0.0; active.len()];
         self.means(active, &mut mean);
         let scene = Scene::new(&self.base, active);
@@ -206,7 +206,7 @@ impl Predictor {
 
     /// Standard deviation of the logarithm of a solo rate: of a measurement on the whole device,
     /// more on a part of it.
-    fn alone_spread(&self, a: &Active) -> f64 {
+    fn alone_spread(&self, a: &Setting) -> f64 {
         let spread = self.spread(a.task, false);
         if a.share == Share::FULL {
             spread

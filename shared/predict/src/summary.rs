@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
+use corun::Setting;
 use doc::{Profile, Workload};
 
-use crate::{Active, Dataset, Driver, Fitted, TaskReport, UnseenError};
+use crate::{Dataset, Driver, Fitted, TaskReport, UnseenError};
 
 /// Relevance below which a feature is not worth naming.
 const RELEVANT: f64 = 0.2;
@@ -131,8 +132,8 @@ fn drivers(workload: &Workload, report: &TaskReport) -> String {
     }
 }
 
-fn configuration(workload: &Workload, active: &[Active]) -> String {
-    let one = |a: &Active| {
+fn configuration(workload: &Workload, active: &[Setting]) -> String {
+    let one = |a: &Setting| {
         format!(
             "{} batch {} share {}",
             workload.tasks[a.task].id, a.batch, a.share

@@ -1,7 +1,9 @@
+use corun::Setting;
+
 use crate::base::Base;
 use crate::features::{MAX_FEATURES, Scene};
 use crate::structured::{Meeting, Other};
-use crate::{Active, Dataset, Sample};
+use crate::{Dataset, Sample};
 
 /// The measurements of one task among others, row by row. Its solo runs are no rows: what they say
 /// is in the anchors, which everything learnt here is relative to.
@@ -71,7 +73,7 @@ impl Rows {
     }
 }
 
-fn others(active: &[Active], at: usize) -> Vec<Other> {
+fn others(active: &[Setting], at: usize) -> Vec<Other> {
     active
         .iter()
         .enumerate()

@@ -7,9 +7,9 @@
 
 mod learn;
 
+use corun::Setting;
 use units::Batch;
 
-use crate::Active;
 use crate::pool::Pool;
 use crate::report::UnseenError;
 
@@ -42,11 +42,11 @@ pub(crate) struct Use {
 
 impl Unseen {
     /// What serves a co-run; `None` where the models of its tasks know it.
-    pub fn of(&self, active: &[Active]) -> Option<&Use> {
+    pub fn of(&self, active: &[Setting]) -> Option<&Use> {
         if active.len() < 2 {
             return None;
         }
-        let seen = |a: &Active| self.seen[a.task].contains(&a.batch);
+        let seen = |a: &Setting| self.seen[a.task].contains(&a.batch);
         if active.iter().all(seen) {
             return None;
         }

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use corun::Setting;
 use doc::Method;
 use math::stats;
 use units::Share;
 
 use crate::base::Base;
-use crate::dataset::{Active, Dataset, Sample};
+use crate::dataset::{Dataset, Sample};
 use crate::error::PredictError;
 use crate::features::{Layout, Scene};
 use crate::gp::Hyper;
@@ -110,7 +111,7 @@ pub(crate) struct Wanted {
 /// Fold of every sample; `usize::MAX`: never left out (a run of one task). `None`: too few
 /// configurations to leave any out.
 fn folds(data: &Dataset, folds: usize) -> Option<Vec<usize>> {
-    let mut seen: HashMap<&[Active], usize> = HashMap::new();
+    let mut seen: HashMap<&[Setting], usize> = HashMap::new();
     let fold = data.samples.iter().map(|s| {
         if s.active.len() < 2 {
             return usize::MAX;
@@ -201,7 +202,7 @@ pub(crate) fn leave_levels_out(
     let mut left = Vec::new();
     // Evenly over the inner levels, away from their ends.
     for level in (0..m).map(|k| inner[(2 * k + 1) * inner.len() / (2 * m)]) {
-        let has = |a: &Active| a.share == level;
+        let has = |a: &Setting| a.share == level;
         left.extend(leave_where(data, known, |active| active.iter().any(has))?);
     }
     Ok(left)
@@ -224,9 +225,9 @@ pub(crate) fn leave_crowd_out(
 fn leave_where(
     data: &Dataset,
     known: &Known<'_>,
-    out: impl Fn(&[Active]) -> bool,
+    out: impl Fn(&[Setting]) -> bool,
 ) -> Result<Vec<Left>, PredictError> {
-    let several = |active: &[Active]| active.len() > 1;
+    let several = |active: &[Setting]| active.len() > 1;
     let marked = data.samples.iter();
     let marked: Vec<bool> = marked
         .map(|s| several(&s.active) && out(&s.active))

@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use device::{Device, MeasureError, OpenError, Patience, Real, Run, Window};
+use corun::Setting;
+use device::{Device, MeasureError, OpenError, Patience, Real, Window};
 use doc::{Documents, Frames, Workload};
 use jobs::process::cpu_seconds;
 use units::{Batch, Seconds, Share};
@@ -55,8 +56,8 @@ fn open(workload: &Workload, runs: &Path) -> Option<Real> {
     }
 }
 
-fn run(task: usize, batch: u64, percent: f64) -> Run {
-    Run {
+fn run(task: usize, batch: u64, percent: f64) -> Setting {
+    Setting {
         task,
         batch: Batch::new(batch).unwrap(),
         share: Share::from_percent(percent).unwrap(),

@@ -1,7 +1,8 @@
 //! Batch sizes and shares of all tasks, and what they are worth under the model.
 
+use corun::Setting;
 use doc::{Balance, BatchPolicy, Choice, Constraints, ObjectiveKind, Plan, SoloRate, Workload};
-use predict::{Active, Predictor};
+use predict::Predictor;
 use units::{Batch, Share};
 
 use crate::judge::Judge;
@@ -125,9 +126,9 @@ impl<'a> Frame<'a> {
         };
         for gpu in choices.gpus() {
             let tasks = choices.on(gpu);
-            let active: Vec<Active> = tasks
+            let active: Vec<Setting> = tasks
                 .iter()
-                .map(|&task| Active {
+                .map(|&task| Setting {
                     task,
                     batch: choices.batch[task],
                     share: choices.share[task],

@@ -1,7 +1,7 @@
 //! A claim that no plan is better is put to the test with the plan's neighbours.
 
+use corun::Setting;
 use doc::{Feasible, Proof};
-use predict::Active;
 use units::Share;
 
 use super::choices::{Choices, Frame, Value};
@@ -53,8 +53,8 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value
 }
 
 fn is_outside(frame: &Frame<'_>, choices: &Choices) -> bool {
-    let active: Vec<Active> = (0..choices.batch.len())
-        .map(|task| Active {
+    let active: Vec<Setting> = (0..choices.batch.len())
+        .map(|task| Setting {
             task,
             batch: choices.batch[task],
             share: choices.share[task],

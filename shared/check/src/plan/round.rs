@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 
+use corun::Setting;
 use doc::{DeviceKind, Duplex, Workload};
-use predict::Active;
 use units::Samples;
 
 use super::choices::{Choices, Frame};
@@ -224,13 +224,13 @@ impl Round {
     }
 
     fn rates(&self, frame: &Frame<'_>, choices: &Choices, tasks: &[usize]) -> Vec<f64> {
-        let active = |task: usize| Active {
+        let active = |task: usize| Setting {
             task,
             batch: choices.batch[task],
             share: choices.share[task],
         };
-        let all: Vec<Active> = (0..self.jobs.len()).map(active).collect();
-        let mut running: Vec<Active> = tasks.iter().map(|&i| all[i]).collect();
+        let all: Vec<Setting> = (0..self.jobs.len()).map(active).collect();
+        let mut running: Vec<Setting> = tasks.iter().map(|&i| all[i]).collect();
         if self.divides {
             divide(&all, &mut running);
         }

@@ -1,7 +1,7 @@
 //! Is sharing worth it, as the plan says?
 
+use corun::Setting;
 use doc::{Feasible, ObjectiveKind, Scheme, Verdict, WorkKind};
-use predict::Active;
 use units::{Samples, Seconds};
 
 use super::baselines::share_of;
@@ -212,9 +212,9 @@ pub fn last_end(
     let whole: f64 = tasks.iter().map(|&i| work[i]).sum();
     let mut now = 0.0;
     while !tasks.is_empty() {
-        let active: Vec<Active> = tasks
+        let active: Vec<Setting> = tasks
             .iter()
-            .map(|&task| Active {
+            .map(|&task| Setting {
                 task,
                 batch: choices.batch[task],
                 share: choices.share[task],

@@ -1,6 +1,7 @@
 //! Simulating again: the simulator is deterministic, so that every number must be the same.
 
-use device::{Device, Measurement, Options, Run, Sim, Window};
+use corun::Setting;
+use device::{Device, Measurement, Options, Sim, Window};
 use doc::{Profile, Sample};
 use units::{Batch, Seconds, Share, TaskId};
 
@@ -86,7 +87,7 @@ fn again(sim: &mut Sim, profile: &Profile, sample: &Sample, j: &mut Judge) {
 
 fn measure(
     sim: &mut Sim,
-    runs: &[Run],
+    runs: &[Setting],
     asked: Option<Seconds>,
     repeats: u32,
 ) -> Result<Measurement, String> {
@@ -105,10 +106,10 @@ fn measure(
 fn configuration<'a>(
     profile: &Profile,
     runs: impl Iterator<Item = (&'a TaskId, Batch, Share)>,
-) -> Option<Vec<Run>> {
-    let runs: Option<Vec<Run>> = runs
+) -> Option<Vec<Setting>> {
+    let runs: Option<Vec<Setting>> = runs
         .map(|(id, batch, share)| {
-            Some(Run {
+            Some(Setting {
                 task: profile.header.workload.task_index(id)?,
                 batch,
                 share,

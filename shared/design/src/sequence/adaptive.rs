@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use device::Run;
+use corun::Setting;
 use doc::StopReason;
 use predict::design::{Design, Goal, Progress, Step};
-use predict::{Active, Dataset, Predictor, Sample, TaskSpec};
+use predict::{Dataset, Predictor, Sample, TaskSpec};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::index::sample;
@@ -94,7 +94,7 @@ impl Adaptive {
     }
 
     /// Whether a configuration can and may be measured.
-    fn may(&self, configuration: &[Run]) -> bool {
+    fn may(&self, configuration: &[Setting]) -> bool {
         self.only
             .as_ref()
             .is_none_or(|only| only.contains(configuration))
@@ -108,7 +108,7 @@ impl Adaptive {
             .iter()
             .filter(|runs| !self.data.samples.iter().any(|s| s.active == active(runs)))
             .collect();
-        let admissible = |active: &[Active]| {
+        let admissible = |active: &[Setting]| {
             let runs = runs(active);
             self.may(&runs) && !failed.contains(&runs)
         };
@@ -128,7 +128,7 @@ impl Adaptive {
     /// Batch sizes of each task whose solo rate is known; all of them as long as none is.
     fn measured_batches(&self) -> Vec<Vec<Batch>> {
         let measured = |task: usize, batch: Batch| {
-            let solo = Active {
+            let solo = Setting {
                 task,
                 batch,
                 share: Share::FULL,
@@ -221,7 +221,7 @@ impl Adaptive {
     }
 
     /// Throughput of a task alone at the best of its batch sizes, as far as measured.
-    fn solo(&self, run: &Active) -> Option<f64> {
+    fn solo(&self, run: &Setting) -> Option<f64> {
         let alone = |s: &&Sample| matches!(s.active[..], [a] if a.task == run.task && a.share == Share::FULL);
         let samples = self.data.samples.iter().filter(alone);
         let rates = samples.filter_map(|s| s.throughput.first().copied());
@@ -250,7 +250,7 @@ impl Adaptive {
     }
 
     /// Learns what was measured; `None`: it could not be.
-    pub fn observe(&mut self, configuration: &[Run], measured: Option<Sample>) {
+    pub fn observe(&mut self, configuration: &[Setting], measured: Option<Sample>) {
         self.tried.insert(configuration.to_vec());
         self.data.samples.extend(measured);
     }
@@ -273,7 +273,7 @@ fn schemes(space: &Space) -> Vec<Configuration> {
         .filter_map(|share| {
             let runs: Option<Configuration> = (0..space.task_count())
                 .map(|task| {
-                    Some(Run {
+                    Some(Setting {
                         task,
                         batch: *space.batches(task).last()?,
                         share: Share::from_hundredths(share),
@@ -285,8 +285,8 @@ fn schemes(space: &Space) -> Vec<Configuration> {
         .collect()
 }
 
-fn runs(active: &[Active]) -> Configuration {
-    let run = |a: &Active| Run {
+fn runs(active: &[Setting]) -> Configuration {
+    let run = |a: &Setting| Setting {
         task: a.task,
         batch: a.batch,
         share: a.share,
@@ -294,8 +294,8 @@ fn runs(active: &[Active]) -> Configuration {
     active.iter().map(run).collect()
 }
 
-fn active(runs: &[Run]) -> Vec<Active> {
-    let active = |r: &Run| Active {
+fn active(runs: &[Setting]) -> Vec<Setting> {
+    let active = |r: &Setting| Setting {
         task: r.task,
         batch: r.batch,
         share: r.share,
@@ -304,7 +304,7 @@ fn active(runs: &[Run]) -> Vec<Active> {
 }
 
 /// What a measured configuration teaches.
-pub fn lesson(runs: &[Run], rates: &[device::Rate]) -> Sample {
+pub fn lesson(runs: &[Setting], rates: &[device::Rate]) -> Sample {
     let stderr: Option<Vec<f64>> = rates.iter().map(|r| r.stderr.map(|s| s.get())).collect();
     Sample {
         active: active(runs),

@@ -1,4 +1,4 @@
-use device::Run;
+use corun::Setting;
 
 use super::{Configuration, Space};
 use crate::DesignError;
@@ -23,7 +23,7 @@ pub(super) fn grid(space: &Space) -> Result<Vec<Configuration>, DesignError> {
             for &batch in space.batches(task) {
                 for &share in &space.shares {
                     let mut runs = start.clone();
-                    runs.push(Run { task, batch, share });
+                    runs.push(Setting { task, batch, share });
                     longer.push(runs);
                 }
             }

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use device::Run;
+use corun::Setting;
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::index::sample;
@@ -48,7 +48,7 @@ impl Random {
             let batches = self.space.batches(task);
             let batch = batches[self.rng.random_range(0..batches.len())];
             let share = self.space.shares[self.rng.random_range(0..self.space.shares.len())];
-            runs.push(Run { task, batch, share });
+            runs.push(Setting { task, batch, share });
         }
         runs
     }

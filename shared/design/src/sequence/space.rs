@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use device::Run;
+use corun::Setting;
 use doc::{Memory, Workload};
 use units::{Batch, Bytes, Share, TotalShare};
 
@@ -76,7 +76,7 @@ impl Space {
     /// Each task alone on the whole device at each of its batch sizes.
     pub fn solos(&self) -> Vec<Configuration> {
         let solo = |task, &batch: &Batch| {
-            vec![Run {
+            vec![Setting {
                 task,
                 batch,
                 share: Share::FULL,
@@ -101,7 +101,7 @@ impl Space {
             let sizes = || self.batches(task).iter().copied();
             let ends: BTreeSet<Batch> = sizes().min().into_iter().chain(sizes().max()).collect();
             for batch in ends {
-                let one = |&share: &Share| vec![Run { task, batch, share }];
+                let one = |&share: &Share| vec![Setting { task, batch, share }];
                 all.extend(shares.iter().map(one));
             }
         }
@@ -110,14 +110,14 @@ impl Space {
 
     /// Whether the sum of the shares is one to measure; its least value counts for co-runs of
     /// every task only.
-    pub fn allows(&self, configuration: &[Run]) -> bool {
+    pub fn allows(&self, configuration: &[Setting]) -> bool {
         let total: TotalShare = configuration.iter().map(|run| run.share).sum();
         let all = configuration.len() == self.tasks.len();
         total <= self.rv_max && (!all || total >= self.rv_min)
     }
 
     /// Whether the tasks fit into memory together, as far as is known.
-    pub fn fits(&self, configuration: &[Run]) -> bool {
+    pub fn fits(&self, configuration: &[Setting]) -> bool {
         let Some(memory) = self.memory else {
             return true;
         };

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use corun::Setting;
 use doc::{Documents, Frames};
 use predict::design::Goal;
 use units::{SamplesPerSec, Share, TotalShare};
@@ -45,7 +46,7 @@ fn conditions(drifts: bool) -> Conditions<'static> {
 }
 
 /// Rates of a made-up device on which small shares are best.
-fn rates(runs: &[Run]) -> Vec<Rate> {
+fn rates(runs: &[Setting]) -> Vec<Rate> {
     let total: f64 = runs.iter().map(|r| r.share.fraction()).sum();
     runs.iter()
         .map(|run| Rate {

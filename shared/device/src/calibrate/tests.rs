@@ -1,3 +1,4 @@
+use corun::Setting;
 use doc::{DesignKind, Documents, Frames, Header, Measured, Sample};
 use units::{Batch, Share};
 
@@ -15,7 +16,7 @@ fn profile() -> Profile {
         .unwrap()
         .unwrap();
     let mut sim = Sim::open(&workload, &Options::default()).unwrap();
-    let run = |task, batch, percent| Run {
+    let run = |task, batch, percent| Setting {
         task,
         batch: Batch::new(batch).unwrap(),
         share: Share::from_percent(percent).unwrap(),

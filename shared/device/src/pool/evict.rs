@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use corun::Setting;
 use jobs::{JobId, Order};
 
 use super::{Pool, Worker};
-use crate::Run;
 
 impl Pool {
     /// Ends every worker.
@@ -17,7 +17,7 @@ impl Pool {
 
     /// Evicts the least recently used workers that this configuration does not need until one
     /// more fits.
-    pub(super) fn make_room(&mut self, run: &Run, configuration: &[Run]) {
+    pub(super) fn make_room(&mut self, run: &Setting, configuration: &[Setting]) {
         while self.workers.len() >= self.capacity.clients || !self.fits(run) {
             let victim = self
                 .workers
@@ -34,7 +34,7 @@ impl Pool {
 
     /// After a worker found no memory: remembers that no more than these fit, and evicts one that
     /// the configuration does not need. False if there is none, so that no more room can be made.
-    pub(crate) fn shrink(&mut self, configuration: &[Run]) -> bool {
+    pub(crate) fn shrink(&mut self, configuration: &[Setting]) -> bool {
         self.tidy();
         let idle = self
             .workers
@@ -48,11 +48,11 @@ impl Pool {
         true
     }
 
-    fn is_needed(&self, worker: &Worker, configuration: &[Run]) -> bool {
+    fn is_needed(&self, worker: &Worker, configuration: &[Setting]) -> bool {
         configuration.iter().any(|run| self.serves(worker, run))
     }
 
-    fn fits(&self, run: &Run) -> bool {
+    fn fits(&self, run: &Setting) -> bool {
         let Some(capacity) = self.capacity.memory else {
             return true;
         };
@@ -77,7 +77,7 @@ impl Pool {
     }
 
     /// Ends the worker of a run, for one that is in the way.
-    pub(crate) fn end_run(&mut self, run: &Run) {
+    pub(crate) fn end_run(&mut self, run: &Setting) {
         if let Some(index) = self.position(run) {
             self.end(self.workers[index].job);
         }

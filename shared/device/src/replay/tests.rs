@@ -1,3 +1,4 @@
+use corun::Setting;
 use doc::{Frames, Profiles};
 use units::{Batch, Share};
 
@@ -17,8 +18,8 @@ const PROFILE: &str = r#"
   {"id":"a","batch":32,"share_percent":100}]}
 "#;
 
-fn run(task: usize, batch: u64, percent: f64) -> Run {
-    Run {
+fn run(task: usize, batch: u64, percent: f64) -> Setting {
+    Setting {
         task,
         batch: Batch::new(batch).unwrap(),
         share: Share::from_percent(percent).unwrap(),

@@ -1,6 +1,6 @@
 //! Noise on simulated measurements that depends on nothing but what is measured.
 
-use crate::Run;
+use corun::Setting;
 
 /// SplitMix64's output function (Steele, Lea, Flood 2014): a bijection that scatters its input.
 const fn scatter(x: u64) -> u64 {
@@ -21,7 +21,7 @@ pub(super) const fn of_repeat(seed: u64, repeat: u32) -> u64 {
 
 /// Factor on the throughput of the task at `position` of a configuration: log-normal with mean 1
 /// and relative standard deviation `sigma`, a function of its arguments alone.
-pub(super) fn factor(seed: u64, configuration: &[Run], position: usize, sigma: f64) -> f64 {
+pub(super) fn factor(seed: u64, configuration: &[Setting], position: usize, sigma: f64) -> f64 {
     if sigma == 0.0 {
         return 1.0;
     }
@@ -58,7 +58,7 @@ mod tests {
         let sigma = 0.05;
         let all: Vec<f64> = (1..=10_000)
             .map(|hundredths| {
-                let run = Run {
+                let run = Setting {
                     task: 0,
                     batch: Batch::new(32).unwrap(),
                     share: Share::from_hundredths(hundredths),
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn differs_by_seed_and_repeat_and_position() {
-        let run = |task| Run {
+        let run = |task| Setting {
             task,
             batch: Batch::new(32).unwrap(),
             share: Share::FULL,

@@ -1,3 +1,4 @@
+use corun::Setting;
 use doc::{Documents, Frames};
 use units::{Batch, Share};
 
@@ -16,8 +17,8 @@ const PAIR: &str = r#"{"schema":"SCHEMA","device":{"kind":"sim","gpu":"titan-v"}
     {"id":"a","model":"resnet18","batch_sizes":[32,128]},
     {"id":"b","model":"vgg16","batch_sizes":[64]}]}"#;
 
-fn run(task: usize, batch: u64, percent: f64) -> Run {
-    Run {
+fn run(task: usize, batch: u64, percent: f64) -> Setting {
+    Setting {
         task,
         batch: Batch::new(batch).unwrap(),
         share: Share::from_percent(percent).unwrap(),
@@ -46,7 +47,7 @@ fn a_corun_is_slower_than_alone_and_says_it_is_simulated() {
     let mut opened = open(&workload(PAIR), &options(0.0)).unwrap();
     assert_eq!(opened.note, None);
     assert!(opened.device.fingerprint().simulated);
-    let mut rate = |runs: &[Run]| {
+    let mut rate = |runs: &[Setting]| {
         let m = opened.device.measure(runs, &once(1, 0.0)).unwrap();
         assert!(m.rates.iter().all(|r| r.stderr.is_none()));
         m.rates[0].throughput.get()

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod scenarios;
+mod several;
 mod stage;
 
 /// One table of scenarios, run on control groups and on MPS with its fakes. A scenario says what is

@@ -58,11 +58,16 @@ impl Stage {
     }
 
     pub fn mps() -> Self {
+        Self::mps_of(1, false)
+    }
+
+    /// A host of several GPUs, with a daemon for each or one for all.
+    pub fn mps_of(gpus: usize, together: bool) -> Self {
         let (dir, run) = folder();
         let mark = run.token().to_owned();
         let fake = FakeMps::install();
-        let gpu = Gpu {
-            uuid: "GPU-0".into(),
+        let gpu = |number: usize| Gpu {
+            uuid: format!("GPU-{number}"),
             name: "Fake GPU".into(),
             sms: 80,
             memory: Bytes::new(1 << 30).unwrap(),
@@ -74,11 +79,12 @@ impl Stage {
         let options = MpsOptions {
             program: fake.control(),
             root: dir.path().join("mps"),
-            gpu: None,
+            gpus: Vec::new(),
             timeout: Duration::from_secs(10),
         };
-        let mut setup = MpsSetup::new(vec![gpu], options);
+        let mut setup = MpsSetup::new((0..gpus).map(gpu).collect(), options);
         setup.recovery = RECOVERY;
+        setup.together = together;
         let host = MpsHost::open(setup, run).unwrap();
         let stage = Self::new(Box::new(host), Kind::Mps, dir, mark);
         Self { fake, ..stage }

@@ -21,8 +21,8 @@ pub struct MpsOptions {
     pub program: PathBuf,
     /// Where run directories are made.
     pub root: PathBuf,
-    /// GPU by UUID that daemon and clients are limited to; absent: as the environment has it.
-    pub gpu: Option<String>,
+    /// GPUs by UUID that daemon and clients are limited to; none: as the environment has it.
+    pub gpus: Vec<String>,
     /// How long the daemon may take for one answer.
     pub timeout: Duration,
 }
@@ -36,7 +36,7 @@ impl MpsOptions {
         Ok(Self {
             program: control::find_control().ok_or(MpsError::NoControl)?,
             root: stale::default_root(),
-            gpu: None,
+            gpus: Vec::new(),
             timeout: Duration::from_secs(5),
         })
     }
@@ -46,7 +46,7 @@ impl MpsOptions {
 #[derive(Debug)]
 pub struct Mps {
     control: Control,
-    gpu: Option<String>,
+    gpus: Vec<String>,
     /// Absent: the daemon is another's.
     owned: Option<RunDir>,
 }
@@ -76,14 +76,14 @@ impl Mps {
     /// # Errors
     /// [`MpsError::Start`] with what the program or its log said.
     pub fn start(options: &MpsOptions) -> Result<Self, MpsError> {
-        let gpu = options.gpu.clone();
-        let run = RunDir::create(&options.root, &options.program, gpu.as_deref())?;
+        let gpus = options.gpus.clone();
+        let run = RunDir::create(&options.root, &options.program, &gpus)?;
         let control = Control::new(options.program.clone(), run.pipe(), options.timeout);
         let log = run.log();
         // From here on the guard cleans up.
         let mps = Self {
             control,
-            gpu,
+            gpus,
             owned: Some(run),
         };
         start(&mps.control, &log, options)?;
@@ -91,10 +91,10 @@ impl Mps {
     }
 
     /// A daemon that somebody else looks after.
-    pub(super) const fn of(control: Control, gpu: Option<String>) -> Self {
+    pub(super) const fn of(control: Control, gpus: Vec<String>) -> Self {
         Self {
             control,
-            gpu,
+            gpus,
             owned: None,
         }
     }
@@ -115,7 +115,7 @@ impl Mps {
         })?;
         Ok(Self {
             control,
-            gpu: options.gpu.clone(),
+            gpus: options.gpus.clone(),
             owned: None,
         })
     }
@@ -126,7 +126,7 @@ impl Mps {
         &self.control
     }
 
-    /// Environment of a client at a share. The percentage is read when CUDA starts in the
+    /// Environment of a client of all GPUs of the daemon at a share. The percentage is read when CUDA starts in the
     /// client and never again.
     #[must_use]
     pub fn client_environment(&self, share: Share) -> Vec<(OsString, OsString)> {
@@ -140,8 +140,9 @@ impl Mps {
                 share.percent().to_string().into(),
             ),
         ];
-        if let Some(gpu) = &self.gpu {
-            env.push(("CUDA_VISIBLE_DEVICES".into(), gpu.into()));
+        if !self.gpus.is_empty() {
+            let gpus = self.gpus.join(",");
+            env.push(("CUDA_VISIBLE_DEVICES".into(), gpus.into()));
         }
         env
     }
@@ -290,8 +291,8 @@ pub(super) fn start(control: &Control, log: &Path, options: &MpsOptions) -> Resu
         // A launch that this one is part of would take the daemon for a job of its own.
         .env_remove(MARK)
         .stdin(Stdio::null());
-    if let Some(gpu) = &options.gpu {
-        command.env("CUDA_VISIBLE_DEVICES", gpu);
+    if !options.gpus.is_empty() {
+        command.env("CUDA_VISIBLE_DEVICES", options.gpus.join(","));
     }
     let failed = |detail: String| MpsError::Start { detail };
     let child = command.spawn().map_err(|e| failed(e.to_string()))?;

@@ -31,13 +31,13 @@ pub struct SharedMps {
 }
 
 impl SharedMps {
-    /// Joins the daemon of the GPU that `options` names, or starts it.
+    /// Joins the daemon of the first GPU that `options` names, or starts it.
     ///
     /// # Errors
     /// [`MpsError::Occupied`] if a launch keeps a daemon of its own on that GPU: two daemons on one
     /// GPU take turns on it instead of sharing it. Else as [`Mps::start`].
     pub fn join(options: &MpsOptions) -> Result<Self, MpsError> {
-        let gpu = options.gpu.as_deref().unwrap_or("all");
+        let gpu = options.gpus.first().map_or("all", String::as_str);
         private_dir(&options.root)?;
         if let Some(pid) = stale::private_owner(&options.root, gpu)? {
             let gpu = gpu.to_owned();
@@ -63,7 +63,7 @@ impl SharedMps {
             client,
         };
         Ok(Self {
-            mps: Mps::of(control, options.gpu.clone()),
+            mps: Mps::of(control, options.gpus.clone()),
             dir,
             member: Some(member),
         })

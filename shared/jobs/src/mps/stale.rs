@@ -34,8 +34,8 @@ pub(super) struct RunDir {
 
 impl RunDir {
     /// Makes a new one below `root` (made too, mode 0700) after removing orphans there. It says which
-    /// GPU its daemon is for.
-    pub(super) fn create(root: &Path, program: &Path, gpu: Option<&str>) -> Result<Self, MpsError> {
+    /// GPUs its daemon is for, one a line.
+    pub(super) fn create(root: &Path, program: &Path, gpus: &[String]) -> Result<Self, MpsError> {
         private_dir(root)?;
         // Held while orphans are looked for, so that a directory whose owner is just about to
         // lock it is not taken for one.
@@ -55,7 +55,7 @@ impl RunDir {
         }
         let lock = lock(&path.join("lock"))?;
         let written = Owner::this("mps").write(&path);
-        let written = written.and_then(|()| fs::write(path.join("gpu"), gpu.unwrap_or_default()));
+        let written = written.and_then(|()| fs::write(path.join("gpu"), gpus.join("\n")));
         written.map_err(MpsError::io(format!("cannot write in {}", path.display())))?;
         Ok(Self { path, _lock: lock })
     }
@@ -103,7 +103,7 @@ pub(super) fn private_owner(root: &Path, gpu: &str) -> Result<Option<Pid>, MpsEr
             continue;
         }
         let named = fs::read_to_string(path.join("gpu")).unwrap_or_default();
-        if named == gpu {
+        if named.lines().any(|other| other == gpu) {
             return Ok(Owner::read(&path).and_then(|owner| owner.pid()));
         }
     }

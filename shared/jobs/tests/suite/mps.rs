@@ -28,7 +28,7 @@ impl Bench {
         MpsOptions {
             program: self.fake.control(),
             root: self.root.path().join("mps"),
-            gpu: Some("GPU-1".into()),
+            gpus: vec!["GPU-1".into()],
             timeout: Duration::from_millis(1500),
         }
     }
@@ -311,7 +311,7 @@ fn owner_for_the_next_test() {
     let options = MpsOptions {
         program: program.into(),
         root: root.into(),
-        gpu: None,
+        gpus: Vec::new(),
         timeout: Duration::from_secs(2),
     };
     let mps = Mps::start(&options).unwrap();

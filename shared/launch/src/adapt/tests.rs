@@ -1,7 +1,8 @@
+use corun::Setting;
 use doc::{
     DeviceFingerprint, DeviceKind, Documents, Frames, Method, ObjectiveKind, ProcessEnd, Workload,
 };
-use predict::{Active, Dataset, FitOptions, Sample, TaskSpec, fit};
+use predict::{Dataset, FitOptions, Sample, TaskSpec, fit};
 use units::{Batch, Share};
 
 use super::*;
@@ -14,8 +15,8 @@ fn workload() -> Workload {
     Documents::new(frames).next().unwrap().unwrap()
 }
 
-fn run(task: usize, batch: u64, percent: f64) -> Active {
-    Active {
+fn run(task: usize, batch: u64, percent: f64) -> Setting {
+    Setting {
         task,
         batch: Batch::new(batch).unwrap(),
         share: Share::from_percent(percent).unwrap(),
@@ -24,7 +25,7 @@ fn run(task: usize, batch: u64, percent: f64) -> Active {
 
 /// Two tasks that slow each other down by a law.
 fn data() -> Dataset {
-    let rate = |own: &Active, other: Option<&Active>| {
+    let rate = |own: &Setting, other: Option<&Setting>| {
         let solo = [900.0, 400.0][own.task] * (own.batch.as_f64() / 32.0).sqrt();
         solo * own.share.fraction() / (1.0 + 0.4 * other.map_or(0.0, |o| o.share.fraction()))
     };
@@ -118,10 +119,10 @@ fn measured(launch: &Launch, factors: [f64; 2]) -> Vec<TaskSummary> {
 
 /// What a model predicts for the plan of a launch.
 fn predictions(launch: &Launch, model: &Model) -> Vec<f64> {
-    let active: Vec<Active> = launch
+    let active: Vec<Setting> = launch
         .assignments()
         .enumerate()
-        .map(|(task, a)| Active {
+        .map(|(task, a)| Setting {
             task,
             batch: a.batch,
             share: a.share,

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use doc::{EventPayload, Job, PhaseKind, Task};
-use host::{Grant, Work};
+use host::{Gpus, Grant, Work};
 use jobs::JobId;
 use units::{Batch, Share};
 
@@ -20,7 +20,7 @@ struct Program {
     argv: Vec<String>,
     /// Variables beside those of the worker protocol.
     env: Vec<(String, String)>,
-    gpus: Vec<usize>,
+    gpus: Gpus,
     log: String,
 }
 
@@ -121,6 +121,14 @@ impl Session<'_> {
     }
 }
 
+/// Whether a task has a program that is given all GPUs of its training at once.
+pub(super) fn is_together(task: &Task) -> bool {
+    let holds = |argv: &[String]| argv.iter().any(|a| a.contains(PROCESSES));
+    task.job
+        .as_ref()
+        .is_some_and(|job| holds(&job.argv) || holds(&job.resume))
+}
+
 /// The programs of a training on `gpus`: one where an argument holds `{processes}`, else one for
 /// each GPU, rank 0 first, so that it listens before the others connect.
 fn programs(
@@ -147,7 +155,7 @@ fn programs(
         return Ok(vec![Program {
             argv,
             env: vec![processes],
-            gpus: gpus.to_vec(),
+            gpus: Gpus::of(gpus).ok_or_else(|| std::io::Error::other("it has no GPU"))?,
             log: format!("{}.log", task.id),
         }]);
     }
@@ -166,7 +174,7 @@ fn programs(
         Program {
             argv: argv.clone(),
             env: named.into_iter().chain([processes.clone()]).collect(),
-            gpus: vec![*gpu],
+            gpus: Gpus::one(*gpu),
             log: match rank {
                 0 => format!("{}.log", task.id),
                 _ => format!("{}.{rank}.log", task.id),

@@ -132,7 +132,8 @@ fn quota(placement: &Placement, run: &mut RunDir) -> Result<Kind, Failure> {
 /// user's programs, which is started if it does not run.
 fn daemon(placement: &Placement) -> Result<Kind, Failure> {
     let mut options = MpsOptions::from_environment().map_err(environment)?;
-    options.gpu = placement.gpu_names.get(placement.gpu).cloned();
+    let named_gpu = placement.gpu_names.get(placement.gpu);
+    options.gpus = named_gpu.cloned().into_iter().collect();
     let named = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").map(PathBuf::from);
     let attached = match named {
         // One that is named and does not answer is a fault to tell, and no reason for a second.
@@ -145,7 +146,7 @@ fn daemon(placement: &Placement) -> Result<Kind, Failure> {
             Kind::Daemon(mps, variables)
         }
         None => {
-            options.gpu = Some(gpu(placement)?.uuid);
+            options.gpus = vec![gpu(placement)?.uuid];
             let shared = SharedMps::join(&options).map_err(environment)?;
             let variables = shared.mps().client_environment(placement.share);
             Kind::Shared(shared, variables)

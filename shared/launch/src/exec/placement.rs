@@ -217,7 +217,7 @@ impl Placement {
         if self.device == DeviceKind::Cuda {
             let share = self.share.percent().to_string();
             all.push(("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE".to_owned(), share));
-            let limit = self.memory.map(jobs::mps::memory_limit);
+            let limit = self.memory.map(|m| jobs::mps::memory_limit(m, 1));
             all.extend(limit.map(|(name, value)| (name.to_owned(), value)));
             let gpu = self.gpu_names.get(self.gpu);
             all.extend(gpu.map(|uuid| ("CUDA_VISIBLE_DEVICES".to_owned(), uuid.clone())));

@@ -1,7 +1,7 @@
 //! Starting the process of a phase.
 
 use doc::{EventPayload, PhaseKind};
-use host::{Grant, Work};
+use host::{Gpus, Grant, Work};
 use jobs::JobId;
 
 use super::Round;
@@ -113,7 +113,7 @@ impl Round<'_> {
             log_limits: self.with.settings.care.log_limits,
         };
         let grant = Grant {
-            gpus: vec![planned.gpu()],
+            gpus: Gpus::one(planned.gpu()),
             share: task.share,
             processors: self.with.cpus[i].clone(),
             memory: None,

@@ -3,9 +3,10 @@
 
 use std::cell::Cell;
 
+use corun::Setting;
 use doc::Method;
 use overlap::{FixedRates, Instance, Job, Link, ModelRates, Options, OverlapError, Rates, vary};
-use predict::{Active, Dataset, FitOptions, Predictor, Sample, TaskSpec, fit};
+use predict::{Dataset, FitOptions, Predictor, Sample, TaskSpec, fit};
 use rand::Rng;
 use units::{Batch, Share};
 
@@ -44,7 +45,7 @@ impl Predicted {
             .map(|&b| Batch::new(b))
             .collect::<Result<_, _>>()?;
         let step: Vec<f64> = (0..n).map(|_| rng.random_range(0.02..0.12)).collect();
-        let law = |active: &[Active]| -> Vec<f64> {
+        let law = |active: &[Setting]| -> Vec<f64> {
             let load: f64 = active.iter().map(|a| 0.8 * a.share.fraction()).sum();
             active
                 .iter()
@@ -56,7 +57,7 @@ impl Predicted {
                 .collect()
         };
         let mut samples = Vec::new();
-        let mut add = |active: Vec<Active>| {
+        let mut add = |active: Vec<Setting>| {
             samples.push(Sample {
                 throughput: law(&active),
                 active,
@@ -65,7 +66,7 @@ impl Predicted {
         };
         for task in 0..n {
             for &batch in &sizes {
-                add(vec![Active {
+                add(vec![Setting {
                     task,
                     batch,
                     share: Share::FULL,
@@ -76,7 +77,7 @@ impl Predicted {
             let mut active = Vec::new();
             for task in 0..n {
                 if k % 3 == 0 || rng.random_range(0..3) > 0 {
-                    active.push(Active {
+                    active.push(Setting {
                         task,
                         batch: sizes[rng.random_range(0..3)],
                         share: Share::from_percent(10.0 * f64::from(rng.random_range(3..=10)))?,

@@ -4,8 +4,9 @@
 //! runs are given and not counted. A design has arrived at the first sample after which the
 //! model's choice is within 2 % of the best.
 
+use corun::Setting;
 use predict::design::{Design, Goal, Step};
-use predict::{Active, Dataset, FitOptions, Method, Sample, fit};
+use predict::{Dataset, FitOptions, Method, Sample, fit};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -20,20 +21,20 @@ const NEAR: f64 = 0.98;
 struct Space {
     bed: Bed,
     data: Dataset,
-    all: Vec<Vec<Active>>,
+    all: Vec<Vec<Setting>>,
     best: f64,
 }
 
 fn space(models: &[&str]) -> Result<Space, Failure> {
     let (bed, tasks) = Bed::new(models)?;
-    let mut all: Vec<Vec<Active>> = vec![Vec::new()];
+    let mut all: Vec<Vec<Setting>> = vec![Vec::new()];
     for (task, spec) in tasks.iter().enumerate() {
         let mut next = Vec::new();
         for a in &all {
             for &batch in &spec.batches {
                 for share in shares()? {
                     let mut longer = a.clone();
-                    longer.push(Active { task, batch, share });
+                    longer.push(Setting { task, batch, share });
                     next.push(longer);
                 }
             }

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use corun::Setting;
 use gpusim::{Gpu, Network, Options, Program, SimTask, Simulator};
-use predict::{Active, Dataset, Sample, TaskSpec};
+use predict::{Dataset, Sample, TaskSpec};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use units::{Batch, Share};
@@ -63,7 +64,7 @@ const TRIAL_SEED: u64 = 5000;
 /// A configuration with what a device would show and what is true.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    pub active: Vec<Active>,
+    pub active: Vec<Setting>,
     pub truth: Vec<f64>,
     pub measured: Vec<f64>,
 }
@@ -128,7 +129,7 @@ impl Bed {
     }
 
     /// True throughput of each task.
-    pub fn truth(&self, active: &[Active]) -> Vec<f64> {
+    pub fn truth(&self, active: &[Setting]) -> Vec<f64> {
         let tasks: Vec<SimTask<'_>> = active
             .iter()
             .map(|a| SimTask {
@@ -143,7 +144,7 @@ impl Bed {
         self.sim.run(&tasks, &options).samples_per_s
     }
 
-    pub fn measure(&self, active: Vec<Active>, rng: &mut StdRng) -> Measured {
+    pub fn measure(&self, active: Vec<Setting>, rng: &mut StdRng) -> Measured {
         let truth = self.truth(&active);
         let measured = truth
             .iter()
@@ -165,10 +166,10 @@ pub fn normal(rng: &mut StdRng) -> f64 {
 }
 
 /// All tasks at a random batch and share.
-pub fn draw(tasks: usize, rng: &mut StdRng) -> Result<Vec<Active>, Failure> {
+pub fn draw(tasks: usize, rng: &mut StdRng) -> Result<Vec<Setting>, Failure> {
     (0..tasks)
         .map(|task| {
-            Ok(Active {
+            Ok(Setting {
                 task,
                 batch: Batch::new(BATCHES[rng.random_range(0..BATCHES.len())])?,
                 share: Share::from_percent(10.0 * f64::from(rng.random_range(1..=10_u32)))?,
@@ -182,7 +183,7 @@ pub fn alone(bed: &Bed, tasks: usize, rng: &mut StdRng) -> Result<Vec<Measured>,
     let mut solos = Vec::new();
     for task in 0..tasks {
         for b in BATCHES {
-            let alone = Active {
+            let alone = Setting {
                 task,
                 batch: Batch::new(b)?,
                 share: Share::FULL,
@@ -263,7 +264,7 @@ fn read(models: &[&str], path: &Path) -> Result<Mix, Failure> {
                 truth: Vec::new(),
                 measured: Vec::new(),
             });
-        m.active.push(Active {
+        m.active.push(Setting {
             task: f[2].parse()?,
             batch: Batch::new(f[3].parse()?)?,
             share: Share::from_percent(f[4].parse()?)?,

@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use corun::Setting;
 use predict::{FitOptions, Method, Predictor, fit, fit_by_merit};
 
 use crate::mixes::{Failure, MOST_SAMPLES, Mix};
@@ -88,7 +89,7 @@ fn predictions(mix: &Mix, model: &Predictor) -> (f64, f64) {
         t.elapsed().as_secs_f64() * 1e6
     });
     let single = median(single.collect());
-    let flat: Vec<predict::Active> = mix.held_out.iter().flat_map(|m| m.active.clone()).collect();
+    let flat: Vec<Setting> = mix.held_out.iter().flat_map(|m| m.active.clone()).collect();
     let mut all = vec![0.0; flat.len()];
     let width = 100 * mix.tasks.len();
     let mut batched = Vec::new();

@@ -1,6 +1,7 @@
 //! Error and intervals where a batch size, or a task, never ran among others.
 
-use predict::{Active, Dataset, FitOptions, Method, Predictor, fit, fit_by_merit};
+use corun::Setting;
+use predict::{Dataset, FitOptions, Method, Predictor, fit, fit_by_merit};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use testkit::bench::Row;
@@ -78,7 +79,7 @@ pub fn rows(mixes: &[Mix]) -> Result<Vec<Row>, Failure> {
     for (k, mix) in mixes.iter().enumerate() {
         for task in 0..mix.tasks.len() {
             let batch = BATCHES[(task + k) % BATCHES.len()];
-            let new = |a: &Active| a.task == task && u64::from(a.batch.get()) == batch;
+            let new = |a: &Setting| a.task == task && u64::from(a.batch.get()) == batch;
             let mut data = mix.dataset(0, MOST_SAMPLES);
             data.samples
                 .retain(|s| s.active.len() == 1 || !s.active.iter().any(new));

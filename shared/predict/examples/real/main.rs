@@ -13,10 +13,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use predict::{Active, Dataset, FitOptions, Sample, TaskSpec, fit_by_merit};
+use corun::Setting;
+use predict::{Dataset, FitOptions, Sample, TaskSpec, fit_by_merit};
 use units::{Batch, Share};
 
-type Configurations = BTreeMap<usize, (Vec<Active>, Vec<f64>)>;
+type Configurations = BTreeMap<usize, (Vec<Setting>, Vec<f64>)>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).ok_or("usage: bench-real FOLDER")?;
@@ -90,7 +91,7 @@ fn read(path: &Path) -> Result<(Configurations, Configurations), Box<dyn Error>>
             &mut held
         };
         let (active, throughput) = into.entry(config.parse()?).or_default();
-        active.push(Active {
+        active.push(Setting {
             task: task.parse()?,
             batch: Batch::new(batch.parse()?)?,
             share: Share::from_percent(share.parse()?)?,

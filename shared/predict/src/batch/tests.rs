@@ -1,10 +1,11 @@
-use crate::{Active, Dataset, FitOptions, Method, Sample, TaskSpec, fit};
+use crate::{Dataset, FitOptions, Method, Sample, TaskSpec, fit};
+use corun::Setting;
 use units::{Batch, Share};
 
-fn run(k: u64, tasks: usize, without: Option<usize>) -> Vec<Active> {
+fn run(k: u64, tasks: usize, without: Option<usize>) -> Vec<Setting> {
     (0..tasks)
         .filter(|t| Some(*t) != without)
-        .map(|task| Active {
+        .map(|task| Setting {
             task,
             batch: Batch::new(16 << ((k / 3 + task as u64) % 3)).unwrap(),
             share: Share::from_percent((1 + (k * 7 + 3 * task as u64) % 10) as f64 * 10.0).unwrap(),
@@ -12,10 +13,10 @@ fn run(k: u64, tasks: usize, without: Option<usize>) -> Vec<Active> {
         .collect()
 }
 
-fn rates(active: &[Active]) -> Vec<f64> {
+fn rates(active: &[Setting]) -> Vec<f64> {
     let total: f64 = active.iter().map(|a| a.share.fraction()).sum();
     let rate =
-        |a: &Active| 900.0 * a.share.fraction().sqrt() / (0.5 + total) / (1.0 + a.task as f64);
+        |a: &Setting| 900.0 * a.share.fraction().sqrt() / (0.5 + total) / (1.0 + a.task as f64);
     active.iter().map(rate).collect()
 }
 
@@ -26,12 +27,12 @@ fn many_at_once_are_what_they_are_one_by_one() {
         bytes_per_sample: None,
         batches: Vec::new(),
     };
-    let solo = |task, batch| Active {
+    let solo = |task, batch| Setting {
         task,
         batch: Batch::new(batch).unwrap(),
         share: Share::FULL,
     };
-    let mut runs: Vec<Vec<Active>> = (0..9).map(|k| vec![solo(k % 3, 16 << (k / 3))]).collect();
+    let mut runs: Vec<Vec<Setting>> = (0..9).map(|k| vec![solo(k % 3, 16 << (k / 3))]).collect();
     runs.extend((0..40).map(|k| run(k, 3, None)));
     let samples = runs.iter().map(|active| Sample {
         throughput: rates(active),
@@ -47,7 +48,7 @@ fn many_at_once_are_what_they_are_one_by_one() {
             .unwrap()
             .predictor;
         for (n, without) in [(3, None), (2, Some(1)), (1, None)] {
-            let asked: Vec<Active> = (0..131)
+            let asked: Vec<Setting> = (0..131)
                 .flat_map(|k| match n {
                     1 => vec![solo(k as usize % 3, 24)],
                     _ => run(k * k, 3, without),

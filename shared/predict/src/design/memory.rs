@@ -1,11 +1,12 @@
 //! What a model of a similar workload adds to the first measurements.
 
+use corun::Setting;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use units::Share;
 
 use super::Design;
-use crate::dataset::{Active, Dataset, Sample};
+use crate::dataset::{Dataset, Sample};
 use crate::predictor::Predictor;
 
 /// Configurations that are remembered before anything is measured; each measured co-run takes
@@ -40,8 +41,8 @@ pub(super) fn with_memory(design: &Design<'_>, earlier: &Predictor, data: &Datas
     known
 }
 
-fn solo_rate(data: &Dataset, run: Active) -> Option<f64> {
-    let alone = Active {
+fn solo_rate(data: &Dataset, run: Setting) -> Option<f64> {
+    let alone = Setting {
         share: Share::FULL,
         ..run
     };

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
+use corun::Setting;
 use doc::Method;
 use rand::rngs::StdRng;
 
 use super::{CANDIDATES, Design};
-use crate::dataset::{Active, Dataset, Sample};
+use crate::dataset::{Dataset, Sample};
 use crate::fit::fit;
 
 /// Draws, best by what is known, that the next of the first co-runs is chosen from.
@@ -23,10 +24,10 @@ pub(super) fn spread(
     data: &Dataset,
     together: &[&Sample],
     rng: &mut StdRng,
-) -> Option<Vec<Active>> {
-    let mut seen: HashSet<Vec<Active>> = together.iter().map(|s| s.active.clone()).collect();
+) -> Option<Vec<Setting>> {
+    let mut seen: HashSet<Vec<Setting>> = together.iter().map(|s| s.active.clone()).collect();
     let draws = (0..CANDIDATES).map_while(|_| design.draw(rng));
-    let mut all: Vec<(f64, Vec<Active>)> = draws
+    let mut all: Vec<(f64, Vec<Setting>)> = draws
         .filter(|active| seen.insert(active.clone()))
         .map(|active| (0.0, active))
         .collect();
@@ -37,7 +38,7 @@ pub(super) fn spread(
         super::best_first(&mut all);
         all.truncate(PROMISING);
     }
-    let gap = |active: &[Active]| {
+    let gap = |active: &[Setting]| {
         let gaps = together.iter().map(|s| distance(design, active, &s.active));
         gaps.fold(f64::INFINITY, f64::min)
     };
@@ -49,9 +50,9 @@ pub(super) fn spread(
 
 /// Squared distance in ranks of the shares and batch sizes of the tasks that both have, each axis
 /// from 0 to 1.
-fn distance(design: &Design<'_>, x: &[Active], y: &[Active]) -> f64 {
+fn distance(design: &Design<'_>, x: &[Setting], y: &[Setting]) -> f64 {
     let rank = |at: Option<usize>, n: usize| at.unwrap_or(0) as f64 / (n.max(2) - 1) as f64;
-    let ranks = |a: &Active| {
+    let ranks = |a: &Setting| {
         let (batches, shares) = (&design.batches[a.task], &design.shares);
         (
             rank(batches.iter().position(|b| *b == a.batch), batches.len()),

@@ -1,8 +1,10 @@
+use corun::Setting;
+
 use super::*;
 use crate::TaskSpec;
 
 /// A device on which the best total is neither full sharing nor an even split.
-fn device(active: &[Active]) -> Vec<f64> {
+fn device(active: &[Setting]) -> Vec<f64> {
     active
         .iter()
         .map(|a| {
@@ -18,7 +20,7 @@ fn device(active: &[Active]) -> Vec<f64> {
         .collect()
 }
 
-fn run(tolerance: f64, budget: usize, admissible: &dyn Fn(&[Active]) -> bool) -> (Dataset, Step) {
+fn run(tolerance: f64, budget: usize, admissible: &dyn Fn(&[Setting]) -> bool) -> (Dataset, Step) {
     run_for(Goal::Raw, 0.0, tolerance, budget, admissible)
 }
 
@@ -27,7 +29,7 @@ fn run_for(
     floor: f64,
     tolerance: f64,
     budget: usize,
-    admissible: &dyn Fn(&[Active]) -> bool,
+    admissible: &dyn Fn(&[Setting]) -> bool,
 ) -> (Dataset, Step) {
     let batches: Vec<Batch> = [32, 64].map(|b| Batch::new(b).unwrap()).to_vec();
     let design = Design {
@@ -73,12 +75,12 @@ fn finds_a_configuration_near_the_best_and_stops() {
     let Step::Stop(progress) = step else {
         panic!("still going after {} samples", data.samples.len());
     };
-    let total = |a: &[Active]| device(a).iter().sum::<f64>();
+    let total = |a: &[Setting]| device(a).iter().sum::<f64>();
     let mut best = 0.0_f64;
     for k in 0..1000_u32 {
         for b in [32, 64] {
-            let active: Vec<Active> = (0..3)
-                .map(|task| Active {
+            let active: Vec<Setting> = (0..3)
+                .map(|task| Setting {
                     task: task as usize,
                     batch: Batch::new(b).unwrap(),
                     share: Share::from_percent(f64::from(10 * (k / 10_u32.pow(task) % 10 + 1)))
@@ -97,7 +99,7 @@ fn finds_a_configuration_near_the_best_and_stops() {
 
 #[test]
 fn begins_with_solos_keeps_to_constraints_and_repeats_itself() {
-    let half = |a: &[Active]| {
+    let half = |a: &[Setting]| {
         a.iter()
             .map(|a| a.share)
             .sum::<units::TotalShare>()
@@ -115,9 +117,9 @@ fn begins_with_solos_keeps_to_constraints_and_repeats_itself() {
 }
 
 /// All co-runs of three tasks at two batch sizes and ten shares.
-fn space() -> impl Iterator<Item = [Active; 3]> {
+fn space() -> impl Iterator<Item = [Setting; 3]> {
     (0..8000_u32).map(|k| {
-        [0, 1, 2].map(|task| Active {
+        [0, 1, 2].map(|task| Setting {
             task,
             batch: Batch::new(32 << (((k / 1000) >> task) & 1)).unwrap(),
             share: Share::from_percent(f64::from(10 * (k / 10_u32.pow(task as u32) % 10 + 1)))
@@ -129,8 +131,8 @@ fn space() -> impl Iterator<Item = [Active; 3]> {
 #[test]
 fn begins_where_it_is_promising_with_co_runs_that_differ() {
     let (data, _) = run(0.0, 11, &|_| true);
-    let total = |a: &[Active]| device(a).iter().sum::<f64>();
-    let starts: Vec<&[Active]> = data.samples[6..].iter().map(|s| &s.active[..]).collect();
+    let total = |a: &[Setting]| device(a).iter().sum::<f64>();
+    let starts: Vec<&[Setting]> = data.samples[6..].iter().map(|s| &s.active[..]).collect();
     assert_eq!(starts.iter().collect::<HashSet<_>>().len(), 5);
     let mut space: Vec<f64> = space().map(|active| total(&active)).collect();
     space.sort_by(f64::total_cmp);
@@ -142,17 +144,17 @@ fn begins_where_it_is_promising_with_co_runs_that_differ() {
 
 #[test]
 fn the_best_keeps_the_floor() {
-    let relative = |active: &[Active]| {
+    let relative = |active: &[Setting]| {
         let alone = active.iter().map(|a| {
             let share = Share::FULL;
-            device(&[Active { share, ..*a }])[0]
+            device(&[Setting { share, ..*a }])[0]
         });
         let rates = device(active).into_iter().zip(alone);
         rates.map(|(p, s)| p / s).collect::<Vec<f64>>()
     };
-    let least = |active: &[Active]| relative(active).into_iter().fold(1.0, f64::min);
+    let least = |active: &[Setting]| relative(active).into_iter().fold(1.0, f64::min);
     let weights = [10.0, 1.0, 1.0];
-    let value = |active: &[Active]| Goal::Weighted(weights.to_vec()).value(&device(active), &[]);
+    let value = |active: &[Setting]| Goal::Weighted(weights.to_vec()).value(&device(active), &[]);
     let best = |floor: f64| {
         let goal = Goal::Weighted(weights.to_vec());
         let (_, step) = run_for(goal, floor, 0.0, 36, &|_| true);
@@ -175,12 +177,12 @@ fn the_best_keeps_the_floor() {
 
 #[test]
 fn a_small_space_is_measured_once_and_no_more() {
-    let only = |a: &[Active]| {
+    let only = |a: &[Setting]| {
         a.iter()
             .all(|a| a.share == Share::FULL || a.share.fraction() == 0.5)
     };
     let (data, step) = run(0.0, 100, &only);
-    let distinct: HashSet<&[Active]> = data.samples.iter().map(|s| &s.active[..]).collect();
+    let distinct: HashSet<&[Setting]> = data.samples.iter().map(|s| &s.active[..]).collect();
     assert_eq!(distinct.len(), data.samples.len());
     assert!(matches!(step, Step::Stop(_)));
     // Six solo runs, and two batch sizes and two shares of three tasks.
@@ -201,7 +203,7 @@ fn values_of_goals() {
 /// Co-runs until the choice of the model is near the best of a device on which task 0 became
 /// slower.
 fn coruns_until_near(earlier: Option<&Predictor>) -> usize {
-    let changed = |active: &[Active]| {
+    let changed = |active: &[Setting]| {
         let mut rates = device(active);
         for (rate, a) in rates.iter_mut().zip(active) {
             if a.task == 0 {
@@ -210,7 +212,7 @@ fn coruns_until_near(earlier: Option<&Predictor>) -> usize {
         }
         rates
     };
-    let total = |a: &[Active]| changed(a).iter().sum::<f64>();
+    let total = |a: &[Setting]| changed(a).iter().sum::<f64>();
     let batches: Vec<Batch> = [32, 64].map(|b| Batch::new(b).unwrap()).to_vec();
     let shares: Vec<Share> = (1..=10)
         .map(|k| Share::from_percent(10.0 * f64::from(k)).unwrap())
@@ -236,7 +238,7 @@ fn coruns_until_near(earlier: Option<&Predictor>) -> usize {
         samples: Vec::new(),
     };
     let mut rng = StdRng::seed_from_u64(0);
-    let all: Vec<Vec<Active>> = (0..4000).filter_map(|_| design.draw(&mut rng)).collect();
+    let all: Vec<Vec<Setting>> = (0..4000).filter_map(|_| design.draw(&mut rng)).collect();
     let best = all.iter().map(|a| total(a)).fold(0.0, f64::max);
     let mut coruns = 0;
     while coruns < 60 {

@@ -1,5 +1,6 @@
 use super::*;
-use crate::{Active, Sample, TaskSpec};
+use crate::{Sample, TaskSpec};
+use corun::Setting;
 use units::{Batch, Share};
 
 fn law(r: f64, other: f64) -> f64 {
@@ -7,7 +8,7 @@ fn law(r: f64, other: f64) -> f64 {
 }
 
 fn pair(r0: f64, r1: f64) -> Sample {
-    let one = |task, r: f64| Active {
+    let one = |task, r: f64| Setting {
         task,
         batch: Batch::new(64).unwrap(),
         share: Share::from_percent((r * 100.0).round()).unwrap(),
@@ -34,7 +35,7 @@ fn learns_a_smooth_law_of_shares() {
     };
     for task in 0..2 {
         data.samples.push(Sample {
-            active: vec![Active {
+            active: vec![Setting {
                 task,
                 batch: Batch::new(64).unwrap(),
                 share: Share::FULL,

@@ -1,9 +1,9 @@
+use corun::Setting;
 use doc::params::{UnseenParams, UnseenUse};
 use units::Batch;
 
 use super::{bad, length, not_negative, numbers, process, write_process};
 use crate::base::Base;
-use crate::dataset::Active;
 use crate::error::PredictError;
 use crate::pool::Pool;
 use crate::report::UnseenError;
@@ -36,7 +36,7 @@ fn write_use(u: &Use) -> UnseenUse {
 pub(super) fn read(
     u: &UnseenParams,
     base: &Base,
-    points: &[Vec<Active>],
+    points: &[Vec<Setting>],
 ) -> Result<Unseen, PredictError> {
     let path = "$.predictor.unseen";
     length(

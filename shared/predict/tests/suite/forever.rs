@@ -6,8 +6,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use corun::Setting;
 use doc::{Documents, Frames, Model};
-use predict::{Active, Predictor};
+use predict::Predictor;
 use units::Share;
 
 fn models() -> Vec<PathBuf> {
@@ -31,13 +32,13 @@ fn answers(path: &Path) -> String {
     let predictor = Predictor::from_model(&model).expect("a predictor");
     let mut out = String::new();
     for k in 0..12_u32 {
-        let active: Vec<Active> = model
+        let active: Vec<Setting> = model
             .workload
             .tasks
             .iter()
             .enumerate()
             .filter(|(i, _)| k < 8 || *i != (k % 3) as usize)
-            .map(|(task, t)| Active {
+            .map(|(task, t)| Setting {
                 task,
                 batch: t.batch_sizes[(k as usize + task) % t.batch_sizes.len()],
                 share: Share::from_percent(f64::from((k * 7 + task as u32 * 3) % 10 + 1) * 10.0)

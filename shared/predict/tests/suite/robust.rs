@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+use corun::Setting;
 use predict::{
-    Active, Dataset, FitOptions, Method, PredictError, Predictor, Sample, TaskSpec, fit,
-    fit_by_merit,
+    Dataset, FitOptions, Method, PredictError, Predictor, Sample, TaskSpec, fit, fit_by_merit,
 };
 use proptest::prelude::*;
 use rand::rngs::StdRng;
@@ -14,7 +14,7 @@ use units::{Batch, Share};
 const BATCHES: [u64; 3] = [32, 64, 128];
 
 /// A smooth device: a host part, a device part that bends, and interference.
-fn device(active: &[Active]) -> Vec<f64> {
+fn device(active: &[Setting]) -> Vec<f64> {
     active
         .iter()
         .map(|a| {
@@ -32,9 +32,9 @@ fn device(active: &[Active]) -> Vec<f64> {
         .collect()
 }
 
-fn draw(tasks: usize, rng: &mut StdRng) -> Vec<Active> {
+fn draw(tasks: usize, rng: &mut StdRng) -> Vec<Setting> {
     (0..tasks)
-        .map(|task| Active {
+        .map(|task| Setting {
             task,
             batch: Batch::new(BATCHES[rng.random_range(0..3)]).unwrap(),
             share: Share::from_percent(f64::from(rng.random_range(1..=10_u32)) * 10.0).unwrap(),
@@ -49,10 +49,10 @@ fn dataset(tasks: usize, n: usize, noise: f64, seed: u64) -> Dataset {
         bytes_per_sample: None,
         batches: BATCHES.map(|b| Batch::new(b).unwrap()).to_vec(),
     };
-    let mut configurations: Vec<Vec<Active>> = Vec::new();
+    let mut configurations: Vec<Vec<Setting>> = Vec::new();
     for task in 0..tasks {
         for b in BATCHES {
-            configurations.push(vec![Active {
+            configurations.push(vec![Setting {
                 task,
                 batch: Batch::new(b).unwrap(),
                 share: Share::FULL,
@@ -172,7 +172,7 @@ fn a_task_by_itself_is_predicted_at_every_share_and_never_above_its_solo_rate() 
             let solo = fitted.predictor.solo(0, b);
             for percent in [30.0, 60.0, 90.0, 95.0] {
                 let share = Share::from_percent(percent).unwrap();
-                let run = Active {
+                let run = Setting {
                     task: 0,
                     batch: b,
                     share,
@@ -252,7 +252,7 @@ fn full_share_pairs() -> Dataset {
     let mut data = dataset(3, 0, 0.0, 1);
     for (i, j) in [(0, 1), (0, 2), (1, 2)] {
         for b in BATCHES {
-            let run = |task| Active {
+            let run = |task| Setting {
                 task,
                 batch: Batch::new(b).unwrap(),
                 share: Share::FULL,
@@ -304,7 +304,7 @@ fn no_family_predicts_more_than_the_solo_rate_however_far_from_what_was_measured
 fn the_domain_is_that_of_co_runs_and_says_why_not() {
     let mut data = full_share_pairs();
     // Measured alone at 20 %: that says nothing of 20 % among others.
-    let part = |percent| Active {
+    let part = |percent| Setting {
         task: 0,
         batch: Batch::new(64).unwrap(),
         share: Share::from_percent(percent).unwrap(),
@@ -317,11 +317,11 @@ fn the_domain_is_that_of_co_runs_and_says_why_not() {
     let model = fit_by_merit(&data, &FitOptions::default())
         .unwrap()
         .predictor;
-    let full = |task| Active {
+    let full = |task| Setting {
         task,
         ..part(100.0)
     };
-    let reasons = |active: &[Active]| -> Vec<String> {
+    let reasons = |active: &[Setting]| -> Vec<String> {
         let outside = model.outside(active);
         assert_eq!(outside.is_empty(), model.covers(active));
         outside
@@ -337,7 +337,7 @@ fn the_domain_is_that_of_co_runs_and_says_why_not() {
     );
     let trio = [full(0), full(1), full(2)];
     assert_eq!(reasons(&trio), ["3 tasks at once (measured: at most 2)"]);
-    let large = Active {
+    let large = Setting {
         batch: Batch::new(256).unwrap(),
         ..full(0)
     };
@@ -350,7 +350,7 @@ fn the_domain_is_that_of_co_runs_and_says_why_not() {
 #[test]
 fn shares_between_measured_levels_are_not_left_to_trees() {
     let held = [20.0, 80.0].map(|p| Share::from_percent(p).unwrap());
-    let new = |a: &Active| held.contains(&a.share);
+    let new = |a: &Setting| held.contains(&a.share);
     let mut data = dataset(3, 200, 0.0, 21);
     data.samples.retain(|s| !s.active.iter().any(new));
     let error = |method| {
@@ -368,7 +368,7 @@ fn shares_between_measured_levels_are_not_left_to_trees() {
 }
 
 /// Mean error (percent) of the throughputs of co-runs and the part of them inside 90 % intervals.
-fn judge(model: &Predictor, co_runs: &[Vec<Active>], noise: f64) -> (f64, f64) {
+fn judge(model: &Predictor, co_runs: &[Vec<Setting>], noise: f64) -> (f64, f64) {
     let mut rng = StdRng::seed_from_u64(77);
     let (mut error, mut inside, mut all) = (0.0, 0.0, 0.0);
     for active in co_runs {
@@ -383,9 +383,9 @@ fn judge(model: &Predictor, co_runs: &[Vec<Active>], noise: f64) -> (f64, f64) {
 }
 
 /// Pairs of the tasks `0..tasks`, each of them in turn.
-fn pairs(tasks: usize, n: usize, rng: &mut StdRng) -> Vec<Vec<Active>> {
+fn pairs(tasks: usize, n: usize, rng: &mut StdRng) -> Vec<Vec<Setting>> {
     let pair = |k: usize| (k % tasks, (k + 1 + k / tasks % (tasks - 1)) % tasks);
-    let keep = |k: usize, a: &Active| [pair(k).0, pair(k).1].contains(&a.task);
+    let keep = |k: usize, a: &Setting| [pair(k).0, pair(k).1].contains(&a.task);
     (0..n)
         .map(|k| {
             draw(tasks, rng)
@@ -399,14 +399,14 @@ fn pairs(tasks: usize, n: usize, rng: &mut StdRng) -> Vec<Vec<Active>> {
 #[test]
 fn a_batch_size_that_never_ran_among_others_is_predicted_with_honest_intervals() {
     let mut data = dataset(3, 90, 0.015, 11);
-    let new = |a: &Active| a.task == 1 && a.batch.get() == 64;
+    let new = |a: &Setting| a.task == 1 && a.batch.get() == 64;
     data.samples
         .retain(|s| s.active.len() == 1 || !s.active.iter().any(new));
     let model = fit_by_merit(&data, &FitOptions::default())
         .unwrap()
         .predictor;
     let mut rng = StdRng::seed_from_u64(12);
-    let co_runs: Vec<Vec<Active>> = (0..400).map(|_| draw(3, &mut rng)).collect();
+    let co_runs: Vec<Vec<Setting>> = (0..400).map(|_| draw(3, &mut rng)).collect();
     let (new, known): (Vec<_>, Vec<_>) = co_runs.into_iter().partition(|v| v.iter().any(new));
     let ((e, hold), (e_known, _)) = (judge(&model, &new, 0.015), judge(&model, &known, 0.015));
     assert!(e < 2.0 * e_known, "{e} %, of known ones {e_known} %");

@@ -1,7 +1,8 @@
 //! A model that is written and read says the same, to the bit.
 
+use corun::Setting;
 use doc::{Documents, Frames, Workload};
-use predict::{Active, Dataset, FitOptions, Method, Predictor, Sample, TaskSpec, fit};
+use predict::{Dataset, FitOptions, Method, Predictor, Sample, TaskSpec, fit};
 use units::{Batch, Share};
 
 const BATCHES: [u64; 3] = [16, 32, 64];
@@ -19,17 +20,17 @@ fn workload(tasks: usize) -> Workload {
         .expect("a valid one")
 }
 
-fn active(task: usize, k: usize) -> Active {
+fn active(task: usize, k: usize) -> Setting {
     let share = 20.0 + 10.0 * ((k * (3 + task)) % 9) as f64;
-    Active {
+    Setting {
         task,
         batch: Batch::new(BATCHES[(k / 5 + task * k) % 3]).expect("a batch size"),
         share: Share::from_percent(share).expect("a share"),
     }
 }
 
-fn sample(active: Vec<Active>) -> Sample {
-    let rate = |a: &Active| {
+fn sample(active: Vec<Setting>) -> Sample {
+    let rate = |a: &Setting| {
         let others: f64 = active.iter().map(|o| (1 + o.task) as f64).sum();
         let step = 0.004 + 1e-4 * a.batch.as_f64() * (1.0 + 0.1 * others) / a.share.fraction();
         a.batch.as_f64() / step
@@ -48,7 +49,7 @@ fn every_family_is_read_as_it_was_written() {
     let mut samples: Vec<Sample> = Vec::new();
     for task in 0..tasks {
         for b in BATCHES {
-            samples.push(sample(vec![Active {
+            samples.push(sample(vec![Setting {
                 task,
                 batch: Batch::new(b).expect("a batch size"),
                 share: Share::FULL,

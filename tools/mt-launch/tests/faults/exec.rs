@@ -396,7 +396,7 @@ fn a_launch_with_a_daemon_of_its_own_keeps_the_gpu() {
     let own = jobs::mps::Mps::start(&jobs::mps::MpsOptions {
         program: machine.fake.control(),
         root,
-        gpu: Some("GPU-abababab-abab-abab-abab-abababababab".to_owned()),
+        gpus: vec!["GPU-abababab-abab-abab-abab-abababababab".to_owned()],
         timeout: Duration::from_secs(5),
     })
     .unwrap();
