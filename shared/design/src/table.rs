@@ -13,11 +13,11 @@ use std::io::{BufRead, Read};
 use doc::{Code, Fault, Faults, MAX_DOCUMENT_BYTES, Workload};
 use units::{Batch, SamplesPerSec, Share, TaskId, UnitError};
 
+use crate::DesignError;
 use header::{Columns, Rate, columns};
 
-/// Faults that are shown; of more only the number is told.
-use crate::DesignError;
-
+/// Faults that are shown; of more only the number is told. A wrong column faults every row, and the
+/// first rows say all that there is to say of it.
 const MOST_SHOWN: usize = 20;
 
 /// One row.

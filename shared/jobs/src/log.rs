@@ -34,7 +34,7 @@ pub struct RotatingLog {
     failed: bool,
 }
 
-/// Bytes of the end of a log that are kept in memory, for messages.
+/// Bytes of the end of a log that are kept in memory, for messages: the last frames of a traceback.
 const TAIL: usize = 2048;
 
 impl RotatingLog {

@@ -101,7 +101,8 @@ pub struct RunDirError {
     pub source: io::Error,
 }
 
-/// How long the guard of a run waits for a killed process to go.
+/// How long the guard of a run waits for a killed process to go: SIGKILL acts within milliseconds, but
+/// not inside a driver; nobody waits for the guard.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The same for a start that finds the directory of a dead run: what has not gone by then (a
 /// process inside a driver that hangs) is reported and left to a later start.

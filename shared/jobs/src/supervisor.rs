@@ -157,7 +157,7 @@ impl std::fmt::Debug for Echo {
     }
 }
 
-/// Bytes read from one pipe in one go.
+/// Bytes read from one pipe in one go: the size of a pipe's buffer in Linux, so one read empties it.
 const CHUNK: usize = 64 * 1024;
 /// How long a killed process may take to go. SIGKILL acts within milliseconds but on a process that
 /// waits inside a driver or a file system; what is not gone by then is left to the guard.

@@ -106,7 +106,8 @@ fn refused(program: &Program, error: &std::io::Error, place: Place, console: &Co
 /// How long output may take to arrive after the program's end while something that it has left
 /// running keeps the stream open; the attendant ends that as soon as this process has ended.
 const LATE_OUTPUT: Duration = Duration::from_millis(500);
-/// How often it is looked whether the program has ended.
+/// How often it is looked whether the program has ended while it prints nothing: 50 system calls a
+/// second, and an end that nobody notices later than a frame of a picture.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Stays with the program until its end.

@@ -9,7 +9,7 @@ use crate::settings::Settings;
 use crate::sink::Sink;
 use crate::status::{self, Row};
 
-/// How often the state is shown anew.
+/// How often the state is shown anew: as fast as a table of figures can be read.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// The sink of a launch from a command line.

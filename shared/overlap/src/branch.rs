@@ -10,7 +10,8 @@ use crate::instance::members;
 use crate::round::Transfer;
 use crate::{Instance, Job};
 
-/// States kept for each key, to compare new ones with.
+/// States kept for each key, to compare new ones with. Comparing is linear in them, and a state that is
+/// not kept only prunes less: proofs stay proofs, whatever the number.
 const KEPT_STATES: usize = 48;
 
 /// What every state of a search refers to.

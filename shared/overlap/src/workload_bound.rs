@@ -22,11 +22,15 @@ pub(crate) struct WorkloadBound {
     pub makespan_s: f64,
 }
 
-/// Rounds of adding sets to the linear program at most.
+/// Rounds of adding sets to the linear program at most. Any prices give a bound that holds, since
+/// [`staircase`] values every set by them; where the rounds run out, it is weaker and not wrong. The same
+/// holds for the next two.
 const ROUNDS: usize = 200;
-/// Value beyond 1 by which a set counts as violated.
+/// Value beyond 1 by which a set counts as violated: more than the rounding of the linear program, so
+/// that no set is added twice for it.
 const ENOUGH: f64 = 1e-9;
-/// Value from which a set may soon be violated.
+/// Value from which a set may soon be violated, and is looked at before all others are. Lower keeps
+/// more sets in the pool, higher looks at all of them more often.
 const POOLED: f64 = 0.9;
 
 /// Prices and what follows from them.
@@ -323,6 +327,8 @@ fn makespan_bound(jobs: &[Job], early: &[(f64, f64)], late: &[(f64, f64)], price
 
 /// Steps `(from, value)` of `max {value : cost <= t}` over all sets, rising in both.
 fn staircase(costs: &[f64], values: &[f64]) -> Vec<(f64, f64)> {
+    // Parts of the costs: enough that few sets of the 2^20 at most remain, and the table of parts
+    // stays in the first cache. The result does not depend on it, only how much is sorted.
     const PARTS: usize = 1024;
     // Only sets worth more than all that cost clearly less can be a step: few need sorting.
     let dearest = costs.iter().fold(0.0_f64, |m, &c| m.max(c));

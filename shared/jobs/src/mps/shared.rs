@@ -139,7 +139,8 @@ impl Membership {
     }
 }
 
-/// How long a daemon that is to be stopped may take for an answer.
+/// How long a daemon that is to be stopped may take for an answer: it answers at once or hangs, and
+/// whoever ends last waits for this.
 const LAST_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Stops the daemon and removes its directory unless somebody takes part in it. The gate is held.

@@ -38,7 +38,8 @@ struct Found {
     lock: File,
 }
 
-/// Length of a run's token.
+/// Length of a run's token: long enough that no two runs meet by chance, short enough for the path
+/// of a socket (108 bytes).
 const TOKEN: usize = 12;
 
 impl Found {

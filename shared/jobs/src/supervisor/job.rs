@@ -61,7 +61,8 @@ impl Last {
     }
 }
 
-/// Most bytes that are still read from the pipes of a job that has ended.
+/// Most bytes that are still read from the pipes of a job that has ended: sixteen full pipes. More comes
+/// only from a process that outlives its parent and prints on, which is ended next.
 const LAST_WORDS: usize = 1 << 20;
 
 impl Job {

@@ -15,12 +15,15 @@ use crate::validation::{HALF_WIDTH, Known, Part, WEIGHTS, Wanted, trimmed};
 /// Most parts that are left out: each costs as much as a fit. Twelve were half of what a fit with
 /// cross-validation took.
 const MOST_PARTS: usize = 6;
-/// Least parts that say anything of the next.
+/// Least parts that say anything of the next: of two, one outlier is half of the evidence.
 const LEAST_PARTS: usize = 3;
-/// Least co-runs of a part, and least that must be left to learn from.
+/// Least co-runs of a part, for its error to be more than that of one measurement, and least that must
+/// be left to learn from: with fewer than ten, the error is that of too little data and not of what
+/// was left out. Other values were not compared.
 const LEAST_LEFT: usize = 3;
 const LEAST_KEPT: usize = 10;
-/// Least tasks that ran among others, for one to be left out.
+/// Least tasks that ran among others, for one to be left out: three must remain, so that what is
+/// alike between tasks can be told from what one pair does.
 const LEAST_TASKS: usize = 4;
 
 /// A throughput of a part that was left out.
