@@ -3,8 +3,6 @@ use units::{Batch, Share};
 
 use crate::PredictError;
 
-/// One running task of a co-run.
-
 /// What is known of a task before it runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskSpec {
