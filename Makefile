@@ -6,7 +6,7 @@ DESTDIR ?=
 TOOLS := mt mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt-check mt-report mt-cluster
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults bench bench-peers bench-real paper elastic hare calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults test-sim fuzz bench bench-peers bench-real paper elastic hare calibrate schemas schemas-check \
 	lint install uninstall clean
 
 help: ## List the targets
@@ -36,6 +36,13 @@ smoke: ## Run the pipe on the simulator and the quickest case of each tool
 test-faults: ## Launch jobs that misbehave in every way, with the long soak
 	$(CARGO) build --workspace --bins
 	MT_FAULTS=full $(CARGO) test -p mt-launch --test faults -- --nocapture
+
+test-sim: ## Play a million simulated launches on a host that misbehaves (SEEDS=N: so many)
+	MT_SIM_SEEDS=$(or $(SEEDS),1000000) $(CARGO) test --release -p mt-launch-engine --test simulation -- --nocapture
+
+fuzz: ## Fuzz every parser of what comes from outside, each for TIME seconds (60 if absent)
+	MT_FUZZ_S=$(or $(TIME),60) $(CARGO) test -p mt-doc -p mt-jobs -p mt-design -p mt-cluster-engine \
+		-- fuzz_ --nocapture --test-threads=1
 
 bench: build ## Measure the tools against their baselines; table, and target/bench.json
 	$(CARGO) run --release -q -p mt-tests --example bench

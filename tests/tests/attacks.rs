@@ -308,3 +308,63 @@ fn names_do_not_reach_a_terminal_as_commands() {
         "{out:#?}"
     );
 }
+
+/// Beyond what the arithmetic can carry a value is refused, up to there no tool hangs, fails by
+/// panic, or writes what the next refuses.
+#[test]
+fn values_at_the_edge_are_refused_or_carried() {
+    let folder = Folder::new();
+    let workload = |flops: &str, samples: &str| {
+        WORKLOAD
+            .replace("1e6", "1000000")
+            .replace(
+                r#""model":"alexnet""#,
+                &format!(r#""flops_per_sample":{flops},"bytes_per_sample":1e4"#),
+            )
+            .replace("2000", samples)
+    };
+    for (flops, samples, code) in [
+        ("1e300", "2000", 2),
+        ("1.1e30", "2000", 2),
+        ("1e-30", "2000", 0),
+        ("1e10", "9007199254740992", 0),
+        ("1e10", "9007199254740993", 2),
+        ("1e10", "18446744073709551615", 2),
+    ] {
+        fs::write(folder.path().join("w"), workload(flops, samples)).unwrap();
+        let pipe =
+            "set -o pipefail; mt-profile w --device sim --design random --budget 12 | tee p |
+            mt-fit -q | tee m | mt-solve --step 20 | tee s | mt-overlap | tee t | mt-launch > r;
+            code=$?; test $code != 0 || mt-check p m s t r; exit $(( code > 0 ? code : $? ))";
+        let out = folder.run(pipe);
+        out.assert_code(code);
+        if code == 2 {
+            assert!(
+                out.stderr.contains("error E201"),
+                "{flops} {samples}: {out:#?}"
+            );
+        } else {
+            let documents = folder.run("cat p m s t r").stdout;
+            assert!(!documents.contains("null"), "{flops} {samples}");
+        }
+    }
+}
+
+/// Steps of a year beside steps of a millisecond: the simulator says that it cannot, and a signal
+/// ends it before.
+#[test]
+fn a_signal_ends_a_simulation_within_a_second() {
+    let folder = Folder::new();
+    let year = WORKLOAD.replace("1e6", "1000000").replace(
+        r#""model":"alexnet""#,
+        r#""flops_per_sample":1e20,"bytes_per_sample":1e4"#,
+    );
+    fs::write(folder.path().join("w"), year).unwrap();
+    let line = "mt-profile w -o p & sleep 1; kill -TERM $!; begun=$(date +%s%N); wait $!; code=$?
+        echo $(( ($(date +%s%N) - begun) / 1000000 )); exit $code";
+    let out = folder.run(line);
+    assert_eq!(out.code, Some(143), "{out:#?}");
+    let waited: u64 = out.stdout.trim().parse().unwrap();
+    // One second of patience, and room for a busy machine.
+    assert!(waited < 3_000, "{waited} ms");
+}

@@ -3,15 +3,23 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use cli::Failure;
 use signal_hook::flag;
+
+/// How long a record on a device without processes may take after a signal. Most are finished within
+/// milliseconds; a search of an adaptive design, or a simulation, may take minutes.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Whether a signal asked to end.
 #[derive(Debug, Clone, Default)]
 pub struct Signals {
     flag: Arc<AtomicBool>,
     number: Arc<AtomicUsize>,
+    /// Whether the tool ends soon after a signal.
+    soon: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -36,6 +44,28 @@ impl Signals {
     /// The flag that a signal sets.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.flag)
+    }
+
+    /// For a device without processes of its own, where nothing has to be ended: the tool ends a
+    /// moment after a signal also in the middle of a computation or of waiting for input. What it
+    /// has written is a profile that can be continued.
+    pub fn end_soon(&self) {
+        if self.soon.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let mut ending = match signal_hook::iterator::Signals::new(cli::ending_signals()) {
+            Ok(ending) => ending,
+            // The record under way is finished first, then.
+            Err(_) => return,
+        };
+        let wait = move || {
+            if let Some(signal) = ending.forever().next() {
+                thread::sleep(PATIENCE);
+                std::process::exit(128 + signal);
+            }
+        };
+        // Where no thread can be made, as where no signal can be listened for.
+        thread::Builder::new().spawn(wait).ok();
     }
 
     /// Fails if a signal has come.

@@ -227,6 +227,9 @@ impl<'a> Context<'a> {
         let fingerprint = opened.device.fingerprint();
         let seed = self.settings.seed;
         let real = matches!(fingerprint.kind, DeviceKind::Cpu | DeviceKind::Cuda);
+        if !real {
+            signals.end_soon();
+        }
         let sequence = match job.configurations {
             Some(configurations) => {
                 recorded_only(&opened, &configurations)?;

@@ -79,7 +79,8 @@ fn is_stdin(path: &Path) -> bool {
 fn open_source(path: &Path, expected: &str, console: &Console) -> Result<Source, Failure> {
     let (mut reader, name) = open_reader(path, expected, console)?;
     let Some(form) = Form::of_name(path) else {
-        return Ok(Frames::new(reader, name));
+        let console = console.clone();
+        return Ok(Frames::new(reader, name).without_cut_record(move |cut| console.warn(cut)));
     };
     // One byte more than a document may have is refused with the right words.
     let mut text = Vec::new();

@@ -291,3 +291,42 @@ fn job(
         job: None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// Rates, a NUL, and jobs.
+    #[test]
+    fn fuzz_tables_of_jobs() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let cases = here.join("../../tools/mt-cluster/tests/cli/in");
+        let [own, corpus] = ["tests/fuzz/jobs", "tests/fuzz/jobs-corpus"].map(|f| here.join(f));
+        let known = std::fs::read(cases.join("rates.csv")).unwrap();
+        let known = rates("rates", known.as_slice()).unwrap();
+        let lumping = Lumping {
+            gpus: known.keys().map(|(_, kind, _)| (kind.clone(), 2)).collect(),
+            task_s: 60.0,
+            reference: None,
+        };
+        testkit::fuzz::fuzz("jobs", &[&own, &corpus, &cases], |text| {
+            let end = text.iter().position(|b| *b == 0).unwrap_or(text.len());
+            let given = rates("r", &text[..end]);
+            let rates = given.as_ref().unwrap_or(&known);
+            let jobs = cluster("j", text.get(end + 1..).unwrap_or(text), rates, &lumping);
+            let class = |error: &ImportError| {
+                let text = error.to_string();
+                text.chars()
+                    .filter(|c| !c.is_ascii_digit())
+                    .take(50)
+                    .collect::<String>()
+            };
+            let read = given.as_ref().map(|r| r.len().min(3)).map_err(class);
+            format!(
+                "{read:?} {:?}",
+                jobs.map(|c| c.jobs.len().min(3)).map_err(|e| class(&e))
+            )
+        });
+    }
+}

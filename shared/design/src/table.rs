@@ -425,3 +425,37 @@ fn unit<T>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn fuzz_tables_of_samples() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let cases = here.join("../../tools/mt-profile/tests/cli/in");
+        let pair = std::fs::read(cases.join("pair.json")).unwrap();
+        let frames = doc::Frames::new(pair.as_slice(), "pair");
+        let workload = doc::Documents::<_, Workload>::new(frames).next();
+        let workload = workload.unwrap().unwrap();
+        let own = here.join("tests/fuzz/samples");
+        testkit::fuzz::fuzz("samples", &[&own, &cases], |text| {
+            let of = |throughput| match read(text, "t", &workload, throughput) {
+                Ok(table) => format!("{} rows", table.configurations.len().min(3)),
+                Err(why) => {
+                    let why = why.to_string();
+                    assert!(why.lines().all(|line| line.starts_with("t:")), "{why}");
+                    // The column, without what stood there.
+                    why.split(": ")
+                        .nth(1)
+                        .unwrap_or_default()
+                        .chars()
+                        .take(40)
+                        .collect()
+                }
+            };
+            format!("{}; {}", of(Throughput::Needed), of(Throughput::Ignored))
+        });
+    }
+}

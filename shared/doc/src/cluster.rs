@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, HashSet};
 
-use units::{Seconds, TaskId, Weight};
+use units::{MOST, Seconds, TaskId, Weight};
 
 use crate::wire::{self, LayerGroup, Wire as _};
 use crate::{Checker, Code, Document, Job, Provenance};
@@ -200,10 +200,14 @@ impl Document for Cluster {
 /// A number that must be above 0, where it is given.
 fn positive(name: &str, value: Option<f64>, c: &mut Checker) -> Option<Option<f64>> {
     match value {
-        Some(v) if !(v.is_finite() && v > 0.0) => {
+        Some(v) if !(v <= MOST && v > 0.0) => {
             c.field(name, |c| {
-                let problem = format_args!("{v} is not above 0");
-                c.fault(Code::OutOfRange, problem, "give a finite number above 0");
+                let problem = format_args!("{v} is out of range");
+                c.fault(
+                    Code::OutOfRange,
+                    problem,
+                    "give a number above 0, at most 1e30",
+                );
             });
             None
         }

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::io::BufRead;
 
 use crate::{Code, Fault, Faults, ReadError};
@@ -18,6 +19,18 @@ pub struct Frame {
     pub line: u64,
 }
 
+/// How the beginnings of documents look that grow record by record, one a line.
+const GROWING: [&[u8]; 2] = [b"{\"schema\":\"mt.profile/", b"{\"schema\":\"mt.run/"];
+
+/// What is done about a record that was cut.
+struct OnCut(Option<Box<dyn Fn(&str)>>);
+
+impl fmt::Debug for OnCut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OnCut").field(&self.0.is_some()).finish()
+    }
+}
+
 /// Splits a stream into top-level JSON objects without holding more than one in memory.
 ///
 /// Only brackets and strings are looked at; whether the object is JSON is decided when it is
@@ -28,6 +41,9 @@ pub struct Frames<R> {
     source_name: String,
     line: u64,
     done: bool,
+    /// The document before was a record of a profile or run.
+    grows: bool,
+    on_cut: OnCut,
 }
 
 #[derive(Default)]
@@ -98,7 +114,19 @@ impl<R: BufRead> Frames<R> {
             source_name: source_name.into(),
             line: 1,
             done: false,
+            grows: false,
+            on_cut: OnCut(None),
         }
+    }
+
+    /// Leaves out the last record of a profile or run if the input ends inside it, and tells `warn`
+    /// of it: that is how a tool that was killed leaves its output, and any part of these documents
+    /// is one. Only within one line: in a document that people spread over lines, or in which a
+    /// bracket is missing further up, everything behind would be lost.
+    #[must_use]
+    pub fn without_cut_record(mut self, warn: impl Fn(&str) + 'static) -> Self {
+        self.on_cut = OnCut(Some(Box::new(warn)));
+        self
     }
 
     /// What messages call the input.
@@ -130,6 +158,19 @@ impl<R: BufRead> Frames<R> {
 
     fn end_of_input(&mut self, scan: &Scan, start: u64) -> Option<Result<Frame, ReadError>> {
         if scan.depth == 0 {
+            self.done = true;
+            return None;
+        }
+        if let Some(warn) = self
+            .on_cut
+            .0
+            .as_ref()
+            .filter(|_| self.grows && start == self.line)
+        {
+            warn(&format!(
+                "{}:{start}: the input ends inside this record; it is left out",
+                self.source_name
+            ));
             self.done = true;
             return None;
         }
@@ -182,6 +223,7 @@ impl<R: BufRead> Frames<R> {
                 }
                 Step::More => {}
                 Step::Complete => {
+                    self.grows = GROWING.iter().any(|begin| scan.bytes.starts_with(begin));
                     return Some(Ok(Frame {
                         bytes: scan.bytes,
                         source_name: self.source_name.clone(),
@@ -246,6 +288,34 @@ mod tests {
             frames(&format!("{{\"a\":{}", "[".repeat(10_000))),
             [Err(Code::TooDeep)]
         );
+    }
+
+    #[test]
+    fn a_cut_record_is_left_out_where_that_is_asked_for() {
+        let record = r#"{"schema":"mt.run/1","event":"stop"}"#;
+        let told = std::rc::Rc::new(std::cell::RefCell::new(String::new()));
+        let count = |text: &str| -> (usize, bool, String) {
+            let into = std::rc::Rc::clone(&told);
+            into.borrow_mut().clear();
+            let frames = Frames::new(text.as_bytes(), "t")
+                .without_cut_record(move |warning| into.borrow_mut().push_str(warning));
+            let all: Vec<_> = frames.collect();
+            (all.len(), all.iter().all(Result::is_ok), told.take())
+        };
+        for at in 1..record.len() {
+            let (frames, ok, told) = count(&format!("{record}\n{}", &record[..at]));
+            assert!(frames == 1 && ok && told.starts_with("t:2: "), "{told}");
+        }
+        // The first record, another kind of document, or a bracket that is missing further up.
+        for refused in [
+            record[..9].to_owned(),
+            "{\"schema\":\"mt.plan/1\"}\n{\"schema\"".to_owned(),
+            format!("{record}\n{}\n{record}\n", &record[..record.len() - 1]),
+        ] {
+            let (_, ok, told) = count(&refused);
+            assert!(!ok && told.is_empty(), "{refused}");
+        }
+        assert_eq!(count(&format!("{record}\n")), (1, true, String::new()));
     }
 
     #[test]

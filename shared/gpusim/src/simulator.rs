@@ -56,6 +56,9 @@ pub struct Outcome {
     pub window_s: f64,
     /// Events processed.
     pub events: u64,
+    /// Whether every task made its steps. If not, their steps differ by too many orders of magnitude,
+    /// and the rates say nothing.
+    pub finished: bool,
 }
 
 impl Outcome {
@@ -120,7 +123,7 @@ impl Simulator {
     /// steps as it takes.
     pub fn run_for(&self, tasks: &[SimTask<'_>], least_s: f64, options: &Options) -> Outcome {
         let outcome = self.run(tasks, options);
-        if outcome.window_s >= least_s || outcome.window_s <= 0.0 {
+        if !outcome.finished || outcome.window_s >= least_s || outcome.window_s <= 0.0 {
             return outcome;
         }
         let steps = f64::from(options.min_steps.max(1)) * least_s / outcome.window_s;
@@ -197,6 +200,7 @@ impl Simulator {
             steps: measured.steps,
             window_s: measured.window_us * 1e-6,
             events: measured.events,
+            finished: measured.finished,
         }
     }
 }

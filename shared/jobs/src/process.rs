@@ -25,17 +25,27 @@ struct Stat {
 }
 
 fn stat(pid: i32) -> Option<Stat> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    Stat::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The fields of `/proc/PID/stat` from the state on.
+fn fields(text: &[u8]) -> Option<Vec<&str>> {
     // The name may hold anything, also blanks and parentheses: fields count from its end.
     let end = text.iter().rposition(|&b| b == b')')?;
     let rest = std::str::from_utf8(&text[end + 1..]).ok()?;
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    Some(Stat {
-        state: *fields.first()?.as_bytes().first()?,
-        parent: fields.get(1)?.parse().ok()?,
-        group: fields.get(2)?.parse().ok()?,
-        start: fields.get(19)?.parse().ok()?,
-    })
+    Some(rest.split_whitespace().collect())
+}
+
+impl Stat {
+    fn parse(text: &[u8]) -> Option<Self> {
+        let fields = fields(text)?;
+        Some(Self {
+            state: *fields.first()?.as_bytes().first()?,
+            parent: fields.get(1)?.parse().ok()?,
+            group: fields.get(2)?.parse().ok()?,
+            start: fields.get(19)?.parse().ok()?,
+        })
+    }
 }
 
 impl Identity {
@@ -219,18 +229,24 @@ pub(crate) fn name(pid: i32) -> String {
     name.trim_end().to_owned()
 }
 
+/// Clock ticks in user and kernel mode.
+fn ticks(stat: &[u8]) -> Option<u64> {
+    let fields = fields(stat)?;
+    let number = |f: &&str| f.parse::<u64>().unwrap_or(0);
+    Some(
+        fields
+            .iter()
+            .skip(11)
+            .take(2)
+            .map(number)
+            .fold(0, u64::saturating_add),
+    )
+}
+
 /// Seconds of processor time that a process and its waited-for children have used.
 #[must_use]
 pub fn cpu_seconds(pid: i32) -> Option<f64> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let end = text.iter().rposition(|&b| b == b')')?;
-    let rest = std::str::from_utf8(&text[end + 1..]).ok()?;
-    let ticks: u64 = rest
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .map(|f| f.parse().unwrap_or(0))
-        .sum();
+    let ticks = ticks(&fs::read(format!("/proc/{pid}/stat")).ok()?)?;
     let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
     Some(ticks as f64 / per_second as f64)
 }
@@ -264,7 +280,17 @@ pub(crate) fn bury(processes: &[Identity]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
     use std::process::{Child, Command};
+
+    #[test]
+    fn fuzz_proc_stat() {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/stat");
+        testkit::fuzz::fuzz("stat", &[&corpus], |text| {
+            let read = Stat::parse(text).map(|s| (s.parent > 0, s.group > 0, s.start > 0));
+            format!("{read:?} {:?}", ticks(text).map(|t| t.min(2)))
+        });
+    }
 
     fn carriers(sign: &str, wanted: usize) -> Vec<Identity> {
         loop {

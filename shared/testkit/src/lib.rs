@@ -44,6 +44,7 @@
 
 pub mod bench;
 pub mod fakes;
+pub mod fuzz;
 pub mod golden;
 pub mod require;
 

@@ -8,6 +8,6 @@ mod quantity;
 mod share;
 mod task;
 
-pub use quantity::{Bandwidth, Bytes, Flops, SamplesPerSec, Seconds, UnitError, Weight};
+pub use quantity::{Bandwidth, Bytes, Flops, MOST, SamplesPerSec, Seconds, UnitError, Weight};
 pub use share::{Share, TotalShare};
 pub use task::{Batch, Samples, TaskId};

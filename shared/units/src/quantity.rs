@@ -26,6 +26,12 @@ impl UnitError {
     }
 }
 
+/// Largest value of a quantity that is no integer. A fit squares rates, an objective multiplies
+/// them with weights and times, and a variance sums squares of such products: 10^30 to the eighth
+/// power is still finite. The longest time and the quickest GPU of anybody are far below: 10^30 s are
+/// 10^12 times the age of the universe.
+pub const MOST: f64 = 1e30;
+
 macro_rules! float_quantity {
     ($(#[$doc:meta])* $name:ident, $label:literal, $unit:literal, $ok:expr, $expected:literal) => {
         $(#[$doc])*
@@ -36,7 +42,7 @@ macro_rules! float_quantity {
             #[doc = concat!("Builds a ", $label, "; the error says: ", $expected, ".")]
             pub fn new(value: f64) -> Result<Self, UnitError> {
                 let ok: fn(f64) -> bool = $ok;
-                if value.is_finite() && ok(value) {
+                if value <= MOST && ok(value) {
                     // Negative zero would print as "-0.0" and break byte-for-byte comparison.
                     Ok(Self(value + 0.0))
                 } else {
@@ -66,7 +72,7 @@ float_quantity!(
     "duration",
     "s",
     |v| v >= 0.0,
-    "a finite number of seconds, 0 or more"
+    "a number of seconds from 0 to 1e30"
 );
 float_quantity!(
     /// Training throughput in samples per second.
@@ -74,7 +80,7 @@ float_quantity!(
     "throughput",
     "samples/s",
     |v| v >= 0.0,
-    "a finite number of samples per second, 0 or more"
+    "a number of samples per second from 0 to 1e30"
 );
 float_quantity!(
     /// Link speed in bits per second.
@@ -82,7 +88,7 @@ float_quantity!(
     "bandwidth",
     "bit/s",
     |v| v > 0.0,
-    "a finite number of bits per second above 0"
+    "a number of bits per second above 0, at most 1e30"
 );
 float_quantity!(
     /// Floating-point operations (one multiply-add is two).
@@ -90,7 +96,7 @@ float_quantity!(
     "operation count",
     "FLOP",
     |v| v > 0.0,
-    "a finite number of operations above 0"
+    "a number of operations above 0, at most 1e30"
 );
 float_quantity!(
     /// Weight of a task in a weighted objective.
@@ -98,7 +104,7 @@ float_quantity!(
     "weight",
     "(weight)",
     |v| v > 0.0,
-    "a finite number above 0"
+    "a number above 0, at most 1e30"
 );
 
 impl Seconds {
@@ -179,12 +185,20 @@ mod tests {
 
     #[test]
     fn refuses_what_is_not_finite() {
-        for v in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
+        for v in [
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            -1.0,
+            1.1 * MOST,
+            f64::MAX,
+        ] {
             assert!(Seconds::new(v).is_err());
             assert!(SamplesPerSec::new(v).is_err());
             assert!(Bandwidth::new(v).is_err());
         }
         assert!(Bandwidth::new(0.0).is_err());
+        assert!(Seconds::new(MOST).is_ok());
         assert_eq!(Seconds::new(-0.0).unwrap().get().to_bits(), 0);
     }
 

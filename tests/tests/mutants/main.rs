@@ -120,6 +120,7 @@ fn every_altered_field_is_refused() {
                 Some(at) => {
                     used.insert(at);
                     *exempted.entry(exempt::why(at)).or_default() += score.accepted;
+                    println!("{name} {place} {kind}: {}", exempt::why(at));
                 }
                 None => {
                     let of = score.accepted + score.refused;

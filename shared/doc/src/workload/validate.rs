@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use units::{Bandwidth, Batch, Bytes, Flops, Samples, Seconds, TaskId, UnitError, Weight};
+use units::{Bandwidth, Batch, Bytes, Flops, MOST, Samples, Seconds, TaskId, UnitError, Weight};
 
 use super::{DeviceSpec, GpuSpec, HostCost, Job, Link, Memory, Task, UpdateBytes};
 use crate::wire;
@@ -48,12 +48,12 @@ fn positive(
     what: &'static str,
     zero_is_fine: bool,
 ) -> Option<f64> {
-    if value.is_finite() && (value > 0.0 || (zero_is_fine && value == 0.0)) {
+    if value <= MOST && (value > 0.0 || (zero_is_fine && value == 0.0)) {
         return Some(value);
     }
     c.field(name, |c| {
         let bound = if zero_is_fine { "0 or more" } else { "above 0" };
-        let advice = format_args!("give a finite number {bound}");
+        let advice = format_args!("give a number {bound}, at most 1e30");
         c.fault(
             Code::OutOfRange,
             format_args!("{value} is not a {what}"),

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
 mod faults;
+mod fuzz;
 mod generate;
 mod hostile;
 mod reading;

@@ -35,6 +35,11 @@ pub enum SimError {
         /// Its name.
         task: String,
     },
+    /// Some steps take so much longer than others that no window holds both.
+    #[error(
+        "the steps of the tasks differ by too many orders of magnitude to be simulated together"
+    )]
+    Uneven,
     /// A job that never ends, which virtual time cannot wait for.
     #[error("task {task:?} says no number of samples to stop after, which the simulator needs")]
     Endless {
@@ -140,7 +145,11 @@ impl SimulatedGpu {
             seed,
             ..gpusim::Options::default()
         };
-        Ok(self.simulator.run_for(&tasks, least.get(), &options))
+        let outcome = self.simulator.run_for(&tasks, least.get(), &options);
+        if !outcome.finished {
+            return Err(SimError::Uneven);
+        }
+        Ok(outcome)
     }
 
     /// Compiles what a configuration needs, if it fits into the memory.

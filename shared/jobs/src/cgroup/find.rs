@@ -124,6 +124,19 @@ fn enable(parent: &Path, dir: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    /// The table of mounts, a NUL, and the groups of this process.
+    #[test]
+    fn fuzz_tables() {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/cgroup");
+        testkit::fuzz::fuzz("cgroup", &[&corpus], |text| {
+            let text = String::from_utf8_lossy(text);
+            let (mounts, own) = text.split_once('\0').unwrap_or((&text, ""));
+            let found = from_tables(mounts, own);
+            let first = found.first().map(|c| (c.version, c.parent.is_absolute()));
+            format!("{first:?} {}", found.len().min(8))
+        });
+    }
+
     #[test]
     fn finds_both_versions() {
         let v1 = "33 25 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\

@@ -252,6 +252,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn fuzz_answers() {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/mps");
+        testkit::fuzz::fuzz("mps", &[&corpus], |text| {
+            let text = String::from_utf8_lossy(text);
+            let found = pids(&text);
+            // Nothing that is no number of its own line is a process.
+            assert!(found.len() <= text.lines().count());
+            format!("{} {}", found.len().min(4), is_success(&text))
+        });
+    }
+
+    #[test]
     fn only_a_plain_success_counts() {
         for text in ["", "\n", "0\n", "CUDA_SUCCESS\n", "Success.\n"] {
             assert!(is_success(text), "{text:?}");

@@ -1,4 +1,5 @@
 //! Supervision of processes, and MPS with a fake control program.
 
+mod fuzz;
 mod mps;
 mod supervision;
