@@ -22,8 +22,11 @@ pub struct Frame {
 /// How the beginnings of documents look that grow record by record, one a line.
 const GROWING: [&[u8]; 2] = [b"{\"schema\":\"mt.profile/", b"{\"schema\":\"mt.run/"];
 
+/// Tells a person.
+type Warn = Box<dyn Fn(&str)>;
+
 /// What is done about a record that was cut.
-struct OnCut(Option<Box<dyn Fn(&str)>>);
+struct OnCut(Option<Warn>);
 
 impl fmt::Debug for OnCut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
