@@ -16,6 +16,7 @@
 mod args;
 mod console;
 mod control;
+mod events;
 mod exit;
 mod failure;
 mod files;
@@ -31,6 +32,7 @@ mod text;
 pub use args::{DeviceArg, EventArgs, JobArgs, ObjectiveArg, SeedArgs, StreamArgs, seconds};
 pub use console::Console;
 pub use control::{control_lines, guard, last_word, pass_through};
+pub use events::each_event;
 pub use exit::Exit;
 pub use failure::Failure;
 pub use files::may_append;

@@ -32,7 +32,7 @@ pub use dispatch::{Player, Start};
 pub use document::Beyond;
 pub use exact::{Exact, exact};
 pub use fleet::{Fleet, FleetError, fleet};
-pub use online::{Decision, Live, Played, Settings, SettingsError, play};
+pub use online::{Decision, Live, Played, Queue, Refused, Settings, SettingsError, Taken, play};
 pub use plan::{Bound, Options, Planned, Policy, bound_of, plan};
 pub use problem::{Class, Job, Problem};
 pub use schedule::{Assignment, Schedule};

@@ -5,6 +5,7 @@
 //! [`play`] feeds it a problem as time passes, which gives the price of not knowing.
 
 mod played;
+mod queue;
 
 use crate::dispatch::{Player, Start};
 use crate::search::{Budget, Decoder, Search};
@@ -12,6 +13,7 @@ use crate::state::{Priorities, Standing, State, Underway};
 use crate::{Class, Job, Problem};
 
 pub use played::{Played, play};
+pub use queue::{Queue, Refused, Taken};
 
 /// How far a live job is.
 #[derive(Debug, Clone)]

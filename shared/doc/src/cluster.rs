@@ -155,9 +155,6 @@ impl Document for Cluster {
     }
 
     fn to_wire(&self) -> wire::Cluster {
-        let seconds = |table: &BTreeMap<String, Seconds>| {
-            table.iter().map(|(k, v)| (k.clone(), v.get())).collect()
-        };
         wire::Cluster {
             schema: wire::Cluster::SCHEMA.to_owned(),
             id: self.id.clone(),
@@ -174,26 +171,29 @@ impl Document for Cluster {
                     bus_bytes_per_s: g.bus,
                 })
                 .collect(),
-            jobs: self
-                .jobs
-                .iter()
-                .map(|j| wire::ClusterJob {
-                    id: j.id.as_str().to_owned(),
-                    weight: j.weight.get(),
-                    arrival_s: j.arrival.get(),
-                    rounds: j.rounds,
-                    tasks_per_round: j.tasks,
-                    train_s: seconds(&j.train),
-                    sync_s: seconds(&j.sync),
-                    samples_per_task: j.samples,
-                    model_bytes: j.model_bytes,
-                    layers: j.layers.clone(),
-                    memory_bytes: j.memory,
-                    job: j.job.as_ref().map(Job::to_wire),
-                })
-                .collect(),
+            jobs: self.jobs.iter().map(job_to_wire).collect(),
             provenance: self.provenance.clone(),
         }
+    }
+}
+
+pub(crate) fn job_to_wire(job: &ClusterJob) -> wire::ClusterJob {
+    let seconds = |table: &BTreeMap<String, Seconds>| {
+        table.iter().map(|(k, v)| (k.clone(), v.get())).collect()
+    };
+    wire::ClusterJob {
+        id: job.id.as_str().to_owned(),
+        weight: job.weight.get(),
+        arrival_s: job.arrival.get(),
+        rounds: job.rounds,
+        tasks_per_round: job.tasks,
+        train_s: seconds(&job.train),
+        sync_s: seconds(&job.sync),
+        samples_per_task: job.samples,
+        model_bytes: job.model_bytes,
+        layers: job.layers.clone(),
+        memory_bytes: job.memory,
+        job: job.job.as_ref().map(Job::to_wire),
     }
 }
 
@@ -285,7 +285,7 @@ fn sound_gpus(groups: &[GpuGroup], c: &mut Checker) -> bool {
     })
 }
 
-fn job(wire: &wire::ClusterJob, c: &mut Checker) -> Option<ClusterJob> {
+pub(crate) fn job(wire: &wire::ClusterJob, c: &mut Checker) -> Option<ClusterJob> {
     let id = c.unit("id", TaskId::new(&wire.id));
     let weight = c.unit("weight", Weight::new(wire.weight));
     let arrival = c.unit("arrival_s", Seconds::new(wire.arrival_s));

@@ -27,6 +27,7 @@ pub mod params;
 mod place;
 mod plan;
 mod profile;
+mod queue;
 mod read;
 mod relax;
 mod run;
@@ -56,6 +57,7 @@ pub use plan::{
     ParetoPoint, Plan, PlanTask, RateRow, Verdict, WorkAlone,
 };
 pub use profile::{Failure, Header, Measured, Profile, ProfileEnd, ProfileRecord, Sample};
+pub use queue::{QueueEvent, QueueNews, QueueStart, QueueTask};
 pub use read::{Document, Documents, Profiles, Records};
 pub use run::{EventKind, EventPayload, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
 pub use schedule::{Schedule, ScheduledTask};

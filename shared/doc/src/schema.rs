@@ -91,6 +91,8 @@ pub fn schemas() -> Vec<(String, String)> {
         one::<wire::TrainingEvent>(),
         one::<wire::Cluster>(),
         one::<wire::Schedule>(),
+        one::<wire::QueueEvent>(),
+        one::<wire::QueueStart>(),
     ]
 }
 

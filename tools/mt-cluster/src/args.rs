@@ -22,7 +22,7 @@ pub struct Args {
 pub enum Command {
     /// Schedule clusters (mt.cluster/1) and write schedules (mt.schedule/1)
     Plan(PlanArgs),
-    /// Play clusters as time passes: arrivals are not known, durations deviate
+    /// Play clusters as time passes: arrivals are not known, durations deviate; or drive a live system
     Online(OnlineArgs),
     /// Run schedules (mt.schedule/1) for real and write events (mt.run/1)
     Run(RunArgs),
@@ -66,6 +66,13 @@ pub struct PlanArgs {
 pub struct OnlineArgs {
     #[command(flatten)]
     pub stream: StreamArgs,
+    /// Read what a live system tells (mt.queue/1, an event a line; `-`: standard input) and write
+    /// the tasks that it is to start (mt.start/1) as they are decided; FILE has the cluster
+    #[arg(long, value_name = "EVENTS", value_hint = ValueHint::FilePath, conflicts_with = "noise")]
+    pub events: Option<PathBuf>,
+    /// End with exit code 2 at the first line that is no event, instead of leaving it out
+    #[arg(long, requires = "events")]
+    pub strict: bool,
     /// Durations deviate by up to this part, 0 to below 1
     #[arg(long, value_name = "PART", default_value_t = 0.0)]
     pub noise: f64,

@@ -4,6 +4,7 @@ mod args;
 mod drive;
 mod plan;
 mod play;
+mod queue;
 mod tables;
 
 use std::process::ExitCode;

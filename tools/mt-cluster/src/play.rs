@@ -5,6 +5,7 @@ use cluster::{Settings, answer_online};
 use doc::Cluster;
 
 use crate::args::OnlineArgs;
+use crate::queue;
 
 /// Plays every cluster and writes what happened as a schedule.
 pub fn run(args: &OnlineArgs, console: &Console) -> Result<Exit, Failure> {
@@ -20,6 +21,9 @@ pub fn run(args: &OnlineArgs, console: &Console) -> Result<Exit, Failure> {
     settings
         .check(args.noise)
         .map_err(|e| Failure::Usage(e.to_string()))?;
+    if let Some(events) = &args.events {
+        return queue::run(args, events, settings, console);
+    }
     args.stream.each("clusters", console, |cluster: Cluster| {
         let (mut schedule, played) = answer_online(cluster, args.noise, settings)
             .map_err(|e| Failure::Input(e.to_string()))?;

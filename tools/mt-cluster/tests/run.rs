@@ -246,3 +246,27 @@ fn after_an_interrupt_nothing_is_left() {
 fn after_a_kill_nothing_is_left() {
     assert_eq!(nothing_is_left("-KILL", "4711.2"), None);
 }
+
+/// A script starts what it is told by a pipe, and the jobs come to their end.
+#[test]
+fn a_script_is_driven_by_a_pipe() {
+    let python = Command::new("python3").arg("--version").output();
+    if !python.is_ok_and(|o| o.status.success()) {
+        eprintln!("skipped: there is no python3");
+        return;
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hare");
+    let output = Command::new("python3")
+        .arg(folder.join("live.py"))
+        .arg(folder.join("jobs.json"))
+        .arg("4")
+        .env("MT_CLUSTER", TOOL)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(text.starts_with("3 jobs, weighted completion"), "{text}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("3 jobs arrived, all are complete"), "{said}");
+    assert!(!said.contains("ignored"), "{said}");
+}

@@ -1,0 +1,67 @@
+use std::path::Path;
+
+use doc::Frame;
+
+use crate::{Console, Failure, LONGEST, Line, Lines, open_reader};
+
+/// Bad lines that are told one by one; of a stream of garbage only the number of the others.
+const TOLD: u64 = 5;
+
+/// Reads events of a live system, one a line, until the stream ends; `expected` names them.
+///
+/// `take` answers what is wrong with a line. A line that is no event must not end the reader: what
+/// it is about goes on, and so does it; the line is told and left out, unless `strict` is set.
+///
+/// # Errors
+/// What `take` fails with; [`Failure::Input`] where `strict` is set, where nothing can be read, and
+/// where there is no event at all.
+pub fn each_event(
+    path: &Path,
+    expected: &str,
+    strict: bool,
+    console: &Console,
+    mut take: impl FnMut(&Frame) -> Result<Result<(), String>, Failure>,
+) -> Result<(), Failure> {
+    let (reader, source_name) = open_reader(path, expected, console)?;
+    let (mut taken, mut ignored) = (0_u64, 0_u64);
+    for line in Lines::new(reader) {
+        let problem = match line.map_err(|error| Failure::file(path, &error))? {
+            Line::Text(text, _) if text.trim_ascii().is_empty() => continue,
+            Line::Text(bytes, line) => {
+                let source_name = source_name.clone();
+                let frame = Frame {
+                    bytes,
+                    source_name,
+                    line,
+                };
+                match take(&frame)? {
+                    Ok(()) => {
+                        taken += 1;
+                        continue;
+                    }
+                    Err(problem) => problem,
+                }
+            }
+            Line::TooLong(line) => format!(
+                "{source_name}:{line}: longer than {LONGEST} bytes; an event has some hundred"
+            ),
+        };
+        if strict {
+            return Err(Failure::Input(problem));
+        }
+        ignored += 1;
+        if ignored <= TOLD {
+            console.warn(&format!("ignored: {problem}"));
+        }
+    }
+    if ignored > TOLD {
+        console.warn(&format!("{ignored} lines were ignored in all"));
+    }
+    if taken == 0 {
+        return Err(Failure::Input(format!(
+            "{source_name}: there is no event in it; `{} --help` shows what events look like",
+            console.tool()
+        )));
+    }
+    Ok(())
+}

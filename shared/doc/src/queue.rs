@@ -1,0 +1,239 @@
+use units::{Seconds, TaskId};
+
+use crate::wire::{self, QueueEventKind, Wire as _};
+use crate::{Checker, ClusterJob, Code, Document, Frame, ReadError, cluster};
+
+/// What a live system tells a scheduler of its jobs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueEvent {
+    /// Seconds on the writer's clock.
+    pub time: Seconds,
+    /// What happened.
+    pub what: QueueNews,
+    /// Whether the schema was named; kept, so that the line is written as it was.
+    named: bool,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum QueueNews {
+    /// A job of the cluster has arrived.
+    Arrival(TaskId),
+    /// A job that the cluster does not have has arrived.
+    New(Box<ClusterJob>),
+    /// A task has been started on the GPU of this name.
+    Started(QueueTask, String),
+    /// A task has trained.
+    Trained(QueueTask),
+    /// A task is synchronised.
+    Finished(QueueTask),
+    /// A task has failed.
+    Failed(QueueTask),
+    /// A job is given up.
+    Cancelled(TaskId),
+    /// The GPU of this name is not to be used any more.
+    Lost(String),
+    /// The GPU of this name can be used again.
+    Found(String),
+    /// Time has passed.
+    Time,
+}
+
+/// A task of a round of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueTask {
+    /// Name of the job.
+    pub job: TaskId,
+    /// Round, from 0.
+    pub round: u32,
+    /// Task of the round, from 0.
+    pub task: u32,
+}
+
+/// A task that a live system is to start now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueStart {
+    /// Seconds on the clock of the events.
+    pub time: Seconds,
+    /// The task.
+    pub task: QueueTask,
+    /// Name of the GPU.
+    pub gpu: String,
+    /// The machine that it is in.
+    pub node: Option<String>,
+}
+
+impl QueueEvent {
+    /// An event that names its schema.
+    #[must_use]
+    pub fn new(time: Seconds, what: QueueNews) -> Self {
+        Self {
+            time,
+            what,
+            named: true,
+        }
+    }
+
+    /// Reads an event, which may leave its schema out.
+    ///
+    /// # Errors
+    /// [`ReadError::Faults`] with every fault of the event.
+    pub fn read(frame: &Frame) -> Result<Self, ReadError> {
+        let wire = frame.wire::<wire::QueueEvent>()?;
+        let mut checker = Checker::default();
+        match Self::from_wire(&wire, &mut checker) {
+            Some(event) if checker.is_clean() => Ok(event),
+            _ => Err(frame.faults(checker.into_faults())),
+        }
+    }
+}
+
+impl Document for QueueEvent {
+    type Wire = wire::QueueEvent;
+
+    fn from_wire(wire: &wire::QueueEvent, c: &mut Checker) -> Option<Self> {
+        let schema = wire::QueueEvent::SCHEMA;
+        if let Some(found) = wire.schema.as_deref().filter(|s| *s != schema) {
+            c.field("schema", |c| {
+                let problem = format_args!("this is a {found:?} document");
+                let advice = format_args!("write {schema:?}, or leave it out");
+                c.fault(Code::WrongSchema, problem, advice);
+            });
+        }
+        let time = c.unit("time_s", Seconds::new(wire.time_s));
+        check_fields(wire, c);
+        let what = news(wire, c);
+        Some(Self {
+            time: time?,
+            what: what?,
+            named: wire.schema.is_some(),
+        })
+    }
+
+    fn to_wire(&self) -> wire::QueueEvent {
+        let (event, task, gpu) = match &self.what {
+            QueueNews::Arrival(_) | QueueNews::New(_) => (QueueEventKind::Arrival, None, None),
+            QueueNews::Started(task, gpu) => (QueueEventKind::Started, Some(task), Some(gpu)),
+            QueueNews::Trained(task) => (QueueEventKind::Trained, Some(task), None),
+            QueueNews::Finished(task) => (QueueEventKind::Finished, Some(task), None),
+            QueueNews::Failed(task) => (QueueEventKind::Failed, Some(task), None),
+            QueueNews::Cancelled(_) => (QueueEventKind::Cancelled, None, None),
+            QueueNews::Lost(gpu) => (QueueEventKind::Lost, None, Some(gpu)),
+            QueueNews::Found(gpu) => (QueueEventKind::Found, None, Some(gpu)),
+            QueueNews::Time => (QueueEventKind::Time, None, None),
+        };
+        let job = match &self.what {
+            QueueNews::Arrival(job) | QueueNews::Cancelled(job) => Some(job),
+            _ => task.map(|t| &t.job),
+        };
+        let spec = match &self.what {
+            QueueNews::New(spec) => Some(cluster::job_to_wire(spec)),
+            _ => None,
+        };
+        wire::QueueEvent {
+            schema: self.named.then(|| wire::QueueEvent::SCHEMA.to_owned()),
+            event,
+            time_s: self.time.get(),
+            job: job.map(ToString::to_string),
+            spec,
+            round: task.map(|t| t.round),
+            task: task.map(|t| t.task),
+            gpu: gpu.cloned(),
+        }
+    }
+}
+
+/// Every field stands where it means something.
+fn check_fields(wire: &wire::QueueEvent, c: &mut Checker) {
+    use QueueEventKind::{Arrival, Cancelled, Failed, Finished, Found, Lost, Started, Trained};
+    let of_task = [Started, Trained, Finished, Failed];
+    let of_job = [Arrival, Started, Trained, Finished, Failed, Cancelled];
+    let fields: [(&str, bool, &[QueueEventKind]); 5] = [
+        ("job", wire.job.is_some(), &of_job),
+        ("spec", wire.spec.is_some(), &[Arrival]),
+        ("round", wire.round.is_some(), &of_task),
+        ("task", wire.task.is_some(), &of_task),
+        ("gpu", wire.gpu.is_some(), &[Started, Lost, Found]),
+    ];
+    for (name, present, places) in fields {
+        let place = places.contains(&wire.event);
+        c.field(name, |c| {
+            if present && !place {
+                let problem = "this event has no such field";
+                c.fault(Code::UnknownField, problem, "leave it out");
+            }
+            // An arrival has one of two.
+            if !present && place && wire.event != Arrival {
+                let problem = "this event needs this field";
+                c.fault(Code::MissingField, problem, "give the whole event");
+            }
+        });
+    }
+    if wire.event == Arrival && wire.job.is_some() == wire.spec.is_some() {
+        c.field("job", |c| {
+            let problem = "an arrival has either `job` or `spec`";
+            let advice = "give the name of a job of the cluster, or a whole job as `spec`";
+            c.fault(Code::Conflict, problem, advice);
+        });
+    }
+}
+
+fn news(wire: &wire::QueueEvent, c: &mut Checker) -> Option<QueueNews> {
+    let job = c.optional_unit("job", wire.job.as_deref(), TaskId::new)?;
+    let gpu = wire.gpu.clone();
+    let task = || {
+        Some(QueueTask {
+            job: job.clone()?,
+            round: wire.round?,
+            task: wire.task?,
+        })
+    };
+    Some(match wire.event {
+        QueueEventKind::Arrival => match &wire.spec {
+            Some(spec) => {
+                let spec = c.field("spec", |c| cluster::job(spec, c))?;
+                QueueNews::New(Box::new(spec))
+            }
+            None => QueueNews::Arrival(job?),
+        },
+        QueueEventKind::Started => QueueNews::Started(task()?, gpu?),
+        QueueEventKind::Trained => QueueNews::Trained(task()?),
+        QueueEventKind::Finished => QueueNews::Finished(task()?),
+        QueueEventKind::Failed => QueueNews::Failed(task()?),
+        QueueEventKind::Cancelled => QueueNews::Cancelled(job?),
+        QueueEventKind::Lost => QueueNews::Lost(gpu?),
+        QueueEventKind::Found => QueueNews::Found(gpu?),
+        QueueEventKind::Time => QueueNews::Time,
+    })
+}
+
+impl Document for QueueStart {
+    type Wire = wire::QueueStart;
+
+    fn from_wire(wire: &wire::QueueStart, c: &mut Checker) -> Option<Self> {
+        let time = c.unit("time_s", Seconds::new(wire.time_s));
+        let job = c.unit("job", TaskId::new(&wire.job));
+        Some(Self {
+            time: time?,
+            task: QueueTask {
+                job: job?,
+                round: wire.round,
+                task: wire.task,
+            },
+            gpu: wire.gpu.clone(),
+            node: wire.node.clone(),
+        })
+    }
+
+    fn to_wire(&self) -> wire::QueueStart {
+        wire::QueueStart {
+            schema: wire::QueueStart::SCHEMA.to_owned(),
+            time_s: self.time.get(),
+            job: self.task.job.to_string(),
+            round: self.task.round,
+            task: self.task.task,
+            gpu: self.gpu.clone(),
+            node: self.node.clone(),
+        }
+    }
+}
