@@ -342,7 +342,7 @@ fn placed(problem: &Problem, state: &State, now: f64, priorities: &Priorities) -
 }
 
 fn sorted(mut rows: Vec<Placed>) -> Vec<Placed> {
-    rows.sort_by(|a, b| a.partial_cmp(b).unwrap());
+    rows.sort_by(|a, b| a.partial_cmp(b).expect("times are numbers"));
     rows
 }
 

@@ -89,7 +89,7 @@ fn best(problem: &Problem, n: usize, available: &[f64], allowed: u64) -> Option<
         let usable = (0..available.len()).filter(|m| mask >> problem.gpus[*m] & 1 == 1);
         let least = usable
             .filter(|m| end(m).0.is_finite())
-            .min_by(|a, b| end(a).partial_cmp(&end(b)).unwrap());
+            .min_by(|a, b| end(a).partial_cmp(&end(b)).expect("times are numbers"));
         if least.is_some() {
             return least;
         }
@@ -121,7 +121,7 @@ fn spare(
             let faster = idle.filter(|&m| !may(problem.gpus[m]) && span(problem.gpus[m]) <= own);
             let least = faster.min_by(|&a, &b| {
                 let key = |m: usize| (span(problem.gpus[m]), problem.gpus[m]);
-                key(a).partial_cmp(&key(b)).unwrap()
+                key(a).partial_cmp(&key(b)).expect("times are numbers")
             });
             let Some(gpu) = least else { break };
             start(problem, state, n, gpu, now, out);
