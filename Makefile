@@ -6,7 +6,7 @@ DESTDIR ?=
 TOOLS := mt mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt-check mt-report mt-cluster
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults test-sim fuzz bench bench-peers bench-real paper elastic hare calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults test-sim fuzz bench bench-peers bench-real regret paper elastic hare calibrate schemas schemas-check \
 	lint install uninstall clean
 
 help: ## List the targets
@@ -54,6 +54,9 @@ bench-peers: ## Measure against solvers and learners of others (builds Python en
 
 bench-real: ## Measure the predictor on recorded measurements by others, beside scikit-learn
 	sh shared/predict/benches/real/bench.sh
+
+regret: ## Measure what plans are worth against an exhaustive search, on mixes that nothing was tuned on
+	$(CARGO) run --release -q -p mt-design --example regret
 
 paper: ## Regenerate the tables and figures of the FedMT paper (QUICK=1: reduced; DEVICE=cuda)
 	$(MAKE) -C examples/paper

@@ -131,18 +131,8 @@ impl Scheme {
         let fairness = relative().sum();
         let least = relative().fold(f64::INFINITY, f64::min);
         let objective = match problem.objective {
-            ObjectiveKind::Raw => raw,
-            ObjectiveKind::Fairness => fairness,
-            ObjectiveKind::MaxMin => least,
             ObjectiveKind::Round => -finish,
-            ObjectiveKind::Weighted => {
-                let weighted = problem
-                    .tasks
-                    .iter()
-                    .zip(&p)
-                    .map(|(t, p)| t.weight.get() * p);
-                weighted.sum()
-            }
+            _ => problem.value(&p, &reference),
         };
         let fed = least >= problem.limits.floor * (1.0 - TOLERANCE);
         let balanced = problem

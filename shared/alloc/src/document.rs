@@ -4,22 +4,23 @@ use std::collections::BTreeMap;
 
 use corun::Setting;
 use doc::{
-    Answer, Baseline, BatchPolicy, Choice, ConstraintKind, Constraints, Decision, Estimate,
-    Feasible, GpuPlan, Infeasibility, Infeasible, Marginal, Objective, ObjectiveKind, ParetoPoint,
-    Plan, PlanTask, Search, Workload,
+    Answer, Baseline, BatchPolicy, Candidates, Choice, ConstraintKind, Constraints, Corun,
+    Decision, Estimate, Feasible, GpuPlan, Infeasibility, Infeasible, Marginal, Objective,
+    ObjectiveKind, ParetoPoint, Plan, PlanTask, Search, Workload,
 };
 use units::{Batch, Samples, SamplesPerSec, Share, TotalShare, Weight};
 
 use crate::baseline::Scheme;
 use crate::explain::marginals;
 use crate::fence::{self, Fence};
+use crate::measured::{certified, choose};
 use crate::partition::solve_partition;
 use crate::solve::{Options, Report, Solution, search, solve};
 use crate::subset::Subset;
 use crate::verdict::verdict;
 use crate::{
-    AllocError, Front, Limits, Problem, Round, Task, Throughput, damped_load, fairness_front,
-    mismatch_front,
+    AllocError, Front, Known, Limits, Problem, Round, Task, Throughput, damped_load,
+    fairness_front, mismatch_front,
 };
 
 /// How much more and less share `--explain` looks at.
@@ -44,6 +45,8 @@ pub struct Request {
     pub explain: bool,
     /// Whether a plan may lie outside what was measured ([`Throughput::covers`]).
     pub outside: bool,
+    /// Whether a measured co-run may be the plan.
+    pub measured: bool,
     /// Weight of the previous load (0 to below 1), if the load is damped over rounds.
     pub damping: Option<f64>,
 }
@@ -106,11 +109,14 @@ fn work_per_sample<C: Throughput + ?Sized>(
     })
 }
 
-/// Solves a workload and writes the answer as a plan, without its model and provenance.
+/// Solves a workload and writes the answer as a plan, without its model and provenance. On one
+/// GPU a co-run of `measured` is the plan where it is no worse than the best by the rates, as far
+/// as those are sure.
 pub fn plan_workload<C: Throughput + ?Sized>(
     rates: &C,
     workload: &Workload,
     request: &Request,
+    measured: &[Corun],
     previous: Option<&Plan>,
 ) -> Result<Plan, AllocError> {
     let mut problem =
@@ -130,6 +136,8 @@ pub fn plan_workload<C: Throughput + ?Sized>(
     {
         (best.parts, best.reasons) = (Vec::new(), vec![reason]);
     }
+    let measured = if request.measured { measured } else { &[] };
+    let candidates = best.or_measured(rates, workload, &problem, measured, request.options.top);
     let Best {
         parts,
         alternatives,
@@ -151,6 +159,7 @@ pub fn plan_workload<C: Throughput + ?Sized>(
     } else {
         let mut found = feasible(&fence, workload, &problem, request, &parts, search)?;
         found.alternatives = alternatives;
+        found.candidates = candidates;
         let tasks = tasks(workload, &parts, loads.as_deref());
         (tasks, Answer::Feasible(Box::new(found)))
     };
@@ -174,6 +183,44 @@ struct Best {
     report: Report,
     /// Why nothing is feasible.
     reasons: Vec<Infeasibility>,
+}
+
+impl Best {
+    /// Puts a measured co-run in place of what was found, if there is one that is no worse.
+    fn or_measured<C: Throughput + ?Sized>(
+        &mut self,
+        rates: &C,
+        workload: &Workload,
+        problem: &Problem,
+        measured: &[Corun],
+        top: usize,
+    ) -> Option<Candidates> {
+        if workload.device.gpus > 1 {
+            return None;
+        }
+        let known = Known::of_model(measured, workload);
+        let predicted = self.parts.first().map(|p| &p.solution);
+        let chosen = choose(rates, workload, problem, &known, predicted)?;
+        if let Some(solution) = chosen.measured {
+            self.report = certified(self.report, predicted, &solution);
+            self.reasons = Vec::new();
+            self.runners_up(workload, &solution, top);
+            let members = (0..problem.tasks.len()).collect();
+            self.parts = part(problem, members, Some(solution));
+        }
+        Some(chosen.candidates)
+    }
+
+    /// Beside a measured plan the best by the model is a runner-up.
+    fn runners_up(&mut self, workload: &Workload, plan: &Solution, top: usize) {
+        let best = self.parts.first().map(|p| &p.solution);
+        if let Some(best) = best.filter(|b| b.settings != plan.settings) {
+            let own = front_point(workload, plan).tasks;
+            self.alternatives.retain(|p| p.tasks != own);
+            self.alternatives.insert(0, front_point(workload, best));
+            self.alternatives.truncate(top.saturating_sub(1));
+        }
+    }
 }
 
 /// The best choice on each GPU.
@@ -289,6 +336,7 @@ fn feasible<C: Throughput + ?Sized>(
         } else {
             gpu_plans(workload, parts)
         },
+        candidates: None,
         search,
     })
 }

@@ -55,6 +55,7 @@ impl Planner {
         let solved = match same {
             Some(last)
                 if same_problem(&last.model.workload, &model.workload)
+                    && last.model.measured == model.measured
                     && last.request == *request =>
             {
                 Solved {
@@ -72,7 +73,13 @@ impl Planner {
                     None => Predictor::from_model(&model)?,
                 };
                 Solved {
-                    plan: plan_workload(&predictor, &model.workload, request, previous)?,
+                    plan: plan_workload(
+                        &predictor,
+                        &model.workload,
+                        request,
+                        &model.measured,
+                        previous,
+                    )?,
                     request: request.clone(),
                     predictor,
                     model,

@@ -111,6 +111,23 @@ impl Problem {
         self.objective == ObjectiveKind::Round || self.limits.mismatch.is_some()
     }
 
+    /// The objective at `rates`, with the rates alone `solo` that it compares with; that of a round
+    /// with all tasks active for ever, minus its seconds.
+    pub(crate) fn value(&self, rates: &[f64], solo: &[f64]) -> f64 {
+        let relative = rates.iter().zip(solo).map(|(p, s)| p / s);
+        let tasks = || self.tasks.iter().zip(rates);
+        match self.objective {
+            ObjectiveKind::Raw => rates.iter().sum(),
+            ObjectiveKind::Fairness => relative.sum(),
+            ObjectiveKind::MaxMin => relative.fold(f64::INFINITY, f64::min),
+            ObjectiveKind::Weighted => tasks().map(|(t, p)| t.weight.get() * p).sum(),
+            ObjectiveKind::Round => {
+                let ends = tasks().map(|(t, p)| t.samples.map_or(1.0, Samples::as_f64) / p);
+                -ends.fold(0.0, f64::max)
+            }
+        }
+    }
+
     /// Mismatch `sum_a sum_b | D_a/D_b - q_a/q_b |` of a choice (FedMT eq. 6); the loads `q` are
     /// batch sizes, workloads or throughputs `rates`, as the balance says. A task without a data
     /// volume counts as 1 sample.

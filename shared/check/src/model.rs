@@ -13,6 +13,9 @@ use units::Share;
 use crate::judge::Judge;
 use crate::workload;
 
+/// Co-runs that a model carries at most.
+const MOST_MEASURED: usize = 256;
+
 /// Judges a model.
 pub fn judge(model: &Model, j: &mut Judge) {
     j.field("workload", |j| workload::judge(&model.workload, j));
@@ -104,8 +107,44 @@ impl Refit {
         names(&self.profile.header.workload) == names(&model.workload)
     }
 
+    /// What the model says was measured stands in the profile, and of few co-runs all.
+    fn measured(&self, model: &Model, j: &mut Judge) {
+        let tasks = &model.workload.tasks;
+        let whole = |s: &&doc::Sample| {
+            let kept = |m: &doc::Measured| {
+                let task = tasks.iter().find(|t| t.id == m.id);
+                task.is_some_and(|t| t.batch_sizes.contains(&m.batch)) && m.throughput.get() > 0.0
+            };
+            s.tasks.len() == tasks.len() && s.tasks.iter().all(kept)
+        };
+        let all = self.profile.samples.iter().filter(whole).count();
+        // A model need not carry them, and of many it carries the best.
+        if !model.measured.is_empty() && model.measured.len() != all.min(MOST_MEASURED) {
+            let truth = format!("{} of the profile", all.min(MOST_MEASURED));
+            j.lie(
+                "measured",
+                format!("{} co-runs", model.measured.len()),
+                truth,
+            );
+        }
+        for (at, corun) in model.measured.iter().enumerate() {
+            let samples = &self.profile.samples;
+            let same = |m: &doc::Measured| corun.tasks.contains(m);
+            let sample = samples.iter().find(|s| s.config == corun.config);
+            let found = sample
+                .is_some_and(|s| s.tasks.len() == corun.tasks.len() && s.tasks.iter().all(same));
+            if !found {
+                j.field("measured", |j| {
+                    let truth = "what configuration of that number gave in the profile";
+                    j.index(at, |j| j.lie("config", corun.config, truth));
+                });
+            }
+        }
+    }
+
     /// The same data gives the same parameters, by merit or by the family that the model names.
     pub fn judge(&self, model: &Model, j: &mut Judge) {
+        self.measured(model, j);
         let data = || Dataset::from_profile(&self.profile);
         let options = FitOptions::default();
         let params = |fitted: Fitted| fitted.params(&model.workload);

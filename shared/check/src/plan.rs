@@ -2,6 +2,7 @@
 //! the baselines and the fronts what follows from the predictions?
 
 mod baselines;
+mod candidates;
 mod choices;
 mod figures;
 mod points;
@@ -10,7 +11,7 @@ mod round;
 mod table;
 mod verdict;
 
-use doc::{Answer, Feasible, Infeasible, Plan, Search, Workload};
+use doc::{Answer, Feasible, Infeasible, Model, Plan, Search, Workload};
 use predict::Predictor;
 
 use crate::judge::Judge;
@@ -64,7 +65,7 @@ fn throughput(plan: &Plan, found: Option<&Feasible>, j: &mut Judge) {
     match &plan.model {
         Some(model) => match Predictor::from_model(model) {
             Err(error) => j.lie("model.predictor", "a predictor", error),
-            Ok(predictor) => predicted(plan, found, &model.workload, &predictor, j),
+            Ok(predictor) => predicted(plan, found, model, &predictor, j),
         },
         None if !plan.rates.is_empty() => table::judge(plan, j),
         None => unfounded(j),
@@ -147,10 +148,11 @@ fn shares(plan: &Plan, rv: Option<units::TotalShare>, j: &mut Judge) {
 fn predicted(
     plan: &Plan,
     found: Option<&Feasible>,
-    workload: &Workload,
+    model: &Model,
     predictor: &Predictor,
     j: &mut Judge,
 ) {
+    let workload = &model.workload;
     if predictor.task_count() != workload.tasks.len() {
         let (claimed, truth) = (predictor.task_count(), workload.tasks.len());
         return j.lie(
@@ -176,7 +178,9 @@ fn predicted(
         );
     };
     figures::totals(found, &frame, &choices, &value, j);
-    figures::constraints(&found.constraints, &frame, &choices, &value, j);
+    let held = candidates::held(found, model, &choices, &value);
+    figures::constraints(found, &frame, &choices, &held, j);
+    candidates::judge(found, model, &frame, &choices, j);
     figures::gpus(found, &frame, &choices, &value, j);
     verdict::judge(found, &frame, &choices, &value, j);
     baselines::judge(found, &frame, &choices, j);

@@ -1,6 +1,7 @@
 //! Which configurations to measure, and in which order.
 
 mod adaptive;
+mod asked;
 mod grid;
 mod random;
 mod space;
@@ -11,6 +12,7 @@ pub use space::Space;
 
 use std::collections::VecDeque;
 
+use allocation::Limits;
 use corun::Setting;
 use device::Rate;
 use doc::{DesignKind, StopReason, Workload};
@@ -253,8 +255,20 @@ fn adaptive(
         bytes_per_sample: task.bytes_per_sample,
         batches: task.batch_sizes.clone(),
     });
+    let objective = settings.aim(workload).objective;
+    let asked = asked::Asked {
+        workload: workload.clone(),
+        objective,
+        limits: Limits {
+            step: settings.step,
+            floor: settings.floor,
+            memory: workload.device.memory,
+            ..Limits::default()
+        },
+    };
     let wanted = adaptive::Wanted {
-        goal: settings::goal(settings.aim(workload).objective, workload)?,
+        goal: settings::goal(objective, workload)?,
+        plan: (workload.device.gpus == 1).then_some(asked),
         floor: settings.floor,
         budget: settings.budget.unwrap_or(u64::MAX),
         tolerance: settings.tolerance,

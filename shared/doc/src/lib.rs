@@ -51,10 +51,10 @@ pub use fault::{Fault, Faults, ReadError};
 pub use frame::{Frame, Frames, MAX_DEPTH, MAX_DOCUMENT_BYTES};
 pub use gpu::{read_gpu, write_gpu};
 pub use human::Form;
-pub use model::Model;
+pub use model::{Corun, Model};
 pub use plan::{
-    Answer, Baseline, ByHand, Choice, Constraints, Decision, Estimate, Feasible, Given, Infeasible,
-    ParetoPoint, Plan, PlanTask, RateRow, Verdict, WorkAlone,
+    Answer, Baseline, ByHand, Candidate, Candidates, Choice, Constraints, Decision, Estimate,
+    Feasible, Given, Infeasible, ParetoPoint, Plan, PlanTask, RateRow, Verdict, WorkAlone,
 };
 pub use profile::{Failure, Header, Measured, Profile, ProfileEnd, ProfileRecord, Sample};
 pub use queue::{QueueEvent, QueueNews, QueueStart, QueueTask};
@@ -65,8 +65,8 @@ pub use schema::{error_reference, schemas};
 pub use timeline::{Phase, Timeline};
 pub use training::{Arrival, TrainingBatch, TrainingEvent, TrainingNews};
 pub use wire::{
-    Aim, Balance, BatchPolicy, ConstraintKind, DesignKind, DeviceFingerprint, DeviceKind, Duplex,
-    GpuDescription, GpuPlan, HostDescription, Infeasibility, LayerDescription, LayerGroup,
+    Aim, Balance, BatchPolicy, Chosen, ConstraintKind, DesignKind, DeviceFingerprint, DeviceKind,
+    Duplex, GpuDescription, GpuPlan, HostDescription, Infeasibility, LayerDescription, LayerGroup,
     ListedDevice, Marginal, Method, Objective, ObjectiveKind, PhaseKind, Progress, Proof,
     Provenance, RatesKind, ScheduleBaseline, ScheduleBound, ScheduleClass, SchedulePolicy, Scheme,
     Search, SoloRate, StopReason, Switching, SwitchingMode, WorkKind,

@@ -1,7 +1,7 @@
-use crate::profile::aim;
+use crate::profile::{Measured, aim, measured};
 use crate::wire;
 use crate::workload::optional;
-use crate::{Aim, Checker, DeviceFingerprint, Document, Provenance, Workload};
+use crate::{Aim, Checker, Code, DeviceFingerprint, Document, Provenance, Workload};
 
 /// A fitted predictor with the workload it was fitted to.
 ///
@@ -17,8 +17,19 @@ pub struct Model {
     pub predictor: wire::ModelParams,
     /// What the configurations were chosen for.
     pub aim: Option<Aim>,
+    /// Measured co-runs of all tasks that a plan may choose from.
+    pub measured: Vec<Corun>,
     /// Which tools made the document.
     pub provenance: Vec<Provenance>,
+}
+
+/// A measured co-run of all tasks of a workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Corun {
+    /// Number of the configuration in the profile.
+    pub config: u64,
+    /// One for each task, in the order of the workload; throughput above 0.
+    pub tasks: Vec<Measured>,
 }
 
 impl Document for Model {
@@ -27,8 +38,11 @@ impl Document for Model {
     fn from_wire(wire: &wire::Model, c: &mut Checker) -> Option<Self> {
         let workload = c.field("workload", |c| Workload::from_nested(&wire.workload, c));
         let aim = optional(c, "aim", wire.aim.as_ref(), aim);
+        let workload = workload?;
+        let measured = c.list("measured", &wire.measured, |w, c| corun(w, &workload, c));
         Some(Self {
-            workload: workload?,
+            measured: measured?,
+            workload,
             device: wire.device.clone(),
             predictor: wire.predictor.clone(),
             aim: aim?,
@@ -43,7 +57,54 @@ impl Document for Model {
             device: self.device.clone(),
             predictor: self.predictor.clone(),
             aim: self.aim,
+            measured: self.measured.iter().map(Corun::to_wire).collect(),
             provenance: self.provenance.clone(),
+        }
+    }
+}
+
+/// Every task of the workload once, in its order, advancing.
+fn corun(wire: &wire::Corun, workload: &Workload, c: &mut Checker) -> Option<Corun> {
+    let tasks = c.list("tasks", &wire.tasks, measured)?;
+    let names = |ids: &mut dyn Iterator<Item = &str>| ids.collect::<Vec<_>>().join(", ");
+    let known = names(&mut workload.tasks.iter().map(|t| t.id.as_str()));
+    let given = names(&mut tasks.iter().map(|t| t.id.as_str()));
+    if known != given {
+        c.field("tasks", |c| {
+            let problem = format_args!("it names {given}, the workload {known}");
+            c.fault(
+                Code::Conflict,
+                problem,
+                "name every task of the workload, in its order",
+            );
+        });
+        return None;
+    }
+    for (i, task) in tasks
+        .iter()
+        .enumerate()
+        .filter(|(_, t)| t.throughput.get() <= 0.0)
+    {
+        c.field("tasks", |c| {
+            let problem = format_args!("{} did not advance", task.id);
+            c.index(i, |c| {
+                c.field("samples_per_s", |c| {
+                    c.fault(Code::OutOfRange, problem, "leave out such co-runs");
+                });
+            });
+        });
+    }
+    Some(Corun {
+        config: wire.config,
+        tasks,
+    })
+}
+
+impl Corun {
+    fn to_wire(&self) -> wire::Corun {
+        wire::Corun {
+            config: self.config,
+            tasks: self.tasks.iter().map(Measured::to_wire).collect(),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::{Checker, Code, Document, Link, Model, Provenance, UpdateBytes, Workl
 
 pub use answer::{Answer, ByHand, Decision, Estimate, Feasible, Given, Infeasible};
 pub use constraints::Constraints;
-pub use points::{Baseline, ParetoPoint};
+pub use points::{Baseline, Candidate, Candidates, ParetoPoint};
 pub use rates::RateRow;
 pub use verdict::{Verdict, WorkAlone};
 

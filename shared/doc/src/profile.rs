@@ -180,13 +180,7 @@ impl Document for Sample {
 
     fn to_wire(&self) -> wire::ProfileSample {
         let (schema, record) = record::<wire::ProfileSample>();
-        let tasks = self.tasks.iter().map(|t| wire::MeasuredTask {
-            id: t.id.as_str().to_owned(),
-            batch: u64::from(t.batch.get()),
-            share_percent: t.share.percent(),
-            samples_per_s: t.throughput.get(),
-            stderr_samples_per_s: t.stderr.map(SamplesPerSec::get),
-        });
+        let tasks = self.tasks.iter().map(Measured::to_wire);
         wire::ProfileSample {
             schema,
             record,
@@ -198,7 +192,7 @@ impl Document for Sample {
     }
 }
 
-fn measured(wire: &wire::MeasuredTask, c: &mut Checker) -> Option<Measured> {
+pub(crate) fn measured(wire: &wire::MeasuredTask, c: &mut Checker) -> Option<Measured> {
     let id = c.unit("id", TaskId::new(&wire.id));
     let batch = c.unit("batch", Batch::new(wire.batch));
     let share = c.unit("share_percent", Share::from_percent(wire.share_percent));
@@ -215,6 +209,18 @@ fn measured(wire: &wire::MeasuredTask, c: &mut Checker) -> Option<Measured> {
         throughput: throughput?,
         stderr: stderr?,
     })
+}
+
+impl Measured {
+    pub(crate) fn to_wire(&self) -> wire::MeasuredTask {
+        wire::MeasuredTask {
+            id: self.id.as_str().to_owned(),
+            batch: u64::from(self.batch.get()),
+            share_percent: self.share.percent(),
+            samples_per_s: self.throughput.get(),
+            stderr_samples_per_s: self.stderr.map(SamplesPerSec::get),
+        }
+    }
 }
 
 impl Document for Failure {

@@ -43,8 +43,8 @@ pub(crate) fn adapted(
     let model = corrected(launch, model, &rates, part)?;
     let predictor = Predictor::from_model(&model).map_err(|e| e.to_string())?;
     let request = request(plan)?;
-    let mut new =
-        plan_workload(&predictor, &model.workload, &request, None).map_err(|e| e.to_string())?;
+    let mut new = plan_workload(&predictor, &model.workload, &request, &[], None)
+        .map_err(|e| e.to_string())?;
     if new.feasible().is_none() {
         return Err("with the corrected model no plan is feasible".to_owned());
     }
@@ -61,6 +61,8 @@ pub(crate) fn adapted(
 /// way moves by `part` of the way to what was measured.
 fn corrected(launch: &Launch, model: &Model, rates: &[f64], part: f64) -> Result<Model, String> {
     let mut model = model.clone();
+    // They are from before: what made the correction necessary has changed them too.
+    model.measured = Vec::new();
     let tasks: Vec<usize> = launch
         .assignments()
         .filter_map(|a| model.workload.task_index(&a.planned.id))
@@ -115,6 +117,7 @@ fn request(plan: &Plan) -> Result<Request, String> {
         explain: false,
         // A run does not stop because a plan made for it earlier lies outside.
         outside: true,
+        measured: true,
         damping: None,
     })
 }

@@ -16,6 +16,7 @@ mod accuracy;
 mod anchor;
 mod base;
 mod batch;
+mod candidates;
 mod dataset;
 pub mod design;
 mod document;
@@ -44,6 +45,7 @@ mod workload_law;
 
 pub use accuracy::Accuracy;
 pub use anchor::Anchor;
+pub use candidates::candidates;
 pub use dataset::{Dataset, Sample, TaskSpec};
 pub use doc::Method;
 pub use domain::Outside;

@@ -17,7 +17,7 @@ const ELSEWHERE: &str = "stands on losses and speeds that are not in the documen
 const KNOWN_GAP: &str = "could be recomputed and is not yet";
 
 /// Kind of document (empty: any), part of the place, kind of alteration (empty: any), reason.
-const EXEMPT: [(&str, &str, &str, &str); 65] = [
+const EXEMPT: [(&str, &str, &str, &str); 69] = [
     ("", ".provenance", "", RECORD),
     ("", ".device.detail", "", RECORD),
     ("", ".search.points", "", RECORD),
@@ -54,6 +54,10 @@ const EXEMPT: [(&str, &str, &str, &str); 65] = [
     ("", "pareto", "", SEARCH),
     ("", "explanation", "", OPTIONAL),
     ("", "baselines", "", ORDER),
+    ("", ".model.measured", "", MEASURED),
+    ("model", "$.measured", "deleted", OPTIONAL),
+    ("model", "$.measured", "swapped", ORDER),
+    ("", ".candidates", "deleted", OPTIONAL),
     ("", ".verdict", "deleted", OPTIONAL),
     ("", ".verdict.together_low_s", "", BEST_ORDER),
     ("", ".verdict.together_high_s", "", BEST_ORDER),

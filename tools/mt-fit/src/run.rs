@@ -53,12 +53,14 @@ fn learn(data: &Dataset, method: Option<Method>) -> Result<Fitted, predict::Pred
 }
 
 fn model(profile: Profile, fitted: &Fitted, console: &Console) -> Model {
+    let measured = predict::candidates(&profile);
     let header = profile.header;
     let mut provenance_list = header.provenance;
     provenance_list.push(console.provenance(None, None));
     Model {
         predictor: fitted.params(&header.workload),
         aim: header.aim,
+        measured,
         workload: header.workload,
         device: header.device,
         provenance: provenance_list,

@@ -178,6 +178,7 @@ pub enum Design {
     Grid,
     /// Drawn at random
     Random,
-    /// The baselines of plans first, then by expected improvement of the objective
+    /// The baselines of plans first, then in turns the plan that mt-solve would choose so far and
+    /// expected improvement of the objective
     Adaptive,
 }

@@ -29,7 +29,7 @@ pub struct Args {
     /// Sum of the shares in percent, of each GPU if there are several; `free`: whatever is best
     #[arg(long, value_name = "PERCENT|free", default_value = "free", value_parser = total_share)]
     rv: Total,
-    /// Shares are multiples of this many percent
+    /// Shares are multiples of this many percent, but for those of a measured co-run
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     step: f64,
     /// Least throughput of every task, as a fraction of its throughput alone; absent: what was
@@ -70,6 +70,10 @@ pub struct Args {
     /// predictions are extrapolation; without it such a plan is refused
     #[arg(long)]
     outside: bool,
+    /// Take what the model finds best; without it a measured co-run is the plan, but for a round, where
+    /// no prediction is better beyond its 95 % interval
+    #[arg(long)]
+    predicted: bool,
     /// Say what 5 % more or less share of each task would change
     #[arg(long)]
     explain: bool,
@@ -241,6 +245,7 @@ impl Args {
             fairness_front: self.pareto.contains(&FrontChoice::Fairness),
             explain: self.explain,
             outside: self.outside,
+            measured: !self.predicted,
             damping: self.damping,
         })
     }

@@ -1,6 +1,6 @@
 //! Figures of the plan itself: predictions, totals, constraints, GPUs.
 
-use doc::{Constraints, Feasible, Given, Plan, Proof};
+use doc::{Chosen, Feasible, Given, Plan, Proof};
 use units::{Share, TotalShare};
 
 use super::choices::{Choices, Frame, Value};
@@ -103,14 +103,20 @@ pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Val
 
 /// The constraints hold.
 pub fn constraints(
-    constraints: &Constraints,
+    found: &Feasible,
     frame: &Frame<'_>,
     choices: &Choices,
     value: &Value,
     j: &mut Judge,
 ) {
+    let constraints = &found.constraints;
+    let candidates = found.candidates.as_ref();
+    let measured = candidates.is_some_and(|c| c.chosen == Chosen::Measured);
     j.field("constraints", |j| {
-        steps(constraints.share_step, choices, j);
+        // What was measured need not stand on the step of the search.
+        if !measured {
+            steps(constraints.share_step, choices, j);
+        }
         for gpu in choices.gpus() {
             let tasks = choices.on(gpu);
             let sum: TotalShare = tasks.iter().map(|&i| choices.share[i]).sum();

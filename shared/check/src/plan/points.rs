@@ -1,6 +1,6 @@
 //! Fronts, runners-up and marginal changes.
 
-use doc::{Feasible, ParetoPoint};
+use doc::{Chosen, Feasible, ParetoPoint};
 use units::{Share, TaskId};
 
 use super::choices::{Choices, Frame, Value};
@@ -25,9 +25,12 @@ pub fn fronts(plan: &Feasible, frame: &Frame<'_>, value: &Value, j: &mut Judge) 
     });
     j.field("alternatives", |j| {
         points(&plan.alternatives, frame, true, j);
-        let mut before = best;
+        // A measured plan may stay behind the model's best, which then stand here.
+        let candidates = plan.candidates.as_ref();
+        let measured = candidates.is_some_and(|c| c.chosen == Chosen::Measured);
+        let mut before = if measured { f64::INFINITY } else { best };
         for (i, p) in plan.alternatives.iter().enumerate() {
-            if p.objective > before + 1e-9 * before.abs() {
+            if p.objective > before + 1e-9 * p.objective.abs() {
                 let truth = format!("at most {before}, what stands before it");
                 j.index(i, |j| j.lie("objective", p.objective, truth));
             }

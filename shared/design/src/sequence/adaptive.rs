@@ -13,6 +13,7 @@ use units::{Batch, Share};
 
 use crate::DesignError;
 
+use super::asked::Asked;
 use super::{Configuration, Space};
 
 /// Co-runs before expected improvement decides: the baselines, then some spread over what looks
@@ -24,6 +25,8 @@ const STARTS: usize = 8;
 pub struct Wanted {
     /// What the measurements are for.
     pub goal: Goal,
+    /// The plan that they are for; `None`: of several GPUs.
+    pub plan: Option<Asked>,
     /// Least throughput of every task relative to alone that the best is to keep.
     pub floor: f64,
     /// Co-runs to measure.
@@ -157,7 +160,10 @@ impl Adaptive {
         }
         let next = match self.start_or_part() {
             Some(runs) => Some(runs),
-            None => self.improve()?,
+            None => match self.planned() {
+                Some(runs) => Some(runs),
+                None => self.improve()?,
+            },
         };
         match next {
             Some(runs) if self.tried.insert(runs.clone()) => {
@@ -186,6 +192,21 @@ impl Adaptive {
             return None;
         }
         self.part_of_best()
+    }
+
+    /// The plan that would be chosen now, in every second turn until it is measured: what the user
+    /// will run is then known and not predicted, and a prediction that is too good is found out.
+    /// In turns throughout rather than at the end: how much is still to come must change nothing,
+    /// so that a profile can be gone on with under a larger budget.
+    fn planned(&self) -> Option<Configuration> {
+        let together = self.data.samples.iter().filter(|s| s.active.len() > 1);
+        let count = together.count();
+        if self.earlier.is_some() || count < STARTS || count % 2 == 1 {
+            return None;
+        }
+        let asked = self.wanted.plan.as_ref()?;
+        let plan = asked.best(&self.data, self.wanted.seed)?;
+        (self.may(&plan) && !self.tried.contains(&plan)).then_some(plan)
     }
 
     /// The best co-run of all tasks so far with some of three or more left out.

@@ -1,7 +1,7 @@
 use units::{Batch, SamplesPerSec, Share, TotalShare};
 
 use super::verdict::{Verdict, verdict};
-use super::{Baseline, Constraints, ParetoPoint, constraints, points};
+use super::{Baseline, Candidates, Constraints, ParetoPoint, constraints, points};
 use crate::wire::{self, GpuPlan, Infeasibility, Marginal, Objective, Search};
 use crate::workload::optional;
 use crate::{Checker, Code};
@@ -46,6 +46,9 @@ pub struct Feasible {
     pub explanation: Vec<Marginal>,
     /// Results per GPU, where there are several.
     pub gpus: Vec<GpuPlan>,
+    /// What was chosen from; absent where the model knows no measured co-run that keeps the
+    /// constraints.
+    pub candidates: Option<Candidates>,
     /// How the plan was found.
     pub search: Search,
 }
@@ -140,7 +143,7 @@ pub(super) fn answer(wire: &wire::Plan, c: &mut Checker) -> Option<Answer> {
 }
 
 /// What only a plan that was found has, and whether this one has it.
-fn results(wire: &wire::Plan) -> [(&'static str, bool); 10] {
+fn results(wire: &wire::Plan) -> [(&'static str, bool); 11] {
     [
         ("objective", wire.objective.is_some()),
         ("verdict", wire.verdict.is_some()),
@@ -155,6 +158,7 @@ fn results(wire: &wire::Plan) -> [(&'static str, bool); 10] {
         ("alternatives", !wire.alternatives.is_empty()),
         ("explanation", !wire.explanation.is_empty()),
         ("gpus", !wire.gpus.is_empty()),
+        ("candidates", wire.candidates.is_some()),
     ]
 }
 
@@ -190,6 +194,12 @@ fn feasible(wire: &wire::Plan, given: Option<Vec<Given>>, c: &mut Checker) -> Op
     let pareto = c.list("pareto", &wire.pareto, points::point);
     let fair = c.list("pareto_fairness", &wire.pareto_fairness, points::point);
     let alternatives = c.list("alternatives", &wire.alternatives, points::point);
+    let candidates = optional(
+        c,
+        "candidates",
+        wire.candidates.as_ref(),
+        points::candidates,
+    );
     let rv = c.optional_unit("rv_percent", wire.rv_percent, TotalShare::from_percent);
     let read = constraints::constraints;
     let constraints = optional(c, "constraints", wire.constraints.as_ref(), read);
@@ -212,6 +222,7 @@ fn feasible(wire: &wire::Plan, given: Option<Vec<Given>>, c: &mut Checker) -> Op
         alternatives: alternatives?,
         explanation: wire.explanation.clone(),
         gpus: wire.gpus.clone(),
+        candidates: candidates?,
         search: search?,
     })
 }
@@ -323,6 +334,7 @@ impl Feasible {
         wire.alternatives = points(&self.alternatives);
         wire.explanation.clone_from(&self.explanation);
         wire.gpus.clone_from(&self.gpus);
+        wire.candidates = self.candidates.as_ref().map(Candidates::to_wire);
         wire.search = Some(self.search.clone());
     }
 }

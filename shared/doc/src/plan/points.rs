@@ -1,6 +1,7 @@
 use super::{Choice, choice};
-use crate::Checker;
-use crate::wire::{self, Scheme};
+use crate::wire::{self, Chosen, Scheme};
+use crate::workload::optional;
+use crate::{Checker, Code};
 
 /// A simpler scheme and what it would reach.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +35,56 @@ pub struct ParetoPoint {
     pub tasks: Vec<Choice>,
 }
 
+/// The best measured co-run and the best by the model; one of them is the plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidates {
+    /// Which of the two the plan is.
+    pub chosen: Chosen,
+    /// The best measured co-run.
+    pub measured: Candidate,
+    /// The best by the model; absent: by the model nothing keeps the constraints.
+    pub predicted: Option<Candidate>,
+}
+
+/// A configuration and its objective, measured or predicted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// Number of the configuration in the profile, where it was measured.
+    pub config: Option<u64>,
+    /// Objective.
+    pub objective: f64,
+    /// Lower end of its 95 % interval.
+    pub low: f64,
+    /// Batch size and share of each task.
+    pub tasks: Vec<Choice>,
+}
+
+pub(super) fn candidates(wire: &wire::Candidates, c: &mut Checker) -> Option<Candidates> {
+    let measured = c.field("measured", |c| candidate(&wire.measured, c));
+    let predicted = optional(c, "predicted", wire.predicted.as_ref(), candidate);
+    if wire.chosen == Chosen::Predicted && wire.predicted.is_none() {
+        c.field("predicted", |c| {
+            let advice = "give it, or choose the measured one";
+            c.fault(Code::MissingField, "absent, though it is the plan", advice);
+        });
+        return None;
+    }
+    Some(Candidates {
+        chosen: wire.chosen,
+        measured: measured?,
+        predicted: predicted?,
+    })
+}
+
+fn candidate(wire: &wire::Candidate, c: &mut Checker) -> Option<Candidate> {
+    Some(Candidate {
+        config: wire.config,
+        objective: wire.objective,
+        low: wire.low_objective,
+        tasks: c.list("tasks", &wire.tasks, choice)?,
+    })
+}
+
 pub(super) fn baseline(wire: &wire::Baseline, c: &mut Checker) -> Option<Baseline> {
     let tasks = c.list("tasks", &wire.tasks, choice);
     Some(Baseline {
@@ -59,6 +110,27 @@ pub(super) fn point(wire: &wire::ParetoPoint, c: &mut Checker) -> Option<ParetoP
 
 fn choices(tasks: &[Choice]) -> Vec<wire::Choice> {
     tasks.iter().map(Choice::to_wire).collect()
+}
+
+impl Candidates {
+    pub(super) fn to_wire(&self) -> wire::Candidates {
+        wire::Candidates {
+            chosen: self.chosen,
+            measured: self.measured.to_wire(),
+            predicted: self.predicted.as_ref().map(Candidate::to_wire),
+        }
+    }
+}
+
+impl Candidate {
+    fn to_wire(&self) -> wire::Candidate {
+        wire::Candidate {
+            config: self.config,
+            objective: self.objective,
+            low_objective: self.low,
+            tasks: choices(&self.tasks),
+        }
+    }
 }
 
 impl Baseline {

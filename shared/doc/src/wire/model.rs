@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Aim, DeviceFingerprint, ModelParams, Provenance, Wire, Workload};
+use super::{Aim, DeviceFingerprint, MeasuredTask, ModelParams, Provenance, Wire, Workload};
 
 /// A fitted predictor of co-run throughput.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,6 +19,10 @@ pub struct Model {
     /// What the configurations were chosen for, as the profile says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aim: Option<Aim>,
+    /// Measured co-runs of all tasks, which a plan may choose from beside what is predicted; of
+    /// many only the best. Absent in models that do not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measured: Vec<Corun>,
     /// Which tools made this document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provenance: Vec<Provenance>,
@@ -26,4 +30,14 @@ pub struct Model {
 
 impl Wire for Model {
     const SCHEMA: &'static str = "mt.model/1";
+}
+
+/// A measured co-run of all tasks of a workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Corun {
+    /// Number of the configuration in the profile.
+    pub config: u64,
+    /// What each task ran with, and its throughput, in the order of the workload.
+    pub tasks: Vec<MeasuredTask>,
 }

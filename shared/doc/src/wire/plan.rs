@@ -59,6 +59,9 @@ pub struct Plan {
     /// Results per GPU, where there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuPlan>,
+    /// What was chosen from, where the model knows measured co-runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<Candidates>,
     /// How the plan was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Search>,
@@ -154,6 +157,48 @@ pub enum ObjectiveKind {
     /// at the rates of the tasks that compute. On several GPUs minus the time until every task has
     /// trained on its samples, without transfers.
     Round,
+}
+
+/// The best measured co-run and the best by the model, both under the constraints. The one whose
+/// objective has the higher lower end of the 95 % interval is the plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Candidates {
+    /// Which of the two the plan is.
+    pub chosen: Chosen,
+    /// The best measured co-run.
+    pub measured: Candidate,
+    /// The best by the model; absent: by the model nothing keeps the constraints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Candidate>,
+}
+
+/// Whether a plan was measured.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Chosen {
+    /// The best measured co-run. Where it is not also the best by the model, `search` says by
+    /// how much the model has a better one, and proves nothing.
+    Measured,
+    /// The best by the model.
+    Predicted,
+}
+
+/// A configuration and its objective, measured or predicted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Candidate {
+    /// Number of the configuration in the profile, where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<u64>,
+    /// Objective.
+    pub objective: f64,
+    /// Lower end of its 95 % interval.
+    pub low_objective: f64,
+    /// Batch size and share of each task.
+    pub tasks: Vec<Choice>,
 }
 
 /// Whether sharing is worth it: the same work done together and one task after another.

@@ -71,6 +71,7 @@ fn launch(method: Method) -> Launch {
     let model = Model {
         predictor: fitted.params(&workload),
         aim: None,
+        measured: Vec::new(),
         workload: workload.clone(),
         device: DeviceFingerprint {
             kind: DeviceKind::Cpu,
@@ -90,10 +91,11 @@ fn launch(method: Method) -> Launch {
         fairness_front: false,
         explain: false,
         outside: true,
+        measured: true,
         damping: None,
     };
     let predictor = Predictor::from_model(&model).unwrap();
-    let mut plan = plan_workload(&predictor, &workload, &request, None).unwrap();
+    let mut plan = plan_workload(&predictor, &workload, &request, &[], None).unwrap();
     plan.model = Some(model);
     Launch::of(plan, None, workload)
 }

@@ -1,5 +1,6 @@
 use doc::{
-    Answer, Feasible, Infeasible, Objective, ObjectiveKind, ParetoPoint, Plan, Proof, Search,
+    Answer, Candidate, Candidates, Chosen, Feasible, Infeasible, Objective, ObjectiveKind,
+    ParetoPoint, Plan, Proof, Search,
 };
 use units::{SamplesPerSec, TotalShare};
 
@@ -113,6 +114,28 @@ fn facts(report: &mut Report, found: &Feasible) {
         report.fact("with free batch sizes", format!("{open} {unit}"));
     }
     report.fact("search", searched(&found.search, kind));
+    if let Some(candidates) = &found.candidates {
+        report.fact("chosen", chosen(candidates, kind));
+    }
+}
+
+/// Between which two the plan was chosen.
+fn chosen(candidates: &Candidates, kind: ObjectiveKind) -> String {
+    let text = |c: &Candidate| {
+        let (value, low) = (told(kind, c.objective), told(kind, c.low));
+        format!("{} {} (95 %: {})", plain(value), unit(kind), plain(low))
+    };
+    let config = candidates.measured.config;
+    let number = config.map_or(String::new(), |c| format!(", configuration {c}"));
+    let measured = format!("measured{number}: {}", text(&candidates.measured));
+    let Some(predicted) = &candidates.predicted else {
+        return format!("{measured}; by the model nothing is feasible");
+    };
+    let predicted = format!("best by the model: {}", text(predicted));
+    match candidates.chosen {
+        Chosen::Measured => format!("{measured}; {predicted}"),
+        Chosen::Predicted => format!("{predicted}; {measured}"),
+    }
 }
 
 /// How a search ended, and what it excludes.

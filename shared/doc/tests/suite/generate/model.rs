@@ -222,11 +222,25 @@ pub fn params() -> BoxedStrategy<wire::ModelParams> {
         .boxed()
 }
 
+fn measured(task: &wire::Task) -> wire::MeasuredTask {
+    wire::MeasuredTask {
+        id: task.id.clone(),
+        batch: 48,
+        share_percent: 66.66,
+        samples_per_s: 12.5,
+        stderr_samples_per_s: Some(0.25),
+    }
+}
+
 /// A model.
 pub fn model() -> BoxedStrategy<wire::Model> {
     (workload(), fingerprint(), params(), provenance())
         .prop_map(|(workload, device, predictor, provenance)| wire::Model {
             schema: wire::Model::SCHEMA.to_owned(),
+            measured: vec![wire::Corun {
+                config: 3,
+                tasks: workload.tasks.iter().map(measured).collect(),
+            }],
             workload,
             device,
             predictor,

@@ -127,6 +127,17 @@ fn decorate(
         fairness: n(15),
         objective: n(16),
     });
+    let candidate = |config: Option<u64>, objective: f64| wire::Candidate {
+        config,
+        objective,
+        low_objective: n(10),
+        tasks: Vec::new(),
+    };
+    plan.candidates = Some(wire::Candidates {
+        chosen: wire::Chosen::Measured,
+        measured: candidate(Some(7), n(0)),
+        predicted: (n(1) > 0.0).then(|| candidate(None, n(1))),
+    });
     (plan.pareto, plan.alternatives) = fronts;
     plan.search = Some(search);
     plan

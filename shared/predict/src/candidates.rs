@@ -1,0 +1,129 @@
+//! Measured co-runs that a model carries, for plans to choose from.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use doc::{Corun, Measured, Profile, Sample};
+use units::{Share, TaskId};
+
+/// Co-runs that a model carries at most: beside them its own parameters stay the larger part,
+/// and a profile of the default budget has 40.
+const MOST: usize = 256;
+
+/// The co-runs of all tasks that a plan may choose from: of more than [`MOST`] those best in turn
+/// by total throughput, by the total relative to alone, and by the least of that.
+#[must_use]
+pub fn candidates(profile: &Profile) -> Vec<Corun> {
+    let tasks = &profile.header.workload.tasks;
+    let whole = |s: &&Sample| {
+        let known = |t: &doc::Task| {
+            let found = s.tasks.iter().find(|m| m.id == t.id);
+            found.is_some_and(|m| m.throughput.get() > 0.0 && t.batch_sizes.contains(&m.batch))
+        };
+        s.tasks.len() == tasks.len() && tasks.iter().all(known)
+    };
+    let mut all: Vec<&Sample> = profile.samples.iter().filter(whole).collect();
+    if all.len() > MOST {
+        all = best(all, &alone(profile));
+    }
+    all.into_iter()
+        .map(|sample| {
+            let of = |t: &doc::Task| sample.tasks.iter().find(|m| m.id == t.id).cloned();
+            Corun {
+                config: sample.config,
+                tasks: tasks.iter().filter_map(of).collect(),
+            }
+        })
+        .collect()
+}
+
+/// Largest throughput of each task alone on the whole device.
+fn alone(profile: &Profile) -> BTreeMap<&TaskId, f64> {
+    let mut best = BTreeMap::new();
+    for sample in &profile.samples {
+        if let [one] = &sample.tasks[..]
+            && one.share == Share::FULL
+        {
+            let most: &mut f64 = best.entry(&one.id).or_default();
+            *most = most.max(one.throughput.get());
+        }
+    }
+    best
+}
+
+/// [`MOST`] of the samples, in the order of the profile.
+fn best<'a>(all: Vec<&'a Sample>, alone: &BTreeMap<&TaskId, f64>) -> Vec<&'a Sample> {
+    let relative = |m: &Measured| {
+        let solo = alone.get(&m.id).copied().filter(|s| *s > 0.0);
+        solo.map_or(0.0, |solo| m.throughput.get() / solo)
+    };
+    let worths: [&dyn Fn(&Sample) -> f64; 3] = [
+        &|s| s.tasks.iter().map(|m| m.throughput.get()).sum(),
+        &|s| s.tasks.iter().map(relative).sum(),
+        &|s| s.tasks.iter().map(relative).fold(f64::INFINITY, f64::min),
+    ];
+    let orders = worths.map(|worth| {
+        let mut order: Vec<usize> = (0..all.len()).collect();
+        // Rates are finite and 0 or more, so that their bits rise with them.
+        order.sort_by_key(|&i| Reverse(worth(all[i]).to_bits()));
+        order
+    });
+    let mut kept = BTreeSet::new();
+    for rank in 0..all.len() {
+        for order in &orders {
+            if kept.len() < MOST {
+                kept.insert(order[rank]);
+            }
+        }
+    }
+    kept.into_iter().map(|i| all[i]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use doc::{Frames, Profiles};
+
+    use super::*;
+
+    /// `n` co-runs of two tasks, the last with a task that did not advance; and one of one task.
+    fn profile(n: u32) -> Profile {
+        let mut text = String::from(
+            r#"{"schema":"mt.profile/1","record":"header","workload":{"schema":"mt.workload/1","tasks":[{"id":"a","batch_sizes":[8],"model":"vgg16"},{"id":"b","batch_sizes":[8],"model":"vgg16"}]},"device":{"kind":"sim","name":"x","simulated":true},"design":"given","seed":0}"#,
+        );
+        let task = |id: &str, share: u32, rate: u32| {
+            format!(r#"{{"id":"{id}","batch":8,"share_percent":{share},"samples_per_s":{rate}}}"#)
+        };
+        let mut sample = |config: u32, tasks: &[String]| {
+            text += &format!(
+                "\n{{\"schema\":\"mt.profile/1\",\"record\":\"sample\",\"config\":{config},\"tasks\":[{}],\"window_s\":1,\"repeats\":1}}",
+                tasks.join(",")
+            );
+        };
+        sample(0, &[task("a", 100, 1000)]);
+        sample(1, &[task("b", 100, 1000)]);
+        for i in 1..=n {
+            let last = if i == n { 0 } else { 900 - i };
+            // The order of the tasks is not that of the workload.
+            sample(1 + i, &[task("b", 50, i), task("a", 50, last)]);
+        }
+        let frames = Frames::new(text.as_bytes(), "test");
+        Profiles::new(frames).next().unwrap().unwrap()
+    }
+
+    #[test]
+    fn co_runs_of_all_tasks_that_advanced_are_kept_in_the_order_of_the_workload() {
+        let kept = candidates(&profile(3));
+        assert_eq!(kept.iter().map(|c| c.config).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(kept[0].tasks[0].id.as_str(), "a");
+    }
+
+    #[test]
+    fn of_many_the_best_by_each_measure_are_kept() {
+        let kept = candidates(&profile(600));
+        assert_eq!(kept.len(), MOST);
+        // The totals are equal, so that the first count; the least is largest half-way.
+        let configs: BTreeSet<u64> = kept.iter().map(|c| c.config).collect();
+        assert!(configs.contains(&2) && configs.contains(&451));
+        assert!(!configs.contains(&600));
+    }
+}
