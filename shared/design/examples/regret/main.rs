@@ -11,6 +11,12 @@
 //! that no choice was made by. `--noise 3` puts noise on what the profiler sees; what is judged is
 //! without.
 
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program that prints a table"
+)]
+
 mod chain;
 mod mixes;
 mod table;
