@@ -10,7 +10,7 @@ use units::{Share, TaskId};
 /// and a profile of the default budget has 40.
 const MOST: usize = 256;
 
-/// The co-runs of all tasks that a plan may choose from: of more than [`MOST`] those best in turn
+/// The co-runs of all tasks that a plan may choose from: of more than 256 those best in turn
 /// by total throughput, by the total relative to alone, and by the least of that.
 #[must_use]
 pub fn candidates(profile: &Profile) -> Vec<Corun> {
