@@ -1,9 +1,14 @@
+mod estimate;
+mod outcome;
+mod vary;
+mod waiting;
+
 use std::time::{Duration, Instant};
 
-use search::{Budget, Certificate, Stop};
+use search::{Budget, Stop};
 use units::Batch;
 
-use crate::anytime::{descend, hold_back, iterate, mitten, seeds};
+use crate::anytime::{descend, iterate, mitten, seeds};
 use crate::batches::combinations;
 use crate::bounds::Floor;
 use crate::branch::{BranchAndBound, Step};
@@ -11,8 +16,11 @@ use crate::cache::RateCache;
 use crate::full::FullState;
 use crate::half::HalfState;
 use crate::player::Player;
-use crate::round::{Holds, Order, Schedule, Transfer, overlap_off_cached, play};
+use crate::round::{Holds, Order, Transfer, play};
 use crate::{Instance, Link, OverlapError, Rates};
+
+pub use estimate::estimate;
+pub use outcome::{Outcome, Schedules};
 
 /// How hard to search.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,74 +56,12 @@ impl Default for Options {
     }
 }
 
-/// Schedules that a certificate is about, from few to all. Each class holds the one before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Schedules {
-    /// Nothing waits: a transfer starts as soon as its turn has come and the link is free,
-    /// compute as soon as its download ends.
-    NeverWaiting,
-    /// The compute of a task may also be held until that of a task downloaded before it ends.
-    Waiting,
-    /// Any schedule, with any idling of links and processor.
-    Any,
-}
-
-/// The best round found.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
-    /// Batch size of each task; empty where not known.
-    pub batches: Vec<Batch>,
-    /// Order of the transfers.
-    pub order: Order,
-    /// What is held back; empty if nothing is.
-    pub holds: Holds,
-    /// How the round plays out.
-    pub schedule: Schedule,
-    /// No schedule ends sooner at any batch sizes of the choice, whatever idles, in seconds; the
-    /// makespan itself where that is proven for [`Schedules::Any`].
-    pub lower_bound_s: f64,
-    /// Makespan of these batch sizes without overlap, in seconds.
-    pub overlap_off_s: f64,
-    /// Why the search stopped, and which schedules that is about; its bound is the makespan
-    /// where that is proven to be the least of the class, else `lower_bound_s`.
-    /// [`Stop::Heuristic`]: all orders were tried or excluded, but under the assumption that
-    /// co-runners never speed a task up, which was not verified as there are too many sets.
-    pub certificate: Certificate<Schedules>,
-    /// Nodes and plays looked at.
-    pub points: u64,
-}
-
-impl Outcome {
-    /// `makespan / lower bound - 1`; 0 for a round that takes no time.
-    #[must_use]
-    pub fn gap(&self) -> f64 {
-        if self.lower_bound_s > 0.0 {
-            (self.schedule.makespan_s / self.lower_bound_s - 1.0).max(0.0)
-        } else {
-            0.0
-        }
-    }
-
-    /// Whether no schedule of the class of its certificate ends sooner at any batch sizes of the
-    /// choice.
-    #[must_use]
-    pub fn proven(&self) -> bool {
-        self.certificate.is_proof()
-    }
-}
-
 /// Up to this many batch combinations all are tried.
 const ALL_COMBINATIONS: usize = 729;
 /// Up to this many tasks the search is meant to be exact.
 const EXACT_TASKS: usize = 9;
 /// Beyond this many tasks a proof is seldom in reach, and descent gives more for the time.
 const PROVABLE_TASKS: usize = 14;
-/// Nodes of branch and bound over what is held back, up to [`SMALL_TASKS`]: a round of 5 tasks has
-/// 33,000 at most, for each combination of batch sizes that its bound does not exclude.
-const SMALL_WAITING_NODES: u64 = 1_000_000;
-/// Plays of the descent over what is held back. A sweep takes n (n - 1) / 2 of them, and few
-/// sweeps improve.
-const WAITING_PLAYS: u64 = 20_000;
 /// Up to this many tasks orders are tried without the bound of the processor.
 const SMALL_TASKS: usize = 5;
 /// Relative difference below which two times are the same.
@@ -160,36 +106,6 @@ pub fn solve(
 
 fn timed_out(budget: &Budget) -> bool {
     budget.stopped() == Some(Stop::TimeLimit)
-}
-
-/// Seconds of a round in which nothing waits, from the best of the heuristic orders after a short
-/// descent of `plays` rounds: an upper bound on what [`solve`] finds, for ranking many plans. It
-/// asks for the rates of those sets of tasks alone that occur, and proves nothing.
-pub fn estimate(
-    instance: &Instance,
-    rates: &dyn Rates,
-    batches: &[Batch],
-    plays: u64,
-) -> Result<f64, OverlapError> {
-    let choices: Vec<Vec<Batch>> = batches.iter().map(|&b| vec![b]).collect();
-    let mut cache = RateCache::new(rates, instance.len(), &choices);
-    let alone = |i: usize, cache: &mut RateCache<'_>| cache.row(1 << i)[i];
-    let compute: Vec<f64> = (0..instance.len())
-        .map(|i| instance.jobs()[i].work / alone(i, &mut cache))
-        .collect();
-    let mut player = Player::new(instance, &mut cache, false);
-    let mut best = (f64::INFINITY, Vec::new());
-    for sequence in seeds(&mut player, &compute) {
-        let value = player.value(&sequence);
-        if value < best.0 {
-            best = (value, sequence);
-        }
-    }
-    let (value, mut sequence) = best;
-    let mut budget = Budget::new(plays, None);
-    let value = descend(&mut player, &mut sequence, value, u64::MAX, &mut budget);
-    cache.failure()?;
-    Ok(value)
 }
 
 /// The task that a transfer is of.
@@ -420,110 +336,6 @@ impl<'a, 'r> Search<'a, 'r> {
         )
     }
 
-    /// Looks for what to hold back. Where co-running slows tasks down by more than it overlaps,
-    /// a round ends sooner if some compute waits: two together, then the third.
-    ///
-    /// First by descent from the best round that never waits; then, of few tasks, by branch and
-    /// bound over orders and holds, which proves the result for [`Schedules::Waiting`]. Where
-    /// rates do not depend on co-runners, starting earlier never delays another, so that what never
-    /// waits is best of all ([`Schedules::Any`]).
-    fn wait(&mut self, counts: &[usize], total: usize) {
-        if self.timed_out || self.instance.link() == Link::Shared || self.bound_met {
-            return;
-        }
-        if self.rates.source_independent() || (total <= 1 && self.rates.is_independent()) {
-            self.class = Schedules::Any;
-            return;
-        }
-        let Some((levels, order)) = self.best.clone().filter(|_| self.options.waits) else {
-            return;
-        };
-        self.hold_by_descent(&levels, &order);
-        let n = self.instance.len();
-        if !self.complete || n > EXACT_TASKS || total > ALL_COMBINATIONS {
-            return;
-        }
-        let limit = if n <= SMALL_TASKS {
-            SMALL_WAITING_NODES.min(self.options.nodes.saturating_mul(10))
-        } else {
-            self.options.nodes
-        };
-        let mut nodes = Budget::new(limit, self.deadline);
-        for levels in combinations(counts) {
-            self.hold_exactly(&levels, &mut nodes);
-            if nodes.exhausted() {
-                break;
-            }
-        }
-        self.plays += nodes.spent();
-        if !nodes.exhausted() {
-            self.class = Schedules::Waiting;
-        }
-    }
-
-    fn hold_by_descent(&mut self, levels: &[u8], order: &Order) {
-        if !levels.is_empty() {
-            self.rates.set_levels(levels);
-        }
-        let mut budget = Budget::new(WAITING_PLAYS.min(self.options.plays), self.deadline);
-        let mut player = Player::new(self.instance, self.rates, self.options.single_order);
-        let sequence = order.sequence();
-        let value = hold_back(&mut player, &sequence, self.best_s, &mut budget);
-        let (held, holds) = (player.order(&sequence), player.holds);
-        self.plays += budget.spent();
-        self.take_held(value, levels, held, holds);
-    }
-
-    /// Remembers a round with holds if it ends sooner.
-    fn take_held(&mut self, value: f64, levels: &[u8], order: Order, holds: Holds) {
-        let before = self.best_s;
-        // What only rounding gains is not worth waiting for.
-        if value < before * (1.0 - SAME) {
-            self.best_s = value;
-            self.best = Some((levels.to_vec(), order));
-            self.holds = holds;
-        }
-    }
-
-    fn hold_exactly(&mut self, levels: &[u8], nodes: &mut Budget) {
-        if !levels.is_empty() {
-            self.rates.set_levels(levels);
-        }
-        let mut floor = Floor::without_workload(self.instance, self.rates);
-        let met = |floor: &Floor, best_s: f64, instance: &Instance| {
-            best_s <= floor.bounds(instance).best() * (1.0 + SAME)
-        };
-        if met(&floor, self.best_s, self.instance) {
-            return;
-        }
-        floor.add_workload(self.instance, self.rates);
-        if met(&floor, self.best_s, self.instance) {
-            return;
-        }
-        let first = mitten(self.instance, &floor.compute);
-        let how = (self.options.single_order, true);
-        let (value, steps) = best_steps(
-            self.instance,
-            self.rates,
-            &floor,
-            how,
-            self.best_s,
-            &first,
-            nodes,
-        );
-        if steps.is_empty() {
-            return;
-        }
-        let mut holds = vec![None; self.instance.len()];
-        for step in &steps {
-            if let Transfer::Download(i) = step.transfer {
-                holds[i] = step.until;
-            }
-        }
-        let order = self.order_of(&steps, holds.clone());
-        self.take_held(value, levels, order, holds);
-    }
-
     fn iterated(&mut self, levels: &[u8], start: (Vec<usize>, f64), bound: f64) {
         let mut budget = Budget::new(self.plays_each, self.deadline);
         let mut player = Player::new(self.instance, self.rates, self.options.single_order);
@@ -541,117 +353,5 @@ impl<'a, 'r> Search<'a, 'r> {
         self.plays += budget.spent();
         self.timed_out |= timed_out(&budget);
         self.keep(value, levels, || order);
-    }
-
-    /// Batch sizes by descent: one task's at a time while that helps, with the order following by
-    /// descent; then a search at the sizes found.
-    fn vary_one_by_one(&mut self, counts: &[usize]) {
-        let mut levels = vec![0u8; counts.len()];
-        self.levels(&levels);
-        let mut since = 0;
-        let mut task = 0;
-        while since < counts.len() && !self.timed_out {
-            let before = self.best_s;
-            let kept = levels[task];
-            for level in (0..counts[task] as u8).filter(|&l| l != kept) {
-                let mut trial = levels.clone();
-                trial[task] = level;
-                let so_far = self.best_s;
-                self.follow(&trial);
-                if self.best_s < so_far {
-                    levels = trial;
-                }
-            }
-            since = if self.best_s < before { 0 } else { since + 1 };
-            task = (task + 1) % counts.len();
-        }
-        if levels.iter().any(|&l| l != 0) {
-            self.levels(&levels);
-        }
-        self.complete = false;
-        self.bound_met = false;
-        self.floor_s = self.any_batches_bound(counts);
-    }
-
-    /// Descends from the best order so far at other batch sizes.
-    fn follow(&mut self, levels: &[u8]) {
-        let Some((_, order)) = &self.best else {
-            return;
-        };
-        let mut sequence = order.sequence();
-        self.rates.set_levels(levels);
-        let mut budget = Budget::new(self.plays_each, self.deadline);
-        let mut player = Player::new(self.instance, self.rates, self.options.single_order);
-        let value = player.value(&sequence);
-        let value = descend(&mut player, &mut sequence, value, u64::MAX, &mut budget);
-        let order = player.order(&sequence);
-        self.plays += budget.spent() + 1;
-        self.timed_out |= timed_out(&budget);
-        self.keep(value, levels, || order);
-    }
-
-    /// A lower bound for every batch combination: each task at the best of its rates alone.
-    fn any_batches_bound(&mut self, counts: &[usize]) -> f64 {
-        let n = self.instance.len();
-        let mut fastest = vec![0.0_f64; n];
-        for level in 0..3u8 {
-            let levels: Vec<u8> = counts.iter().map(|&c| level.min(c as u8 - 1)).collect();
-            self.rates.set_levels(&levels);
-            for (i, fastest) in fastest.iter_mut().enumerate() {
-                *fastest = fastest.max(self.rates.row(1 << i)[i]);
-            }
-        }
-        self.assumed |= !self.rates.source_falls();
-        Floor::of_tasks(self.instance, &fastest)
-            .bounds(self.instance)
-            .best()
-    }
-
-    fn outcome(self) -> Outcome {
-        let (levels, order) = self.best.unwrap_or((Vec::new(), Order::Together));
-        if !levels.is_empty() {
-            self.rates.set_levels(&levels);
-        }
-        let schedule = play(self.instance, self.rates, &order, &self.holds);
-        let met = self.best_s <= self.floor_s * (1.0 + SAME) && self.floor_s.is_finite();
-        let stop = if self.timed_out {
-            Stop::TimeLimit
-        } else if !(self.complete || self.bound_met || met) {
-            Stop::Budget
-        } else if self.assumed {
-            Stop::Heuristic
-        } else if self.bound_met || met {
-            Stop::BoundMet
-        } else {
-            Stop::Bounded
-        };
-        let class = match stop {
-            Stop::BoundMet => Schedules::Any,
-            _ => self.class,
-        };
-        let lower_bound_s = if stop.is_proof() && class == Schedules::Any {
-            schedule.makespan_s
-        } else {
-            self.floor_s.min(schedule.makespan_s)
-        };
-        let bound = if stop.is_proof() {
-            schedule.makespan_s
-        } else {
-            lower_bound_s
-        };
-        Outcome {
-            batches: self.rates.batches().to_vec(),
-            overlap_off_s: overlap_off_cached(self.instance, self.rates),
-            order,
-            holds: self.holds,
-            schedule,
-            lower_bound_s,
-            certificate: Certificate {
-                stop,
-                bound: Some(bound),
-                class,
-            },
-            points: self.nodes.spent() + self.plays,
-        }
     }
 }

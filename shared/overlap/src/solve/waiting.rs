@@ -1,0 +1,122 @@
+use search::Budget;
+
+use super::{ALL_COMBINATIONS, EXACT_TASKS, SAME, SMALL_TASKS, Schedules, Search, best_steps};
+use crate::anytime::{hold_back, mitten};
+use crate::batches::combinations;
+use crate::bounds::Floor;
+use crate::player::Player;
+use crate::round::{Holds, Order, Transfer};
+use crate::{Instance, Link};
+
+/// Nodes of branch and bound over what is held back, up to [`SMALL_TASKS`]: a round of 5 tasks has
+/// 33,000 at most, for each combination of batch sizes that its bound does not exclude.
+const SMALL_WAITING_NODES: u64 = 1_000_000;
+/// Plays of the descent over what is held back. A sweep takes n (n - 1) / 2 of them, and few
+/// sweeps improve.
+const WAITING_PLAYS: u64 = 20_000;
+
+impl Search<'_, '_> {
+    /// Looks for what to hold back. Where co-running slows tasks down by more than it overlaps,
+    /// a round ends sooner if some compute waits: two together, then the third.
+    ///
+    /// First by descent from the best round that never waits; then, of few tasks, by branch and
+    /// bound over orders and holds, which proves the result for [`Schedules::Waiting`]. Where
+    /// rates do not depend on co-runners, starting earlier never delays another, so that what never
+    /// waits is best of all ([`Schedules::Any`]).
+    pub(super) fn wait(&mut self, counts: &[usize], total: usize) {
+        if self.timed_out || self.instance.link() == Link::Shared || self.bound_met {
+            return;
+        }
+        if self.rates.source_independent() || (total <= 1 && self.rates.is_independent()) {
+            self.class = Schedules::Any;
+            return;
+        }
+        let Some((levels, order)) = self.best.clone().filter(|_| self.options.waits) else {
+            return;
+        };
+        self.hold_by_descent(&levels, &order);
+        let n = self.instance.len();
+        if !self.complete || n > EXACT_TASKS || total > ALL_COMBINATIONS {
+            return;
+        }
+        let limit = if n <= SMALL_TASKS {
+            SMALL_WAITING_NODES.min(self.options.nodes.saturating_mul(10))
+        } else {
+            self.options.nodes
+        };
+        let mut nodes = Budget::new(limit, self.deadline);
+        for levels in combinations(counts) {
+            self.hold_exactly(&levels, &mut nodes);
+            if nodes.exhausted() {
+                break;
+            }
+        }
+        self.plays += nodes.spent();
+        if !nodes.exhausted() {
+            self.class = Schedules::Waiting;
+        }
+    }
+
+    fn hold_by_descent(&mut self, levels: &[u8], order: &Order) {
+        if !levels.is_empty() {
+            self.rates.set_levels(levels);
+        }
+        let mut budget = Budget::new(WAITING_PLAYS.min(self.options.plays), self.deadline);
+        let mut player = Player::new(self.instance, self.rates, self.options.single_order);
+        let sequence = order.sequence();
+        let value = hold_back(&mut player, &sequence, self.best_s, &mut budget);
+        let (held, holds) = (player.order(&sequence), player.holds);
+        self.plays += budget.spent();
+        self.take_held(value, levels, held, holds);
+    }
+
+    /// Remembers a round with holds if it ends sooner.
+    fn take_held(&mut self, value: f64, levels: &[u8], order: Order, holds: Holds) {
+        let before = self.best_s;
+        // What only rounding gains is not worth waiting for.
+        if value < before * (1.0 - SAME) {
+            self.best_s = value;
+            self.best = Some((levels.to_vec(), order));
+            self.holds = holds;
+        }
+    }
+
+    fn hold_exactly(&mut self, levels: &[u8], nodes: &mut Budget) {
+        if !levels.is_empty() {
+            self.rates.set_levels(levels);
+        }
+        let mut floor = Floor::without_workload(self.instance, self.rates);
+        let met = |floor: &Floor, best_s: f64, instance: &Instance| {
+            best_s <= floor.bounds(instance).best() * (1.0 + SAME)
+        };
+        if met(&floor, self.best_s, self.instance) {
+            return;
+        }
+        floor.add_workload(self.instance, self.rates);
+        if met(&floor, self.best_s, self.instance) {
+            return;
+        }
+        let first = mitten(self.instance, &floor.compute);
+        let how = (self.options.single_order, true);
+        let (value, steps) = best_steps(
+            self.instance,
+            self.rates,
+            &floor,
+            how,
+            self.best_s,
+            &first,
+            nodes,
+        );
+        if steps.is_empty() {
+            return;
+        }
+        let mut holds = vec![None; self.instance.len()];
+        for step in &steps {
+            if let Transfer::Download(i) = step.transfer {
+                holds[i] = step.until;
+            }
+        }
+        let order = self.order_of(&steps, holds.clone());
+        self.take_held(value, levels, order, holds);
+    }
+}
