@@ -1,3 +1,5 @@
+mod account;
+
 use std::collections::HashMap;
 
 use corun::Setting;
@@ -12,14 +14,15 @@ use crate::gp::Hyper;
 use crate::model::{GpPart, Parts, fit_poly, fit_trees, learn_gp, overconfidence};
 use crate::pool::PoolRows;
 use crate::predictor::{Predictor, Trust};
-use crate::report::{FitReport, TaskReport, Worst};
+use crate::report::FitReport;
 use crate::structured::Form;
 use crate::training::Rows;
 use crate::unseen::Unseen;
 use crate::validation::{
-    self, Calibration, Known, Left, Wanted, calibrate, cross_validate, leave_out, pool_weight,
-    total_error_percent, trimmed,
+    self, Calibration, Known, Left, Wanted, calibrate, cross_validate, pool_weight,
+    total_error_percent,
 };
+use account::{learning_curve, task_error, task_report, throughputs, worst};
 
 /// Settings of a fit.
 #[derive(Debug, Clone)]
@@ -69,9 +72,6 @@ const MOST_TO_VALIDATE: usize = 400;
 const WORTH: f64 = 0.7;
 /// Standard deviation of the logarithm where nothing was validated.
 const UNVALIDATED: f64 = 0.1;
-/// Configurations that the report calls the worst.
-const MOST_WORST: usize = 5;
-
 /// Learns the co-run throughput of the tasks from measurements, as a model of one family.
 ///
 /// Throughputs of zero are left out, wrong ones are found and weighed down. The same data gives
@@ -322,105 +322,6 @@ fn choose(families: &[Method], merits: &[(Method, f64)]) -> Method {
         }
     }
     best.map_or(fallback, |(m, _)| m)
-}
-
-/// Error with half of the configurations and with all but a fold.
-fn learning_curve(
-    data: &Dataset,
-    known: &Known<'_>,
-    folds: usize,
-    left: &[Left],
-    method: Method,
-) -> Result<Vec<(usize, f64)>, PredictError> {
-    let n = data.samples.iter().filter(|s| s.active.len() > 1).count();
-    let mut curve = Vec::new();
-    let halves = leave_out(data, known, 2)?;
-    if let Some(e) = total_error_percent(data, &halves, method) {
-        curve.push((n / 2, e));
-    }
-    if let Some(e) = total_error_percent(data, left, method) {
-        curve.push((n - n / folds.max(1), e));
-    }
-    Ok(curve)
-}
-
-fn worst(checked: &Dataset, data: &Dataset, left: &[Left], method: Method) -> Vec<Worst> {
-    let mut errors = validation::total_errors(checked, left, method);
-    errors.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
-    errors
-        .iter()
-        .take(MOST_WORST)
-        .filter_map(|(k, e)| {
-            let s = &checked.samples[*k];
-            Some(Worst {
-                sample: data.samples.iter().position(|d| d == s)?,
-                error_percent: 100.0 * e,
-            })
-        })
-        .collect()
-}
-
-fn task_error(left: &[Left], task: usize, method: Method) -> Option<f64> {
-    let own = left.iter().filter(|l| l.task == task);
-    trimmed(
-        own.map(|l| ((l.ln_step - l.predicted(method)).exp() - 1.0).abs())
-            .collect(),
-    )
-}
-
-fn task_report(
-    base: &Base,
-    rows: &Rows,
-    parts: &Parts,
-    (task, throughputs): (usize, usize),
-    error_percent: Option<f64>,
-) -> TaskReport {
-    let law = &base.laws[task];
-    let others = (0..law.slowdown.len()).filter(|j| *j != task);
-    let most = others
-        .map(|j| (j, law.slowdown[j]))
-        .max_by(|a, b| a.1.total_cmp(&b.1));
-    let mut drivers = Vec::new();
-    let mut rejected = Vec::new();
-    if let Some(g) = &parts.gp {
-        let spread = crate::gp::spreads(&crate::gp::Observations::new(
-            &rows.features,
-            vec![0.0; rows.len()],
-        ));
-        for (k, driver) in base.layout.drivers(task).into_iter().enumerate() {
-            drivers.push((driver, spread[k] * g.gp.hyper.inverse_length[k]));
-        }
-        drivers.sort_by(|a, b| b.1.total_cmp(&a.1));
-        if g.points.len() == rows.len() {
-            let wrong = g
-                .noise_factor
-                .iter()
-                .zip(&rows.sample)
-                .filter(|(f, _)| **f > 1.0);
-            rejected = wrong.map(|(_, s)| *s).collect();
-        }
-    }
-    TaskReport {
-        rows: throughputs,
-        error_percent,
-        host_ms: 1e3 * law.pace.fixed,
-        device_us_per_sample: 1e6 * law.pace.per_sample,
-        bend_percent: (100.0 * law.pace.bend).min(100.0),
-        slowed_most_by: most,
-        drivers,
-        rejected,
-    }
-}
-
-/// Throughputs above 0 of each task.
-fn throughputs(data: &Dataset) -> Vec<usize> {
-    let mut used = vec![0; data.tasks.len()];
-    for s in &data.samples {
-        for (a, p) in s.active.iter().zip(&s.throughput) {
-            used[a.task] += usize::from(*p > 0.0);
-        }
-    }
-    used
 }
 
 type Ranges = (Option<(Batch, Batch)>, Option<(Share, Share)>);

@@ -2,7 +2,9 @@ use corun::Setting;
 use doc::params::{UnseenParams, UnseenUse};
 use units::Batch;
 
-use super::{bad, length, not_negative, numbers, process, write_process};
+use super::read::process;
+use super::write::write_process;
+use super::{bad, length, not_negative, numbers};
 use crate::base::Base;
 use crate::error::PredictError;
 use crate::pool::Pool;
