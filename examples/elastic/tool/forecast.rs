@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
-use learning::{History, Point, Prior, REACHED_REPORTS, remaining};
+use learning::{History, Point, REACHED_REPORTS, remaining};
+
+/// Remaining steps, with the ends of a 90 % interval where there is one.
+type Answer = (f64, Option<(f64, f64)>);
 
 /// A forecast of remaining steps from the losses so far; `None`: it says never.
-type Forecast = fn(&[Point], f64) -> Option<f64>;
+type Forecast = fn(&[Point], f64) -> Option<Answer>;
 
 /// Ours, Optimus' and SLAQ's.
 pub const FORECASTS: [(&str, Forecast); 3] = [("ours", ours), ("Optimus", optimus), ("SLAQ", slaq)];
@@ -43,10 +46,12 @@ pub fn target_and_end(curve: &[Point]) -> (f64, f64) {
     (target, curve[hit.unwrap_or(curve.len() - 1)].step)
 }
 
-/// Of how many trainings a forecast was within a factor of two, and of how many it said never.
+/// Of how many trainings a forecast was within a factor of two, of how many its interval held the
+/// truth, and of how many it said never.
 #[derive(Clone, Copy, Default)]
 pub struct Score {
     pub within: usize,
+    pub held: Option<usize>,
     pub never: usize,
     pub all: usize,
 }
@@ -70,9 +75,13 @@ pub fn judge(curves: &[Vec<Point>], forecast: Forecast, part: f64) -> Score {
         };
         score.all += 1;
         match forecast(seen, target) {
-            Some(steps) => {
-                let ratio = (steps / (end - now)).ln().abs();
-                score.within += usize::from(ratio <= 2f64.ln());
+            Some((steps, interval)) => {
+                let truth = end - now;
+                score.within += usize::from((steps / truth).ln().abs() <= 2f64.ln());
+                if let Some((low, high)) = interval {
+                    let held = usize::from(low <= truth && truth <= high);
+                    score.held = Some(score.held.unwrap_or(0) + held);
+                }
             }
             None => score.never += 1,
         }
@@ -80,24 +89,23 @@ pub fn judge(curves: &[Vec<Point>], forecast: Forecast, part: f64) -> Score {
     score
 }
 
-fn ours(seen: &[Point], target: f64) -> Option<f64> {
+fn ours(seen: &[Point], target: f64) -> Option<Answer> {
     let mut history = History::default();
     for point in seen {
         let _ = history.push(point.step as u64, Some(point.loss));
     }
-    let now = seen.last()?.step;
-    let found = remaining(&history.curve(), target, &Prior::from_elapsed(now));
-    found.map(|r| r.steps)
+    let found = remaining(&history.curve(), target, None);
+    found.map(|r| (r.steps, Some((r.low, r.high))))
 }
 
 /// Optimus (Peng et al., EuroSys 2018, equation 1): `l = 1 / (a k + b) + c`, every report alike.
-fn optimus(seen: &[Point], target: f64) -> Option<f64> {
+fn optimus(seen: &[Point], target: f64) -> Option<Answer> {
     fitted(seen, target, |_| 1.0, |k| [k, 1.0, 0.0])
 }
 
 /// SLAQ (Zhang et al., SoCC 2017, section 3): `l = 1 / (a k^2 + b k + d) + c` for methods of first
 /// order, recent reports weighted exponentially (half after a tenth of the history).
-fn slaq(seen: &[Point], target: f64) -> Option<f64> {
+fn slaq(seen: &[Point], target: f64) -> Option<Answer> {
     let half = seen.len() as f64 / 10.0;
     fitted(
         seen,
@@ -114,7 +122,7 @@ fn fitted(
     target: f64,
     weight: impl Fn(f64) -> f64,
     features: impl Fn(f64) -> [f64; 3],
-) -> Option<f64> {
+) -> Option<Answer> {
     let now = seen.last()?.step;
     let least = seen.iter().map(|p| p.loss).fold(f64::INFINITY, f64::min);
     let range = seen.iter().map(|p| p.loss).fold(least, f64::max) - least;
@@ -164,7 +172,7 @@ fn fitted(
             false => high = middle,
         }
     }
-    Some((high - now).max(1.0))
+    Some(((high - now).max(1.0), None))
 }
 
 fn dot(a: &[f64; 3], b: &[f64; 3]) -> f64 {

@@ -95,7 +95,9 @@ fn forecasts(results: &Results, page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
         "Forecasts within a factor of two, in percent of the AlgoPerf trainings; how often a fit \
-         said never in brackets. Nothing is declared but the target loss.\n\n\
+         said never in brackets; then how often the 90 % interval held the truth. Nothing is declared \
+         but the target loss. An answer of as many steps as are made would be right at half of the \
+         way and nowhere else.\n\n\
          | fit | {} |\n|---|---|---|---|",
         shown.join(" | ")
     )?;
@@ -103,7 +105,15 @@ fn forecasts(results: &Results, page: &mut String) -> std::fmt::Result {
         write!(page, "| {name} |")?;
         for score in scores {
             let never = 100.0 * score.never as f64 / score.all.max(1) as f64;
-            write!(page, " {:.0} ({never:.0}) |", 100.0 * score.part())?;
+            write!(page, " {:.0} ({never:.0})", 100.0 * score.part())?;
+            if let Some(held) = score.held {
+                write!(
+                    page,
+                    ", {:.0}",
+                    100.0 * held as f64 / score.all.max(1) as f64
+                )?;
+            }
+            write!(page, " |")?;
         }
         writeln!(page)?;
     }

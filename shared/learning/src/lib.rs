@@ -26,7 +26,7 @@ mod speed;
 mod training;
 
 pub use allocator::{Allocator, Refused, Settings};
-pub use curve::{Point, Prior, Remaining, remaining};
+pub use curve::{Point, Remaining, remaining};
 pub use hesrpt::{round, shares};
 pub use history::{History, Noted, REACHED_REPORTS, WINDOW_STEPS};
 pub use phases::play;

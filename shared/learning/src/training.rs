@@ -1,7 +1,7 @@
 use doc::{Arrival, TrainingBatch};
 use units::Batch;
 
-use crate::curve::{Prior, Remaining, remaining};
+use crate::curve::{Remaining, remaining};
 use crate::history::{History, Noted, WINDOW_STEPS};
 use crate::problem::Job;
 use crate::speed::Speed;
@@ -166,13 +166,9 @@ impl Training {
         if self.target_reached() || declared.is_some_and(|left| left <= 0.0) {
             return Length::Reached;
         }
-        let prior = match declared {
-            Some(left) => Prior::from_declared(left),
-            None => Prior::from_elapsed(made),
-        };
         let fitted = self
             .target(made)
-            .and_then(|target| remaining(&self.history.curve(), target, &prior));
+            .and_then(|target| remaining(&self.history.curve(), target, declared));
         let trusted = |fit: &Remaining| {
             fit.r_squared >= TRUSTED_R_SQUARED && self.history.windows() >= TRUSTED_WINDOWS
         };
