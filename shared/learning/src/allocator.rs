@@ -8,6 +8,7 @@ use units::{Seconds, TaskId};
 use crate::problem::{MOST_TASKS, Objective};
 use crate::rule::Policy;
 use crate::scene::{Choice, Occasion, Scene};
+use crate::speed::ASSUMED_EXPONENT;
 use crate::training::{Length, Training};
 
 /// What an allocator is told once.
@@ -215,9 +216,27 @@ impl Allocator {
         self.publish(&scene, choice)
     }
 
+    /// How the trainings of this machine speed up: the mean of those that have been measured. What a
+    /// newcomer gains from more GPUs is not known, and machines differ more than trainings do: on
+    /// processors that are shared out, an exponent of nearly 0 or 1 holds for all.
+    fn assumed_exponent(&self) -> f64 {
+        let measured: Vec<f64> = self
+            .trainings
+            .values()
+            .filter_map(Training::exponent)
+            .collect();
+        match measured.len() {
+            0 => ASSUMED_EXPONENT,
+            n => measured.iter().sum::<f64>() / n as f64,
+        }
+    }
+
     fn scene(&self, lengths: Vec<Length>) -> Scene {
         let given = |id: &TaskId| self.given.get(id).copied().unwrap_or(0);
+        let assumed = self.assumed_exponent();
+        let young = |(t, l): (&Training, &Length)| *l == Length::Doubtful && t.is_young();
         Scene {
+            young: self.trainings.values().zip(&lengths).any(young),
             settings: self.settings,
             given: self.trainings.keys().map(given).collect(),
             newcomer: self.trainings.keys().any(|id| !self.given.contains_key(id)),
@@ -225,7 +244,7 @@ impl Allocator {
                 .trainings
                 .values()
                 .zip(&lengths)
-                .map(|(training, length)| training.job(*length, self.settings.gpus))
+                .map(|(training, length)| training.job(*length, self.settings.gpus, assumed))
                 .collect(),
             youths: self.trainings.values().map(Training::youth).collect(),
             lengths,

@@ -21,10 +21,10 @@ struct Measured {
 /// Steps after which a measurement counts half: rates change with what runs beside.
 const HALF_LIFE_STEPS: f64 = 200.0;
 
-/// Speed-up exponent that is assumed until two numbers of GPUs have been measured:
-/// `t(g) ~ g^-0.5`. With it two trainings on four GPUs are split 3:1, as in the paper; measured
+/// Speed-up exponent that is assumed until two numbers of GPUs have been measured by any training of
+/// the machine: `t(g) ~ g^-0.5`. With it two trainings on four GPUs are split 3:1, as in the paper; measured
 /// exponents of its own table lie between 0 and 0.9.
-const ASSUMED_EXPONENT: f64 = 0.5;
+pub(crate) const ASSUMED_EXPONENT: f64 = 0.5;
 
 /// Weight of an assumed time beside a measured one, in the fit: enough to decide what the
 /// measurements leave open, too little to bend them.
@@ -49,17 +49,32 @@ impl Speed {
         !self.measured.is_empty()
     }
 
+    /// Steps that have been timed on `gpus` GPUs, older ones counted less.
+    pub(crate) fn steps_on(&self, gpus: u32) -> f64 {
+        self.measured.get(&gpus).map_or(0.0, |m| m.steps)
+    }
+
     /// Seconds of a step on `gpus` GPUs, if that has been measured.
     #[must_use]
     pub fn measured_step_s(&self, gpus: u32) -> Option<f64> {
         self.measured.get(&gpus).map(|m| m.seconds / m.steps)
     }
 
-    /// Steps per second on 0 to `most` GPUs; before anything is measured, in units of one step
-    /// per second on one GPU.
+    /// The speed-up exponent of what has been measured, within 0 to 1; `None` with fewer than two
+    /// numbers of GPUs.
+    pub(crate) fn measured_exponent(&self) -> Option<f64> {
+        let most = *self.measured.keys().next_back()?;
+        let rate = |g| self.measured_step_s(g).map_or(0.0, |t| 1.0 / t);
+        let rates: Vec<f64> = (0..=most).map(rate).collect();
+        (self.measured.len() > 1).then(|| exponent(&rates).clamp(0.0, 1.0))
+    }
+
+    /// Steps per second on 0 to `most` GPUs, where nothing is known about other numbers of GPUs
+    /// with the speed-up exponent `assumed`; before anything is measured, in units of one step per
+    /// second on one GPU.
     #[must_use]
-    pub fn rates(&self, most: u32) -> Vec<f64> {
-        let coefficients = self.coefficients(most);
+    pub fn rates(&self, most: u32, assumed: f64) -> Vec<f64> {
+        let coefficients = self.coefficients(most, assumed);
         let rate = |g: u32| {
             let model: f64 = features(g)
                 .iter()
@@ -72,14 +87,14 @@ impl Speed {
     }
 
     /// `c0`, `c1 B` and `V`, by non-negative least squares of relative errors.
-    fn coefficients(&self, most: u32) -> [f64; 3] {
+    fn coefficients(&self, most: u32, assumed: f64) -> [f64; 3] {
         let anchor = self
             .measured
             .iter()
             .max_by(|a, b| a.1.steps.total_cmp(&b.1.steps));
         let (g0, t0) = anchor.map_or((1, 1.0), |(g, m)| (*g, m.seconds / m.steps));
         let assumed = (1..=most.max(1)).map(|g| {
-            let t = t0 * (f64::from(g0) / f64::from(g)).powf(ASSUMED_EXPONENT);
+            let t = t0 * (f64::from(g0) / f64::from(g)).powf(assumed);
             (g, t, ASSUMED_WEIGHT)
         });
         let measured = self
@@ -182,7 +197,7 @@ mod tests {
         for g in [1, 2, 4] {
             speed.push(g, 100.0, 100.0 * law(g));
         }
-        for (g, rate) in speed.rates(8).iter().enumerate().skip(1) {
+        for (g, rate) in speed.rates(8, ASSUMED_EXPONENT).iter().enumerate().skip(1) {
             let error = (rate * law(g as u32) - 1.0).abs();
             assert!(error < 0.02, "{g} GPUs: off by {error}");
         }
@@ -193,7 +208,7 @@ mod tests {
         let mut speed = Speed::default();
         speed.push(1, 100.0, 100.0);
         speed.push(2, 100.0, 130.0);
-        let rates = speed.rates(4);
+        let rates = speed.rates(4, ASSUMED_EXPONENT);
         assert!((rates[2] - 1.0 / 1.3).abs() < 1e-9 && rates[2] < rates[1]);
     }
 
@@ -201,7 +216,7 @@ mod tests {
     fn with_one_size_measured_the_paper_s_exponent_is_assumed() {
         let mut speed = Speed::default();
         speed.push(2, 100.0, 50.0);
-        let rates = speed.rates(4);
+        let rates = speed.rates(4, ASSUMED_EXPONENT);
         assert!((rates[2] - 2.0).abs() < 1e-9);
         let p = exponent(&rates);
         assert!((0.35..0.65).contains(&p), "{p}");
@@ -227,7 +242,7 @@ mod tests {
             speed.push(g, steps, seconds);
         }
         assert!(!speed.is_known());
-        assert_eq!(speed.rates(2)[0], 0.0);
+        assert_eq!(speed.rates(2, ASSUMED_EXPONENT)[0], 0.0);
     }
 
     #[test]

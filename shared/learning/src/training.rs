@@ -4,7 +4,7 @@ use units::Batch;
 use crate::curve::{Remaining, remaining};
 use crate::history::{History, Noted, WINDOW_STEPS};
 use crate::problem::Job;
-use crate::speed::Speed;
+use crate::speed::{ASSUMED_EXPONENT, Speed};
 
 /// A training as its events have told it.
 #[derive(Debug, Clone)]
@@ -34,8 +34,8 @@ pub(crate) enum Length {
 
 /// What a progress report leads to.
 pub(crate) struct Reported {
-    /// A whole window of steps has been made since the last time that this was told, or the loss
-    /// has dropped: worth a decision.
+    /// A whole window of steps has been made since the last time that this was told, the loss has
+    /// dropped, or the speed on a number of GPUs has become known: worth a decision.
     pub(crate) window: bool,
     /// Seconds of the pause that has just ended.
     pub(crate) pause_s: Option<f64>,
@@ -45,6 +45,11 @@ pub(crate) struct Reported {
 /// paper's order by loss delta decides.
 const TRUSTED_R_SQUARED: f64 = 0.9;
 const TRUSTED_WINDOWS: u64 = 3;
+
+/// Steps after which the speed on a number of GPUs is known: a tenth of them in the first report,
+/// which may be slow, moves the mean little. An assumption that proves wrong is then left after a
+/// fifth of a window, not after a whole one.
+const SURE_STEPS: f64 = 20.0;
 
 impl Training {
     pub(crate) fn new(arrival: Arrival) -> Self {
@@ -79,11 +84,12 @@ impl Training {
             .map_or(step, |(last, _)| step.saturating_sub(last));
         self.samples += made as f64 * self.samples_per_step(gpus).unwrap_or(0.0);
         let mut pause_s = None;
+        let mut timed = false;
         if let Some(parked) = self.parked_at.take() {
             // The steps of this first report were not a pause; their time is that of the model
             // where this number of GPUs is new.
             let trained = match self.speed.is_known() {
-                true => made as f64 / self.speed.rates(gpus)[gpus as usize],
+                true => made as f64 / self.speed.rates(gpus, ASSUMED_EXPONENT)[gpus as usize],
                 false => 0.0,
             };
             pause_s = Some((time - parked - trained).max(0.0));
@@ -91,7 +97,9 @@ impl Training {
             && gpus == self.gpus
             && step > last
         {
+            let before = self.speed.steps_on(gpus);
             self.speed.push(gpus, made as f64, time - at);
+            timed = before < SURE_STEPS && self.speed.steps_on(gpus) >= SURE_STEPS;
         }
         self.gpus = gpus;
         self.last = Some((step, time));
@@ -100,7 +108,7 @@ impl Training {
         let whole = window != self.window;
         self.window = window;
         Reported {
-            window: whole || dropped,
+            window: whole || dropped || timed,
             pause_s,
         }
     }
@@ -138,10 +146,21 @@ impl Training {
         (self.arrival.min_gpus.unwrap_or(1).min(most), most)
     }
 
-    /// The training as a job of `length`, on a machine of `total` GPUs.
-    pub(crate) fn job(&self, length: Length, total: u32) -> Job {
+    /// Its measured speed-up exponent.
+    pub(crate) fn exponent(&self) -> Option<f64> {
+        self.speed.measured_exponent()
+    }
+
+    /// Whether it has been there too short a time for a fit of its losses.
+    pub(crate) fn is_young(&self) -> bool {
+        self.history.windows() < TRUSTED_WINDOWS
+    }
+
+    /// The training as a job of `length`, on a machine of `total` GPUs where others speed up with
+    /// the exponent `assumed`.
+    pub(crate) fn job(&self, length: Length, total: u32, assumed: f64) -> Job {
         let (least, most) = self.limits(total);
-        let mut rates = self.speed.rates(total);
+        let mut rates = self.speed.rates(total, assumed);
         for (g, rate) in (0..).zip(&mut rates) {
             if g < least || g > most {
                 *rate = 0.0;
