@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use clap::ValueHint;
 use doc::{DeviceKind, Document, ObjectiveKind};
-use jobs::{Care, LogLimits, RunDir};
+use jobs::{Care, LogLimits, Passing, RunDir};
 
 use crate::{Console, Existing, Failure, Input, Output};
 
@@ -96,6 +96,13 @@ pub struct JobArgs {
     /// Print what the tasks print to standard error, each line after its task's name
     #[arg(long)]
     pub follow: bool,
+    /// Pass variables of this environment on to the jobs: a name, or its beginning with a *
+    /// (SLURM_*); again for more
+    #[arg(long, value_name = "PATTERN")]
+    pub keep_env: Vec<String>,
+    /// Set a variable for every job, above what the workload says; again for more
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
     /// Where the private run directory is made; absent: in the folder for temporary files
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub runs: Option<PathBuf>,
@@ -115,7 +122,12 @@ impl JobArgs {
         if self.log_bytes == 0 {
             faults.push("--log-bytes 0: give at least 1".to_owned());
         }
+        let passing = Passing::new(&self.keep_env, &self.env).unwrap_or_else(|wrong| {
+            faults.extend(wrong);
+            Passing::default()
+        });
         Care {
+            passing,
             restarts: self.restarts,
             backoff,
             grace,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cli::{Console, Failure, Output};
 use doc::{EventPayload, ProcessEnd, RunEvent, TaskSummary};
-use jobs::{Assignment, JobId, JobSpec, Progress, Supervisor, base_environment};
+use jobs::{Assignment, JobId, JobSpec, Progress, Supervisor};
 use units::{Seconds, TaskId};
 
 use crate::seats::{Seats, Who};
@@ -210,8 +210,10 @@ impl Driver<'_> {
         } else {
             &program.argv
         };
-        let mut env = base_environment();
-        env.extend(program.env.iter().map(|(n, v)| (n.into(), v.into())));
+        let passing = &self.settings.care.passing;
+        let mut env = passing.base_environment();
+        let own = program.env.iter().chain(passing.set());
+        env.extend(own.map(|(n, v)| (n.into(), v.into())));
         let assignment = Assignment {
             batch: None,
             share: None,

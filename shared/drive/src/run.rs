@@ -41,6 +41,9 @@ pub fn run(
     let mut supervisor = Supervisor::new(run.token()).map_err(|e| environment(&e))?;
     supervisor.listen(Signals::install(&cli::ending_signals()).map_err(|e| environment(&e))?);
     supervisor.sweep_strays();
+    if let Some(left_out) = settings.care.passing.left_out() {
+        console.note(&left_out);
+    }
     if settings.care.follow {
         let console = console.clone();
         supervisor.follow(move |task, line| {

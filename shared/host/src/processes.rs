@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use doc::{DeviceFingerprint, DeviceKind, PhaseKind};
 use jobs::mps::Ready;
 use jobs::{
-    Arrived, Assignment, Event, Happening, JobId, JobSpec, Order, OrderError, RunDir, Supervisor,
+    Arrived, Assignment, Event, Happening, JobId, JobSpec, Order, OrderError, Passing, RunDir,
+    Supervisor,
 };
 use units::{Share, TaskId};
 
@@ -88,6 +89,7 @@ pub struct Processes<S> {
     pub(crate) shares: S,
     run: RunDir,
     computing: BTreeMap<JobId, Admitted>,
+    passing: Passing,
 }
 
 impl<S: Shares> Processes<S> {
@@ -98,12 +100,18 @@ impl<S: Shares> Processes<S> {
             shares,
             run,
             computing: BTreeMap::new(),
+            passing: Passing::default(),
         })
     }
 
     /// The supervisor, to be told of signals and of what to do with output before the first job.
     pub fn supervisor(&mut self) -> &mut Supervisor {
         &mut self.supervisor
+    }
+
+    /// Which variables jobs get beside the usual ones, from the next one that is started.
+    pub fn pass(&mut self, passing: Passing) {
+        self.passing = passing;
     }
 
     /// The run directory.
@@ -152,7 +160,8 @@ impl<S: Shares> Host for Processes<S> {
             samples: work.samples,
             orders: work.orders,
         };
-        let mut spec = JobSpec::for_task(work.task, work.argv, &assignment, work.log.clone())?;
+        let log = work.log.clone();
+        let mut spec = JobSpec::for_task(work.task, work.argv, &assignment, log, &self.passing)?;
         spec.log_limits = work.log_limits;
         let compute = work.phase == PhaseKind::Compute;
         if compute {

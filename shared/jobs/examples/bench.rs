@@ -67,7 +67,7 @@ fn printer(i: usize, dir: &Path) -> Result<JobSpec, Trouble> {
     Ok(JobSpec {
         task: TaskId::new(&format!("t{i}"))?,
         argv: ["perl", "-e", script].map(OsString::from).to_vec(),
-        env: jobs::base_environment(),
+        env: jobs::Passing::default().base_environment(),
         cwd: None,
         orders: false,
         progress: Progress::Protocol,

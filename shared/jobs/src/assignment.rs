@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use units::{Batch, Share};
 
-use crate::{JobSpec, LogLimits, Progress, ProgressError, Units, base_environment};
+use crate::{JobSpec, LogLimits, Passing, Progress, ProgressError, Units};
 
 /// What a job is told about its work, by environment (the worker protocol).
 #[derive(Debug, Clone, PartialEq)]
@@ -60,8 +60,9 @@ impl Assignment {
 }
 
 impl JobSpec {
-    /// The program `argv` of a task with its assignment: environment of [`base_environment`], then
-    /// the variables of the workload, then those of the worker protocol.
+    /// The program `argv` of a task with its assignment: environment of
+    /// [`Passing::base_environment`], then the variables of the workload, then those that are set for
+    /// every job, then those of the worker protocol.
     ///
     /// # Errors
     /// [`ProgressError`] if the task's progress expression cannot be used.
@@ -70,6 +71,7 @@ impl JobSpec {
         argv: &[String],
         assignment: &Assignment,
         log: PathBuf,
+        passing: &Passing,
     ) -> Result<Self, ProgressError> {
         let job = task.job.as_ref();
         let progress = job.map_or(Ok(Progress::Protocol), |job| {
@@ -79,8 +81,8 @@ impl JobSpec {
             };
             Progress::from_document(&job.progress, units)
         })?;
-        let mut env = base_environment();
-        let own = job.iter().flat_map(|j| &j.env);
+        let mut env = passing.base_environment();
+        let own = job.iter().flat_map(|j| &j.env).chain(passing.set());
         env.extend(own.map(|(name, value)| (name.into(), value.into())));
         let protocol = assignment.variables(task.id.as_str());
         env.extend(protocol.into_iter().map(|(n, v)| (n.into(), v.into())));

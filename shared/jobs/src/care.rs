@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::LogLimits;
+use crate::{LogLimits, Passing};
 
 /// How jobs are looked after, whatever plan they belong to.
 #[derive(Debug, Clone)]
@@ -20,6 +20,8 @@ pub struct Care {
     pub follow: bool,
     /// Where run directories are.
     pub runs: PathBuf,
+    /// Which variables jobs get beside the usual ones.
+    pub passing: Passing,
 }
 
 /// Longest pause before a restart: what fails for a reason that passes (memory of another program,
@@ -50,6 +52,7 @@ mod tests {
             log_limits: LogLimits::default(),
             follow: false,
             runs: PathBuf::new(),
+            passing: Passing::default(),
         };
         let pauses = [1, 2, 3, 6, 7, u32::MAX].map(|n| care.pause(n).as_secs());
         assert_eq!(pauses, [1, 2, 4, 32, 60, 60]);

@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -12,62 +12,6 @@ use nix::unistd::Pid;
 use units::TaskId;
 
 use crate::{LogLimits, Progress};
-
-/// Variables that jobs get from this process, beside those of the worker protocol and of the
-/// workload. A name that ends in `*` stands for all that begin so.
-pub const PASSED_VARIABLES: &[&str] = &[
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "LANG",
-    "LC_*",
-    "TZ",
-    "TMPDIR",
-    "XDG_*",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
-    "CUDA_*",
-    "NVIDIA_*",
-    "NCCL_*",
-    "OMP_*",
-    "MKL_*",
-    "OPENBLAS_*",
-    "PYTHON*",
-    "PYTORCH_*",
-    "TORCH_*",
-    "HF_*",
-    "VIRTUAL_ENV",
-    "CONDA_*",
-    "RUST_BACKTRACE",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-];
-
-/// The variables of this process that jobs get: [`PASSED_VARIABLES`]. `PATH` is extended by the
-/// folder of this program, so that `mt-worker` is found beside it.
-#[must_use]
-pub fn base_environment() -> BTreeMap<OsString, OsString> {
-    let passed = |name: &str| {
-        PASSED_VARIABLES.iter().any(|p| match p.strip_suffix('*') {
-            Some(prefix) => name.starts_with(prefix),
-            None => name == *p,
-        })
-    };
-    let mut all: BTreeMap<OsString, OsString> = std::env::vars_os()
-        .filter(|(name, _)| name.to_str().is_some_and(passed))
-        .collect();
-    let own = std::env::current_exe().ok();
-    if let (Some(path), Some(own)) = (all.get_mut(OsStr::new("PATH")), own) {
-        let folders = std::env::split_paths(path).chain(own.parent().map(Path::to_owned));
-        // A folder whose name holds a colon cannot be added; then it is left out.
-        if let Ok(longer) = std::env::join_paths(folders) {
-            *path = longer;
-        }
-    }
-    all
-}
 
 /// A program to start and how to look after it.
 #[derive(Debug, Clone)]

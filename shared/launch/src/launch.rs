@@ -3,12 +3,12 @@ use std::collections::BTreeMap;
 use cli::Failure;
 use corun::Setting;
 use doc::{
-    Answer, Any, DeviceKind, Duplex, Job, Phase, PhaseKind, Plan, PlanTask, Planned, Task,
-    Timeline, Workload,
+    Answer, Any, ByHand, DeviceKind, Duplex, Given, Job, Phase, PhaseKind, Plan, PlanTask, Planned,
+    Task, Timeline, Workload,
 };
 use overlap::{Order, Transfer};
 use predict::Predictor;
-use units::{Batch, SamplesPerSec, Seconds, Share};
+use units::{Batch, Bytes, SamplesPerSec, Seconds, Share, TaskId};
 
 /// What is to be launched: a plan with its workload, and the timeline to follow, if any.
 #[derive(Debug, Clone)]
@@ -113,6 +113,73 @@ impl Launch {
         }
     }
 
+    /// Only some of its tasks, with the batch sizes and shares of the whole plan, as a plan that
+    /// somebody wrote: what a search has found does not hold for fewer tasks. Predictions are the
+    /// model's of these tasks alone. Transfers keep their order; the phases of a timeline, whose
+    /// times rest on the tasks that are left out, do not stay.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] names the tasks that the plan has not.
+    pub fn only(self, tasks: &[String]) -> Result<Self, Failure> {
+        if tasks.is_empty() {
+            return Ok(self);
+        }
+        let known = |id: &str| self.plan.tasks.iter().any(|t| t.id.as_str() == id);
+        let unknown: Vec<&str> = tasks
+            .iter()
+            .map(String::as_str)
+            .filter(|id| !known(id))
+            .collect();
+        if !unknown.is_empty() {
+            let have: Vec<&str> = self.plan.tasks.iter().map(|t| t.id.as_str()).collect();
+            return Err(Failure::Usage(format!(
+                "--only {}: the plan has the tasks {}",
+                unknown.join(","),
+                have.join(", ")
+            )));
+        }
+        let wanted = |id: &TaskId| tasks.iter().any(|t| t == id.as_str());
+        let (downloads, all) = (self.timeline.as_ref(), 0..self.plan.tasks.len());
+        let order = downloads.map_or_else(|| all.collect(), |t| t.download_order.clone());
+        let kept: Vec<usize> = order
+            .into_iter()
+            .filter(|&i| wanted(&self.plan.tasks[i].id))
+            .collect();
+        let given = kept
+            .iter()
+            .filter_map(|&i| self.assign(i).ok())
+            .map(|a| Given {
+                batch: Some(a.batch),
+                share: Some(a.share),
+                ..Given::default()
+            });
+        let answer = Answer::ByHand(ByHand {
+            given: given.collect(),
+            rv: None,
+        });
+        let mut workload = self.workload;
+        workload.tasks.retain(|t| wanted(&t.id));
+        let model = self.plan.model;
+        let plan = Plan {
+            tasks: kept.iter().map(|&i| self.plan.tasks[i].clone()).collect(),
+            answer,
+            rates: Vec::new(),
+            model: None,
+            workload: Some(workload.clone()),
+            ..self.plan
+        };
+        let mut launch = Self::of(plan, None, workload);
+        if let Some(model) = model
+            && let Ok(predictor) = Predictor::from_model(&model)
+            && let Some(rates) = launch.rates_of(&predictor, &model.workload)
+        {
+            // A model that predicts no number predicts nothing.
+            let known = rates.into_iter().map(|rate| SamplesPerSec::new(rate).ok());
+            launch.predicted = known.collect();
+        }
+        Ok(launch)
+    }
+
     /// What is followed, as the events say it.
     #[must_use]
     pub fn planned(&self) -> Planned {
@@ -151,13 +218,17 @@ impl Launch {
     /// `None` if it lacks one of them.
     #[must_use]
     pub fn together(&self, predictor: &Predictor) -> Option<Vec<f64>> {
-        let model = self.plan.model.as_ref()?;
+        self.rates_of(predictor, &self.plan.model.as_ref()?.workload)
+    }
+
+    /// As [`Launch::together`], of a predictor of `known`.
+    fn rates_of(&self, predictor: &Predictor, known: &Workload) -> Option<Vec<f64>> {
         let mut gpus = BTreeMap::<usize, (Vec<usize>, Vec<Setting>)>::new();
         for (i, task) in self.assignments().enumerate() {
             let (tasks, active) = gpus.entry(task.gpu()).or_default();
             tasks.push(i);
             active.push(Setting {
-                task: model.workload.task_index(&task.planned.id)?,
+                task: known.task_index(&task.planned.id)?,
                 batch: task.batch,
                 share: task.share,
             });
@@ -275,6 +346,14 @@ impl Assignment<'_> {
     #[must_use]
     pub fn gpu(&self) -> usize {
         self.planned.gpu.unwrap_or(0) as usize
+    }
+
+    /// Most device memory that it may take: what the workload says that its batch needs.
+    #[must_use]
+    pub fn memory(&self) -> Option<Bytes> {
+        // The workload's own check keeps the sum below 2^53.
+        let needed = self.task.memory.map(|m| m.at(self.batch).ceil() as u64);
+        needed.and_then(|bytes| Bytes::new(bytes).ok())
     }
 
     /// Samples of a round, where known.

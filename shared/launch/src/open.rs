@@ -1,5 +1,6 @@
 //! The host of a launch, and the launch on it from a command line.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use cli::{Console, Exit, Failure, Output};
@@ -30,7 +31,7 @@ pub(crate) fn open_failure(error: host::OpenError) -> Failure {
     }
 }
 
-/// Launches one plan or timeline where its workload says: on a device of this machine, or on the
+/// Launches `rounds` of one plan or timeline where its workload says: on a device of this machine, or on the
 /// simulator, whose jitter `seed` decides.
 ///
 /// # Errors
@@ -39,7 +40,7 @@ pub(crate) fn open_failure(error: host::OpenError) -> Failure {
 pub fn run(
     launch: &Launch,
     settings: &Settings,
-    (rounds, seed): (u32, u64),
+    (rounds, seed): (Range<u32>, u64),
     output: &mut Output,
     console: &Console,
 ) -> Result<Exit, Failure> {
@@ -62,7 +63,7 @@ pub fn run(
 fn simulated(
     launch: &Launch,
     settings: &Settings,
-    (rounds, seed): (u32, u64),
+    (rounds, seed): (Range<u32>, u64),
     output: &mut Output,
     console: &Console,
 ) -> Result<Exit, Failure> {
@@ -78,6 +79,8 @@ fn simulated(
         ready: None,
         stall: None,
         progress_every: Duration::ZERO,
+        // It tells its samples whatever the programs of the jobs would do.
+        no_progress: false,
         ..settings.clone()
     };
     let provenance = console.provenance(Some(seed), Some(host.fingerprint().name));
@@ -105,7 +108,7 @@ fn real(
     launch: &Launch,
     kind: DeviceKind,
     settings: &Settings,
-    rounds: u32,
+    rounds: Range<u32>,
     output: &mut Output,
     console: &Console,
 ) -> Result<Exit, Failure> {
@@ -192,12 +195,16 @@ pub(crate) fn run_dir(settings: &Settings, console: &Console) -> Result<RunDir, 
     Ok(run)
 }
 
-/// Tells the supervisor of a host of signals and of where output goes.
+/// Tells a host which variables its jobs get, and its supervisor of signals and of where output goes.
 pub(crate) fn prepare<S: Shares>(
     host: &mut Processes<S>,
     settings: &Settings,
     console: &Console,
 ) -> Result<(), Failure> {
+    host.pass(settings.care.passing.clone());
+    if let Some(left_out) = settings.care.passing.left_out() {
+        console.note(&left_out);
+    }
     let supervisor = host.supervisor();
     supervisor.listen(Signals::install(&cli::ending_signals()).map_err(environment)?);
     supervisor.coalesce(COALESCE);

@@ -1,18 +1,21 @@
 //! What would be started, as shell lines.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::ops::Range;
 
 use cli::{one_line, shell_word};
 use doc::{DeviceKind, PhaseKind};
 
 use crate::launch::{Assignment, Launch};
+use crate::settings::Settings;
 
 /// The commands of every round with their environment, in the order in which they would start.
 ///
 /// A line that ends in `&` runs beside the following ones. Nothing here is executed through a
 /// shell when it is launched; the lines only show argv and environment in a form that people know.
 #[must_use]
-pub fn shell_lines(launch: &Launch, rounds: u32) -> String {
+pub fn shell_lines(launch: &Launch, rounds: Range<u32>, settings: &Settings) -> String {
     let mut text = String::new();
     // In a comment nothing is quoted; a line end would end it.
     let name = one_line(launch.plan.id.as_deref().unwrap_or("plan"));
@@ -24,7 +27,8 @@ pub fn shell_lines(launch: &Launch, rounds: u32) -> String {
         host::word(launch.workload.device.kind)
     );
     let assignments: Vec<Assignment<'_>> = launch.assignments().collect();
-    for round in 0..rounds {
+    let set = settings.care.passing.set();
+    for round in rounds {
         let _ = writeln!(text, "# round {round}");
         let mut phases = launch.phases();
         phases.sort_by(|a, b| a.start.get().total_cmp(&b.start.get()));
@@ -33,7 +37,8 @@ pub fn shell_lines(launch: &Launch, rounds: u32) -> String {
                 Some(_) => format!("at {:.3} s", phase.start.get()),
                 None => "in its turn".to_owned(),
             };
-            let line = phase_line(launch, &assignments[phase.task], phase.kind, round);
+            let task = &assignments[phase.task];
+            let line = phase_line(launch, task, phase.kind, (round, set));
             let _ = writeln!(text, "{line} # {planned}");
         }
         let _ = writeln!(text, "wait");
@@ -41,7 +46,12 @@ pub fn shell_lines(launch: &Launch, rounds: u32) -> String {
     text
 }
 
-fn phase_line(launch: &Launch, task: &Assignment<'_>, kind: PhaseKind, round: u32) -> String {
+fn phase_line(
+    launch: &Launch,
+    task: &Assignment<'_>,
+    kind: PhaseKind,
+    (round, set): (u32, &BTreeMap<String, String>),
+) -> String {
     let id = task.planned.id.as_str();
     let job = task.job();
     let argv = match kind {
@@ -65,7 +75,7 @@ fn phase_line(launch: &Launch, task: &Assignment<'_>, kind: PhaseKind, round: u3
     if let Some(cwd) = job.and_then(|j| j.cwd.as_deref()) {
         words.push(format!("-C {}", shell_word(cwd)));
     }
-    let variables = environment(launch, task, kind, round);
+    let variables = environment(launch, task, kind, (round, set));
     // A variable whose name begins with a dash is no option.
     if variables.iter().any(|(name, _)| name.starts_with('-')) {
         words.push("--".to_owned());
@@ -94,19 +104,14 @@ pub fn environment(
     launch: &Launch,
     task: &Assignment<'_>,
     kind: PhaseKind,
-    round: u32,
+    (round, set): (u32, &BTreeMap<String, String>),
 ) -> Vec<(String, String)> {
     let device = launch.workload.device.kind;
     let assignment = assignment(launch, task, kind, round);
-    let own = task
-        .job()
-        .iter()
-        .flat_map(|job| &job.env)
-        .collect::<Vec<_>>();
-    let mut variables: Vec<(String, String)> = own
-        .into_iter()
-        .map(|(k, v)| (k.clone(), v.clone()))
-        .collect();
+    let mut own: BTreeMap<String, String> =
+        task.job().map(|job| job.env.clone()).unwrap_or_default();
+    own.extend(set.clone());
+    let mut variables: Vec<(String, String)> = own.into_iter().collect();
     let protocol = assignment.variables(task.planned.id.as_str());
     variables.extend(protocol.into_iter().map(|(k, v)| (k.to_owned(), v)));
     if device == DeviceKind::Cuda && kind == PhaseKind::Compute {

@@ -1,5 +1,6 @@
 //! All rounds of a launch on one host.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -48,7 +49,12 @@ pub(crate) fn log_name(task: &TaskId) -> String {
 
 impl Session<'_> {
     /// Plays the rounds and tells every event, from `launch` to `summary`.
-    pub fn play(mut self, rounds: u32, provenance: Provenance, sink: &mut dyn Sink) -> Played {
+    pub fn play(
+        mut self,
+        rounds: Range<u32>,
+        provenance: Provenance,
+        sink: &mut dyn Sink,
+    ) -> Played {
         let launched = self.host.now();
         let launch = EventPayload::Launch {
             device: self.host.fingerprint(),
@@ -59,7 +65,7 @@ impl Session<'_> {
         let mut totals: Vec<TaskSummary> = Vec::new();
         let mut ok = true;
         let mut signal = None;
-        for number in 0..rounds {
+        for number in rounds.clone() {
             let round = Round::new(
                 Context {
                     launch: &self.launch,
@@ -75,11 +81,11 @@ impl Session<'_> {
             let outcome = round.play();
             ok &= outcome.ok;
             signal = outcome.signal;
-            if number + 1 < rounds && outcome.ok {
+            if number + 1 < rounds.end && outcome.ok {
                 self.adapt((number, launched), &outcome.tasks, sink);
             }
             add(&mut totals, outcome.tasks);
-            let rest = number + 1 < rounds;
+            let rest = number + 1 < rounds.end;
             if signal.is_some() || outcome.lost {
                 ok &= !rest && signal.is_none();
                 break;

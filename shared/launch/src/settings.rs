@@ -16,6 +16,9 @@ pub struct Settings {
     pub total: Option<Duration>,
     /// Processors of jobs on a GPU.
     pub cpus: jobs::Cpus,
+    /// Whether jobs tell no progress: the share is made real when they start, and exit status 0
+    /// says that the samples are done.
+    pub no_progress: bool,
     /// Whether shares stay as planned when tasks end.
     pub keep_shares: bool,
     /// Whether transfers and compute are kept apart.

@@ -27,7 +27,7 @@ pub struct Args {
     /// Let PROGRAM move trainings between GPUs while they run; the rest of the line is its own
     #[arg(long, value_name = "PROGRAM", num_args = 1.., allow_hyphen_values = true,
           conflicts_with_all = ["dry_run", "rounds", "adapt", "keep_shares", "no_overlap",
-                                "task_timeout", "cpus"])]
+                                "task_timeout", "cpus", "no_progress"])]
     pub controller: Vec<String>,
     /// When trainings arrive (mt.training/1), with `--controller`; `-`: told while it runs
     #[arg(long, value_name = "FILE", requires = "controller", value_hint = ValueHint::FilePath)]
@@ -36,6 +36,22 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub rounds: u32,
+    /// Number of the first round, from 0, where a server counts them
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        conflicts_with = "controller"
+    )]
+    pub round: u32,
+    /// Launch only these tasks of the plan, with their batch sizes and shares
+    #[arg(
+        long,
+        value_name = "TASK,...",
+        value_delimiter = ',',
+        conflicts_with = "controller"
+    )]
+    pub only: Vec<String>,
     #[command(flatten)]
     pub care: Care,
     /// Look after a run directory: clean it up once its owner is dead (started by mt-launch)
@@ -58,6 +74,9 @@ pub struct Care {
     /// Longest time of a task in a round, restarts included; 0: any
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     pub task_timeout: f64,
+    /// Jobs tell no progress: they are trusted to compute, and exit status 0 says that they are done
+    #[arg(long)]
+    pub no_progress: bool,
     #[command(flatten)]
     pub jobs: cli::JobArgs,
     /// Processors of jobs on a GPU: each task its own part of all, any, or its part of a list
@@ -115,10 +134,11 @@ impl Care {
         let deadline = |d: Duration| (!d.is_zero()).then_some(d);
         Ok(Settings {
             care,
-            ready: deadline(ready),
-            stall: deadline(stall),
+            ready: deadline(ready).filter(|_| !self.no_progress),
+            stall: deadline(stall).filter(|_| !self.no_progress),
             total: deadline(total),
             cpus: self.cpus.clone(),
+            no_progress: self.no_progress,
             keep_shares: self.keep_shares,
             no_overlap: self.no_overlap,
             progress_every,

@@ -48,12 +48,13 @@ fn one(
     if let Any::Schedule(schedule) = &document {
         return scheduled(schedule, args, settings, output, console);
     }
-    let planned = Launch::new(document, device)?;
+    let planned = Launch::new(document, device)?.only(&args.only)?;
+    let rounds = args.round..args.round.saturating_add(args.rounds);
     if args.dry_run {
-        output.text(&launch::shell_lines(&planned, args.rounds))?;
+        output.text(&launch::shell_lines(&planned, rounds, settings))?;
         return Ok(Exit::Done);
     }
-    let how = (args.rounds, args.seed.seed);
+    let how = (rounds, args.seed.seed);
     launch::run(&planned, settings, how, output, console)
 }
 
@@ -67,10 +68,10 @@ fn scheduled(
 ) -> Result<Exit, Failure> {
     let place = Where::on(args.device.map(DeviceKind::from), &schedule.cluster)
         .map_err(|error| Failure::Usage(error.to_string()))?;
-    if args.dry_run || args.rounds > 1 {
-        return Err(Failure::Usage(
-            "--dry-run and --rounds are for plans and timelines, not for schedules".to_owned(),
-        ));
+    if args.dry_run || args.rounds > 1 || args.round > 0 || !args.only.is_empty() {
+        let which = "--dry-run, --rounds, --round and --only";
+        let text = format!("{which} are for plans and timelines, not for schedules");
+        return Err(Failure::Usage(text));
     }
     let settings = drive::Settings {
         place,

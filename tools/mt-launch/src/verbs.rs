@@ -4,12 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueHint};
-use cli::{Console, DeviceArg, Exit, Failure, Output};
-use doc::DeviceKind;
+use cli::{Console, Exit, Failure, Output};
 use jobs::RunDir;
 use jobs::attend::{self, Charge};
 use launch::exec::{self, Format, Placement, Program, Wanted, Which};
-use units::{Bytes, Share};
+use units::Share;
 
 /// What the tool does beside launching.
 #[derive(Debug, Subcommand)]
@@ -42,7 +41,7 @@ pub struct ExecArgs {
     #[arg(long, value_name = "PERCENT")]
     share: Option<f64>,
     #[command(flatten)]
-    wanted: WantedArgs,
+    wanted: Wanted,
     /// Append a line of JSON on what was predicted and what came out; this process then stays the
     /// program's parent and passes its standard output and signals on
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -69,34 +68,10 @@ pub struct EnvArgs {
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = Format::Env)]
     format: Format,
     #[command(flatten)]
-    wanted: WantedArgs,
+    wanted: Wanted,
     /// Pipe directory of the MPS daemon, as the program will see it
     #[arg(long, value_name = "DIR")]
     pipe_dir: Option<String>,
-}
-
-/// What both may say in place of the plan.
-#[derive(Debug, clap::Args)]
-pub struct WantedArgs {
-    /// Most device memory, in place of what the workload says: 8G, 24GB (cuda only)
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
-    memory: Option<Bytes>,
-    /// Where to run, in place of what the workload says
-    #[arg(long, value_enum, value_name = "KIND")]
-    device: Option<DeviceArg>,
-    /// Number of the round, from 0, where a server counts them
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    round: u32,
-}
-
-impl WantedArgs {
-    fn wanted(&self) -> Wanted {
-        Wanted {
-            device: self.device.map(DeviceKind::from),
-            round: self.round,
-            memory: self.memory,
-        }
-    }
 }
 
 /// Arguments of the attendant.
@@ -142,8 +117,7 @@ impl ExecArgs {
                 task: task.unwrap_or_default(),
             },
         };
-        let wanted = self.wanted.wanted();
-        let placement = Placement::to_run(&which, &wanted, console)?;
+        let placement = Placement::to_run(&which, &self.wanted, console)?;
         let program = Program {
             argv: self.argv,
             log: self.log,
@@ -160,7 +134,7 @@ fn attendant(charge: &Charge) -> Vec<OsString> {
 
 impl EnvArgs {
     fn run(self, console: &Console) -> Result<Exit, Failure> {
-        let all = Placement::of_file(self.plan.as_deref(), &self.wanted.wanted(), console)?;
+        let all = Placement::of_file(self.plan.as_deref(), &self.wanted, console)?;
         let mut output = Output::open(None, false)?;
         let task = self.task.as_deref();
         let pipe = self.pipe_dir.as_deref();

@@ -17,7 +17,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     }
     let mut current = events.first().and_then(RunEvent::planned);
     let mut reshared: Vec<&TaskId> = Vec::new();
-    let mut round = 0;
+    // A server may count the rounds of several launches: the first event says where this one begins.
+    let mut round = events.iter().find_map(RunEvent::round).unwrap_or(0);
     for (at, event) in events.iter().enumerate() {
         let replan = matches!(event.payload, EventPayload::Replan { .. });
         if let Some(claimed) = event.round().filter(|_| !replan) {

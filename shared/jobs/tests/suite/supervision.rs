@@ -37,7 +37,7 @@ impl Bench {
         JobSpec {
             task: TaskId::new("a").unwrap(),
             argv: argv.iter().map(OsString::from).collect(),
-            env: jobs::base_environment(),
+            env: jobs::Passing::default().base_environment(),
             cwd: None,
             orders: false,
             progress: Progress::Protocol,

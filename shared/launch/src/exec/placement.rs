@@ -2,21 +2,24 @@
 
 use std::path::{Path, PathBuf};
 
-use cli::{Console, Failure, Input};
+use cli::{Console, DeviceArg, Failure, Input};
 use doc::{Any, DeviceKind};
 use units::{Batch, Bytes, SamplesPerSec, Share, TaskId};
 
 use crate::launch::Launch;
 
 /// What is asked for on a command line, beside the plan.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub struct Wanted {
-    /// Where to run, in place of what the workload says; absent: as it says.
-    pub device: Option<DeviceKind>,
-    /// Round, from 0.
-    pub round: u32,
-    /// Most device memory, in place of the workload's.
+    /// Most device memory, in place of what the workload says: 8G, 24GB (cuda only)
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
     pub memory: Option<Bytes>,
+    /// Where to run, in place of what the workload says
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub device: Option<DeviceArg>,
+    /// Number of the round, from 0, where a server counts them
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub round: u32,
 }
 
 /// Which share a program is put under.
@@ -65,7 +68,7 @@ impl Placement {
     #[must_use]
     pub fn of_share(share: Share, wanted: &Wanted) -> Self {
         Self {
-            device: wanted.device.unwrap_or(DeviceKind::Auto),
+            device: wanted.device.map_or(DeviceKind::Auto, DeviceKind::from),
             task: None,
             share,
             batch: None,
@@ -124,7 +127,7 @@ impl Placement {
     /// # Errors
     /// As [`Launch::new`].
     pub fn of_plan(document: Any, wanted: &Wanted) -> Result<Vec<Self>, Failure> {
-        let launch = Launch::new(document, wanted.device)?;
+        let launch = Launch::new(document, wanted.device.map(DeviceKind::from))?;
         let device = &launch.workload.device;
         let all = launch.assignments().map(|a| Self {
             device: device.kind,
@@ -133,11 +136,7 @@ impl Placement {
             batch: Some(a.batch),
             samples: a.samples(),
             round: wanted.round,
-            memory: wanted.memory.or_else(|| {
-                // The workload's own check keeps the sum below 2^53.
-                let needed = a.task.memory.map(|m| m.at(a.batch).ceil() as u64);
-                needed.and_then(|bytes| Bytes::new(bytes).ok())
-            }),
+            memory: wanted.memory.or_else(|| a.memory()),
             gpu: a.gpu(),
             gpu_names: device.gpu_names.clone(),
             predicted: a.predicted,

@@ -1,7 +1,7 @@
 //! Starting the process of a phase.
 
-use doc::{EventPayload, PhaseKind};
-use host::{Gpus, Grant, Work};
+use doc::{DeviceKind, EventPayload, PhaseKind};
+use host::{Gpus, Grant, Regrants, Work};
 use jobs::JobId;
 
 use super::Round;
@@ -78,6 +78,11 @@ impl Round<'_> {
             pid: pid.and_then(|p| u32::try_from(p).ok()),
             predicted,
         });
+        // Nothing will say that it is ready. A quota can be set at once; a client of MPS cannot be
+        // verified before it is one, and nobody knows when that is.
+        if self.with.settings.no_progress && self.with.host.regrants() == Regrants::Now {
+            self.settle(i, job);
+        }
     }
 
     /// Whether the process under way goes on from a checkpoint of the one before.
@@ -116,7 +121,10 @@ impl Round<'_> {
             gpus: Gpus::one(planned.gpu()),
             share: task.share,
             processors: self.with.cpus[i].clone(),
-            memory: None,
+            // Only MPS can keep a limit; the other devices refuse one.
+            memory: planned
+                .memory()
+                .filter(|_| self.with.host.fingerprint().kind == DeviceKind::Cuda),
         };
         let admitted = self.with.host.admit(&work, &grant);
         admitted.map_err(|error| error.to_string())

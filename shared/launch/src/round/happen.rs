@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use doc::{EventPayload, PhaseKind, TaskProgress};
 use host::{Health, HostError, Recovery};
-use jobs::{Event, Exit, Happening};
+use jobs::{Event, Exit, Happening, JobId};
 use units::SamplesPerSec;
 
 use super::Round;
@@ -61,6 +61,11 @@ impl Round<'_> {
         let Some(job) = self.tasks[i].job else {
             return;
         };
+        self.settle(i, job);
+    }
+
+    /// Makes the share of a process real.
+    pub(super) fn settle(&mut self, i: usize, job: JobId) {
         match self.with.host.settle(job) {
             // It has ended meanwhile; how, the next event tells.
             Ok(_) | Err(HostError::Ended) => {}
@@ -183,7 +188,7 @@ impl Round<'_> {
             Exit::Code(0) => {}
             Exit::Code(code) => return Some(said(format!("exit code {code}"))),
         }
-        if task.phase() != Some(PhaseKind::Compute) {
+        if task.phase() != Some(PhaseKind::Compute) || self.with.settings.no_progress {
             return None;
         }
         let wanted = self.with.launch.assignments().nth(i)?.samples()?;

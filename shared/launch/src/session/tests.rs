@@ -78,6 +78,7 @@ fn settings() -> Settings {
         log_limits: jobs::LogLimits::default(),
         follow: false,
         runs: PathBuf::new(),
+        passing: jobs::Passing::default(),
     };
     Settings {
         care,
@@ -85,6 +86,7 @@ fn settings() -> Settings {
         stall: None,
         total: None,
         cpus: jobs::Cpus::Any,
+        no_progress: false,
         keep_shares: false,
         no_overlap: false,
         progress_every: std::time::Duration::ZERO,
@@ -104,7 +106,7 @@ fn played(launch: &Launch, rounds: u32) -> (Played, Vec<RunEvent>) {
     };
     let mut kept = Kept::default();
     let provenance = cli::Console::new("test").provenance(Some(7), None);
-    let played = session.play(rounds, provenance, &mut kept);
+    let played = session.play(0..rounds, provenance, &mut kept);
     (played, kept.0)
 }
 

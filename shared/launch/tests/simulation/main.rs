@@ -108,6 +108,7 @@ fn settings(dice: &mut Dice) -> Settings {
         log_limits: jobs::LogLimits::default(),
         follow: false,
         runs: PathBuf::new(),
+        passing: jobs::Passing::default(),
     };
     Settings {
         care,
@@ -115,6 +116,7 @@ fn settings(dice: &mut Dice) -> Settings {
         stall,
         total,
         cpus: jobs::Cpus::Any,
+        no_progress: false,
         keep_shares: dice.happens(20),
         no_overlap: dice.happens(20),
         progress_every: dice.time(2_000),
@@ -207,7 +209,7 @@ fn play(seed: u64) -> (Vec<RunEvent>, Vec<String>) {
         leaves,
     };
     let provenance = cli::Console::new("mt-launch").provenance(None, None);
-    let played = session.play(rounds, provenance, &mut kept);
+    let played = session.play(0..rounds, provenance, &mut kept);
     let wrong = wrong(&launch, &settings, (&played, rounds), &seen.borrow(), &kept);
     (kept.events, wrong)
 }

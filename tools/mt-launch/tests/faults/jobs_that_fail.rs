@@ -314,3 +314,79 @@ fn what_sheds_mark_group_and_session_is_found_all_the_same() {
         "{told}"
     );
 }
+
+#[test]
+fn jobs_get_what_they_are_kept_and_set_and_what_is_left_out_is_told() {
+    needs_cgroups!();
+    let corner = Corner::new();
+    let script = format!("echo \"seen $SITE_A $SITE_B $WANDB_MODE $CORNER.\"; {GOOD}");
+    corner.plan(&[job("a", &script)]);
+    let logs = corner.path("logs");
+    let logs = logs.to_str().unwrap();
+    let mut command = corner.command(&[
+        "--logs",
+        logs,
+        "--keep-env",
+        "SITE_*",
+        "--env",
+        "CORNER=x=y",
+    ]);
+    command.envs([
+        ("SITE_A", "1"),
+        ("SITE_B", "2"),
+        ("WANDB_MODE", "off"),
+        ("MT_SAMPLES", "7"),
+    ]);
+    let ran = ran(command.output().unwrap());
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(
+        ran.samples("a"),
+        30,
+        "the samples of the plan, not of a launch around"
+    );
+    let log = corner.log("logs/a.log");
+    // `--env` stands above the workload, whose CORNER is another.
+    assert!(log.contains("seen 1 2  x=y."), "{log}");
+    assert!(
+        ran.stderr
+            .contains("not passed on to the jobs: WANDB_MODE; --keep-env"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn without_progress_the_exit_status_decides() {
+    needs_cgroups!();
+    let silent = [job("good", "sleep 0.3"), job("bad", "sleep 0.1; exit 5")];
+    let corner = Corner::new();
+    let ran = corner.launch(
+        &silent,
+        &["--no-progress", "--ready-timeout", "0.1", "--restarts", "0"],
+    );
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let finished: Vec<bool> = ran.summary().tasks.iter().map(|t| t.finished).collect();
+    assert_eq!(finished, [true, false]);
+    assert!(ran.reasons(EventKind::Exit).contains("exit code 5"));
+    // The same jobs are no good where they are asked for their samples.
+    let ran = corner.launch(&silent[..1], &["--restarts", "0"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.reasons(EventKind::Exit).contains("0 of 30 samples"));
+}
+
+#[test]
+fn only_some_tasks_are_launched_from_a_round_of_the_servers() {
+    needs_cgroups!();
+    let corner = Corner::new();
+    let jobs = [job("a", GOOD), job("b", GOOD), job("c", GOOD)];
+    let ran = corner.launch(&jobs, &["--only", "c,a", "--round", "7"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let started: Vec<_> = ran
+        .of(EventKind::Start)
+        .iter()
+        .map(|e| (e.task.clone(), e.round))
+        .collect();
+    let named = |id: &str| (Some(id.to_owned()), Some(7));
+    assert_eq!(started, [named("a"), named("c")]);
+    assert_eq!(ran.summary().tasks.len(), 2);
+}

@@ -159,6 +159,11 @@ impl Corner {
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mt-launch"));
+        // What else stands in the environment of the tests would be told as not passed on.
+        let needed =
+            |name: &str| name.starts_with("MT_") || ["PATH", "HOME", "TMPDIR"].contains(&name);
+        let kept = std::env::vars().filter(|(name, _)| needed(name));
+        command.env_clear().envs(kept);
         for (name, value) in [
             ("--backoff", "0.05"),
             ("--grace", "2"),

@@ -1,0 +1,261 @@
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// Variables that jobs get from this process, beside those of the worker protocol and of the
+/// workload. A name that ends in `*` stands for all that begin so.
+pub const PASSED_VARIABLES: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LC_*",
+    "TZ",
+    "TMPDIR",
+    "XDG_*",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "CUDA_*",
+    "NVIDIA_*",
+    "NCCL_*",
+    "OMP_*",
+    "MKL_*",
+    "OPENBLAS_*",
+    "PYTHON*",
+    "PYTORCH_*",
+    "TORCH_*",
+    "HF_*",
+    "VIRTUAL_ENV",
+    "CONDA_*",
+    "RUST_BACKTRACE",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+];
+
+/// What shells, terminals, sessions and build tools set for themselves: no training misses it, so
+/// it is not worth a note that it is not passed on. Found by the variables of an `ssh` login, a
+/// desktop terminal, a container and `cargo test`.
+const NOT_MISSED: &[&str] = &[
+    "_",
+    "PWD",
+    "OLDPWD",
+    "SHLVL",
+    "SHELL",
+    "TERM",
+    "TERM_*",
+    "COLORTERM",
+    "COLUMNS",
+    "LINES",
+    "LS_COLORS",
+    "LESS*",
+    "EDITOR",
+    "VISUAL",
+    "PAGER",
+    "MAIL",
+    "HOSTNAME",
+    "HOSTTYPE",
+    "DISPLAY",
+    "WAYLAND_*",
+    "DBUS_*",
+    "DESKTOP_*",
+    "SSH_*",
+    "SUDO_*",
+    "GPG_*",
+    "TMUX*",
+    "STY",
+    "PS1",
+    "PS4",
+    "HIST*",
+    "DEBIAN_FRONTEND",
+    "CARGO*",
+    "RUST*",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+    "MT_*",
+];
+
+/// Prefix of the variables that the tools themselves give to jobs. Those of a launch around this one
+/// would be taken for its own (`MT_SAMPLES` where a job is to run until told), so no pattern passes
+/// them on.
+const OWN: &str = "MT_";
+
+/// Names that a note lists before it only counts.
+const LISTED: usize = 8;
+
+/// Variables that jobs get beside [`PASSED_VARIABLES`]: some of this process, and some that are set.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Passing {
+    keep: Vec<String>,
+    set: BTreeMap<String, String>,
+}
+
+impl Passing {
+    /// `keep`: names, or their beginnings with a `*` after them, of variables to pass on; `set`:
+    /// `NAME=VALUE` for every job, which stands above what the workload says.
+    ///
+    /// # Errors
+    /// What is wrong, with what would be right, one line for each.
+    pub fn new(keep: &[String], set: &[String]) -> Result<Self, Vec<String>> {
+        let mut faults = Vec::new();
+        for pattern in keep {
+            let prefix = pattern.strip_suffix('*').unwrap_or(pattern);
+            if pattern.is_empty() || prefix.contains(['*', '=']) {
+                faults.push(format!(
+                    "--keep-env {pattern}: give a name, or its beginning with one * after it \
+                     (SLURM_*)"
+                ));
+            } else if prefix.starts_with(OWN) {
+                faults.push(format!(
+                    "--keep-env {pattern}: {OWN}* is told by this launch; give other names"
+                ));
+            }
+        }
+        let mut variables = BTreeMap::new();
+        for text in set {
+            match text.split_once('=').filter(|(name, _)| !name.is_empty()) {
+                None => faults.push(format!("--env {text}: give NAME=VALUE")),
+                Some((name, _)) if name.starts_with(OWN) || name.starts_with("CUDA_MPS_") => {
+                    faults.push(format!(
+                        "--env {name}: the plan decides {OWN}* and CUDA_MPS_*; give other names"
+                    ));
+                }
+                Some((name, value)) => {
+                    variables.insert(name.to_owned(), value.to_owned());
+                }
+            }
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        Ok(Self {
+            keep: keep.to_vec(),
+            set: variables,
+        })
+    }
+
+    /// Variables that are set for every job.
+    #[must_use]
+    pub const fn set(&self) -> &BTreeMap<String, String> {
+        &self.set
+    }
+
+    /// Whether a variable of this process is passed on.
+    fn keeps(&self, name: &str) -> bool {
+        let kept = || self.keep.iter().any(|p| matches(p, name));
+        PASSED_VARIABLES.iter().any(|p| matches(p, name)) || (!name.starts_with(OWN) && kept())
+    }
+
+    /// The variables of this process that jobs get. `PATH` is extended by the folder of this
+    /// program, so that `mt-worker` is found beside it.
+    #[must_use]
+    pub fn base_environment(&self) -> BTreeMap<OsString, OsString> {
+        let mut all: BTreeMap<OsString, OsString> = std::env::vars_os()
+            .filter(|(name, _)| name.to_str().is_some_and(|name| self.keeps(name)))
+            .collect();
+        let own = std::env::current_exe().ok();
+        if let (Some(path), Some(own)) = (all.get_mut(OsStr::new("PATH")), own) {
+            let folders = std::env::split_paths(path).chain(own.parent().map(Path::to_owned));
+            // A folder whose name holds a colon cannot be added; then it is left out.
+            if let Ok(longer) = std::env::join_paths(folders) {
+                *path = longer;
+            }
+        }
+        all
+    }
+
+    /// A line on variables of this process that jobs do not get and may miss; `None`: there is none.
+    #[must_use]
+    pub fn left_out(&self) -> Option<String> {
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        self.left_out_of(names)
+    }
+
+    fn left_out_of(&self, names: impl Iterator<Item = String>) -> Option<String> {
+        let missed = |name: &String| {
+            let known = NOT_MISSED.iter().any(|p| matches(p, name));
+            !known && !self.keeps(name) && !self.set.contains_key(name)
+        };
+        let mut families: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for name in names.filter(missed) {
+            let family = name.split_inclusive('_').next().unwrap_or(&name);
+            families.entry(family.to_owned()).or_default().push(name);
+        }
+        let words: Vec<String> = families
+            .into_iter()
+            .map(|(family, names)| match names.as_slice() {
+                [name] => name.clone(),
+                names => format!("{family}* ({})", names.len()),
+            })
+            .collect();
+        let more = match words.len().saturating_sub(LISTED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let listed: Vec<&str> = words.iter().take(LISTED).map(String::as_str).collect();
+        (!words.is_empty()).then(|| {
+            format!(
+                "not passed on to the jobs: {}{more}; --keep-env PATTERN passes on what they need",
+                listed.join(", ")
+            )
+        })
+    }
+}
+
+/// Whether a pattern is the name, or its beginning with a `*` after it.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => name == pattern,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(words: &[&str]) -> Vec<String> {
+        words.iter().map(|&w| w.to_owned()).collect()
+    }
+
+    #[test]
+    fn what_is_left_out_is_told_by_family_and_what_is_kept_is_not() {
+        let ours = [
+            "PATH",
+            "PWD",
+            "WANDB_MODE",
+            "SLURM_JOB_ID",
+            "SLURM_NTASKS",
+            "MT_TASK",
+        ];
+        let told = |keep: &[&str]| {
+            let passing = Passing::new(&strings(keep), &[]).unwrap();
+            passing.left_out_of(strings(&ours).into_iter())
+        };
+        let text = told(&[]).unwrap();
+        assert!(text.contains("jobs: SLURM_* (2), WANDB_MODE;"), "{text}");
+        let text = told(&["SLURM_*"]).unwrap();
+        assert!(text.contains("jobs: WANDB_MODE;"), "{text}");
+        assert_eq!(told(&["*"]), None);
+    }
+
+    #[test]
+    fn a_launch_around_this_one_does_not_speak_for_it() {
+        let passing = Passing::new(&strings(&["*"]), &[]).unwrap();
+        assert!(passing.keeps("WANDB_MODE"));
+        assert!(!passing.keeps("MT_SAMPLES"));
+    }
+
+    #[test]
+    fn every_wrong_option_is_named() {
+        let faults = Passing::new(
+            &strings(&["", "A*B", "MT_X"]),
+            &strings(&["A", "=1", "MT_TASK=a", "CUDA_MPS_PIPE_DIRECTORY=/", "B=c=d"]),
+        )
+        .unwrap_err();
+        assert_eq!(faults.len(), 7, "{faults:?}");
+        let right = Passing::new(&[], &strings(&["B=c=d"])).unwrap();
+        assert_eq!(right.set()["B"], "c=d");
+    }
+}
