@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn job() -> BoxedStrategy<wire::Job> {
+pub fn job() -> BoxedStrategy<wire::Job> {
     let argv = vec(text().prop_map(|t| format!("p{t}")), 1..3);
     let env = proptest::collection::btree_map("[A-Z]{1,4}", text(), 0..3);
     let rest = (vec(text(), 0..2), vec(text(), 0..2), vec(text(), 0..2));
