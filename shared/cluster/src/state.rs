@@ -159,3 +159,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

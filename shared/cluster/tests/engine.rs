@@ -341,7 +341,32 @@ fn placed(problem: &Problem, state: &State, now: f64, priorities: &Priorities) -
     out.into_iter().map(row).collect()
 }
 
+/// The next multiple of 1/64.
+fn on_grid(seconds: f64) -> f64 {
+    (64.0 * seconds).ceil() / 64.0
+}
+
+/// All times on a grid on which sums are exact: two orders of the same tasks end at the same moment
+/// and not 1e-15 apart, which the twins, who add in other orders, would see from different sides.
+fn dyadic(problem: &Problem) -> Problem {
+    let mut out = problem.clone();
+    for (n, job) in problem.jobs.iter().enumerate() {
+        let mut job = job.clone();
+        job.arrival = on_grid(job.arrival);
+        for seconds in job.train.iter_mut().chain(&mut job.sync) {
+            *seconds = on_grid(*seconds);
+        }
+        out.replace(n, job);
+    }
+    out
+}
+
+/// In one order, without the numbers of tasks: those of a round are alike, and which of two that
+/// start at one moment comes first is nobody's concern.
 fn sorted(mut rows: Vec<Placed>) -> Vec<Placed> {
+    for row in &mut rows {
+        row.2 = 0;
+    }
     rows.sort_by(|a, b| a.partial_cmp(b).expect("times are numbers"));
     rows
 }
@@ -361,12 +386,12 @@ proptest! {
         rotation in 0_usize..14,
     ) {
         let size = Size { gpus: vec![2, 3, 1], jobs, rounds: 5, tasks: 5, spacing };
-        let problem = random(seed, &size);
+        let problem = dyadic(&random(seed, &size));
         let mut order: Vec<usize> = (0..jobs).collect();
         order.rotate_left(rotation % jobs);
         let priorities = Priorities { order, allowed: masks[..jobs].to_vec() };
         let mut state = State::new(&problem);
-        state.free = busy;
+        state.free = busy.iter().map(|&t| on_grid(t)).collect();
         // One GPU stays that can run everything, so that everything ends.
         state.free[0] = 0.0;
         for (n, p) in state.jobs.iter_mut().enumerate() {

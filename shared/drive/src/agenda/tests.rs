@@ -109,6 +109,48 @@ fn without_a_gpu_that_can_run_it_a_job_is_given_up() {
     assert_eq!(follow(&mut agenda, &[1.0], None).len(), 1);
 }
 
+#[test]
+fn a_lost_gpu_gets_nothing_when_its_task_ends() {
+    let problem = problem(&[(3, 2, 1.0)]);
+    let mut agenda = agenda(&problem);
+    let started = agenda.startable(0.0);
+    for &(_, gpu) in &started {
+        agenda.start(gpu, 0.0);
+    }
+    assert!(agenda.lose(0).is_empty());
+    for &(place, _) in &started {
+        agenda.trained(place, 1.0);
+        agenda.synced(place, 1.1);
+    }
+    agenda.replan(1.1);
+    let next = agenda.startable(1.1);
+    assert!(
+        !next.is_empty() && next.iter().all(|&(_, gpu)| gpu != 0),
+        "{next:?}"
+    );
+}
+
+#[test]
+fn a_job_given_up_while_its_last_tasks_run_leaves_the_plan_to_others() {
+    let problem = problem(&[(1, 3, 1.0), (2, 1, 4.0)]);
+    let mut agenda = agenda(&problem);
+    let started = agenda.startable(0.0);
+    for &(_, gpu) in &started {
+        agenda.start(gpu, 0.0);
+    }
+    agenda.give_up(0);
+    agenda.replan(0.5);
+    let queued = agenda.queues.iter().flatten();
+    assert!(queued.clone().all(|(place, _)| place.job == 1));
+    let running = started.iter().filter(|(place, _)| place.job == 1).count();
+    assert_eq!(queued.count() + running, 2);
+    for &(place, _) in started.iter().filter(|(place, _)| place.job == 0) {
+        agenda.trained(place, 1.0);
+        assert!(!agenda.synced(place, 1.0), "it is given up, not complete");
+    }
+    assert_eq!(agenda.completions()[0], None);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     /// Whatever the times, failures and lost GPUs, every task is completed once and the agenda
