@@ -31,6 +31,7 @@ pub fn judge(schedule: &Schedule, j: &mut Judge) {
             j.index(i, |j| durations(schedule, task, group, j))
         });
     }
+    deviations(schedule, &groups, j);
     every_task_once(schedule, j);
     rounds_follow(schedule, j);
     one_at_a_time(schedule, j);
@@ -78,6 +79,39 @@ fn durations(schedule: &Schedule, task: &ScheduledTask, group: &GpuGroup, j: &mu
     }
     if schedule.switching.is_none() && switch > 0.0 {
         j.lie("switch_s", switch, 0.0);
+    }
+}
+
+/// The noise is that of the task that deviates most, and is not just allowed for; what the tasks
+/// take to synchronise, of which nothing else depends where another of the round ends later, adds up.
+fn deviations(schedule: &Schedule, groups: &[usize], j: &mut Judge) {
+    let (mut largest, mut reached, mut sum) = (0.0_f64, schedule.noise <= 0.0, 0.0);
+    for task in &schedule.assignments {
+        let job = &schedule.cluster.jobs[task.job];
+        let Some((train, sync)) = times(job, &schedule.cluster.groups[groups[task.gpu]]) else {
+            continue;
+        };
+        let (end, synced) = (task.trained.get(), task.synced.get());
+        sum += synced - end;
+        let trained = end - task.start.get() - task.switch.get();
+        for (lasted, expected, at) in [(trained, train, end), (synced - end, sync, synced)] {
+            if expected > 0.0 {
+                let part = (lasted - expected).abs() / expected;
+                largest = largest.max(part);
+                reached |= part >= schedule.noise - ROUNDING * (at / expected).max(1.0);
+            }
+        }
+    }
+    if !reached {
+        j.lie("noise", schedule.noise, largest);
+    }
+    let claimed = schedule.sync.map(|s| s.get());
+    let sum = (schedule.noise > 0.0).then_some(sum.max(0.0));
+    match (claimed, sum) {
+        (Some(claimed), Some(sum)) => {
+            j.number_of("sync_s", claimed, sum, schedule.makespan.get());
+        }
+        _ => j.optional_number("sync_s", claimed, sum),
     }
 }
 

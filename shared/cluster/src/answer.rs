@@ -8,7 +8,7 @@ use crate::document::{self, Beyond, Certificate};
 use crate::online::{Played, Settings, play};
 use crate::plan::bound_of;
 use crate::switching::{self, Mode};
-use crate::{Options, Planned, Policy, Problem, Schedule};
+use crate::{Assignment, Options, Planned, Policy, Problem, Schedule};
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -93,6 +93,7 @@ pub fn answer_online(
         },
     );
     let (bound, lower_bound) = bound_of(&problem, &planned.schedule);
+    let noise = deviation(&problem, &played.schedule).min(noise);
     let certificate = Certificate {
         policy: SchedulePolicy::Online,
         // With every time shorter by the noise, no schedule costs less than this.
@@ -105,6 +106,23 @@ pub fn answer_online(
     };
     let schedule = document::document(cluster, &problem, &played.schedule, certificate)?;
     Ok((schedule, played))
+}
+
+/// The largest part by which a duration deviates from the problem's.
+fn deviation(problem: &Problem, schedule: &Schedule) -> f64 {
+    let part = |lasted: f64, planned: f64| {
+        if planned > 0.0 {
+            (lasted / planned - 1.0).abs()
+        } else {
+            0.0
+        }
+    };
+    let of = |a: &Assignment| {
+        let (job, class) = (&problem.jobs[a.job], problem.gpus[a.gpu]);
+        let training = part(a.trained - a.start, job.train[class]);
+        training.max(part(a.synced - a.trained, job.sync[class]))
+    };
+    schedule.assignments.iter().map(of).fold(0.0, f64::max)
 }
 
 /// What a schedule costs and how others compare, for people.

@@ -89,7 +89,7 @@ pub struct Certificate {
     pub bound: Bound,
     /// Whether no schedule is better.
     pub proven: bool,
-    /// Durations deviate by up to this part; the bound allows for it.
+    /// The largest part by which a duration deviates; the bound allows for it.
     pub noise: f64,
     /// Other policies.
     pub baselines: Vec<(SchedulePolicy, Schedule)>,
@@ -125,6 +125,9 @@ pub fn document(
             over_bound: over(other.cost(problem)),
         });
     let assignments = schedule.assignments.iter().map(scheduled_task);
+    let deviates = certificate.noise > 0.0;
+    let synced = schedule.assignments.iter().map(|a| a.synced - a.trained);
+    let sync = deviates.then(|| Seconds::new(synced.sum::<f64>().max(0.0)));
     Ok(doc::Schedule {
         id: cluster.id.clone(),
         policy: certificate.policy,
@@ -139,6 +142,7 @@ pub fn document(
         gap: over(cost) - 1.0,
         proven: certificate.proven,
         noise: certificate.noise,
+        sync: sync.transpose()?,
         baselines: baselines.collect(),
         switching: certificate.switching.as_ref().map(switching),
         fingerprint: cluster.fingerprint(),

@@ -20,6 +20,7 @@ pub mod generate;
 pub mod import;
 pub mod list;
 mod online;
+pub mod order;
 mod plan;
 mod problem;
 mod schedule;

@@ -42,6 +42,8 @@ pub enum EventPayload {
         batch: Option<Batch>,
         /// Share, where it has one.
         share: Option<Share>,
+        /// Name of its GPU, where a schedule of several is run.
+        gpu: Option<String>,
         /// Process id; a simulated job has none.
         pid: Option<u32>,
         /// Predicted throughput while all tasks compute.

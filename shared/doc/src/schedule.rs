@@ -35,8 +35,10 @@ pub struct Schedule {
     pub gap: f64,
     /// Whether no schedule is better.
     pub proven: bool,
-    /// Durations deviate from the cluster's by up to this part.
+    /// The largest part by which a duration deviates from the cluster's.
     pub noise: f64,
+    /// Seconds of synchronisation of all tasks together, where there is noise.
+    pub sync: Option<Seconds>,
     /// Other policies on the same instance.
     pub baselines: Vec<ScheduleBaseline>,
     /// Modelled switching.
@@ -80,6 +82,7 @@ impl Document for Schedule {
         let mean = c.unit("mean_s", Seconds::new(wire.mean_s));
         let p95 = c.unit("p95_s", Seconds::new(wire.p95_s));
         let makespan = c.unit("makespan_s", Seconds::new(wire.makespan_s));
+        let sync = c.optional_unit("sync_s", wire.sync_s, Seconds::new);
         let names = cluster.gpu_names();
         let gpus: HashMap<&str, usize> = names.iter().map(String::as_str).zip(0..).collect();
         let jobs: HashMap<&str, usize> = cluster
@@ -114,6 +117,7 @@ impl Document for Schedule {
             gap: wire.gap,
             proven: wire.proven,
             noise: wire.noise,
+            sync: sync?,
             baselines: wire.baselines.clone(),
             switching: wire.switching,
             fingerprint: wire.fingerprint.clone(),
@@ -140,6 +144,7 @@ impl Document for Schedule {
             gap: self.gap,
             proven: self.proven,
             noise: self.noise,
+            sync_s: self.sync.map(Seconds::get),
             baselines: self.baselines.clone(),
             switching: self.switching,
             cluster: self.cluster.to_wire(),

@@ -103,6 +103,11 @@ impl Driver<'_> {
     /// Writes an event. The jobs go on whatever becomes of it; only a reader that has gone stops them.
     pub fn tell(&mut self, payload: EventPayload) {
         let time = Seconds::new(self.now()).unwrap_or(Seconds::ZERO);
+        self.tell_at(time, payload);
+    }
+
+    /// Writes an event of a given time: a launch is the moment from which times count.
+    pub fn tell_at(&mut self, time: Seconds, payload: EventPayload) {
         let written = self.output.record(&RunEvent { time, payload });
         if self.written.is_ok() {
             self.written = written;
@@ -187,6 +192,7 @@ impl Driver<'_> {
                         task: self.name(place),
                         batch: None,
                         share: None,
+                        gpu: Some(self.seats.all[gpu].name.clone()),
                         pid,
                         predicted: None,
                     };

@@ -8,16 +8,21 @@
 //!
 //! Where a task runs is decided by how it is started: in a control group with a part of this
 //! machine, with one GPU of this machine visible, or behind a prefix (`srun …`, `ssh …`) on
-//! another one. The driver is the same.
+//! another one. The driver is the same. [`live()`] leaves the starting of tasks to a live system, which
+//! tells it what happens.
 
 mod agenda;
 mod driver;
 mod happen;
+mod live;
 mod run;
 mod seats;
 mod settings;
+mod sources;
 
 pub use agenda::{Agenda, Place};
+pub use live::live;
 pub use run::run;
 pub use seats::{Simulated, Where};
 pub use settings::Settings;
+pub use sources::{import, order_queue, solo_rates, write_cluster};

@@ -85,11 +85,12 @@ pub fn run(
     };
     let device = fingerprint(settings, gpus);
     let tool = console.provenance(Some(settings.seed), Some(device.name.clone()));
-    driver.tell(EventPayload::Launch {
+    let launch = EventPayload::Launch {
         device,
         planned: None,
         provenance: vec![tool],
-    });
+    };
+    driver.tell_at(Seconds::ZERO, launch);
     let signal = driver.drive();
     let exit = finish(driver, schedule, signal);
     // The control groups are gone with the driver; now the directory, then its guard.

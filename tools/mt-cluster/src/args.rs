@@ -30,6 +30,8 @@ pub enum Command {
     Generate(GenerateArgs),
     /// Make a cluster from tables of jobs and rates
     Import(ImportArgs),
+    /// Order the pending jobs of a Slurm queue: `scontrol` lines for sh
+    Order(OrderArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -147,6 +149,17 @@ pub struct ImportArgs {
     /// Type on which duration_s was measured
     #[arg(long, value_name = "TYPE")]
     pub reference: Option<String>,
+    /// Write to FILE, which appears only when it is complete
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = include_str!("order.txt"))]
+pub struct OrderArgs {
+    /// What `squeue --json` wrote; `-`: standard input
+    #[arg(value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
     /// Write to FILE, which appears only when it is complete
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,

@@ -4,7 +4,6 @@ mod args;
 mod drive;
 mod plan;
 mod play;
-mod queue;
 mod tables;
 
 use std::process::ExitCode;
@@ -27,6 +26,7 @@ fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         Some(Command::Run(args)) => drive::run(&args, console),
         Some(Command::Generate(args)) => tables::generate(&args, console),
         Some(Command::Import(args)) => tables::import(&args, console),
+        Some(Command::Order(args)) => tables::order(&args, console),
         None => Err(Failure::Usage(
             "give a subcommand; `mt-cluster --help` lists them".to_owned(),
         )),

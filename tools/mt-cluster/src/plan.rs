@@ -1,26 +1,23 @@
 //! `mt-cluster plan`.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cli::{Console, Exit, Failure, Input};
+use cli::{Console, Exit, Failure};
 use cluster::switching::Mode;
-use cluster::{Options, Policy, Request, SoloRates, answer, explained};
+use cluster::{Options, Policy, Request, answer, explained};
 use doc::Cluster;
 
 use crate::args::PlanArgs;
 
 /// Writes a schedule for every cluster.
 pub fn run(args: &PlanArgs, console: &Console) -> Result<Exit, Failure> {
-    let limit = match args.time_limit.map(Duration::try_from_secs_f64) {
-        Some(Ok(limit)) if !limit.is_zero() => Some(limit),
-        None => None,
-        Some(_) => {
-            let text = "--time-limit: give a number of seconds above 0";
-            return Err(Failure::Usage(text.to_owned()));
-        }
+    let limit = args.time_limit.map(Duration::try_from_secs_f64).transpose();
+    let above_zero = |l: &Option<Duration>| *l != Some(Duration::ZERO);
+    let Some(limit) = limit.ok().filter(above_zero) else {
+        let text = "--time-limit: give a number of seconds above 0";
+        return Err(Failure::Usage(text.to_owned()));
     };
-    let rates = profiles(&args.profile, console)?;
+    let rates = ::drive::solo_rates(&args.profile, console)?;
     args.stream
         .each("clusters", console, |mut cluster: Cluster| {
             rates.apply(&mut cluster).map_err(Failure::Input)?;
@@ -30,9 +27,8 @@ pub fn run(args: &PlanArgs, console: &Console) -> Result<Exit, Failure> {
             if args.explain {
                 console.note(&explained(&schedule));
             }
-            schedule
-                .provenance
-                .push(console.provenance(Some(args.seed.seed), None));
+            let own = console.provenance(Some(args.seed.seed), None);
+            schedule.provenance.push(own);
             Ok(schedule)
         })?;
     Ok(Exit::Done)
@@ -51,19 +47,4 @@ fn request(args: &PlanArgs, deadline: Option<Instant>) -> Request {
             ..Options::default()
         },
     }
-}
-
-fn profiles(arguments: &[String], console: &Console) -> Result<SoloRates, Failure> {
-    let mut rates = SoloRates::default();
-    for argument in arguments {
-        let Some((kind, path)) = argument.split_once('=') else {
-            let text = format!("--profile {argument}: give TYPE=FILE");
-            return Err(Failure::Usage(text));
-        };
-        let input = Input::open(&[Path::new(path).to_owned()], "profiles", console)?;
-        for profile in input.profiles() {
-            rates.add(kind, &profile?);
-        }
-    }
-    Ok(rates)
 }

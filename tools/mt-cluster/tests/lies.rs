@@ -11,7 +11,6 @@ const EXEMPT: [&str; 1] = ["/provenance/"];
 
 fn schedule(arguments: &[&str]) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_mt-cluster"))
-        .args(["plan", "--effort", "20000"])
         .args(arguments)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli"))
         .output()
@@ -90,15 +89,34 @@ fn every_number_counts(arguments: &[&str]) {
 
 #[test]
 fn a_plan() {
-    every_number_counts(&["--policy", "all", "in/three.json"]);
+    every_number_counts(&["plan", "--policy", "all", "in/three.json"]);
 }
 
 #[test]
 fn a_baseline() {
-    every_number_counts(&["--policy", "srtf", "in/three.json"]);
+    every_number_counts(&["plan", "--policy", "srtf", "in/three.json"]);
 }
 
 #[test]
 fn with_switching() {
-    every_number_counts(&["--switching", "hare", "in/three.json"]);
+    for mode in ["restart", "pipelined", "hare"] {
+        every_number_counts(&["plan", "--switching", mode, "in/three.json"]);
+    }
+}
+
+#[test]
+fn played_online() {
+    every_number_counts(&["online", "--effort", "2000", "in/three.json"]);
+}
+
+#[test]
+fn played_with_noise() {
+    every_number_counts(&[
+        "online",
+        "--effort",
+        "2000",
+        "--noise",
+        "0.2",
+        "in/three.json",
+    ]);
 }

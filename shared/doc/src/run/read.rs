@@ -221,6 +221,7 @@ fn of_task(f: &mut Fields<'_>) -> Option<EventPayload> {
                 &mut w.predicted_samples_per_s
             });
             Some(EventPayload::Start {
+                gpu: f.wire.gpu.take(),
                 pid: f.wire.pid.take(),
                 round: round?,
                 task: task?,

@@ -26,10 +26,12 @@ pub(super) fn to_wire(event: &RunEvent) -> wire::RunEvent {
         EventPayload::Start {
             batch,
             share,
+            gpu,
             pid,
             predicted,
             ..
         } => {
+            w.gpu.clone_from(gpu);
             w.batch = batch.map(|b| u64::from(b.get()));
             w.share_percent = share.map(Share::percent);
             w.pid = *pid;

@@ -27,6 +27,9 @@ pub struct RunEvent {
     /// Share in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_percent: Option<f64>,
+    /// Name of the GPU on which a task of a schedule is started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<String>,
     /// Process id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
@@ -116,6 +119,7 @@ impl RunEvent {
             task: None,
             batch: None,
             share_percent: None,
+            gpu: None,
             pid: None,
             samples: None,
             samples_per_s: None,
@@ -144,12 +148,13 @@ impl RunEvent {
     }
 
     /// The name of every optional field, and whether it is given.
-    pub fn given(&self) -> [(&'static str, bool); 28] {
+    pub fn given(&self) -> [(&'static str, bool); 29] {
         [
             ("round", self.round.is_some()),
             ("task", self.task.is_some()),
             ("batch", self.batch.is_some()),
             ("share_percent", self.share_percent.is_some()),
+            ("gpu", self.gpu.is_some()),
             ("pid", self.pid.is_some()),
             ("samples", self.samples.is_some()),
             ("samples_per_s", self.samples_per_s.is_some()),
@@ -189,7 +194,7 @@ impl RunEvent {
 pub enum EventKind {
     /// The launcher began: `device`, `timeline` or `plan`, `provenance`. First event of a run.
     Launch,
-    /// A job was started: `round task`, `batch share_percent pid predicted_samples_per_s`.
+    /// A job was started: `round task`, `batch share_percent gpu pid predicted_samples_per_s`.
     Start,
     /// A job is warm: `round task`.
     Ready,

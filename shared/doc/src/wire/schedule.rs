@@ -35,10 +35,14 @@ pub struct Schedule {
     pub gap: f64,
     /// Whether no schedule is better.
     pub proven: bool,
-    /// Durations deviate from the cluster's by up to this part (0 to below 1), as they would in
-    /// reality; the bound allows for it. Absent: they are the cluster's.
+    /// The largest part (0 to below 1) by which a duration deviates from the cluster's, as it would
+    /// in reality; the bound allows for it. Absent: all durations are the cluster's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub noise: f64,
+    /// Seconds of synchronisation of all tasks together, where there is noise: without, they follow
+    /// from the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync_s: Option<f64>,
     /// Other policies on the same instance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub baselines: Vec<ScheduleBaseline>,

@@ -56,6 +56,7 @@ impl Session<'_> {
                     task: self.id(i),
                     batch: Batch::new(total).ok(),
                     share: None,
+                    gpu: None,
                     // A process id is never negative.
                     pid: pid.and_then(|p| u32::try_from(p).ok()),
                     predicted: None,

@@ -74,6 +74,7 @@ impl Round<'_> {
             task: self.id(i),
             batch,
             share: Some(self.tasks[i].share),
+            gpu: None,
             // A process id is never negative.
             pid: pid.and_then(|p| u32::try_from(p).ok()),
             predicted,

@@ -74,6 +74,7 @@ pub fn event() -> BoxedStrategy<wire::RunEvent> {
                 EventKind::Start => {
                     w.batch = Some(64);
                     w.share_percent = Some(12.5);
+                    w.gpu = Some(text.clone());
                     w.pid = Some(small);
                     w.predicted_samples_per_s = Some(n[1]);
                 }

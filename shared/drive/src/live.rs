@@ -1,41 +1,29 @@
-//! `mt-cluster online --events`.
+//! A live system that tells what happens and is told what to start.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cli::{Console, Existing, Exit, Failure, Input, Output, each_event};
+use cli::{Console, Failure, Output, each_event};
 use cluster::{Queue, Settings};
 use doc::{Cluster, QueueEvent};
 
-use crate::args::OnlineArgs;
-
-/// Reads what a live system tells, and writes what it is to start, until the events end.
-pub fn run(
-    args: &OnlineArgs,
-    events: &Path,
+/// Reads what a live system tells of its jobs, one event a line, and writes the tasks that it is to
+/// start as they are decided, until the events end. A line that cannot be is left out, unless
+/// `strict` is set.
+///
+/// # Errors
+/// [`Failure::Input`] for events that cannot be read, and where `strict` is set for the first that
+/// cannot be; those of writing.
+pub fn live(
+    cluster: Cluster,
     settings: Settings,
+    (events, strict): (&Path, bool),
+    output: &mut Output,
     console: &Console,
-) -> Result<Exit, Failure> {
-    let [file] = &args.stream.files[..] else {
-        let text = "--events: give the one FILE with the cluster, beside the events";
-        return Err(Failure::Usage(text.to_owned()));
-    };
-    let mut clusters = Input::open(std::slice::from_ref(file), "a cluster", console)?.documents();
-    let Some(cluster) = clusters.next() else {
-        return Err(Failure::Input(format!(
-            "{}: there is no cluster",
-            file.display()
-        )));
-    };
-    let cluster: Cluster = cluster?;
+) -> Result<(), Failure> {
     let mut queue = Queue::new(cluster, settings);
-    let existing = Existing {
-        replace: false,
-        continues: None,
-    };
-    let mut output = Output::progressive(args.stream.output.as_deref(), existing)?;
     let mut slowest = Duration::ZERO;
-    each_event(events, "events", args.strict, console, |frame| {
+    each_event(events, "events", strict, console, |frame| {
         let event = match QueueEvent::read(frame) {
             Ok(event) => event,
             Err(error) => return Ok(Err(error.to_string())),
@@ -67,6 +55,5 @@ pub fn run(
         "{jobs} jobs arrived, {rest}; the slowest answer took {:.1} ms",
         1e3 * slowest.as_secs_f64()
     ));
-    output.finish()?;
-    Ok(Exit::Done)
+    Ok(())
 }

@@ -1,0 +1,176 @@
+//! The order of whole jobs that wait in a queue of Slurm.
+
+use serde_json::Value;
+
+/// Why an answer of `squeue --json` cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OrderError {
+    /// It is not JSON.
+    #[error("{0}; give what `squeue --json` writes")]
+    Json(#[from] serde_json::Error),
+    /// It has no list of jobs.
+    #[error("$.jobs: there is no list of jobs; give what `squeue --json` writes")]
+    NoJobs,
+    /// A job lacks a number that Slurm always gives.
+    #[error("$.jobs[{index}].{field}: {found} is not {wanted}")]
+    Field {
+        /// Which job, from 0.
+        index: usize,
+        /// The field.
+        field: &'static str,
+        /// What stands there.
+        found: String,
+        /// What would be right.
+        wanted: &'static str,
+    },
+}
+
+/// A pending job, and what it is to get.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Placed {
+    /// Its number in Slurm.
+    pub id: u64,
+    /// Its `nice` now.
+    pub before: i64,
+    /// The `nice` that puts it into order.
+    pub nice: i64,
+}
+
+/// The pending jobs of a queue, the first to start first.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Order {
+    /// The jobs.
+    pub jobs: Vec<Placed>,
+    /// Why Slurm may not follow the order.
+    pub warnings: Vec<String>,
+}
+
+impl Order {
+    /// `scontrol` lines for the jobs whose `nice` changes.
+    #[must_use]
+    pub fn lines(&self) -> String {
+        let changed = self.jobs.iter().filter(|j| j.nice != j.before);
+        changed
+            .map(|j| format!("scontrol update jobid={} nice={}\n", j.id, j.nice))
+            .collect()
+    }
+}
+
+struct Pending {
+    id: u64,
+    /// Priority as it would be with `nice` 0.
+    base: i64,
+    nice: i64,
+    /// Weight over expected GPU time: Smith's ratio on the whole cluster.
+    ratio: f64,
+}
+
+/// Orders the pending jobs of a queue by weight over (time limit times GPUs), Smith's rule: the
+/// weighted sum of completion times is least where one job at a time has the cluster. A weight is
+/// `weight=N` in the job's comment, 1 without. A job without a time limit comes last.
+///
+/// Slurm subtracts `nice` from a priority. The one of the k-th job becomes `m - k`, with m the least
+/// priority that any of them has without `nice`: so no `nice` is below 0, which only an operator may
+/// give, and jobs of the same order twice get the same numbers.
+///
+/// # Errors
+/// [`OrderError`] for the first place that is not as `squeue --json` writes it.
+pub fn order(squeue: &[u8]) -> Result<Order, OrderError> {
+    let answer: Value = serde_json::from_slice(squeue)?;
+    let jobs = answer.get("jobs").and_then(Value::as_array);
+    let mut pending = Vec::new();
+    for (index, job) in jobs.ok_or(OrderError::NoJobs)?.iter().enumerate() {
+        pending.extend(of(index, job)?);
+    }
+    pending.sort_by(|a: &Pending, b| b.ratio.total_cmp(&a.ratio).then(a.id.cmp(&b.id)));
+    let least = pending.iter().map(|j| j.base).min().unwrap_or(0);
+    let mut warnings = Vec::new();
+    // Slurm holds a job at priority 0, and lifts what `nice` takes below 1 to 1.
+    if pending.len() > 1 && least < pending.len() as i64 {
+        warnings.push(format!(
+            "the least priority is {least}, and {} jobs need as many different ones below it: Slurm \
+             will start those at priority 1 by their numbers; set PriorityWeightPartition=1000000 in \
+             slurm.conf",
+            pending.len()
+        ));
+    }
+    let placed = pending.iter().zip(0..).map(|(job, k)| Placed {
+        id: job.id,
+        before: job.nice,
+        nice: job.base - least + k,
+    });
+    Ok(Order {
+        jobs: placed.collect(),
+        warnings,
+    })
+}
+
+/// A job, if it is pending and not held.
+fn of(index: usize, job: &Value) -> Result<Option<Pending>, OrderError> {
+    let whole = |field: &'static str| {
+        let found = job.get(field);
+        let value = found.and_then(number).filter(|v| v.abs() < 9e15);
+        value.map(|v| v as i64).ok_or_else(|| OrderError::Field {
+            index,
+            field,
+            found: found.map_or_else(|| "nothing".to_owned(), ToString::to_string),
+            wanted: "a whole number",
+        })
+    };
+    // A list of states since Slurm 23.11, a word before.
+    let pending = match job.get("job_state") {
+        Some(Value::Array(states)) => states.iter().any(|s| s == "PENDING"),
+        state => state.is_some_and(|s| s == "PENDING"),
+    };
+    if !pending {
+        return Ok(None);
+    }
+    let id = whole("job_id")?;
+    let priority = whole("priority")?;
+    // A held job has priority 0; another value would release it.
+    if priority == 0 {
+        return Ok(None);
+    }
+    let nice = if job.get("nice").is_none() {
+        0
+    } else {
+        whole("nice")?
+    };
+    let minutes = job.get("time_limit").and_then(number).filter(|m| *m > 0.0);
+    let ratio = minutes.map_or(0.0, |m| weight(job) / (m * gpus(job)));
+    Ok(Some(Pending {
+        id: id.unsigned_abs(),
+        base: priority + nice,
+        nice,
+        ratio,
+    }))
+}
+
+/// A number of Slurm's JSON: plain until 22.05, then `{"set", "infinite", "number"}`.
+fn number(value: &Value) -> Option<f64> {
+    let Value::Object(fields) = value else {
+        return value.as_f64();
+    };
+    let is = |name: &str| fields.get(name).and_then(Value::as_bool);
+    let given = is("set") != Some(false) && is("infinite") != Some(true);
+    fields
+        .get("number")
+        .and_then(Value::as_f64)
+        .filter(|_| given)
+}
+
+/// GPUs in `tres_req_str`, such as `cpu=8,mem=64G,gres/gpu=2`; a job without any counts as one.
+fn gpus(job: &Value) -> f64 {
+    let text = job.get("tres_req_str").and_then(Value::as_str);
+    let total = text.into_iter().flat_map(|t| t.split(','));
+    let total = total.filter_map(|t| t.strip_prefix("gres/gpu=")?.parse::<u32>().ok());
+    total.map(f64::from).sum::<f64>().max(1.0)
+}
+
+/// `weight=N` in the comment.
+fn weight(job: &Value) -> f64 {
+    let comment = job.get("comment").and_then(Value::as_str).unwrap_or("");
+    let words = comment.split([' ', ',', ';']);
+    let mut given = words.filter_map(|w| w.strip_prefix("weight=")?.parse::<f64>().ok());
+    given.find(|w| w.is_finite() && *w > 0.0).unwrap_or(1.0)
+}
