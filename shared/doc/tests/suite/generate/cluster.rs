@@ -77,7 +77,7 @@ fn cluster_job() -> BoxedStrategy<wire::ClusterJob> {
 fn fit(mut job: wire::ClusterJob, id: String, gpu: &wire::ClusterGpu) -> wire::ClusterJob {
     let train = job.train_s.remove("").expect("the time to be named");
     job.train_s.insert(gpu.kind.clone(), train);
-    if job.rounds % 2 == 0 {
+    if job.rounds.is_multiple_of(2) {
         job.memory_bytes = gpu.memory_bytes;
     }
     job.id = id;
