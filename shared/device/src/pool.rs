@@ -40,10 +40,15 @@ pub struct Patience {
 impl Default for Patience {
     fn default() -> Self {
         Self {
+            // Each is a time after which a person would call the job stuck, not one that a sound
+            // job comes near: importing PyTorch takes 5 to 15 s, longer from a cold disk.
             ready: Duration::from_secs(120),
             stall: Duration::from_secs(60),
+            // A job parks at the end of a step, and those on processors are short.
             park: Duration::from_secs(5),
             grace: Duration::from_secs(2),
+            // Beside the first step of each, which is never counted: ten periods of a quota of
+            // 20 ms, so that the part of a period in which a job began hardly matters.
             warm_up: Duration::from_millis(250),
         }
     }

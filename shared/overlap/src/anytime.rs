@@ -111,10 +111,14 @@ fn everything(len: usize) -> u64 {
 }
 
 /// A search goes on from an end of a descent that is this much worse than the last, relatively: a
-/// way out of where every neighbour is a little worse.
+/// way out of where every neighbour is a little worse. 0, and factors of 10 down and 10 and 100 up,
+/// were tried on 36 rounds each of 12 and 16 tasks with 20,000 plays: all within 0.02 % of each other
+/// on average, so that it hardly matters, and more than this was never better.
 const NOT_MUCH_WORSE: f64 = 2e-4;
 
 /// Legs of an iterated descent: every second one starts anywhere, the others from the best.
+/// On the same rounds one leg missed the best known by 0.07 % on average and by 2.2 % at worst with 16
+/// tasks, 6 by 0.01 % and 0.1 %; with 12 tasks no number from 1 to 24 was over 0.06 % on average.
 const LEGS: u64 = 6;
 
 /// Iterated descent: perturb, descend, keep what is not much worse, until the budget ends or
