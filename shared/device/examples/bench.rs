@@ -74,6 +74,7 @@ fn gpu() -> Result<Gpu, Trouble> {
         cuda_version: (12, 6),
         driver: None,
         mps: MpsSupport::Available { client_limit: 48 },
+        unverified: None,
     })
 }
 

@@ -21,6 +21,7 @@ fn listed(kind: DeviceKind, name: &str, reason: Option<String>) -> ListedDevice 
         name: name.to_owned(),
         usable: reason.is_none(),
         reason,
+        unverified: None,
         units: None,
         memory_bytes: None,
         uuid: None,
@@ -50,6 +51,7 @@ fn gpu(gpu: discovery::Gpu) -> ListedDevice {
         uuid: Some(gpu.uuid),
         compute_capability: Some(version(gpu.compute_capability)),
         driver: gpu.driver,
+        unverified: gpu.unverified,
         cuda_version: Some(version(gpu.cuda_version)),
         mps_clients: clients,
         ..listed(DeviceKind::Cuda, &gpu.name, reason)

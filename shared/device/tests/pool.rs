@@ -38,6 +38,7 @@ impl Bench {
             cuda_version: (12, 6),
             driver: None,
             mps: MpsSupport::Available { client_limit: 48 },
+            unverified: None,
         };
         let mps = MpsOptions {
             program: self.fake.control(),

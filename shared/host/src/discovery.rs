@@ -6,6 +6,7 @@
 use cudarc::driver::{result, sys};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::ComputeMode;
+use nvml_wrapper::error::NvmlError;
 use units::Bytes;
 
 use jobs::mps;
@@ -29,6 +30,9 @@ pub struct Gpu {
     pub driver: Option<String>,
     /// Whether tasks can share it under MPS.
     pub mps: MpsSupport,
+    /// Why NVML does not say what would forbid that: MIG, or the compute mode `PROHIBITED`. Such a
+    /// GPU counts as one that can be shared, since CUDA sees it, and the reason is told.
+    pub unverified: Option<String>,
 }
 
 /// Whether a GPU can be shared under MPS.
@@ -59,7 +63,6 @@ struct CudaFacts {
 /// What NVML adds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NvmlFacts {
-    uuid: String,
     mig: bool,
     mode: Mode,
 }
@@ -86,13 +89,15 @@ pub struct NoGpu {
 pub fn discover() -> Result<Vec<Gpu>, NoGpu> {
     let version = driver_version()?;
     let gpus = cuda_facts()?;
-    let (driver, nvml) = nvml_facts();
+    let nvml = Nvml::init();
+    let driver = nvml.as_ref().ok().and_then(|n| n.sys_driver_version().ok());
     let control = mps::find_control();
     Ok(gpus
         .into_iter()
         .map(|gpu| {
-            let more = nvml.iter().find(|n| n.uuid == gpu.uuid);
-            let mps = mps_support(&gpu, more, version, control.is_some());
+            let nvml = nvml.as_ref().map_err(ToString::to_string);
+            let facts = nvml.and_then(|n| nvml_facts(n, &gpu.uuid).map_err(|e| e.to_string()));
+            let mps = mps_support(&gpu, facts.as_ref().ok(), version, control.is_some());
             Gpu {
                 uuid: gpu.uuid,
                 name: gpu.name,
@@ -102,6 +107,9 @@ pub fn discover() -> Result<Vec<Gpu>, NoGpu> {
                 cuda_version: version,
                 driver: driver.clone(),
                 mps,
+                unverified: facts.err().map(|reason| {
+                    format!("NVML does not say whether MIG or the compute mode forbids sharing: {reason}")
+                }),
             }
         })
         .collect())
@@ -296,31 +304,20 @@ fn uuid_text(bytes: &[u8; 16]) -> String {
     text
 }
 
-/// The driver's version and what NVML says of each GPU; nothing where NVML does not answer,
-/// which loses no more than these facts.
-fn nvml_facts() -> (Option<String>, Vec<NvmlFacts>) {
-    let Ok(nvml) = Nvml::init() else {
-        return (None, Vec::new());
+/// What NVML says of the GPU with this UUID.
+fn nvml_facts(nvml: &Nvml, uuid: &str) -> Result<NvmlFacts, NvmlError> {
+    let device = nvml.device_by_uuid(uuid)?;
+    let mig = match device.mig_mode() {
+        Ok(mode) => mode.current != 0,
+        // What GPUs without MIG answer.
+        Err(NvmlError::NotSupported) => false,
+        Err(error) => return Err(error),
     };
-    let facts = |index| {
-        let device = nvml.device_by_index(index).ok()?;
-        let prohibited = device.compute_mode().ok() == Some(ComputeMode::Prohibited);
-        Some(NvmlFacts {
-            uuid: device.uuid().ok()?,
-            // GPUs without MIG answer "not supported".
-            mig: device.mig_mode().is_ok_and(|m| m.current != 0),
-            mode: if prohibited {
-                Mode::Prohibited
-            } else {
-                Mode::Shared
-            },
-        })
+    let mode = match device.compute_mode()? {
+        ComputeMode::Prohibited => Mode::Prohibited,
+        _ => Mode::Shared,
     };
-    let count = nvml.device_count().unwrap_or(0);
-    (
-        nvml.sys_driver_version().ok(),
-        (0..count).filter_map(facts).collect(),
-    )
+    Ok(NvmlFacts { mig, mode })
 }
 
 #[cfg(test)]
@@ -338,11 +335,7 @@ mod tests {
     }
 
     fn nvml(mig: bool, mode: Mode) -> NvmlFacts {
-        NvmlFacts {
-            uuid: gpu().uuid,
-            mig,
-            mode,
-        }
+        NvmlFacts { mig, mode }
     }
 
     fn reason(support: MpsSupport) -> String {

@@ -2,7 +2,7 @@
 
 use doc::{DeviceKind, GpuSpec, Workload};
 
-use crate::discovery::{self, MpsSupport};
+use crate::discovery::{self, Gpu, MpsSupport};
 
 /// The device that a workload runs on, and in words which one `auto` chose and why.
 #[must_use]
@@ -11,10 +11,13 @@ pub fn resolve(workload: &Workload) -> (DeviceKind, Option<String>) {
         return (workload.device.kind, None);
     }
     match shareable_gpu() {
-        Ok(name) => (
-            DeviceKind::Cuda,
-            Some(format!("using the GPU of this machine, {name}")),
-        ),
+        Ok(gpu) => {
+            let unverified = gpu
+                .unverified
+                .map_or_else(String::new, |u| format!(" ({u})"));
+            let note = format!("using the GPU of this machine, {}{unverified}", gpu.name);
+            (DeviceKind::Cuda, Some(note))
+        }
         // Nothing says what the simulator should do, and every task has a program.
         Err(reason) if workload.tasks.iter().all(is_a_program) => {
             let note = format!("sharing the processors of this machine, because {reason}");
@@ -39,14 +42,16 @@ fn is_a_program(task: &doc::Task) -> bool {
     task.job.is_some() && !modelled
 }
 
-/// Name of the first GPU that MPS can share, or why there is none.
-fn shareable_gpu() -> Result<String, String> {
+/// The first GPU that MPS can share, or why there is none.
+fn shareable_gpu() -> Result<Gpu, String> {
     let gpus = discovery::discover().map_err(|error| format!("there is {error}"))?;
     let mut reasons = Vec::new();
     for gpu in gpus {
         match gpu.mps {
-            MpsSupport::Available { .. } => return Ok(gpu.name),
-            MpsSupport::Unavailable { reason } => reasons.push(format!("{}: {reason}", gpu.name)),
+            MpsSupport::Available { .. } => return Ok(gpu),
+            MpsSupport::Unavailable { ref reason } => {
+                reasons.push(format!("{}: {reason}", gpu.name))
+            }
         }
     }
     Err(format!(

@@ -37,6 +37,9 @@ pub struct ListedDevice {
     /// Why not, and what to do; absent where it is usable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What could not be found out though it may forbid sharing the device, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unverified: Option<String>,
     /// Units that shares are divided into: SMs or cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub units: Option<u32>,

@@ -75,6 +75,7 @@ impl Stage {
             cuda_version: (12, 6),
             driver: None,
             mps: MpsSupport::Available { client_limit: 48 },
+            unverified: None,
         };
         let options = MpsOptions {
             program: fake.control(),
