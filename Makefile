@@ -82,10 +82,11 @@ schemas-check:
 	$(CARGO) run -q -p mt-doc --example schemas -- --check schemas
 
 install: build ## Install binaries, man pages and completions under PREFIX
-	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/man/man1" \
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/man/man1" "$(DESTDIR)$(PREFIX)/share/man/man5" \
 		"$(DESTDIR)$(PREFIX)/share/bash-completion/completions" \
 		"$(DESTDIR)$(PREFIX)/share/zsh/site-functions" \
 		"$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d"
+	install -m 644 tools/mt-launch/man/mt-workload.5 "$(DESTDIR)$(PREFIX)/share/man/man5/"
 	set -e; for tool in $(TOOLS); do \
 		install -m 755 "$(RELEASE)/$$tool" "$(DESTDIR)$(PREFIX)/bin/"; \
 		"$(RELEASE)/$$tool" --man >"$(DESTDIR)$(PREFIX)/share/man/man1/$$tool.1"; \
@@ -98,6 +99,7 @@ install: build ## Install binaries, man pages and completions under PREFIX
 	done
 
 uninstall: ## Remove what install put under PREFIX
+	rm -f "$(DESTDIR)$(PREFIX)/share/man/man5/mt-workload.5"
 	set -e; for tool in $(TOOLS); do \
 		rm -f "$(DESTDIR)$(PREFIX)/bin/$$tool" \
 			"$(DESTDIR)$(PREFIX)/share/man/man1/$$tool.1" \
