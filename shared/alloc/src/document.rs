@@ -1,14 +1,12 @@
 //! From a workload to a problem, and from its solution to a plan.
 
-use std::collections::BTreeMap;
-
 use corun::Setting;
 use doc::{
     Answer, Baseline, BatchPolicy, Candidates, Choice, ConstraintKind, Constraints, Corun,
     Decision, Estimate, Feasible, GpuPlan, Infeasibility, Infeasible, Marginal, Objective,
     ObjectiveKind, ParetoPoint, Plan, PlanTask, Search, Workload,
 };
-use units::{Batch, Samples, SamplesPerSec, Share, TotalShare, Weight};
+use units::{Batch, Samples, SamplesPerSec, Share, Weight};
 
 use crate::baseline::Scheme;
 use crate::explain::marginals;
@@ -443,17 +441,17 @@ fn shares(part: &Part) -> impl Iterator<Item = Share> {
 fn gpu_plans(workload: &Workload, parts: &[Part]) -> Vec<GpuPlan> {
     let plan = |(gpu, p): (usize, &Part)| GpuPlan {
         gpu: gpu as u32,
-        tasks: p.members.iter().map(|&i| name(workload, i)).collect(),
-        rv_percent: shares(p).sum::<TotalShare>().percent(),
+        tasks: p
+            .members
+            .iter()
+            .map(|&i| workload.tasks[i].id.clone())
+            .collect(),
+        rv: shares(p).sum(),
         total_samples_per_s: p.solution.raw,
         fairness: p.solution.fairness,
         objective: p.solution.objective,
     };
     parts.iter().enumerate().map(plan).collect()
-}
-
-fn name(workload: &Workload, i: usize) -> String {
-    workload.tasks[i].id.as_str().to_owned()
 }
 
 /// The objective over several GPUs.
@@ -556,15 +554,14 @@ fn explain<C: Throughput + ?Sized>(
 ) -> Result<Vec<Marginal>, AllocError> {
     let subset = Subset::new(rates, &p.members);
     let changes = marginals(&subset, &p.problem, &p.solution, EXPLAINED_CHANGE)?;
+    let id = |i: usize| workload.tasks[i].id.clone();
     let each = changes.into_iter().map(|change| {
         let by_task = p.members.iter().zip(&change.rates);
-        let by_name: BTreeMap<String, f64> =
-            by_task.map(|(&i, &r)| (name(workload, i), r)).collect();
         Marginal {
-            id: name(workload, p.members[change.task]),
-            share_percent: change.share.percent(),
+            id: id(p.members[change.task]),
+            share: change.share,
             objective_change: change.objective,
-            samples_per_s_change: by_name,
+            samples_per_s_change: by_task.map(|(&i, &r)| (id(i), r)).collect(),
         }
     });
     Ok(each.collect())

@@ -54,7 +54,8 @@ pub use human::Form;
 pub use model::{Corun, Model};
 pub use plan::{
     Answer, Baseline, ByHand, Candidate, Candidates, Choice, Constraints, Decision, Estimate,
-    Feasible, Given, Infeasible, ParetoPoint, Plan, PlanTask, RateRow, Verdict, WorkAlone,
+    Feasible, Given, GpuPlan, Infeasible, Marginal, ParetoPoint, Plan, PlanTask, RateRow, Verdict,
+    WorkAlone,
 };
 pub use profile::{Failure, Header, Measured, Profile, ProfileEnd, ProfileRecord, Sample};
 pub use queue::{QueueEvent, QueueNews, QueueStart, QueueTask};
@@ -66,10 +67,10 @@ pub use timeline::{Phase, Timeline};
 pub use training::{Arrival, TrainingBatch, TrainingEvent, TrainingNews};
 pub use wire::{
     Aim, Balance, BatchPolicy, Chosen, ConstraintKind, DesignKind, DeviceFingerprint, DeviceKind,
-    Duplex, GpuDescription, GpuPlan, HostDescription, Infeasibility, LayerDescription, LayerGroup,
-    ListedDevice, Marginal, Method, Objective, ObjectiveKind, PhaseKind, Progress, Proof,
-    Provenance, RatesKind, ScheduleBaseline, ScheduleBound, ScheduleClass, SchedulePolicy, Scheme,
-    Search, SoloRate, StopReason, Switching, SwitchingMode, WorkKind,
+    Duplex, GpuDescription, HostDescription, Infeasibility, LayerDescription, LayerGroup,
+    ListedDevice, Method, Objective, ObjectiveKind, PhaseKind, Progress, Proof, Provenance,
+    RatesKind, ScheduleBaseline, ScheduleBound, ScheduleClass, SchedulePolicy, Scheme, Search,
+    SoloRate, StopReason, Switching, SwitchingMode, WorkKind,
 };
 pub use workload::{DeviceSpec, GpuSpec, HostCost, Job, Link, Memory, Task, UpdateBytes, Workload};
 pub use write::{name_of, write_line, write_pretty};

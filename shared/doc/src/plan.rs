@@ -1,4 +1,5 @@
 mod answer;
+mod breakdown;
 mod constraints;
 mod points;
 mod rates;
@@ -11,6 +12,7 @@ use crate::workload::{MAX_TASKS, link, optional, unique_ids, update_bytes};
 use crate::{Checker, Code, Document, Link, Model, Provenance, UpdateBytes, Workload};
 
 pub use answer::{Answer, ByHand, Decision, Estimate, Feasible, Given, Infeasible};
+pub use breakdown::{GpuPlan, Marginal};
 pub use constraints::Constraints;
 pub use points::{Baseline, Candidate, Candidates, ParetoPoint};
 pub use rates::RateRow;

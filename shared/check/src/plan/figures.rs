@@ -1,7 +1,7 @@
 //! Figures of the plan itself: predictions, totals, constraints, GPUs.
 
 use doc::{Chosen, Feasible, Given, Plan, Proof};
-use units::{Share, TotalShare};
+use units::{Share, TaskId, TotalShare};
 
 use super::choices::{Choices, Frame, Value};
 use crate::judge::Judge;
@@ -171,7 +171,7 @@ pub fn gpus(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Value
     }
     for (at, claimed) in plan.gpus.iter().enumerate() {
         let tasks = choices.on(claimed.gpu);
-        let mut names: Vec<&str> = claimed.tasks.iter().map(String::as_str).collect();
+        let mut names: Vec<&str> = claimed.tasks.iter().map(TaskId::as_str).collect();
         names.sort_unstable();
         let mut truth: Vec<&str> = tasks
             .iter()
@@ -183,7 +183,7 @@ pub fn gpus(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Value
         j.field("gpus", |j| {
             j.index(at, |j| {
                 j.same("tasks", names.join(", "), truth.join(", "));
-                j.number("rv_percent", claimed.rv_percent, share.percent());
+                j.number("rv_percent", claimed.rv.percent(), share.percent());
                 j.number("total_samples_per_s", claimed.total_samples_per_s, raw);
                 j.number("fairness", claimed.fairness, fair);
                 j.number(

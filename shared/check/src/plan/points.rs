@@ -1,7 +1,6 @@
 //! Fronts, runners-up and marginal changes.
 
 use doc::{Chosen, Feasible, ParetoPoint};
-use units::{Share, TaskId};
 
 use super::choices::{Choices, Frame, Value};
 use crate::judge::Judge;
@@ -103,17 +102,15 @@ pub fn explanation(
     j: &mut Judge,
 ) {
     for (at, claimed) in plan.explanation.iter().enumerate() {
-        let task = TaskId::new(&claimed.id).ok();
-        let task = task.and_then(|id| frame.workload.task_index(&id));
-        let share = Share::from_percent(claimed.share_percent).ok();
+        let task = frame.workload.task_index(&claimed.id);
         j.field("explanation", |j| {
             j.index(at, |j| {
-                let (Some(task), Some(share)) = (task, share) else {
-                    return j.lie("", "this task and share", "a task of the plan and a share");
+                let Some(task) = task else {
+                    return j.lie("id", &claimed.id, "a task of the plan");
                 };
                 let tasks = chosen.on(chosen.gpu[task]);
                 let mut moved = chosen.clone();
-                moved.share[task] = share;
+                moved.share[task] = claimed.share;
                 let other = frame.evaluate(&moved);
                 let before = frame.objective(value, &tasks);
                 let change = frame.objective(&other, &tasks) - before;
@@ -124,12 +121,12 @@ pub fn explanation(
                     j.number_of("objective_change", said, change, before.abs());
                 }
                 for &i in &tasks {
-                    let id = frame.workload.tasks[i].id.as_str();
+                    let id = &frame.workload.tasks[i].id;
                     let change = other.rates[i] - value.rates[i];
                     j.field("samples_per_s_change", |j| {
                         match claimed.samples_per_s_change.get(id) {
-                            Some(&c) => j.number_of(id, c, change, value.rates[i]),
-                            None => j.lie(id, "nothing", change),
+                            Some(&c) => j.number_of(id.as_str(), c, change, value.rates[i]),
+                            None => j.lie(id.as_str(), "nothing", change),
                         }
                     });
                 }

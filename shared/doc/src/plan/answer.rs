@@ -1,8 +1,11 @@
 use units::{Batch, SamplesPerSec, Share, TotalShare};
 
 use super::verdict::{Verdict, verdict};
-use super::{Baseline, Candidates, Constraints, ParetoPoint, constraints, points};
-use crate::wire::{self, GpuPlan, Infeasibility, Marginal, Objective, Search};
+use super::{
+    Baseline, Candidates, Constraints, GpuPlan, Marginal, ParetoPoint, breakdown, constraints,
+    points,
+};
+use crate::wire::{self, Infeasibility, Objective, Search};
 use crate::workload::optional;
 use crate::{Checker, Code};
 
@@ -194,6 +197,8 @@ fn feasible(wire: &wire::Plan, given: Option<Vec<Given>>, c: &mut Checker) -> Op
     let pareto = c.list("pareto", &wire.pareto, points::point);
     let fair = c.list("pareto_fairness", &wire.pareto_fairness, points::point);
     let alternatives = c.list("alternatives", &wire.alternatives, points::point);
+    let explanation = c.list("explanation", &wire.explanation, breakdown::marginal);
+    let gpus = c.list("gpus", &wire.gpus, breakdown::gpu_plan);
     let candidates = optional(
         c,
         "candidates",
@@ -220,8 +225,8 @@ fn feasible(wire: &wire::Plan, given: Option<Vec<Given>>, c: &mut Checker) -> Op
         pareto: pareto?,
         pareto_fairness: fair?,
         alternatives: alternatives?,
-        explanation: wire.explanation.clone(),
-        gpus: wire.gpus.clone(),
+        explanation: explanation?,
+        gpus: gpus?,
         candidates: candidates?,
         search: search?,
     })
@@ -332,8 +337,8 @@ impl Feasible {
         wire.pareto = points(&self.pareto);
         wire.pareto_fairness = points(&self.pareto_fairness);
         wire.alternatives = points(&self.alternatives);
-        wire.explanation.clone_from(&self.explanation);
-        wire.gpus.clone_from(&self.gpus);
+        wire.explanation = self.explanation.iter().map(Marginal::to_wire).collect();
+        wire.gpus = self.gpus.iter().map(GpuPlan::to_wire).collect();
         wire.candidates = self.candidates.as_ref().map(Candidates::to_wire);
         wire.search = Some(self.search.clone());
     }

@@ -261,8 +261,8 @@ fn explanation(found: &Feasible) -> Table {
         let changes = m.samples_per_s_change.iter();
         let changes = changes.map(|(id, by)| format!("{id} {by:+.1}"));
         table.rows.push(vec![
-            m.id.clone().into(),
-            Cell::Number(m.share_percent),
+            m.id.as_str().into(),
+            Cell::Number(m.share.percent()),
             Cell::Number(m.objective_change),
             changes.collect::<Vec<_>>().join(", ").into(),
         ]);
@@ -284,7 +284,7 @@ fn gpus(plan: &Plan, found: &Feasible) -> Table {
                 .get(gpu.gpu as usize)
                 .map_or(Cell::Count(u64::from(gpu.gpu)), |name| name.clone().into()),
             listed(&gpu.tasks).into(),
-            Cell::Number(gpu.rv_percent),
+            Cell::Number(gpu.rv.percent()),
             Cell::Number(gpu.total_samples_per_s),
             Cell::Number(gpu.fairness),
         ]);

@@ -115,14 +115,14 @@ fn decorate(
     });
     plan.explanation.push(wire::Marginal {
         id: first.clone(),
-        share_percent: n(10),
+        share_percent: 35.0,
         objective_change: n(11),
         samples_per_s_change: BTreeMap::from([(first.clone(), n(12))]),
     });
     plan.gpus.push(wire::GpuPlan {
         gpu: 0,
         tasks: vec![first],
-        rv_percent: n(13),
+        rv_percent: 135.5,
         total_samples_per_s: n(14),
         fairness: n(15),
         objective: n(16),
