@@ -7,7 +7,7 @@ use crate::player::Player;
 use crate::{Instance, OverlapError, Rates};
 
 /// Seconds of a round in which nothing waits, from the best of the heuristic orders after a short
-/// descent of `plays` rounds: an upper bound on what [`solve`] finds, for ranking many plans. It
+/// descent of `plays` rounds: an upper bound on what [`crate::solve()`] finds, for ranking many plans. It
 /// asks for the rates of those sets of tasks alone that occur, and proves nothing.
 pub fn estimate(
     instance: &Instance,
