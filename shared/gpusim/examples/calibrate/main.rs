@@ -1,7 +1,7 @@
 //! Fits the simulator to Tables IV and V of the FedMT paper and judges it.
 //!
 //! `calibrate` judges the built-in constants; `calibrate fit` fits them anew; `calibrate ablate`
-//! switches mechanisms off; `calibrate hold-out` fits without each combination in turn and judges
+//! switches mechanisms off, as calibrated and fitted anew without them; `calibrate hold-out` fits without each combination in turn and judges
 //! on it; `calibrate sweep` shows throughput against the total virtual resource.
 
 mod evaluate;
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "" => report::rows(&mut out, &rows, &constants),
         "fit" => {
             let all: Vec<&rows::Row> = rows.iter().collect();
-            let fitted = fit::fit(&fit::fit_set(&all), Constants::guess()?, 3)?;
+            let fitted = fit::fit(&fit::fit_set(&all), Constants::guess()?, &[])?;
             fit::write(&mut out, &fitted)?;
             report::rows(&mut out, &rows, &fitted)
         }
@@ -46,7 +46,7 @@ fn hold_out(out: &mut impl Write, rows: &[rows::Row]) -> Result<(), Box<dyn Erro
     for mix in mixes {
         let (held, kept): (Vec<&rows::Row>, Vec<&rows::Row>) =
             rows.iter().partition(|r| r.mix == mix);
-        let fitted = fit::fit(&fit::fit_set(&kept), Constants::guess()?, 1)?;
+        let fitted = fit::fit(&fit::fit_set(&kept), Constants::guess()?, &[])?;
         for row in held {
             let simulated = evaluate::simulate(row, &fitted, 10)?;
             let errors = report::errors(row, &simulated);

