@@ -2,12 +2,16 @@
 # Profiles, plans, verifies and compares the task mixes of the FedMT paper (Tables IV and V) within
 # a time budget, and writes one folder of results.
 #
-#   examples/torch/campaign.sh [--minutes N] [--out DIR] [--device KIND] [MIX...]
+#   examples/torch/campaign.sh [--minutes N] [--out DIR] [--device KIND] [--decide] [--dry-run] [MIX...]
 #
 # A mix is names joined by +, for example R18+M3+S2; without any: R18+M3+S2, R50+V16+M3 and
 # D121+V16+R101, and --all for every mix of both tables. The minutes are divided over the mixes;
 # when they run out, what has been measured so far is what the plan is made from. A folder that
 # exists is continued: what was measured is not measured again.
+#
+# --decide measures instead what tells apart how shares work on hardware (see README.md), by default
+# for V16+R34, R50+R101 and V16+R18+M3+D121; --dry-run then writes the lists of configurations and
+# prints the commands, and starts nothing.
 #
 # Environment: TRAIN the training command (default: python3 train.py beside this script; with
 # mt-worker: TRAIN="mt-worker --device cuda"), FLAGS its further flags, BATCHES a JSON list of
@@ -20,6 +24,8 @@ minutes=60
 out=campaign
 device=cuda
 mixes=
+decide=
+dry=
 all="V16+R34 R18+R34 R34+R50 R50+R101 V16+R18+M3+D121 M3+R34+R50+R101 V16+R18+R34+R50+D121
     ALEX+V16+R18 D121+V16+R34 R50+V16+M3 R101+D121+M3 R34+R50+R101"
 while [ $# -gt 0 ]; do
@@ -28,12 +34,19 @@ while [ $# -gt 0 ]; do
     --out) out=$2; shift ;;
     --device) device=$2; shift ;;
     --all) mixes="$mixes $all" ;;
-    -h | --help) sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --decide) decide=yes ;;
+    --dry-run) dry=yes ;;
+    -h | --help) sed -n '2,22s/^# \{0,1\}//p' "$0"; exit 0 ;;
     -*) echo "campaign.sh: unknown option $1" >&2; exit 2 ;;
     *) mixes="$mixes $1" ;;
     esac
     shift
 done
+if [ -n "$dry" ] && [ -z "$decide" ]; then
+    echo "campaign.sh: --dry-run goes with --decide" >&2
+    exit 2
+fi
+[ -z "$decide" ] || [ -n "$mixes" ] || mixes="V16+R34 R50+R101 V16+R18+M3+D121"
 [ -n "$mixes" ] || mixes="R18+M3+S2 R50+V16+M3 D121+V16+R101"
 [ -z "${COMMANDS_DIR:-}" ] || PATH="$COMMANDS_DIR:$PATH"
 TRAIN=${TRAIN:-"python3 $here/train.py"}
@@ -89,6 +102,7 @@ measure() { # SECONDS OUTPUT ARGUMENTS...
     limit=$1 file=$2
     shift 2
     echo "+ mt-profile --resume $file -o $file $*" >>"$out/commands.txt"
+    [ -z "$dry" ] || return 0
     within "$limit" mt-profile --cpus "$CPUS" --resume "$file" -o "$file" "$@"
 }
 
@@ -106,6 +120,11 @@ mkdir -p "$out"
         echo "no nvidia-smi here"
     echo "device $device, train: $TRAIN $FLAGS, batches $BATCHES, cpus $CPUS"
 } >"$out/environment.txt"
+
+if [ -n "$decide" ]; then
+    . "$here/decide.sh"
+    exit 0
+fi
 
 for mix in $mixes; do
     folder=$out/$mix

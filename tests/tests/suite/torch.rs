@@ -62,3 +62,50 @@ fn a_mix_that_is_not_known_is_refused() {
     out.assert_code(2);
     assert!(out.stderr.contains("unknown model X9"), "{}", out.stderr);
 }
+
+/// Without a GPU: the lists and commands of the measurement plan, nothing started.
+#[test]
+fn the_plan_that_decides_can_be_seen_without_a_gpu() {
+    let folder = Folder::new();
+    let campaign = example("torch/campaign.sh");
+    let run = folder.run(&format!("{campaign} --decide --dry-run --out out"));
+    run.assert_code(0);
+    let out = folder.path().join("out");
+    for (mix, tasks) in [("V16+R34", 2), ("R50+R101", 2), ("V16+R18+M3+D121", 4)] {
+        let list = std::fs::read_to_string(out.join(mix).join("configurations.csv")).unwrap();
+        // Eight equal shares, and each task apart in two ways.
+        assert_eq!(list.lines().count(), 1 + tasks * (8 + 2 * tasks), "{list}");
+        assert!(
+            list.contains("7,V16,128,100") || mix == "R50+R101",
+            "{list}"
+        );
+        assert!(!out.join(mix).join("window.ndjson").exists());
+    }
+    let count = |word: &str| run.stdout.matches(word).count();
+    assert_eq!(count("+ mt-profile"), 3, "{}", run.stdout);
+    assert_eq!(count("+ mt-launch"), 12, "{}", run.stdout);
+    assert_eq!(count("+ ncu"), 8, "{}", run.stdout);
+}
+
+#[test]
+fn the_plan_that_decides_answers_on_the_simulator() {
+    let folder = Folder::new();
+    let campaign = example("torch/campaign.sh");
+    let line = format!("WORK=5000 {campaign} --decide --device sim --minutes 5 --out out V16+R34");
+    folder.run(&line).assert_code(0);
+    let report = std::fs::read_to_string(folder.path().join("out/report.md")).unwrap();
+    assert!(report.contains("| 100/100 |"), "{report}");
+    assert!(
+        report.contains("Best equal shares 70/70, best different"),
+        "{report}"
+    );
+    // Both run to their end at four shares: what a window promises is not what a round keeps.
+    let rounds = report
+        .lines()
+        .skip_while(|l| !l.contains("run to their end"));
+    assert_eq!(
+        rounds.filter(|l| l.starts_with("| ")).count(),
+        2 + 4,
+        "{report}"
+    );
+}
