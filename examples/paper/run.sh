@@ -10,20 +10,30 @@ export DEVICE
 QUICK=${QUICK:-}
 rm -rf "$OUT"
 mkdir -p "$OUT"
-# Seconds in which every scheme is measured, schedules drawn at random for Fig. 7, and how much
-# coarser than usual the grids are.
-COARSE=1
-if [ -n "$QUICK" ]; then
-    size=quick WINDOW=4 DRAWS=25 COARSE=2
-elif [ "$DEVICE" = sim ]; then
-    size=full WINDOW=$(paper window) DRAWS=125
+# WINDOW: seconds in which every scheme is measured. DRAWS: schedules drawn at random for Fig. 7.
+# COARSE: how much coarser than usual the grids are. SAMPLES: what a plan is made from; BUDGET: the
+# same where batch sizes vary too. AGAIN: co-runs of the grid that are measured again; GRID: co-runs
+# that stand for it on a real device. UNIFORM: step of the scan of equal shares. ORDERS: of the
+# volumes of Fig. 10. WORKERS: settings at a time, one where they would disturb each other.
+COARSE=1 SAMPLES=32 BUDGET=60 AGAIN=100 GRID=60 UNIFORM=5 DRAWS=125 WORKERS=2 size=full
+ORDERS="123 132 213 231 312 321"
+if [ "$DEVICE" = sim ]; then
+    WINDOW=$(paper window)
 else
-    size=full WINDOW=3 DRAWS=125
+    WINDOW=3 AGAIN=5 UNIFORM=10 WORKERS=1
 fi
-export WINDOW DRAWS COARSE
-paper workloads data "$OUT" "$size" >"$OUT/settings"
-# Two at a time; a failure of one is a failure of the whole.
-xargs -n 2 -P 2 sh setting.sh <"$OUT/settings"
+if [ -n "$QUICK" ]; then
+    size=quick COARSE=2 DRAWS=25 UNIFORM=10 ORDERS="123 321"
+    if [ "$DEVICE" = sim ]; then
+        WINDOW=4
+    else
+        WINDOW=1 SAMPLES=14 BUDGET=16 AGAIN=3 GRID=8 UNIFORM=20 DRAWS=10
+    fi
+fi
+export WINDOW DRAWS COARSE SAMPLES BUDGET AGAIN GRID UNIFORM ORDERS
+paper workloads data "$OUT" "$size" "$DEVICE" >"$OUT/settings"
+# A failure of one is a failure of the whole.
+xargs -n 2 -P "$WORKERS" sh setting.sh <"$OUT/settings"
 paper summary data "$OUT" "$DEVICE" >"$OUT/RESULTS.md"
 if [ -z "$QUICK" ] && [ "$DEVICE" = sim ]; then
     cp "$OUT/RESULTS.md" RESULTS.md

@@ -1,22 +1,28 @@
 #!/bin/sh
-# One setting: sh setting.sh NAME KIND, KIND being plan, rank, round or overlap.
+# One setting: sh setting.sh NAME KIND, KIND being plan, rank, cycle, overlap or search.
 set -eu
 name=$1
 kind=$2
 workload=$OUT/$name.workload.json
 samples=$OUT/$name.samples.csv
 window=$WINDOW
+# Where a window is only to rank: the simulator's shortest.
+if [ "$DEVICE" = sim ]; then short=0; else short=$window; fi
 
 profile() {
+    # Real jobs compete for all processors; without a range of its own no task can take another's.
+    case $DEVICE in
+    cpu) set -- --cpus none --max-window "$((2 * window))" "$@" ;;
+    esac
     mt-profile --device "$DEVICE" "$@" 2>>"$OUT/$name.log"
 }
 # Profile to the columns that mt-profile imports.
 table() {
     mt-report --format csv --table samples | cut -d, -f1-5
 }
-# At most 32 samples, solo runs included, each where the model of the last ones expects most.
+# At most so many samples, solo runs included, each where the model of the last ones expects most.
 adaptive() {
-    profile --design adaptive --budget $((32 - $(paper tasks "$workload"))) --subsets 0 \
+    profile --design adaptive --objective raw --budget $((SAMPLES - $(paper tasks "$workload"))) --subsets 0 \
         --window "$window" "$workload" >"$OUT/$name.profile.ndjson"
     table <"$OUT/$name.profile.ndjson" >"$samples"
     mt-fit --quiet <"$OUT/$name.profile.ndjson" |
@@ -26,14 +32,14 @@ adaptive() {
 # A grid of shares, in short windows unless it is to be shown; what looks best there is measured
 # again.
 exhaust() {
-    long=0
+    long=$short
     [ "$name" != fig6 ] || long=$window
     if [ "$DEVICE" = sim ]; then
         profile --design grid --share-step $((COARSE * $(paper step "$workload"))) --subsets 0 \
             --window "$long" "$workload" >"$OUT/$name.grid.ndjson"
         table <"$OUT/$name.grid.ndjson" >"$OUT/$name.grid.csv"
     else
-        profile --design random --budget 60 --subsets 0 --seed 11 "$workload" |
+        profile --design random --budget "$GRID" --subsets 0 --seed 11 --window "$window" "$workload" |
             tee "$OUT/$name.grid.ndjson" | table >"$OUT/$name.grid.csv"
     fi
 }
@@ -41,18 +47,24 @@ exhaust() {
 # What the plan is held against, in windows of one length: the simple schemes, our choice, and
 # what looked best in the grid.
 check() {
-    paper check "$OUT" "$name" >"$OUT/$name.check.csv"
+    paper check "$OUT" "$name" "$AGAIN" "$UNIFORM" >"$OUT/$name.check.csv"
     profile --configs "$OUT/$name.check.csv" --solos --window "$window" "$workload" |
         table >"$OUT/$name.checked.csv"
 }
 
-# Schedules drawn at random. The seed of the draw is also that of the simulated jitter, so they
-# are measured anew as all others are.
+# Schedules drawn at random. On the simulator the seed of the draw is also that of the jitter, so
+# they are measured anew as all others are.
 random() {
-    profile --design random --budget "$DRAWS" --subsets 0 --seed 7 "$workload" \
+    profile --design random --budget "$DRAWS" --subsets 0 --seed 7 --window "$short" "$workload" \
         >"$OUT/$name.drawn.ndjson"
-    profile --configs "$OUT/$name.drawn.ndjson" --window "$window" |
-        table >"$OUT/$name.random.csv"
+    if [ "$DEVICE" = sim ]; then
+        profile --configs "$OUT/$name.drawn.ndjson" --window "$window" >"$OUT/$name.random.ndjson"
+    else
+        mv "$OUT/$name.drawn.ndjson" "$OUT/$name.random.ndjson"
+    fi
+    table <"$OUT/$name.random.ndjson" >"$OUT/$name.random.csv"
+    mt-report --format svg --picture rv "$OUT/$name.plan.json" "$OUT/$name.random.ndjson" \
+        -o "$OUT/$name.random.svg"
 }
 
 # Bars against the simple schemes, predicted against measured, throughput over R_v, the front of
@@ -73,13 +85,6 @@ pictures() {
     mt-report --format html "$plan" "$OUT/$name.verified.ndjson" -o "$OUT/$name.html"
 }
 
-# A plan of a workload from what was measured before, whatever its volumes were then.
-plan() {
-    mt-profile --replay "$OUT/$name.profile.ndjson" --configs "$samples" --solos "$workload" \
-        2>>"$OUT/$name.log" | mt-fit --quiet | mt-solve --objective raw --batch fixed --seed 1 \
-        >"$OUT/$name.plan.json"
-}
-
 case $kind in
 plan | rank)
     adaptive
@@ -87,7 +92,7 @@ plan | rank)
     [ "$kind" = plan ] || random
     check
     [ "$name" != fig6 ] || pictures
-    if [ "$name" = fig6 ] && [ "$DEVICE" = sim ]; then
+    if [ "$DEVICE" = sim ] && { [ "$name" = fig6 ] || [ "$name" = fig12 ]; }; then
         for scheme in temporal isolated sharing ours; do
             paper scheme "$OUT" "$name" "$scheme" >"$OUT/$name.$scheme.csv"
             profile --configs "$OUT/$name.$scheme.csv" \
@@ -95,24 +100,45 @@ plan | rank)
         done
     fi
     ;;
-round)
-    profile --budget 60 "$workload" | mt-fit --quiet |
-        mt-solve --objective round --pareto mismatch >"$OUT/$name.plan.json"
-    mt-report --format svg --picture pareto "$OUT/$name.plan.json" -o "$OUT/$name.pareto.svg"
-    mt-overlap --batch-delta 0 "$OUT/$name.plan.json" >"$OUT/$name.timeline.json"
-    mt-report --format svg --picture gantt "$OUT/$name.timeline.json" -o "$OUT/$name.svg"
+cycle)
+    # One profile of the mix; the volumes of every round stand in for its own.
+    profile --objective round --budget "$BUDGET" "$workload" | mt-fit --quiet >"$OUT/$name.model.json"
+    for volumes in $ORDERS; do
+        round=$OUT/$name.$volumes
+        solve() {
+            mt-solve --workload "$round.workload.json" "$@" "$OUT/$name.model.json" 2>>"$OUT/$name.log"
+        }
+        solve --objective raw --mismatch 0 >"$round.steady.json"
+        solve --objective round >"$round.plan.json"
+        mt-overlap --batch-delta 0 "$round.plan.json" >"$round.timeline.json"
+        mt-report --format svg --picture gantt "$round.timeline.json" -o "$round.svg"
+    done
+    # What batch sizes in proportion to the volumes cost, once: a front takes many searches.
+    solve --objective round --pareto mismatch |
+        mt-report --format svg --picture pareto -o "$OUT/$name.pareto.svg"
+    paper cycle "$OUT" "$name" >"$OUT/$name.check.csv"
+    profile --configs "$OUT/$name.check.csv" --solos --window "$window" "$workload" |
+        table >"$OUT/$name.checked.csv"
     ;;
 overlap)
-    # Equal volumes first; then as many samples as make the round without overlap last as long
-    # as the paper's.
-    profile --budget 60 --subsets 40 "$workload" >"$OUT/$name.profile.ndjson"
-    table <"$OUT/$name.profile.ndjson" >"$samples"
-    plan
-    mt-overlap --batch-delta 0 "$OUT/$name.plan.json" >"$OUT/$name.timeline.json"
-    paper rescale data "$OUT" "$name"
-    plan
-    mt-overlap --batch-delta 0 --timing "$OUT/$name.plan.json" >"$OUT/$name.timeline.json"
-    mt-check "$OUT/$name.timeline.json" >/dev/null
-    mt-report --format svg --picture gantt "$OUT/$name.timeline.json" -o "$OUT/$name.svg"
+    profile --objective raw --budget "$BUDGET" --subsets 40 "$workload" | mt-fit --quiet >"$OUT/$name.model.json"
+    rounds() {
+        for reading in up down half twice; do
+            round=$OUT/$name.$1.$reading
+            mt-solve --workload "$round.workload.json" --objective raw --batch fixed --timing \
+                "$OUT/$name.model.json" >"$round.plan.json" 2>>"$OUT/$name.log"
+            mt-overlap --batch-delta 0 --timing "$round.plan.json" >"$round.timeline.json"
+        done
+    }
+    for volumes in equal $ORDERS; do rounds "$volumes"; done
+    # In proportion to the rates of the plan.
+    paper together data "$OUT" "$name" "$DEVICE"
+    rounds together
+    mt-check "$OUT/$name".together.*.timeline.json >/dev/null
+    mt-report --format svg --picture gantt "$OUT/$name.together.half.timeline.json" -o "$OUT/$name.svg"
+    ;;
+search)
+    profile --objective raw --budget "$BUDGET" --subsets 40 "$workload" | mt-fit --quiet |
+        mt-solve --objective raw --batch same --timing >"$OUT/$name.plan.json" 2>>"$OUT/$name.log"
     ;;
 esac

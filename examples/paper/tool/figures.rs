@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::Outcome;
-use crate::settings::{schemes, tasks_of};
+use crate::measure::schemes;
+use crate::settings::tasks_of;
 use crate::table::{CoRun, Table};
 
 /// One setting, measured with long windows.
@@ -13,6 +14,8 @@ pub struct Setting {
     /// Isolated, sharing, 200/n, 60, 80 and our plan: images per second.
     pub schemes: [f64; 5],
     pub ours: CoRun,
+    /// The best co-run with the same share for every task.
+    pub uniform: CoRun,
     /// Best that anyone measured: the exhaustive search, the random schedules, or our own.
     pub optimum: CoRun,
     /// Schedules drawn at random, where there are any.
@@ -42,6 +45,9 @@ impl Setting {
         }
         let best = samples.best(n).ok_or_else(|| missing("a co-run"))?;
         let ours = checked.at(best).ok_or_else(|| missing("our plan"))?.clone();
+        let uniform = checked.full(n).filter(|run| run.has_equal_shares());
+        let uniform = uniform.max_by(|a, b| a.total().total_cmp(&b.total()));
+        let uniform = uniform.ok_or_else(|| missing("equal shares"))?.clone();
         let drawn = out.join(format!("{name}.random.csv"));
         let random = match drawn.exists() {
             true => Some(Table::read_file(&drawn)?),
@@ -55,6 +61,7 @@ impl Setting {
             temporal: n as f64 / per_image,
             schemes: rates,
             ours,
+            uniform,
             optimum,
             random,
             samples: samples.0.len(),
@@ -83,6 +90,23 @@ impl Setting {
     /// Our throughput over that of the best found by anyone.
     pub fn completion(&self) -> f64 {
         self.ours.total() / self.optimum.total()
+    }
+
+    /// Ours over isolated and over sharing.
+    pub fn gains(&self) -> [f64; 2] {
+        [self.schemes[0], self.schemes[1]].map(|rate| self.ours.total() / rate)
+    }
+
+    /// Ours over the best of the static schemes, isolated among them; full sharing is none.
+    pub fn over_best_static(&self) -> f64 {
+        let [isolated, _, rest @ ..] = self.schemes;
+        self.ours.total() / rest.iter().copied().fold(isolated, f64::max)
+    }
+
+    /// The best co-run over the best one with the same share for every task: what it is worth to
+    /// treat tasks differently.
+    pub fn over_uniform(&self) -> f64 {
+        self.optimum.total() / self.uniform.total()
     }
 
     /// Isolated, sharing and ours over temporal.

@@ -1,8 +1,13 @@
 //! What the pipes of the paper example need around the tools: workloads of every setting, lists
 //! of configurations, and the comparison with what the paper reports.
 
+mod cycle;
 mod figures;
+mod measure;
+mod overlaps;
+mod panels;
 mod reported;
+mod search;
 mod settings;
 mod summary;
 mod table;
@@ -13,12 +18,13 @@ use std::path::Path;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-const USAGE: &str = "paper workloads DATA OUT quick|full
+const USAGE: &str = "paper workloads DATA OUT quick|full DEVICE
 paper window
 paper tasks|step WORKLOAD
-paper check OUT NAME
+paper check OUT NAME AGAIN STEP
+paper cycle OUT NAME
+paper together DATA OUT NAME DEVICE
 paper scheme OUT NAME temporal|isolated|sharing|ours
-paper rescale DATA OUT NAME
 paper summary DATA OUT DEVICE";
 
 fn main() -> Outcome<()> {
@@ -26,12 +32,15 @@ fn main() -> Outcome<()> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let mut out = std::io::stdout().lock();
     match words.as_slice() {
-        ["workloads", data, folder, size] => settings::write_all(
-            Path::new(data),
-            Path::new(folder),
-            *size == "quick",
-            &mut out,
-        ),
+        ["workloads", data, folder, size, device] => {
+            let plan = settings::Plan {
+                data: Path::new(data),
+                out: Path::new(folder),
+                device,
+                quick: *size == "quick",
+            };
+            plan.write_all(&mut out)
+        }
         ["window"] => Ok(writeln!(out, "{}", gpusim::RATE_WINDOW_S)?),
         ["tasks", workload] => {
             let tasks = settings::tasks_of(Path::new(workload))?;
@@ -39,14 +48,27 @@ fn main() -> Outcome<()> {
         }
         ["step", workload] => {
             let tasks = settings::tasks_of(Path::new(workload))?;
-            Ok(writeln!(out, "{}", settings::grid_step(tasks.len()))?)
+            Ok(writeln!(out, "{}", measure::grid_step(tasks.len()))?)
         }
-        ["check", folder, name] => settings::check(Path::new(folder), name)?.write(&mut out),
+        ["check", folder, name, again, step] => {
+            let effort = measure::Effort {
+                again: again.parse()?,
+                step: step.parse()?,
+            };
+            measure::check(Path::new(folder), name, &effort)?.write(&mut out)
+        }
+        ["cycle", folder, name] => measure::cycle(Path::new(folder), name)?.write(&mut out),
+        ["together", data, folder, name, device] => {
+            let plan = settings::Plan {
+                data: Path::new(data),
+                out: Path::new(folder),
+                device,
+                quick: false,
+            };
+            settings::together(&plan, name)
+        }
         ["scheme", folder, name, scheme] => {
-            settings::scheme(Path::new(folder), name, scheme)?.write(&mut out)
-        }
-        ["rescale", data, folder, name] => {
-            settings::rescale(Path::new(data), Path::new(folder), name)
+            measure::scheme(Path::new(folder), name, scheme)?.write(&mut out)
         }
         ["summary", data, folder, device] => {
             summary::write(Path::new(data), Path::new(folder), device, &mut out)

@@ -74,7 +74,16 @@ pub fn throughputs(data: &Path) -> Outcome<Vec<Throughputs>> {
 pub struct Overlap {
     pub mix: String,
     pub off_s: f64,
+    pub off_images_per_s: f64,
     pub on_s: f64,
+    pub on_images_per_s: f64,
+}
+
+impl Overlap {
+    /// Images of a round: time by throughput, which agree within 0.1 % off and on.
+    pub fn images(&self) -> f64 {
+        (self.off_s * self.off_images_per_s + self.on_s * self.on_images_per_s) / 2.0
+    }
 }
 
 /// The three rows of Table I.
@@ -85,10 +94,23 @@ pub fn overlaps(data: &Path) -> Outcome<Vec<Overlap>> {
             Ok(Overlap {
                 mix: sheet.text(row, "setting")?.to_owned(),
                 off_s: sheet.number(row, "off_seconds")?,
+                off_images_per_s: sheet.number(row, "off_img_per_s")?,
                 on_s: sheet.number(row, "on_seconds")?,
+                on_images_per_s: sheet.number(row, "on_img_per_s")?,
             })
         })
         .collect()
+}
+
+/// A claim of the paper that is no table, as the interval it names.
+pub fn claim(data: &Path, beginning: &str) -> Outcome<(f64, f64)> {
+    let sheet = Sheet::read(&data.join("claims.csv"))?;
+    for row in 0..sheet.len() {
+        if sheet.text(row, "claim")?.starts_with(beginning) {
+            return Ok((sheet.number(row, "low")?, sheet.number(row, "high")?));
+        }
+    }
+    Err(format!("claims.csv has no {beginning:?}").into())
 }
 
 /// One task of a setting of Table III.
@@ -114,4 +136,29 @@ pub fn allocations(data: &Path) -> Outcome<Vec<Allocation>> {
             })
         })
         .collect()
+}
+
+/// Table II: the paper's search.
+pub struct Search {
+    pub points: f64,
+    pub ms_per_point: f64,
+    pub seconds: f64,
+}
+
+/// Table II.
+pub fn search(data: &Path) -> Outcome<Search> {
+    let sheet = Sheet::read(&data.join("table2.csv"))?;
+    let item = |name: &str| -> Outcome<f64> {
+        let mut rows = 0..sheet.len();
+        let row = rows.find(|&row| sheet.text(row, "item").is_ok_and(|item| item == name));
+        sheet.number(
+            row.ok_or_else(|| format!("table2.csv has no {name}"))?,
+            "value",
+        )
+    };
+    Ok(Search {
+        points: item("search_points")?,
+        ms_per_point: item("prediction_ms_per_point")?,
+        seconds: item("search_seconds")?,
+    })
 }

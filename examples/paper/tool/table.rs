@@ -22,6 +22,12 @@ pub struct Cell {
 pub struct CoRun(pub Vec<Cell>);
 
 impl CoRun {
+    /// A co-run of these tasks, in the order of their names.
+    pub fn new(mut cells: Vec<Cell>) -> Self {
+        cells.sort_by(|a, b| a.task.cmp(&b.task));
+        Self(cells)
+    }
+
     /// Images per second of all tasks.
     pub fn total(&self) -> f64 {
         self.0.iter().map(|c| c.rate).sum()
@@ -37,6 +43,12 @@ impl CoRun {
             && self.0.iter().zip(&other.0).all(|(a, b)| {
                 a.task == b.task && a.batch == b.batch && (a.share - b.share).abs() < 0.01
             })
+    }
+
+    pub fn has_equal_shares(&self) -> bool {
+        self.0
+            .iter()
+            .all(|c| (c.share - self.0[0].share).abs() < 0.01)
     }
 
     /// Share of a task in percent.
@@ -69,11 +81,7 @@ impl Table {
                 rate: rate.parse()?,
             });
         }
-        let sorted = rows.into_values().map(|mut cells| {
-            cells.sort_by(|a, b| a.task.cmp(&b.task));
-            CoRun(cells)
-        });
-        Ok(Self(sorted.collect()))
+        Ok(Self(rows.into_values().map(CoRun::new).collect()))
     }
 
     /// Writes the co-runs; where nothing is measured yet, without the throughput column.
@@ -112,11 +120,16 @@ impl Table {
         self.0.iter().find(|c| c.same_shares(wanted))
     }
 
-    /// Rate of a task alone on the whole device.
+    /// Rates of a task alone on the whole device, batch size by batch size.
+    pub fn solos<'a>(&'a self, task: &'a str) -> impl Iterator<Item = (u64, f64)> + 'a {
+        let alone = self.0.iter().filter(|c| c.0.len() == 1);
+        let cells = alone.map(|c| &c.0[0]);
+        let own = cells.filter(move |c| c.task == task && c.share > 99.0);
+        own.map(|c| (c.batch, c.rate))
+    }
+
+    /// Rate of a task alone on the whole device at its smallest batch size.
     pub fn solo(&self, task: &str) -> Option<f64> {
-        self.0
-            .iter()
-            .find(|c| c.0.len() == 1 && c.0[0].task == task && c.0[0].share > 99.0)
-            .map(CoRun::total)
+        self.solos(task).min_by_key(|s| s.0).map(|s| s.1)
     }
 }

@@ -18,6 +18,23 @@ struct Summary {
     completion_min: f64,
     rank_top_percent_max: f64,
     table1_error_points_max: f64,
+    over_isolated_mean: f64,
+    over_isolated_mean_paper: f64,
+    over_sharing_mean: f64,
+    over_sharing_mean_paper: f64,
+    over_equal_shares_mean: f64,
+    over_equal_shares_max: f64,
+    over_best_static_min: f64,
+    cycle_throughput_min: f64,
+    cycle_throughput_max: f64,
+    cycle_round_min: f64,
+    cycle_round_max: f64,
+    table1_time_error_percent_max: f64,
+    table1_rate_error_percent_max: f64,
+    scheduling_overhead_percent_max: f64,
+    search_points: usize,
+    search_ms: f64,
+    search_gap_percent: f64,
     device: String,
 }
 
@@ -44,9 +61,35 @@ fn the_reduced_reproduction_is_complete_and_good() {
     assert!(s.completion_min >= 0.97, "{s:?}");
     // Of 25 schedules none may be better than ours.
     assert!(s.rank_top_percent_max < 4.0, "{s:?}");
-    // The whole reproduction is held to 3; this reduced one is 4.3 off since the round that is planned
-    // counts transfers.
-    assert!(s.table1_error_points_max <= 5.0, "{s:?}");
+    // With the paper's volumes and each model moved once nothing is fitted: times are off by up to
+    // 8 %, the speed-up by overlap by 9 points (RESULTS.md says why).
+    assert!(s.table1_time_error_percent_max <= 15.0, "{s:?}");
+    assert!(s.table1_rate_error_percent_max <= 15.0, "{s:?}");
+    assert!(s.table1_error_points_max <= 14.0, "{s:?}");
+    assert!(
+        s.over_isolated_mean > 1.15 && s.over_isolated_mean_paper > 1.3,
+        "{s:?}"
+    );
+    assert!(
+        s.over_sharing_mean > 1.0 && s.over_sharing_mean_paper > 1.2,
+        "{s:?}"
+    );
+    assert!(s.over_best_static_min >= 1.0, "{s:?}");
+    let equal = 1.0..=s.over_equal_shares_max;
+    assert!(equal.contains(&s.over_equal_shares_mean), "{s:?}");
+    // While all run, and of the round; volumes 1:2:3 leave the largest alone at the end.
+    assert!(
+        s.cycle_throughput_min > 1.5 && s.cycle_throughput_max < 3.0,
+        "{s:?}"
+    );
+    assert!(s.cycle_round_min > 1.2 && s.cycle_round_max < 3.0, "{s:?}");
+    // Branch and bound finds the best of the 162 points.
+    assert_eq!(s.search_points, 162);
+    assert!(
+        s.search_gap_percent.abs() < 1e-6 && s.search_ms > 0.0,
+        "{s:?}"
+    );
+    assert!(s.scheduling_overhead_percent_max > 0.0, "{s:?}");
 
     let mut pictures = BTreeMap::new();
     for entry in fs::read_dir(&out).unwrap() {
@@ -62,9 +105,10 @@ fn the_reduced_reproduction_is_complete_and_good() {
         "fig6.predicted",
         "fig6.schemes",
         "fig6.occupancy",
+        "fig6.random",
         "overlap0",
-        "round2",
-        "round2.pareto",
+        "cycle0_2.123",
+        "cycle0_2.pareto",
     ] {
         assert!(pictures.contains_key(&format!("{name}.svg")), "{name}");
     }
@@ -74,11 +118,14 @@ fn the_reduced_reproduction_is_complete_and_good() {
     for heading in [
         "Tables IV and V",
         "Fig. 6",
-        "Figs. 7 and 9",
+        "Fig. 7",
+        "Fig. 9",
         "Fig. 10",
         "Figs. 11 and 12",
         "Table III and Fig. 13",
-        "Tables I and II",
+        "Table I:",
+        "Scheduling overhead",
+        "Table II",
     ] {
         assert!(ran.stdout.contains(heading), "{heading}");
     }

@@ -1,0 +1,195 @@
+//! Fig. 10: tasks with data volumes 1:2:3, in both meanings of its speed-up.
+
+use std::io::Write;
+use std::path::Path;
+
+use doc::Workload;
+
+use crate::Outcome;
+use crate::measure::{planned, rounds, schemes};
+use crate::reported;
+use crate::settings::{GPUS, MIXES, read, tasks_of};
+use crate::summary::{Summary, there};
+use crate::table::{CoRun, Table};
+
+/// One order of the volumes: isolated, sharing and ours over temporal sharing at batch size 128.
+struct Cycle {
+    /// Images per second while all run.
+    steady: [f64; 3],
+    /// `sum P_i / S_i` while all run, `S_i` alone at batch size 128.
+    fairness: [f64; 3],
+    /// Temporal sharing's time for the round over theirs.
+    makespan: [f64; 3],
+    /// What no schedule can exceed in that: the longest task alone at its fastest batch size.
+    limit: f64,
+}
+
+/// Images of each task of a round, by name.
+type Volumes = Vec<(String, f64)>;
+
+fn volumes(workload: &Path) -> Outcome<Volumes> {
+    let workload: Workload = read(workload)?;
+    let tasks = workload.tasks.iter().map(|t| {
+        let samples = t.samples.ok_or("a task without samples")?;
+        Ok((t.id.to_string(), samples.as_f64()))
+    });
+    tasks.collect()
+}
+
+fn measured<'a>(table: &'a Table, run: &CoRun) -> Outcome<&'a CoRun> {
+    Ok(table
+        .at(run)
+        .ok_or_else(|| format!("not measured: {run:?}"))?)
+}
+
+/// Seconds until every task has trained on its volume, all starting at once with fixed shares: from
+/// the end of one task to the next at the rates measured for those that are left.
+fn makespan(table: &Table, run: &CoRun, volumes: &Volumes) -> Outcome<f64> {
+    let of = |task: &str| volumes.iter().find(|v| v.0 == task).map(|v| v.1);
+    let mut left: Vec<f64> = Vec::new();
+    for cell in &run.0 {
+        left.push(of(&cell.task).ok_or("a task without a volume")?);
+    }
+    let mut active: Vec<usize> = (0..left.len()).collect();
+    let mut now = 0.0;
+    while !active.is_empty() {
+        let set = CoRun(active.iter().map(|&i| run.0[i].clone()).collect());
+        let rates: Vec<f64> = measured(table, &set)?.0.iter().map(|c| c.rate).collect();
+        let ends = active.iter().zip(&rates).map(|(&i, rate)| left[i] / rate);
+        let step = ends.fold(f64::INFINITY, f64::min);
+        for (&i, rate) in active.iter().zip(&rates) {
+            left[i] -= rate * step;
+        }
+        now += step;
+        // Rounding leaves a little of the task that ends.
+        active.retain(|&i| left[i] > 1e-6);
+    }
+    Ok(now)
+}
+
+fn cycle(out: &Path, name: &str, round: &str, table: &Table) -> Outcome<Cycle> {
+    let volumes = volumes(&out.join(format!("{round}.workload.json")))?;
+    let tasks = tasks_of(&out.join(format!("{name}.workload.json")))?;
+    let [isolated, sharing, ..] = schemes(&tasks);
+    let steady = planned(&out.join(format!("{round}.steady.json")))?;
+    let ours = planned(&out.join(format!("{round}.plan.json")))?;
+    let (mut images, mut temporal, mut longest) = (0.0, 0.0, 0.0_f64);
+    for (task, volume) in &volumes {
+        let alone = table.solo(task).ok_or("a task without a solo run")?;
+        let fastest = table.solos(task).map(|s| s.1).fold(alone, f64::max);
+        images += volume;
+        temporal += volume / alone;
+        longest = longest.max(volume / fastest);
+    }
+    let fairness = |run: &CoRun| -> Outcome<f64> {
+        let cells = measured(table, run)?.0.iter();
+        Ok(cells
+            .filter_map(|c| Some(c.rate / table.solo(&c.task)?))
+            .sum())
+    };
+    let rate = |run: &CoRun| Ok::<f64, Box<dyn std::error::Error>>(measured(table, run)?.total());
+    let gain = |run: &CoRun| {
+        Ok::<f64, Box<dyn std::error::Error>>(temporal / makespan(table, run, &volumes)?)
+    };
+    let base = images / temporal;
+    Ok(Cycle {
+        steady: [
+            rate(&isolated)? / base,
+            rate(&sharing)? / base,
+            rate(&steady)? / base,
+        ],
+        fairness: [
+            fairness(&isolated)?,
+            fairness(&sharing)?,
+            fairness(&steady)?,
+        ],
+        makespan: [gain(&isolated)?, gain(&sharing)?, gain(&ours)?],
+        limit: temporal / longest,
+    })
+}
+
+/// The panels of Fig. 10.
+pub fn write(
+    data: &Path,
+    out: &Path,
+    label: &str,
+    summary: &mut Summary,
+    md: &mut impl Write,
+) -> Outcome<()> {
+    let (low, high) = reported::claim(data, "inter-device speed-up")?;
+    writeln!(
+        md,
+        "## Fig. 10: data volumes 1:2:3 in every order ({label})\n\nOver temporal sharing, which runs one task at a time on the whole GPU at batch size 128; isolated and sharing are at batch size 128, too. From the lowest to the highest of all orders of the volumes. *Throughput* is that while all tasks run, what the paper plots as the average within one synchronisation cycle: ours has batch sizes in proportion to the volumes (128:256:384) and the best shares for them. Fairness is `sum P/S` at the same time, `S` alone at batch size 128. *Round* is the time until every task has trained on its volume, all starting at once: ours has the batch sizes and shares that were planned for the shortest round from {} samples; `limit` is the longest task alone at its fastest batch size, which no schedule can beat. The paper reports {low:.2} to {high:.2}.\n\n| GPU | mix | throughput: isolated | sharing | ours | fairness: isolated | sharing | ours | round: isolated | sharing | ours | limit |\n|---|---|---|---|---|---|---|---|---|---|---|---|",
+        std::env::var("BUDGET").unwrap_or_else(|_| "60".to_owned())
+    )?;
+    let mut steady = Range::default();
+    let mut round = Range::default();
+    for (g, gpu) in GPUS.iter().enumerate() {
+        for (i, mix) in MIXES.iter().enumerate() {
+            let name = format!("cycle{g}_{i}");
+            if !there(out, &name) {
+                continue;
+            }
+            let table = Table::read_file(&out.join(format!("{name}.checked.csv")))?;
+            let mut ranges = [Range::default(); 10];
+            for order in rounds(out, &name) {
+                let c = cycle(out, &name, &order, &table)?;
+                let values = [c.steady, c.fairness, c.makespan].concat();
+                for (range, value) in ranges.iter_mut().zip(values.iter().chain([&c.limit])) {
+                    range.add(*value);
+                }
+                steady.add(c.steady[2]);
+                round.add(c.makespan[2]);
+            }
+            let cells: Vec<String> = ranges.iter().map(Range::text).collect();
+            writeln!(md, "| {gpu} | {mix} | {} |", cells.join(" | "))?;
+        }
+    }
+    summary.cycle_throughput_min = steady.low;
+    summary.cycle_throughput_max = steady.high;
+    summary.cycle_round_min = round.low;
+    summary.cycle_round_max = round.high;
+    writeln!(
+        md,
+        "\nOurs over all of these: throughput {}, round {}.\n",
+        steady.text(),
+        round.text()
+    )?;
+    Ok(())
+}
+
+/// Lowest and highest of some values.
+#[derive(Debug, Clone, Copy)]
+pub struct Range {
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Default for Range {
+    fn default() -> Self {
+        Self {
+            low: f64::INFINITY,
+            high: f64::NEG_INFINITY,
+        }
+    }
+}
+
+impl Range {
+    pub fn add(&mut self, value: f64) {
+        self.low = self.low.min(value);
+        self.high = self.high.max(value);
+    }
+
+    /// `1.23-1.45`, or `1.23` where both are the same to the digit; nothing where there are none.
+    pub fn text(&self) -> String {
+        if self.low > self.high {
+            return String::new();
+        }
+        let [low, high] = [self.low, self.high].map(|v| format!("{v:.2}"));
+        if low == high {
+            low
+        } else {
+            format!("{low}-{high}")
+        }
+    }
+}

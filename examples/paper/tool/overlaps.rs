@@ -1,0 +1,192 @@
+//! Table I: communication overlap off and on.
+
+use std::io::Write;
+use std::path::Path;
+
+use doc::Timeline;
+
+use crate::Outcome;
+use crate::cycle::Range;
+use crate::reported::{self, Overlap};
+use crate::settings::{Reading, read, splits};
+use crate::summary::{Summary, there};
+
+/// The reading that the table is shown with: a model is moved once in a round, half of it each way.
+const ADOPTED: Reading = Reading::Half;
+
+/// The split that the table is shown with: images in proportion to the planned rates.
+const SPLIT: &str = "together";
+
+fn file(row: usize, split: &str, reading: Reading) -> String {
+    format!("overlap{row}.{split}.{}.timeline.json", reading.name())
+}
+
+fn timeline(out: &Path, row: usize, split: &str, reading: Reading) -> Outcome<Timeline> {
+    read(&out.join(file(row, split, reading)))
+}
+
+/// Speed-up by overlap in percent.
+fn speedup(t: &Timeline) -> f64 {
+    100.0 * (t.overlap_off.get() / t.makespan.get() - 1.0)
+}
+
+/// Table I, how its readings differ, and what planning a round costs.
+pub fn write(
+    data: &Path,
+    out: &Path,
+    label: &str,
+    summary: &mut Summary,
+    md: &mut impl Write,
+) -> Outcome<()> {
+    writeln!(
+        md,
+        "## Table I: overlap of transfers and compute ({label}, RTX 3090, 400 Mbit/s each way)\n\nSemantic: one download and one upload at a time, both directions at once; compute at the rates predicted for the tasks that compute at the moment. The volumes are those of the paper: time by throughput gives {} images in a round, here in proportion to the planned rates, so that without overlap all tasks compute equally long; off and on agree within 0.1 %. Each model is moved once in a round, half of it each way. No volume is chosen to fit a time: both times are predictions.\n\n| mix | off s ours / paper | img/s | on s ours / paper | img/s | speed-up % ours / paper | proven best | points | search ms |\n|---|---|---|---|---|---|---|---|---|",
+        reported::overlaps(data)?
+            .iter()
+            .map(|row| format!("{:.1}k", row.images() / 1e3))
+            .collect::<Vec<_>>()
+            .join(", ")
+    )?;
+    let rows = reported::overlaps(data)?;
+    for (i, row) in rows.iter().enumerate() {
+        if there(out, &format!("overlap{i}")) {
+            let t = timeline(out, i, SPLIT, ADOPTED)?;
+            overlap_row(&t, row, summary, md)?;
+        }
+    }
+    readings(out, &rows, summary, md)?;
+    overhead(data, out, &rows, summary, md)
+}
+
+fn overlap_row(
+    t: &Timeline,
+    row: &Overlap,
+    summary: &mut Summary,
+    md: &mut impl Write,
+) -> Outcome<()> {
+    let (off, on) = (t.overlap_off.get(), t.makespan.get());
+    let paper = 100.0 * (row.off_s / row.on_s - 1.0);
+    let error = (speedup(t) - paper).abs();
+    summary.table1_error_points_max = summary.table1_error_points_max.max(error);
+    let time = [off / row.off_s, on / row.on_s].map(|ratio| 100.0 * (ratio - 1.0).abs());
+    summary.table1_time_error_percent_max = summary
+        .table1_time_error_percent_max
+        .max(time[0])
+        .max(time[1]);
+    writeln!(
+        md,
+        "| {} | {off:.2} / {:.2} | {:.0} / {:.0} | {on:.2} / {:.2} | {:.0} / {:.0} | {:.1} / {paper:.1} | {} | {} | {:.2} |",
+        row.mix,
+        row.off_s,
+        row.images() / off,
+        row.off_images_per_s,
+        row.on_s,
+        row.images() / on,
+        row.on_images_per_s,
+        speedup(t),
+        if t.proven { "yes" } else { "no" },
+        t.search.points,
+        1e3 * t.search.seconds.unwrap_or(0.0)
+    )?;
+    Ok(())
+}
+
+/// What the speed-up depends on that the paper does not say: how often a model is moved, and who
+/// has how many of the images.
+fn readings(
+    out: &Path,
+    rows: &[Overlap],
+    summary: &mut Summary,
+    md: &mut impl Write,
+) -> Outcome<()> {
+    writeln!(
+        md,
+        "\nThe same under other readings. Rate: images per second of compute that the time without overlap leaves when the transfers are taken off, the paper's over ours with volumes in proportion to rates; 1 where the reading explains the row. Speed-up in percent for volumes in proportion to rates, for equal ones, and from the lowest to the highest for 1:2:3 in every order.\n\n| mix | reading | transfers s | rate | in proportion | equal | 1:2:3 | paper |\n|---|---|---|---|---|---|---|---|"
+    )?;
+    for (i, row) in rows.iter().enumerate() {
+        if !there(out, &format!("overlap{i}")) {
+            continue;
+        }
+        for reading in Reading::ALL {
+            let equal = timeline(out, i, "equal", reading)?;
+            let together = timeline(out, i, SPLIT, reading)?;
+            let transfers: f64 = together
+                .phases
+                .iter()
+                .filter(|p| p.kind != doc::PhaseKind::Compute)
+                .map(|p| p.end.get() - p.start.get())
+                .sum();
+            let ours = together.overlap_off.get() - transfers;
+            let rate = ours / (row.off_s - transfers);
+            let mut range = Range::default();
+            for (split, _) in splits().into_iter().skip(1) {
+                // A reduced run has fewer orders.
+                if out.join(file(i, &split, reading)).exists() {
+                    range.add(speedup(&timeline(out, i, &split, reading)?));
+                }
+            }
+            let what = match reading {
+                Reading::Up => "once, up",
+                Reading::Down => "once, down",
+                Reading::Half => "once, half each way",
+                Reading::Twice => "both ways",
+            };
+            if reading == ADOPTED {
+                let off = 100.0 * (rate - 1.0).abs();
+                summary.table1_rate_error_percent_max =
+                    summary.table1_rate_error_percent_max.max(off);
+            }
+            writeln!(
+                md,
+                "| {} | {what} | {transfers:.2} | {rate:.2} | {:.1} | {:.1} | {} | {:.1} |",
+                row.mix,
+                speedup(&together),
+                speedup(&equal),
+                range.text(),
+                100.0 * (row.off_s / row.on_s - 1.0)
+            )?;
+        }
+    }
+    writeln!(md)?;
+    Ok(())
+}
+
+/// Time of planning over the time of the round that is planned.
+fn overhead(
+    data: &Path,
+    out: &Path,
+    rows: &[Overlap],
+    summary: &mut Summary,
+    md: &mut impl Write,
+) -> Outcome<()> {
+    let (low, high) = reported::claim(data, "scheduling overhead")?;
+    writeln!(
+        md,
+        "## Scheduling overhead per round\n\nTime of the two searches on this machine (allocation over a model that is fitted already, then order) over the time of the round that they plan, those of Table I. The paper reports {low:.0} to {high:.0} % of training time.\n\n| mix | allocation ms | order ms | round s | overhead % |\n|---|---|---|---|---|"
+    )?;
+    for (i, row) in rows.iter().enumerate() {
+        if !there(out, &format!("overlap{i}")) {
+            continue;
+        }
+        let t = timeline(out, i, SPLIT, ADOPTED)?;
+        let allocation = t.plan.feasible().and_then(|found| found.search.seconds);
+        let allocation = allocation.ok_or("a plan without the time of its search")?;
+        let order = t
+            .search
+            .seconds
+            .ok_or("a timeline without the time of its search")?;
+        let percent = 100.0 * (allocation + order) / t.makespan.get();
+        summary.scheduling_overhead_percent_max =
+            summary.scheduling_overhead_percent_max.max(percent);
+        writeln!(
+            md,
+            "| {} | {:.1} | {:.2} | {:.2} | {percent:.2} |",
+            row.mix,
+            1e3 * allocation,
+            1e3 * order,
+            t.makespan.get()
+        )?;
+    }
+    writeln!(md)?;
+    Ok(())
+}
