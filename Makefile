@@ -58,7 +58,7 @@ bench-real: ## Measure the predictor on recorded measurements by others, beside 
 regret: ## Measure what plans are worth against an exhaustive search, on mixes that nothing was tuned on
 	$(CARGO) run --release -q -p mt-design --example regret
 
-paper: ## Regenerate the tables and figures of the FedMT paper (QUICK=1: reduced; DEVICE=cuda)
+paper: ## Regenerate the tables and figures of the FedMT paper (QUICK=1: reduced; DEVICE=cpu or cuda)
 	$(MAKE) -C examples/paper
 
 elastic: ## Move trainings between parts of this machine: the paper of Wei and Shudo and beyond (QUICK=1)
