@@ -112,16 +112,19 @@ impl Session<'_> {
         let now = self.host.now();
         let idle = !self.members.iter().any(super::member::Member::runs);
         let quiet = now >= self.decided + PATIENCE && self.pending.is_none();
+        let alive = self.controller.is_alive();
         let forgotten: Vec<usize> = (0..self.members.len())
             .filter(|&i| {
                 let m = &self.members[i];
                 let waits = m.stage == Stage::Waiting && m.leaving.is_none();
-                let alone = !self.controller.is_alive()
-                    || (quiet && now >= m.arrived + PATIENCE && (m.wanted.is_none() || idle));
+                let alone = !alive || (quiet && (m.wanted.is_none() || idle));
                 waits && m.wanted_gpus() == 0 && alone
             })
             .collect();
-        if forgotten.is_empty() {
+        // Once one has waited long enough, those that came a moment later share with it: else the
+        // first would take all GPUs.
+        let overdue = |&i: &usize| now >= self.members[i].arrived + PATIENCE;
+        if forgotten.is_empty() || (alive && !forgotten.iter().any(overdue)) {
             return;
         }
         // GPUs that a training waits for are not free.
@@ -141,7 +144,7 @@ impl Session<'_> {
                 continue;
             }
             free -= gpus as usize;
-            if self.controller.is_alive() && !self.told_silent {
+            if alive && !self.told_silent {
                 self.told_silent = true;
                 let text = "the controller does not decide; trainings that wait get free GPUs";
                 self.sink.warn(text);

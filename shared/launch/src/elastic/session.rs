@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use doc::{EventPayload, Provenance, TrainingNews, Workload};
+use doc::{EventPayload, Provenance, RunEvent, TrainingNews, Workload};
 use host::Host;
 use jobs::JobId;
-use units::TaskId;
+use units::{Seconds, TaskId};
 
 use super::arrivals::{Arrivals, Due};
 use super::controller::{Answer, Controller};
@@ -81,11 +81,14 @@ impl<'a> Session<'a> {
 
     /// Runs until every training has ended and none can come.
     pub(super) fn play(mut self, mut arrivals: Arrivals, provenance: Provenance) -> Played {
-        self.tell(EventPayload::Launch {
+        let payload = EventPayload::Launch {
             device: self.host.fingerprint(),
             planned: None,
             provenance: vec![provenance],
-        });
+        };
+        // The times of a run count from its launch.
+        let time = Seconds::ZERO;
+        self.sink.event(&RunEvent { time, payload });
         loop {
             self.heed_signals();
             self.take_arrivals(&mut arrivals);
