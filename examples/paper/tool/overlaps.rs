@@ -38,16 +38,15 @@ pub fn write(
     summary: &mut Summary,
     md: &mut impl Write,
 ) -> Outcome<()> {
+    let rows = reported::overlaps(data)?;
     writeln!(
         md,
         "## Table I: overlap of transfers and compute ({label}, RTX 3090, 400 Mbit/s each way)\n\nSemantic: one download and one upload at a time, both directions at once; compute at the rates predicted for the tasks that compute at the moment. The volumes are those of the paper: time by throughput gives {} images in a round, here in proportion to the planned rates, so that without overlap all tasks compute equally long; off and on agree within 0.1 %. Each model is moved once in a round, half of it each way. No volume is chosen to fit a time: both times are predictions.\n\n| mix | off s ours / paper | img/s | on s ours / paper | img/s | speed-up % ours / paper | proven best | points | search ms |\n|---|---|---|---|---|---|---|---|---|",
-        reported::overlaps(data)?
-            .iter()
+        rows.iter()
             .map(|row| format!("{:.1}k", row.images() / 1e3))
             .collect::<Vec<_>>()
             .join(", ")
     )?;
-    let rows = reported::overlaps(data)?;
     for (i, row) in rows.iter().enumerate() {
         if there(out, &format!("overlap{i}")) {
             let t = timeline(out, i, SPLIT, ADOPTED)?;
