@@ -10,17 +10,29 @@ rm -rf "$OUT"
 mkdir -p "$OUT/live" "$OUT/state"
 OUT=$(cd "$OUT" && pwd)
 if [ -n "$QUICK" ]; then
-    repetitions=1 steps=150 later=3 form=--quick
+    repetitions=1 solo=6 form=--quick
 else
-    repetitions=5 steps=200 later=4 form=
+    repetitions=5 solo=12 form=
 fi
 job() {
-    printf '{"id":"%s","batch_sizes":[512],"job":{"argv":["mt-worker","--width","64","--depth","2","--features","128","--learning-rate","0.004","--seed","%s","--processes","{processes}","--batches","{batches}","--checkpoint","%s"]}}' \
+    printf '{"id":"%s","batch_sizes":[512],"job":{"argv":["mt-worker","--width","384","--depth","3","--features","256","--learning-rate","0.004","--seed","%s","--processes","{processes}","--batches","{batches}","--checkpoint","%s"]}}' \
         "$1" "$2" "$OUT/state/$1"
+}
+launch() {
+    rm -f "$OUT"/state/*
+    mt-launch --progress-every 0.2 --runs "$OUT/runs" --arrivals "$OUT/live/arrivals.ndjson" \
+        -o "$2" "$OUT/live/workload.json" \
+        --controller mt-elastic --gpus 4 --pause 0.7 --policy "$1"
 }
 printf '{"schema":"mt.workload/1","device":{"kind":"cpu","gpus":4},"tasks":[%s,%s]}\n' \
     "$(job older 1)" "$(job younger 2)" >"$OUT/live/workload.json"
+# How long a machine takes is not known before: a hundred steps tell how many fill `solo` seconds.
 # As in the paper, the younger comes when the older is two thirds of a solo run on all GPUs.
+echo '{"event":"arrive","time_s":0,"task":"older","total_steps":100}' >"$OUT/live/arrivals.ndjson"
+launch equal "$OUT/live/solo.ndjson"
+hundred=$(sed -n 's/.*"event":"summary".*"makespan_s":\([0-9.]*\).*/\1/p' "$OUT/live/solo.ndjson")
+steps=$(awk "BEGIN { print int(100 * $solo / $hundred) }")
+later=$(awk "BEGIN { print 2 / 3 * $solo }")
 cat >"$OUT/live/arrivals.ndjson" <<END
 {"event":"arrive","time_s":0,"task":"older","total_steps":$steps}
 {"event":"arrive","time_s":$later,"task":"younger","total_steps":$steps}
@@ -28,11 +40,8 @@ END
 repetition=1
 while [ "$repetition" -le "$repetitions" ]; do
     for policy in equal paper ours; do
-        rm -f "$OUT"/state/*
         run=$OUT/live/$policy-$repetition.ndjson
-        mt-launch --progress-every 0.2 --runs "$OUT/runs" --arrivals "$OUT/live/arrivals.ndjson" \
-            -o "$run" "$OUT/live/workload.json" \
-            --controller mt-elastic --gpus 4 --pause 0.7 --policy "$policy"
+        launch "$policy" "$run"
         mt-check "$run" >/dev/null
     done
     repetition=$((repetition + 1))
