@@ -55,6 +55,10 @@ enum JobWork {
     Transfer(PhaseKind),
 }
 
+/// Longest job, in seconds: 30,000 years. In a longer one the 15 digits of a number no longer tell the
+/// start and the end of a job of a second apart; an endless one would overflow the clock.
+const LONGEST_JOB_S: f64 = 1e12;
+
 /// What is left at the end of a job, in seconds, though it has ended: virtual time counts whole
 /// nanoseconds, and this is two of them.
 const ROUNDING_S: f64 = 2e-9;
@@ -116,6 +120,15 @@ impl SimHost {
                 Ok((compute, wanted as f64))
             }
         }
+    }
+
+    /// Whether virtual time can count to the end of a job.
+    fn ends_in_time(&self, id: JobId) -> Result<(), SimError> {
+        let seconds = self.jobs[&id].left / self.jobs[&id].rate;
+        if seconds <= LONGEST_JOB_S {
+            return Ok(());
+        }
+        Err(SimError::TooLong { seconds })
     }
 
     /// Sets the rates of all jobs anew after one has come or gone.
@@ -222,7 +235,7 @@ impl SimHost {
         }
     }
 
-    /// Lets time pass until the first job ends, or until the time given.
+    /// Lets time pass until the first job ends, until the time given, or for the longest step.
     fn advance(&mut self, until: Option<Instant>) {
         let first = self.jobs.values().map(|job| job.left / job.rate);
         let first = first.fold(f64::INFINITY, f64::min);
@@ -244,7 +257,7 @@ impl SimHost {
         }
         // The end of a transfer changes no rate.
         let computed = |id: &JobId| matches!(self.jobs[id].work, JobWork::Compute { .. });
-        if ended.is_empty() || ended.iter().any(computed) {
+        if limit == Some(step) || ended.iter().any(computed) {
             self.tell_steps();
         }
         for id in ended {
@@ -278,7 +291,7 @@ impl Host for SimHost {
             self.tell_steps();
         }
         self.jobs.insert(id, Job { work, rate, left });
-        if let Err(error) = self.share_out() {
+        if let Err(error) = self.share_out().and_then(|()| self.ends_in_time(id)) {
             self.jobs.remove(&id);
             self.share_out()?;
             return Err(error.into());

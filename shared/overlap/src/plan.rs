@@ -13,6 +13,10 @@ use crate::{
 /// Percent by which batch sizes vary where the plan left them free.
 pub const BATCH_PERCENT: f64 = 20.0;
 
+/// Longest round, in seconds: 30,000 years. In a longer one the 15 digits of a number no longer tell the
+/// start and the end of a phase of a second apart.
+pub const LONGEST_ROUND_S: f64 = 1e12;
+
 /// What to order a plan by.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlanRequest {
@@ -62,9 +66,12 @@ pub enum PlanError {
         /// Its rate.
         value: f64,
     },
-    /// A time is beyond what a number can hold.
-    #[error("the round takes longer than any finite time; check samples, bytes and bandwidth")]
-    TooLong,
+    /// The round is longer than [`LONGEST_ROUND_S`].
+    #[error(
+        "the round takes {0:.0e} s, more than the {LONGEST_ROUND_S:.0e} s whose phases a number can \
+         tell apart; check samples, bytes and bandwidth"
+    )]
+    TooLong(f64),
     /// The round cannot be ordered for another reason.
     #[error(transparent)]
     Other(OverlapError),
@@ -348,7 +355,10 @@ fn fit_memory(plan: &Plan, planned: &[Batch], choices: &mut [Vec<Batch>]) {
 }
 
 fn timeline(plan: Plan, kind: RatesKind, outcome: &Outcome) -> Result<Timeline, PlanError> {
-    let seconds = |s: f64| Seconds::new(s).map_err(|_| PlanError::TooLong);
+    let seconds = |s: f64| match Seconds::new(s) {
+        Ok(time) if s <= LONGEST_ROUND_S => Ok(time),
+        _ => Err(PlanError::TooLong(s)),
+    };
     let proof = if outcome.proven() {
         Proof::Bounded
     } else {

@@ -54,6 +54,40 @@ fn every_stage_reads_files_and_standard_input_alike() {
         .assert_code(0);
 }
 
+/// A round of a year beside one of a second, of 10,000 years, of one sample: honest
+/// documents are never called lies. What no number can hold is refused before it runs.
+#[test]
+fn rounds_of_any_length_are_found_true_or_refused() {
+    let folder = Folder::new();
+    let pipe = |slow: &str, link: &str| {
+        let workload = format!(
+            r#"{{"schema":"mt.workload/1","device":{{"kind":"sim","gpu":"rtx-3090"}},"link":{{"down_bps":{link},"up_bps":1e9}},
+                "tasks":[{{"id":"slow","batch_sizes":[32],{slow},"update_bytes":{{"down":1e6,"up":1e6}}}},
+                {{"id":"quick","model":"alexnet","batch_sizes":[64],"samples":1000}}]}}"#
+        );
+        std::fs::write(folder.path().join("w.json"), workload).unwrap();
+        folder.run(
+            "set -e; mt-profile --force -o p w.json --budget 6; mt-fit -o m p; mt-solve -o s m; mt-overlap -o t s
+             mt-launch --force -o r t; mt-check p m s t r",
+        )
+    };
+    let layers = r#""flops_per_sample":1e10,"bytes_per_sample":1e6,"samples""#;
+    for slow in [
+        format!("{layers}:100000000000"),
+        r#""model":"resnet18","samples":1000000000000000"#.to_owned(),
+        r#""model":"resnet18","samples":1"#.to_owned(),
+    ] {
+        pipe(&slow, "1e9").assert_code(0);
+    }
+    let out = pipe(&format!("{layers}:9007199254740992"), "0.000001");
+    out.assert_code(2);
+    assert!(
+        out.stderr.contains("more than the 1e12 s"),
+        "{}",
+        out.stderr
+    );
+}
+
 #[test]
 fn two_workloads_in_give_two_results_out_at_every_stage() {
     let folder = Folder::new();

@@ -68,13 +68,12 @@ pub fn work_done(lanes: &[Lane], until: f64, rates: &mut Rates) -> Result<Vec<f6
     times.sort_by(f64::total_cmp);
     times.dedup();
     let mut done = vec![0.0; lanes.len()];
-    let longest = times.last().copied().unwrap_or(0.0);
     for w in times.windows(2) {
         if w[1] > until * (1.0 + 1e-9) {
             break;
         }
         // Slivers of rounding would ask for sets that never computed.
-        if w[1] - w[0] <= 1e-12 * longest {
+        if w[1] - w[0] <= 1e-12 * w[1] {
             continue;
         }
         let active = computing(lanes, f64::midpoint(w[0], w[1]));

@@ -40,6 +40,15 @@ pub enum SimError {
         "the steps of the tasks differ by too many orders of magnitude to be simulated together"
     )]
     Uneven,
+    /// A job that virtual time cannot count to the end of.
+    #[error(
+        "it would take {seconds:.0e} s, which the simulator's clock cannot count; look at the samples \
+         and FLOPs of the task, or at the bytes and the bandwidth of its transfer"
+    )]
+    TooLong {
+        /// How long it would take.
+        seconds: f64,
+    },
     /// A job that never ends, which virtual time cannot wait for.
     #[error("task {task:?} says no number of samples to stop after, which the simulator needs")]
     Endless {
