@@ -6,7 +6,7 @@ DESTDIR ?=
 TOOLS := mt mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt-check mt-report mt-cluster
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults test-sim fuzz bench bench-peers bench-real regret paper elastic hare calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults test-sim fuzz bench bench-peers bench-real regret paper elastic hare engines calibrate schemas schemas-check \
 	lint install uninstall clean
 
 help: ## List the targets
@@ -51,6 +51,7 @@ bench-peers: ## Measure against solvers and learners of others (builds Python en
 	sh shared/predict/benches/peers/run.sh
 	sh tests/peers/run.sh alloc --problems
 	sh tests/peers/run.sh overlap --rounds
+	$(CARGO) run --release -q -p mt-cluster-engine --example hare -- --peers ../shared/data
 
 bench-real: ## Measure the predictor on recorded measurements by others, beside scikit-learn
 	sh shared/predict/benches/real/bench.sh
@@ -66,6 +67,9 @@ elastic: ## Move trainings between parts of this machine: the paper of Wei and S
 
 hare: ## Regenerate the figures of Hare's evaluation, simulated (QUICK=1: reduced)
 	$(MAKE) -C examples/hare
+
+engines: build ## Run schedules by Slurm and Ray for real, on emulated nodes (Debian: slurm-wlm munge)
+	PATH="$(RELEASE):$$PATH" sh examples/engines/run.sh
 
 calibrate: ## Fit the simulator's constants to the figures that the paper reports
 	$(MAKE) -C examples/paper calibrate

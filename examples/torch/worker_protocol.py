@@ -12,7 +12,10 @@ loss): a GPU works on steps that were started a while ago, and a step may only b
 is done. `drain()` waits for everything that was started and returns it in the same form.
 
 Alone (MT_POOL unset) the script trains until MT_SAMPLES is reached, or until it is stopped. With
-MT_POOL=1 it obeys lines on standard input: run, park, batch N, quit; the end of input is quit.
+MT_POOL=1 it obeys lines on standard input: run, park, batch N, quit; the end of input is quit. After
+`task ROUND RANK`, which mt-cluster says before every task of a schedule, MT_SAMPLES are those of this
+task: the worker says `done`, calls `synchronise(ROUND, RANK)` if the script has given one, says `parked`,
+and waits for the next.
 """
 
 import collections
@@ -37,6 +40,8 @@ class Worker:
         self.pool = pool
         self.trained = 0
         self.running = not pool
+        self.synchronise = None
+        self._task = None
         self._out = stdout or sys.stdout
         self._orders = queue.Queue()
         if pool:
@@ -76,6 +81,10 @@ class Worker:
                 if self.samples is not None:
                     # The last step is short if need be, so that the count is met exactly.
                     size = min(size, self.samples - started)
+                    if size <= 0 and self._task:
+                        started = 0
+                        self._end_task(drain)
+                        continue
                     if size <= 0:
                         break
                 started += size
@@ -86,6 +95,9 @@ class Worker:
                 self.running = False
                 self._report(drain())
                 self.tell(mt="parked")
+            elif order[0] == "task" and len(order) == 3 and all(w.isdigit() for w in order[1:]):
+                self._task = int(order[1]), int(order[2])
+                self.trained = 0
             elif order[0] == "batch" and len(order) == 2 and order[1].isdigit() and int(order[1]):
                 self.batch = int(order[1])
             elif order[0] == "quit":
@@ -94,6 +106,14 @@ class Worker:
                 print("unknown order:", " ".join(order), file=sys.stderr)
         self._report(drain())
         self.tell(mt="done", samples=self.trained)
+
+    def _end_task(self, drain):
+        self._report(drain())
+        self.tell(mt="done", samples=self.trained)
+        if self.synchronise:
+            self.synchronise(*self._task)
+        self.running = False
+        self.tell(mt="parked")
 
     def _next_order(self):
         """The next order; None to train on. A parked worker waits here."""

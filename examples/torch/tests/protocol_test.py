@@ -57,6 +57,36 @@ class Protocol(unittest.TestCase):
         self.assertEqual(waited, [0])
         self.assertEqual(pipeline.drain(), [(1, 0.0), (1, 0.0)])
 
+    def test_a_task_of_a_schedule_ends_and_the_worker_stays(self):
+        out, synchronised = io.StringIO(), []
+        orders = io.StringIO("task 0 1\nrun\n")
+        worker = Worker(32, samples=80, pool=True, stdin=orders, stdout=out)
+        worker.synchronise = lambda *task: synchronised.append(task)
+        parked = worker.tell
+        # The orders of the second task come when the first is parked, and nothing after them.
+        def tell(**members):
+            parked(**members)
+            if members == {"mt": "parked"} and len(synchronised) == 1:
+                for line in (["task", "1", "0"], ["run"]):
+                    worker._orders.put(line)
+            elif members == {"mt": "parked"}:
+                worker._orders.put(["quit"])
+        worker.tell = tell
+        while not worker._orders.qsize() >= 3:
+            time.sleep(0.01)
+        # The end of standard input would be the end of the orders.
+        first = [worker._orders.get() for _ in range(3)]
+        self.assertEqual(first[2], ["quit"])
+        for line in first[:2]:
+            worker._orders.put(line)
+        pipeline = Pipeline(lambda token: token)
+        worker.train(lambda n: pipeline.add(n, 1.5), pipeline.drain)
+        told = lines(out.getvalue())
+        self.assertEqual([t["samples"] for t in told if t["mt"] == "step"], [32, 32, 16] * 2)
+        ends = [t for t in told if t["mt"] != "step"]
+        self.assertEqual(ends[:4], [{"mt": "done", "samples": 80}, {"mt": "parked"}] * 2)
+        self.assertEqual(synchronised, [(0, 1), (1, 0)])
+
     def test_a_loss_that_is_no_number_is_left_out(self):
         out = io.StringIO()
         worker = Worker(8, samples=8, stdout=out)

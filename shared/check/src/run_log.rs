@@ -2,6 +2,7 @@
 
 mod assignments;
 mod device;
+mod gpus;
 mod moves;
 mod outcome;
 mod phases;
@@ -21,6 +22,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
     carried(events, j);
     order(events, j);
     processes::judge(events, j);
+    gpus::judge(events, j);
     phases::judge(events, j);
     tally::judge(events, j);
     outcome::judge(events, j);

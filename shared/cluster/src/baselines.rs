@@ -2,9 +2,10 @@
 
 mod allox;
 mod gang;
-mod matching;
+pub(crate) mod matching;
 
 pub use allox::allox;
+pub(crate) use allox::sequences;
 pub use gang::{fifo, srtf};
 
 use crate::list::{Choice, Fill, job_by_job, place};

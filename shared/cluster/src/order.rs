@@ -131,10 +131,10 @@ fn of(index: usize, job: &Value) -> Result<Option<Pending>, OrderError> {
     if priority == 0 {
         return Ok(None);
     }
-    let nice = if job.get("nice").is_none() {
-        0
-    } else {
-        whole("nice")?
+    // Slurm 22.05 writes null for a job whose `nice` was never set.
+    let nice = match job.get("nice") {
+        None | Some(Value::Null) => 0,
+        Some(_) => whole("nice")?,
     };
     let minutes = job.get("time_limit").and_then(number).filter(|m| *m > 0.0);
     let ratio = minutes.map_or(0.0, |m| weight(job) / (m * gpus(job)));
@@ -173,4 +173,31 @@ fn weight(job: &Value) -> f64 {
     let words = comment.split([' ', ',', ';']);
     let mut given = words.filter_map(|w| w.strip_prefix("weight=")?.parse::<f64>().ok());
     given.find(|w| w.is_finite() && *w > 0.0).unwrap_or(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// Any answer is ordered or refused, and what is ordered is a queue that Slurm would take.
+    #[test]
+    fn fuzz_queues() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let cases = here.join("../../tools/mt-cluster/tests/cli/in");
+        let own = here.join("tests/fuzz/queues");
+        testkit::fuzz::fuzz("queues", &[&own, &cases], |text| match order(text) {
+            Ok(order) => {
+                assert!(order.jobs.iter().all(|j| j.nice >= 0), "{order:?}");
+                for line in order.lines().lines() {
+                    let words: Vec<&str> = line.split(' ').collect();
+                    let plain = |c: char| c.is_ascii_alphanumeric() || c == '=';
+                    assert!(words[..2] == ["scontrol", "update"], "{line}");
+                    assert!(words[2..].iter().all(|w| w.chars().all(plain)), "{line}");
+                }
+                format!("{} {}", order.jobs.len().min(3), order.warnings.len())
+            }
+            Err(error) => error.to_string().chars().take(30).collect(),
+        });
+    }
 }

@@ -5,7 +5,8 @@ mod common;
 use cluster::bounds::{self, Effort};
 use cluster::switching::{self, Footprint, Mode};
 use cluster::{
-    Class, Job, Options, Player, Policy, Priorities, Problem, Settings, State, exact, plan, play,
+    Class, Job, Options, Player, Policy, Priorities, Problem, Settings, State, exact, migrating,
+    plan, play,
 };
 use common::plain::{self, Placed};
 use common::{Size, brute_force, random};
@@ -138,6 +139,7 @@ fn every_policy_is_feasible_and_above_the_bound() {
         let problem = random(seed, &size);
         let planned = plan(&problem, &quick());
         planned.schedule.verify(&problem).unwrap();
+        migrating(&problem, 1).verify(&problem).unwrap();
         assert!(planned.lower_bound <= planned.cost);
         for policy in Policy::BASELINES {
             let schedule = policy.baseline(&problem).unwrap();
@@ -248,6 +250,70 @@ fn no_job_waits_for_ever() {
     // 10 times its 20 s, the task that runs then, and its own.
     assert!(run(10.0) < 225.0, "{}", run(10.0));
     assert!(run(f64::INFINITY) > 800.0, "{}", run(f64::INFINITY));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever stream of shorter and more urgent jobs keeps the GPUs busy: once a job has waited its
+    /// multiple, it is behind nothing but what runs.
+    #[test]
+    fn no_stream_starves_a_job(
+        gpus in 1..3_usize,
+        rounds in 1..4_usize,
+        own in 3.0..6.0_f64,
+        shorts in prop::collection::vec((0.2..2.0_f64, 1.0..9.0_f64, 0.1..1.0_f64), 20..40),
+        aging in 2.0..6.0_f64,
+    ) {
+        let mut problem = one_gpu(&[(own, 1.0)]);
+        problem.gpus = vec![0; gpus];
+        problem.jobs[0].rounds = rounds;
+        problem.jobs[0].arrival = 0.5;
+        let deadline = 0.5 + (aging + 1.0) * own * rounds as f64 + 2.0 * (rounds + 1) as f64;
+        let mut at = 0.0;
+        // The same stream again and again, so dense that all GPUs are always wanted.
+        for (train, weight, gap) in shorts.iter().cycle() {
+            let mut job = problem.jobs[0].clone();
+            (job.train[0], job.weight, job.arrival, job.rounds) = (*train, *weight, at, 1);
+            problem.jobs.push(job);
+            at += (gap * train / gpus as f64).max(0.05);
+            if at > deadline {
+                break;
+            }
+        }
+        let problem = Problem::new(problem.classes, problem.gpus, problem.jobs);
+        let settings = Settings { effort: 0, aging, seed: 1 };
+        let end = play(&problem, 0.0, settings).schedule.completions[0];
+        prop_assert!(end <= deadline, "{end} after {deadline}");
+    }
+}
+
+#[test]
+fn a_job_moves_to_a_gpu_that_comes_to_its_end() {
+    // Two types of one GPU each. The second job waits for the fast one, or is slow on the other from
+    // its beginning to its end; moving, it is slow only until the first job has gone.
+    let job = |rounds, train: [f64; 2]| Job {
+        weight: 1.0,
+        arrival: 0.0,
+        rounds,
+        tasks: 1,
+        train: train.to_vec(),
+        sync: vec![0.0; 2],
+        shortest_round: 0.0,
+    };
+    let class = Class {
+        count: 1,
+        memory: f64::INFINITY,
+        bus: f64::INFINITY,
+    };
+    let jobs = vec![job(8, [1.0, 4.0]), job(10, [1.0, 3.0])];
+    let problem = Problem::new(vec![class; 2], vec![0, 1], jobs);
+    let moved = migrating(&problem, 1);
+    moved.verify(&problem).unwrap();
+    let stays = Policy::Allox.baseline(&problem).unwrap();
+    // 8 s, and 10 more behind it. Three rounds on the slow GPU, until 9 s, leave 7 of them.
+    assert_eq!(stays.completions, [8.0, 18.0]);
+    assert_eq!(moved.completions, [8.0, 16.0]);
 }
 
 #[test]

@@ -73,9 +73,10 @@ pub enum EventPayload {
         task: TaskId,
         /// Which phase.
         phase: PhaseKind,
-        /// Start, from the start of the round.
+        /// Start, from the start of the round; where a schedule is run, whose jobs have rounds of their
+        /// own, from the launch.
         start: Seconds,
-        /// End, from the start of the round.
+        /// End, likewise.
         end: Seconds,
         /// Why the task was given up in this phase; absent if it was not.
         reason: Option<String>,

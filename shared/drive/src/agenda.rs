@@ -115,6 +115,13 @@ impl Agenda {
         ready.map(|j| j.ready).filter(|&t| t > now).reduce(f64::min)
     }
 
+    /// How many tasks the GPU runs before the next one of a job; `None`: it has none of it.
+    #[must_use]
+    pub fn next_use(&self, gpu: usize, job: usize) -> Option<usize> {
+        let mut queue = self.queues[gpu].iter();
+        queue.position(|(place, _)| place.job == job)
+    }
+
     /// The task at the head of the GPU's queue has been started.
     pub fn start(&mut self, gpu: usize, now: f64) {
         let Some((place, _)) = self.queues[gpu].pop_front() else {

@@ -9,6 +9,7 @@ use doc::{EventPayload, ProcessEnd, RunEvent, TaskSummary};
 use jobs::{Assignment, JobId, JobSpec, Progress, Supervisor};
 use units::{Seconds, TaskId};
 
+use crate::parked::Parked;
 use crate::seats::{Seats, Who};
 use crate::{Agenda, Place, Settings};
 
@@ -27,6 +28,8 @@ pub(crate) struct Driver<'a> {
     pub logs: PathBuf,
     pub began: Instant,
     pub running: BTreeMap<JobId, Running>,
+    /// Processes between two tasks.
+    pub parked: BTreeMap<JobId, Parked>,
     pub jobs: Vec<Told>,
     /// No task starts on a GPU before this.
     pub pauses: Vec<Instant>,
@@ -49,8 +52,12 @@ pub(crate) struct Running {
     /// Which of the processes on the GPU it is.
     pub slot: usize,
     pub ready: bool,
-    /// Whether it has said that its training is done.
-    pub trained: bool,
+    /// Whether it takes orders, and stays after the task.
+    pub stays: bool,
+    /// When it started or was woken.
+    pub since: f64,
+    /// When its training was done, if it is.
+    pub trained: Option<f64>,
 }
 
 /// What the summary tells of the tasks of one number in all rounds of a job.
@@ -137,6 +144,7 @@ impl Driver<'_> {
             }
             let nothing = self.running.is_empty();
             if nothing && (self.stopped.is_some() || self.agenda.done()) {
+                self.dismiss_all();
                 return arrived.first;
             }
             for event in self.supervisor.poll(self.patience()) {
@@ -175,32 +183,48 @@ impl Driver<'_> {
                 continue;
             }
             self.agenda.start(gpu, self.now());
-            let slot = self.slot(gpu);
-            match self.spawn(place, (gpu, slot)) {
-                Ok(id) => {
-                    let pid = self.supervisor.pid(id).and_then(|p| u32::try_from(p).ok());
-                    let running = Running {
-                        place,
-                        gpu,
-                        slot,
-                        ready: false,
-                        trained: false,
-                    };
-                    self.running.insert(id, running);
-                    let start = EventPayload::Start {
-                        round: place.round as u32,
-                        task: self.name(place),
-                        batch: None,
-                        share: None,
-                        gpu: Some(self.seats.all[gpu].name.clone()),
-                        pid,
-                        predicted: None,
-                    };
-                    self.tell(start);
-                }
+            match self.begin(place, gpu) {
+                Ok((id, running)) => self.begun(id, running),
                 Err(reason) => self.failed(place, gpu, &reason),
             }
         }
+    }
+
+    /// Wakes the process of the task's job that is parked on the GPU, or starts one.
+    fn begin(&mut self, place: Place, gpu: usize) -> Result<(JobId, Running), String> {
+        let mut running = Running {
+            place,
+            gpu,
+            slot: 0,
+            ready: false,
+            stays: self.can_stay(place.job),
+            since: self.now(),
+            trained: None,
+        };
+        if let Some((id, slot)) = self.wake(place, gpu) {
+            (running.slot, running.ready) = (slot, true);
+            return Ok((id, running));
+        }
+        self.make_room(gpu, place.job);
+        running.slot = self.slot(gpu);
+        let id = self.spawn(place, (gpu, running.slot))?;
+        // Read when it is ready. An order that does not arrive is that of a process that has ended.
+        let _ = running.stays && self.order(id, place);
+        Ok((id, running))
+    }
+
+    fn begun(&mut self, id: JobId, running: Running) {
+        self.running.insert(id, running);
+        let pid = self.supervisor.pid(id).and_then(|p| u32::try_from(p).ok());
+        self.tell(EventPayload::Start {
+            round: running.place.round as u32,
+            task: self.name(running.place),
+            batch: None,
+            share: None,
+            gpu: Some(self.seats.all[running.gpu].name.clone()),
+            pid,
+            predicted: None,
+        });
     }
 
     fn spawn(&mut self, place: Place, at: (usize, usize)) -> Result<JobId, String> {
@@ -226,7 +250,7 @@ impl Driver<'_> {
             device: self.settings.place.word(),
             round: place.round as u32,
             samples: job.samples.map(|s| s.round() as u64),
-            orders: false,
+            orders: self.can_stay(place.job),
         };
         let own = assignment.variables(job.id.as_str());
         env.extend(own.into_iter().map(|(n, v)| (n.into(), v.into())));
@@ -244,7 +268,7 @@ impl Driver<'_> {
             argv: assignment.arguments(argv).map(Into::into).collect(),
             env,
             cwd: program.cwd.as_ref().map(PathBuf::from),
-            orders: false,
+            orders: assignment.orders,
             progress,
             cgroup_procs: None,
             cpus: Vec::new(),
@@ -284,12 +308,13 @@ impl Driver<'_> {
     }
 
     /// The least number that no process on the GPU has: one that synchronises may still be there
-    /// when the next trains, and each has a control group of its own, which ends with it.
+    /// when the next trains, and each has a control group of its own.
     fn slot(&self, gpu: usize) -> usize {
-        let taken = |slot: &usize| {
-            let mut own = self.running.values().filter(|r| r.gpu == gpu);
-            own.any(|r| r.slot == *slot)
-        };
-        (0..).find(|slot| !taken(slot)).unwrap_or_default()
+        let running = self.running.values().map(|r| (r.gpu, r.slot));
+        let parked = self.parked.values().map(|p| (p.gpu, p.slot));
+        let taken: BTreeSet<(usize, usize)> = running.chain(parked).collect();
+        (0..)
+            .find(|slot| !taken.contains(&(gpu, *slot)))
+            .unwrap_or_default()
     }
 }

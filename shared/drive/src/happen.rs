@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use doc::{EventPayload, PhaseKind, ProcessEnd};
 use jobs::{Event, Exit, Happening};
+use units::Seconds;
 
 use crate::Place;
 use crate::driver::{Driver, Running};
@@ -25,6 +26,9 @@ impl Driver<'_> {
     /// Something happened to a task.
     pub fn happened(&mut self, event: Event) {
         let Some(&running) = self.running.get(&event.job) else {
+            if let Happening::Exited { .. } = event.what {
+                self.parked.remove(&event.job);
+            }
             return;
         };
         let place = running.place;
@@ -44,11 +48,22 @@ impl Driver<'_> {
                 told.last_loss = loss.or(told.last_loss);
             }
             // The GPU is free; what remains until the end of the process is synchronisation.
-            Happening::Done { .. } if !running.trained && self.stopped.is_none() => {
+            Happening::Done { .. } if running.trained.is_none() && self.stopped.is_none() => {
+                let at = self.trained(&running);
                 if let Some(r) = self.running.get_mut(&event.job) {
-                    r.trained = true;
+                    r.trained = Some(at);
                 }
-                self.trained(place);
+            }
+            // Of a job that takes orders: its result is synchronised.
+            Happening::Parked if running.stays && self.stopped.is_none() => {
+                self.running.remove(&event.job);
+                self.park(event.job, running);
+                self.phases_end(&running);
+                if self.jobs[place.job].given_up {
+                    self.dismiss(event.job);
+                } else {
+                    self.succeeded(running);
+                }
             }
             Happening::Exited {
                 exit, strays, tail, ..
@@ -64,14 +79,31 @@ impl Driver<'_> {
         }
     }
 
-    /// Training of a task has ended.
-    fn trained(&mut self, place: Place) {
+    /// Training of a task has ended; answers when.
+    fn trained(&mut self, running: &Running) -> f64 {
         let now = self.now();
+        let place = running.place;
         if let Some(ratio) = self.agenda.trained(place, now) {
             let (sum, count) = &mut self.jobs[place.job].drift;
             *sum += ratio;
             *count += 1;
         }
+        self.phase(running, PhaseKind::Compute, now);
+        now
+    }
+
+    /// A phase of a task has ended: it has trained, or it has synchronised what it trained.
+    fn phase(&mut self, running: &Running, phase: PhaseKind, end: f64) {
+        let start = running.trained.unwrap_or(running.since);
+        let second = |s: f64| Seconds::new(s).unwrap_or(Seconds::ZERO);
+        self.tell(EventPayload::Phase {
+            round: running.place.round as u32,
+            task: self.name(running.place),
+            phase,
+            start: second(start),
+            end: second(end),
+            reason: None,
+        });
     }
 
     fn exited(&mut self, running: Running, exit: Exit, strays: usize, tail: &str) {
@@ -91,6 +123,10 @@ impl Driver<'_> {
         if strays > 0 {
             reason += &format!(" ({strays} processes that it left behind were killed)");
         }
+        let ended = self.stopped.is_some() || self.jobs[place.job].given_up;
+        if good && !ended {
+            self.phases_end(&running);
+        }
         let round = place.round as u32;
         let told = EventPayload::Exit {
             round,
@@ -100,7 +136,7 @@ impl Driver<'_> {
             reason: Some(reason.trim().to_owned()).filter(|r| !r.is_empty()),
         };
         self.tell(told);
-        if self.stopped.is_some() || self.jobs[place.job].given_up {
+        if ended {
             self.agenda.failed(place, self.now());
             if self.jobs[place.job].given_up {
                 self.agenda.give_up(place.job);
@@ -110,12 +146,26 @@ impl Driver<'_> {
         if !good {
             return self.failed(place, running.gpu, last);
         }
-        self.failures[running.gpu].clear();
-        if !running.trained {
-            self.trained(place);
+        self.succeeded(running);
+    }
+
+    /// A task is done: with its training, if it has not said so before, or with what came after.
+    fn phases_end(&mut self, running: &Running) {
+        if running.trained.is_some() {
+            self.phase(running, PhaseKind::Upload, self.now());
+        } else {
+            self.trained(running);
         }
+    }
+
+    /// A task has trained and synchronised.
+    fn succeeded(&mut self, running: Running) {
+        let place = running.place;
+        self.failures[running.gpu].clear();
         let now = self.now();
-        self.agenda.synced(place, now);
+        if self.agenda.synced(place, now) {
+            self.dismiss_those(|p| p.job == place.job);
+        }
         let suspect = self.moved.remove(&place);
         if let Some(gpu) = suspect.filter(|&gpu| !self.failures[gpu].is_empty()) {
             self.lose(
@@ -168,6 +218,7 @@ impl Driver<'_> {
             reason,
         });
         self.failures[gpu] = BTreeSet::new();
+        self.dismiss_those(|p| p.gpu == gpu);
         for job in self.agenda.lose(gpu) {
             self.give_up(job, "no GPU is left that can run it");
         }
@@ -177,6 +228,7 @@ impl Driver<'_> {
     fn give_up(&mut self, job: usize, reason: &str) {
         self.jobs[job].given_up = true;
         self.agenda.give_up(job);
+        self.dismiss_those(|p| p.job == job);
         let own = self.running.iter().filter(|(_, r)| r.place.job == job);
         let ids: Vec<_> = own.map(|(id, _)| *id).collect();
         for id in ids {

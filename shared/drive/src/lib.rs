@@ -15,6 +15,7 @@ mod agenda;
 mod driver;
 mod happen;
 mod live;
+mod parked;
 mod run;
 mod seats;
 mod settings;

@@ -26,6 +26,7 @@ pub fn run(
 ) -> Result<Exit, Failure> {
     let environment = |error: &dyn std::fmt::Display| Failure::Environment(error.to_string());
     check(schedule)?;
+    let settings = &settings.for_place();
     let (mut run, cleaned) =
         RunDir::create(&settings.care.runs, console.tool()).map_err(|e| environment(&e))?;
     for dead in &cleaned {
@@ -75,6 +76,7 @@ pub fn run(
         logs,
         began,
         running: BTreeMap::new(),
+        parked: BTreeMap::new(),
         jobs: schedule.cluster.jobs.iter().map(Told::of).collect(),
         pauses: vec![began; gpus],
         failures: vec![BTreeSet::new(); gpus],

@@ -12,3 +12,15 @@ pub struct Settings {
     /// Seed of new plans.
     pub seed: u64,
 }
+
+impl Settings {
+    /// As they are used: what is started behind a prefix gets this environment whole, since the prefix
+    /// is a program of the user's, and every engine forwards of it what it is configured to.
+    pub(crate) fn for_place(&self) -> Self {
+        let mut own = self.clone();
+        if let Where::Via(_) = own.place {
+            own.care.passing = own.care.passing.everything();
+        }
+        own
+    }
+}

@@ -135,6 +135,17 @@ impl Passing {
         })
     }
 
+    /// Passes on everything but the tools' own variables: a program that starts jobs elsewhere
+    /// finds its allocation by variables of this environment (`srun` by `SLURM_JOB_ID`, without which
+    /// it would wait for an allocation of its own; `ssh` by `SSH_AUTH_SOCK`).
+    #[must_use]
+    pub fn everything(self) -> Self {
+        Self {
+            keep: vec!["*".to_owned()],
+            ..self
+        }
+    }
+
     /// Variables that are set for every job.
     #[must_use]
     pub const fn set(&self) -> &BTreeMap<String, String> {

@@ -107,6 +107,14 @@ pub enum Exit {
 /// An order to a pool worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
+    /// What the next [`Order::Run`] is for: one task of a schedule, after which the worker says that
+    /// it is done, synchronises, and says that it is parked.
+    Task {
+        /// Round of the job, from 0.
+        round: u32,
+        /// Which of the round's tasks, from 0.
+        rank: u32,
+    },
     /// Train.
     Run,
     /// Stop after the step under way.
@@ -256,6 +264,7 @@ impl Supervisor {
     /// [`OrderError`].
     pub fn order(&mut self, job: JobId, order: Order) -> Result<(), OrderError> {
         let line = match order {
+            Order::Task { round, rank } => format!("task {round} {rank}\n"),
             Order::Run => "run\n".to_owned(),
             Order::Park => "park\n".to_owned(),
             Order::Batch(batch) => format!("batch {batch}\n"),

@@ -67,6 +67,9 @@ impl Reporter {
 /// An order on standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
+    /// The next `run` trains the samples of one task of a schedule, and the worker stays: its round
+    /// and its number in it.
+    Task(u32, u32),
     /// Train.
     Run,
     /// Stop training after the step under way, and wait.
@@ -85,6 +88,7 @@ impl Order {
             ("run", None) => Order::Run,
             ("park", None) => Order::Park,
             ("quit", None) => Order::Quit,
+            ("task", Some(round)) => Order::Task(round.parse().ok()?, words.next()?.parse().ok()?),
             ("batch", Some(n)) => Order::Batch(Batch::new(n.parse().ok()?).ok()?),
             _ => return None,
         };
@@ -103,7 +107,19 @@ mod tests {
             Order::parse("batch 32"),
             Some(Order::Batch(Batch::new(32).unwrap()))
         );
-        for bad in ["", "batch", "batch 0", "batch 1 2", "run now", "RUN"] {
+        assert_eq!(Order::parse("task 3 1"), Some(Order::Task(3, 1)));
+        for bad in [
+            "",
+            "task",
+            "task 1",
+            "task 1 2 3",
+            "task -1 0",
+            "batch",
+            "batch 0",
+            "batch 1 2",
+            "run now",
+            "RUN",
+        ] {
             assert_eq!(Order::parse(bad), None, "{bad:?}");
         }
     }

@@ -79,6 +79,8 @@ impl Session<'_> {
     /// Trains while told to; the end of the orders is `quit`, for whoever gave them has gone.
     fn obey(&mut self, orders: &Receiver<String>) -> Result<(), Failure> {
         let mut running = false;
+        // Of a schedule: the samples are those of one task, and more tasks may follow.
+        let mut one_task = false;
         loop {
             let line = if running {
                 match orders.try_recv() {
@@ -94,9 +96,20 @@ impl Session<'_> {
             };
             match line.as_deref().map(Order::parse) {
                 None => {
-                    if !self.step()? {
+                    if self.step()? {
+                        continue;
+                    }
+                    if !one_task {
                         return Ok(());
                     }
+                    self.reporter.done(self.samples)?;
+                    // A single process has nobody to synchronise with.
+                    running = false;
+                    self.reporter.parked()?;
+                }
+                Some(Some(Order::Task(..))) => {
+                    one_task = true;
+                    self.samples = 0;
                 }
                 Some(Some(Order::Run)) => running = true,
                 Some(Some(Order::Park)) => {
@@ -106,7 +119,7 @@ impl Session<'_> {
                 Some(Some(Order::Batch(batch))) => self.batch = batch,
                 Some(Some(Order::Quit)) => return Ok(()),
                 Some(None) => self.console.warn(&format!(
-                    "unknown order {:?}; say run, park, batch N or quit",
+                    "unknown order {:?}; say task ROUND RANK, run, park, batch N or quit",
                     line.unwrap_or_default()
                 )),
             }

@@ -5,6 +5,7 @@
     reason = "helpers of tests: what goes wrong in them is a failure of the test"
 )]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -162,8 +163,82 @@ fn a_gpu_on_which_nothing_works_is_left_out() {
     let via = ["--via", "sh via.sh {gpu}", "--restarts", "5"];
     let (output, events) = run(folder.path(), &plan(&cluster, "hare"), &via);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert_eq!((count(&events, "fault"), count(&events, "replan")), (1, 1));
+    // On a busy machine there may be plans for drift beside the one for the lost GPU.
+    assert_eq!(count(&events, "fault"), 1);
+    assert!(count(&events, "replan") >= 1);
     checked(&events);
+}
+
+/// A job that obeys the orders of a pool, and writes which task it was told to do.
+const POOL: &str = "while read -r word a b; do case $word in \
+    task) echo $a.$b >>told.$MT_TASK;; \
+    run) sleep 0.05; echo '{\"mt\":\"done\"}'; echo '{\"mt\":\"parked\"}';; \
+    quit) exit;; esac; done";
+
+fn pids(events: &[Value]) -> usize {
+    let starts = events.iter().filter(|e| e["event"] == "start");
+    let pids: BTreeSet<u64> = starts.map(|e| e["pid"].as_u64().unwrap()).collect();
+    pids.len()
+}
+
+#[test]
+fn processes_of_a_pool_are_parked_between_tasks() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = cluster(&[
+        ("a", 6, 1, POOL),
+        ("b", 6, 2, POOL),
+        ("plain", 2, 1, "true"),
+    ]);
+    for job in [0, 1] {
+        cluster["jobs"][job]["job"]["pool"] = true.into();
+    }
+    let (output, events) = run(folder.path(), &plan(&cluster, "hare"), &["--device", "cpu"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    checked(&events);
+    // At most one process of each job on each GPU for its 6 and 12 tasks, and 2 of `plain`.
+    assert_eq!(count(&events, "start"), 20);
+    assert!(pids(&events) <= 6, "{events:?}");
+    // Only the other processes end with a task.
+    assert_eq!(count(&events, "exit"), 2);
+    let told = fs::read_to_string(folder.path().join("told.b")).unwrap();
+    let mut told: Vec<&str> = told.lines().collect();
+    told.sort_unstable();
+    let rounds = (0..6).flat_map(|r| [format!("{r}.0"), format!("{r}.1")]);
+    assert_eq!(told, rounds.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_parked_process_makes_room_for_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = cluster(&[("a", 4, 1, POOL), ("b", 4, 1, POOL)]);
+    cluster["gpus"] = json!([{"type": "t", "memory_bytes": 100.0}]);
+    for job in [0, 1] {
+        cluster["jobs"][job]["job"]["pool"] = true.into();
+        cluster["jobs"][job]["memory_bytes"] = 60.0.into();
+        // Each trains while the other synchronises, so that they take turns.
+        cluster["jobs"][job]["sync_s"] = json!({"t": 0.2});
+    }
+    let schedule = plan(&cluster, "hare");
+    let (output, events) = run(folder.path(), &schedule, &[]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    checked(&events);
+    let starts: Vec<&Value> = events.iter().filter(|e| e["event"] == "start").collect();
+    let turns = starts.windows(2).filter(|w| w[0]["task"] != w[1]["task"]);
+    // Whenever the GPU goes to the other job, that job's process has to be a new one.
+    assert_eq!(pids(&events), turns.count() + 1);
+}
+
+#[test]
+fn a_prefix_finds_its_allocation_by_the_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = cluster(&[("a", 1, 1, "true")]);
+    let via = "test \"$SLURM_JOB_ID\" = 7 && exec \"$@\"";
+    fs::write(folder.path().join("via.sh"), via).unwrap();
+    let schedule = plan(&cluster, "hare");
+    let more = ["--via", "sh via.sh", "--restarts", "0"];
+    let mut command = command(folder.path(), &schedule, &more);
+    let output = command.env("SLURM_JOB_ID", "7").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
 #[test]

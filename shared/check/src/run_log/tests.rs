@@ -78,3 +78,28 @@ fn a_run_without_processes_is_not_of_a_real_device() {
     );
     assert!(paths.contains(&"$.events[1].pid".to_owned()), "{paths:?}");
 }
+
+/// Two tasks of a schedule one after another on a GPU: the first synchronises while the second trains.
+const ONE_GPU: &str = r#"
+{"schema":"mt.run/1","event":"launch","time_s":0,"device":{"kind":"cpu","name":"1 part","simulated":false}}
+{"schema":"mt.run/1","event":"start","time_s":0,"round":0,"task":"a","gpu":"g","pid":11}
+{"schema":"mt.run/1","event":"phase","time_s":1,"round":0,"task":"a","phase":"compute","start_s":0,"end_s":1}
+{"schema":"mt.run/1","event":"start","time_s":1,"round":0,"task":"b","gpu":"g","pid":12}
+{"schema":"mt.run/1","event":"phase","time_s":1.5,"round":0,"task":"a","phase":"upload","start_s":1,"end_s":1.5}
+{"schema":"mt.run/1","event":"exit","time_s":2,"round":0,"task":"b","code":0}
+{"schema":"mt.run/1","event":"summary","time_s":2,"ok":true,"makespan_s":2,"tasks":[{"id":"a","finished":true,"samples":0,"restarts":0},{"id":"b","finished":true,"samples":0,"restarts":0,"code":0}]}
+"#;
+
+#[test]
+fn a_gpu_trains_one_task_at_a_time() {
+    assert_eq!(lies(ONE_GPU), [""; 0]);
+    let untrained: String = ONE_GPU
+        .lines()
+        .filter(|l| !l.contains("compute"))
+        .map(|l| format!("{l}\n"))
+        .collect();
+    let paths = lies(&untrained);
+    assert!(paths.contains(&"$.events[2].gpu".to_owned()), "{paths:?}");
+    let elsewhere = untrained.replacen("\"gpu\":\"g\"", "\"gpu\":\"h\"", 1);
+    assert!(!lies(&elsewhere).contains(&"$.events[2].gpu".to_owned()));
+}

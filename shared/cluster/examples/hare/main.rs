@@ -1,23 +1,50 @@
 //! Hare's evaluation, and recorded traces: its figures beside ours.
 //!
 //! `hare OUT DATA [--quick]` writes `OUT/RESULTS.md` and `OUT/summary.json`; DATA holds the traces
-//! of others (`gavel`, `philly`), whose parts are left out where it does not exist.
+//! of others (`gavel`, `philly`), whose parts are left out where it does not exist. `hare --peers DATA
+//! [--json]` prints what others reach on those traces as rows of a benchmark.
 
 mod compare;
 mod page;
+mod peers;
 mod poster;
 mod quality;
 mod switching;
 mod traces;
 
 use std::error::Error;
+use std::io::Write as _;
 use std::path::Path;
+use std::process::ExitCode;
+
+use testkit::bench;
 
 /// Why nothing was written.
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-fn main() -> Outcome<()> {
+fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, data, ..] = &args[..]
+        && first == "--peers"
+    {
+        let data = Path::new(data);
+        if !traces::there(data) {
+            let text = format!("hare: skipped: there are no traces in {}", data.display());
+            writeln!(std::io::stderr(), "{text}").ok();
+            return ExitCode::SUCCESS;
+        }
+        return bench::run(|| peers::rows(data, page::FULL.starts));
+    }
+    match reproduce(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            writeln!(std::io::stderr(), "hare: {error}").ok();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn reproduce(args: &[String]) -> Outcome<()> {
     let quick = args.iter().any(|a| a == "--quick");
     let folders: Vec<&Path> = args
         .iter()

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::compare::{Means, compare, index};
+use crate::peers::{CUTS, GAVEL, PHILLY};
 use crate::poster::{self, Effort, Point, RIVALS};
 use crate::quality::{self, mean, quantile};
 use crate::switching;
-use crate::traces::{self, Cut};
+use crate::traces;
 
 /// What is written.
 pub struct Page {
@@ -18,7 +19,7 @@ pub struct Page {
     pub summary: Value,
 }
 
-const FULL: Effort = Effort {
+pub const FULL: Effort = Effort {
     seeds: 5,
     sweep_seeds: 3,
     starts: 4_000_000,
@@ -113,7 +114,7 @@ fn rounded(x: f64) -> f64 {
     (1e4 * x).round() / 1e4
 }
 
-fn name(policy: Policy) -> &'static str {
+pub fn name(policy: Policy) -> &'static str {
     doc::SchedulePolicy::from(policy).name()
 }
 
@@ -311,7 +312,7 @@ fn quality_part(
 
 /// Gavel's and Philly's, where their data is.
 fn recorded(data: &Path, starts: u64, quick: bool) -> Outcome<(String, Value)> {
-    if !data.join("gavel").is_dir() || !data.join("philly").is_dir() {
+    if !traces::there(data) {
         let text = format!(
             "\n## Recorded traces\n\nLeft out: there are no traces in {}.\n",
             data.file_name().unwrap_or_default().to_string_lossy()
@@ -319,14 +320,9 @@ fn recorded(data: &Path, starts: u64, quick: bool) -> Outcome<(String, Value)> {
         return Ok((text, Value::Null));
     }
     let rates = traces::gavel_rates(data)?;
-    let cuts = [
-        ("no preemption: a job is one task", Cut::Whole),
-        ("preemption at tasks of 360 s", Cut::Seconds(360.0)),
-        ("preemption at tasks of 60 s", Cut::Seconds(60.0)),
-    ];
     let mut rows = Vec::new();
     let mut means = serde_json::Map::new();
-    for (label, cut) in cuts.into_iter().take(if quick { 1 } else { 3 }) {
+    for (_, label, cut) in CUTS.into_iter().take(if quick { 1 } else { 3 }) {
         let c = compare(&traces::gavel(data, &rates, cut)?, starts)?;
         let allox = c.others[index(Policy::Allox)].mean;
         let less = 100.0 * (1.0 - c.ours.mean / allox);
@@ -335,7 +331,7 @@ fn recorded(data: &Path, starts: u64, quick: bool) -> Outcome<(String, Value)> {
             format!("{:.0} s", c.ours.mean),
             format!("{allox:.0} s"),
             format!("{less:.1} %"),
-            format!("{:.1} %", 100.0 * (1.0 - c.ours.mean / GAVEL_ALLOX_S)),
+            format!("{:.1} %", 100.0 * (1.0 - c.ours.mean / GAVEL[0].1)),
             format!("{:.3}", c.ours.flow / c.flow_bound),
         ]);
         means.insert(
@@ -352,7 +348,7 @@ fn recorded(data: &Path, starts: u64, quick: bool) -> Outcome<(String, Value)> {
         "ours / bound",
     ];
     let jobs = traces::philly_jobs(data)?;
-    let count = if quick { 1 } else { 3 };
+    let count = if quick { 1 } else { PHILLY };
     let all = (0..count).map(|seed| compare(&traces::philly(&jobs, &rates, seed)?, starts));
     let philly = Means::of(all.collect::<Outcome<_>>()?);
     let mut lines = vec![vec![
@@ -370,17 +366,15 @@ fn recorded(data: &Path, starts: u64, quick: bool) -> Outcome<(String, Value)> {
     }));
     let text = format!(
         "\n## Recorded traces\n\n### Gavel\n\nThe 71 single-GPU jobs of `minimize_makespan.trace`, all there at the start, on 6 V100, 6 P100, 6 K80 with \
-         Gavel's rates; weights 1. Gavel's own simulator, at its 360 s rounds, gave: AlloX {GAVEL_ALLOX_S:.0} s, \
-         max_min_fairness_packed 29,173 s, fifo_perf 35,913 s. Without preemption AlloX' matching is the optimum here, \
+         Gavel's rates; weights 1. Gavel's own simulator, at its 360 s rounds, gave: {}. Without preemption AlloX' matching is the optimum here, \
          because everybody is there at the start.\n\n{}\n### Philly\n\n{count} instances of 40 jobs on 5 V100, 5 P100, 5 K80: arrivals, durations and \
          GPUs of Philly's jobs (gaps compressed to a load of 2, a third on several GPUs), models and rates of Gavel's, weights 1 to 5.\n\n{}",
+        GAVEL
+            .map(|(policy, s)| format!("{policy} {s:.0} s"))
+            .join(", "),
         table(&header, &rows),
         table(&["policy", "flow / bound", "ours below it"], &lines)
     );
     let summary = json!({"gavel": means, "philly_over_bound": rounded(philly.over_bound())});
     Ok((text, summary))
 }
-
-/// Mean completion that Gavel's simulator reports for its AlloX policy
-/// (`simulate_scheduler_with_trace.py -p allox -c 6:6:6 --seed 0 --solver ECOS`).
-const GAVEL_ALLOX_S: f64 = 26_250.0;

@@ -15,6 +15,11 @@ use crate::Outcome;
 /// GPU types that Gavel measured.
 const TYPES: [&str; 3] = ["v100", "p100", "k80"];
 
+/// Whether both traces are in a folder.
+pub fn there(data: &Path) -> bool {
+    data.join("gavel").is_dir() && data.join("philly").is_dir()
+}
+
 /// Gavel's rates in steps per second, by model (as its traces name it), type and number of GPUs.
 ///
 /// Several GPUs: the rate over machines of one GPU each, since tasks of a round may be anywhere.

@@ -47,36 +47,52 @@ pub fn allox(problem: &Problem) -> Schedule {
 }
 
 /// Which waiting job starts on which idle GPU: the first in the GPU's matched sequence.
-///
-/// A job in place k from the end of GPU m delays k jobs, itself included, so that it costs
-/// `k p_nm`, and its GPU's remaining time once. Places go up to twice the jobs a GPU has on
-/// average, and two, to keep the matching small; a fast GPU could use more among very slow ones.
 fn starts(problem: &Problem, waiting: &[usize], free: &[f64], now: f64) -> Vec<(usize, usize)> {
-    let gpus = free.len();
-    let places = (2 * waiting.len()).div_ceil(gpus) + 2;
-    let places = places.min(waiting.len());
-    let cost = |row: usize, column: usize| {
-        let (gpu, place) = (column % gpus, column / gpus + 1);
-        place as f64 * alone(problem, waiting[row], gpu) + (free[gpu] - now).max(0.0)
+    let cost = |row: usize, gpu: usize| {
+        let whole = alone(problem, waiting[row], gpu);
+        (whole, (free[gpu] - now).max(0.0))
     };
-    let columns = places * gpus;
-    if columns < waiting.len() {
-        return Vec::new();
-    }
-    let matched = assign(waiting.len(), columns, cost);
-    let mut first: Vec<Option<(usize, usize)>> = vec![None; gpus];
-    for (row, column) in matched.iter().enumerate() {
-        let Some(column) = column else { continue };
-        let (gpu, place) = (column % gpus, column / gpus + 1);
-        if first[gpu].is_none_or(|(_, p)| place > p) {
-            first[gpu] = Some((waiting[row], place));
-        }
-    }
-    let firsts = first.iter().enumerate();
+    let sequences = sequences(waiting.len(), free.len(), cost);
+    let firsts = sequences.iter().enumerate();
     firsts
         .filter(|&(gpu, _)| free[gpu] <= now)
-        .filter_map(|(gpu, first)| first.map(|(n, _)| (n, gpu)))
+        .filter_map(|(gpu, own)| own.first().map(|&row| (waiting[row], gpu)))
         .collect()
+}
+
+/// The sequence of every GPU in a matching of least total completion time; `cost` answers the
+/// seconds of a job (by its number in `0..jobs`) on a GPU, and its delay there before all others.
+///
+/// A job in place k from the end of GPU m delays k jobs, itself included, so that it costs
+/// `k p_nm`, and its delay once. Places go up to twice the jobs a GPU has on
+/// average, and two, to keep the matching small; a fast GPU could use more among very slow ones.
+pub fn sequences(
+    jobs: usize,
+    gpus: usize,
+    cost: impl Fn(usize, usize) -> (f64, f64),
+) -> Vec<Vec<usize>> {
+    let places = ((2 * jobs).div_ceil(gpus) + 2).min(jobs);
+    let mut out = vec![Vec::new(); gpus];
+    if places * gpus < jobs {
+        return out;
+    }
+    let by_column = |row: usize, column: usize| {
+        let (gpu, place) = (column % gpus, column / gpus + 1);
+        let (whole, delay) = cost(row, gpu);
+        place as f64 * whole + delay
+    };
+    let matched = assign(jobs, places * gpus, by_column);
+    let mut by_place: Vec<(usize, usize)> = matched
+        .iter()
+        .enumerate()
+        .filter_map(|(row, column)| Some(((*column)?, row)))
+        .collect();
+    // The highest column of a GPU is the farthest place from its end: it runs first.
+    by_place.sort_unstable_by(|a, b| b.cmp(a));
+    for (column, row) in by_place {
+        out[column % gpus].push(row);
+    }
+    out
 }
 
 fn run(problem: &Problem, n: usize, gpu: usize, now: f64, out: &mut Vec<Assignment>) -> f64 {

@@ -60,10 +60,10 @@ pub struct RunEvent {
     /// Which phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<PhaseKind>,
-    /// Start of a phase in seconds from the start of the round.
+    /// Start of a phase in seconds from the start of the round; where a schedule is run, from the launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_s: Option<f64>,
-    /// End of a phase in seconds from the start of the round.
+    /// End of a phase, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_s: Option<f64>,
     /// Exit code of a process.

@@ -1,0 +1,129 @@
+//! Processes that stay between the tasks of their job, parked, with what they have on their GPU.
+//!
+//! The default switch between jobs ends a process and starts another, which makes a context, imports
+//! its libraries and loads its model: seconds with PyTorch. A job with `"pool": true` pays that once on
+//! each GPU. After a task its process waits on standard input; the next task is a wake-up, by the
+//! orders `task ROUND RANK` and `run`.
+
+use std::time::{Duration, Instant};
+
+use jobs::{JobId, Order};
+
+use crate::driver::{Driver, Running};
+use crate::{Place, Where};
+
+/// A process between two tasks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parked {
+    pub job: usize,
+    pub gpu: usize,
+    pub slot: usize,
+    /// Whether it has been told to end.
+    pub leaving: bool,
+}
+
+/// Processes parked on a GPU at most, whose memory nothing may be known of: a CUDA context alone
+/// takes some 0.5 GB, so eight of them 4 GB. Where memories are told, they decide too.
+const MOST_PARKED: usize = 8;
+
+impl Driver<'_> {
+    /// Whether a process of the job stays after a task. Behind a prefix it would hold what the engine
+    /// gave it (a step of `srun` its processors), and the next task would wait for that.
+    pub fn can_stay(&self, job: usize) -> bool {
+        let program = self.cluster.jobs[job].job.as_ref();
+        program.is_some_and(|p| p.pool) && !matches!(self.settings.place, Where::Via(_))
+    }
+
+    /// Wakes a process of the task's job that is parked on the GPU, if there is one: its number, and
+    /// its slot.
+    pub fn wake(&mut self, place: Place, gpu: usize) -> Option<(JobId, usize)> {
+        loop {
+            let mut parked = self.parked.iter();
+            let own = |p: &Parked| (p.job, p.gpu) == (place.job, gpu) && !p.leaving;
+            let (&id, &Parked { slot, .. }) = parked.find(|(_, p)| own(p))?;
+            if self.order(id, place) {
+                self.parked.remove(&id);
+                return Some((id, slot));
+            }
+            self.dismiss(id);
+        }
+    }
+
+    /// Gives a waiting process a task; false if it has gone.
+    pub fn order(&mut self, id: JobId, place: Place) -> bool {
+        let task = Order::Task {
+            round: place.round as u32,
+            rank: place.task as u32,
+        };
+        let mut orders = [task, Order::Run].into_iter();
+        orders.all(|order| self.supervisor.order(id, order).is_ok())
+    }
+
+    /// A process has done its task, and waits for another.
+    pub fn park(&mut self, id: JobId, running: Running) {
+        let parked = Parked {
+            job: running.place.job,
+            gpu: running.gpu,
+            slot: running.slot,
+            leaving: false,
+        };
+        self.parked.insert(id, parked);
+    }
+
+    /// Ends a parked process.
+    pub fn dismiss(&mut self, id: JobId) {
+        let Some(parked) = self.parked.get_mut(&id) else {
+            return;
+        };
+        if !std::mem::replace(&mut parked.leaving, true)
+            && self.supervisor.order(id, Order::Quit).is_err()
+        {
+            self.supervisor.stop(id, self.settings.care.grace);
+        }
+    }
+
+    /// Ends the parked processes of a job or of a GPU.
+    pub fn dismiss_those(&mut self, of: impl Fn(&Parked) -> bool) {
+        let all = self.parked.iter().filter(|(_, p)| of(p));
+        let ids: Vec<JobId> = all.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.dismiss(id);
+        }
+    }
+
+    /// Ends parked processes of a GPU until one of `job` fits there: first the one whose job comes last
+    /// in the GPU's queue, or not at all (Belady 1966; the queue is known, so this is the best).
+    pub fn make_room(&mut self, gpu: usize, job: usize) {
+        let groups = self.cluster.gpu_groups();
+        let capacity = self.cluster.groups[groups[gpu]].memory;
+        let need = |n: usize| self.cluster.jobs[n].memory.unwrap_or(0.0);
+        loop {
+            let own = self.parked.iter();
+            let own = own.filter(|(_, p)| p.gpu == gpu && !p.leaving);
+            let parked: Vec<(JobId, usize)> = own.map(|(id, p)| (*id, p.job)).collect();
+            let running = self.running.values().filter(|r| r.gpu == gpu);
+            let held: f64 = running.map(|r| need(r.place.job)).sum::<f64>()
+                + parked.iter().map(|&(_, n)| need(n)).sum::<f64>();
+            let fits = capacity.is_none_or(|all| held + need(job) <= all);
+            let last = parked.iter().max_by_key(|&&(_, n)| {
+                let next = self.agenda.next_use(gpu, n);
+                next.unwrap_or(usize::MAX)
+            });
+            match last {
+                Some(&(id, _)) if !fits || parked.len() >= MOST_PARKED => self.dismiss(id),
+                _ => return,
+            }
+        }
+    }
+
+    /// Ends all parked processes, and waits for them as long as a stopped task has.
+    pub fn dismiss_all(&mut self) {
+        self.dismiss_those(|_| true);
+        let until = Instant::now() + self.settings.care.grace;
+        while !self.parked.is_empty() && Instant::now() < until {
+            for event in self.supervisor.poll(Duration::from_millis(100)) {
+                self.happened(event);
+            }
+        }
+    }
+}
