@@ -1,6 +1,5 @@
 //! Fig. 10: tasks with data volumes 1:2:3, in both meanings of its speed-up.
 
-use std::io::Write;
 use std::path::Path;
 
 use doc::Workload;
@@ -9,7 +8,7 @@ use crate::Outcome;
 use crate::measure::{planned, rounds, schemes};
 use crate::reported;
 use crate::settings::{GPUS, MIXES, read, tasks_of};
-use crate::summary::{Summary, there};
+use crate::summary::{Page, there};
 use crate::table::{CoRun, Table};
 
 /// One order of the volumes: isolated, sharing and ours over temporal sharing at batch size 128.
@@ -109,16 +108,13 @@ fn cycle(out: &Path, name: &str, round: &str, table: &Table) -> Outcome<Cycle> {
 }
 
 /// The panels of Fig. 10.
-pub fn write(
-    data: &Path,
-    out: &Path,
-    label: &str,
-    summary: &mut Summary,
-    md: &mut impl Write,
-) -> Outcome<()> {
+pub fn write(page: &mut Page<'_>) -> Outcome<()> {
+    let Page {
+        data, out, label, ..
+    } = *page;
     let (low, high) = reported::claim(data, "inter-device speed-up")?;
     writeln!(
-        md,
+        page.md,
         "## Fig. 10: data volumes 1:2:3 in every order ({label})\n\nOver temporal sharing, which runs one task at a time on the whole GPU at batch size 128; isolated and sharing are at batch size 128, too. From the lowest to the highest of all orders of the volumes. *Throughput* is that while all tasks run, what the paper plots as the average within one synchronisation cycle: ours has batch sizes in proportion to the volumes (128:256:384) and the best shares for them. Fairness is `sum P/S` at the same time, `S` alone at batch size 128. *Round* is the time until every task has trained on its volume, all starting at once: ours has the batch sizes and shares that were planned for the shortest round from {} samples; `limit` is the longest task alone at its fastest batch size, which no schedule can beat. The paper reports {low:.2} to {high:.2}.\n\n| GPU | mix | throughput: isolated | sharing | ours | fairness: isolated | sharing | ours | round: isolated | sharing | ours | limit |\n|---|---|---|---|---|---|---|---|---|---|---|---|",
         std::env::var("BUDGET").unwrap_or_else(|_| "60".to_owned())
     )?;
@@ -142,15 +138,15 @@ pub fn write(
                 round.add(c.makespan[2]);
             }
             let cells: Vec<String> = ranges.iter().map(Range::text).collect();
-            writeln!(md, "| {gpu} | {mix} | {} |", cells.join(" | "))?;
+            writeln!(page.md, "| {gpu} | {mix} | {} |", cells.join(" | "))?;
         }
     }
-    summary.cycle_throughput_min = steady.low;
-    summary.cycle_throughput_max = steady.high;
-    summary.cycle_round_min = round.low;
-    summary.cycle_round_max = round.high;
+    page.summary.cycle_throughput_min = steady.low;
+    page.summary.cycle_throughput_max = steady.high;
+    page.summary.cycle_round_min = round.low;
+    page.summary.cycle_round_max = round.high;
     writeln!(
-        md,
+        page.md,
         "\nOurs over all of these: throughput {}, round {}.\n",
         steady.text(),
         round.text()

@@ -1,6 +1,5 @@
 //! Table I: communication overlap off and on.
 
-use std::io::Write;
 use std::path::Path;
 
 use doc::Timeline;
@@ -9,7 +8,7 @@ use crate::Outcome;
 use crate::cycle::Range;
 use crate::reported::{self, Overlap};
 use crate::settings::{Reading, read, splits};
-use crate::summary::{Summary, there};
+use crate::summary::{Page, there};
 
 /// The reading that the table is shown with: a model is moved once in a round, half of it each way.
 const ADOPTED: Reading = Reading::Half;
@@ -31,16 +30,13 @@ fn speedup(t: &Timeline) -> f64 {
 }
 
 /// Table I, how its readings differ, and what planning a round costs.
-pub fn write(
-    data: &Path,
-    out: &Path,
-    label: &str,
-    summary: &mut Summary,
-    md: &mut impl Write,
-) -> Outcome<()> {
+pub fn write(page: &mut Page<'_>) -> Outcome<()> {
+    let Page {
+        data, out, label, ..
+    } = *page;
     let rows = reported::overlaps(data)?;
     writeln!(
-        md,
+        page.md,
         "## Table I: overlap of transfers and compute ({label}, RTX 3090, 400 Mbit/s each way)\n\nSemantic: one download and one upload at a time, both directions at once; compute at the rates predicted for the tasks that compute at the moment. The volumes are those of the paper: time by throughput gives {} images in a round, here in proportion to the planned rates, so that without overlap all tasks compute equally long; off and on agree within 0.1 %. Each model is moved once in a round, half of it each way. No volume is chosen to fit a time: both times are predictions.\n\n| mix | off s ours / paper | img/s | on s ours / paper | img/s | speed-up % ours / paper | proven best | points | search ms |\n|---|---|---|---|---|---|---|---|---|",
         rows.iter()
             .map(|row| format!("{:.1}k", row.images() / 1e3))
@@ -50,30 +46,26 @@ pub fn write(
     for (i, row) in rows.iter().enumerate() {
         if there(out, &format!("overlap{i}")) {
             let t = timeline(out, i, SPLIT, ADOPTED)?;
-            overlap_row(&t, row, summary, md)?;
+            overlap_row(&t, row, page)?;
         }
     }
-    readings(out, &rows, summary, md)?;
-    overhead(data, out, &rows, summary, md)
+    readings(&rows, page)?;
+    overhead(&rows, page)
 }
 
-fn overlap_row(
-    t: &Timeline,
-    row: &Overlap,
-    summary: &mut Summary,
-    md: &mut impl Write,
-) -> Outcome<()> {
+fn overlap_row(t: &Timeline, row: &Overlap, page: &mut Page<'_>) -> Outcome<()> {
     let (off, on) = (t.overlap_off.get(), t.makespan.get());
     let paper = 100.0 * (row.off_s / row.on_s - 1.0);
     let error = (speedup(t) - paper).abs();
-    summary.table1_error_points_max = summary.table1_error_points_max.max(error);
+    page.summary.table1_error_points_max = page.summary.table1_error_points_max.max(error);
     let time = [off / row.off_s, on / row.on_s].map(|ratio| 100.0 * (ratio - 1.0).abs());
-    summary.table1_time_error_percent_max = summary
+    page.summary.table1_time_error_percent_max = page
+        .summary
         .table1_time_error_percent_max
         .max(time[0])
         .max(time[1]);
     writeln!(
-        md,
+        page.md,
         "| {} | {off:.2} / {:.2} | {:.0} / {:.0} | {on:.2} / {:.2} | {:.0} / {:.0} | {:.1} / {paper:.1} | {} | {} | {:.2} |",
         row.mix,
         row.off_s,
@@ -92,14 +84,10 @@ fn overlap_row(
 
 /// What the speed-up depends on that the paper does not say: how often a model is moved, and who
 /// has how many of the images.
-fn readings(
-    out: &Path,
-    rows: &[Overlap],
-    summary: &mut Summary,
-    md: &mut impl Write,
-) -> Outcome<()> {
+fn readings(rows: &[Overlap], page: &mut Page<'_>) -> Outcome<()> {
+    let Page { out, .. } = *page;
     writeln!(
-        md,
+        page.md,
         "\nThe same under other readings. Rate: images per second of compute that the time without overlap leaves when the transfers are taken off, the paper's over ours with volumes in proportion to rates; 1 where the reading explains the row. Speed-up in percent for volumes in proportion to rates, for equal ones, and from the lowest to the highest for 1:2:3 in every order.\n\n| mix | reading | transfers s | rate | in proportion | equal | 1:2:3 | paper |\n|---|---|---|---|---|---|---|---|"
     )?;
     for (i, row) in rows.iter().enumerate() {
@@ -132,11 +120,11 @@ fn readings(
             };
             if reading == ADOPTED {
                 let off = 100.0 * (rate - 1.0).abs();
-                summary.table1_rate_error_percent_max =
-                    summary.table1_rate_error_percent_max.max(off);
+                page.summary.table1_rate_error_percent_max =
+                    page.summary.table1_rate_error_percent_max.max(off);
             }
             writeln!(
-                md,
+                page.md,
                 "| {} | {what} | {transfers:.2} | {rate:.2} | {:.1} | {:.1} | {} | {:.1} |",
                 row.mix,
                 speedup(&together),
@@ -146,21 +134,16 @@ fn readings(
             )?;
         }
     }
-    writeln!(md)?;
+    writeln!(page.md)?;
     Ok(())
 }
 
 /// Time of planning over the time of the round that is planned.
-fn overhead(
-    data: &Path,
-    out: &Path,
-    rows: &[Overlap],
-    summary: &mut Summary,
-    md: &mut impl Write,
-) -> Outcome<()> {
+fn overhead(rows: &[Overlap], page: &mut Page<'_>) -> Outcome<()> {
+    let Page { data, out, .. } = *page;
     let (low, high) = reported::claim(data, "scheduling overhead")?;
     writeln!(
-        md,
+        page.md,
         "## Scheduling overhead per round\n\nTime of the two searches on this machine (allocation over a model that is fitted already, then order) over the time of the round that they plan, those of Table I. The paper reports {low:.0} to {high:.0} % of training time.\n\n| mix | allocation ms | order ms | round s | overhead % |\n|---|---|---|---|---|"
     )?;
     for (i, row) in rows.iter().enumerate() {
@@ -175,10 +158,10 @@ fn overhead(
             .seconds
             .ok_or("a timeline without the time of its search")?;
         let percent = 100.0 * (allocation + order) / t.makespan.get();
-        summary.scheduling_overhead_percent_max =
-            summary.scheduling_overhead_percent_max.max(percent);
+        page.summary.scheduling_overhead_percent_max =
+            page.summary.scheduling_overhead_percent_max.max(percent);
         writeln!(
-            md,
+            page.md,
             "| {} | {:.1} | {:.2} | {:.2} | {percent:.2} |",
             row.mix,
             1e3 * allocation,
@@ -186,6 +169,6 @@ fn overhead(
             t.makespan.get()
         )?;
     }
-    writeln!(md)?;
+    writeln!(page.md)?;
     Ok(())
 }

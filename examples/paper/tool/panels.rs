@@ -1,26 +1,21 @@
 //! Figs. 6, 7, 9, 11, 12 and 13 and Table III.
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 
 use crate::Outcome;
 use crate::figures::{Setting, occupancy};
 use crate::reported;
 use crate::settings::{FIG6, FIG12};
-use crate::summary::{Summary, there};
+use crate::summary::{Page, there};
 use crate::table::CoRun;
 
 /// Fig. 6: throughput over the total virtual resource.
-pub fn virtual_resource(
-    out: &Path,
-    label: &str,
-    summary: &mut Summary,
-    md: &mut impl Write,
-) -> Outcome<()> {
+pub fn virtual_resource(page: &mut Page<'_>) -> Outcome<()> {
+    let Page { out, label, .. } = *page;
     let s = Setting::read(out, "fig6")?;
     writeln!(
-        md,
+        page.md,
         "## Fig. 6: total virtual resource R_v, {FIG6} on Titan V ({label})\n\nThe best shares at each total, of every combination in the grid. The paper finds the best at about 200 %.\n\n| R_v % | img/s | over sharing | fairness sum P/S | shares % |\n|---|---|---|---|---|"
     )?;
     let sharing = s.schemes[1];
@@ -37,7 +32,7 @@ pub fn virtual_resource(
             best = (run.total(), f64::from(total));
         }
         writeln!(
-            md,
+            page.md,
             "| {total} | {:.0} | {:.2} | {:.2} | {} |",
             run.total(),
             run.total() / sharing,
@@ -45,8 +40,8 @@ pub fn virtual_resource(
             s.shares(run)
         )?;
     }
-    summary.rv_best_percent = best.1;
-    summary.rv_gain_over_sharing = s.optimum.total() / sharing;
+    page.summary.rv_best_percent = best.1;
+    page.summary.rv_gain_over_sharing = s.optimum.total() / sharing;
     let parts: Vec<String> = s
         .checked
         .full(3)
@@ -62,22 +57,23 @@ pub fn virtual_resource(
         })
         .collect();
     writeln!(
-        md,
+        page.md,
         "\nBest at {:.0} %, {:.2} times full sharing. Under full sharing the tasks run at these parts of their solo speed: {}.\n",
         best.1,
-        summary.rv_gain_over_sharing,
+        page.summary.rv_gain_over_sharing,
         parts.join(", ")
     )?;
     Ok(())
 }
 
 /// Figs. 11 and 12: SMs held and at work.
-pub fn timelines(out: &Path, md: &mut impl Write) -> Outcome<()> {
+pub fn timelines(page: &mut Page<'_>) -> Outcome<()> {
+    let Page { out, .. } = *page;
     if !out.join("fig6.temporal.trace.csv").exists() {
         return Ok(());
     }
     writeln!(
-        md,
+        page.md,
         "## Figs. 11 and 12: kernels and SM occupancy over time (simulated)\n\nOn a Titan V of 80 SMs. `out/fig6.*.trace.json` and `out/fig12.*.trace.json` open in Perfetto, the `.trace.csv` beside them have the occupancy over time; temporal is the first of the three alone.\n\n| mix | scheme | SMs held, mean | SMs at work, mean |\n|---|---|---|---|"
     )?;
     for (name, mix) in [("fig6", FIG6), ("fig12", FIG12)] {
@@ -86,10 +82,10 @@ pub fn timelines(out: &Path, md: &mut impl Write) -> Outcome<()> {
         }
         for scheme in ["temporal", "isolated", "sharing", "ours"] {
             let (held, active) = occupancy(&out.join(format!("{name}.{scheme}.trace.csv")))?;
-            writeln!(md, "| {mix} | {scheme} | {held:.1} | {active:.1} |")?;
+            writeln!(page.md, "| {mix} | {scheme} | {held:.1} | {active:.1} |")?;
         }
     }
-    writeln!(md)?;
+    writeln!(page.md)?;
     Ok(())
 }
 
@@ -104,22 +100,19 @@ fn title(s: &Setting) -> String {
 }
 
 /// Fig. 7: our choice among schedules drawn at random.
-pub fn scatter(
-    data: &Path,
-    out: &Path,
-    label: &str,
-    summary: &mut Summary,
-    md: &mut impl Write,
-) -> Outcome<()> {
+pub fn scatter(page: &mut Page<'_>) -> Outcome<()> {
+    let Page {
+        data, out, label, ..
+    } = *page;
     let (low, high) = reported::claim(data, "rank of the model's choice")?;
     writeln!(
-        md,
+        page.md,
         "## Fig. 7: our choice among random schedules ({label})\n\nThe paper's choice is in the top {low:.0} to {high:.0} % of 125. Throughput over ours: the least, the quartiles and the largest of the schedules. `out/*.random.svg` shows them over R_v, and `out/*.scatter.csv` has R_v, throughput and fairness of each.\n\n| setting | schedules | top % | least | 25 % | median | 75 % | largest |\n|---|---|---|---|---|---|---|---|"
     )?;
     for name in RANKED.into_iter().filter(|n| there(out, n)) {
         let s = Setting::read(out, name)?;
         let top = s.rank().ok_or("no random schedules")?;
-        summary.rank_top_percent_max = summary.rank_top_percent_max.max(top);
+        page.summary.rank_top_percent_max = page.summary.rank_top_percent_max.max(top);
         let random = s.random.as_ref().ok_or("no random schedules")?;
         let runs: Vec<&CoRun> = random.full(s.tasks.len()).collect();
         let mut rows = "what,rv_percent,samples_per_s,fairness\n".to_owned();
@@ -134,7 +127,7 @@ pub fn scatter(
         totals.sort_by(f64::total_cmp);
         let at = |part: f64| totals[(part * (totals.len() - 1) as f64).round() as usize];
         writeln!(
-            md,
+            page.md,
             "| {} | {} | {top:.1} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} |",
             title(&s),
             totals.len(),
@@ -145,22 +138,19 @@ pub fn scatter(
             at(1.0)
         )?;
     }
-    writeln!(md)?;
+    writeln!(page.md)?;
     Ok(())
 }
 
 /// Fig. 9: throughput and fairness of every scheme.
-pub fn schemes(
-    data: &Path,
-    out: &Path,
-    label: &str,
-    summary: &mut Summary,
-    md: &mut impl Write,
-) -> Outcome<()> {
+pub fn schemes(page: &mut Page<'_>) -> Outcome<()> {
+    let Page {
+        data, out, label, ..
+    } = *page;
     let (low, high) = reported::claim(data, "intra-device speed-up")?;
     let (least, most) = reported::claim(data, "gain over the best static")?;
     writeln!(
-        md,
+        page.md,
         "## Fig. 9: throughput and fairness of every scheme ({label})\n\nThroughput over temporal sharing, and fairness `sum P/S`, which is 1 for temporal sharing. The paper reports {low} to {high} over temporal for the last three, and \"{least:.0} to {most:.0} % above the best static partition\", which by its Tables IV and V is the gain over isolated; its bars of 60 and 80 % each carry no numbers. *Static* is the best of isolated, 60, 80 and 200/n each.\n\n| setting | isolated | sharing | 60 each | 80 each | 200/n each | ours | over isolated | over static | over the best equal shares |\n|---|---|---|---|---|---|---|---|---|---|"
     )?;
     let mut fairness = String::new();
@@ -169,9 +159,9 @@ pub fn schemes(
         let [isolated, sharing, nvidia, moderate, aggressive] = s.schemes.map(|x| x / s.temporal);
         let [over_isolated, _] = s.gains();
         let fixed = s.over_best_static();
-        summary.over_best_static_min = summary.over_best_static_min.min(fixed);
+        page.summary.over_best_static_min = page.summary.over_best_static_min.min(fixed);
         writeln!(
-            md,
+            page.md,
             "| {} | {isolated:.2} | {sharing:.2} | {moderate:.2} | {aggressive:.2} | {nvidia:.2} | {:.2} | {:+.0} % | {:+.1} % | {:+.1} % |",
             title(&s),
             s.ours.total() / s.temporal,
@@ -196,22 +186,19 @@ pub fn schemes(
         );
     }
     writeln!(
-        md,
+        page.md,
         "\nFairness:\n\n| setting | isolated | sharing | 60 each | 80 each | 200/n each | ours |\n|---|---|---|---|---|---|---|\n{fairness}"
     )?;
     Ok(())
 }
 
 /// Table III and Fig. 13: allocations and completion degree.
-pub fn allocations(
-    data: &Path,
-    out: &Path,
-    label: &str,
-    summary: &mut Summary,
-    md: &mut impl Write,
-) -> Outcome<()> {
+pub fn allocations(page: &mut Page<'_>) -> Outcome<()> {
+    let Page {
+        data, out, label, ..
+    } = *page;
     writeln!(
-        md,
+        page.md,
         "## Table III and Fig. 13: allocations and completion degree ({label}, on a Titan V)\n\nCompletion is throughput over that of the best of an exhaustive search; the paper reports 0.90 to 1.00.\n\n| setting | paper best % | FedMT % | ours % | best found % | completion |\n|---|---|---|---|---|---|"
     )?;
     let reported = reported::allocations(data)?;
@@ -221,13 +208,13 @@ pub fn allocations(
             continue;
         }
         let s = Setting::read(out, &name)?;
-        summary.completion_min = summary.completion_min.min(s.completion());
+        page.summary.completion_min = page.summary.completion_min.min(s.completion());
         let rows: Vec<_> = reported.iter().filter(|a| a.setting == setting).collect();
         let list = |of: fn(&reported::Allocation) -> String| {
             rows.iter().map(|a| of(a)).collect::<Vec<_>>().join(", ")
         };
         writeln!(
-            md,
+            page.md,
             "| {} | {} | {} | {} | {} | {:.3} |",
             list(|a| format!("{} B{}", a.model, a.batch)),
             list(|a| format!("{}", a.best)),
@@ -237,6 +224,6 @@ pub fn allocations(
             s.completion()
         )?;
     }
-    writeln!(md)?;
+    writeln!(page.md)?;
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! Table II: the paper's search over every order and batch size, beside ours.
 
-use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
@@ -12,7 +11,7 @@ use units::{Batch, Share};
 use crate::Outcome;
 use crate::reported;
 use crate::settings::{SEARCH_BATCHES, TABLE2, VOLUMES, read};
-use crate::summary::{Summary, there};
+use crate::summary::{Page, there};
 
 /// The best of all points.
 struct Best {
@@ -56,13 +55,10 @@ fn every_point(instance: &Instance, rates: &dyn Rates, sizes: &[Batch]) -> Outco
 }
 
 /// Table II.
-pub fn write(
-    data: &Path,
-    out: &Path,
-    label: &str,
-    summary: &mut Summary,
-    md: &mut impl Write,
-) -> Outcome<()> {
+pub fn write(page: &mut Page<'_>) -> Outcome<()> {
+    let Page {
+        data, out, label, ..
+    } = *page;
     if !there(out, "search") {
         return Ok(());
     }
@@ -101,9 +97,9 @@ pub fn write(
     };
     let (same, same_ms) = search(true)?;
     let (free, free_ms) = search(false)?;
-    summary.search_points = all.points;
-    summary.search_ms = all_ms;
-    summary.search_gap_percent = 100.0 * (same.schedule.makespan_s / all.makespan_s - 1.0);
+    page.summary.search_points = all.points;
+    page.summary.search_ms = all_ms;
+    page.summary.search_gap_percent = 100.0 * (same.schedule.makespan_s / all.makespan_s - 1.0);
 
     let paper = reported::search(data)?;
     let names: Vec<&str> = all
@@ -120,7 +116,7 @@ pub fn write(
         }
     };
     writeln!(
-        md,
+        page.md,
         "## Table II: cost of the search, {TABLE2} ({label} RTX 3090, transfers both ways)\n\nEvery order by every batch size 20 % below, at and above 128. In the best the order is {} at batch sizes {}.\n\n| search | points | ms | per point ms | round s | proven |\n|---|---|---|---|---|---|\n| paper | {:.0} | {:.0} | {:.1} | | no |\n| every point, ours | {} | {all_ms:.1} | {:.3} | {:.3} | yes |\n| branch and bound, same order up | {} | {same_ms:.1} | | {:.3} | {} |\n| branch and bound, orders apart | {} | {free_ms:.1} | | {:.3} | {} |\n",
         names.join(", "),
         batches.join(", "),

@@ -51,10 +51,23 @@ pub struct Summary {
     pub device: String,
 }
 
+/// The page under way.
+pub struct Page<'a> {
+    /// What the paper reports.
+    pub data: &'a Path,
+    /// What was measured.
+    pub out: &'a Path,
+    /// Whether figures are simulated or measured, in a word.
+    pub label: &'a str,
+    pub summary: Summary,
+    /// The text.
+    pub md: &'a mut dyn Write,
+}
+
 /// Writes RESULTS.md to `md` and summary.json into the folder `out`.
-pub fn write(data: &Path, out: &Path, device: &str, md: &mut impl Write) -> Outcome<()> {
+pub fn write(data: &Path, out: &Path, device: &str, md: &mut dyn Write) -> Outcome<()> {
     let simulated = device == "sim";
-    let mut summary = Summary {
+    let summary = Summary {
         completion_min: f64::INFINITY,
         over_best_static_min: f64::INFINITY,
         device: if simulated { "sim (simulated)" } else { device }.to_owned(),
@@ -76,19 +89,26 @@ pub fn write(data: &Path, out: &Path, device: &str, md: &mut impl Write) -> Outc
             }
         )?;
     }
-    throughput_tables(data, out, label, &mut summary, md)?;
-    panels::virtual_resource(out, label, &mut summary, md)?;
-    panels::timelines(out, md)?;
-    panels::scatter(data, out, label, &mut summary, md)?;
-    panels::schemes(data, out, label, &mut summary, md)?;
-    panels::allocations(data, out, label, &mut summary, md)?;
-    cycle::write(data, out, label, &mut summary, md)?;
-    overlaps::write(data, out, label, &mut summary, md)?;
-    search::write(data, out, label, &mut summary, md)?;
+    let page = &mut Page {
+        data,
+        out,
+        label,
+        summary,
+        md,
+    };
+    throughput_tables(page)?;
+    panels::virtual_resource(page)?;
+    panels::timelines(page)?;
+    panels::scatter(page)?;
+    panels::schemes(page)?;
+    panels::allocations(page)?;
+    cycle::write(page)?;
+    overlaps::write(page)?;
+    search::write(page)?;
     if simulated {
-        writeln!(md, "{}", include_str!("../notes.md"))?;
+        writeln!(page.md, "{}", include_str!("../notes.md"))?;
     }
-    let text = serde_json::to_string_pretty(&summary)?;
+    let text = serde_json::to_string_pretty(&page.summary)?;
     fs::write(out.join("summary.json"), text + "\n")?;
     Ok(())
 }
@@ -108,15 +128,12 @@ struct Rows {
     uniform: Vec<f64>,
 }
 
-fn throughput_tables(
-    data: &Path,
-    out: &Path,
-    label: &str,
-    summary: &mut Summary,
-    md: &mut impl Write,
-) -> Outcome<()> {
+fn throughput_tables(page: &mut Page<'_>) -> Outcome<()> {
+    let Page {
+        data, out, label, ..
+    } = *page;
     writeln!(
-        md,
+        page.md,
         "## Tables IV and V: total throughput\n\nIsolated, sharing and ours are over temporal sharing; each cell is ours ({label}) / paper. Ours is the best of the adaptive samples; `completion` is that over the best of an exhaustive search, `samples` counts solo runs too. The last two columns ask what it is worth to give tasks different shares: the best equal share for everyone, and the best shares over that.\n\n| GPU | mix | temporal img/s | isolated | sharing | ours | over isolated | over sharing | shares % | samples | completion | equal % | best over equal |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|"
     )?;
     let mut rows = Rows::default();
@@ -124,25 +141,25 @@ fn throughput_tables(
         let name = format!("row{i}");
         if there(out, &name) {
             let ours = Setting::read(out, &name)?;
-            throughput_row(row, &ours, &mut rows, summary, md)?;
+            throughput_row(row, &ours, &mut rows, page)?;
         }
     }
-    summary.ratio_mae = mean(&rows.errors);
-    summary.ratio_mae_3080 = mean(&rows.unfitted);
+    page.summary.ratio_mae = mean(&rows.errors);
+    page.summary.ratio_mae_3080 = mean(&rows.unfitted);
     let [isolated, isolated_paper, sharing, sharing_paper] = rows.gains.each_ref().map(|v| mean(v));
-    summary.over_isolated_mean = isolated;
-    summary.over_isolated_mean_paper = isolated_paper;
-    summary.over_sharing_mean = sharing;
-    summary.over_sharing_mean_paper = sharing_paper;
-    summary.over_equal_shares_mean = mean(&rows.uniform);
-    summary.over_equal_shares_max = rows.uniform.iter().copied().fold(0.0, f64::max);
+    page.summary.over_isolated_mean = isolated;
+    page.summary.over_isolated_mean_paper = isolated_paper;
+    page.summary.over_sharing_mean = sharing;
+    page.summary.over_sharing_mean_paper = sharing_paper;
+    page.summary.over_equal_shares_mean = mean(&rows.uniform);
+    page.summary.over_equal_shares_max = rows.uniform.iter().copied().fold(0.0, f64::max);
     writeln!(
-        md,
+        page.md,
         "\nMean absolute error of the ratios: {:.3}; of the RTX 3080 rows, to which nothing was fitted: {:.3}. Mean gain over isolated {isolated:.2} / {isolated_paper:.2}, over full sharing {sharing:.2} / {sharing_paper:.2}. Best shares over the best equal ones: mean {:.3}, at most {:.3}.\n",
-        summary.ratio_mae,
-        summary.ratio_mae_3080,
-        summary.over_equal_shares_mean,
-        summary.over_equal_shares_max
+        page.summary.ratio_mae,
+        page.summary.ratio_mae_3080,
+        page.summary.over_equal_shares_mean,
+        page.summary.over_equal_shares_max
     )?;
     Ok(())
 }
@@ -151,8 +168,7 @@ fn throughput_row(
     row: &reported::Throughputs,
     ours: &Setting,
     rows: &mut Rows,
-    summary: &mut Summary,
-    md: &mut impl Write,
+    page: &mut Page<'_>,
 ) -> Outcome<()> {
     let ratios = ours.ratios();
     let paper = row.schemes.map(|s| s / row.temporal);
@@ -164,13 +180,14 @@ fn throughput_row(
     }
     if row.schemes[1] >= 0.95 * row.schemes[0] {
         let above = ratios[0] - ratios[1];
-        summary.isolated_above_sharing_max = summary.isolated_above_sharing_max.max(above);
+        page.summary.isolated_above_sharing_max =
+            page.summary.isolated_above_sharing_max.max(above);
     }
     if row.gpu != "rtx-3080" {
         let off = 100.0 * (ours.temporal / row.temporal - 1.0).abs();
-        summary.temporal_error_max_percent = summary.temporal_error_max_percent.max(off);
+        page.summary.temporal_error_max_percent = page.summary.temporal_error_max_percent.max(off);
     }
-    summary.completion_min = summary.completion_min.min(ours.completion());
+    page.summary.completion_min = page.summary.completion_min.min(ours.completion());
     let [isolated, sharing] = ours.gains();
     let theirs = [0, 1].map(|k| row.schemes[2] / row.schemes[k]);
     for (all, gain) in rows
@@ -183,7 +200,7 @@ fn throughput_row(
     rows.uniform.push(ours.over_uniform());
     let cell = |k: usize| format!("{:.2} / {:.2}", ratios[k], paper[k]);
     writeln!(
-        md,
+        page.md,
         "| {} | {} | {:.0} / {:.0} | {} | {} | {} | {isolated:.2} / {:.2} | {sharing:.2} / {:.2} | {} | {} | {:.3} | {} | {:.3} |",
         row.gpu,
         row.mix,
