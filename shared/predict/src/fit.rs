@@ -1,28 +1,28 @@
 mod account;
+mod checks;
+mod trust;
 
 use std::collections::HashMap;
 
 use corun::Setting;
 use doc::Method;
-use units::{Batch, Share};
 
 use crate::base::Base;
 use crate::dataset::Dataset;
 use crate::error::PredictError;
 use crate::features::Layout;
 use crate::gp::Hyper;
-use crate::model::{GpPart, Parts, fit_poly, fit_trees, learn_gp, overconfidence};
+use crate::model::{GpPart, Parts, fit_poly, fit_trees, learn_gp};
 use crate::pool::PoolRows;
-use crate::predictor::{Predictor, Trust};
+use crate::predictor::Predictor;
 use crate::report::FitReport;
 use crate::structured::Form;
 use crate::training::Rows;
 use crate::unseen::Unseen;
-use crate::validation::{
-    self, Calibration, Known, Left, Wanted, calibrate, cross_validate, pool_weight,
-    total_error_percent,
-};
-use account::{learning_curve, task_error, task_report, throughputs, worst};
+use crate::validation::{self, Calibration, Known, Wanted, calibrate};
+use account::{task_report, throughputs};
+use checks::{Checks, pools};
+use trust::trust_of_all;
 
 /// Settings of a fit.
 #[derive(Debug, Clone)]
@@ -67,11 +67,7 @@ pub struct Fitted {
 
 /// Most samples that are used to validate: a fold costs as much as a fit.
 const MOST_TO_VALIDATE: usize = 400;
-/// A later family must be better by this factor to be chosen: both errors are of few
-/// configurations, and a mean of models has the smaller risk.
-const WORTH: f64 = 0.7;
-/// Standard deviation of the logarithm where nothing was validated.
-const UNVALIDATED: f64 = 0.1;
+
 /// Learns the co-run throughput of the tasks from measurements, as a model of one family.
 ///
 /// Throughputs of zero are left out, wrong ones are found and weighed down. The same data gives
@@ -129,89 +125,25 @@ fn learn(
         pool: pool.as_ref().map(|p| &p.part.gp.hyper),
         ..known(&tasks, &rows, wanted, whole, form)
     };
-    let (folds, mut left) = if options.validate {
-        cross_validate(checked, &known)?
-    } else {
-        (0, Vec::new())
+    let checks = match options.validate {
+        true => Checks::of(checked, &known, families)?,
+        false => Checks::none(families),
     };
-    let merits: Vec<(Method, f64)> = families
-        .iter()
-        .filter_map(|m| Some((*m, total_error_percent(checked, &left, *m)?)))
+    let method = checks.method;
+    let calibrations: Vec<Option<Calibration>> = (0..tasks.len())
+        .map(|i| calibrate(&checks.left, i, method))
         .collect();
-    let method = choose(families, &merits);
-    let pooling = matches!(method, Method::Gp | Method::Blend);
-    let weight = if pooling {
-        pool_weight(&left, method)
-    } else {
-        0.0
-    };
-    let move_all = |left: &mut Vec<Left>| {
-        for l in left {
-            *l = l.moved(weight, method);
-        }
-    };
-    move_all(&mut left);
-    let mut report = FitReport {
-        folds,
-        families: merits,
-        zeros: data
-            .samples
-            .iter()
-            .flat_map(|s| &s.throughput)
-            .filter(|p| **p <= 0.0)
-            .count(),
-        ..FitReport::default()
-    };
-    if options.validate {
-        report.learning = learning_curve(checked, &known, folds, &left, method)?;
-    }
-    let (mut levels, mut crowd) = (Vec::new(), Vec::new());
-    if options.validate {
-        levels = validation::leave_levels_out(checked, &known)?;
-        crowd = validation::leave_crowd_out(checked, &known)?;
-        move_all(&mut levels);
-        move_all(&mut crowd);
-    }
-    let error = |left: &[Left]| validation::throughput_error_percent(left, method);
-    report.throughput_error_percent = error(&left);
-    report.level_error_percent = error(&levels);
-    report.crowd_error_percent = error(&crowd);
-    report.worst = worst(checked, data, &left, method);
-    let calibrations: Vec<_> = (0..tasks.len())
-        .map(|i| calibrate(&left, i, method))
-        .collect();
-    let (inside, all) = calibrations
-        .iter()
-        .flatten()
-        .fold((0, 0), |(a, b), c| (a + c.inside.0, b + c.inside.1));
-    report.coverage_90 = (all > 0).then(|| inside as f64 / all as f64);
+    let trust = trust_of_all(data, &tasks, &checks, &calibrations);
+    let mut report = checks.report(data, checked, &calibrations);
     let used = throughputs(data);
-    let mut trust = Vec::new();
-    for i in 0..tasks.len() {
-        let error_percent = task_error(&left, i, method);
-        report.tasks.push(task_report(
-            &base,
-            &rows[i],
-            &tasks[i],
-            (i, used[i]),
-            error_percent,
-        ));
-        trust.push(Trust {
-            error_percent,
-            ..trust_of(data, i, &tasks[i], calibrations[i])
-        });
+    for (i, (parts, trust)) in tasks.iter().zip(&trust).enumerate() {
+        let of = (i, used[i]);
+        let task = task_report(&base, &rows[i], parts, of, trust.error_percent);
+        report.tasks.push(task);
     }
-    let spreads: Vec<f64> = trust.iter().map(|t| t.spread).collect();
-    let scale = |left: &[Left]| validation::scale_of(left, &spreads, method);
-    let far = [scale(&levels), scale(&crowd)];
-    let far = far.into_iter().flatten().reduce(f64::max);
-    for t in &mut trust {
-        t.far_scale = far;
-    }
-    let mut unseen = None;
-    if let Some(pool) = pool.clone().filter(|_| pooling) {
-        unseen = Some(Unseen::learn(data, checked, pool, &known, method, weight));
-    }
+    let pool = pool.clone().filter(|_| pools(method));
+    let mut unseen =
+        pool.map(|pool| Unseen::learn(data, checked, pool, &known, method, checks.weight));
     let learnt = unseen.as_ref();
     report.unseen_batch = learnt.and_then(|u| u.batch?.error);
     report.unseen_task = learnt.and_then(|u| u.task?.error);
@@ -228,21 +160,6 @@ fn learn(
         points,
         configurations: data.samples.len(),
     })
-}
-
-/// How sure the predictions of task `i` are; all but its cross-validated error.
-fn trust_of(data: &Dataset, i: usize, parts: &Parts, calibration: Option<Calibration>) -> Trust {
-    let gp = parts.gp.as_ref();
-    let noise = gp.map_or(UNVALIDATED, |g| g.gp.hyper.noise.sqrt());
-    let (batches, shares) = ranges(data, i);
-    Trust {
-        spread: calibration.map_or(noise, |c| c.spread),
-        interval_scale: calibration.map_or_else(|| gp.map_or(1.0, overconfidence), |c| c.scale),
-        far_scale: None,
-        error_percent: None,
-        batches,
-        shares,
-    }
 }
 
 fn parts_of(
@@ -306,46 +223,6 @@ fn known<'a>(
         form,
         wanted,
     }
-}
-
-/// The best family; a later one only if it is clearly better.
-fn choose(families: &[Method], merits: &[(Method, f64)]) -> Method {
-    let fallback = if families.contains(&Method::Gp) {
-        Method::Gp
-    } else {
-        families[0]
-    };
-    let mut best: Option<(Method, f64)> = None;
-    for &(m, e) in merits {
-        if best.is_none_or(|(_, b)| e < WORTH * b) {
-            best = Some((m, e));
-        }
-    }
-    best.map_or(fallback, |(m, _)| m)
-}
-
-type Ranges = (Option<(Batch, Batch)>, Option<(Share, Share)>);
-
-fn ranges(data: &Dataset, task: usize) -> Ranges {
-    let rows = || {
-        let all = data
-            .samples
-            .iter()
-            .flat_map(|s| s.active.iter().zip(&s.throughput));
-        all.filter(|(a, p)| a.task == task && **p > 0.0)
-            .map(|(a, _)| a)
-    };
-    let batches = rows()
-        .map(|a| a.batch)
-        .min()
-        .zip(rows().map(|a| a.batch).max());
-    (
-        batches,
-        rows()
-            .map(|a| a.share)
-            .min()
-            .zip(rows().map(|a| a.share).max()),
-    )
 }
 
 /// Drops the parts that the family does not use, and numbers the configurations that the rest

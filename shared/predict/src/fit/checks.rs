@@ -1,0 +1,126 @@
+//! The choice of the family, by cross-validation.
+
+use doc::Method;
+
+use super::account::{learning_curve, worst};
+use crate::dataset::Dataset;
+use crate::error::PredictError;
+use crate::report::FitReport;
+use crate::validation::{
+    self, Calibration, Known, Left, cross_validate, pool_weight, total_error_percent,
+};
+
+/// A later family must be better by this factor to be chosen: both errors are of few
+/// configurations, and a mean of models has the smaller risk.
+const WORTH: f64 = 0.7;
+
+/// What cross-validation says: the family, and its predictions of what was left out.
+pub(super) struct Checks {
+    pub(super) method: Method,
+    /// Part of the way that answers are moved towards the process of all tasks.
+    pub(super) weight: f64,
+    folds: usize,
+    /// Error of each family in percent.
+    merits: Vec<(Method, f64)>,
+    /// Of left-out configurations.
+    pub(super) left: Vec<Left>,
+    /// Of left-out batch sizes and shares.
+    pub(super) levels: Vec<Left>,
+    /// Of the co-runs of most tasks.
+    pub(super) crowd: Vec<Left>,
+    learning: Vec<(usize, f64)>,
+}
+
+impl Checks {
+    /// Without validation: the family that is preferred.
+    pub(super) fn none(families: &[Method]) -> Self {
+        Self {
+            method: choose(families, &[]),
+            weight: 0.0,
+            folds: 0,
+            merits: Vec::new(),
+            left: Vec::new(),
+            levels: Vec::new(),
+            crowd: Vec::new(),
+            learning: Vec::new(),
+        }
+    }
+
+    /// Chooses among `families` by what each predicts of left-out configurations.
+    pub(super) fn of(
+        checked: &Dataset,
+        known: &Known<'_>,
+        families: &[Method],
+    ) -> Result<Self, PredictError> {
+        let (folds, left) = cross_validate(checked, known)?;
+        let merits: Vec<(Method, f64)> = families
+            .iter()
+            .filter_map(|m| Some((*m, total_error_percent(checked, &left, *m)?)))
+            .collect();
+        let method = choose(families, &merits);
+        let weight = if pools(method) {
+            pool_weight(&left, method)
+        } else {
+            0.0
+        };
+        let moved =
+            |all: Vec<Left>| -> Vec<Left> { all.iter().map(|l| l.moved(weight, method)).collect() };
+        let left = moved(left);
+        Ok(Self {
+            learning: learning_curve(checked, known, folds, &left, method)?,
+            levels: moved(validation::leave_levels_out(checked, known)?),
+            crowd: moved(validation::leave_crowd_out(checked, known)?),
+            method,
+            weight,
+            folds,
+            merits,
+            left,
+        })
+    }
+
+    /// All but what is said of single tasks and of what was never measured.
+    pub(super) fn report(
+        &self,
+        data: &Dataset,
+        checked: &Dataset,
+        calibrations: &[Option<Calibration>],
+    ) -> FitReport {
+        let throughputs = data.samples.iter().flat_map(|s| &s.throughput);
+        let error = |left: &[Left]| validation::throughput_error_percent(left, self.method);
+        let known = calibrations.iter().flatten();
+        let (inside, all) = known.fold((0, 0), |(a, b), c| (a + c.inside.0, b + c.inside.1));
+        FitReport {
+            folds: self.folds,
+            families: self.merits.clone(),
+            zeros: throughputs.filter(|p| **p <= 0.0).count(),
+            learning: self.learning.clone(),
+            throughput_error_percent: error(&self.left),
+            level_error_percent: error(&self.levels),
+            crowd_error_percent: error(&self.crowd),
+            worst: worst(checked, data, &self.left, self.method),
+            coverage_90: (all > 0).then(|| inside as f64 / all as f64),
+            ..FitReport::default()
+        }
+    }
+}
+
+/// Whether a family moves its answers towards the process of all tasks.
+pub(super) fn pools(method: Method) -> bool {
+    matches!(method, Method::Gp | Method::Blend)
+}
+
+/// The best family; a later one only if it is clearly better.
+fn choose(families: &[Method], merits: &[(Method, f64)]) -> Method {
+    let fallback = if families.contains(&Method::Gp) {
+        Method::Gp
+    } else {
+        families[0]
+    };
+    let mut best: Option<(Method, f64)> = None;
+    for &(m, e) in merits {
+        if best.is_none_or(|(_, b)| e < WORTH * b) {
+            best = Some((m, e));
+        }
+    }
+    best.map_or(fallback, |(m, _)| m)
+}

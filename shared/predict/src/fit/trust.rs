@@ -1,0 +1,76 @@
+//! How sure a model is of its predictions.
+
+use units::{Batch, Share};
+
+use super::account::task_error;
+use super::checks::Checks;
+use crate::dataset::Dataset;
+use crate::model::{Parts, overconfidence};
+use crate::predictor::Trust;
+use crate::validation::{self, Calibration, Left};
+
+/// Standard deviation of the logarithm where nothing was validated.
+const UNVALIDATED: f64 = 0.1;
+
+/// How sure the predictions of every task are.
+pub(super) fn trust_of_all(
+    data: &Dataset,
+    tasks: &[Parts],
+    checks: &Checks,
+    calibrations: &[Option<Calibration>],
+) -> Vec<Trust> {
+    let each = tasks.iter().zip(calibrations).enumerate();
+    let mut trust: Vec<Trust> = each
+        .map(|(i, (parts, calibration))| Trust {
+            error_percent: task_error(&checks.left, i, checks.method),
+            ..trust_of(data, i, parts, *calibration)
+        })
+        .collect();
+    let spreads: Vec<f64> = trust.iter().map(|t| t.spread).collect();
+    let scale = |left: &[Left]| validation::scale_of(left, &spreads, checks.method);
+    let far = [scale(&checks.levels), scale(&checks.crowd)];
+    let far = far.into_iter().flatten().reduce(f64::max);
+    for t in &mut trust {
+        t.far_scale = far;
+    }
+    trust
+}
+
+/// How sure the predictions of task `i` are; all but its cross-validated error.
+fn trust_of(data: &Dataset, i: usize, parts: &Parts, calibration: Option<Calibration>) -> Trust {
+    let gp = parts.gp.as_ref();
+    let noise = gp.map_or(UNVALIDATED, |g| g.gp.hyper.noise.sqrt());
+    let (batches, shares) = ranges(data, i);
+    Trust {
+        spread: calibration.map_or(noise, |c| c.spread),
+        interval_scale: calibration.map_or_else(|| gp.map_or(1.0, overconfidence), |c| c.scale),
+        far_scale: None,
+        error_percent: None,
+        batches,
+        shares,
+    }
+}
+
+type Ranges = (Option<(Batch, Batch)>, Option<(Share, Share)>);
+
+fn ranges(data: &Dataset, task: usize) -> Ranges {
+    let rows = || {
+        let all = data
+            .samples
+            .iter()
+            .flat_map(|s| s.active.iter().zip(&s.throughput));
+        all.filter(|(a, p)| a.task == task && **p > 0.0)
+            .map(|(a, _)| a)
+    };
+    let batches = rows()
+        .map(|a| a.batch)
+        .min()
+        .zip(rows().map(|a| a.batch).max());
+    (
+        batches,
+        rows()
+            .map(|a| a.share)
+            .min()
+            .zip(rows().map(|a| a.share).max()),
+    )
+}
