@@ -48,8 +48,8 @@ fn summaries(event: &RunEvent) -> &[TaskSummary] {
 }
 
 /// Throughput of each task of what is planned while all run, where it is known: predicted anew if
-/// a timeline has changed batch sizes.
-fn rates_of(planned: &Planned) -> Vec<Option<f64>> {
+/// a timeline has changed batch sizes, or why it cannot be.
+fn rates_of(planned: &Planned) -> Result<Vec<Option<f64>>, String> {
     let plan = planned.plan();
     let batches = planned.timeline().into_iter().flat_map(|t| &t.batches);
     let varied = batches
@@ -57,13 +57,12 @@ fn rates_of(planned: &Planned) -> Vec<Option<f64>> {
         .any(|(i, ordered)| ordered.is_some() && *ordered != plan.given(i).batch);
     match (planned.timeline(), &plan.model) {
         (Some(timeline), Some(model)) if varied => {
-            let row = Rates::predicted(timeline, model)
-                .and_then(|mut rates| rates.row(everyone(plan.tasks.len())));
-            row.map_or_else(|_| Vec::new(), |row| row.into_iter().map(Some).collect())
+            let row = Rates::predicted(timeline, model)?.row(everyone(plan.tasks.len()))?;
+            Ok(row.into_iter().map(Some).collect())
         }
         _ => {
             let planned = |i| plan.given(i).throughput.map(|e| e.mean.get());
-            (0..plan.tasks.len()).map(planned).collect()
+            Ok((0..plan.tasks.len()).map(planned).collect())
         }
     }
 }
@@ -109,11 +108,8 @@ fn order(events: &[RunEvent], j: &mut Judge) {
                     j.lie("event", "launch", "the first event");
                 }
                 EventPayload::Launch { .. } => j.same("time_s", time, 0.0),
-                // Nothing happens between the end of the last round and the summary, but on a real
-                // clock the one may be read a moment before the other.
                 EventPayload::Summary { makespan, .. } => {
-                    let ended = makespan.get().clamp(now.min(time), time);
-                    j.number("makespan_s", makespan.get(), ended);
+                    j.number("makespan_s", makespan.get(), time);
                 }
                 _ => {}
             }
@@ -137,8 +133,13 @@ fn predictions(events: &[RunEvent], j: &mut Judge) {
     for (at, event) in events.iter().enumerate() {
         if let Some(planned) = event.planned() {
             let names = planned.plan().tasks.iter().map(|t| &t.id);
+            let rates = rates_of(planned).unwrap_or_else(|reason| {
+                let text = format!("what the tasks are predicted to do is not compared: {reason}");
+                at_event(at, j, |j| j.unjudged("", text));
+                Vec::new()
+            });
             predicted = names
-                .zip(rates_of(planned))
+                .zip(rates)
                 .filter_map(|(n, r)| Some((n, r?)))
                 .collect();
         }

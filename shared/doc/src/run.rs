@@ -164,7 +164,7 @@ pub enum EventPayload {
     Summary {
         /// Whether every task finished in every round that was asked for.
         ok: bool,
-        /// Time of the whole run.
+        /// Time of the whole run, which is the time of this event.
         makespan: Seconds,
         /// What became of each task in all rounds.
         tasks: Vec<TaskSummary>,

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use cli::{Console, Failure, Output};
 use doc::{EventPayload, ProcessEnd, RunEvent, TaskSummary};
-use jobs::{Assignment, JobId, JobSpec, Progress, Supervisor};
-use units::{Seconds, TaskId};
+use jobs::{Assignment, JobId, JobSpec, Journal, Progress, Supervisor};
+use units::TaskId;
 
 use crate::parked::Parked;
 use crate::seats::{Seats, Who};
@@ -26,7 +26,7 @@ pub(crate) struct Driver<'a> {
     pub output: &'a mut Output,
     pub console: &'a Console,
     pub logs: PathBuf,
-    pub began: Instant,
+    pub journal: Journal,
     pub running: BTreeMap<JobId, Running>,
     /// Processes between two tasks.
     pub parked: BTreeMap<JobId, Parked>,
@@ -94,7 +94,7 @@ impl Told {
 impl Driver<'_> {
     /// Seconds since the start.
     pub fn now(&self) -> f64 {
-        self.began.elapsed().as_secs_f64()
+        self.journal.time(Instant::now()).get()
     }
 
     /// Name of a task in events: of its job, with its number where a round has several.
@@ -109,13 +109,13 @@ impl Driver<'_> {
 
     /// Writes an event. The jobs go on whatever becomes of it; only a reader that has gone stops them.
     pub fn tell(&mut self, payload: EventPayload) {
-        let time = Seconds::new(self.now()).unwrap_or(Seconds::ZERO);
-        self.tell_at(time, payload);
+        let event = self.journal.event(Instant::now(), payload);
+        self.record(&event);
     }
 
-    /// Writes an event of a given time: a launch is the moment from which times count.
-    pub fn tell_at(&mut self, time: Seconds, payload: EventPayload) {
-        let written = self.output.record(&RunEvent { time, payload });
+    /// As [`Driver::tell`], of an event that has its time.
+    pub fn record(&mut self, event: &RunEvent) {
+        let written = self.output.record(event);
         if self.written.is_ok() {
             self.written = written;
         }

@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 
 use cli::{Console, Exit, Failure, Output};
 use cluster::document;
-use doc::{DeviceFingerprint, DeviceKind, EventPayload, Schedule};
-use jobs::{Guard, RunDir, Signals, Supervisor};
-use units::Seconds;
+use doc::{DeviceFingerprint, DeviceKind, Schedule};
+use jobs::{Guard, Journal, RunDir, Signals, Supervisor};
 
 use crate::driver::{Driver, Told};
 use crate::seats::Seats;
@@ -74,7 +73,7 @@ pub fn run(
         output,
         console,
         logs,
-        began,
+        journal: Journal::new(began),
         running: BTreeMap::new(),
         parked: BTreeMap::new(),
         jobs: schedule.cluster.jobs.iter().map(Told::of).collect(),
@@ -87,12 +86,7 @@ pub fn run(
     };
     let device = fingerprint(settings, gpus);
     let tool = console.provenance(Some(settings.seed), Some(device.name.clone()));
-    let launch = EventPayload::Launch {
-        device,
-        planned: None,
-        provenance: vec![tool],
-    };
-    driver.tell_at(Seconds::ZERO, launch);
+    driver.record(&driver.journal.launch(device, None, tool));
     let signal = driver.drive();
     let exit = finish(driver, schedule, signal);
     // The control groups are gone with the driver; now the directory, then its guard.
@@ -109,13 +103,9 @@ fn finish(
 ) -> Result<Exit, Failure> {
     let tasks = driver.summaries();
     let ok = tasks.iter().all(|t| t.finished);
-    let makespan = Seconds::new(driver.now()).unwrap_or(Seconds::ZERO);
+    let summary = driver.journal.summary(Instant::now(), ok, tasks);
     driver.supervisor.stop_all(Duration::ZERO);
-    driver.tell(EventPayload::Summary {
-        ok,
-        makespan,
-        tasks,
-    });
+    driver.record(&summary);
     if ok {
         driver.console.note(&compared(&driver, schedule));
     }

@@ -9,16 +9,16 @@ mod happen;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use doc::{EventPayload, PhaseKind, RunEvent, TaskSummary};
+use doc::{EventPayload, PhaseKind, TaskSummary};
 use host::{Host, Regrants};
-use jobs::JobId;
+use jobs::{JobId, Journal, as_seconds};
 use overlap::{Order, Transfer, divided};
 use units::{SamplesPerSec, Seconds, Share, TaskId};
 
 use crate::launch::{Assignment, Launch};
 use crate::session::READER_GONE;
 use crate::settings::Settings;
-use crate::sink::{Row, Sink, as_seconds};
+use crate::sink::{Row, Sink};
 use crate::task::TaskRun;
 use crate::turns::{Stage, may_begin};
 
@@ -48,8 +48,8 @@ pub(crate) struct Context<'r> {
     pub(crate) cpus: &'r [Vec<usize>],
     /// Where logs are.
     pub(crate) logs: &'r Path,
-    /// When the launch began, on the host's clock.
-    pub(crate) launched: Instant,
+    /// The events of the launch, by the host's clock.
+    pub(crate) journal: Journal,
 }
 
 /// A round under way.
@@ -105,11 +105,8 @@ impl<'r> Round<'r> {
 
     /// Tells an event of now.
     fn tell(&mut self, payload: EventPayload) {
-        let since = self.with.host.now().duration_since(self.with.launched);
-        self.with.sink.event(&RunEvent {
-            time: as_seconds(since),
-            payload,
-        });
+        let now = self.with.host.now();
+        self.with.sink.event(&self.with.journal.event(now, payload));
     }
 
     /// Plays the round to its end.

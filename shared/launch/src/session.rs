@@ -2,17 +2,17 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use doc::{EventPayload, Provenance, RunEvent, TaskSummary};
+use doc::{EventPayload, Provenance, TaskSummary};
 use host::Host;
+use jobs::Journal;
 use units::TaskId;
 
 use crate::adapt;
 use crate::launch::Launch;
 use crate::round::{Context, Round};
 use crate::settings::Settings;
-use crate::sink::{Sink, as_seconds};
+use crate::sink::Sink;
 
 /// Why a launch ends that nobody listens to.
 pub(crate) const READER_GONE: &str = "the reader of the events has gone";
@@ -55,13 +55,9 @@ impl Session<'_> {
         provenance: Provenance,
         sink: &mut dyn Sink,
     ) -> Played {
-        let launched = self.host.now();
-        let launch = EventPayload::Launch {
-            device: self.host.fingerprint(),
-            planned: Some(self.launch.planned()),
-            provenance: vec![provenance],
-        };
-        tell(sink, launched, launched, launch);
+        let journal = Journal::new(self.host.now());
+        let planned = Some(self.launch.planned());
+        sink.event(&journal.launch(self.host.fingerprint(), planned, provenance));
         let mut totals: Vec<TaskSummary> = Vec::new();
         let mut ok = true;
         let mut signal = None;
@@ -74,7 +70,7 @@ impl Session<'_> {
                     sink: &mut *sink,
                     cpus: &self.cpus,
                     logs: &self.logs,
-                    launched,
+                    journal,
                 },
                 number,
             );
@@ -82,7 +78,7 @@ impl Session<'_> {
             ok &= outcome.ok;
             signal = outcome.signal;
             if number + 1 < rounds.end && outcome.ok {
-                self.adapt((number, launched), &outcome.tasks, sink);
+                self.adapt((number, journal), &outcome.tasks, sink);
             }
             add(&mut totals, outcome.tasks);
             let rest = number + 1 < rounds.end;
@@ -97,7 +93,7 @@ impl Session<'_> {
                     task: None,
                     reason: READER_GONE.to_owned(),
                 };
-                tell(sink, self.host.now(), launched, stop);
+                sink.event(&journal.event(self.host.now(), stop));
                 ok = false;
                 break;
             }
@@ -107,19 +103,14 @@ impl Session<'_> {
         drop(self.host);
         let unfinished = totals.iter().filter(|t| !t.finished);
         let failed = unfinished.map(|t| t.id.clone()).collect();
-        let summary = EventPayload::Summary {
-            ok,
-            makespan: as_seconds(ended.duration_since(launched)),
-            tasks: totals,
-        };
-        tell(sink, ended, launched, summary);
+        sink.event(&journal.summary(ended, ok, totals));
         Played { ok, signal, failed }
     }
 
     /// Corrects model and plan by what a round has measured, if that is asked for.
     fn adapt(
         &mut self,
-        (round, launched): (u32, Instant),
+        (round, journal): (u32, Journal),
         measured: &[TaskSummary],
         sink: &mut dyn Sink,
     ) {
@@ -135,15 +126,9 @@ impl Session<'_> {
             reason: what,
             planned: Some(launch.planned()),
         };
-        tell(sink, self.host.now(), launched, replan);
+        sink.event(&journal.event(self.host.now(), replan));
         self.launch = launch;
     }
-}
-
-/// Tells an event of `now`.
-fn tell(sink: &mut dyn Sink, now: Instant, launched: Instant, payload: EventPayload) {
-    let time = as_seconds(now.duration_since(launched));
-    sink.event(&RunEvent { time, payload });
 }
 
 fn add(totals: &mut Vec<TaskSummary>, round: Vec<TaskSummary>) {

@@ -1,9 +1,6 @@
 //! Where a launch tells what happens.
 
-use std::time::Duration;
-
 use doc::RunEvent;
-use units::Seconds;
 
 pub use crate::status::Row;
 
@@ -26,11 +23,4 @@ pub trait Sink {
 
     /// Shows the state of the tasks in a round.
     fn state(&mut self, round: u32, rows: &[Row]);
-}
-
-/// A duration as a quantity of documents.
-#[must_use]
-pub fn as_seconds(duration: Duration) -> Seconds {
-    // A duration is finite and not negative.
-    Seconds::new(duration.as_secs_f64()).unwrap_or(Seconds::ZERO)
 }

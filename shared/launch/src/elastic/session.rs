@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use doc::{EventPayload, Provenance, RunEvent, TrainingNews, Workload};
+use doc::{EventPayload, Provenance, TrainingNews, Workload};
 use host::Host;
-use jobs::JobId;
-use units::{Seconds, TaskId};
+use jobs::{JobId, Journal};
+use units::TaskId;
 
 use super::arrivals::{Arrivals, Due};
 use super::controller::{Answer, Controller};
@@ -28,7 +28,7 @@ pub(super) struct Session<'a> {
     pub(super) sink: &'a mut dyn Sink,
     pub(super) controller: Controller,
     pub(super) logs: PathBuf,
-    pub(super) launched: Instant,
+    pub(super) journal: Journal,
     pub(super) members: Vec<Member>,
     pub(super) free: BTreeSet<usize>,
     /// The newest decision that waits to be taken.
@@ -63,7 +63,7 @@ impl<'a> Session<'a> {
             sink,
             controller,
             logs,
-            launched: now,
+            journal: Journal::new(now),
             members: Vec::new(),
             free: (0..workload.device.gpus as usize).collect(),
             pending: None,
@@ -81,14 +81,9 @@ impl<'a> Session<'a> {
 
     /// Runs until every training has ended and none can come.
     pub(super) fn play(mut self, mut arrivals: Arrivals, provenance: Provenance) -> Played {
-        let payload = EventPayload::Launch {
-            device: self.host.fingerprint(),
-            planned: None,
-            provenance: vec![provenance],
-        };
-        // The times of a run count from its launch.
-        let time = Seconds::ZERO;
-        self.sink.event(&RunEvent { time, payload });
+        let device = self.host.fingerprint();
+        self.sink
+            .event(&self.journal.launch(device, None, provenance));
         loop {
             self.heed_signals();
             self.take_arrivals(&mut arrivals);
@@ -116,11 +111,8 @@ impl<'a> Session<'a> {
         let unfinished = tasks.iter().filter(|t| !t.finished);
         let failed: Vec<TaskId> = unfinished.map(|t| t.id.clone()).collect();
         let ok = failed.is_empty() && self.signal.is_none();
-        self.tell(EventPayload::Summary {
-            ok,
-            makespan: self.elapsed(),
-            tasks,
-        });
+        let now = self.host.now();
+        self.sink.event(&self.journal.summary(now, ok, tasks));
         Played {
             ok,
             signal: self.signal,
@@ -233,7 +225,7 @@ impl<'a> Session<'a> {
         let listen = hopes.then(|| now + LISTEN);
         let arrival = arrivals
             .next_at()
-            .map(|at| self.launched + Duration::from_secs_f64(at.clamp(0.0, 1e9)));
+            .map(|at| self.journal.launched() + Duration::from_secs_f64(at.clamp(0.0, 1e9)));
         let retries = self.members.iter().filter_map(|m| m.retry_at);
         retries.chain(listen).chain(arrival).min()
     }

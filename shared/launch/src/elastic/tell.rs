@@ -1,22 +1,23 @@
 //! What is told: events of the run, events for the controller, the state for people.
 
-use doc::{EventPayload, RunEvent, TaskProgress, TrainingEvent, TrainingNews};
+use doc::{EventPayload, TaskProgress, TrainingEvent, TrainingNews};
+use jobs::as_seconds;
 use units::{Batch, Seconds};
 
 use super::member::{Member, Stage};
 use super::session::Session;
-use crate::sink::{Row, as_seconds};
+use crate::sink::Row;
 use crate::task::rate;
 
 impl Session<'_> {
     /// Time since the launch.
     pub(super) fn elapsed(&self) -> Seconds {
-        as_seconds(self.host.now().duration_since(self.launched))
+        self.journal.time(self.host.now())
     }
 
     pub(super) fn tell(&mut self, payload: EventPayload) {
-        let time = self.elapsed();
-        self.sink.event(&RunEvent { time, payload });
+        let now = self.host.now();
+        self.sink.event(&self.journal.event(now, payload));
     }
 
     pub(super) fn tell_controller(&mut self, what: TrainingNews) {

@@ -1,0 +1,78 @@
+//! When the events of a run happened.
+
+use std::time::{Duration, Instant};
+
+use doc::{DeviceFingerprint, EventPayload, Planned, Provenance, RunEvent, TaskSummary};
+use units::Seconds;
+
+/// Makes the events of a run, whose times count from its launch.
+///
+/// Rounds, trainings and schedules all begin and end their runs here, so that for each of them the
+/// launch is at second 0 and the makespan is the time of the summary, which `mt-check` demands.
+#[derive(Debug, Clone, Copy)]
+pub struct Journal {
+    launched: Instant,
+}
+
+impl Journal {
+    /// Of a run that is launched now, on the clock of its host.
+    #[must_use]
+    pub const fn new(launched: Instant) -> Self {
+        Self { launched }
+    }
+
+    /// The moment of the launch.
+    #[must_use]
+    pub const fn launched(&self) -> Instant {
+        self.launched
+    }
+
+    /// Time from the launch until `now`.
+    #[must_use]
+    pub fn time(&self, now: Instant) -> Seconds {
+        as_seconds(now.saturating_duration_since(self.launched))
+    }
+
+    /// The first event of a run.
+    #[must_use]
+    pub fn launch(
+        &self,
+        device: DeviceFingerprint,
+        planned: Option<Planned>,
+        provenance: Provenance,
+    ) -> RunEvent {
+        let launch = EventPayload::Launch {
+            device,
+            planned,
+            provenance: vec![provenance],
+        };
+        self.event(self.launched, launch)
+    }
+
+    /// An event that happens `now`.
+    #[must_use]
+    pub fn event(&self, now: Instant, payload: EventPayload) -> RunEvent {
+        RunEvent {
+            time: self.time(now),
+            payload,
+        }
+    }
+
+    /// The last event of a run, which ends `now`; `ok`: every task finished all that was asked for.
+    #[must_use]
+    pub fn summary(&self, now: Instant, ok: bool, tasks: Vec<TaskSummary>) -> RunEvent {
+        let summary = EventPayload::Summary {
+            ok,
+            makespan: self.time(now),
+            tasks,
+        };
+        self.event(now, summary)
+    }
+}
+
+/// A duration as a quantity of documents.
+#[must_use]
+pub fn as_seconds(duration: Duration) -> Seconds {
+    // A duration is finite and not negative.
+    Seconds::new(duration.as_secs_f64()).unwrap_or(Seconds::ZERO)
+}
