@@ -10,9 +10,9 @@ use units::{Batch, Samples, SamplesPerSec, Share, Weight};
 
 use crate::baseline::Scheme;
 use crate::explain::marginals;
-use crate::fence::{self, Fence};
 use crate::measured::{certified, choose};
 use crate::partition::solve_partition;
+use crate::penalty::{self, DomainPenalty};
 use crate::solve::{Options, Report, Solution, search, solve};
 use crate::subset::Subset;
 use crate::verdict::verdict;
@@ -85,7 +85,8 @@ impl Problem {
             tasks,
             objective,
             limits,
-            round: Round::of_workload(workload),
+            // `notes::transfers` says why there is none.
+            round: Round::of_workload(workload).ok(),
         }
     }
 }
@@ -122,11 +123,11 @@ pub fn plan_workload<C: Throughput + ?Sized>(
     let loads = request
         .damping
         .map(|lambda| damp(workload, &mut problem, previous, lambda));
-    let fence = Fence::new(rates, &problem, request.outside);
-    let mut best = best_parts(&fence, workload, &problem, request)?;
-    if best.parts.is_empty() && fence.is_closed() {
-        // Outside the fence a constraint fails for want of rates: what can be had without it?
-        let open = Fence::new(rates, &problem, true);
+    let penalised = DomainPenalty::new(rates, &problem, request.outside);
+    let mut best = best_parts(&penalised, workload, &problem, request)?;
+    if best.parts.is_empty() && penalised.is_active() {
+        // Outside the domain a constraint fails for want of rates: what can be had without it?
+        let open = DomainPenalty::new(rates, &problem, true);
         best = best_parts(&open, workload, &problem, request)?;
     }
     if !request.outside
@@ -155,7 +156,7 @@ pub fn plan_workload<C: Throughput + ?Sized>(
         };
         (Vec::new(), Answer::Infeasible(none))
     } else {
-        let mut found = feasible(&fence, workload, &problem, request, &parts, search)?;
+        let mut found = feasible(&penalised, workload, &problem, request, &parts, search)?;
         found.alternatives = alternatives;
         found.candidates = candidates;
         let tasks = tasks(workload, &parts, loads.as_deref());
@@ -223,7 +224,7 @@ impl Best {
 
 /// The best choice on each GPU.
 fn best_parts<C: Throughput + ?Sized>(
-    rates: &Fence<'_, C>,
+    rates: &DomainPenalty<'_, C>,
     workload: &Workload,
     problem: &Problem,
     request: &Request,
@@ -243,7 +244,7 @@ fn best_parts<C: Throughput + ?Sized>(
     }
     let outcome = solve(rates, problem, &request.options)?;
     let others = outcome.solutions.iter().skip(1);
-    let inside = |s: &&Solution| request.outside || fence::beyond(rates, &s.settings) == 0;
+    let inside = |s: &&Solution| request.outside || penalty::beyond(rates, &s.settings) == 0;
     let others = others.filter(inside);
     let members = (0..problem.tasks.len()).collect();
     Ok(Best {
@@ -264,7 +265,10 @@ fn beyond<C: Throughput + ?Sized>(
         let settings = p.members.iter().zip(&p.solution.settings);
         settings.map(|(&task, s)| Setting { task, ..*s }).collect()
     };
-    let outside: usize = parts.iter().map(|p| fence::beyond(rates, &whole(p))).sum();
+    let outside: usize = parts
+        .iter()
+        .map(|p| penalty::beyond(rates, &whole(p)))
+        .sum();
     let text = |s: Setting| {
         let id = workload.tasks[s.task].id.as_str();
         format!("{id} {} at {}", s.batch, s.share)
@@ -285,14 +289,14 @@ fn beyond<C: Throughput + ?Sized>(
 
 /// What was found, and what it is compared with; without alternatives.
 fn feasible<C: Throughput + ?Sized>(
-    fence: &Fence<'_, C>,
+    penalised: &DomainPenalty<'_, C>,
     workload: &Workload,
     problem: &Problem,
     request: &Request,
     parts: &[Part],
     search: Search,
 ) -> Result<Feasible, AllocError> {
-    let rates = fence.inner();
+    let rates = penalised.inner();
     let one = workload.device.gpus == 1;
     let front = |wanted: bool, fairness: bool| {
         if !(one && wanted) {
@@ -300,8 +304,8 @@ fn feasible<C: Throughput + ?Sized>(
         }
         let options = &request.options;
         let front = match fairness {
-            true => fairness_front(fence, problem, options)?,
-            false => mismatch_front(fence, problem, options)?,
+            true => fairness_front(penalised, problem, options)?,
+            false => mismatch_front(penalised, problem, options)?,
         };
         Ok(front_points(workload, &front))
     };
@@ -322,7 +326,7 @@ fn feasible<C: Throughput + ?Sized>(
         constraints: constraints(&problem.limits),
         mismatch: known.then(|| worst.fold(0.0, f64::max)),
         // A search that proves nothing may stay below what the constraints leave.
-        unconstrained_objective: unconstrained(fence, problem, &request.options, gpus)?
+        unconstrained_objective: unconstrained(penalised, problem, &request.options, gpus)?
             .map(|open| open.max(value)),
         baselines: baselines(rates, workload, problem, parts)?,
         pareto: front(request.mismatch_front, false)?,

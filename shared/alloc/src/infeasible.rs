@@ -80,7 +80,7 @@ fn is_active(kind: ConstraintKind, problem: &Problem) -> bool {
         ConstraintKind::Memory => l.memory.is_some(),
         ConstraintKind::Rv => l.rv.is_some(),
         ConstraintKind::Batch => l.policy != BatchPolicy::Free,
-        // Not a limit of the problem but of the rates: `Fence` sees to it.
+        // Not a limit of the problem but of the rates: `DomainPenalty` sees to it.
         ConstraintKind::Domain => false,
     }
 }

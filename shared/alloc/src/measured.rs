@@ -275,12 +275,13 @@ fn round_valued<C: Throughput + ?Sized>(
     played(rates, round, settings).unwrap_or((late, late))
 }
 
+/// `None` where a task does not advance.
 fn played<C: Throughput + ?Sized>(
     rates: &C,
     round: &Round,
     settings: &[Setting],
 ) -> Option<(f64, f64)> {
-    let order = round.played(rates, settings)?;
+    let order = round.played(rates, settings).ok()?;
     let value = -order.schedule.makespan_s;
     let low = round.shifted(rates, settings, &order, -INTERVAL);
     Some((value, low.map_or(f64::NEG_INFINITY, |s| value.min(-s))))

@@ -1,8 +1,8 @@
 //! What a person is told of a plan besides the plan.
 
-use doc::{ConstraintKind, Feasible, Infeasible, Model, WorkKind};
+use doc::{ConstraintKind, Feasible, Infeasible, Model, WorkKind, Workload};
 
-use crate::Request;
+use crate::{Request, Round};
 
 /// Where the plan is for something else than what was measured.
 #[must_use]
@@ -18,13 +18,35 @@ pub fn aim(model: &Model, request: &Request) -> Option<String> {
     })
 }
 
-/// Where a simpler way does the user's own volumes sooner.
+/// Where the samples of a round are planned by compute alone although its transfers take time.
+#[must_use]
+pub fn transfers(workload: &Workload) -> Option<String> {
+    let link = workload.link?;
+    let moves = |t: &doc::Task| {
+        let bytes = t.update_bytes.unwrap_or_default();
+        bytes.down.transfer_seconds(link.down) + bytes.up.transfer_seconds(link.up) > 0.0
+    };
+    let volumes = workload.tasks.iter().all(|t| t.samples.is_some());
+    let reason = Round::of_workload(workload).err()?;
+    (volumes && workload.tasks.iter().any(moves))
+        .then(|| format!("the times of the plan are of compute alone, without transfers: {reason}"))
+}
+
+/// Where a simpler way does the user's own volumes sooner, or cannot be compared with.
 #[must_use]
 pub fn verdict(found: &Feasible) -> Vec<String> {
     let mut notes = Vec::new();
-    let Some(verdict) = found.verdict.as_ref().filter(|v| v.work == WorkKind::Round) else {
+    let Some(verdict) = &found.verdict else {
+        notes.push(
+            "whether sharing is worth it is not said: by the model a task that is left alone, or \
+             with some of the others, does not advance"
+                .to_owned(),
+        );
         return notes;
     };
+    if verdict.work != WorkKind::Round {
+        return notes;
+    }
     let together = verdict.together.get();
     // Times that are equal but for rounding are no reason to advise anything.
     if together > verdict.one_after_another.get() * (1.0 + 1e-9) {

@@ -1,13 +1,13 @@
 //! The length of a round as `mt-overlap` plays it.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
 use corun::{Setting, Throughput};
 use doc::{DeviceKind, Workload};
-use overlap::{Instance, ModelRates, Outcome, one_after_another, simulate_held};
+use overlap::{
+    Instance, ModelRates, Outcome, OverlapError, PlanError, one_after_another, simulate_held,
+};
 use units::Batch;
 
+use crate::changed::shifted;
 use crate::verdict::finish;
 
 /// Up to this many tasks every choice is ordered exactly: a round of 3 tasks has 36 orders, one of
@@ -20,6 +20,17 @@ const RANKED_TASKS: usize = 12;
 const NODES: u64 = 2_000;
 const PLAYS: u64 = 5_000;
 
+/// Why a plan is about compute alone and counts no transfers.
+#[derive(Debug, thiserror::Error)]
+pub enum NoRound {
+    /// A round is ordered on one GPU.
+    #[error("they are ordered on one GPU, and there are {0}")]
+    Gpus(u32),
+    /// A task has no samples, or there are more tasks than a round can have.
+    #[error(transparent)]
+    Tasks(PlanError),
+}
+
 /// Transfers and work of the tasks of a round, and whether the device gives the shares of tasks
 /// that do not compute to those that do.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,13 +40,16 @@ pub struct Round {
 }
 
 impl Round {
-    /// The round of a workload on one GPU; `None` where a task has no samples, or there are more
-    /// tasks than a round can have.
-    #[must_use]
-    pub fn of_workload(workload: &Workload) -> Option<Self> {
-        let instance = overlap::workload_instance(workload)?;
-        (workload.device.gpus == 1).then(|| Self {
-            instance,
+    /// The round of a workload on one GPU.
+    ///
+    /// # Errors
+    /// [`NoRound`] says why its transfers cannot be ordered.
+    pub fn of_workload(workload: &Workload) -> Result<Self, NoRound> {
+        if workload.device.gpus != 1 {
+            return Err(NoRound::Gpus(workload.device.gpus));
+        }
+        Ok(Self {
+            instance: overlap::workload_instance(workload).map_err(NoRound::Tasks)?,
             divides: workload.device.kind == DeviceKind::Cpu,
         })
     }
@@ -83,44 +97,48 @@ impl Round {
     }
 
     /// The round at these settings in the best order that is found, with holds where waiting
-    /// pays; `None` where a task does not advance.
+    /// pays.
+    ///
+    /// # Errors
+    /// [`OverlapError::BadRate`] where a task does not advance.
     pub(crate) fn played<C: Throughput + ?Sized>(
         &self,
         rates: &C,
         settings: &[Setting],
-    ) -> Option<Outcome> {
+    ) -> Result<Outcome, OverlapError> {
         let options = overlap::Options {
             batches: settings.iter().map(|s| vec![s.batch]).collect(),
             nodes: NODES,
             plays: PLAYS,
             ..overlap::Options::default()
         };
-        overlap::solve(&self.instance, &self.rates(rates, settings), &options).ok()
+        overlap::solve(&self.instance, &self.rates(rates, settings), &options)
     }
 
-    /// Seconds of [`Round::played`], infinite where there is none.
+    /// Seconds of [`Round::played`], infinite where a task does not advance: to a search that is one
+    /// of many choices, and the worst.
     pub(crate) fn seconds<C: Throughput + ?Sized>(&self, rates: &C, settings: &[Setting]) -> f64 {
         let played = self.played(rates, settings);
         played.map_or(f64::INFINITY, |o| o.schedule.makespan_s)
     }
 
     /// Seconds of the same order and holds if every rate is `deviations` standard deviations
-    /// above its mean; `None` where one is not above 0.
+    /// above its mean.
+    ///
+    /// # Errors
+    /// [`OverlapError::BadRate`] where one is not above 0.
     pub(crate) fn shifted<C: Throughput + ?Sized>(
         &self,
         rates: &C,
         settings: &[Setting],
         played: &Outcome,
         deviations: f64,
-    ) -> Option<f64> {
-        let shifted = Shifted {
-            inner: rates,
-            deviations,
-        };
+    ) -> Result<f64, OverlapError> {
+        let shifted = shifted(rates, deviations);
         let rates = self.rates(&shifted, settings);
         let (order, holds) = (&played.order, &played.holds);
         let again = simulate_held(&self.instance, &rates, &batches(settings), order, holds);
-        again.ok().map(|s| s.makespan_s)
+        again.map(|s| s.makespan_s)
     }
 
     /// Seconds with one task at a time on the whole device, transfers beside the compute of
@@ -151,73 +169,4 @@ impl Round {
 
 fn batches(settings: &[Setting]) -> Vec<Batch> {
     settings.iter().map(|s| s.batch).collect()
-}
-
-/// Rates some standard deviations above their means.
-struct Shifted<'a, C: ?Sized> {
-    inner: &'a C,
-    deviations: f64,
-}
-
-impl<C: Throughput + ?Sized> Throughput for Shifted<'_, C> {
-    fn task_count(&self) -> usize {
-        self.inner.task_count()
-    }
-
-    fn solo(&self, task: usize, batch: Batch) -> f64 {
-        self.inner.solo(task, batch)
-    }
-
-    fn means(&self, active: &[Setting], out: &mut [f64]) {
-        self.inner.means(active, out);
-        for (rate, error) in out.iter_mut().zip(self.inner.std_errors(active)) {
-            *rate += self.deviations * error;
-        }
-    }
-}
-
-/// Rates asked for once per co-run. Neighbouring choices differ in one task, so that most of the
-/// sets of tasks that a round passes through are the same.
-pub(crate) struct Remembered<'a, C: ?Sized> {
-    inner: &'a C,
-    known: Mutex<HashMap<Vec<Setting>, Vec<f64>>>,
-}
-
-/// Co-runs remembered at most; bounds the memory (10 tasks: some 200 bytes each).
-const MOST_KNOWN: usize = 200_000;
-
-impl<'a, C: Throughput + ?Sized> Remembered<'a, C> {
-    pub(crate) fn new(inner: &'a C) -> Self {
-        Self {
-            inner,
-            known: Mutex::default(),
-        }
-    }
-}
-
-impl<C: Throughput + ?Sized> Throughput for Remembered<'_, C> {
-    fn task_count(&self) -> usize {
-        self.inner.task_count()
-    }
-
-    fn solo(&self, task: usize, batch: Batch) -> f64 {
-        self.inner.solo(task, batch)
-    }
-
-    fn means(&self, active: &[Setting], out: &mut [f64]) {
-        // A thread that panicked left the table whole: rows are inserted at once.
-        let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(rates) = lock().get(active) {
-            return out.copy_from_slice(rates);
-        }
-        self.inner.means(active, out);
-        let mut known = lock();
-        if known.len() < MOST_KNOWN {
-            known.insert(active.to_vec(), out.to_vec());
-        }
-    }
-
-    fn std_errors(&self, active: &[Setting]) -> Vec<f64> {
-        self.inner.std_errors(active)
-    }
 }

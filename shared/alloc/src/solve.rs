@@ -3,10 +3,10 @@ use doc::{Infeasibility, ObjectiveKind, Proof};
 use crate::additive::Additive;
 use crate::ascent::{Ascent, Tries};
 use crate::bounded::branch_and_bound;
+use crate::changed::memoised;
 use crate::exhaustive::{combinations, no_combination, share_points, sweep};
 use crate::infeasible::explain_infeasible;
 use crate::instance::{Goal, Instance, Point};
-use crate::round::Remembered;
 use crate::shortlist::Shortlist;
 use crate::tie::break_tie;
 use crate::{AllocError, Problem, Setting, Throughput};
@@ -126,7 +126,7 @@ pub(crate) fn search<C: Throughput + ?Sized>(
     options: &Options,
 ) -> Result<(Vec<Solution>, Report), AllocError> {
     if problem.objective == ObjectiveKind::Round && problem.round.is_some() {
-        let known = Remembered::new(rates);
+        let known = memoised(rates);
         let inst = Instance::new(&known, problem)?;
         return Ok(search_instance(&inst, options));
     }

@@ -36,7 +36,7 @@ pub(crate) fn verdict<C: Throughput + ?Sized>(
                 _ => planned,
             })
             .collect();
-        let round = Round::of_workload(workload).filter(|_| volumes);
+        let round = Round::of_workload(workload).ok().filter(|_| volumes);
         let played = Work {
             rates: &subset,
             work: &work,
@@ -120,14 +120,18 @@ impl<C: Throughput + ?Sized> Work<'_, C> {
     }
 
     /// The ends of the interval keep the order of the mean. More throughput ends sooner: the
-    /// upper ends of the rates give the lower end in time.
+    /// upper ends of the rates give the lower end in time. `None` where a task does not advance.
     fn interval(&self, settings: &[Setting]) -> Option<Times> {
         let order = match self.round {
-            Some(round) => Some((round, round.played(self.rates, settings)?)),
+            Some(round) => Some((round, round.played(self.rates, settings).ok()?)),
             None => None,
         };
+        // An end of the interval at which a task does not advance is no end.
         let at = |deviations: f64| match &order {
-            Some((round, played)) => round.shifted(self.rates, settings, played, deviations),
+            Some((round, played)) => {
+                let shifted = round.shifted(self.rates, settings, played, deviations);
+                shifted.ok()
+            }
             None => finish(self.rates, settings, self.work, deviations),
         };
         let mean = at(0.0)?;

@@ -135,6 +135,14 @@ fn explain(error: OverlapError, plan: &Plan) -> PlanError {
     }
 }
 
+fn no_samples(task: &TaskId) -> PlanError {
+    PlanError::Missing {
+        task: task.clone(),
+        what: "samples",
+        advice: "say how many it trains on in a round",
+    }
+}
+
 fn missing(task: &PlanTask, what: &'static str, advice: &'static str) -> PlanError {
     PlanError::Missing {
         task: task.id.clone(),
@@ -157,7 +165,7 @@ pub fn plan_instance(plan: &Plan, duplex: Option<Duplex>) -> Result<Instance, Pl
         let samples = task
             .samples
             .or(source.and_then(|t| t.samples))
-            .ok_or_else(|| missing(task, "samples", "say how many it trains on in a round"))?;
+            .ok_or_else(|| no_samples(&task.id))?;
         let bytes = task
             .update_bytes
             .or(source.and_then(|t| t.update_bytes))
@@ -172,21 +180,24 @@ pub fn plan_instance(plan: &Plan, duplex: Option<Duplex>) -> Result<Instance, Pl
     Instance::new(jobs, link).map_err(PlanError::Other)
 }
 
-/// Times of transfer and work of every task of a workload on its link; `None` where a task has
-/// no samples or there are more tasks than a round can have.
-#[must_use]
-pub fn workload_instance(workload: &Workload) -> Option<Instance> {
+/// Times of transfer and work of every task of a workload on its link.
+///
+/// # Errors
+/// [`PlanError`] names the task that lacks its samples, or says that there are more tasks than a
+/// round can have.
+pub fn workload_instance(workload: &Workload) -> Result<Instance, PlanError> {
     let link = workload.link;
     let job = |task: &doc::Task| {
+        let samples = task.samples.ok_or_else(|| no_samples(&task.id))?;
         let bytes = task.update_bytes.unwrap_or_default();
-        Some(Job {
+        Ok(Job {
             download_s: link.map_or(0.0, |l| bytes.down.transfer_seconds(l.down)),
-            work: task.samples?.as_f64(),
+            work: samples.as_f64(),
             upload_s: link.map_or(0.0, |l| bytes.up.transfer_seconds(l.up)),
         })
     };
-    let jobs: Option<Vec<Job>> = workload.tasks.iter().map(job).collect();
-    Instance::new(jobs?, kind_of(link.map(|l| l.duplex))).ok()
+    let jobs: Result<Vec<Job>, PlanError> = workload.tasks.iter().map(job).collect();
+    Instance::new(jobs?, kind_of(link.map(|l| l.duplex))).map_err(PlanError::Other)
 }
 
 fn kind_of(duplex: Option<Duplex>) -> Link {

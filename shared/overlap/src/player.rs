@@ -47,8 +47,8 @@ impl<'a, 'r> Player<'a, 'r> {
         self.instance
     }
 
-    /// Remembers how `sequence` plays, from place `from` on, for [`Self::value_from`]; what came
-    /// before must be as it was.
+    /// Remembers how `sequence` plays, from place `from` on, for [`Self::value_from`]. Before that
+    /// place it must equal the sequence that was marked last.
     pub fn mark(&mut self, sequence: &[usize], from: usize) {
         if self.instance.link() == Link::Half || self.single {
             return;

@@ -39,6 +39,9 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         if let Some(note) = notes::aim(&model, &request) {
             console.note(&note);
         }
+        if let Some(note) = notes::transfers(&model.workload) {
+            console.note(&note);
+        }
         let mut plan = planner
             .plan(model, &request, previous.as_ref())
             .map_err(|error| Failure::Input(error.to_string()))?;

@@ -1,5 +1,5 @@
-//! A predictor that a search cannot be led away from: co-runs beyond what was measured are
-//! predicted next to nothing.
+//! A penalty that keeps a search within the measured domain: co-runs beyond it are predicted next to
+//! nothing.
 
 use corun::{SampleTime, Setting, Throughput};
 use units::{Batch, Share};
@@ -13,15 +13,15 @@ const OUTSIDE: f64 = 1e-3;
 
 /// Rates as they are inside the measured domain ([`Throughput::covers`]), and next to nothing
 /// outside; to a search that adds interference up, a setting outside takes for ever.
-pub(crate) struct Fence<'a, C: Throughput + ?Sized> {
+pub(crate) struct DomainPenalty<'a, C: Throughput + ?Sized> {
     inner: &'a C,
-    /// Whether there is anything to keep out: the range of shares and batch sizes of each task is
+    /// Whether any choice lies outside: the range of shares and batch sizes of each task is
     /// an interval, so two corners tell.
-    closed: bool,
+    active: bool,
 }
 
-impl<'a, C: Throughput + ?Sized> Fence<'a, C> {
-    /// Around the measured domain, if a choice of `problem` can lie outside it and it may not
+impl<'a, C: Throughput + ?Sized> DomainPenalty<'a, C> {
+    /// On what lies outside the measured domain, if a choice of `problem` can lie outside it and it may not
     /// (`open`).
     pub(crate) fn new(inner: &'a C, problem: &Problem, open: bool) -> Self {
         let corner = |least: bool| -> Vec<Setting> {
@@ -37,33 +37,33 @@ impl<'a, C: Throughput + ?Sized> Fence<'a, C> {
             };
             tasks.filter_map(one).collect()
         };
-        let closed = !open
+        let active = !open
             && [true, false]
                 .map(corner)
                 .iter()
                 .any(|c| beyond(inner, c) > 0);
-        Self { inner, closed }
+        Self { inner, active }
     }
 
-    /// The rates without the fence.
+    /// The rates without the penalty.
     pub(crate) fn inner(&self) -> &'a C {
         self.inner
     }
 
-    /// Whether anything is kept out.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed
+    /// Whether any choice is penalised.
+    pub(crate) fn is_active(&self) -> bool {
+        self.active
     }
 
     fn factor(&self, active: &[Setting]) -> f64 {
-        match self.closed {
+        match self.active {
             true => OUTSIDE.powi(beyond(self.inner, active) as i32),
             false => 1.0,
         }
     }
 }
 
-impl<C: Throughput + ?Sized> Throughput for Fence<'_, C> {
+impl<C: Throughput + ?Sized> Throughput for DomainPenalty<'_, C> {
     fn task_count(&self) -> usize {
         self.inner.task_count()
     }
@@ -82,7 +82,7 @@ impl<C: Throughput + ?Sized> Throughput for Fence<'_, C> {
 
     fn means_many(&self, n: usize, active: &[Setting], out: &mut [f64]) {
         self.inner.means_many(n, active, out);
-        if !self.closed {
+        if !self.active {
             return;
         }
         for (a, o) in active.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
@@ -111,7 +111,7 @@ impl<C: Throughput + ?Sized> Throughput for Fence<'_, C> {
 
     fn sample_time(&self, task: usize, batch: Batch, share: Share, running: usize) -> SampleTime {
         let setting = Setting { task, batch, share };
-        if self.closed && !self.inner.covers(setting, running) {
+        if self.active && !self.inner.covers(setting, running) {
             return SampleTime::added(f64::INFINITY, 0.0);
         }
         self.inner.sample_time(task, batch, share, running)
@@ -187,9 +187,9 @@ mod tests {
         for adds_up in [false, true] {
             let rates = Measured(law.clone(), adds_up);
             let best = |open: bool| {
-                let fence = Fence::new(&rates, &problem, open);
+                let penalised = DomainPenalty::new(&rates, &problem, open);
                 let options = crate::Options::default();
-                let found = crate::solve(&fence, &problem, &options).unwrap();
+                let found = crate::solve(&penalised, &problem, &options).unwrap();
                 beyond(&rates, &found.solutions[0].settings)
             };
             assert_eq!(best(false), 0);
