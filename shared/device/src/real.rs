@@ -119,7 +119,7 @@ impl Real {
         let environment = |reason: String| {
             OpenError::from(host::OpenError::environment(DeviceKind::Cuda, reason))
         };
-        let gpu = discovery::shareable(&workload.device.gpu_names)
+        let gpu = discovery::shareable(&workload.device.gpu_names, 1)
             .map_err(|e| environment(e.to_string()))?
             .swap_remove(0);
         let mps = MpsOptions::from_environment().map_err(|e| environment(e.to_string()))?;

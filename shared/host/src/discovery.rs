@@ -115,39 +115,47 @@ pub fn discover() -> Result<Vec<Gpu>, NoGpu> {
         .collect())
 }
 
-/// The GPUs of this machine that tasks can share under MPS, at least one; those of the given UUIDs
-/// in their order, or all if none is given.
+/// The GPUs of this machine that tasks can share under MPS, at least `least`; those of the given
+/// UUIDs in their order, or all if none is given.
 ///
 /// # Errors
-/// [`NoGpu`] as [`discover`], or with why each GPU cannot be shared, or with which
-/// there are if one that is named is not among them.
-pub fn shareable(uuids: &[String]) -> Result<Vec<Gpu>, NoGpu> {
-    let mut reasons = Vec::new();
-    let mut gpus = Vec::new();
-    for gpu in discover()? {
+/// [`NoGpu`] as [`discover`], or with why each other GPU cannot be shared.
+pub fn shareable(uuids: &[String], least: usize) -> Result<Vec<Gpu>, NoGpu> {
+    select(discover()?, uuids, least).map_err(no_driver)
+}
+
+/// As [`shareable`], of the GPUs `found`; the error in words.
+fn select(found: Vec<Gpu>, uuids: &[String], least: usize) -> Result<Vec<Gpu>, String> {
+    if let Some(uuid) = uuids.iter().find(|u| found.iter().all(|g| g.uuid != **u)) {
+        let known: Vec<&str> = found.iter().map(|g| g.uuid.as_str()).collect();
+        return Err(format!(
+            "CUDA sees no GPU {uuid:?}, but {} (CUDA_VISIBLE_DEVICES may hide others)",
+            known.join(", ")
+        ));
+    }
+    let (mut gpus, mut refused) = (Vec::new(), Vec::new());
+    for gpu in found {
+        let place = uuids.iter().position(|uuid| *uuid == gpu.uuid);
         match &gpu.mps {
-            MpsSupport::Available { .. } => gpus.push(gpu),
-            MpsSupport::Unavailable { reason } => reasons.push(format!("{}: {reason}", gpu.name)),
+            _ if place.is_none() && !uuids.is_empty() => {}
+            MpsSupport::Available { .. } => gpus.push((place, gpu)),
+            MpsSupport::Unavailable { reason } => {
+                refused.push(format!("{} {}: {reason}", gpu.name, gpu.uuid));
+            }
         }
     }
-    if gpus.is_empty() {
-        return Err(NoGpu {
-            reason: format!("MPS can share none ({})", reasons.join("; ")),
-        });
+    // One that is named has to be there; of the others as many as are needed.
+    let least = least.max(uuids.len());
+    if gpus.len() < least {
+        let others = match refused.is_empty() {
+            true => "CUDA sees no other: CUDA_VISIBLE_DEVICES may hide some".to_owned(),
+            false => refused.join("; "),
+        };
+        let count = gpus.len();
+        return Err(format!("MPS can share {count} of {least} GPUs ({others})"));
     }
-    if uuids.is_empty() {
-        return Ok(gpus);
-    }
-    let named = uuids.iter().map(|uuid| {
-        let found = gpus.iter().find(|g| g.uuid == *uuid).cloned();
-        found.ok_or_else(|| {
-            let known: Vec<&str> = gpus.iter().map(|g| g.uuid.as_str()).collect();
-            NoGpu {
-                reason: format!("MPS can share no GPU {uuid:?}, but {}", known.join(", ")),
-            }
-        })
-    });
-    named.collect()
+    gpus.sort_by_key(|(place, _)| *place);
+    Ok(gpus.into_iter().map(|(_, gpu)| gpu).collect())
 }
 
 /// Whether the contexts of this process are clients of MPS, as CUDA tells it of the first GPU that it
@@ -375,6 +383,51 @@ mod tests {
             ..gpu()
         };
         assert!(why(&pascal, &fine, true).contains("Volta"));
+    }
+
+    fn seen(uuid: &str, mps: MpsSupport) -> Gpu {
+        let facts = gpu();
+        Gpu {
+            uuid: uuid.to_owned(),
+            name: facts.name,
+            sms: facts.sms,
+            memory: facts.memory,
+            compute_capability: facts.compute_capability,
+            cuda_version: (12, 6),
+            driver: None,
+            mps,
+            unverified: None,
+        }
+    }
+
+    #[test]
+    fn a_gpu_that_is_asked_for_and_cannot_be_shared_is_told_with_its_reason() {
+        let split = || MpsSupport::Unavailable {
+            reason: "the GPU is split by MIG".to_owned(),
+        };
+        let fine = || MpsSupport::Available { client_limit: 48 };
+        let found = || vec![seen("a", split()), seen("b", fine()), seen("c", fine())];
+        let names = |uuids: &[&str], least| {
+            let uuids: Vec<String> = uuids.iter().map(|&u| u.to_owned()).collect();
+            let gpus = select(found(), &uuids, least)?;
+            Ok::<_, String>(gpus.into_iter().map(|g| g.uuid).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&[], 1).unwrap(), ["b", "c"]);
+        assert_eq!(names(&["c", "b"], 1).unwrap(), ["c", "b"]);
+        for (uuids, least) in [(&["b", "a"][..], 1), (&[], 3)] {
+            let error = names(uuids, least).unwrap_err();
+            assert!(error.contains("MIG") && error.contains("of "), "{error}");
+        }
+        let error = names(&["d"], 1).unwrap_err();
+        assert!(
+            error.contains("\"d\"") && error.contains("a, b, c"),
+            "{error}"
+        );
+        let error = names(&["b"], 2).unwrap_err();
+        assert!(
+            error.contains("1 of 2") && error.contains("VISIBLE"),
+            "{error}"
+        );
     }
 
     #[test]

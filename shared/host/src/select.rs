@@ -2,7 +2,7 @@
 
 use doc::{DeviceKind, GpuSpec, Workload};
 
-use crate::discovery::{self, Gpu, MpsSupport};
+use crate::discovery;
 
 /// The device that a workload runs on, and in words which one `auto` chose and why.
 #[must_use]
@@ -10,7 +10,7 @@ pub fn resolve(workload: &Workload) -> (DeviceKind, Option<String>) {
     if workload.device.kind != DeviceKind::Auto {
         return (workload.device.kind, None);
     }
-    match shareable_gpu() {
+    match discovery::shareable(&[], 1).map(|mut gpus| gpus.swap_remove(0)) {
         Ok(gpu) => {
             let unverified = gpu
                 .unverified
@@ -19,17 +19,17 @@ pub fn resolve(workload: &Workload) -> (DeviceKind, Option<String>) {
             (DeviceKind::Cuda, Some(note))
         }
         // Nothing says what the simulator should do, and every task has a program.
-        Err(reason) if workload.tasks.iter().all(is_a_program) => {
-            let note = format!("sharing the processors of this machine, because {reason}");
+        Err(error) if workload.tasks.iter().all(is_a_program) => {
+            let note = format!("sharing the processors of this machine, because there is {error}");
             (DeviceKind::Cpu, Some(note))
         }
-        Err(reason) => {
+        Err(error) => {
             let gpu = match &workload.device.gpu {
                 Some(GpuSpec::Named(name)) => name,
                 Some(GpuSpec::Described(description)) => &description.name,
                 None => gpusim::Gpu::DEFAULT_NAME,
             };
-            let note = format!("simulating the GPU {gpu}, because {reason}");
+            let note = format!("simulating the GPU {gpu}, because there is {error}");
             (DeviceKind::Sim, Some(note))
         }
     }
@@ -40,22 +40,4 @@ fn is_a_program(task: &doc::Task) -> bool {
     let modelled =
         task.model.is_some() || !task.layers.is_empty() || task.flops_per_sample.is_some();
     task.job.is_some() && !modelled
-}
-
-/// The first GPU that MPS can share, or why there is none.
-fn shareable_gpu() -> Result<Gpu, String> {
-    let gpus = discovery::discover().map_err(|error| format!("there is {error}"))?;
-    let mut reasons = Vec::new();
-    for gpu in gpus {
-        match gpu.mps {
-            MpsSupport::Available { .. } => return Ok(gpu),
-            MpsSupport::Unavailable { ref reason } => {
-                reasons.push(format!("{}: {reason}", gpu.name))
-            }
-        }
-    }
-    Err(format!(
-        "no GPU can be shared here ({})",
-        reasons.join("; ")
-    ))
 }

@@ -53,7 +53,8 @@ pub(crate) fn adapted(
     new.model = Some(model);
     let what = changes(plan, &new, measured);
     let (plan, timeline) = ordered(launch, new, &predictor)?;
-    let next = Launch::of(plan, timeline, launch.workload.clone());
+    let next =
+        Launch::of(plan, timeline, launch.workload.clone()).map_err(|error| error.to_string())?;
     Ok((next, what))
 }
 

@@ -120,9 +120,18 @@ fn watch(
     jobs::relay(child.id().cast_signed()).map_err(environment)?;
     let output = copy(&mut child, console);
     let mut take = |bytes: &[u8]| {
-        if record.take(bytes) && place.is_client() == Some(false) {
-            record.attached = Some(false);
-            console.warn("the program trains and is no client of the MPS daemon");
+        if !record.take(bytes) {
+            return;
+        }
+        match place.is_client() {
+            None | Some(Ok(true)) => {}
+            Some(Ok(false)) => {
+                record.attached = Some(false);
+                console.warn("the program trains and is no client of the MPS daemon");
+            }
+            Some(Err(error)) => console.warn(&format!(
+                "whether the program is a client of the MPS daemon is not known: {error}"
+            )),
         }
     };
     let status = loop {

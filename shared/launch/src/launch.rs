@@ -7,7 +7,7 @@ use doc::{
     Task, Timeline, Workload,
 };
 use overlap::{Order, Transfer};
-use predict::Predictor;
+use predict::{PredictError, Predictor};
 use units::{Batch, Bytes, SamplesPerSec, Seconds, Share, TaskId};
 
 /// What is to be launched: a plan with its workload, and the timeline to follow, if any.
@@ -40,8 +40,14 @@ pub struct Assignment<'a> {
 
 impl Launch {
     /// What is launched when a plan is, in the order of a timeline of it.
-    #[must_use]
-    pub fn of(plan: Plan, timeline: Option<Timeline>, workload: Workload) -> Self {
+    ///
+    /// # Errors
+    /// [`PredictError`] if the timeline varies batch sizes and the plan's model predicts nothing.
+    pub fn of(
+        plan: Plan,
+        timeline: Option<Timeline>,
+        workload: Workload,
+    ) -> Result<Self, PredictError> {
         let tasks = 0..plan.tasks.len();
         let mut workload = workload;
         // What the plan says of a task goes before what the workload says.
@@ -61,21 +67,26 @@ impl Launch {
         let mut batches = launch.assignments().map(|a| a.batch).enumerate();
         let varied = batches.any(|(i, batch)| Some(batch) != launch.plan.given(i).batch);
         drop(batches);
-        let model = launch.plan.model.as_ref().filter(|_| varied);
-        if let Some(Ok(predictor)) = model.map(Predictor::from_model) {
-            let rates = launch.together(&predictor);
-            // A model that predicts no number predicts nothing.
-            let known = |rate| SamplesPerSec::new(rate).ok();
-            launch.predicted = rates.into_iter().flatten().map(known).collect();
+        if let Some(model) = launch.plan.model.as_ref().filter(|_| varied) {
+            let predictor = Predictor::from_model(model)?;
+            launch.predicted = launch.predicted_by(&predictor, &model.workload);
         }
-        launch
+        Ok(launch)
+    }
+
+    /// What a predictor of `known` says of every task; nothing where it lacks one of them, and of
+    /// a task nothing where it gives no number.
+    fn predicted_by(&self, predictor: &Predictor, known: &Workload) -> Vec<Option<SamplesPerSec>> {
+        let rates = self.rates_of(predictor, known);
+        let number = |rate| SamplesPerSec::new(rate).ok();
+        rates.into_iter().flatten().map(number).collect()
     }
 
     /// Takes a plan or a timeline.
     ///
     /// # Errors
-    /// [`Failure::Input`] if the document is another one, or lacks what a launch needs;
-    /// [`Failure::Negative`] if the plan is infeasible.
+    /// [`Failure::Input`] if the document is another one, lacks what a launch needs, or has a model
+    /// that predicts nothing where it is asked; [`Failure::Negative`] if the plan is infeasible.
     pub fn new(document: Any, device: Option<DeviceKind>) -> Result<Self, Failure> {
         let (plan, timeline) = match document {
             Any::Plan(plan) => (*plan, None),
@@ -102,7 +113,7 @@ impl Launch {
         if let Some(kind) = device {
             workload.device.kind = kind;
         }
-        let launch = Self::of(plan, timeline, workload);
+        let launch = Self::of(plan, timeline, workload).map_err(of_model)?;
         let faults: Vec<String> = (0..launch.plan.tasks.len())
             .filter_map(|i| launch.assign(i).err())
             .collect();
@@ -119,7 +130,8 @@ impl Launch {
     /// times rest on the tasks that are left out, do not stay.
     ///
     /// # Errors
-    /// [`Failure::Usage`] names the tasks that the plan has not.
+    /// [`Failure::Usage`] names the tasks that the plan has not; [`Failure::Input`] if its model
+    /// predicts nothing.
     pub fn only(self, tasks: &[String]) -> Result<Self, Failure> {
         if tasks.is_empty() {
             return Ok(self);
@@ -145,18 +157,16 @@ impl Launch {
             .into_iter()
             .filter(|&i| wanted(&self.plan.tasks[i].id))
             .collect();
-        let given = kept
-            .iter()
-            .filter_map(|&i| self.assign(i).ok())
-            .map(|a| Given {
-                batch: Some(a.batch),
-                share: Some(a.share),
+        let mut given = Vec::new();
+        for &i in &kept {
+            let task = self.assign(i).map_err(Failure::Input)?;
+            given.push(Given {
+                batch: Some(task.batch),
+                share: Some(task.share),
                 ..Given::default()
             });
-        let answer = Answer::ByHand(ByHand {
-            given: given.collect(),
-            rv: None,
-        });
+        }
+        let answer = Answer::ByHand(ByHand { given, rv: None });
         let mut workload = self.workload;
         workload.tasks.retain(|t| wanted(&t.id));
         let model = self.plan.model;
@@ -168,14 +178,10 @@ impl Launch {
             workload: Some(workload.clone()),
             ..self.plan
         };
-        let mut launch = Self::of(plan, None, workload);
-        if let Some(model) = model
-            && let Ok(predictor) = Predictor::from_model(&model)
-            && let Some(rates) = launch.rates_of(&predictor, &model.workload)
-        {
-            // A model that predicts no number predicts nothing.
-            let known = rates.into_iter().map(|rate| SamplesPerSec::new(rate).ok());
-            launch.predicted = known.collect();
+        let mut launch = Self::of(plan, None, workload).map_err(of_model)?;
+        if let Some(model) = model {
+            let predictor = Predictor::from_model(&model).map_err(of_model)?;
+            launch.predicted = launch.predicted_by(&predictor, &model.workload);
         }
         Ok(launch)
     }
@@ -189,7 +195,8 @@ impl Launch {
         }
     }
 
-    /// The tasks in the order of the plan.
+    /// The tasks in the order of the plan. [`Launch::new`] refuses a plan of which one could not be
+    /// assigned.
     pub fn assignments(&self) -> impl Iterator<Item = Assignment<'_>> {
         (0..self.plan.tasks.len()).filter_map(|i| self.assign(i).ok())
     }
@@ -392,6 +399,10 @@ fn carried(document: Any) -> Result<Workload, Failure> {
                 .to_owned(),
         )
     })
+}
+
+fn of_model(error: PredictError) -> Failure {
+    Failure::Input(format!("$.model: {error}"))
 }
 
 fn name_of(document: &Any) -> &'static str {

@@ -250,14 +250,13 @@ pub(crate) fn open_gpus(
     together: bool,
     run: RunDir,
 ) -> Result<MpsHost, Failure> {
-    let mut found = discovery::shareable(&device.gpu_names).map_err(environment)?;
-    if found.len() < count {
-        return Err(Failure::Environment(format!(
-            "the launch needs {count} GPUs and MPS can share {} of this machine; make the plan \
-             with as many (\"gpus\" of the workload's device)",
-            found.len()
-        )));
-    }
+    let found = discovery::shareable(&device.gpu_names, count);
+    let mut found = found.map_err(|error| {
+        Failure::Environment(format!(
+            "the launch needs {count} of this machine's GPUs (\"gpus\" of the workload's device), \
+             but there is {error}"
+        ))
+    })?;
     found.truncate(count);
     let options = MpsOptions::from_environment().map_err(environment)?;
     let mut setup = MpsSetup::new(found, options);

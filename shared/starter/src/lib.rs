@@ -66,7 +66,7 @@ fn device(start: &Start) -> (DeviceKind, String) {
     if start.gpu.is_some() {
         return (DeviceKind::Sim, "the GPU is simulated".to_owned());
     }
-    match host::discovery::shareable(&[]) {
+    match host::discovery::shareable(&[], 1) {
         Ok(gpus) => {
             let name = gpus.first().map_or("", |gpu| gpu.name.as_str());
             (

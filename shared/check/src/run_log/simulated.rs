@@ -109,9 +109,12 @@ impl Round<'_> {
             j.index(number as usize, |j| {
                 let lanes = timeline::lanes(&played, j)?;
                 timeline::order_of_phases(&played, &lanes, j);
-                if let Ok(jobs) = timeline::jobs(&played) {
-                    link::judge(&played, &jobs, &lanes, j);
-                    compute::work(&played, &jobs, &lanes, rates, j);
+                match timeline::jobs(&played) {
+                    Ok(jobs) => {
+                        link::judge(&played, &jobs, &lanes, j);
+                        compute::work(&played, &jobs, &lanes, rates, j);
+                    }
+                    Err(reason) => j.unjudged("", reason),
                 }
                 Some(lanes)
             })

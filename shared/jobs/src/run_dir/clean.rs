@@ -66,7 +66,8 @@ impl Found {
         }
         let lock = reopen_private(&path.join("lock")).map_err(|e| refused(&e.to_string()))?;
         let owner = Owner::read(path).ok_or_else(|| refused("it names no owner"))?;
-        let ledger = fs::read_to_string(path.join("ledger")).unwrap_or_default();
+        let ledger = fs::read_to_string(path.join("ledger"))
+            .map_err(|error| refused(&format!("its ledger cannot be read: {error}")))?;
         // A line cut short by a kill names something that was not made.
         let ledger: Vec<Resource> = ledger
             .lines()

@@ -97,7 +97,7 @@ fn launch(method: Method) -> Launch {
     let predictor = Predictor::from_model(&model).unwrap();
     let mut plan = plan_workload(&predictor, &workload, &request, &[], None).unwrap();
     plan.model = Some(model);
-    Launch::of(plan, None, workload)
+    Launch::of(plan, None, workload).unwrap()
 }
 
 fn measured(launch: &Launch, factors: [f64; 2]) -> Vec<TaskSummary> {

@@ -9,7 +9,7 @@ use doc::DeviceKind;
 use host::discovery::{self, Gpu};
 use jobs::RunDir;
 use jobs::cgroup::{Cgroups, Group};
-use jobs::mps::{Mps, MpsOptions, SharedMps};
+use jobs::mps::{Mps, MpsError, MpsOptions, SharedMps};
 
 use super::{Placement, Program, environment};
 
@@ -97,9 +97,9 @@ impl Place {
         }
     }
 
-    /// Whether a process of the program is in the daemon's list of clients; `None`: there is no
-    /// daemon, or it does not answer.
-    pub(super) fn is_client(&self) -> Option<bool> {
+    /// Whether a process of the program is in the daemon's list of clients, or why the daemon does
+    /// not say so; `None`: there is no daemon.
+    pub(super) fn is_client(&self) -> Option<Result<bool, MpsError>> {
         let mps = match &self.kind {
             Kind::Quota { .. } => return None,
             Kind::Daemon(mps, _) => mps,
@@ -107,8 +107,8 @@ impl Place {
         };
         let mark = format!("{}={}.", jobs::MARK, self.token());
         let ours = jobs::process::with_variable(|v| v.starts_with(mark.as_bytes()));
-        let clients = mps.clients().ok()?;
-        Some(ours.iter().any(|p| clients.contains(&p.pid)))
+        let found = mps.clients();
+        Some(found.map(|clients| ours.iter().any(|p| clients.contains(&p.pid))))
     }
 
     /// Drops nothing: what was made is put away by the attendant once this process has ended.
@@ -135,19 +135,18 @@ fn daemon(placement: &Placement) -> Result<Kind, Failure> {
     let named_gpu = placement.gpu_names.get(placement.gpu);
     options.gpus = named_gpu.cloned().into_iter().collect();
     let named = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").map(PathBuf::from);
-    let attached = match named {
-        // One that is named and does not answer is a fault to tell, and no reason for a second.
-        Some(pipe) => Some(Mps::attach(&options, Some(pipe)).map_err(environment)?),
-        None => Mps::attach(&options, None).ok(),
-    };
-    let kind = match attached {
-        Some(mps) => {
+    let is_named = named.is_some();
+    let kind = match Mps::attach(&options, named) {
+        Ok(mps) => {
             let variables = mps.client_environment(placement.share);
             Kind::Daemon(mps, variables)
         }
-        None => {
+        // One that is named and does not answer is a fault to tell, and no reason for a second.
+        Err(error) if is_named => return Err(environment(error)),
+        Err(none) => {
             options.gpus = vec![gpu(placement)?.uuid];
-            let shared = SharedMps::join(&options).map_err(environment)?;
+            let shared = SharedMps::join(&options)
+                .map_err(|error| environment(format!("{error}; before that, {none}")))?;
             let variables = shared.mps().client_environment(placement.share);
             Kind::Shared(shared, variables)
         }
@@ -161,16 +160,14 @@ fn daemon(placement: &Placement) -> Result<Kind, Failure> {
 
 /// The GPU of the task among those that MPS can share, as many as `CUDA_VISIBLE_DEVICES` shows.
 fn gpu(placement: &Placement) -> Result<Gpu, Failure> {
-    let mut found = discovery::shareable(&placement.gpu_names).map_err(environment)?;
-    if placement.gpu >= found.len() {
-        return Err(environment(format!(
-            "the plan puts {} on GPU {}, and MPS can share {} here (CUDA_VISIBLE_DEVICES may hide \
-             others)",
+    let found = discovery::shareable(&placement.gpu_names, placement.gpu + 1);
+    let mut found = found.map_err(|error| {
+        environment(format!(
+            "the plan puts {} on GPU {}, but there is {error}",
             placement.name().unwrap_or_default(),
             placement.gpu,
-            found.len()
-        )));
-    }
+        ))
+    })?;
     Ok(found.swap_remove(placement.gpu))
 }
 

@@ -174,7 +174,7 @@ impl Placement {
         match self.device {
             DeviceKind::Cpu | DeviceKind::Cuda => {}
             DeviceKind::Auto => {
-                let found = host::discovery::shareable(&self.gpu_names);
+                let found = host::discovery::shareable(&self.gpu_names, 1);
                 self.device = match found {
                     Ok(_) => DeviceKind::Cuda,
                     Err(error) => {

@@ -95,7 +95,8 @@ fn check_driver() -> Result<(), Failure> {
     Ok(())
 }
 
-/// cuBLAS, where it is installed whole; the embedded products do otherwise.
+/// cuBLAS, where it is installed whole and opens; the embedded products do otherwise, and the line
+/// `ready` of the worker says which it is.
 #[expect(unsafe_code, reason = "cuBLAS is a C library loaded at run time")]
 fn open_blas(stream: &Arc<CudaStream>) -> Option<CudaBlas> {
     // SAFETY: loading the library has no precondition.

@@ -12,7 +12,7 @@ const SHOWN_US: f64 = 120_000.0;
 /// Intervals that are averaged to one step of the picture.
 const STEPS: usize = 360;
 
-/// Adds the picture, if the plan was made on the simulator and its tasks can be simulated.
+/// Adds the picture, if the plan was made on the simulator, or why its tasks cannot be simulated.
 pub fn add(report: &mut Report, plan: &Plan) {
     let simulated = plan
         .model
@@ -22,25 +22,34 @@ pub fn add(report: &mut Report, plan: &Plan) {
     let Some(workload) = plan.workload().filter(|_| simulated && one_gpu) else {
         return;
     };
-    if let Some(area) = area(plan, workload) {
-        report.picture(
+    match area(plan, workload) {
+        Ok(area) => report.picture(
             "occupancy",
             "Multiprocessors in use over time",
             Drawing::Area(area),
-        );
+        ),
+        Err(reason) => report.notes.push(format!(
+            "the multiprocessors in use over time are not drawn: {reason}"
+        )),
     }
 }
 
-fn area(plan: &Plan, workload: &Workload) -> Option<Area> {
-    let simulator = Simulator::of_device(&workload.device).ok()?;
+fn area(plan: &Plan, workload: &Workload) -> Result<Area, String> {
+    let simulator = Simulator::of_device(&workload.device).map_err(|error| error.to_string())?;
     let mut programs: Vec<Program> = Vec::new();
+    let mut chosen: Vec<Share> = Vec::new();
     for (i, task) in plan.tasks.iter().enumerate() {
-        let known = &workload.tasks[workload.task_index(&task.id)?];
-        programs.push(simulator.task_program(known, plan.given(i).batch?).ok()?);
+        let lacks = |what: &str| format!("task {} has no {what}", task.id);
+        let known = workload.task_index(&task.id);
+        let known = &workload.tasks[known.ok_or_else(|| lacks("entry in the workload"))?];
+        let batch = plan.given(i).batch.ok_or_else(|| lacks("batch size"))?;
+        let program = simulator.task_program(known, batch);
+        programs.push(program.map_err(|error| format!("task {}: {error}", task.id))?);
+        chosen.push(plan.given(i).share.ok_or_else(|| lacks("share"))?);
     }
     let n = programs.len();
-    let chosen: Option<Vec<Share>> = (0..n).map(|i| plan.given(i).share).collect();
-    let part = Share::from_hundredths(10_000 / u32::try_from(n).ok()?.max(1));
+    // At most 64 tasks, so that the division is the scheme's own.
+    let part = Share::from_hundredths(10_000 / n.max(1) as u32);
     let sms = f64::from(simulator.gpu().sms());
     // The picture shows a part; the mean is that of all after the tasks have found their rhythm.
     let mean = |traces: &[Trace]| {
@@ -76,7 +85,7 @@ fn area(plan: &Plan, workload: &Workload) -> Option<Area> {
             simulator.trace(&[task], &Options::default()).1
         })
         .collect();
-    Some(Area {
+    Ok(Area {
         x: "time (ms, simulated)".to_owned(),
         y: "SMs".to_owned(),
         full: sms,
@@ -89,7 +98,7 @@ fn area(plan: &Plan, workload: &Workload) -> Option<Area> {
             panel("one task at a time", &alone),
             panel("isolated", &together(&vec![part; n])),
             panel("sharing", &together(&vec![Share::FULL; n])),
-            panel("this plan", &together(&chosen?)),
+            panel("this plan", &together(&chosen)),
         ],
     })
 }
