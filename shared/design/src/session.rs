@@ -35,7 +35,7 @@ pub struct Session<'a> {
 pub enum SessionError<E> {
     /// The design, the device or the profile to go on with.
     Design(DesignError),
-    /// Whoever takes the records.
+    /// A record could not be written.
     Sink(E),
 }
 

@@ -162,7 +162,7 @@ fn check_fields(wire: &wire::QueueEvent, c: &mut Checker) {
                 let problem = "this event has no such field";
                 c.fault(Code::UnknownField, problem, "leave it out");
             }
-            // An arrival has one of two.
+            // An arrival has either a name or a whole job, which is looked at below.
             if !present && place && wire.event != Arrival {
                 let problem = "this event needs this field";
                 c.fault(Code::MissingField, problem, "give the whole event");

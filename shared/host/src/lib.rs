@@ -70,7 +70,7 @@ pub enum Health {
     Good,
     /// A fault has hit every job on it; [`Host::recover`] once none runs.
     Faulted,
-    /// It could not be asked. On a machine under load that passes by itself.
+    /// It did not answer in time, which on a loaded machine is transient.
     Unknown(HostError),
 }
 

@@ -108,7 +108,7 @@ impl Passing {
                 ));
             } else if prefix.starts_with(OWN) {
                 faults.push(format!(
-                    "--keep-env {pattern}: {OWN}* is told by this launch; give other names"
+                    "--keep-env {pattern}: {OWN}* is set by this launch; give other names"
                 ));
             }
         }

@@ -184,13 +184,13 @@ pub(crate) struct Lineage {
 }
 
 impl Lineage {
-    /// Of what this process has started.
+    /// The processes that this one has started.
     pub(crate) fn own() -> Self {
         let own = Identity::own();
         Self::of(own, own.map(Identity::ancestors).unwrap_or_default())
     }
 
-    /// Of what `owner` has started, whose ancestors were these. Without an owner nothing is of it.
+    /// The processes that `owner`, whose ancestors are given, has started; none without an owner.
     pub(crate) fn of(owner: Option<Identity>, ancestors: Vec<Identity>) -> Self {
         Self {
             since: owner.map_or(u64::MAX, |o| o.start),

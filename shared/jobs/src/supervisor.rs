@@ -407,14 +407,15 @@ impl Supervisor {
         self.known = Some(process::children());
     }
 
-    /// Kills children that are unknown, and theirs; how many.
+    /// Kills children that are unknown and their descendants, and says how many.
     fn sweep(&self) -> usize {
         let Some(known) = &self.known else {
             return 0;
         };
         let mut swept = 0;
-        // What dies hands its own children over. Ten generations are more than was ever seen, and
-        // an end to it is needed where something breeds faster than it is killed.
+        // Children of a killed process become ours, so that one pass is not enough. Ten generations
+        // are more than was ever seen; without a limit a process that forks faster than it is killed
+        // would keep us here for ever.
         for _ in 0..10 {
             // A daemon that was started meanwhile is its owner's to stop.
             let mut strays = process::children();

@@ -21,7 +21,8 @@ pub struct Job {
     /// Steps per second on 0, 1, … GPUs, to the most that the machine has. 0 where the task
     /// cannot run: always on no GPU.
     pub rates: Vec<f64>,
-    /// Loss lost over the last window; large is young. For the rules that rank by it.
+    /// Decrease of the loss over the last window, large for a young training. For the rules that
+    /// rank by it.
     pub delta: f64,
 }
 

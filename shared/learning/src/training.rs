@@ -256,8 +256,8 @@ impl Training {
         Some(level - still_to_lose * (1.0 - slope_left.sqrt()))
     }
 
-    /// Loss lost over the last window, as a part of the loss, so that trainings with losses of
-    /// different size can be ranked; very young before the first window.
+    /// Decrease of the loss over the last window as a fraction of the loss, so that trainings with
+    /// losses of different size can be ranked; infinite before the first window.
     pub(crate) fn youth(&self) -> f64 {
         let level = self.history.recent_mean().filter(|l| *l != 0.0);
         match self.history.delta().zip(level) {
@@ -266,7 +266,8 @@ impl Training {
         }
     }
 
-    /// Loss lost over the last window, as it is: what the paper ranks by.
+    /// Decrease of the loss over the last window, which the paper ranks by; infinite before the
+    /// first window.
     fn delta(&self) -> f64 {
         self.history.delta().unwrap_or(f64::INFINITY)
     }

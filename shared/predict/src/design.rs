@@ -50,8 +50,9 @@ pub struct Design<'a> {
     pub tolerance: f64,
     /// Co-runs spread over what looks promising, before expected improvement.
     pub starts: usize,
-    /// A model of the same tasks from before something changed a little: what it says of the
-    /// space stands beside the first measurements, and makes way for them one by one.
+    /// An earlier model of the same tasks, from before a small change of the device or the tasks.
+    /// Its predictions are learnt from beside the first measurements, and each new measurement
+    /// replaces one of them.
     pub earlier: Option<&'a Predictor>,
     /// Seed of every random choice.
     pub seed: u64,

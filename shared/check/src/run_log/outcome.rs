@@ -64,8 +64,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     named(events, j);
 }
 
-/// A task that was given up has not finished, and one that was not, in a round that nothing
-/// stopped, has.
+/// In a round that nothing stopped, a task has finished unless it was given up.
 fn in_round(tasks: &[TaskSummary], trouble: &Trouble<'_>, j: &mut Judge) {
     for (i, task) in tasks.iter().enumerate() {
         let failed = trouble.failed.contains(&&task.id);

@@ -61,7 +61,7 @@ fn squash(u: f64, (lo, hi): (f64, f64)) -> (f64, f64) {
 
 fn unsquash(v: f64, (lo, hi): (f64, f64)) -> f64 {
     if v == lo {
-        // On the bound and to stay there: no step moves it, as the slope is 0 too.
+        // The slope of `squash` is 0 here, so that the search leaves a value on its bound there.
         return -40.0;
     }
     let s = ((v - lo) / (hi - lo)).clamp(1e-6, 1.0 - 1e-6);
