@@ -1,7 +1,6 @@
 //! Figs. 6, 7, 9, 11, 12 and 13 and Table III.
 
 use std::fs;
-use std::path::Path;
 
 use crate::Outcome;
 use crate::figures::{Setting, occupancy};

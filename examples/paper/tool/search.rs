@@ -1,6 +1,5 @@
 //! Table II: the paper's search over every order and batch size, beside ours.
 
-use std::path::Path;
 use std::time::Instant;
 
 use doc::Plan;

@@ -76,3 +76,38 @@ pub fn as_seconds(duration: Duration) -> Seconds {
     // A duration is finite and not negative.
     Seconds::new(duration.as_secs_f64()).unwrap_or(Seconds::ZERO)
 }
+
+#[cfg(test)]
+mod tests {
+    use doc::DeviceKind;
+
+    use super::*;
+
+    #[test]
+    fn a_launch_is_at_second_0_and_the_makespan_is_the_time_of_the_summary() {
+        let start = Instant::now();
+        let journal = Journal::new(start);
+        let device = DeviceFingerprint {
+            kind: DeviceKind::Cpu,
+            name: "two cores".into(),
+            simulated: false,
+            units: None,
+            detail: None,
+            noise_percent: None,
+        };
+        let provenance = Provenance {
+            tool: "test".into(),
+            version: "0".into(),
+            seed: None,
+            device: None,
+        };
+        let launch = journal.launch(device, None, provenance);
+        assert_eq!(launch.time, Seconds::ZERO);
+        let end = start + Duration::from_millis(1500);
+        let summary = journal.summary(end, true, Vec::new());
+        let EventPayload::Summary { makespan, .. } = summary.payload else {
+            panic!("a summary is one");
+        };
+        assert_eq!((summary.time, makespan.get()), (makespan, 1.5));
+    }
+}

@@ -64,6 +64,13 @@ fn what_the_events_contradict_is_a_lie() {
 }
 
 #[test]
+fn the_makespan_of_a_run_is_the_time_of_its_summary() {
+    // Both are above the time of every event before.
+    let earlier = altered("\"time_s\":1.5", 3, "\"time_s\":1.6");
+    assert_eq!(lies(&earlier), ["$.events[10].makespan_s"]);
+}
+
+#[test]
 fn a_run_without_processes_is_not_of_a_real_device() {
     let mut text = INTERRUPTED.to_owned();
     for pid in 11..=13 {

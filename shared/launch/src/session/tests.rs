@@ -1,5 +1,5 @@
 use corun::Setting;
-use doc::{Any, EventKind, Frames, PhaseKind};
+use doc::{Any, EventKind, Frames, PhaseKind, RunEvent};
 use host::{SimHost, SimulatedGpu};
 use overlap::{TableRates, plan_instance, simulate};
 use proptest::prelude::*;
