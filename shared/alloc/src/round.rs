@@ -24,7 +24,7 @@ const PLAYS: u64 = 5_000;
 #[derive(Debug, thiserror::Error)]
 pub enum NoRound {
     /// A round is ordered on one GPU.
-    #[error("they are ordered on one GPU, and there are {0}")]
+    #[error("a round is ordered on one GPU, and there are {0}")]
     Gpus(u32),
     /// A task has no samples, or there are more tasks than a round can have.
     #[error(transparent)]
