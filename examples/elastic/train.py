@@ -13,6 +13,8 @@ The contract, as `mt-worker --help` has it:
   of different sizes are not biased (a mean over processes would be);
 - SIGTERM sets a flag that rides in the all-reduce of the loss: all processes stop after the same
   step, rank 0 writes the checkpoint, renames it into place and says `parked`;
+- with MT_POOL=1 the processes load, meet and warm up, rank 0 says {"mt":"loaded"}, and each waits for
+  a line `run` before it reads the checkpoint: the processes before it may still train;
 - started anew, with any number of processes, training goes on after that step: a sample is drawn from
   its number, so that no sample is left out or seen twice.
 
@@ -36,15 +38,18 @@ PIXELS = 32
 WINDOW = 10
 
 
-def vgg():
-    """Like VGG, of a quarter of its width: convolutions in pairs between poolings."""
+def vgg(width):
+    """Like VGG: convolutions in pairs between poolings, `width` channels in the first (VGG: 64)."""
     layers, channels = [], 3
-    for width in (16, 32, 64, 128):
+    for factor in (1, 2, 4, 8):
         for _ in range(2):
-            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU(inplace=True)]
-            channels = width
+            layers += [nn.Conv2d(channels, factor * width, 3, padding=1), nn.ReLU(inplace=True)]
+            channels = factor * width
         layers.append(nn.MaxPool2d(2))
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(128 * 4, 128), nn.ReLU(), nn.Linear(128, CLASSES))
+    last = 8 * width
+    return nn.Sequential(
+        *layers, nn.Flatten(), nn.Linear(4 * last, last), nn.ReLU(), nn.Linear(last, CLASSES)
+    )
 
 
 class Block(nn.Module):
@@ -66,14 +71,15 @@ class Block(nn.Module):
         return F.relu(self.body(x) + self.around(x))
 
 
-def resnet():
-    """Like ResNet-18, of a quarter of its width and with half of its blocks."""
-    blocks, channels = [], 16
-    for width, stride in ((16, 1), (32, 2), (64, 2), (128, 2)):
-        blocks.append(Block(channels, width, stride))
-        channels = width
-    stem = [nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.GroupNorm(4, 16), nn.ReLU(inplace=True)]
-    return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, CLASSES))
+def resnet(width):
+    """Like ResNet-18 with half of its blocks, `width` channels in the first (ResNet-18: 64)."""
+    blocks, channels = [], width
+    for factor, stride in ((1, 1), (2, 2), (4, 2), (8, 2)):
+        blocks.append(Block(channels, factor * width, stride))
+        channels = factor * width
+    stem = [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.GroupNorm(4, width), nn.ReLU(inplace=True)]
+    end = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8 * width, CLASSES)]
+    return nn.Sequential(*stem, *blocks, *end)
 
 
 MODELS = {"vgg": vgg, "resnet": resnet}
@@ -120,11 +126,10 @@ class Training:
     def __init__(self, options, rank, sizes, device):
         torch.manual_seed(options.seed)
         self.options, self.rank, self.sizes, self.device = options, rank, sizes, device
-        self.model = MODELS[options.model]().to(device)
+        self.model = MODELS[options.model](options.width).to(device)
         self.optimiser = torch.optim.SGD(self.model.parameters(), lr=options.learning_rate, momentum=0.9)
         self.data = Data(options.seed, device)
         self.step, self.samples, self.losses, self.stop = 0, 0, [], False
-        signal.signal(signal.SIGTERM, self.asked)
 
     def asked(self, *_):
         self.stop = True
@@ -133,27 +138,42 @@ class Training:
         if self.rank == 0:
             print(json.dumps(members, separators=(",", ":")), flush=True)
 
+    def stand_by(self):
+        """Does what does not depend on the checkpoint, and waits for `run`."""
+
+        def leave(*_):
+            # Nothing has been trained since the checkpoint. Not `print`: it may be under way.
+            if self.rank == 0:
+                os.write(1, b'{"mt":"parked"}\n')
+            os._exit(0)
+
+        signal.signal(signal.SIGTERM, leave)
+        images = torch.zeros(2, 3, PIXELS, PIXELS, device=self.device)
+        F.cross_entropy(self.model(images), torch.zeros(2, dtype=torch.long, device=self.device)).backward()
+        if len(self.sizes) > 1:
+            dist.barrier()
+        self.tell(mt="loaded")
+        if sys.stdin.readline().strip() != "run":
+            leave()  # Whoever would tell has gone.
+
     def load(self):
         """Every process reads the file, which nobody writes before all have trained a step."""
         path = self.options.checkpoint
         if path and os.path.exists(path):
             state = torch.load(path, map_location=self.device, weights_only=True)
             self.model.load_state_dict(state["model"])
-            self.optimiser.load_state_dict(state["optimiser"])
-            self.step, self.samples, self.losses = state["step"], state["samples"], state["losses"]
+            for parameter, momentum in zip(self.model.parameters(), state["momentum"]):
+                self.optimiser.state[parameter]["momentum_buffer"] = momentum
+            step, samples, *self.losses = state["progress"].tolist()
+            self.step, self.samples = int(step), int(samples)
 
     def save(self):
+        """Tensors only: with `weights_only`, PyTorch 1.13 does not read the floats of Python."""
         if self.rank == 0 and self.options.checkpoint:
-            write(
-                self.options.checkpoint,
-                {
-                    "model": self.model.state_dict(),
-                    "optimiser": self.optimiser.state_dict(),
-                    "step": self.step,
-                    "samples": self.samples,
-                    "losses": self.losses,
-                },
-            )
+            buffers = [self.optimiser.state[p]["momentum_buffer"] for p in self.model.parameters()]
+            progress = torch.tensor([self.step, self.samples, *self.losses], dtype=torch.float64)
+            state = {"model": self.model.state_dict(), "momentum": buffers, "progress": progress}
+            write(self.options.checkpoint, state)
 
     def one(self):
         """A step of all processes; whether any of them was asked to stop."""
@@ -161,9 +181,11 @@ class Training:
         first = self.samples + sum(self.sizes[: self.rank])
         images, labels = self.data.draw(first, self.sizes[self.rank])
         self.optimiser.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(self.model(images), labels, reduction="sum") / total
+        outputs = self.model(images)
+        loss = F.cross_entropy(outputs, labels, reduction="sum") / total
         loss.backward()
-        told = torch.tensor([loss.item(), float(self.stop)], device=self.device)
+        hits = (outputs.argmax(1) == labels).sum().item()
+        told = torch.tensor([loss.item(), hits / total, float(self.stop)], device=self.device)
         if len(self.sizes) > 1:
             flat = torch.cat([p.grad.reshape(-1) for p in self.model.parameters()] + [told])
             dist.all_reduce(flat)
@@ -176,9 +198,9 @@ class Training:
         self.optimiser.step()
         self.step += 1
         self.samples += total
-        loss, stop = told.tolist()
+        loss, accuracy, stop = told.tolist()
         self.losses = (self.losses + [loss])[-WINDOW:]
-        self.tell(mt="step", step=self.step, samples=total, loss=loss)
+        self.tell(mt="step", step=self.step, samples=total, loss=loss, accuracy=accuracy)
         return stop > 0
 
     def is_done(self):
@@ -191,10 +213,13 @@ class Training:
         return target is not None and len(self.losses) == WINDOW and sum(self.losses) / WINDOW <= target
 
     def run(self):
+        if os.environ.get("MT_POOL") == "1":
+            self.stand_by()
+        signal.signal(signal.SIGTERM, self.asked)
         self.load()
         if len(self.sizes) > 1:
             dist.barrier()
-        self.tell(mt="ready", processes=len(self.sizes), step=self.step)
+        self.tell(mt="ready", processes=len(self.sizes), batches=self.sizes, step=self.step)
         while not self.is_done():
             if self.one() and not self.is_done():
                 self.save()
@@ -206,6 +231,7 @@ class Training:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", choices=MODELS, default="vgg")
+    parser.add_argument("--width", type=int, default=16, help="channels of the first convolution: 4, 8, ...")
     parser.add_argument("--checkpoint", help="go on from this file; written on SIGTERM and at the end")
     parser.add_argument("--batch", type=int, default=int(os.environ.get("MT_BATCH_SIZE") or 64))
     parser.add_argument("--batches", help="samples of each process, rank 0 first: 171,171,170")

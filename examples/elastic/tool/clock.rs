@@ -59,7 +59,7 @@ pub enum Sharing {
 
 /// Plays two trainings to their recorded ends; `None` where one does not end within ten hours.
 pub fn play(curves: [&[Point]; 2], sharing: Sharing) -> Option<Times> {
-    let machine = Machine { unit_s: 0.1 };
+    let machine = Machine::vgg16(0.1);
     let mut allocator = Allocator::new(Settings {
         gpus: 4,
         policy: match sharing {

@@ -10,11 +10,35 @@ use crate::paper::Times;
 /// The repetitions of one policy.
 #[derive(Default)]
 pub struct Runs {
-    pub times: Vec<Times>,
-    /// Seconds from the decision that moves a training to its readiness with other processes.
+    /// Seconds from the arrival of each training to its completion, for every repetition.
+    pub completions: Vec<BTreeMap<String, f64>>,
+    /// The last completion, from the first arrival.
+    pub totals: Vec<f64>,
+    /// Seconds for which a reconfiguration kept a training from its steps.
     pub pauses: Vec<f64>,
     /// Steps that were repeated or left out at a reconfiguration.
     pub broken_steps: u64,
+}
+
+impl Runs {
+    /// The older and the younger of two trainings, where the runs are of these.
+    pub fn times(&self) -> Vec<Times> {
+        let runs = self.completions.iter().zip(&self.totals);
+        let times = runs.map(|(ends, total)| {
+            Some(Times {
+                total: *total,
+                older: *ends.get("older")?,
+                younger: *ends.get("younger")?,
+            })
+        });
+        times.collect::<Option<_>>().unwrap_or_default()
+    }
+
+    /// Mean time from arrival to completion over the trainings, of every repetition.
+    pub fn means(&self) -> Vec<f64> {
+        let mean = |ends: &BTreeMap<String, f64>| ends.values().sum::<f64>() / ends.len() as f64;
+        self.completions.iter().map(mean).collect()
+    }
 }
 
 /// Reads `POLICY-N.ndjson` of a folder, with `arrivals.ndjson` beside them.
@@ -38,8 +62,11 @@ pub fn read(folder: &Path) -> Result<BTreeMap<String, Runs>, String> {
         let events = events(&path)?;
         let runs = all.entry(policy.to_owned()).or_default();
         let shown = path.display();
-        runs.times
-            .push(times(&events, &arrivals).ok_or(format!("{shown}: a training did not end"))?);
+        let completions =
+            completions(&events, &arrivals).ok_or(format!("{shown}: a training did not end"))?;
+        let ends = completions.iter().map(|(name, took)| took + arrivals[name]);
+        runs.totals.push(ends.fold(0.0, f64::max));
+        runs.completions.push(completions);
         runs.pauses.extend(pauses(&events));
         runs.broken_steps += broken(&events);
     }
@@ -75,8 +102,11 @@ fn arrivals(path: &Path) -> Result<BTreeMap<String, f64>, String> {
     Ok(all)
 }
 
-/// The last end of a process of each task is its completion.
-fn times(events: &[RunEvent], arrivals: &BTreeMap<String, f64>) -> Option<Times> {
+/// The last end of a process of each task is its completion; from its arrival, seconds.
+fn completions(
+    events: &[RunEvent],
+    arrivals: &BTreeMap<String, f64>,
+) -> Option<BTreeMap<String, f64>> {
     let Some(EventPayload::Summary { ok: true, .. }) = events.last().map(|e| &e.payload) else {
         return None;
     };
@@ -84,33 +114,32 @@ fn times(events: &[RunEvent], arrivals: &BTreeMap<String, f64>) -> Option<Times>
         let of = |e: &&RunEvent| matches!(&e.payload, EventPayload::Exit { task, .. } if task.as_str() == name);
         events.iter().rev().find(of).map(|e| e.time.get())
     };
-    let (older, younger) = (end("older")?, end("younger")?);
-    Some(Times {
-        total: older.max(younger),
-        older: older - arrivals.get("older")?,
-        younger: younger - arrivals.get("younger")?,
-    })
+    let all = arrivals.iter();
+    all.map(|(name, at)| Some((name.clone(), end(name)? - at)))
+        .collect()
 }
 
+/// From the last step before a training is stopped for other GPUs, or its checkpoint if that is
+/// told with the step, until it is ready on them.
 fn pauses(events: &[RunEvent]) -> Vec<f64> {
-    let mut running: BTreeMap<&str, bool> = BTreeMap::new();
+    let mut moves: BTreeMap<&str, bool> = BTreeMap::new();
+    let mut trained: BTreeMap<&str, f64> = BTreeMap::new();
     let mut since: BTreeMap<&str, f64> = BTreeMap::new();
     let mut all = Vec::new();
     for event in events {
         let time = event.time.get();
         match &event.payload {
             EventPayload::Reshare { task, gpus, .. } => {
-                let moves = running.get(task.as_str()) == Some(&true) && *gpus != Some(0);
-                if moves {
-                    since.insert(task.as_str(), time);
-                }
+                moves.insert(task.as_str(), *gpus != Some(0));
+            }
+            EventPayload::Progress { task, .. } => {
+                trained.insert(task.as_str(), time);
+            }
+            EventPayload::Exit { task, .. } if moves.get(task.as_str()) == Some(&true) => {
+                since.extend(trained.get(task.as_str()).map(|at| (task.as_str(), *at)));
             }
             EventPayload::Ready { task, .. } => {
-                running.insert(task.as_str(), true);
                 all.extend(since.remove(task.as_str()).map(|at| time - at));
-            }
-            EventPayload::Exit { task, .. } => {
-                running.insert(task.as_str(), false);
             }
             _ => {}
         }

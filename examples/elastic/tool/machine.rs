@@ -2,9 +2,13 @@
 
 /// Two trainings on four GPUs as Wei and Shudo ran them. The constants reproduce the directions of
 /// their table; the time unit is a step on 4 GPUs with 128 samples each, alone.
+#[derive(Clone, Copy)]
 pub struct Machine {
     /// Seconds of the time unit. Ratios do not depend on it.
-    pub unit_s: f64,
+    unit_s: f64,
+    /// Work of a sample, and size of the gradient, of the model over those of VGG16.
+    sample: f64,
+    gradient: f64,
 }
 
 /// Step time without samples, and of one sample.
@@ -52,6 +56,28 @@ pub enum Batch {
 }
 
 impl Machine {
+    /// Trains VGG16, by which the constants were chosen.
+    pub fn vgg16(unit_s: f64) -> Self {
+        Self {
+            unit_s,
+            sample: 1.0,
+            gradient: 1.0,
+        }
+    }
+
+    /// Trains another model of the catalogue: a sample takes as much longer as it has more
+    /// operations, an all-reduce as there are more parameters. What a step costs without samples
+    /// is left as it is, for the catalogue says nothing of it.
+    pub fn of(model: &str, unit_s: f64) -> Option<Self> {
+        let [vgg16, other] = ["vgg16", model].map(|name| gpusim::Network::catalogue(name, 32).ok());
+        let (vgg16, other) = (vgg16?, other?);
+        Some(Self {
+            unit_s,
+            sample: other.flops_per_sample() / vgg16.flops_per_sample(),
+            gradient: other.parameters()? as f64 / vgg16.parameters()? as f64,
+        })
+    }
+
     /// Seconds of a step on `gpus`.
     pub fn step_s(&self, gpus: u32, batch: Batch, beside: Beside) -> f64 {
         let g = f64::from(gpus);
@@ -64,7 +90,8 @@ impl Machine {
             true => BUS,
             false => 1.0,
         };
-        self.unit_s * (host * (BASE + SAMPLE * each) + 2.0 * REDUCE * (g - 1.0) / g * bus)
+        let reduce = 2.0 * REDUCE * self.gradient * (g - 1.0) / g * bus;
+        self.unit_s * (host * (BASE + SAMPLE * self.sample * each) + reduce)
     }
 
     /// Progress per second at `part` of the way to the target.

@@ -1,15 +1,18 @@
 //! The experiments of Wei and Shudo, and what goes beyond them: writes a summary and a page.
 //!
-//! `elastic OUT [--quick] [--data FILE] [--live FOLDER]`: `OUT/summary.json` and `OUT/RESULTS.md`.
+//! `elastic OUT [--quick] [--data FILE]`: from what was measured, in folders of `OUT`, to
+//! `OUT/summary.json` and `OUT/RESULTS.md`.
 
 mod clock;
 mod forecast;
 mod live;
 mod machine;
+mod measured;
 mod page;
 mod paper;
 mod phases;
 mod results;
+mod steps;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,7 +21,6 @@ struct Arguments {
     out: PathBuf,
     quick: bool,
     data: Option<PathBuf>,
-    live: Option<PathBuf>,
 }
 
 fn arguments() -> Option<Arguments> {
@@ -27,13 +29,11 @@ fn arguments() -> Option<Arguments> {
         out: words.next()?.into(),
         quick: false,
         data: None,
-        live: None,
     };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--quick" => arguments.quick = true,
             "--data" => arguments.data = Some(words.next()?.into()),
-            "--live" => arguments.live = Some(words.next()?.into()),
             _ => return None,
         }
     }
@@ -43,7 +43,7 @@ fn arguments() -> Option<Arguments> {
 #[expect(clippy::print_stderr, reason = "a program of its own, run by make")]
 fn main() -> ExitCode {
     let Some(arguments) = arguments() else {
-        eprintln!("usage: elastic OUT [--quick] [--data FILE] [--live FOLDER]");
+        eprintln!("usage: elastic OUT [--quick] [--data FILE]");
         return ExitCode::from(2);
     };
     match write(&arguments) {
@@ -57,11 +57,8 @@ fn main() -> ExitCode {
 
 fn write(arguments: &Arguments) -> Result<(), String> {
     let curves = arguments.data.as_deref().and_then(forecast::curves);
-    let live = match arguments.live.as_deref() {
-        Some(folder) => Some(live::read(folder)?),
-        None => None,
-    };
-    let results = results::Results::compute(arguments.quick, curves.as_deref(), live);
+    let measured = measured::Measured::read(&arguments.out)?;
+    let results = results::Results::compute(arguments.quick, curves.as_deref(), measured);
     save(&arguments.out, "summary.json", &results.summary())?;
     save(&arguments.out, "RESULTS.md", &page::page(&results))
 }

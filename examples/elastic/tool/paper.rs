@@ -43,9 +43,10 @@ fn distance(machine: &Machine, batch: Batch) -> f64 {
     distance
 }
 
-/// A run with these GPUs while both train; who is alone has all four.
-pub fn run(machine: &Machine, batch: Batch, older: u32, younger: u32) -> Times {
-    let distance = distance(machine, batch);
+/// A run of an older and a younger training, each with its machine (its model), with these GPUs
+/// while both train; who is alone has all four.
+pub fn run(machines: [&Machine; 2], batch: Batch, older: u32, younger: u32) -> Times {
+    let distances = machines.map(|machine| distance(machine, batch));
     let (mut at, mut time) = ([0.0; 2], 0.0);
     let mut ends = [None; 2];
     while ends.iter().any(Option::is_none) {
@@ -60,12 +61,13 @@ pub fn run(machine: &Machine, batch: Batch, older: u32, younger: u32) -> Times {
                 false => Beside::Nobody,
             };
             if active[task] {
-                at[task] += DT * machine.progress(gpus[task], batch, other, at[task] / distance);
+                let part = at[task] / distances[task];
+                at[task] += DT * machines[task].progress(gpus[task], batch, other, part);
             }
         }
         time += DT;
         for task in 0..2 {
-            if active[task] && at[task] >= distance {
+            if active[task] && at[task] >= distances[task] {
                 ends[task] = Some(time);
             }
         }

@@ -9,6 +9,7 @@ use crate::clock::{self, Sharing};
 use crate::forecast::{self, Score};
 use crate::live::Runs;
 use crate::machine::{Batch, Machine};
+use crate::measured::{Measured, Policies};
 use crate::paper::{self, Times};
 use crate::phases::{POLICIES, Spread, over_optimum, over_ours};
 
@@ -24,36 +25,48 @@ pub struct Change {
     pub count: usize,
 }
 
-/// Everything that was computed.
+/// Two trainings, measured: medians over the repetitions.
+#[derive(Default)]
+pub struct Pair {
+    /// Total, older and younger, seconds, by policy.
+    pub times: BTreeMap<String, [f64; 3]>,
+    /// Against equal shares.
+    pub changes: Vec<Change>,
+}
+
+/// Everything that was computed, and what was measured.
 pub struct Results {
     pub quick: bool,
-    /// By batch and allocation (older, younger): times, and their changes against 2-2.
-    pub table: Vec<(&'static str, u32, u32, Times, [f64; 3])>,
+    pub table: Vec<Row>,
     pub optimum: Vec<(Policy, Spread)>,
     pub many: Vec<(Policy, Vec<f64>)>,
     /// By forecast: name and score at each of [`PARTS`].
     pub forecasts: Vec<(&'static str, Vec<Score>)>,
     pub virtual_clock: Vec<Change>,
-    pub live: Vec<Change>,
-    pub live_times: BTreeMap<String, [f64; 3]>,
+    pub live: Pair,
+    pub models: Pair,
     pub pauses: Vec<f64>,
     pub broken_steps: u64,
+    pub measured: Measured,
+}
+
+/// A line of the table of two trainings on the simulated machine.
+pub struct Row {
+    pub experiment: &'static str,
+    pub older: u32,
+    pub younger: u32,
+    pub times: Times,
+    /// Against 2-2, percent.
+    pub change: [f64; 3],
 }
 
 impl Results {
-    /// Computes what needs no machine, and reads what was measured.
-    pub fn compute(
-        quick: bool,
-        curves: Option<&[Vec<Point>]>,
-        live: Option<BTreeMap<String, Runs>>,
-    ) -> Self {
+    /// Computes what needs no machine, and sums up what was measured.
+    pub fn compute(quick: bool, curves: Option<&[Vec<Point>]>, measured: Measured) -> Self {
         let cases = if quick { 40 } else { 120 };
         let many = TASKS.map(|tasks| over_ours(tasks, cases));
         let of_policy = |at: usize| many.iter().map(|ratios| ratios[at]).collect();
         let curves = curves.unwrap_or(&[]);
-        let live = live.unwrap_or_default();
-        let baseline = live.get("equal").map(|r| medians(&r.times));
-        let changes = live.iter().filter(|(name, _)| *name != "equal");
         Self {
             quick,
             table: table(),
@@ -68,24 +81,15 @@ impl Results {
                     .into(),
             },
             virtual_clock: on_virtual_clock(curves, if quick { 8 } else { 40 }),
-            live: changes
-                .filter_map(|(name, runs)| {
-                    Some(Change {
-                        name: name.clone(),
-                        percent: medians(&runs.times).against(&baseline?),
-                        count: runs.times.len(),
-                    })
-                })
+            live: pair(&measured.live),
+            models: pair(&measured.models),
+            pauses: measured
+                .live
+                .values()
+                .flat_map(|r| r.pauses.clone())
                 .collect(),
-            live_times: live
-                .iter()
-                .map(|(name, runs)| {
-                    let m = medians(&runs.times);
-                    (name.clone(), [m.total, m.older, m.younger])
-                })
-                .collect(),
-            pauses: live.values().flat_map(|r| r.pauses.clone()).collect(),
-            broken_steps: live.values().map(|r| r.broken_steps).sum(),
+            broken_steps: all_runs(&measured).map(|r| r.broken_steps).sum(),
+            measured,
         }
     }
 
@@ -93,19 +97,35 @@ impl Results {
     pub fn summary(&self) -> String {
         let ours = self.optimum.iter().find(|o| o.0 == Policy::Ours);
         let half = self.forecasts.iter().find(|f| f.0 == "ours");
-        let simulated = self.table.iter().find(|t| t.0 == PER_TASK && t.1 == 3);
         let of = |changes: &[Change], at: usize| -> Value {
             let each = changes
                 .iter()
                 .map(|c| (c.name.clone(), json!(c.percent[at])));
             Value::Object(each.collect())
         };
+        let three_one = |experiment: &str, at: usize| {
+            let row = self
+                .table
+                .iter()
+                .find(|r| r.experiment == experiment && r.older == 3);
+            row.map(|r| r.change[at])
+        };
         let three = |at: usize| {
             json!({
-                "simulated": simulated.map(|t| json!({"paper": t.4[at]})),
+                "simulated": {
+                    "paper": three_one(PER_TASK, at),
+                    "paper_two_models": three_one(TWO_MODELS, at),
+                },
                 "real_losses_virtual_clock": of(&self.virtual_clock, at),
-                "live": of(&self.live, at),
+                "live": of(&self.live.changes, at),
+                "live_two_models": of(&self.models.changes, at),
             })
+        };
+        let moves = |(program, runs): &(&str, Policies)| {
+            let each = runs
+                .iter()
+                .map(|(how, runs)| (how.clone(), json!(median(runs.pauses.clone()))));
+            ((*program).to_owned(), Value::Object(each.collect()))
         };
         let summary = json!({
             "quick": self.quick,
@@ -114,6 +134,7 @@ impl Results {
             "phase_optimum_max": ours.map(|o| o.1.max),
             "remaining_within_factor_two_at_half": half.map(|f| f.1[1].part()),
             "pause_s": median(self.pauses.clone()),
+            "pause_by_program_s": Value::Object(self.measured.moves.iter().map(moves).collect()),
             "older_percent": three(1),
             "younger_percent": three(2),
             "total_percent": three(0),
@@ -124,18 +145,57 @@ impl Results {
     }
 }
 
+fn all_runs(measured: &Measured) -> impl Iterator<Item = &Runs> {
+    let many = measured.many.iter().flat_map(|m| m.1.values());
+    let moves = measured.moves.iter().flat_map(|m| m.1.values());
+    let pairs = measured.live.values().chain(measured.models.values());
+    pairs.chain(many).chain(moves)
+}
+
+fn pair(policies: &Policies) -> Pair {
+    let baseline = policies.get("equal").map(|r| medians(&r.times()));
+    let mut pair = Pair::default();
+    for (name, runs) in policies {
+        let times = medians(&runs.times());
+        let all = [times.total, times.older, times.younger];
+        pair.times.insert(name.clone(), all);
+        if let Some(baseline) = baseline.filter(|_| name != "equal") {
+            pair.changes.push(Change {
+                name: name.clone(),
+                percent: times.against(&baseline),
+                count: runs.completions.len(),
+            });
+        }
+    }
+    pair
+}
+
 /// How the table calls the two batches.
 pub const PER_PROCESS: &str = "128 per process";
 pub const PER_TASK: &str = "512 per task";
+/// And the experiment with two models.
+pub const TWO_MODELS: &str = "ResNet50 older and VGG16 younger";
 
-fn table() -> Vec<(&'static str, u32, u32, Times, [f64; 3])> {
-    let machine = Machine { unit_s: 0.25 };
+fn table() -> Vec<Row> {
+    const UNIT_S: f64 = 0.25;
+    let vgg16 = Machine::vgg16(UNIT_S);
+    let resnet50 = Machine::of("resnet50", UNIT_S).unwrap_or(vgg16);
     let mut rows = Vec::new();
-    for (name, batch) in [(PER_PROCESS, Batch::PerProcess), (PER_TASK, Batch::PerTask)] {
-        let equal = paper::run(&machine, batch, 2, 2);
+    for (experiment, machines, batch) in [
+        (PER_PROCESS, [&vgg16; 2], Batch::PerProcess),
+        (PER_TASK, [&vgg16; 2], Batch::PerTask),
+        (TWO_MODELS, [&resnet50, &vgg16], Batch::PerTask),
+    ] {
+        let equal = paper::run(machines, batch, 2, 2);
         for (older, younger) in [(2, 2), (3, 1), (1, 3)] {
-            let times = paper::run(&machine, batch, older, younger);
-            rows.push((name, older, younger, times, times.against(&equal)));
+            let times = paper::run(machines, batch, older, younger);
+            rows.push(Row {
+                experiment,
+                older,
+                younger,
+                times,
+                change: times.against(&equal),
+            });
         }
     }
     rows

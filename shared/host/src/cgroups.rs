@@ -11,7 +11,7 @@ use jobs::{JobSpec, RunDir};
 use units::{Share, TaskId};
 
 use crate::processes::{Admitted, Processes, Shares};
-use crate::{Gpus, Grant, HostError, OpenError, Regrants, Settled, Work};
+use crate::{Grant, HostError, OpenError, Regrants, Settled, Work};
 
 /// Processes of this machine under CPU quotas.
 pub type ControlGroups = Processes<Quotas>;
@@ -47,12 +47,15 @@ impl ControlGroups {
 
 impl Quotas {
     /// Sets the quota of the group for a grant, which is made if it is not there.
-    fn group(&self, task: &TaskId, gpus: &Gpus, share: Share) -> Result<Group, HostError> {
-        if self.parts == 1 {
-            return Ok(self.groups.group(task.as_str(), share)?);
-        }
-        let name = format!("{task}.{}", gpus.numbers()[0]);
-        let parts = share.hundredths() as usize * gpus.numbers().len() / self.parts;
+    fn group(&self, task: &TaskId, grant: &Grant, share: Share) -> Result<Group, HostError> {
+        let numbers = grant.gpus.numbers();
+        // What is left in a group when its job ends is killed, so a job that stands by for the same
+        // part has a group of its own.
+        let name = match (self.parts, grant.start) {
+            (1, 0) => task.to_string(),
+            _ => format!("{task}.{}.{}", numbers[0], grant.start),
+        };
+        let parts = share.hundredths() as usize * numbers.len() / self.parts;
         // Not below the least share that there is: a quota of nothing would stop the job.
         let part = Share::from_hundredths(u32::try_from(parts.max(1)).unwrap_or(u32::MAX));
         Ok(self.groups.group(&name, part)?)
@@ -82,7 +85,7 @@ impl Shares for Quotas {
         }
         let pool = work.task.job.as_ref().is_some_and(|job| job.pool);
         let at_first = if pool { Share::FULL } else { grant.share };
-        let group = self.group(&spec.task, &grant.gpus, at_first)?;
+        let group = self.group(&spec.task, grant, at_first)?;
         spec.cgroup_procs = Some(group.procs());
         spec.cpus.clone_from(&grant.processors);
         Ok(())
@@ -94,7 +97,7 @@ impl Shares for Quotas {
     }
 
     fn regrant(&self, job: &Admitted, share: Share) -> Result<(), HostError> {
-        self.group(&job.task, &job.grant.gpus, share)?;
+        self.group(&job.task, &job.grant, share)?;
         Ok(())
     }
 }

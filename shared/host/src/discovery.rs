@@ -158,6 +158,34 @@ fn select(found: Vec<Gpu>, uuids: &[String], least: usize) -> Result<Vec<Gpu>, S
     Ok(gpus.into_iter().map(|(_, gpu)| gpu).collect())
 }
 
+/// A process that computes on a GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Computing {
+    /// UUID of the GPU.
+    pub gpu: String,
+    /// The process.
+    pub pid: u32,
+}
+
+/// The processes that compute on some GPUs, whoever has started them, as NVML tells it.
+///
+/// # Errors
+/// Why NVML does not tell.
+pub fn computing(gpus: &[Gpu]) -> Result<Vec<Computing>, String> {
+    let nvml = Nvml::init().map_err(|error| error.to_string())?;
+    let mut all = Vec::new();
+    for gpu in gpus {
+        let device = nvml.device_by_uuid(gpu.uuid.as_str());
+        let processes = device.and_then(|device| device.running_compute_processes());
+        let processes = processes.map_err(|error| error.to_string())?;
+        all.extend(processes.into_iter().map(|process| Computing {
+            gpu: gpu.uuid.clone(),
+            pid: process.pid,
+        }));
+    }
+    Ok(all)
+}
+
 /// Whether the contexts of this process are clients of MPS, as CUDA tells it of the first GPU that it
 /// sees (`CU_DEVICE_ATTRIBUTE_MPS_ENABLED`). No context is created.
 ///

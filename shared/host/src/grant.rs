@@ -67,6 +67,9 @@ pub struct Grant {
     pub processors: Vec<usize>,
     /// Most device memory that the job may pin or allocate on each GPU; absent: any.
     pub memory: Option<Bytes>,
+    /// Which start of its task this is, where a job may be started while the one that it replaces
+    /// still runs: jobs of two starts have nothing in common that is cleaned up with one of them.
+    pub start: u32,
 }
 
 impl Grant {
@@ -78,6 +81,7 @@ impl Grant {
             share,
             processors: Vec::new(),
             memory: None,
+            start: 0,
         }
     }
 }

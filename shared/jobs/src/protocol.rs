@@ -6,6 +6,8 @@ use serde::Deserialize;
 /// One line that a job told.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Message {
+    /// What does not depend on the checkpoint is done; waiting for `run`.
+    Loaded,
     /// Warm. A GPU worker adds what it sees of its share.
     Ready {
         /// Multiprocessors that the worker may use.
@@ -103,6 +105,7 @@ struct Line {
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
+    Loaded,
     Ready,
     Step,
     Parked,
@@ -271,6 +274,7 @@ fn parse_protocol(line: &[u8]) -> Option<Message> {
     }
     let line: Line = serde_json::from_slice(line).ok()?;
     Some(match line.mt {
+        Kind::Loaded => Message::Loaded,
         Kind::Ready => Message::Ready {
             sms: line.sms,
             mps: line.mps,
@@ -307,6 +311,7 @@ mod tests {
             mps: None,
         };
         assert_eq!(p.parse(br#"{"mt":"ready"}"#), Some(ready));
+        assert_eq!(p.parse(br#"{"mt":"loaded"}"#), Some(Message::Loaded));
         let step = Message::Step {
             samples: 128,
             loss: Some(2.3),

@@ -40,6 +40,8 @@ pub struct Event {
 /// What can happen to a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happening {
+    /// It stands by: what does not depend on the checkpoint is done, and it waits for `run`.
+    Loaded,
     /// It is warm.
     Ready {
         /// Multiprocessors that it sees, if it says so.

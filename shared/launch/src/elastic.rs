@@ -10,6 +10,7 @@
 //! - it is never waited for: events wait in a bounded queue, of which progress is dropped first;
 //! - where it dies or does not answer, the last allocation stands, and trainings that would never
 //!   get a GPU are given those that are free;
+//! - where programs stand by, those of the next allocation load while the ones before them train;
 //! - a decision is taken when the reconfiguration before it has ended, so that every training makes
 //!   a step between two of them; of several that wait the newest counts;
 //! - a decision that is no allocation of this machine's GPUs changes nothing.
@@ -19,7 +20,9 @@ mod controller;
 mod decide;
 mod happen;
 mod member;
+mod others;
 mod session;
+mod standby;
 mod start;
 mod tell;
 
@@ -37,6 +40,8 @@ use arrivals::Arrivals;
 use controller::Controller;
 use session::Session;
 
+pub use others::Others;
+
 /// What an elastic launch has beside its workload.
 #[derive(Debug, Clone)]
 pub struct Elastic {
@@ -44,6 +49,11 @@ pub struct Elastic {
     pub controller: Vec<String>,
     /// File of arrivals, `-` for standard input; absent: every task of the workload arrives first.
     pub arrivals: Option<PathBuf>,
+    /// So many equal parts of one device, at least 1, are given out in place of its GPUs: a training is
+    /// one process under the share of its parts.
+    pub parts: Option<u32>,
+    /// What is done about processes on the GPUs that are not under the controller.
+    pub others: Others,
 }
 
 /// Runs the tasks of a workload under a controller, on the processors of this machine divided into
@@ -63,6 +73,11 @@ pub fn run_elastic(
     if let Some(note) = note {
         console.note(&note);
     }
+    if kind == DeviceKind::Cuda {
+        elastic
+            .others
+            .look(workload, elastic.parts.is_some(), console)?;
+    }
     let arrivals = Arrivals::open(elastic.arrivals.as_deref(), workload, console)?;
     let run = run_dir(settings, console)?;
     // Made before what it guards, so that it ends last.
@@ -76,12 +91,24 @@ pub fn run_elastic(
         .map_err(|error| Failure::Environment(format!("{}: {error}", logs.display())))?;
     // Started before the host takes stock of the children that are no strays.
     let controller = Controller::start(&elastic.controller)?;
-    let host = open(workload, kind, run, settings, console)?;
+    let count = match elastic.parts {
+        Some(_) => 1,
+        None => workload.device.gpus as usize,
+    };
+    let host = open(workload, (kind, count), run, settings, console)?;
     output.queue()?;
     console.queue()?;
     let provenance = console.provenance(None, Some(host.fingerprint().name));
     let mut recorder = Recorder::new(output, console, settings);
-    let session = Session::new(workload, settings, host, &mut recorder, controller, logs);
+    let session = Session::new(
+        workload,
+        settings,
+        host,
+        &mut recorder,
+        controller,
+        logs,
+        elastic.parts,
+    );
     let played = session.play(arrivals, provenance);
     drop(guard);
     let written = recorder.finish();
@@ -90,15 +117,14 @@ pub fn run_elastic(
 
 fn open(
     workload: &Workload,
-    kind: DeviceKind,
+    (kind, count): (DeviceKind, usize),
     run: jobs::RunDir,
     settings: &Settings,
     console: &Console,
 ) -> Result<Box<dyn Host>, Failure> {
-    let count = workload.device.gpus as usize;
     match kind {
         DeviceKind::Cuda => {
-            let together = workload.tasks.iter().any(start::is_together);
+            let together = count > 1 && workload.tasks.iter().any(start::is_together);
             let mut host = open_gpus(&workload.device, count, together, run)?;
             prepare(&mut host, settings, console)?;
             Ok(Box::new(host))

@@ -24,7 +24,7 @@ mod status;
 mod task;
 mod turns;
 
-pub use elastic::{Elastic, run_elastic};
+pub use elastic::{Elastic, Others, run_elastic};
 pub use launch::{Assignment, Launch, workload_of};
 pub use open::run;
 pub use script::shell_lines;

@@ -123,8 +123,9 @@ impl Scene {
             job.delta = *youth;
         }
         let ranked = Problem::new(self.settings.gpus, self.settings.objective, jobs)?;
-        let by_delta = plan(&ranked, Policy::Paper).gpus;
+        let mut by_delta = plan(&ranked, Policy::Paper).gpus;
         let equal = plan(&ranked, Policy::Equal).gpus;
+        leave_nobody(&ranked, &equal, &mut by_delta);
         let gpus = match self.is_slower(&by_delta, &equal) {
             true => equal,
             false => by_delta,
@@ -276,5 +277,23 @@ impl Scene {
             })
         });
         Some(each.collect())
+    }
+}
+
+/// Gives a training that equal shares let run, and that has no GPUs, its fewest, from who has most: an
+/// order by loss delta is too often wrong to let anyone wait for the others' ends. In one of 60
+/// random cases that cost 230 s of 3360.
+fn leave_nobody(problem: &Problem, equal: &[u32], gpus: &mut [u32]) {
+    for i in 0..gpus.len() {
+        let needs = problem.least(i);
+        let most = (0..gpus.len()).max_by_key(|&k| gpus[k]);
+        if gpus[i] == 0
+            && equal[i] > 0
+            && let Some(most) = most
+            && gpus[most] >= needs + problem.least(most)
+        {
+            gpus[most] -= needs;
+            gpus[i] = needs;
+        }
     }
 }

@@ -59,9 +59,23 @@ impl FakeMps {
     /// If the compiler refuses.
     #[must_use]
     pub fn build_driver(&self) -> bool {
-        let source = self.folder().join("libcuda.c");
-        fs::write(&source, include_str!("fakes/libcuda.c")).expect("a source is a file");
-        let library = self.folder().join("libcuda.so");
+        self.build("libcuda.so", include_str!("fakes/libcuda.c"))
+    }
+
+    /// Compiles a `libnvidia-ml.so.1` that tells of the processes in the file `FAKE_COMPUTING`, as
+    /// [`FakeMps::build_driver`].
+    ///
+    /// # Panics
+    /// If the compiler refuses.
+    #[must_use]
+    pub fn build_nvml(&self) -> bool {
+        self.build("libnvidia-ml.so.1", include_str!("fakes/libnvidia-ml.c"))
+    }
+
+    fn build(&self, name: &str, text: &str) -> bool {
+        let source = self.folder().join(format!("{name}.c"));
+        fs::write(&source, text).expect("a source is a file");
+        let library = self.folder().join(name);
         let mut compiler = Command::new("cc");
         let compiler = compiler.args(["-shared", "-fPIC", "-o"]);
         match compiler.arg(&library).arg(&source).output() {

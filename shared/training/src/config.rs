@@ -62,6 +62,8 @@ pub struct Elastic {
     pub checkpoint_every: u64,
     /// Loss that ends the training.
     pub target_loss: Option<f64>,
+    /// Whether it waits for `run` before it reads the checkpoint.
+    pub standby: bool,
 }
 
 /// How a process came into its group.

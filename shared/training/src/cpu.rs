@@ -4,6 +4,7 @@ mod data;
 mod network;
 
 use std::num::NonZero;
+use std::ops::AddAssign;
 
 use cli::Failure;
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -37,8 +38,24 @@ pub struct CpuTrainer {
 struct Lane {
     data: Clusters,
     work: Workspace,
-    /// Sum over the samples of the last step.
-    loss: f64,
+    /// Of the samples of the last step.
+    outcome: Outcome,
+}
+
+/// How well some samples were told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Outcome {
+    /// Sum of their losses.
+    pub loss: f64,
+    /// Samples whose class had the largest output.
+    pub correct: u64,
+}
+
+impl AddAssign for Outcome {
+    fn add_assign(&mut self, other: Self) {
+        self.loss += other.loss;
+        self.correct += other.correct;
+    }
 }
 
 impl CpuTrainer {
@@ -62,7 +79,7 @@ impl CpuTrainer {
             .map(|_| Lane {
                 data: Clusters::new(inputs, outputs, network.seed, network.round),
                 work: Workspace::new(&layout),
-                loss: 0.0,
+                outcome: Outcome::default(),
             })
             .collect();
         Self {
@@ -89,7 +106,7 @@ impl CpuTrainer {
 
     /// One step on `batch` samples; the mean loss over them before the step.
     fn train(&mut self, batch: usize) -> f64 {
-        let (lanes, loss) = self.gradients(self.position, batch);
+        let (lanes, outcome) = self.gradients(self.position, batch);
         self.position += batch as u64;
         let gradients: Vec<&[f32]> = self.lanes[..lanes]
             .iter()
@@ -101,25 +118,24 @@ impl CpuTrainer {
         };
         let parameters = (&mut self.weights[..], &mut self.velocity[..]);
         step.apply(&mut self.threads, parameters, &gradients);
-        loss / batch as f64
+        outcome.loss / batch as f64
     }
 
-    /// Sums the gradient over the samples with the numbers `first` to `first + rows` into `sum`;
-    /// the sum of their losses.
-    pub fn summed_gradient(&mut self, first: u64, rows: usize, sum: &mut Vec<f32>) -> f64 {
+    /// Sums the gradient over the samples with the numbers `first` to `first + rows` into `sum`.
+    pub fn summed_gradient(&mut self, first: u64, rows: usize, sum: &mut Vec<f32>) -> Outcome {
         sum.clear();
         if rows == 0 {
             sum.resize(self.weights.len(), 0.0);
-            return 0.0;
+            return Outcome::default();
         }
-        let (lanes, loss) = self.gradients(first, rows);
+        let (lanes, outcome) = self.gradients(first, rows);
         sum.extend_from_slice(self.lanes[0].work.gradients());
         for lane in &self.lanes[1..lanes] {
             for (s, g) in sum.iter_mut().zip(lane.work.gradients()) {
                 *s += g;
             }
         }
-        loss
+        outcome
     }
 
     /// A step by a gradient that is summed over `batch` samples.
@@ -132,20 +148,23 @@ impl CpuTrainer {
         step.apply(&mut self.threads, parameters, &[sum]);
     }
 
-    /// Gradients of the lanes over their parts of `rows` samples: how many lanes had one, and the
-    /// sum of the losses.
-    fn gradients(&mut self, first: u64, rows: usize) -> (usize, f64) {
+    /// Gradients of the lanes over their parts of `rows` samples: how many lanes had one, and
+    /// their outcome.
+    fn gradients(&mut self, first: u64, rows: usize) -> (usize, Outcome) {
         let lanes = self.lanes.len().min(rows);
         let (layout, weights) = (&self.layout, &self.weights[..]);
         let parts = (0..lanes).map(|i| (rows * i / lanes, rows * (i + 1) / lanes));
         let work = |(lane, (from, to)): (&mut Lane, (usize, usize))| {
             lane.data.draw(first.wrapping_add(from as u64), to - from);
             let (samples, labels) = (lane.data.samples(), lane.data.labels());
-            lane.loss = lane.work.gradient(layout, weights, samples, labels);
+            lane.outcome = lane.work.gradient(layout, weights, samples, labels);
         };
         on_threads(&mut self.threads, self.lanes.iter_mut().zip(parts), work);
-        let loss = self.lanes[..lanes].iter().map(|lane| lane.loss).sum();
-        (lanes, loss)
+        let mut all = Outcome::default();
+        for lane in &self.lanes[..lanes] {
+            all += lane.outcome;
+        }
+        (lanes, all)
     }
 }
 

@@ -11,6 +11,8 @@ mod team;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 use cli::{Console, Exit, Failure};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -18,7 +20,7 @@ use units::Batch;
 
 use crate::config::{Config, Elastic, Place, split};
 use crate::cpu::CpuTrainer;
-use crate::protocol::Reporter;
+use crate::protocol::{Order, Reporter};
 use crate::trainer::Trainer as _;
 use checkpoint::State;
 use team::{Tally, Team};
@@ -51,10 +53,20 @@ pub fn run(config: &Config, elastic: &Elastic, console: &Console) -> Result<Exit
         state: State::default(),
         sum: Vec::new(),
     };
+    training.warm_up()?;
+    if elastic.standby && !training.stand_by(&stop)? {
+        // Nothing has been trained since the checkpoint.
+        training.tell(|reporter, _| reporter.parked())?;
+        return Ok(Exit::Done);
+    }
     training.load()?;
     training.ready()?;
     training.train(&stop)
 }
+
+/// How often a training that stands by looks whether it was asked to stop: short against the time in
+/// which a person expects an answer.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Whether this process leads, before the processes have met.
 fn leads(elastic: &Elastic) -> bool {
@@ -97,10 +109,44 @@ impl Training<'_> {
         Ok(())
     }
 
-    fn ready(&mut self) -> Result<(), Failure> {
+    fn warm_up(&mut self) -> Result<(), Failure> {
         self.trainer.warm_up(self.own_batch())?;
-        // Ready is who has waited for the slowest.
-        self.team.sum(&mut [], &mut Tally::default())?;
+        // Who has passed this has waited for the slowest.
+        self.team.sum(&mut [], &mut Tally::default())
+    }
+
+    /// Waits until the process that leads is told to run, for all; false if it is told to stop, or
+    /// whoever would tell has gone.
+    fn stand_by(&mut self, stop: &AtomicBool) -> Result<bool, Failure> {
+        let mut tally = Tally::default();
+        if self.team.leads() {
+            self.tell(|reporter, _| reporter.loaded())?;
+            tally.stop = !self.is_told_to_run(stop);
+        }
+        self.team.sum(&mut [], &mut tally)?;
+        Ok(!tally.stop)
+    }
+
+    fn is_told_to_run(&self, stop: &AtomicBool) -> bool {
+        let orders = cli::control_lines();
+        while !stop.load(Ordering::Relaxed) {
+            let line = match orders.recv_timeout(LOOK) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return false,
+            };
+            match Order::parse(&line) {
+                Some(Order::Run) => return true,
+                Some(Order::Quit) => return false,
+                _ => self.console.warn(&format!(
+                    "unknown order {line:?}: a training that stands by takes run and quit"
+                )),
+            }
+        }
+        false
+    }
+
+    fn ready(&mut self) -> Result<(), Failure> {
         let members = [
             ("threads", self.trainer.threads().to_string()),
             ("processes", self.elastic.batches.len().to_string()),
@@ -171,15 +217,16 @@ impl Training<'_> {
         let rank = self.team.rank();
         let before: usize = parts[..rank].iter().sum();
         let first = self.state.samples + before as u64;
-        let loss = self
+        let outcome = self
             .trainer
             .summed_gradient(first, parts[rank], &mut self.sum);
-        let mut tally = Tally { loss, stop };
+        let mut tally = Tally { outcome, stop };
         self.team.sum(&mut self.sum, &mut tally)?;
         self.trainer.descend(&self.sum, size);
-        let loss = tally.loss / size as f64;
+        let loss = tally.outcome.loss / size as f64;
+        let accuracy = tally.outcome.correct as f64 / size as f64;
         self.state.step(size as u64, loss);
-        self.tell(|reporter, state| reporter.step_at(state.step, size as u64, loss))?;
+        self.tell(|reporter, state| reporter.step_at(state.step, size as u64, loss, accuracy))?;
         Ok(tally.stop)
     }
 

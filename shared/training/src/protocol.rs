@@ -16,6 +16,11 @@ impl Reporter {
         })
     }
 
+    /// Waiting for `run`; all that does not depend on the checkpoint is done.
+    pub fn loaded(&mut self) -> Result<(), Failure> {
+        self.output.text("{\"mt\":\"loaded\"}\n")
+    }
+
     /// Warm: `{"mt":"ready"}` with further members, whose values are JSON already.
     pub fn ready(&mut self, members: &[(&'static str, String)]) -> Result<(), Failure> {
         let mut line = r#"{"mt":"ready""#.to_owned();
@@ -28,21 +33,35 @@ impl Reporter {
 
     /// One step done.
     pub fn step(&mut self, samples: Batch, loss: f64) -> Result<(), Failure> {
-        self.told_step("", u64::from(samples.get()), loss)
+        self.told_step("", u64::from(samples.get()), loss, "")
     }
 
-    /// One step done, which is the number `step` over all restarts.
-    pub fn step_at(&mut self, step: u64, samples: u64, loss: f64) -> Result<(), Failure> {
-        self.told_step(&format!("\"step\":{step},"), samples, loss)
+    /// One step done, which is the number `step` over all restarts; `accuracy` is the part of its
+    /// samples that were told apart before it.
+    pub fn step_at(
+        &mut self,
+        step: u64,
+        samples: u64,
+        loss: f64,
+        accuracy: f64,
+    ) -> Result<(), Failure> {
+        let more = format!(",\"accuracy\":{accuracy}");
+        self.told_step(&format!("\"step\":{step},"), samples, loss, &more)
     }
 
-    fn told_step(&mut self, number: &str, samples: u64, loss: f64) -> Result<(), Failure> {
+    fn told_step(
+        &mut self,
+        number: &str,
+        samples: u64,
+        loss: f64,
+        more: &str,
+    ) -> Result<(), Failure> {
         // JSON has no NaN: a loss that has diverged is left out.
         let loss = match loss.is_finite() {
             true => format!(",\"loss\":{loss}"),
             false => String::new(),
         };
-        let line = format!("{{\"mt\":\"step\",{number}\"samples\":{samples}{loss}}}\n");
+        let line = format!("{{\"mt\":\"step\",{number}\"samples\":{samples}{loss}{more}}}\n");
         self.output.text(&line)
     }
 

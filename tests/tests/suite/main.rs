@@ -3,6 +3,8 @@
 mod bad_input;
 mod cpu;
 mod elastic;
+mod elastic_torch;
+mod manual;
 mod paper;
 mod pipeline;
 mod smoke;

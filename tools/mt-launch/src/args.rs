@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueHint};
 use cli::{DeviceArg, Failure, Replaced};
-use launch::Settings;
+use launch::{Others, Settings};
 
 use crate::verbs::Verb;
 
@@ -32,25 +32,28 @@ pub struct Args {
     /// When trainings arrive (mt.training/1), with `--controller`; `-`: told while it runs
     #[arg(long, value_name = "FILE", requires = "controller", value_hint = ValueHint::FilePath)]
     pub arrivals: Option<PathBuf>,
+    /// Let the controller give out N parts of one GPU, or of the processors, in place of GPUs
+    #[arg(long, value_name = "N", requires = "controller",
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub parts: Option<u32>,
+    /// What to do about processes on the GPUs that are not under the controller
+    #[arg(
+        long,
+        value_name = "refuse|wait|allow",
+        default_value = "refuse",
+        requires = "controller"
+    )]
+    pub others: Others,
     /// Rounds to run, one after another
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub rounds: u32,
     /// Number of the first round, from 0, where a server counts them
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 0,
-        conflicts_with = "controller"
-    )]
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["controller"])]
     pub round: u32,
     /// Launch only these tasks of the plan, with their batch sizes and shares
-    #[arg(
-        long,
-        value_name = "TASK,...",
-        value_delimiter = ',',
-        conflicts_with = "controller"
-    )]
+    #[arg(long, value_name = "TASK,...", value_delimiter = ',',
+          conflicts_with_all = ["controller"])]
     pub only: Vec<String>,
     #[command(flatten)]
     pub care: Care,

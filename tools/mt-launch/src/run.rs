@@ -41,6 +41,8 @@ fn one(
         let elastic = Elastic {
             controller: args.controller.clone(),
             arrivals: args.arrivals.clone(),
+            parts: args.parts,
+            others: args.others,
         };
         let workload = launch::workload_of(document, device)?;
         return launch::run_elastic(&workload, settings, &elastic, output, console);

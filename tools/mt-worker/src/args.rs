@@ -21,7 +21,8 @@ use crate::elastic_args::ElasticArgs;
 /// With --processes N every step is shared by N processes, which sum their gradients: the same
 /// losses, to rounding, as one process. On SIGTERM all stop after the same step, the first writes
 /// --checkpoint and prints `parked`; started anew, with as many processes or with others, the
-/// training goes on after that step. So it can be moved by `mt-launch --controller`.
+/// training goes on after that step. So it can be moved by `mt-launch --controller`, and with --pool
+/// its processes stand by while those before them still train.
 #[derive(Debug, Clone, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub struct Args {
@@ -65,7 +66,8 @@ pub struct Args {
     /// Round of the federation: every round sees other data
     #[arg(long, value_name = "N", env = "MT_ROUND", default_value_t = 0)]
     round: u64,
-    /// Obey `run`, `park`, `batch N` and `quit` on standard input, parked at first
+    /// Obey `run`, `park`, `batch N` and `quit` on standard input, parked at first; a training over
+    /// processes or with a checkpoint says `loaded` and waits for `run` before it reads the checkpoint
     #[arg(long, env = "MT_POOL", value_parser = clap::builder::FalseyValueParser::new())]
     pool: bool,
     #[command(flatten)]
@@ -89,6 +91,8 @@ A job that can be moved between GPUs (mt-launch --controller) keeps to this cont
   SIGTERM goes to every process. They agree on a step and stop after it; rank 0 writes the
   checkpoint, renames it into place, and prints {\"mt\":\"parked\",\"step\":N}. Only that line says
   that nothing is lost, not the exit code. Started anew, the job goes on after step N.
+  Where standard input takes orders (MT_POOL=1), rank 0 prints {\"mt\":\"loaded\"} once all
+  processes have done what does not depend on the checkpoint, and they wait for a line `run`.
   Rank 0 prints ready, {\"mt\":\"step\",\"step\":N,\"samples\":B,\"loss\":X}, and done; others nothing.
 
 Environment: MT_BATCH_SIZE, MT_SAMPLES, MT_ROUND, MT_POOL, MT_PROCESSES, RANK, WORLD_SIZE,
@@ -137,12 +141,9 @@ impl Args {
         if !(0.0..1.0).contains(&self.momentum) {
             faults.push("--momentum: give a number from 0 to below 1".to_owned());
         }
-        let (batch, elastic) = self.elastic.check(self.batch, &mut faults);
-        if elastic.is_some() && (self.pool || self.device == DeviceChoice::Cuda) {
-            faults.push(
-                "processes, checkpoints and a target loss need --device cpu without --pool"
-                    .to_owned(),
-            );
+        let (batch, elastic) = self.elastic.check(self.batch, self.pool, &mut faults);
+        if elastic.is_some() && self.device == DeviceChoice::Cuda {
+            faults.push("processes, checkpoints and a target loss need --device cpu".to_owned());
         }
         let samples = match self.samples {
             Some(n) => noted(Samples::new(n), "--samples", &mut faults).map(Some),

@@ -57,6 +57,7 @@ impl ElasticArgs {
     pub fn check(
         &self,
         batch: Option<u64>,
+        standby: bool,
         faults: &mut Vec<String>,
     ) -> (Option<Batch>, Option<Elastic>) {
         let processes = self.world_size.unwrap_or(self.processes);
@@ -119,6 +120,7 @@ impl ElasticArgs {
             checkpoint: self.checkpoint.clone(),
             checkpoint_every: self.checkpoint_every,
             target_loss: self.target_loss,
+            standby,
         };
         (Some(total), Some(elastic))
     }

@@ -275,7 +275,8 @@ pub struct Job {
     /// How the program tells its progress.
     #[serde(default, skip_serializing_if = "is_default")]
     pub progress: Progress,
-    /// Whether the program reads `run`, `park`, `batch N`, `quit` on standard input.
+    /// Whether the program reads `run`, `park`, `batch N`, `quit` on standard input. Under a
+    /// controller: whether it says `loaded` and waits for `run` before it reads its checkpoint.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pool: bool,
     /// Program that fetches the model before compute.

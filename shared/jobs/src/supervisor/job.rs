@@ -309,6 +309,7 @@ impl Gathered {
         self.doubt = self.doubt.take().or_else(|| progress.doubt());
         let what = match parsed {
             None => return,
+            Some(Message::Loaded) => Happening::Loaded,
             Some(Message::Ready { sms, mps }) => Happening::Ready { sms, mps },
             Some(Message::Parked) => Happening::Parked,
             Some(Message::Done { samples }) => Happening::Done { samples },

@@ -15,6 +15,7 @@ fn class(message: &Message) -> &'static str {
         Message::Ready { .. } => "ready",
         Message::Step { .. } => "step",
         Message::Done { .. } => "done",
+        Message::Loaded => "loaded",
         Message::Parked => "parked",
     }
 }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use doc::{Allocation, EventPayload, TrainingNews};
+use host::Regrants;
 
-use super::member::{Leaving, Stage, Wanted};
+use super::member::{Leaving, Member, Stage, Wanted};
 use super::session::Session;
 
 /// How long a training without any GPU waits for a decision while some are free. A controller
@@ -17,7 +18,7 @@ impl Session<'_> {
     /// Takes the newest decision once nothing moves, and not sooner after the last than that has
     /// paused a training: whatever is decided, at least half of the time is training.
     pub(super) fn take_decision(&mut self) {
-        let moving = self.members.iter().any(super::member::Member::is_moving);
+        let moving = self.members.iter().any(Member::is_moving);
         let early = self.host.now() < self.decided + self.last_pause;
         if self.pending.is_none() || moving || early {
             return;
@@ -42,7 +43,7 @@ impl Session<'_> {
         if decision.seq <= self.seq {
             return Err(format!("decision {} has been taken already", self.seq));
         }
-        let has = self.workload.device.gpus;
+        let has = self.count();
         let mut sum = 0;
         for member in self.members.iter().filter(|m| m.stage != Stage::Ended) {
             let (id, arrival) = (&member.arrival.task, &member.arrival);
@@ -94,7 +95,7 @@ impl Session<'_> {
         }
     }
 
-    fn tell_gpus(&mut self, i: usize, reason: String) {
+    pub(super) fn tell_gpus(&mut self, i: usize, reason: String) {
         let wanted = self.members[i].wanted.clone().unwrap_or_default();
         self.tell(EventPayload::Reshare {
             round: 0,
@@ -110,7 +111,7 @@ impl Session<'_> {
     /// nothing of them for a while, or lets everything stand.
     pub(super) fn help_the_forgotten(&mut self) {
         let now = self.host.now();
-        let idle = !self.members.iter().any(super::member::Member::runs);
+        let idle = !self.members.iter().any(Member::runs);
         let quiet = now >= self.decided + PATIENCE && self.pending.is_none();
         let alive = self.controller.is_alive();
         let forgotten: Vec<usize> = (0..self.members.len())
@@ -127,12 +128,10 @@ impl Session<'_> {
         if forgotten.is_empty() || (alive && !forgotten.iter().any(overdue)) {
             return;
         }
-        // GPUs that a training waits for are not free.
-        let promised: usize = self
-            .members
-            .iter()
-            .filter(|m| m.stage == Stage::Waiting)
-            .map(|m| m.wanted_gpus() as usize)
+        // GPUs that a training waits for, or is to get, are not free.
+        let open = self.members.iter().filter(|m| m.stage != Stage::Ended);
+        let promised: usize = open
+            .map(|m| (m.wanted_gpus() as usize).saturating_sub(m.gpus.len()))
             .sum();
         let mut free = self.free.len().saturating_sub(promised);
         for (at, &i) in forgotten.iter().enumerate() {
@@ -157,12 +156,64 @@ impl Session<'_> {
         }
     }
 
-    /// Stops what has other GPUs than it should, and starts what can be started.
+    /// Moves parts of a device between processes that run, where their share can change while they
+    /// do: nobody is stopped then. Who gives parts up goes first.
+    fn regrant(&mut self) {
+        if self.parts.is_none() || self.host.regrants() != Regrants::Now {
+            return;
+        }
+        for grows in [false, true] {
+            for i in 0..self.members.len() {
+                let member = &self.members[i];
+                let (wanted, held) = (member.wanted_gpus() as usize, member.gpus.len());
+                let more = wanted.saturating_sub(held);
+                let differs = wanted > 0 && wanted != held && (more > 0) == grows;
+                if differs && member.stage == Stage::Training && more <= self.free.len() {
+                    self.reshare(i, wanted);
+                }
+            }
+        }
+    }
+
+    fn reshare(&mut self, i: usize, parts: usize) {
+        // What it has trained with the share before is told with that.
+        self.report_one(i, true);
+        let share = self.share_of(parts);
+        for job in self.members[i].ranks.iter().map(|r| r.job) {
+            if let Err(error) = self.host.regrant(job, share) {
+                let held = u32::try_from(self.members[i].gpus.len()).unwrap_or(u32::MAX);
+                self.members[i].wanted = Some(Wanted {
+                    gpus: held,
+                    ..Wanted::default()
+                });
+                self.tell_gpus(i, format!("its share stays: {error}"));
+                return self.release_promises();
+            }
+        }
+        let member = &mut self.members[i];
+        while member.gpus.len() > parts {
+            self.free.extend(member.gpus.pop());
+        }
+        while member.gpus.len() < parts
+            && let Some(part) = self.free.pop_first()
+        {
+            member.gpus.push(part);
+        }
+        member.worked_on = u32::try_from(parts).ok();
+    }
+
+    /// Stops what has other GPUs than it should, and starts what can be started. While processes of
+    /// the next allocation are loading, those before them train on.
     pub(super) fn reconcile(&mut self) {
+        self.regrant();
+        self.stand_by();
+        let loading = |m: &Member| m.next.as_ref().is_some_and(|next| !next.loaded);
+        let loading = self.members.iter().any(loading);
         for i in 0..self.members.len() {
             let member = &self.members[i];
             let runs = matches!(member.stage, Stage::Starting | Stage::Training);
-            if runs && member.wanted_gpus() as usize != member.gpus.len() {
+            let differs = member.wanted_gpus() as usize != member.gpus.len();
+            if runs && differs && (!loading || member.leaving.is_some()) {
                 self.stop(i);
             }
         }
@@ -170,14 +221,19 @@ impl Session<'_> {
         for i in 0..self.members.len() {
             let member = &self.members[i];
             let wanted = member.wanted_gpus() as usize;
-            let may = member.stage == Stage::Waiting
-                && wanted > 0
-                && wanted <= self.free.len()
-                && member.retry_at.is_none_or(|at| at <= now);
-            if may {
-                let gpus: Vec<usize> = self.free.iter().copied().take(wanted).collect();
-                self.free.retain(|gpu| !gpus.contains(gpu));
-                self.start(i, gpus);
+            let waits = member.stage == Stage::Waiting && wanted > 0;
+            if !waits || member.retry_at.is_some_and(|at| at > now) {
+                continue;
+            }
+            if let Some(next) = &member.next {
+                if next.gpus.iter().all(|gpu| self.free.contains(gpu)) {
+                    self.take_over(i);
+                }
+                continue;
+            }
+            let open = self.unreserved();
+            if wanted <= open.len() {
+                self.start(i, open.into_iter().take(wanted).collect());
             }
         }
     }

@@ -6,7 +6,7 @@ use doc::{EventPayload, PhaseKind, TrainingNews};
 use host::HostError;
 use jobs::{Event, Exit, Happening};
 
-use super::member::{Leaving, Stage};
+use super::member::{Leaving, Rank, Stage};
 use super::session::Session;
 use crate::task::process_end;
 
@@ -16,10 +16,16 @@ impl Session<'_> {
         if let Happening::Exited { .. } = event.what {
             self.strays.retain(|job| *job != event.job);
         }
-        let found = self.members.iter().enumerate().find_map(|(i, m)| {
-            let rank = m.ranks.iter().position(|r| r.job == event.job)?;
+        let rank_in = |ranks: &[Rank]| ranks.iter().position(|r| r.job == event.job);
+        let standby = self.members.iter().enumerate().find_map(|(i, m)| {
+            let rank = rank_in(&m.next.as_ref()?.ranks)?;
             Some((i, rank))
         });
+        if let Some((i, rank)) = standby {
+            return self.standby_happened(i, rank, event);
+        }
+        let mut members = self.members.iter().enumerate();
+        let found = members.find_map(|(i, m)| Some((i, rank_in(&m.ranks)?)));
         let Some((i, rank)) = found else {
             return;
         };
@@ -218,7 +224,8 @@ impl Session<'_> {
     }
 
     /// After a failure: the number of GPUs that worked before, another try, or the end.
-    fn failed(&mut self, i: usize, why: String, starting: bool, tried: u32) {
+    pub(super) fn failed(&mut self, i: usize, why: String, starting: bool, tried: u32) {
+        let room = self.room(i);
         let member = &mut self.members[i];
         member.failures += 1;
         let failures = member.failures;
@@ -230,7 +237,9 @@ impl Session<'_> {
             });
             return self.close(i, false, &why);
         }
-        let back = member.worked_on.filter(|g| starting && *g != tried);
+        let back = member
+            .worked_on
+            .filter(|g| starting && *g != tried && *g <= room);
         if let Some(gpus) = back {
             let expected = None;
             member.wanted = Some(super::member::Wanted {
@@ -243,6 +252,17 @@ impl Session<'_> {
         }
         let pause = self.settings.care.pause(failures);
         self.restart(i, why, pause);
+    }
+
+    /// GPUs that are there for training `i` beside what the others have or were promised.
+    fn room(&self, i: usize) -> u32 {
+        let others = self.members.iter().enumerate();
+        let others = others.filter(|(k, m)| *k != i && m.stage != Stage::Ended);
+        let taken: usize = others
+            .map(|(_, m)| (m.wanted_gpus() as usize).max(m.gpus.len()))
+            .sum();
+        let taken = u32::try_from(taken).unwrap_or(u32::MAX);
+        self.count().saturating_sub(taken)
     }
 
     fn restart(&mut self, i: usize, reason: String, pause: Duration) {
@@ -260,6 +280,7 @@ impl Session<'_> {
 
     /// The end of a training.
     pub(super) fn close(&mut self, i: usize, finished: bool, why: &str) {
+        self.dismiss(i);
         let member = &mut self.members[i];
         member.stage = Stage::Ended;
         member.finished = finished;
@@ -277,10 +298,17 @@ impl Session<'_> {
     pub(super) fn judge_deadlines(&mut self) {
         let now = self.host.now();
         for i in 0..self.members.len() {
-            let member = &self.members[i];
             let late = |limit: Option<Duration>, since: Instant| {
                 limit.filter(|limit| now.saturating_duration_since(since) > *limit)
             };
+            let loading = self.members[i].next.as_ref().filter(|n| !n.loaded);
+            if let Some((count, since)) = loading.map(|n| (n.gpus.len(), n.since))
+                && let Some(limit) = late(self.settings.ready, since)
+            {
+                let why = format!("not loaded after {} s", limit.as_secs_f64());
+                self.not_standing_by(i, count, &why);
+            }
+            let member = &self.members[i];
             let why = match member.stage {
                 Stage::Starting => late(self.settings.ready, member.since)
                     .map(|limit| format!("not ready after {} s", limit.as_secs_f64())),

@@ -48,6 +48,19 @@ pub(super) struct Rank {
     pub(super) exit: Option<Exit>,
 }
 
+/// Processes that were started for an allocation while the one before still trains. They have done
+/// what does not depend on the checkpoint, and wait for `run`.
+#[derive(Debug)]
+pub(super) struct Standby {
+    /// GPUs that they will have, and that may still be held.
+    pub(super) gpus: Vec<usize>,
+    /// Samples of a step with them.
+    pub(super) batch: u64,
+    pub(super) ranks: Vec<Rank>,
+    pub(super) loaded: bool,
+    pub(super) since: Instant,
+}
+
 /// A training.
 #[derive(Debug)]
 pub(super) struct Member {
@@ -65,6 +78,12 @@ pub(super) struct Member {
     /// Samples of a step with the processes under way.
     pub(super) batch: u64,
     pub(super) ranks: Vec<Rank>,
+    /// What replaces these processes once its GPUs are free.
+    pub(super) next: Option<Standby>,
+    /// Whether its program has shown that it does not stand by.
+    pub(super) cold: bool,
+    /// Starts of its processes so far.
+    pub(super) starts: u32,
     /// When the stage under way began.
     pub(super) since: Instant,
     /// When its process was asked to stop for a reconfiguration.
@@ -116,6 +135,9 @@ impl Member {
             gpus: Vec::new(),
             batch: 0,
             ranks: Vec::new(),
+            next: None,
+            cold: false,
+            starts: 0,
             since: now,
             paused_at: None,
             retry_at: None,
@@ -139,6 +161,9 @@ impl Member {
 
     /// Whether a reconfiguration of it is under way: it is on its way to its first step, or down.
     pub(super) fn is_moving(&self) -> bool {
+        if self.next.is_some() {
+            return true;
+        }
         match self.stage {
             Stage::Starting | Stage::Stopping => true,
             Stage::Training => self.progress.steps_since_ready == 0,

@@ -29,6 +29,8 @@ pub(super) struct Session<'a> {
     pub(super) controller: Controller,
     pub(super) logs: PathBuf,
     pub(super) journal: Journal,
+    /// Equal parts of one device that are given out in place of GPUs.
+    pub(super) parts: Option<u32>,
     pub(super) members: Vec<Member>,
     pub(super) free: BTreeSet<usize>,
     /// The newest decision that waits to be taken.
@@ -55,8 +57,10 @@ impl<'a> Session<'a> {
         sink: &'a mut dyn Sink,
         controller: Controller,
         logs: PathBuf,
+        parts: Option<u32>,
     ) -> Self {
         let now = host.now();
+        let count = parts.unwrap_or(workload.device.gpus);
         Self {
             workload,
             settings,
@@ -64,8 +68,9 @@ impl<'a> Session<'a> {
             controller,
             logs,
             journal: Journal::new(now),
+            parts,
             members: Vec::new(),
-            free: (0..workload.device.gpus as usize).collect(),
+            free: (0..count as usize).collect(),
             pending: None,
             seq: 0,
             decided: now,
@@ -77,6 +82,11 @@ impl<'a> Session<'a> {
             signal: None,
             host,
         }
+    }
+
+    /// GPUs, or parts of one, that are given out.
+    pub(super) fn count(&self) -> u32 {
+        self.parts.unwrap_or(self.workload.device.gpus)
     }
 
     /// Runs until every training has ended and none can come.
@@ -147,6 +157,11 @@ impl<'a> Session<'a> {
                     self.kill(i);
                 }
             }
+            if again {
+                for &job in &self.strays {
+                    self.host.stop(job, Duration::ZERO);
+                }
+            }
         }
     }
 
@@ -177,7 +192,7 @@ impl<'a> Session<'a> {
     }
 
     fn arrive(&mut self, arrival: doc::Arrival) -> Result<(), String> {
-        let has = self.workload.device.gpus;
+        let has = self.count();
         let task = self
             .workload
             .task_index(&arrival.task)
@@ -191,6 +206,12 @@ impl<'a> Session<'a> {
         let needs = arrival.min_gpus.unwrap_or(1);
         if needs > has {
             return Err(format!("it needs {needs} GPUs, and the device has {has}"));
+        }
+        let grows = matches!(arrival.batch, Some(doc::TrainingBatch::PerGpu(_)));
+        if self.parts.is_some() && grows {
+            return Err(
+                "batch_per_gpu: on parts of one GPU it is one process; give batch".to_owned(),
+            );
         }
         let mut arrival = arrival;
         if arrival.batch.is_none() {

@@ -4,10 +4,10 @@ use std::net::TcpListener;
 
 use doc::{EventPayload, Job, PhaseKind, Task};
 use host::{Gpus, Grant, Work};
-use jobs::JobId;
+use jobs::{JobId, Order};
 use units::{Batch, Share};
 
-use super::member::{Rank, Stage};
+use super::member::{Rank, Stage, Standby};
 use super::session::Session;
 
 /// Words of an argument that stand for what is known only at the start.
@@ -25,49 +25,94 @@ struct Program {
 }
 
 impl Session<'_> {
-    /// Starts training `i` on `gpus`, a process for each, or one that starts them itself. Failing
-    /// to start is a failure like any other.
+    /// Starts training `i` on free GPUs. Failing to start is a failure like any other.
     pub(super) fn start(&mut self, i: usize, gpus: Vec<usize>) {
-        let member = &self.members[i];
-        let task = &self.workload.tasks[member.task];
-        let batches = member.batches(gpus.len() as u32, task.batch_sizes.first().copied());
-        let total: u64 = batches.iter().sum();
-        let count = gpus.len();
-        self.members[i].gpus.clone_from(&gpus);
-        let started = match Batch::new(total) {
-            Ok(batch) => self.admit_all(i, &gpus, &batches, batch),
-            Err(_) => Err(format!("no batch size is known for {count} processes")),
-        };
-        let now = self.host.now();
-        let member = &mut self.members[i];
-        member.retry_at = None;
-        member.since = now;
-        member.batch = total;
-        (member.parked, member.done, member.fault) = (false, false, None);
-        member.progress.steps_since_ready = 0;
-        member.progress.last_step = None;
-        match started {
-            Ok(jobs) => {
-                member.stage = Stage::Starting;
-                member.ranks = jobs.iter().map(|&job| Rank { job, exit: None }).collect();
-                let pid = jobs.first().and_then(|job| self.host.pid(*job));
-                self.tell(EventPayload::Start {
-                    round: 0,
-                    task: self.id(i),
-                    batch: Batch::new(total).ok(),
-                    share: None,
-                    gpu: None,
-                    // A process id is never negative.
-                    pid: pid.and_then(|p| u32::try_from(p).ok()),
-                    predicted: None,
-                });
+        match self.admit(i, &gpus) {
+            Ok(next) => {
+                self.members[i].next = Some(next);
+                self.take_over(i);
             }
             Err(why) => {
+                self.free.retain(|gpu| !gpus.contains(gpu));
+                let member = &mut self.members[i];
+                member.retry_at = None;
                 member.stage = Stage::Starting;
+                member.gpus = gpus;
                 member.fault = Some(why);
                 self.ended(i);
             }
         }
+    }
+
+    /// Gives the processes that stand by for training `i` their GPUs, which are free, and lets
+    /// them train.
+    pub(super) fn take_over(&mut self, i: usize) {
+        let Some(next) = self.members[i].next.take() else {
+            return;
+        };
+        self.free.retain(|gpu| !next.gpus.contains(gpu));
+        let task = &self.workload.tasks[self.members[i].task];
+        if task.job.as_ref().is_some_and(|job| job.pool) {
+            for rank in &next.ranks {
+                // One that has ended is told of by its exit; one that does not read is not ready
+                // in time.
+                self.host.order(rank.job, Order::Run).ok();
+            }
+        }
+        let now = self.host.now();
+        let pid = next.ranks.first().and_then(|rank| self.host.pid(rank.job));
+        let member = &mut self.members[i];
+        member.retry_at = None;
+        member.since = now;
+        member.stage = Stage::Starting;
+        (member.gpus, member.batch, member.ranks) = (next.gpus, next.batch, next.ranks);
+        (member.parked, member.done, member.fault) = (false, false, None);
+        member.progress.steps_since_ready = 0;
+        member.progress.last_step = None;
+        let batch = member.batch;
+        self.tell(EventPayload::Start {
+            round: 0,
+            task: self.id(i),
+            batch: Batch::new(batch).ok(),
+            share: None,
+            gpu: None,
+            // A process id is never negative.
+            pid: pid.and_then(|p| u32::try_from(p).ok()),
+            predicted: None,
+        });
+    }
+
+    /// Starts the processes of training `i` for `gpus`: one for each, or one that starts them itself.
+    pub(super) fn admit(&mut self, i: usize, gpus: &[usize]) -> Result<Standby, String> {
+        let member = &self.members[i];
+        let task = &self.workload.tasks[member.task];
+        let batches = member.batches(gpus.len() as u32, task.batch_sizes.first().copied());
+        let total: u64 = batches.iter().sum();
+        let batches = match self.parts {
+            Some(_) => vec![total],
+            None => batches,
+        };
+        let batch = Batch::new(total)
+            .map_err(|_| format!("no batch size is known for {} processes", gpus.len()))?;
+        self.members[i].starts += 1;
+        let jobs = self.admit_all(i, gpus, &batches, batch)?;
+        Ok(Standby {
+            gpus: gpus.to_vec(),
+            batch: total,
+            ranks: jobs
+                .into_iter()
+                .map(|job| Rank { job, exit: None })
+                .collect(),
+            loaded: false,
+            since: self.host.now(),
+        })
+    }
+
+    /// The share of so many parts, rounded down so that all together are not more than the device.
+    pub(super) fn share_of(&self, parts: usize) -> Share {
+        let all = Share::FULL.hundredths() as usize;
+        let part = all * parts / self.count() as usize;
+        Share::from_hundredths(u32::try_from(part).unwrap_or(u32::MAX))
     }
 
     fn admit_all(
@@ -78,13 +123,20 @@ impl Session<'_> {
         batch: Batch,
     ) -> Result<Vec<JobId>, String> {
         let member = &self.members[i];
+        let start = member.starts;
         let task = &self.workload.tasks[member.task];
         let Some(job) = &task.job else {
             return Err("it has no program".to_owned());
         };
         let restarted = member.progress.step > 0 && !job.resume.is_empty();
         let samples = member.samples(u64::from(batch.get()));
-        let programs = programs(task, job, restarted, gpus, batches).map_err(|e| e.to_string())?;
+        // On parts of one device a training is one process under their share.
+        let (devices, share) = match self.parts {
+            Some(_) => (&[0][..], self.share_of(gpus.len())),
+            None => (gpus, Share::FULL),
+        };
+        let programs =
+            programs(task, job, restarted, devices, batches).map_err(|e| e.to_string())?;
         let mut admitted = Vec::new();
         for program in programs {
             let mut task = self.workload.tasks[self.members[i].task].clone();
@@ -98,13 +150,14 @@ impl Session<'_> {
                 batch,
                 round: 0,
                 samples,
-                orders: false,
+                orders: job.pool,
                 log: self.logs.join(program.log),
                 log_limits: self.settings.care.log_limits,
             };
             let grant = Grant {
                 gpus: program.gpus,
-                ..Grant::of(Share::FULL)
+                start,
+                ..Grant::of(share)
             };
             match self.host.admit(&work, &grant) {
                 Ok(Some(job)) => admitted.push(job),

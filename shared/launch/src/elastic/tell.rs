@@ -90,7 +90,7 @@ impl Session<'_> {
         if !self.sink.wants_state(last) {
             return;
         }
-        let all = f64::from(self.workload.device.gpus);
+        let all = f64::from(self.count());
         let row = |m: &Member| Row {
             task: m.arrival.task.to_string(),
             state: m.state(),

@@ -126,6 +126,7 @@ impl Round<'_> {
             memory: planned
                 .memory()
                 .filter(|_| self.with.host.fingerprint().kind == DeviceKind::Cuda),
+            start: 0,
         };
         let admitted = self.with.host.admit(&work, &grant);
         admitted.map_err(|error| error.to_string())

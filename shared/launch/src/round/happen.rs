@@ -24,7 +24,7 @@ impl Round<'_> {
                 let told = samples.unwrap_or(self.tasks[i].samples);
                 self.tasks[i].told_done = Some(told);
             }
-            Happening::Parked | Happening::Overlong(_) => {}
+            Happening::Loaded | Happening::Parked | Happening::Overlong(_) => {}
             Happening::LogFailed(why) => {
                 let name = self.name(i);
                 let text = format!("the log of {name} ends here: {why}");

@@ -1,174 +1,19 @@
 //! Decisions from events.
 
-use doc::{Allocation, Arrival, TrainingBatch, TrainingEvent, TrainingNews};
-use learning::{Allocator, Objective, Policy, Refused, Settings};
+use doc::{Allocation, TrainingEvent, TrainingNews};
+use learning::{Policy, Refused};
 use proptest::prelude::*;
-use units::{Batch, Seconds, TaskId};
 
-fn id(name: &str) -> TaskId {
-    TaskId::new(name).unwrap()
-}
+use crate::played::{Length, Machine, PAUSE, allocator, arrival, arrive, at, id, progress, step_s};
 
-fn allocator(policy: Policy, gpus: u32) -> Allocator {
-    Allocator::new(Settings {
-        gpus,
-        policy,
-        objective: Objective::Completion,
-        pause: Seconds::new(2.0).unwrap(),
-    })
-}
-
-fn at(time: f64, what: TrainingNews) -> TrainingEvent {
-    TrainingEvent::new(Seconds::new(time).unwrap(), what)
-}
-
-fn arrival(name: &str) -> Arrival {
-    Arrival {
-        task: id(name),
-        min_gpus: None,
-        max_gpus: None,
-        target_loss: None,
-        total_steps: None,
-        total_samples: None,
-        plateau: None,
-        weight: None,
-        batch: Some(TrainingBatch::Global(Batch::new(512).unwrap())),
-    }
-}
-
-fn arrive(time: f64, arrival: Arrival) -> TrainingEvent {
-    at(time, TrainingNews::Arrive(Box::new(arrival)))
-}
-
-fn progress(time: f64, name: &str, step: u64, gpus: u32, loss: Option<f64>) -> TrainingEvent {
-    let task = id(name);
-    at(
-        time,
-        TrainingNews::Progress {
-            task,
-            step,
-            gpus,
-            loss,
-            batch: None,
-        },
-    )
-}
-
-/// A training on a virtual clock: obeys the last decision at once, pauses for `PAUSE`.
-struct Played {
-    name: &'static str,
-    total: u64,
-    step: u64,
-    gpus: u32,
-    next: f64,
-}
-
-const PAUSE: f64 = 2.0;
-
-/// Seconds of a step on some GPUs while another training has the other number.
-type Law = fn(u32, u32) -> f64;
-
-fn step_s(gpus: u32, _: u32) -> f64 {
-    0.2 + 0.8 / f64::from(gpus)
-}
-
-fn loss(step: u64) -> f64 {
-    2.0 / (1.0 + 0.01 * step as f64) + 0.1
-}
-
-/// Plays trainings of given lengths; answers completion times and decisions.
+/// On four or more GPUs that speed up well.
 fn play(
     policy: Policy,
     gpus: u32,
-    lengths: &[(&'static str, f64, u64)],
+    lengths: &[Length],
     declared: bool,
 ) -> (Vec<f64>, Vec<Allocation>) {
-    play_by(step_s, policy, gpus, lengths, declared)
-}
-
-/// The same on a machine of another law.
-fn play_by(
-    law: Law,
-    policy: Policy,
-    gpus: u32,
-    lengths: &[(&'static str, f64, u64)],
-    declared: bool,
-) -> (Vec<f64>, Vec<Allocation>) {
-    let mut allocator = allocator(policy, gpus);
-    let mut all: Vec<Played> = lengths
-        .iter()
-        .map(|&(name, arrives, total)| Played {
-            name,
-            total,
-            step: 0,
-            gpus: 0,
-            next: arrives,
-        })
-        .collect();
-    let mut ends = vec![f64::NAN; all.len()];
-    let mut decisions = Vec::new();
-    let mut arrived = vec![false; all.len()];
-    while ends.iter().any(|e| e.is_nan()) {
-        let open = (0..all.len()).filter(|&i| ends[i].is_nan());
-        let i = open
-            .min_by(|&a, &b| all[a].next.total_cmp(&all[b].next))
-            .unwrap();
-        let now = all[i].next;
-        assert!(now.is_finite(), "nothing runs any more");
-        let event = if !arrived[i] {
-            arrived[i] = true;
-            all[i].next = f64::INFINITY;
-            let mut a = arrival(all[i].name);
-            a.total_steps = declared.then_some(all[i].total);
-            a.target_loss = (!declared).then(|| loss(all[i].total));
-            arrive(now, a)
-        } else if all[i].step >= all[i].total {
-            ends[i] = now;
-            at(
-                now,
-                TrainingNews::Done {
-                    task: id(all[i].name),
-                },
-            )
-        } else {
-            let steps = 10.min(all[i].total - all[i].step);
-            all[i].step += steps;
-            let others = (0..all.len()).filter(|&k| k != i && arrived[k] && ends[k].is_nan());
-            let beside = others.map(|k| all[k].gpus).sum();
-            all[i].next = now + steps as f64 * law(all[i].gpus, beside);
-            progress(
-                now,
-                all[i].name,
-                all[i].step,
-                all[i].gpus,
-                Some(loss(all[i].step)),
-            )
-        };
-        if let Some(decision) = allocator.take(&event).unwrap() {
-            for (k, t) in all.iter_mut().enumerate().filter(|(k, _)| arrived[*k]) {
-                let granted = decision.trainings.get(&id(t.name)).map_or(0, |a| a.gpus);
-                if granted != t.gpus && ends[k].is_nan() {
-                    t.gpus = granted;
-                    t.next = match granted {
-                        0 if t.step >= t.total => now,
-                        0 => f64::INFINITY,
-                        _ => now + PAUSE,
-                    };
-                    allocator
-                        .take(&at(
-                            now,
-                            TrainingNews::Parked {
-                                task: id(t.name),
-                                step: None,
-                            },
-                        ))
-                        .unwrap();
-                }
-            }
-            decisions.push(decision);
-        }
-    }
-    (ends, decisions)
+    Machine::quiet(gpus, &|_, g, _| step_s(g)).play(policy, lengths, declared)
 }
 
 const TWO: [(&str, f64, u64); 2] = [("old", 0.0, 2000), ("young", 300.0, 2000)];
@@ -250,59 +95,6 @@ fn few_reconfigurations_and_never_much_worse_than_equal_shares() {
         let (ours, equal): (f64, f64) = (ours.iter().sum(), equal.iter().sum());
         assert!(ours <= equal + 2.0 * PAUSE, "{ours} against {equal}");
         assert!(decisions.len() <= 8, "{} decisions", decisions.len());
-    }
-}
-
-/// Machines on which the paper's rule is wrong, as well as those on which it is right.
-const LAWS: [(&str, Law); 8] = [
-    ("good", step_s),
-    ("linear", |g, _| 1.0 / f64::from(g)),
-    ("flat", |_, _| 0.5),
-    ("slower on more", |g, _| 0.4 + 0.1 * f64::from(g)),
-    ("square root", |g, _| 1.0 / f64::from(g).sqrt()),
-    ("two processors", |g, beside| {
-        0.1 + 1.2 * f64::from(g + beside).min(4.0) / f64::from(g) / 4.0
-    }),
-    ("one process is best beside another", |g, beside| {
-        0.3 + 0.4 / f64::from(g)
-            + if g > 1 && beside > 1 {
-                0.4
-            } else {
-                0.05 * f64::from(g - 1)
-            }
-    }),
-    ("three are slow", |g, _| {
-        if g == 3 {
-            0.9
-        } else {
-            0.2 + 0.8 / f64::from(g)
-        }
-    }),
-];
-
-/// A reconfiguration pauses two trainings; one that proves wrong is taken back. 1 % is for machines
-/// whose speed depends on what the other training has, which no speed by number of GPUs can say.
-#[test]
-fn on_no_machine_worse_than_equal_shares_by_more_than_a_bet_that_is_taken_back() {
-    for (name, law) in LAWS {
-        for lengths in [
-            [("a", 0.0, 200), ("b", 40.0, 200)],
-            [("a", 0.0, 1000), ("b", 300.0, 1000)],
-            [("a", 0.0, 1000), ("b", 100.0, 3000)],
-            [("a", 0.0, 3000), ("b", 100.0, 500)],
-        ] {
-            for declared in [true, false] {
-                let sum = |policy| -> f64 {
-                    let (ends, _) = play_by(law, policy, 4, &lengths, declared);
-                    ends.iter().sum()
-                };
-                let (ours, equal) = (sum(Policy::Ours), sum(Policy::Equal));
-                assert!(
-                    ours - equal <= (4.0 * PAUSE).max(0.01 * equal),
-                    "{name}, {lengths:?}, declared {declared}: {ours} against {equal}"
-                );
-            }
-        }
     }
 }
 

@@ -4,3 +4,5 @@
 mod allocator;
 mod forecast;
 mod planning;
+mod played;
+mod worse;

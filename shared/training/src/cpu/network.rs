@@ -5,6 +5,8 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, Zip};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::Outcome;
+
 /// Where the parameters of each layer stand in one flat vector: weights, row by row of the input,
 /// then biases.
 #[derive(Debug, Clone)]
@@ -95,20 +97,20 @@ impl Workspace {
         &self.gradients
     }
 
-    /// Computes the gradient over the rows of `samples` and returns the sum of their losses.
+    /// Computes the gradient over the rows of `samples` and returns how they were told apart.
     pub fn gradient(
         &mut self,
         layout: &Layout,
         weights: &[f32],
         samples: &[f32],
         labels: &[usize],
-    ) -> f64 {
+    ) -> Outcome {
         let input = matrix(labels.len(), layout.inputs(), samples);
         self.resize(layout, labels.len());
         self.forward(layout, weights, input);
-        let loss = self.softmax_error(labels);
+        let outcome = self.softmax_error(labels);
         self.backward(layout, weights, input);
-        loss
+        outcome
     }
 
     fn resize(&mut self, layout: &Layout, rows: usize) {
@@ -140,11 +142,11 @@ impl Workspace {
         }
     }
 
-    /// Turns the outputs into the error of the last layer, `softmax - one-hot`; returns the loss,
+    /// Turns the outputs into the error of the last layer, `softmax - one-hot`; the loss is
     /// `-sum ln softmax[label]`.
-    fn softmax_error(&mut self, labels: &[usize]) -> f64 {
+    fn softmax_error(&mut self, labels: &[usize]) -> Outcome {
         let last = self.activations.len() - 1;
-        let mut loss = 0.0;
+        let mut outcome = Outcome::default();
         let rows = self.activations[last].rows();
         for ((outputs, mut error), &label) in rows
             .into_iter()
@@ -155,10 +157,11 @@ impl Workspace {
             error.assign(&outputs.mapv(|x| (x - most).exp()));
             let total = error.sum();
             error.mapv_inplace(|x| x / total);
-            loss -= f64::from(outputs[label] - most) - f64::from(total).ln();
+            outcome.loss -= f64::from(outputs[label] - most) - f64::from(total).ln();
+            outcome.correct += u64::from(outputs[label] >= most);
             error[label] -= 1.0;
         }
-        loss
+        outcome
     }
 
     fn backward(&mut self, layout: &Layout, weights: &[f32], input: Matrix<'_>) {
@@ -211,9 +214,9 @@ mod tests {
         for i in 0..weights.len() {
             let at = |weights: &mut Vec<f32>, step: f32, work: &mut Workspace| {
                 weights[i] += step;
-                let loss = work.gradient(&layout, weights, &samples, &labels);
+                let outcome = work.gradient(&layout, weights, &samples, &labels);
                 weights[i] -= step;
-                loss
+                outcome.loss
             };
             let h = 1e-2;
             let slope = (at(&mut weights, h, &mut work) - at(&mut weights, -h, &mut work))

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use cli::Failure;
 
 use crate::config::Place;
+use crate::cpu::Outcome;
 
 /// How long processes wait for each other at the start. All start together within a second even
 /// on a loaded machine; where one never comes, an error is better than a group that hangs.
@@ -40,8 +41,8 @@ pub struct Team {
 /// What is summed beside the gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Tally {
-    /// Sum of the losses.
-    pub loss: f64,
+    /// Losses and hits.
+    pub outcome: Outcome,
     /// Whether any process was asked to stop.
     pub stop: bool,
 }
@@ -198,7 +199,7 @@ impl Team {
             for peer in 0..self.peers.len() {
                 self.receive(peer, values.len())?;
                 let theirs = decoded(&self.bytes, |at, value| values[at] += value);
-                tally.loss += theirs.loss;
+                tally.outcome += theirs.outcome;
                 tally.stop |= theirs.stop;
             }
         }
@@ -309,12 +310,13 @@ fn greeted(mut stream: &TcpStream, size: usize) -> io::Result<Option<usize>> {
     Ok(known.then(|| number(8)))
 }
 
-/// Loss and flag before the values of a message.
-const TALLY_BYTES: usize = 9;
+/// Loss, hits and flag before the values of a message.
+const TALLY_BYTES: usize = 17;
 
 fn encode(bytes: &mut Vec<u8>, values: &[f32], tally: Tally) {
     bytes.clear();
-    bytes.extend(tally.loss.to_le_bytes());
+    bytes.extend(tally.outcome.loss.to_le_bytes());
+    bytes.extend(tally.outcome.correct.to_le_bytes());
     bytes.push(u8::from(tally.stop));
     bytes.extend(values.iter().flat_map(|v| v.to_le_bytes()));
 }
@@ -327,11 +329,17 @@ fn decoded(bytes: &[u8], mut take: impl FnMut(usize, f32)) -> Tally {
             f32::from_le_bytes([value[0], value[1], value[2], value[3]]),
         );
     }
-    let mut loss = [0; 8];
-    loss.copy_from_slice(&head[..8]);
+    let word = |at: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&head[at..at + 8]);
+        word
+    };
     Tally {
-        loss: f64::from_le_bytes(loss),
-        stop: head[8] != 0,
+        outcome: Outcome {
+            loss: f64::from_le_bytes(word(0)),
+            correct: u64::from_le_bytes(word(8)),
+        },
+        stop: head[16] != 0,
     }
 }
 
@@ -366,11 +374,14 @@ mod tests {
             for step in 0..20 {
                 let mut values: Vec<f32> = (0..1000).map(|i| (i * rank) as f32 / 7.0).collect();
                 let mut tally = Tally {
-                    loss: f64::from(rank),
+                    outcome: Outcome {
+                        loss: f64::from(rank),
+                        correct: u64::from(rank),
+                    },
                     stop: rank == 2 && step == 19,
                 };
                 team.sum(&mut values, &mut tally).unwrap();
-                assert_eq!(tally.loss, 3.0);
+                assert_eq!((tally.outcome.loss, tally.outcome.correct), (3.0, 3));
                 assert_eq!(tally.stop, step == 19);
                 sums.push(values);
             }

@@ -1,5 +1,8 @@
 //! Trainings that a controller moves, with controllers and trainings that misbehave.
 
+mod parts;
+mod standby;
+
 use std::fs;
 
 use doc::EventKind;
@@ -7,8 +10,10 @@ use doc::EventKind;
 use crate::support::{Corner, Ran, needs_cgroups, ran};
 
 /// A training of steps of 10 samples, 50 ms each, that keeps to the contract of an elastic job: rank
-/// 0 speaks, and saves the step that it has reached. `SAVE` stands for what it does before that.
+/// 0 speaks, and saves the step that it has reached. `SAVE` stands for what it does before that,
+/// `START` for what it does when it starts, `LOAD` for how it stands by.
 const TRAINING: &str = r#"[ "$RANK" = 0 ] || { trap 'exit 0' TERM; while :; do sleep 0.05; done; }
+[ -z "$MT_POOL" ] || { LOAD; }
 n=$(cat $MT_TASK.step 2>/dev/null || echo 0)
 save() { SAVE; echo $n > $MT_TASK.step; echo '{"mt":"parked","step":'$n'}'; exit 0; }
 trap save TERM
@@ -33,6 +38,8 @@ struct Case {
     corner: Corner,
     save: &'static str,
     start: &'static str,
+    /// Of a program that takes orders.
+    load: Option<&'static str>,
     /// Name, time of arrival, steps.
     tasks: &'static [(&'static str, f64, u32)],
     arguments: &'static [&'static str],
@@ -45,6 +52,7 @@ fn case(tasks: &'static [(&'static str, f64, u32)]) -> Case {
         corner: Corner::new(),
         save: ":",
         start: ":",
+        load: None,
         tasks,
         arguments: &[],
         refused: "",
@@ -56,12 +64,14 @@ impl Case {
     fn run(&self, controller: &str) -> Ran {
         let script = TRAINING
             .replace("SAVE", self.save)
-            .replace("START", self.start);
+            .replace("START", self.start)
+            .replace("LOAD", self.load.unwrap_or(":"));
         let quoted = |text: &str| serde_json::to_string(text).unwrap();
         let task = |(id, _, _): &(&str, f64, u32)| {
             format!(
-                r#"{{"id":"{id}","batch_sizes":[10],"job":{{"argv":["sh","-c",{}],"env":{{"CORNER":{}}}}}}}"#,
+                r#"{{"id":"{id}","batch_sizes":[10],"job":{{"argv":["sh","-c",{}],"pool":{},"env":{{"CORNER":{}}}}}}}"#,
                 quoted(&script),
+                self.load.is_some(),
                 quoted(self.corner.mark())
             )
         };

@@ -1,0 +1,177 @@
+//! What was measured on this machine.
+
+use std::fmt::{Result, Write};
+
+use super::changes;
+use crate::live::Runs;
+use crate::measured::Policies;
+use crate::results::{Pair, Results, median};
+use crate::steps::{AT, Steps, WINDOW};
+
+/// The sections on measurements.
+pub fn all(results: &Results, page: &mut String) -> Result {
+    two(results, page)?;
+    models(results, page)?;
+    many(&results.measured.many, page)?;
+    moves(&results.measured.moves, page)?;
+    match &results.measured.steps {
+        Some(steps) => by_processes(steps, page),
+        None => writeln!(page, "\n## What a step is worth, measured\n\nSkipped."),
+    }
+}
+
+fn two(results: &Results, page: &mut String) -> Result {
+    writeln!(page, "\n## Live, on this machine's processors\n")?;
+    if results.live.times.is_empty() {
+        return writeln!(page, "Skipped.");
+    }
+    writeln!(
+        page,
+        "mt-worker as two trainings on 4 parts of the processors, moved by mt-launch as mt-elastic \
+         decides. Medians of the repetitions."
+    )?;
+    pair(&results.live, page)?;
+    if let Some(pause) = median(results.pauses.clone()) {
+        writeln!(
+            page,
+            "\nA reconfiguration kept a training from its steps for {pause:.2} s (median of {}, at \
+             most {:.2} s). In all live runs of this page {} steps were repeated.",
+            results.pauses.len(),
+            largest(&results.pauses),
+            results.broken_steps
+        )?;
+    }
+    Ok(())
+}
+
+fn models(results: &Results, page: &mut String) -> Result {
+    writeln!(page, "\n## Live, two models with PyTorch\n")?;
+    if results.models.times.is_empty() {
+        return writeln!(page, "Skipped: no PyTorch.");
+    }
+    writeln!(
+        page,
+        "train.py with gloo: a network like ResNet is the older, one like VGG the younger, on 4 parts \
+         of the processors."
+    )?;
+    pair(&results.models, page)
+}
+
+fn pair(pair: &Pair, page: &mut String) -> Result {
+    writeln!(
+        page,
+        "\n| policy | total s | older s | younger s |\n|---|---|---|---|"
+    )?;
+    for (name, [total, older, younger]) in &pair.times {
+        writeln!(page, "| {name} | {total:.2} | {older:.2} | {younger:.2} |")?;
+    }
+    writeln!(page, "\nChanges against equal shares, in percent.\n")?;
+    changes(&pair.changes, "runs", page)
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
+
+fn many(many: &[(usize, Policies)], page: &mut String) -> Result {
+    writeln!(page, "\n## Live, 3 to 6 trainings on 8 parts\n")?;
+    if many.is_empty() {
+        return writeln!(page, "Skipped.");
+    }
+    writeln!(
+        page,
+        "mt-worker, trainings of different lengths that come one after another: mean time from \
+         arrival to completion, and time of all, medians in seconds; changes against equal shares in \
+         percent.\n\n\
+         | trainings | policy | mean s | all s | mean | all | runs |\n|---|---|---|---|---|---|---|"
+    )?;
+    for (tasks, policies) in many {
+        let of = |runs: &Runs| {
+            let mean = median(runs.means()).unwrap_or(f64::NAN);
+            (mean, median(runs.totals.clone()).unwrap_or(f64::NAN))
+        };
+        let equal = policies.get("equal").map(of);
+        for (name, runs) in policies {
+            let (mean, total) = of(runs);
+            let change = |value: f64, base: Option<f64>| match base {
+                Some(base) if name != "equal" => format!("{:+.1}", 100.0 * (value / base - 1.0)),
+                _ => String::new(),
+            };
+            writeln!(
+                page,
+                "| {tasks} | {name} | {mean:.2} | {total:.2} | {} | {} | {} |",
+                change(mean, equal.map(|e| e.0)),
+                change(total, equal.map(|e| e.1)),
+                runs.totals.len()
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn moves(moves: &[(&'static str, Policies)], page: &mut String) -> Result {
+    writeln!(page, "\n## Pauses\n")?;
+    if moves.is_empty() {
+        return writeln!(page, "Skipped.");
+    }
+    writeln!(
+        page,
+        "One training moved over 1, 2, 3 and 1 processes: seconds from its last step to its readiness \
+         with others. *cold*: they start when those before them have stopped. *standby*: they load \
+         while those before them train.\n\n\
+         | program | start | median s | most s | moves | steps repeated |\n|---|---|---|---|---|---|"
+    )?;
+    for (program, policies) in moves {
+        for (how, runs) in policies {
+            writeln!(
+                page,
+                "| {program} | {how} | {:.2} | {:.2} | {} | {} |",
+                median(runs.pauses.clone()).unwrap_or(f64::NAN),
+                largest(&runs.pauses),
+                runs.pauses.len(),
+                runs.broken_steps
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn by_processes(steps: &Steps, page: &mut String) -> Result {
+    writeln!(
+        page,
+        "\n## What a step is worth, measured\n\n\
+         mt-worker on 1 to 4 processes: loss (accuracy in percent) after so many steps, means of ten. \
+         With 128 per process a step of more processes has more samples and is worth more; with 512 \
+         per task it is worth the same on any number, to rounding.\n\n\
+         | batch | processes | {} |\n|---|---|{}",
+        AT.map(|at| format!("step {at}")).join(" | "),
+        "---|".repeat(AT.len())
+    )?;
+    for (batch, processes, means) in &steps.by_processes {
+        let cells = means
+            .iter()
+            .map(|(loss, accuracy)| format!("{loss:.3} ({:.0})", 100.0 * accuracy));
+        let cells: Vec<String> = cells.collect();
+        writeln!(page, "| {batch} | {processes} | {} |", cells.join(" | "))?;
+    }
+    writeln!(
+        page,
+        "\nLoss deltas of 512 samples on one process. Of one step a delta is mostly noise: its sign \
+         says little. Over a window of {WINDOW} steps (first quarter less last) it falls with age, which \
+         is what the paper ranks by.\n\n\
+         | steps | delta of the window | mean size of a step's | steps whose loss rose, percent |\n\
+         |---|---|---|---|"
+    )?;
+    for delta in &steps.deltas {
+        writeln!(
+            page,
+            "| {}-{} | {:.4} | {:.4} | {:.0} |",
+            delta.step - WINDOW + 1,
+            delta.step,
+            delta.window,
+            delta.single,
+            100.0 * delta.rising
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Processes of the next allocation, started while those before them still train, so that a pause is
+//! not as long as a start: imports of PyTorch take seconds, reading a checkpoint a tenth.
+//!
+//! Only programs that take orders (`pool` of their job) can: such a program says `loaded` when it has
+//! done what does not depend on the checkpoint, and waits for `run`. One that fails before leaves its
+//! training as it was.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jobs::{Event, Happening};
+
+use super::member::{Member, Stage, Wanted};
+use super::session::Session;
+use crate::task::process_end;
+
+impl Session<'_> {
+    /// Dismisses processes that stand by for what is wanted no more, and starts those that can.
+    pub(super) fn stand_by(&mut self) {
+        for i in 0..self.members.len() {
+            let member = &self.members[i];
+            let wanted = member.wanted_gpus() as usize;
+            if member.next.as_ref().is_some_and(|n| n.gpus.len() != wanted) {
+                self.dismiss(i);
+            }
+        }
+        let now = self.host.now();
+        for i in 0..self.members.len() {
+            let member = &self.members[i];
+            let wanted = member.wanted_gpus() as usize;
+            let needed = match member.stage {
+                Stage::Training => wanted != member.gpus.len(),
+                // Where enough GPUs are free it is started on them.
+                Stage::Waiting => wanted > self.unreserved().len(),
+                _ => false,
+            };
+            let job = self.workload.tasks[member.task].job.as_ref();
+            let may = needed
+                && wanted > 0
+                && member.next.is_none()
+                && !member.cold
+                && job.is_some_and(|job| job.pool)
+                && member.retry_at.is_none_or(|at| at <= now);
+            if let Some(gpus) = may.then(|| self.to_be_free(i, wanted)).flatten() {
+                match self.admit(i, &gpus) {
+                    Ok(next) => self.members[i].next = Some(next),
+                    Err(why) => self.not_standing_by(i, gpus.len(), &why),
+                }
+            }
+        }
+    }
+
+    /// Free GPUs that nobody stands by for.
+    pub(super) fn unreserved(&self) -> BTreeSet<usize> {
+        let reserved = self.members.iter().filter_map(|m| m.next.as_ref());
+        let reserved: BTreeSet<usize> = reserved.flat_map(|n| n.gpus.iter().copied()).collect();
+        self.free.difference(&reserved).copied().collect()
+    }
+
+    /// `count` GPUs for training `i` that are free once everything that changes has stopped; its own
+    /// first. `None` where there are not so many.
+    fn to_be_free(&self, i: usize, count: usize) -> Option<Vec<usize>> {
+        let changes = |m: &&Member| m.wanted_gpus() as usize != m.gpus.len();
+        let held = self.members.iter().filter(changes);
+        let mut open: BTreeSet<usize> = held.flat_map(|m| m.gpus.iter().copied()).collect();
+        open.extend(&self.free);
+        for next in self.members.iter().filter_map(|m| m.next.as_ref()) {
+            open.retain(|gpu| !next.gpus.contains(gpu));
+        }
+        let own = &self.members[i].gpus;
+        let (own, others): (Vec<usize>, Vec<usize>) =
+            open.into_iter().partition(|gpu| own.contains(gpu));
+        let gpus: Vec<usize> = own.into_iter().chain(others).take(count).collect();
+        (gpus.len() == count).then_some(gpus)
+    }
+
+    /// Takes in an event of process `rank` of those that stand by.
+    pub(super) fn standby_happened(&mut self, i: usize, rank: usize, event: &Event) {
+        let Some(next) = &mut self.members[i].next else {
+            return;
+        };
+        let count = next.gpus.len();
+        match &event.what {
+            Happening::Loaded if rank == 0 => next.loaded = true,
+            Happening::Ready { .. } | Happening::Steps { .. } => {
+                // What it would train now is trained by the processes before it, too.
+                self.members[i].cold = true;
+                let text = format!(
+                    "{} does not wait for `run`, so its processes are started once those before \
+                     them have stopped",
+                    self.id(i)
+                );
+                self.sink.warn(&text);
+                // Without time to save: those before it save, too.
+                self.end_standby(i, Duration::ZERO);
+            }
+            Happening::Exited { exit, tail, .. } => {
+                next.ranks.remove(rank);
+                let last = tail.lines().last().unwrap_or_default();
+                let said = if last.is_empty() { "" } else { ": " };
+                let why = format!("process {rank} ended by {}{said}{last}", process_end(*exit));
+                self.not_standing_by(i, count, &why);
+            }
+            _ => {}
+        }
+    }
+
+    /// Processes for `count` GPUs cannot take over: the training stays where it is, or if it does not
+    /// run, that is a failure like any other.
+    pub(super) fn not_standing_by(&mut self, i: usize, count: usize, why: &str) {
+        self.dismiss(i);
+        let member = &mut self.members[i];
+        if member.stage == Stage::Waiting {
+            let tried = u32::try_from(count).unwrap_or(u32::MAX);
+            return self.failed(i, why.to_owned(), true, tried);
+        }
+        let held = u32::try_from(member.gpus.len()).unwrap_or(u32::MAX);
+        if member.leaving.is_none() {
+            member.wanted = Some(Wanted {
+                gpus: held,
+                ..Wanted::default()
+            });
+            let text = format!("not ready on {count} GPUs ({why}); it stays on {held}");
+            self.sink.warn(&format!("{}: {text}", self.id(i)));
+            self.tell_gpus(i, text);
+            self.release_promises();
+        }
+    }
+
+    /// Takes back what was promised to trainings that wait, where all promises together are more than
+    /// there is: somebody keeps GPUs that were to be given up. They get what the next decision
+    /// gives, or what becomes free.
+    pub(super) fn release_promises(&mut self) {
+        for i in (0..self.members.len()).rev() {
+            let open = self.members.iter().filter(|m| m.stage != Stage::Ended);
+            let all: u64 = open.map(|m| u64::from(m.wanted_gpus())).sum();
+            let member = &mut self.members[i];
+            let waits = member.stage == Stage::Waiting && member.wanted_gpus() > 0;
+            if all > u64::from(self.count()) && waits {
+                self.dismiss(i);
+                self.members[i].wanted = None;
+                self.tell_gpus(i, "its GPUs were not given up".to_owned());
+            }
+        }
+    }
+
+    /// Ends processes that stand by.
+    pub(super) fn dismiss(&mut self, i: usize) {
+        self.end_standby(i, self.settings.care.grace);
+    }
+
+    fn end_standby(&mut self, i: usize, grace: Duration) {
+        let next = self.members[i].next.take();
+        for rank in next.into_iter().flat_map(|next| next.ranks) {
+            self.strays.push(rank.job);
+            self.host.stop(rank.job, grace);
+        }
+    }
+}
