@@ -46,8 +46,8 @@ struct Cell {
 
 impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
     fn new(inst: &'a Instance<'b, C>) -> Option<Self> {
-        if inst.is_round() {
-            // A task that ends speeds the others up: nothing adds up over the tasks.
+        if !inst.folds() {
+            // A round: a task that ends speeds the others up, so nothing adds up over the tasks.
             return None;
         }
         let coupling = inst.rates.interference()?;

@@ -5,10 +5,12 @@ mod write;
 use corun::Setting;
 use doc::{
     Answer, Candidates, ConstraintKind, Corun, Infeasibility, Infeasible, ObjectiveKind,
-    ParetoPoint, Plan, Workload,
+    ParetoPoint, Plan, PlanTask, Workload,
 };
 use units::{Batch, Samples, Weight};
 
+use crate::instance::Quantity;
+use crate::least::{brief, least};
 use crate::measured::{certified, choose};
 use crate::partition::solve_partition;
 use crate::penalty::{self, DomainPenalty};
@@ -38,6 +40,10 @@ pub struct Request {
     pub measured: bool,
     /// Weight of the previous load (0 to below 1), if the load is damped over rounds.
     pub damping: Option<f64>,
+    /// Largest batch size that a task may take.
+    pub max_batch: Option<Batch>,
+    /// Whether the mismatch has to be the least that is feasible, in place of a bound.
+    pub least_mismatch: bool,
 }
 
 /// One GPU of a plan: its tasks, the problem of those, and the choice.
@@ -115,6 +121,15 @@ pub fn plan_workload<C: Throughput + ?Sized>(
         .damping
         .map(|lambda| damp(workload, &mut problem, previous, lambda));
     let penalised = DomainPenalty::new(rates, &problem, request.outside);
+    if request.least_mismatch {
+        if workload.device.gpus > 1 {
+            return Err(AllocError::LeastOfSeveral);
+        }
+        let mut open = problem.clone();
+        open.limits.mismatch = None;
+        let options = brief(&request.options);
+        problem.limits.mismatch = least(&penalised, &open, Quantity::Mismatch, &options)?;
+    }
     let mut best = best_parts(&penalised, workload, &problem, request)?;
     if best.parts.is_empty() && penalised.is_active() {
         // Outside the domain a constraint fails for want of rates: what can be had without it?
@@ -153,7 +168,21 @@ pub fn plan_workload<C: Throughput + ?Sized>(
         let tasks = tasks(workload, &parts, loads.as_deref());
         (tasks, Answer::Feasible(Box::new(found)))
     };
-    Ok(Plan {
+    Ok(written(workload, tasks, answer))
+}
+
+/// The plan of a workload for which nothing needs to be searched, because `reason` forbids all.
+pub(crate) fn refused(workload: &Workload, limits: &Limits, reason: Infeasibility) -> Plan {
+    let none = Infeasible {
+        reasons: vec![reason],
+        constraints: Some(constraints(limits)),
+        search: None,
+    };
+    written(workload, Vec::new(), Answer::Infeasible(none))
+}
+
+fn written(workload: &Workload, tasks: Vec<PlanTask>, answer: Answer) -> Plan {
+    Plan {
         id: workload.id.clone(),
         link: workload.link,
         tasks,
@@ -162,7 +191,7 @@ pub fn plan_workload<C: Throughput + ?Sized>(
         model: None,
         workload: None,
         provenance: Vec::new(),
-    })
+    }
 }
 
 /// What a search found.

@@ -53,6 +53,12 @@ pub enum AllocError {
         /// The bound.
         bound: f64,
     },
+    /// The least mismatch is asked for of several GPUs.
+    #[error(
+        "the least mismatch is that of the tasks of one GPU, and here they are divided among several: \
+         give --mismatch a bound"
+    )]
+    LeastOfSeveral,
     /// Nothing is feasible although no constraint stands in the way.
     #[error(
         "the search found no plan, and no constraint that stands in the way: the predictor gives \

@@ -1,18 +1,10 @@
 use doc::{BatchPolicy, ConstraintKind, Infeasibility, ObjectiveKind};
-use units::{Bytes, TotalShare};
+use units::TotalShare;
 
-use crate::exhaustive::least_mismatch;
-use crate::instance::Instance;
-use crate::solve::{Effort, Options, Solution, search};
+use crate::instance::{Instance, Quantity};
+use crate::least::{brief, first, least};
+use crate::solve::{Options, Solution};
 use crate::{AllocError, Problem, Throughput};
-
-/// Halvings of an interval when the least feasible bound is sought and is not known exactly. Each
-/// is a search; 12 leave 1/4096 of the interval. 30, as there once were, took most of the time of
-/// an infeasible answer.
-const HALVINGS: u32 = 12;
-/// Points of each search of an explanation. It is about whether anything is feasible, which the
-/// first ascents of a search decide; 200,000 took ten times as long and found no more.
-const POINTS: u64 = 20_000;
 
 /// Says which constraints stand in the way: each one that, relaxed alone to the value named,
 /// makes the problem feasible; where no single one does, each that cannot be met even alone, or
@@ -29,15 +21,7 @@ pub(crate) fn explain_infeasible<C: Throughput + ?Sized>(
     if inst.batches.iter().any(Vec::is_empty) {
         return Ok(vec![no_common_batch()]);
     }
-    let options = Options {
-        top: 1,
-        effort: match options.effort {
-            Effort::Exact => Effort::Auto,
-            effort => effort,
-        },
-        max_points: options.max_points.min(POINTS),
-        ..options.clone()
-    };
+    let options = brief(options);
     let active: Vec<ConstraintKind> = CONSTRAINTS
         .into_iter()
         .filter(|&c| is_active(c, problem))
@@ -72,7 +56,7 @@ const CONSTRAINTS: [ConstraintKind; 5] = [
     ConstraintKind::Batch,
 ];
 
-fn is_active(kind: ConstraintKind, problem: &Problem) -> bool {
+pub(crate) fn is_active(kind: ConstraintKind, problem: &Problem) -> bool {
     let l = &problem.limits;
     match kind {
         ConstraintKind::StarvationFloor => l.floor > 0.0,
@@ -85,7 +69,7 @@ fn is_active(kind: ConstraintKind, problem: &Problem) -> bool {
     }
 }
 
-fn drop_from(kind: ConstraintKind, problem: &mut Problem) {
+pub(crate) fn drop_from(kind: ConstraintKind, problem: &mut Problem) {
     let l = &mut problem.limits;
     match kind {
         ConstraintKind::StarvationFloor => l.floor = 0.0,
@@ -106,29 +90,17 @@ fn best_alone<C: Throughput + ?Sized>(
 ) -> Result<Option<f64>, AllocError> {
     let mut relaxed = problem.clone();
     drop_from(kind, &mut relaxed);
-    if kind == ConstraintKind::StarvationFloor {
-        relaxed.objective = ObjectiveKind::MaxMin;
+    match kind {
+        ConstraintKind::Mismatch => return least(rates, &relaxed, Quantity::Mismatch, options),
+        ConstraintKind::Memory => return least(rates, &relaxed, Quantity::Memory, options),
+        ConstraintKind::StarvationFloor => relaxed.objective = ObjectiveKind::MaxMin,
+        ConstraintKind::Rv | ConstraintKind::Batch | ConstraintKind::Domain => {}
     }
-    let Some(plan) = first(rates, &relaxed, options)? else {
-        return Ok(None);
-    };
-    Ok(Some(match kind {
+    let plan = first(rates, &relaxed, options)?;
+    Ok(plan.map(|plan| match kind {
         ConstraintKind::StarvationFloor => plan.least,
         ConstraintKind::Rv => total(&plan).percent(),
-        ConstraintKind::Batch => 1.0,
-        ConstraintKind::Domain => 0.0,
-        ConstraintKind::Mismatch => {
-            let static_least = least_mismatch(&Instance::new(rates, &relaxed)?).unwrap_or(0.0);
-            least_bound(static_least, plan.mismatch, |bound| {
-                relaxed.limits.mismatch = Some(bound);
-                Ok(first(rates, &relaxed, options)?.map(|p| p.mismatch))
-            })?
-        }
-        ConstraintKind::Memory => least_bound(0.0, memory(&relaxed, &plan), |bound| {
-            // Above what can be counted nothing is limited; a task's memory is below that.
-            relaxed.limits.memory = Bytes::new(bound as u64).ok();
-            Ok(first(rates, &relaxed, options)?.map(|p| memory(&relaxed, &p)))
-        })?,
+        _ => 1.0,
     }))
 }
 
@@ -162,51 +134,8 @@ fn report(kind: ConstraintKind, problem: &Problem, best: f64, along: &str) -> In
     }
 }
 
-fn first<C: Throughput + ?Sized>(
-    rates: &C,
-    problem: &Problem,
-    options: &Options,
-) -> Result<Option<Solution>, AllocError> {
-    Ok(search(rates, problem, options)?.0.into_iter().next())
-}
-
-/// Least bound under which `reach` finds something, at least `low`; it returns what was reached.
-/// The lower end is tried first: where only the batch sizes decide it is the answer.
-fn least_bound(
-    mut low: f64,
-    feasible: f64,
-    mut reach: impl FnMut(f64) -> Result<Option<f64>, AllocError>,
-) -> Result<f64, AllocError> {
-    let mut high = feasible;
-    if low > 0.0
-        && let Some(reached) = reach(low)?
-    {
-        return Ok(reached.max(low));
-    }
-    for _ in 0..HALVINGS {
-        if high - low <= 1e-9 * high {
-            break;
-        }
-        let middle = 0.5 * (low + high);
-        match reach(middle)? {
-            Some(reached) => high = reached.min(middle),
-            None => low = middle,
-        }
-    }
-    Ok(high)
-}
-
 fn total(plan: &Solution) -> TotalShare {
     plan.settings.iter().map(|s| s.share).sum()
-}
-
-fn memory(problem: &Problem, plan: &Solution) -> f64 {
-    problem
-        .tasks
-        .iter()
-        .zip(&plan.settings)
-        .map(|(t, s)| t.memory.map_or(0.0, |m| m.at(s.batch)))
-        .sum()
 }
 
 fn impossible_rv<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Infeasibility {

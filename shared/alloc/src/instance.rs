@@ -1,6 +1,7 @@
 use doc::{Balance, BatchPolicy, ObjectiveKind};
 use units::{Batch, Share};
 
+use crate::penalty::beyond;
 use crate::verdict::finish;
 use crate::{AllocError, Problem, Setting, Throughput};
 
@@ -47,6 +48,18 @@ pub(crate) enum Goal {
     Objective(ObjectiveKind),
     /// `raw sum P_i + fair sum P_i / S_i`, for fronts.
     Blend { raw: f64, fair: f64 },
+    /// The least of what a constraint bounds from above, inside what was measured; no sum or
+    /// minimum of gains either.
+    Least(Quantity),
+}
+
+/// What a constraint bounds from above.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quantity {
+    /// Mismatch in the sense of the balance.
+    Mismatch,
+    /// Bytes of all tasks.
+    Memory,
 }
 
 /// How the gains of the tasks make the objective.
@@ -190,6 +203,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
             Goal::Objective(ObjectiveKind::Weighted) => self.problem.tasks[i].weight.get() * rate,
             Goal::Objective(ObjectiveKind::Round) => -self.data[i] / rate,
             Goal::Blend { raw, fair } => raw * rate + fair * rate / solo,
+            Goal::Least(_) => 0.0,
         }
     }
 
@@ -231,6 +245,25 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
                 share: self.share(point.level[i]),
             })
             .collect()
+    }
+
+    /// The point of settings of all tasks, in order, whose shares are multiples of the step.
+    pub fn point_of(&self, settings: &[Setting]) -> Option<Point> {
+        let step = self.problem.limits.step.hundredths();
+        let batch = settings.iter().map(|s| {
+            let at = self.batches[s.task].iter().position(|b| *b == s.batch)?;
+            u8::try_from(at).ok()
+        });
+        let level = settings.iter().map(|s| {
+            let whole = s.share.hundredths() % step == 0;
+            u16::try_from(s.share.hundredths() / step)
+                .ok()
+                .filter(|_| whole)
+        });
+        Some(Point {
+            batch: batch.collect::<Option<_>>()?,
+            level: level.collect::<Option<_>>()?,
+        })
     }
 
     /// Mismatch of two tasks in both orders:
@@ -283,6 +316,14 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         if self.is_round() {
             j.value = self.round_value(&self.settings(point));
         }
+        if let Goal::Least(quantity) = self.goal {
+            j.value = match quantity {
+                Quantity::Mismatch => -j.mismatch,
+                Quantity::Memory => -memory,
+            };
+            // Neither depends on rates as such, so a penalty on them keeps nothing out.
+            j.violation += beyond(self.rates, &self.settings(point)) as f64;
+        }
         if j.value.is_nan() {
             j.value = f64::NEG_INFINITY;
             j.violation += 1.0;
@@ -317,6 +358,11 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         } else {
             self.judge(point, rates).value
         }
+    }
+
+    /// Whether the goal is a sum or a minimum over the tasks.
+    pub fn folds(&self) -> bool {
+        !self.is_round() && !matches!(self.goal, Goal::Least(_))
     }
 
     /// Whether the objective is the length of the round, which no sum or minimum over tasks is.

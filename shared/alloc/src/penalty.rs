@@ -97,8 +97,9 @@ impl<C: Throughput + ?Sized> Throughput for DomainPenalty<'_, C> {
         self.inner.std_errors(active)
     }
 
+    /// Where nothing is penalised everything counts as covered.
     fn covers(&self, setting: Setting, running: usize) -> bool {
-        self.inner.covers(setting, running)
+        !self.active || self.inner.covers(setting, running)
     }
 
     fn interference(&self) -> Option<Vec<f64>> {

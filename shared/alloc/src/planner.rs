@@ -6,6 +6,8 @@ use corun::Setting;
 use doc::{Decision, Model, Plan, Workload};
 use predict::{PredictError, Predictor};
 
+use crate::cap::cap;
+use crate::document::refused;
 use crate::{AllocError, Request, plan_workload};
 
 /// Plans models one after another. One whose parameters are those of the model before needs no
@@ -44,10 +46,16 @@ impl Planner {
     /// [`PlannerError`] for a model that predicts nothing, or a problem that is none.
     pub fn plan(
         &mut self,
-        model: Model,
+        mut model: Model,
         request: &Request,
         previous: Option<&Plan>,
     ) -> Result<Plan, PlannerError> {
+        if let Some(reason) = request.max_batch.and_then(|most| cap(&mut model, most)) {
+            let mut plan = refused(&model.workload, &request.limits, reason);
+            plan.provenance.clone_from(&model.provenance);
+            plan.model = Some(model);
+            return Ok(plan);
+        }
         let same = self.last.take().filter(|last| {
             last.model.predictor == model.predictor
                 && same_tasks(&last.model.workload, &model.workload)

@@ -7,6 +7,7 @@ use crate::changed::memoised;
 use crate::exhaustive::{combinations, no_combination, share_points, sweep};
 use crate::infeasible::explain_infeasible;
 use crate::instance::{Goal, Instance, Point};
+use crate::least::witness;
 use crate::shortlist::Shortlist;
 use crate::tie::break_tie;
 use crate::{AllocError, Problem, Setting, Throughput};
@@ -150,10 +151,20 @@ pub(crate) fn search_instance<C: Throughput + ?Sized>(
         };
         return (Vec::new(), report);
     }
-    let report = match Additive::new(inst) {
-        Some(mut law) => search_additive(inst, &mut law, &mut list, options),
-        None => search_any(inst, &mut list, options),
-    };
+    let mut report = run(inst, &mut list, options);
+    if list.best().is_none()
+        && report.proof == Proof::NotProven
+        && let Some(found) = witness(inst, options)
+        && let Some(point) = inst.point_of(&found.settings)
+    {
+        list.offer(inst.look(&point).1.value, &point);
+        // From there on the local search has a feasible point to climb from.
+        let local = Options {
+            effort: Effort::Local,
+            ..options.clone()
+        };
+        report.points += run(inst, &mut list, &local).points;
+    }
     let mut points = list.into_points();
     if inst.goal == Goal::Objective(ObjectiveKind::MaxMin)
         && let Some(found) = points.first().cloned()
@@ -174,6 +185,17 @@ pub(crate) fn search_instance<C: Throughput + ?Sized>(
         solutions.truncate(options.top.max(1));
     }
     (solutions, report)
+}
+
+fn run<C: Throughput + ?Sized>(
+    inst: &Instance<'_, C>,
+    list: &mut Shortlist,
+    options: &Options,
+) -> Report {
+    match Additive::new(inst) {
+        Some(mut law) => search_additive(inst, &mut law, list, options),
+        None => search_any(inst, list, options),
+    }
 }
 
 fn search_additive<'a, 'b, C: Throughput + ?Sized>(

@@ -88,6 +88,7 @@ pub fn failure(error: DesignError, signals: Option<&Signals>) -> Failure {
         }
         DesignError::Table(_)
         | DesignError::Given(_)
+        | DesignError::NoPredictor(_)
         | DesignError::NoThroughput
         | DesignError::Samples(_)
         | DesignError::OtherStart { .. }

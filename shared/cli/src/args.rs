@@ -1,8 +1,8 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueHint;
-use doc::{DeviceKind, Document, ObjectiveKind};
+use doc::{Balance, BatchPolicy, DeviceKind, Document, ObjectiveKind, SoloRate};
 use jobs::{Care, LogLimits, Passing, RunDir};
 
 use crate::{Console, Existing, Failure, Input, Output};
@@ -38,6 +38,45 @@ impl StreamArgs {
             output.document(&make(document?)?)?;
         }
         output.finish()
+    }
+
+    /// The document of a file that `option` names beside the input.
+    ///
+    /// # Errors
+    /// [`Failure`] of reading; [`Failure::Usage`] if the file holds more or less than one document,
+    /// or is standard input, which the input comes from already.
+    pub fn one<D: Document>(
+        &self,
+        option: &str,
+        path: &Path,
+        expected: &'static str,
+        console: &Console,
+    ) -> Result<D, Failure> {
+        self.leaves(option, path)?;
+        let input = Input::open(&[path.to_owned()], expected, console)?;
+        let mut documents = input.documents::<D>();
+        match (documents.next().transpose()?, documents.next()) {
+            (Some(document), None) => Ok(document),
+            _ => Err(Failure::Usage(format!(
+                "{option} {}: give a file with {expected}, and one only",
+                path.display()
+            ))),
+        }
+    }
+
+    /// Refuses standard input as the file of `option` where the input comes from there.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] says so.
+    pub fn leaves(&self, option: &str, path: &Path) -> Result<(), Failure> {
+        let stdin = Path::new("-");
+        let taken = self.files.is_empty() || self.files.iter().any(|f| f == stdin);
+        if path == stdin && taken {
+            return Err(Failure::Usage(format!(
+                "{option} -: standard input is the input already; name a FILE for one of the two"
+            )));
+        }
+        Ok(())
     }
 }
 
@@ -210,6 +249,66 @@ impl From<ObjectiveArg> for ObjectiveKind {
             ObjectiveArg::Weighted => ObjectiveKind::Weighted,
             ObjectiveArg::MaxMin => ObjectiveKind::MaxMin,
             ObjectiveArg::Round => ObjectiveKind::Round,
+        }
+    }
+}
+
+/// Which throughput alone a plan compares with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum SoloArg {
+    /// The best of the task's batch sizes
+    Best,
+    /// That at the chosen batch size
+    SameBatch,
+}
+
+impl From<SoloArg> for SoloRate {
+    fn from(arg: SoloArg) -> Self {
+        match arg {
+            SoloArg::Best => SoloRate::Best,
+            SoloArg::SameBatch => SoloRate::SameBatch,
+        }
+    }
+}
+
+/// How the batch sizes of a plan may be chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum BatchArg {
+    /// Each task takes any of its batch sizes
+    Free,
+    /// Each task takes its largest batch size
+    Fixed,
+    /// All tasks take the same batch size
+    Same,
+}
+
+impl From<BatchArg> for BatchPolicy {
+    fn from(arg: BatchArg) -> Self {
+        match arg {
+            BatchArg::Free => BatchPolicy::Free,
+            BatchArg::Fixed => BatchPolicy::Fixed,
+            BatchArg::Same => BatchPolicy::Same,
+        }
+    }
+}
+
+/// What the data volumes of a plan are matched with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum BalanceArg {
+    /// Batch sizes
+    Batch,
+    /// Work of a batch
+    Workload,
+    /// Throughput
+    Time,
+}
+
+impl From<BalanceArg> for Balance {
+    fn from(arg: BalanceArg) -> Self {
+        match arg {
+            BalanceArg::Batch => Balance::Batch,
+            BalanceArg::Workload => Balance::Workload,
+            BalanceArg::Time => Balance::Time,
         }
     }
 }

@@ -29,7 +29,10 @@ mod spool;
 mod startup;
 mod text;
 
-pub use args::{DeviceArg, EventArgs, JobArgs, ObjectiveArg, SeedArgs, StreamArgs, seconds};
+pub use args::{
+    BalanceArg, BatchArg, DeviceArg, EventArgs, JobArgs, ObjectiveArg, SeedArgs, SoloArg,
+    StreamArgs, seconds,
+};
 pub use console::Console;
 pub use control::{control_lines, guard, last_word, pass_through};
 pub use events::each_event;

@@ -60,6 +60,8 @@ fn parse<A: Parser>(tool: &'static str) -> Result<Option<A>, Failure> {
 
 fn with_meta_arguments(command: Command) -> Command {
     command
+        // Required of what is no meta argument: the derived parser asks for it again.
+        .subcommand_required(false)
         .arg(
             Arg::new("completions")
                 .long("completions")

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use corun::Setting;
-use doc::{Answer, Any, Choice, Plan, Profile, Timeline, Workload};
+use doc::{Answer, Any, Choice, DeviceKind, Plan, Profile, Timeline, Verdict, Workload};
 use units::{Batch, Share};
 
 use crate::DesignError;
@@ -151,10 +151,70 @@ fn of_plan(
     if let Some(found) = plan.feasible().filter(|_| baselines) {
         let schemes = found.baselines.iter();
         let schemes = schemes.filter(|b| b.name != doc::Scheme::Temporal && !b.tasks.is_empty());
-        choices.extend(schemes.map(|b| b.tasks.clone()));
+        let schemes = schemes.flat_map(|b| by_gpu(&plan, &b.tasks));
+        let rest: Vec<Vec<Choice>> = choices.iter().flat_map(|c| tails(&plan, c)).collect();
+        choices.extend(schemes);
+        choices.extend(rest);
+        choices.extend(found.verdict.iter().flat_map(alone));
     }
     let workload = plan.workload().cloned();
     Ok(Given { workload, choices })
+}
+
+/// Choices of all tasks, apart for each GPU of the plan: only those of one run together.
+fn by_gpu(plan: &Plan, choices: &[Choice]) -> Vec<Vec<Choice>> {
+    let mut per_gpu: BTreeMap<u32, Vec<Choice>> = BTreeMap::new();
+    for choice in choices {
+        let task = plan.task_index(&choice.id);
+        let gpu = task.and_then(|i| plan.tasks[i].gpu).unwrap_or(0);
+        per_gpu.entry(gpu).or_default().push(choice.clone());
+    }
+    per_gpu.into_values().collect()
+}
+
+/// What is left on a GPU as one task after another has trained on its samples, by the plan's
+/// rates: what a round takes cannot be told from the time in which all run.
+fn tails(plan: &Plan, together: &[Choice]) -> Vec<Vec<Choice>> {
+    let end = |choice: &Choice| {
+        let task = plan.task_index(&choice.id)?;
+        let rate = plan.given(task).throughput?.mean.get();
+        Some(plan.tasks[task].samples?.as_f64() / rate)
+    };
+    let ends: Option<Vec<(f64, Choice)>> = together
+        .iter()
+        .map(|choice| Some((end(choice)?, choice.clone())))
+        .collect();
+    let Some(mut ends) = ends else {
+        return Vec::new();
+    };
+    ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let device = plan.workload().map(|w| w.device.kind);
+    let planned: Vec<Share> = ends.iter().map(|(_, c)| c.share).collect();
+    let left = |from: usize| {
+        let computes: Vec<bool> = (0..ends.len()).map(|i| i >= from).collect();
+        let shares = match device {
+            // Control groups give what an ended task had to the others.
+            Some(DeviceKind::Cpu) => overlap::divided(&planned, &computes),
+            _ => planned.clone(),
+        };
+        let of = |i: usize| Choice {
+            share: shares[i],
+            ..ends[i].1.clone()
+        };
+        (from..ends.len()).map(of).collect()
+    };
+    (1..ends.len()).map(left).collect()
+}
+
+/// Each task alone at the batch size that the verdict takes for it.
+fn alone(verdict: &Verdict) -> impl Iterator<Item = Vec<Choice>> {
+    verdict.tasks.iter().map(|task| {
+        vec![Choice {
+            id: task.id.clone(),
+            batch: task.batch,
+            share: Share::FULL,
+        }]
+    })
 }
 
 fn lacks(task: usize, field: &str) -> DesignError {

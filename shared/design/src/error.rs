@@ -45,6 +45,9 @@ pub enum DesignError {
     /// The model that chooses the next co-run cannot be fitted.
     #[error("--design adaptive: {0}")]
     Model(#[from] PredictError),
+    /// The model that is asked predicts nothing.
+    #[error("the model is no predictor: {0}")]
+    NoPredictor(PredictError),
     /// The profile to go on with began in another way.
     #[error(
         "{path}: the profile was made with {what}; give the same, or start a new profile",

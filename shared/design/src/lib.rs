@@ -7,6 +7,7 @@
 //! ([`resume`]). Configurations may also come from documents or a table ([`configs`], [`table`]),
 //! and measurements from elsewhere ([`import`]).
 
+mod ask;
 pub mod configs;
 mod error;
 pub mod import;
@@ -18,6 +19,7 @@ mod sink;
 pub mod table;
 pub mod trace;
 
+pub use ask::{Predicted, RowForm, ask, rows_text};
 pub use error::DesignError;
 pub use sequence::{Configuration, Sequence};
 pub use session::{SessionError, describe_progress};

@@ -51,6 +51,8 @@ pub enum Throughput {
 pub struct Table {
     /// Configurations in order of their first row, each sorted by task.
     pub configurations: Vec<Vec<Row>>,
+    /// What the table calls each.
+    pub labels: Vec<String>,
     /// What was understood otherwise than it stands there, or left alone.
     pub notes: Vec<String>,
 }
@@ -128,6 +130,7 @@ fn read_rows(
 ) -> Result<Table, DesignError> {
     let mut read = Table {
         configurations: Vec::new(),
+        labels: Vec::new(),
         notes: Vec::new(),
     };
     let mut bytes = Vec::new();
@@ -156,7 +159,7 @@ fn read_rows(
         return Ok(read);
     };
     let mut adjusted = Adjusted::default();
-    let groups = &mut read.configurations;
+    let (groups, labels) = (&mut read.configurations, &mut read.labels);
     let mut positions = std::collections::HashMap::new();
     for record in table.records() {
         let record = match record {
@@ -171,6 +174,7 @@ fn read_rows(
         let label = record.get(columns.config).unwrap_or_default();
         let group = *positions.entry(label.to_owned()).or_insert_with(|| {
             groups.push(Vec::new());
+            labels.push(label.to_owned());
             groups.len() - 1
         });
         let mut reading = Reading {

@@ -72,5 +72,7 @@ pub use wire::{
     RatesKind, ScheduleBaseline, ScheduleBound, ScheduleClass, SchedulePolicy, Scheme, Search,
     SoloRate, StopReason, Switching, SwitchingMode, WorkKind,
 };
-pub use workload::{DeviceSpec, GpuSpec, HostCost, Job, Link, Memory, Task, UpdateBytes, Workload};
+pub use workload::{
+    DeviceSpec, GpuSpec, HostCost, Job, Link, Memory, OtherTasks, Task, UpdateBytes, Workload,
+};
 pub use write::{name_of, write_line, write_pretty};

@@ -1,3 +1,4 @@
+mod renew;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use crate::{
     Progress, Provenance,
 };
 
+pub use renew::OtherTasks;
 pub(crate) use validate::{gpu_description, link, optional, unique_ids, update_bytes};
 
 /// Most tasks of one workload: sets of tasks are bit sets of 64.

@@ -120,6 +120,8 @@ fn request(plan: &Plan) -> Result<Request, String> {
         outside: true,
         measured: true,
         damping: None,
+        max_batch: None,
+        least_mismatch: false,
     })
 }
 

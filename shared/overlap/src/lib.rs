@@ -35,10 +35,12 @@ mod instance;
 mod plan;
 mod player;
 mod rates;
+mod renew;
 mod round;
 mod serial;
 mod shares;
 mod solve;
+mod variation;
 mod workload_bound;
 
 pub use batches::{BatchChoices, vary};
@@ -47,9 +49,7 @@ pub use brute::{brute_force, brute_force_waiting, plain_makespan};
 pub use error::OverlapError;
 pub use federation::{Device, Federation};
 pub use instance::{Instance, Job, Link, MAX_TASKS};
-pub use plan::{
-    BATCH_PERCENT, PlanError, PlanRequest, order_plan, plan_instance, workload_instance,
-};
+pub use plan::{PlanError, PlanRequest, order_plan, plan_instance, workload_instance};
 pub use rates::{AllActive, FixedRates, ModelRates, Rates, TableRates};
 pub use round::{
     Holds, Order, Phase, PhaseKind, Schedule, Transfer, overlap_off, simulate, simulate_held,
@@ -58,3 +58,4 @@ pub use search::Stop;
 pub use serial::one_after_another;
 pub use shares::divided;
 pub use solve::{Options, Outcome, Schedules, estimate, solve};
+pub use variation::BATCH_PERCENT;

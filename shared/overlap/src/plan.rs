@@ -1,17 +1,16 @@
 use doc::{
-    Answer, BatchPolicy, DeviceKind, Duplex, Plan, PlanTask, Proof, RatesKind, Search, Timeline,
+    Answer, DeviceKind, Duplex, OtherTasks, Plan, PlanTask, Proof, RatesKind, Search, Timeline,
     Workload,
 };
 use predict::Predictor;
 use units::{Batch, Seconds, Share, TaskId};
 
+use crate::renew::renewed;
+use crate::variation::Variation;
 use crate::{
     AllActive, FixedRates, Instance, Job, Link, ModelRates, Options, Order, Outcome, OverlapError,
-    PhaseKind, Rates, Schedules, TableRates, solve, vary,
+    PhaseKind, Rates, Schedules, TableRates, solve,
 };
-
-/// Percent by which batch sizes vary where the plan left them free.
-pub const BATCH_PERCENT: f64 = 20.0;
 
 /// Longest round, in seconds: 30,000 years. In a longer one the 15 digits of a number no longer tell the
 /// start and the end of a phase of a second apart.
@@ -24,9 +23,11 @@ pub struct PlanRequest {
     pub rates: Option<RatesKind>,
     /// How transfers share the link, in place of what the plan says.
     pub duplex: Option<Duplex>,
-    /// Percent by which batch sizes may differ from the plan's; `None`: [`BATCH_PERCENT`] where
+    /// Percent by which batch sizes may differ from the plan's; `None`: [`crate::BATCH_PERCENT`] where
     /// the plan has a model and left batch sizes free, else 0.
     pub batch_percent: Option<f64>,
+    /// Workload of another round, whose volumes, transfers and link stand in for the plan's.
+    pub workload: Option<Workload>,
 }
 
 /// Why a plan cannot be ordered.
@@ -72,6 +73,9 @@ pub enum PlanError {
          tell apart; check samples, bytes and bandwidth"
     )]
     TooLong(f64),
+    /// The workload of the round is of other tasks.
+    #[error("--workload: {0}")]
+    OtherTasks(#[from] OtherTasks),
     /// The round cannot be ordered for another reason.
     #[error(transparent)]
     Other(OverlapError),
@@ -86,6 +90,10 @@ pub fn order_plan(
 ) -> Result<Timeline, PlanError> {
     if let Answer::Infeasible(_) = plan.answer {
         return Err(PlanError::Infeasible);
+    }
+    let variation = Variation::of(&plan, request.batch_percent);
+    if let Some(now) = &request.workload {
+        plan = renewed(plan, now)?;
     }
     if let Some(duplex) = request.duplex {
         let link = plan.link.or(plan.workload().and_then(|w| w.link));
@@ -115,7 +123,7 @@ pub fn order_plan(
         rates(&plan, predictor, kind)?
     };
     let mut options = options.clone();
-    options.batches = batches(&plan, kind, request.batch_percent)?;
+    options.batches = variation.batches(&plan, kind)?;
     let outcome = solve(&instance, rates.as_ref(), &options).map_err(|e| explain(e, &plan))?;
     timeline(plan, kind, &outcome)
 }
@@ -300,69 +308,12 @@ fn fixed(plan: &Plan, predictor: Option<&Predictor>) -> Result<FixedRates, PlanE
     Ok(FixedRates(rates))
 }
 
-fn planned_batches(plan: &Plan) -> Result<Vec<Batch>, PlanError> {
+pub(crate) fn planned_batches(plan: &Plan) -> Result<Vec<Batch>, PlanError> {
     let batch = |(i, task)| {
         let known = plan.given(i).batch;
         known.ok_or_else(|| missing(task, "batch", "a model needs its batch size"))
     };
     plan.tasks.iter().enumerate().map(batch).collect()
-}
-
-/// The batch sizes that each task may take; none where rates do not depend on them.
-fn batches(
-    plan: &Plan,
-    kind: RatesKind,
-    percent: Option<f64>,
-) -> Result<Vec<Vec<Batch>>, PlanError> {
-    let asked = percent.is_some_and(|p| p > 0.0) && kind == RatesKind::Fixed;
-    if kind != RatesKind::Model && !asked {
-        return Ok(Vec::new());
-    }
-    let constraints = plan.feasible().map(|found| &found.constraints);
-    let free = constraints.is_some_and(|c| c.batch == BatchPolicy::Free && c.mismatch.is_none());
-    let percent = percent.unwrap_or(if free { BATCH_PERCENT } else { 0.0 });
-    let planned = planned_batches(plan)?;
-    let mut choices: Vec<Vec<Batch>> = planned.iter().map(|&b| vary(b, percent)).collect();
-    for (task, choices) in plan.tasks.iter().zip(&mut choices) {
-        let known = plan
-            .workload()
-            .and_then(|w| w.task_index(&task.id).map(|i| &w.tasks[i].batch_sizes));
-        let Some((low, high)) = known.and_then(|sizes| sizes.iter().min().zip(sizes.iter().max()))
-        else {
-            continue;
-        };
-        // The plan's own size comes first and stays whatever the workload says.
-        let own = choices[0];
-        choices.retain(|b| *b == own || (b >= low && b <= high));
-    }
-    fit_memory(plan, &planned, &mut choices);
-    Ok(choices)
-}
-
-/// Leaves out larger batch sizes on a GPU whose memory would not hold them all at once.
-fn fit_memory(plan: &Plan, planned: &[Batch], choices: &mut [Vec<Batch>]) {
-    let Some(workload) = plan.workload() else {
-        return;
-    };
-    let asked = plan.feasible().and_then(|found| found.constraints.memory);
-    let Some(limit) = asked.or(workload.device.memory) else {
-        return;
-    };
-    let gpu = |i: usize| plan.tasks[i].gpu.unwrap_or(0);
-    let most: Vec<f64> = (0..choices.len())
-        .map(|i| {
-            let task = workload.task_index(&plan.tasks[i].id);
-            let memory = task.and_then(|t| workload.tasks[t].memory);
-            let largest = choices[i].iter().max();
-            memory.zip(largest).map_or(0.0, |(m, &b)| m.at(b))
-        })
-        .collect();
-    for i in 0..choices.len() {
-        let together = (0..choices.len()).filter(|&j| gpu(j) == gpu(i));
-        if together.map(|j| most[j]).sum::<f64>() > limit.get() as f64 {
-            choices[i].retain(|b| *b <= planned[i]);
-        }
-    }
 }
 
 fn timeline(plan: Plan, kind: RatesKind, outcome: &Outcome) -> Result<Timeline, PlanError> {

@@ -115,6 +115,17 @@ pub enum Outside {
 }
 
 impl Outside {
+    /// Whether it is about a task: what is about how many run together is about each.
+    #[must_use]
+    pub fn concerns(&self, of: usize) -> bool {
+        match *self {
+            Outside::Batch { task, .. }
+            | Outside::Share { task, .. }
+            | Outside::NeverTogether { task } => task == of,
+            Outside::Crowd { .. } => true,
+        }
+    }
+
     /// The reason in words; `name` gives the name of a task by its position in the workload.
     #[must_use]
     pub fn reason(&self, name: impl Fn(usize) -> String) -> String {

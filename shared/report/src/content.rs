@@ -9,6 +9,7 @@ mod plan;
 mod profile;
 mod run_log;
 mod schedule;
+mod seen;
 mod sweep;
 mod timeline;
 mod verdict;

@@ -64,6 +64,10 @@ pub struct Args {
     pub seed: cli::SeedArgs,
 }
 
+/// Weight of the model before where `--damping` does not say it: a round is one noisy measurement,
+/// and one that is kept for half is forgotten in a few rounds.
+const DAMPING: f64 = 0.5;
+
 /// How jobs on real devices are looked after.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Supervision")]
@@ -101,9 +105,10 @@ pub struct Care {
     /// Between rounds, correct the model by what was measured and solve anew
     #[arg(long)]
     pub adapt: bool,
-    /// Part of a correction that --adapt applies: 1 is all of it
-    #[arg(long, value_name = "X", default_value_t = 0.5)]
-    pub damping: f64,
+    /// Weight of what was known before in a correction of --adapt, 0 to below 1: at 0 the model
+    /// predicts what was measured last; absent: 0.5
+    #[arg(long, value_name = "LAMBDA", requires = "adapt")]
+    pub damping: Option<f64>,
 }
 
 impl Care {
@@ -125,11 +130,9 @@ impl Care {
         let stall = seconds("stall-timeout", self.stall_timeout);
         let total = seconds("task-timeout", self.task_timeout);
         let progress_every = seconds("progress-every", self.progress_every);
-        if !(self.damping > 0.0 && self.damping <= 1.0) {
-            faults.push(format!(
-                "--damping {}: give a number above 0, at most 1",
-                self.damping
-            ));
+        let damping = self.damping.unwrap_or(DAMPING);
+        if !(0.0..1.0).contains(&damping) {
+            faults.push(format!("--damping {damping}: give 0 to below 1"));
         }
         if !faults.is_empty() {
             return Err(Failure::Usage(faults.join("\n")));
@@ -150,7 +153,7 @@ impl Care {
                 .as_deref()
                 .map(Replaced::claim)
                 .transpose()?,
-            adapt: self.adapt.then_some(self.damping),
+            adapt: self.adapt.then_some(1.0 - damping),
         })
     }
 }

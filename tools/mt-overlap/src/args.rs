@@ -17,6 +17,10 @@ use overlap::{Options, PlanRequest};
 pub struct Args {
     #[command(flatten)]
     pub stream: StreamArgs,
+    /// Workload of this round: its samples, update sizes, memory and link stand in for those of the
+    /// plans, whose batch sizes and shares stay; its tasks have the same names
+    #[arg(long, value_name = "WORKLOAD", value_hint = clap::ValueHint::FilePath)]
+    pub workload: Option<PathBuf>,
     /// Compute rates; absent: the plan's table if it has one, else its model
     #[arg(long, value_enum)]
     rates: Option<RatesChoice>,
@@ -57,6 +61,7 @@ pub struct Args {
 const EXAMPLES: &str = "Examples:
   mt-profile workload.json | mt-fit | mt-solve | mt-overlap > timeline.json
   mt-overlap --pretty plan.json
+  mt-overlap --workload this-round.json plan.json
   mt-overlap --rates fixed --single-order plan.json
   mt-overlap --federation devices.csv plans.ndjson > timelines.ndjson
   mt-overlap --link half --batch-delta 0 --time-limit 5 plan.json
@@ -112,6 +117,7 @@ impl Args {
                 LinkChoice::Shared => Duplex::Shared,
             }),
             batch_percent: self.batch_delta,
+            workload: None,
         })
     }
 

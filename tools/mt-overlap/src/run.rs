@@ -9,7 +9,11 @@ use crate::args::Args;
 
 /// Writes a timeline for every plan.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
-    let request = args.request()?;
+    let mut request = args.request()?;
+    if let Some(path) = args.workload.as_deref() {
+        let workload = args.stream.one("--workload", path, "a workload", console);
+        request.workload = Some(workload?);
+    }
     let options = args.options()?;
     let input = Input::open(&args.stream.files, "plans", console)?;
     let mut output = Output::open(args.stream.output.as_deref(), args.stream.pretty)?;

@@ -2,9 +2,9 @@ use std::path::PathBuf;
 
 use allocation::{Effort, Limits, Options, Request};
 use clap::{Parser, ValueEnum};
-use cli::{Failure, ObjectiveArg, SeedArgs, StreamArgs};
-use doc::{Balance, BatchPolicy, Model, ObjectiveKind, SoloRate};
-use units::{Bytes, Share, TotalShare};
+use cli::{BalanceArg, BatchArg, Failure, ObjectiveArg, SeedArgs, SoloArg, StreamArgs};
+use doc::{Model, ObjectiveKind};
+use units::{Batch, Bytes, Share, TotalShare};
 
 /// Choose batch sizes and GPU shares
 ///
@@ -22,6 +22,17 @@ pub struct Args {
     /// those that the models carry; its tasks have the same names
     #[arg(long, value_name = "WORKLOAD", value_hint = clap::ValueHint::FilePath)]
     pub workload: Option<PathBuf>,
+    /// Plan nothing: predict the configurations of a table, one row `config,task,batch,share_percent` for
+    /// each task of each, and write throughputs, their 95 % intervals and what lies outside the
+    /// profile; `-`: standard input
+    #[arg(long, value_name = "CSV", value_hint = clap::ValueHint::FilePath, conflicts_with_all = [
+        "workload", "objective", "rv", "step", "floor", "solo", "memory", "batch", "max_batch",
+        "mismatch", "balance", "previous", "damping", "pareto", "top", "outside", "predicted",
+        "explain", "search", "max_points", "starts", "timing", "seed", "pretty"])]
+    pub predict: Option<PathBuf>,
+    /// With --predict: a JSON object a line in place of CSV
+    #[arg(long, requires = "predict")]
+    pub json: bool,
     /// What to maximise; absent: what was profiled for, else round where every task of the workload
     /// has samples, else raw
     #[arg(long, value_enum)]
@@ -38,21 +49,25 @@ pub struct Args {
     floor: Option<f64>,
     /// Which throughput alone the floor, fairness and max-min compare with: the best of the task's
     /// batch sizes, or that at the chosen one (FedMT)
-    #[arg(long, value_enum, default_value_t = SoloChoice::Best)]
-    solo: SoloChoice,
+    #[arg(long, value_enum, default_value_t = SoloArg::Best)]
+    solo: SoloArg,
     /// Memory that the tasks of one GPU may use; absent: what the workload says
     #[arg(long, value_name = "BYTES")]
     memory: Option<u64>,
     /// How batch sizes may be chosen
-    #[arg(long, value_enum, default_value_t = BatchChoice::Free)]
-    batch: BatchChoice,
-    /// Largest mismatch between data volumes and batch sizes (FedMT eq. 6)
-    #[arg(long, value_name = "EPSILON")]
-    mismatch: Option<f64>,
+    #[arg(long, value_enum, default_value_t = BatchArg::Free)]
+    batch: BatchArg,
+    /// Batch sizes of at most N, in the plan and in what it is compared with
+    #[arg(long, value_name = "N")]
+    max_batch: Option<u64>,
+    /// Largest mismatch between data volumes and batch sizes (FedMT eq. 6); `least`: as little as is
+    /// feasible, and among such plans the best
+    #[arg(long, value_name = "EPSILON|least", value_parser = mismatch)]
+    mismatch: Option<Mismatch>,
     /// What the data volumes are matched with: batch sizes, workloads, or throughputs so that all
     /// tasks finish together
-    #[arg(long, value_enum, default_value_t = BalanceChoice::Batch)]
-    balance: BalanceChoice,
+    #[arg(long, value_enum, default_value_t = BalanceArg::Batch)]
+    balance: BalanceArg,
     /// Plan of the previous round, whose load is remembered
     #[arg(long, value_name = "PLAN", requires = "damping")]
     pub previous: Option<PathBuf>,
@@ -97,38 +112,12 @@ const EXAMPLES: &str = "Examples:
   mt-profile workload.json | mt-fit | mt-solve > plan.json
   mt-solve --objective fairness --rv 200 --floor 0.3 model.json
   mt-solve --mismatch 2 --balance workload --pareto mismatch --pretty model.json
+  mt-solve --mismatch least --max-batch 64 model.json
   mt-solve --workload this-round.json model.json
+  mt-solve --predict configurations.csv model.json
   mt-solve --previous last-plan.json --damping 0.5 --mismatch 2 model.json
 
 Exit codes: 0 done; 1 no plan is feasible, or only beyond what was profiled; 2 bad input or usage.";
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum SoloChoice {
-    /// The best of the task's batch sizes
-    Best,
-    /// That at the chosen batch size
-    SameBatch,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum BatchChoice {
-    /// Each task takes any of its batch sizes
-    Free,
-    /// Each task takes its largest batch size
-    Fixed,
-    /// All tasks take the same batch size
-    Same,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum BalanceChoice {
-    /// Batch sizes
-    Batch,
-    /// Work of a batch
-    Workload,
-    /// Throughput
-    Time,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FrontChoice {
@@ -153,6 +142,26 @@ enum SearchChoice {
 enum Total {
     Free,
     Given(TotalShare),
+}
+
+/// Bound on the mismatch.
+#[derive(Debug, Clone, Copy)]
+enum Mismatch {
+    Least,
+    AtMost(f64),
+}
+
+fn mismatch(text: &str) -> Result<Mismatch, String> {
+    if text == "least" {
+        return Ok(Mismatch::Least);
+    }
+    let bound = text
+        .parse()
+        .ok()
+        .filter(|m: &f64| m.is_finite() && *m >= 0.0);
+    bound
+        .map(Mismatch::AtMost)
+        .ok_or_else(|| "give a finite number, 0 or more, or `least`".to_owned())
 }
 
 fn total_share(text: &str) -> Result<Total, String> {
@@ -203,14 +212,13 @@ impl Args {
             self.floor.is_none_or(|f| (0.0..=1.0).contains(&f)),
             "0 to 1",
         )?;
-        let mismatch_is_fine = self.mismatch.is_none_or(|m| m.is_finite() && m >= 0.0);
-        in_range("mismatch", mismatch_is_fine, "a finite number, 0 or more")?;
         let damping_is_fine = self.damping.is_none_or(|d| (0.0..1.0).contains(&d));
         in_range("damping", damping_is_fine, "0 to below 1")?;
         in_range("top", (1..=10_000).contains(&self.top), "1 to 10000")?;
         in_range("starts", (1..=10_000).contains(&self.starts), "1 to 10000")?;
         in_range("max-points", self.max_points > 0, "1 or more")?;
         let memory = self.memory.map(Bytes::new).transpose();
+        let max_batch = self.max_batch.map(Batch::new).transpose();
         Ok(Request {
             objective: self.objective.map_or(ObjectiveKind::Raw, Into::into),
             limits: Limits {
@@ -221,13 +229,13 @@ impl Args {
                 },
                 floor: self.floor.unwrap_or(0.0),
                 memory: memory.map_err(|e| usage("memory", e))?,
-                policy: self.batch.policy(),
-                mismatch: self.mismatch,
-                balance: self.balance.kind(),
-                solo: match self.solo {
-                    SoloChoice::Best => SoloRate::Best,
-                    SoloChoice::SameBatch => SoloRate::SameBatch,
+                policy: self.batch.into(),
+                mismatch: match self.mismatch {
+                    Some(Mismatch::AtMost(bound)) => Some(bound),
+                    Some(Mismatch::Least) | None => None,
                 },
+                balance: self.balance.into(),
+                solo: self.solo.into(),
             },
             options: Options {
                 effort: match self.search {
@@ -247,26 +255,8 @@ impl Args {
             outside: self.outside,
             measured: !self.predicted,
             damping: self.damping,
+            max_batch: max_batch.map_err(|e| usage("max-batch", e))?,
+            least_mismatch: matches!(self.mismatch, Some(Mismatch::Least)),
         })
-    }
-}
-
-impl BatchChoice {
-    const fn policy(self) -> BatchPolicy {
-        match self {
-            BatchChoice::Free => BatchPolicy::Free,
-            BatchChoice::Fixed => BatchPolicy::Fixed,
-            BatchChoice::Same => BatchPolicy::Same,
-        }
-    }
-}
-
-impl BalanceChoice {
-    const fn kind(self) -> Balance {
-        match self {
-            BalanceChoice::Batch => Balance::Batch,
-            BalanceChoice::Workload => Balance::Workload,
-            BalanceChoice::Time => Balance::Time,
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! Choose batch sizes and GPU shares.
 
 mod args;
+mod predict;
 mod run;
 
 use std::process::ExitCode;

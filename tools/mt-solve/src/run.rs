@@ -1,24 +1,26 @@
-use std::path::Path;
 use std::time::Instant;
 
-use allocation::{Planner, notes, renew};
+use allocation::{Planner, notes};
 use cli::{Console, Exit, Failure, Input, Output};
 use doc::{Answer, Model, Plan, Workload};
 
 use crate::args::Args;
+use crate::predict::predict;
 
 /// Writes a plan for every model.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
+    if let Some(table) = &args.predict {
+        return predict(table, &args, console);
+    }
     let request = args.request()?;
-    let previous = args
-        .previous
-        .as_deref()
-        .map(|path| read_plan(path, console))
+    let stream = &args.stream;
+    let previous = args.previous.as_deref();
+    let previous = previous
+        .map(|path| stream.one::<Plan>("--previous", path, "a plan", console))
         .transpose()?;
-    let renewed = args
-        .workload
-        .as_deref()
-        .map(|path| read_workload(path, console))
+    let renewed = args.workload.as_deref();
+    let renewed = renewed
+        .map(|path| stream.one::<Workload>("--workload", path, "a workload", console))
         .transpose()?;
     let input = Input::open(&args.stream.files, "models", console)?;
     let mut output = Output::open(args.stream.output.as_deref(), args.stream.pretty)?;
@@ -28,8 +30,8 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         let started = Instant::now();
         let mut model = model?;
         if let Some(workload) = &renewed {
-            renew(&mut model.workload, workload)
-                .map_err(|error| Failure::Input(format!("--workload: {error}")))?;
+            let renewed = model.workload.renew(workload);
+            renewed.map_err(|error| Failure::Input(format!("--workload: {error}")))?;
         }
         let mut request = args.request_for(&model, &request);
         request.limits.memory = request
@@ -77,25 +79,4 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     }
     output.finish()?;
     Ok(exit)
-}
-
-fn read_plan(path: &Path, console: &Console) -> Result<Plan, Failure> {
-    let input = Input::open(&[path.to_owned()], "a plan", console)?;
-    let mut plans = input.documents::<Plan>();
-    let Some(plan) = plans.next() else {
-        let text = format!("{}: holds no plan", path.display());
-        return Err(Failure::Input(text));
-    };
-    plan
-}
-
-fn read_workload(path: &Path, console: &Console) -> Result<Workload, Failure> {
-    let input = Input::open(&[path.to_owned()], "a workload", console)?;
-    let mut workloads = input.documents::<Workload>();
-    match (workloads.next().transpose()?, workloads.next()) {
-        (Some(workload), None) => Ok(workload),
-        _ => Err(Failure::Usage(
-            "--workload: give a file with one workload".to_owned(),
-        )),
-    }
 }

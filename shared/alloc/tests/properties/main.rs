@@ -5,3 +5,4 @@ mod cases;
 mod exact;
 mod fronts;
 mod partition;
+mod round;

@@ -134,6 +134,8 @@ fn chain(
         outside: false,
         measured: true,
         damping: None,
+        max_batch: None,
+        least_mismatch: false,
     };
     let settings = |measured: &[Corun]| -> Result<Vec<Setting>, Failure> {
         let plan = plan_workload(&predictor, &mix.workload, &request, measured, None)?;

@@ -18,7 +18,7 @@ use super::{Configuration, Space};
 
 /// Co-runs before expected improvement decides: the baselines, then some spread over what looks
 /// promising.
-const STARTS: usize = 8;
+pub(super) const STARTS: usize = 8;
 
 /// Settings of an adaptive design.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,10 +1,14 @@
 use std::collections::BTreeSet;
 
+use allocation::{Problem, brute_force};
 use corun::Setting;
 use doc::{Documents, Frames};
 use predict::design::Goal;
+use predict::{Dataset, FitOptions, fit};
 use units::{SamplesPerSec, Share, TotalShare};
 
+use super::adaptive::STARTS;
+use super::asked::Asked;
 use super::*;
 use crate::settings::Strategy;
 use doc::ObjectiveKind;
@@ -209,5 +213,112 @@ fn on_devices_that_drift_solo_runs_are_repeated_between_co_runs() {
             .collect();
         let tasks: BTreeSet<usize> = repeated[..3].iter().copied().collect();
         assert_eq!(tasks.len(), 3, "in turn: {repeated:?}");
+    }
+}
+
+fn nothing_known(workload: &Workload) -> Dataset {
+    let tasks = workload.tasks.iter().map(|task| TaskSpec {
+        flops_per_sample: None,
+        bytes_per_sample: None,
+        batches: task.batch_sizes.clone(),
+    });
+    Dataset {
+        tasks: tasks.collect(),
+        samples: Vec::new(),
+    }
+}
+
+/// What the solver would choose by what is known so far is measured next, in every second turn,
+/// until it has been.
+#[test]
+fn every_second_co_run_is_the_plan_that_would_be_chosen_now() {
+    let workload = workload("");
+    let open = DesignSettings {
+        budget: Some(18),
+        rv_min: TotalShare::from_hundredths(0),
+        rv_max: TotalShare::from_hundredths(30_000),
+        subsets: 0.0,
+        ..settings(Strategy::Adaptive)
+    };
+    let asked = Asked {
+        workload: workload.clone(),
+        objective: ObjectiveKind::Raw,
+        limits: Limits {
+            step: open.step,
+            ..Limits::default()
+        },
+    };
+    let mut plan = Sequence::designed(&workload, &open, conditions(false)).unwrap();
+    let mut data = nothing_known(&workload);
+    let (mut planned, mut known) = (0, 0);
+    while let Some(runs) = plan.next_configuration().unwrap() {
+        let coruns = data.samples.iter().filter(|s| s.active.len() > 1).count();
+        if coruns >= STARTS && coruns.is_multiple_of(2) {
+            let best = asked.best(&data, 4).unwrap();
+            if data.samples.iter().any(|s| s.active == best) {
+                known += 1;
+            } else {
+                assert_eq!(runs, best, "after {coruns} co-runs");
+                planned += 1;
+            }
+        }
+        let rates = rates(&runs);
+        plan.observe(&runs, Some(&rates));
+        data.samples.push(lesson(&runs, &rates));
+    }
+    assert!(planned >= 2, "{planned} plans measured, {known} known");
+}
+
+/// The plan between two measurements is the best by the model under the user's constraints, as
+/// trying every choice shows.
+#[test]
+fn the_plan_that_is_asked_for_is_the_best_by_the_model() {
+    let small = workload(r#","memory_bytes":200"#);
+    let mut data = nothing_known(&small);
+    let spread = DesignSettings {
+        budget: Some(16),
+        rv_min: TotalShare::from_hundredths(0),
+        rv_max: TotalShare::from_hundredths(30_000),
+        ..settings(Strategy::Random)
+    };
+    let (measured, _) = all(Sequence::designed(&small, &spread, conditions(false)).unwrap());
+    for runs in measured {
+        data.samples.push(lesson(&runs, &rates(&runs)));
+    }
+    for (objective, floor) in [
+        (ObjectiveKind::Raw, 0.0),
+        (ObjectiveKind::Fairness, 0.0),
+        (ObjectiveKind::Raw, 0.2),
+    ] {
+        let asked = Asked {
+            workload: small.clone(),
+            objective,
+            limits: Limits {
+                step: Share::from_percent(25.0).unwrap(),
+                floor,
+                memory: small.device.memory,
+                ..Limits::default()
+            },
+        };
+        let options = FitOptions {
+            evaluations: 15,
+            validate: false,
+            trees_everywhere: true,
+            start: None,
+        };
+        let model = fit(&data, doc::Method::Blend, &options).unwrap().predictor;
+        let problem = Problem::of_workload(&model, &small, objective, asked.limits.clone());
+        let truth = brute_force(&model, &problem).map(|(value, _)| value);
+        let found = asked
+            .best(&data, 1)
+            .map(|plan| problem.worth(&model, &plan));
+        let (Some(truth), Some(found)) = (truth, found) else {
+            assert_eq!(truth.is_some(), found.is_some(), "{objective:?} {floor}");
+            continue;
+        };
+        assert!(
+            found >= truth * 0.999 && found <= truth * (1.0 + 1e-9),
+            "{objective:?} {floor}: {found} of {truth}"
+        );
     }
 }

@@ -93,6 +93,8 @@ fn launch(method: Method) -> Launch {
         outside: true,
         measured: true,
         damping: None,
+        max_batch: None,
+        least_mismatch: false,
     };
     let predictor = Predictor::from_model(&model).unwrap();
     let mut plan = plan_workload(&predictor, &workload, &request, &[], None).unwrap();

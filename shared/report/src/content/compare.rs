@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use doc::{Answer, Choice, Plan, Profile, Sample, Scheme};
+use doc::{Answer, Choice, Measured, Plan, Profile, Sample, Scheme};
 use units::TaskId;
 
-use super::pictures;
+use super::{pictures, seen};
 use crate::number::{change, plain};
 use crate::page::{Cell, Report, Table};
 
@@ -22,7 +22,8 @@ pub fn concerns(plan: &Plan, profile: &Profile) -> bool {
 #[derive(Debug)]
 pub struct Promise {
     name: String,
-    setting: Setting,
+    /// Of each GPU.
+    settings: Vec<Setting>,
     rates: Option<Vec<(String, f64)>>,
     /// Samples per second of all tasks.
     pub total: f64,
@@ -32,27 +33,39 @@ pub struct Promise {
 impl Promise {
     /// Sum of the shares in percent.
     pub fn rv_percent(&self) -> f64 {
-        let hundredths: u32 = self.setting.values().map(|(_, share)| share).sum();
+        let shares = self.settings.iter().flat_map(Setting::values);
+        let hundredths: u32 = shares.map(|(_, share)| share).sum();
         f64::from(hundredths) / 100.0
     }
 }
 
-fn setting_of(choices: &[Choice]) -> Setting {
-    let value = |c: &Choice| (u64::from(c.batch.get()), c.share.hundredths());
-    let each = choices.iter();
-    each.map(|c| (c.id.as_str().to_owned(), value(c))).collect()
+/// Choices of all tasks, apart for each GPU of the plan: those of one run together.
+fn settings_of<'a>(plan: &Plan, choices: impl Iterator<Item = &'a Choice>) -> Vec<Setting> {
+    let mut gpus: BTreeMap<u32, Setting> = BTreeMap::new();
+    for c in choices {
+        let task = plan.task_index(&c.id);
+        let gpu = task.and_then(|i| plan.tasks[i].gpu).unwrap_or(0);
+        let value = (u64::from(c.batch.get()), c.share.hundredths());
+        gpus.entry(gpu)
+            .or_default()
+            .insert(c.id.as_str().to_owned(), value);
+    }
+    gpus.into_values().collect()
 }
 
 /// What a plan promises of its own choice, if it predicts anything.
 pub fn own(plan: &Plan) -> Option<Promise> {
-    let mut setting = Setting::new();
+    let mut choices = Vec::new();
     let mut rates = Vec::new();
     let mut fairness = Some(0.0);
     for (i, task) in plan.tasks.iter().enumerate() {
         let given = plan.given(i);
         let id = task.id.as_str().to_owned();
-        let batch = u64::from(given.batch?.get());
-        setting.insert(id.clone(), (batch, given.share?.hundredths()));
+        choices.push(Choice {
+            id: task.id.clone(),
+            batch: given.batch?,
+            share: given.share?,
+        });
         let rate = given.throughput?.mean.get();
         fairness = fairness
             .zip(given.solo)
@@ -61,7 +74,7 @@ pub fn own(plan: &Plan) -> Option<Promise> {
     }
     Some(Promise {
         name: "plan".to_owned(),
-        setting,
+        settings: settings_of(plan, choices.iter()),
         total: rates.iter().map(|(_, r)| r).sum(),
         rates: Some(rates),
         fairness,
@@ -76,7 +89,7 @@ fn promises(plan: &Plan) -> Vec<Promise> {
         .filter(|b| b.name != Scheme::Temporal)
         .map(|b| Promise {
             name: b.name.name().to_owned(),
-            setting: setting_of(&b.tasks),
+            settings: settings_of(plan, b.tasks.iter()),
             rates: None,
             total: b.total_samples_per_s,
             fairness: Some(b.fairness),
@@ -84,7 +97,7 @@ fn promises(plan: &Plan) -> Vec<Promise> {
     let others = found.into_iter().flat_map(|found| &found.alternatives);
     let others = others.enumerate().map(|(i, p)| Promise {
         name: format!("alternative {}", i + 1),
-        setting: setting_of(&p.tasks),
+        settings: settings_of(plan, p.tasks.iter()),
         rates: None,
         total: p.total_samples_per_s,
         fairness: Some(p.fairness),
@@ -96,18 +109,20 @@ fn promises(plan: &Plan) -> Vec<Promise> {
         .collect()
 }
 
-/// The sample of a profile that measured what was promised.
-pub fn measured_as<'a>(promise: &Promise, profile: &'a Profile) -> Option<&'a Sample> {
-    profile.samples.iter().find(|sample| {
-        let tasks = sample.tasks.iter();
-        let setting: Setting = tasks
-            .map(|t| {
+/// What a profile measured of each task of what was promised, if it did on every GPU.
+pub fn measured_as<'a>(promise: &Promise, profile: &'a Profile) -> Option<Vec<&'a Measured>> {
+    let of_gpu = |setting: &Setting| {
+        let same = |sample: &&Sample| {
+            let each = sample.tasks.iter().map(|t| {
                 let value = (u64::from(t.batch.get()), t.share.hundredths());
                 (t.id.as_str().to_owned(), value)
-            })
-            .collect();
-        setting == promise.setting
-    })
+            });
+            each.collect::<Setting>() == *setting
+        };
+        profile.samples.iter().find(same)
+    };
+    let samples: Option<Vec<&Sample>> = promise.settings.iter().map(of_gpu).collect();
+    Some(samples?.into_iter().flat_map(|s| &s.tasks).collect())
 }
 
 /// Adds tables of what the plan promised and what was measured.
@@ -133,7 +148,7 @@ pub fn add(report: &mut Report, plan: &Plan, profile: &Profile) {
         let Some(sample) = measured_as(&promise, profile) else {
             continue;
         };
-        let total: f64 = sample.tasks.iter().map(|t| t.throughput.get()).sum();
+        let total: f64 = sample.iter().map(|t| t.throughput.get()).sum();
         measured.push((promise.name.clone(), Some(promise.total), total));
         totals.rows.push(vec![
             promise.name.clone().into(),
@@ -141,10 +156,10 @@ pub fn add(report: &mut Report, plan: &Plan, profile: &Profile) {
             Cell::Number(total),
             Cell::Number(100.0 * (promise.total / total - 1.0)),
             Cell::number(promise.fairness),
-            Cell::number(fairness(plan, profile, sample)),
+            Cell::number(fairness(plan, profile, &sample)),
         ]);
         for (id, rate) in promise.rates.into_iter().flatten() {
-            let truth = sample.tasks.iter().find(|t| t.id.as_str() == id);
+            let truth = sample.iter().find(|t| t.id.as_str() == id);
             let truth = truth.map(|t| t.throughput.get());
             pairs.extend(truth.map(|t| (id.clone(), rate, t)));
             tasks.rows.push(vec![
@@ -171,6 +186,9 @@ pub fn add(report: &mut Report, plan: &Plan, profile: &Profile) {
             Cell::Empty,
         ]);
         measured.push(("temporal".to_owned(), claimed, temporal));
+    }
+    if let Some(verdict) = seen::verdict(plan, profile) {
+        report.fact("measured verdict", verdict);
     }
     gains(report, &measured);
     pictures::measured_schemes(report, &measured);
@@ -203,7 +221,7 @@ fn gains(report: &mut Report, measured: &[(String, Option<f64>, f64)]) {
 }
 
 /// Throughput of a task alone at a batch size, as measured.
-fn solo(profile: &Profile, id: &TaskId, batch: units::Batch) -> Option<f64> {
+pub fn solo(profile: &Profile, id: &TaskId, batch: units::Batch) -> Option<f64> {
     let alone = profile.samples.iter().find_map(|s| match &s.tasks[..] {
         [t] if t.id == *id && t.batch == batch && t.share == units::Share::FULL => Some(t),
         _ => None,
@@ -212,9 +230,8 @@ fn solo(profile: &Profile, id: &TaskId, batch: units::Batch) -> Option<f64> {
 }
 
 /// `sum P_i / S_i`, where the solo runs were measured too, else with the plan's.
-fn fairness(plan: &Plan, profile: &Profile, sample: &Sample) -> Option<f64> {
+fn fairness(plan: &Plan, profile: &Profile, sample: &[&Measured]) -> Option<f64> {
     let parts: Option<Vec<f64>> = sample
-        .tasks
         .iter()
         .map(|t| {
             let planned = plan.given_of(&t.id);
@@ -226,7 +243,8 @@ fn fairness(plan: &Plan, profile: &Profile, sample: &Sample) -> Option<f64> {
     parts.map(|p| p.into_iter().sum())
 }
 
-/// Total throughput of one task after another with equal work: `n / sum(1 / S_i)`.
+/// Total throughput of one task after another with equal work, at the batch sizes of the plan:
+/// `n / sum(1 / S_i)`.
 fn temporal(plan: &Plan, profile: &Profile) -> Option<f64> {
     let times: Option<Vec<f64>> = plan
         .tasks

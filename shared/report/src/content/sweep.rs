@@ -24,7 +24,7 @@ impl Sweep {
     pub fn measured(&mut self, profile: &Profile) {
         for (promise, measured) in &mut self.promises {
             if let Some(sample) = compare::measured_as(promise, profile) {
-                *measured = Some(sample.tasks.iter().map(|t| t.throughput.get()).sum());
+                *measured = Some(sample.iter().map(|t| t.throughput.get()).sum());
                 self.simulated |= profile.header.device.simulated;
             }
         }

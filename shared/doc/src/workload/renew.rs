@@ -1,0 +1,46 @@
+use crate::Workload;
+
+/// A workload of another round that has other tasks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("it has the tasks {now}, the input has {known}; give the same names")]
+pub struct OtherTasks {
+    /// Names of the new workload, sorted.
+    pub now: String,
+    /// Names that the model knows, sorted.
+    pub known: String,
+}
+
+impl Workload {
+    /// Takes what changes from round to round (samples, update sizes, weights, memory, link, name)
+    /// from `now`. Batch sizes and device stay: a model knows those that were measured.
+    ///
+    /// # Errors
+    /// [`OtherTasks`] if the two have not the same tasks.
+    pub fn renew(&mut self, now: &Workload) -> Result<(), OtherTasks> {
+        let names = |w: &Workload| {
+            let mut names: Vec<_> = w.tasks.iter().map(|t| t.id.to_string()).collect();
+            names.sort();
+            names.join(", ")
+        };
+        if names(self) != names(now) {
+            return Err(OtherTasks {
+                now: names(now),
+                known: names(self),
+            });
+        }
+        for task in &mut self.tasks {
+            if let Some(i) = now.task_index(&task.id) {
+                let new = &now.tasks[i];
+                task.samples = new.samples;
+                task.update_bytes = new.update_bytes;
+                task.weight = new.weight;
+                task.memory = new.memory;
+            }
+        }
+        self.link = now.link;
+        if now.id.is_some() {
+            self.id.clone_from(&now.id);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! Whether sharing was worth it, by what was measured of a plan.
+
+use std::collections::BTreeSet;
+
+use doc::{DeviceKind, Measured, Plan, Profile, Sample, Verdict, WorkKind};
+use units::Share;
+
+use super::compare::solo;
+use crate::number::{change, plain};
+
+/// The work of the plan's verdict, together and one task after another, at measured rates; `None`
+/// where something of it was not measured. Of a round, compute alone: transfers are not measured.
+pub fn verdict(plan: &Plan, profile: &Profile) -> Option<String> {
+    let verdict = plan.feasible()?.verdict.as_ref()?;
+    let work = |i: usize| {
+        let task = verdict.tasks.iter().find(|t| t.id == plan.tasks[i].id);
+        task.map(|t| t.samples)
+    };
+    let gpu = |i: usize| plan.tasks[i].gpu.unwrap_or(0);
+    let gpus: BTreeSet<u32> = (0..plan.tasks.len()).map(gpu).collect();
+    let (mut together, mut serial) = (0.0_f64, 0.0_f64);
+    for one in gpus {
+        let tasks: Vec<usize> = (0..plan.tasks.len()).filter(|&i| gpu(i) == one).collect();
+        let left: Option<Vec<(usize, f64)>> = tasks.iter().map(|&i| Some((i, work(i)?))).collect();
+        together = together.max(match verdict.work {
+            WorkKind::Round => finish(plan, profile, left?)?,
+            WorkKind::Mixture => mixture(plan, profile, &left?)?,
+        });
+        serial = serial.max(one_after_another(plan, profile, verdict, &tasks)?);
+    }
+    let total: f64 = verdict.tasks.iter().map(|t| t.samples).sum();
+    let show = |seconds: f64| match verdict.work {
+        WorkKind::Round => format!("{} s", plain(seconds)),
+        WorkKind::Mixture => format!("{} samples/s", plain(total / seconds)),
+    };
+    let advice = match together < serial {
+        true => "share",
+        false => "do not share",
+    };
+    let what = match (verdict.work, plan.link) {
+        (WorkKind::Round, Some(_)) => ", compute alone",
+        _ => "",
+    };
+    Some(format!(
+        "{advice}: together {}, one after another {}{what} ({})",
+        show(together),
+        show(serial),
+        change(serial / together)
+    ))
+}
+
+/// Throughputs of some tasks of the plan at its batch sizes and shares, while no other runs.
+fn rates(plan: &Plan, profile: &Profile, tasks: &[(usize, f64)]) -> Option<Vec<f64>> {
+    let divides = plan
+        .workload()
+        .is_some_and(|w| w.device.kind == DeviceKind::Cpu);
+    let as_planned = |sample: &&Sample| {
+        let factor = |&(i, _): &(usize, f64)| {
+            let given = plan.given(i);
+            let of = |t: &&Measured| t.id == plan.tasks[i].id && Some(t.batch) == given.batch;
+            let measured = sample.tasks.iter().find(of)?.share;
+            Some((measured, measured.fraction() / given.share?.fraction()))
+        };
+        let factors: Option<Vec<(Share, f64)>> = tasks.iter().map(factor).collect();
+        sample.tasks.len() == tasks.len() && factors.is_some_and(|f| as_given(&f, divides))
+    };
+    let sample = profile.samples.iter().find(as_planned)?;
+    let rate = |&(i, _): &(usize, f64)| {
+        let task = sample.tasks.iter().find(|t| t.id == plan.tasks[i].id);
+        task.map(|t| t.throughput.get()).filter(|r| *r > 0.0)
+    };
+    tasks.iter().map(rate).collect()
+}
+
+/// Whether shares, each with its ratio to the plan's, are those that the tasks then have: the plan's,
+/// or where the device divides what others leave, larger by one factor up to the whole device.
+fn as_given(shares: &[(Share, f64)], divides: bool) -> bool {
+    // Shares are whole hundredths of a percent: a hundredth of 1 % is 1 %.
+    const ROUNDING: f64 = 0.01;
+    if !divides {
+        return shares.iter().all(|(_, factor)| *factor == 1.0);
+    }
+    let open = shares.iter().filter(|(share, _)| *share < Share::FULL);
+    let factors: Vec<f64> = open.map(|(_, factor)| *factor).collect();
+    let least = factors.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = factors.iter().copied().fold(1.0, f64::max);
+    let all_rise = shares.iter().all(|(_, factor)| *factor > 1.0 - ROUNDING);
+    all_rise && (factors.is_empty() || most <= least * (1.0 + ROUNDING))
+}
+
+/// Seconds until every task has trained on its work, if one that ends leaves the others at the
+/// rates that were measured of them.
+fn finish(plan: &Plan, profile: &Profile, mut left: Vec<(usize, f64)>) -> Option<f64> {
+    let mut now = 0.0;
+    while !left.is_empty() {
+        let rates = rates(plan, profile, &left)?;
+        let times = left.iter().zip(&rates).map(|((_, work), rate)| work / rate);
+        let first = times.fold(f64::INFINITY, f64::min);
+        for ((_, work), rate) in left.iter_mut().zip(&rates) {
+            *work -= rate * first;
+        }
+        // What is left of one that ends with the first is rounding.
+        let before = left.len();
+        left.retain(|(_, work)| *work > 1e-6);
+        now += first;
+        if left.len() == before {
+            return None;
+        }
+    }
+    Some(now)
+}
+
+/// Seconds of the mixture at the total of the measured rates.
+fn mixture(plan: &Plan, profile: &Profile, tasks: &[(usize, f64)]) -> Option<f64> {
+    let total: f64 = rates(plan, profile, tasks)?.iter().sum();
+    let work: f64 = tasks.iter().map(|(_, work)| work).sum();
+    Some(work / total)
+}
+
+/// Seconds of the tasks of one GPU, each alone on it at its best batch size.
+fn one_after_another(
+    plan: &Plan,
+    profile: &Profile,
+    verdict: &Verdict,
+    tasks: &[usize],
+) -> Option<f64> {
+    let seconds = |&i: &usize| {
+        let task = verdict.tasks.iter().find(|t| t.id == plan.tasks[i].id)?;
+        Some(task.samples / solo(profile, &task.id, task.batch)?)
+    };
+    tasks.iter().map(seconds).sum()
+}
