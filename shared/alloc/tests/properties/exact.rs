@@ -176,7 +176,7 @@ fn following(problem: &Problem, reason: &Infeasibility) -> Option<Problem> {
     match reason.constraint {
         ConstraintKind::StarvationFloor => l.floor = reason.best,
         ConstraintKind::Mismatch => l.mismatch = Some(reason.best),
-        ConstraintKind::Memory => l.memory = Some(Bytes::new(reason.best as u64).unwrap()),
+        ConstraintKind::Memory => l.memory = Bytes::new(reason.best as u64).ok(),
         ConstraintKind::Rv => {
             let hundredths = (reason.best * 100.0).round() as u32;
             l.rv = Some(units::TotalShare::from_hundredths(hundredths));

@@ -1,6 +1,8 @@
 //! The shortest round against its slow twin: every choice, every order of transfers, every way to
 //! hold compute back, each played by a plain simulation.
 
+#![expect(clippy::unwrap_used, reason = "test data is valid or the test fails")]
+
 use allocation::{InterferenceLaw, Limits, Options, Problem, Round, every_feasible, solve};
 use doc::{Documents, Frames, ObjectiveKind, Proof, Workload};
 use overlap::{ModelRates, brute_force_waiting, workload_instance};
