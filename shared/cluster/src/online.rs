@@ -240,6 +240,13 @@ impl Live {
         self.usable[gpu] = usable;
     }
 
+    /// Tasks of the rounds that jobs have not completed.
+    pub fn open_tasks(&self) -> usize {
+        let jobs = self.jobs.iter().zip(&self.problem.jobs);
+        jobs.map(|(live, job)| (job.rounds - live.round.min(job.rounds)) * job.tasks)
+            .sum()
+    }
+
     /// Whether every job is complete and nothing runs.
     pub fn done(&self) -> bool {
         let complete = |(n, j): (usize, &LiveJob)| j.round >= self.problem.jobs[n].rounds;

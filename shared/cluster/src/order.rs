@@ -109,7 +109,8 @@ pub fn order(squeue: &[u8]) -> Result<Order, OrderError> {
 fn of(index: usize, job: &Value) -> Result<Option<Pending>, OrderError> {
     let whole = |field: &'static str| {
         let found = job.get(field);
-        let value = found.and_then(number).filter(|v| v.abs() < 9e15);
+        let whole = |v: &f64| v.abs() < 9e15 && v.fract() == 0.0;
+        let value = found.and_then(number).filter(whole);
         value.map(|v| v as i64).ok_or_else(|| OrderError::Field {
             index,
             field,
@@ -120,12 +121,20 @@ fn of(index: usize, job: &Value) -> Result<Option<Pending>, OrderError> {
     // A list of states since Slurm 23.11, a word before.
     let pending = match job.get("job_state") {
         Some(Value::Array(states)) => states.iter().any(|s| s == "PENDING"),
-        state => state.is_some_and(|s| s == "PENDING"),
+        Some(Value::String(state)) => state == "PENDING",
+        other => {
+            return Err(OrderError::Field {
+                index,
+                field: "job_state",
+                found: other.map_or_else(|| "nothing".to_owned(), ToString::to_string),
+                wanted: "a state, or a list of them",
+            });
+        }
     };
     if !pending {
         return Ok(None);
     }
-    let id = whole("job_id")?;
+    let id = whole("job_id")?.unsigned_abs();
     let priority = whole("priority")?;
     // A held job has priority 0; another value would release it.
     if priority == 0 {
@@ -139,7 +148,7 @@ fn of(index: usize, job: &Value) -> Result<Option<Pending>, OrderError> {
     let minutes = job.get("time_limit").and_then(number).filter(|m| *m > 0.0);
     let ratio = minutes.map_or(0.0, |m| weight(job) / (m * gpus(job)));
     Ok(Some(Pending {
-        id: id.unsigned_abs(),
+        id,
         base: priority + nice,
         nice,
         ratio,
@@ -179,6 +188,29 @@ fn weight(job: &Value) -> f64 {
 mod tests {
     use super::*;
     use std::path::Path;
+
+    #[test]
+    fn what_is_no_job_is_refused() {
+        let refused = |job: &str| {
+            let text = format!("{{\"jobs\":[{job}]}}");
+            order(text.as_bytes()).unwrap_err().to_string()
+        };
+        for (job, told) in [
+            ("1", "$.jobs[0].job_state: nothing"),
+            (r#"{"job_state":7}"#, "$.jobs[0].job_state: 7"),
+            (
+                r#"{"job_state":"PENDING","job_id":1.5}"#,
+                "$.jobs[0].job_id: 1.5 is not a whole number",
+            ),
+            (
+                r#"{"job_state":["PENDING"],"job_id":"1; reboot"}"#,
+                "$.jobs[0].job_id: \"1; reboot\"",
+            ),
+        ] {
+            let error = refused(job);
+            assert!(error.starts_with(told), "{error}");
+        }
+    }
 
     /// Any answer is ordered or refused, and what is ordered is a queue that Slurm would take.
     #[test]

@@ -7,8 +7,6 @@ use crate::{Checker, Code, Document, Job, Provenance};
 
 /// Most GPUs of a cluster.
 const MOST_GPUS: usize = 65_536;
-/// Most tasks of all jobs: a schedule of so many is about 64 MiB, the limit of a document.
-const MOST_TASKS: u64 = 600_000;
 /// Most different kinds of GPU (type, memory, bus): schedulers keep sets of them in 64 bits.
 const MOST_KINDS: usize = 64;
 
@@ -88,6 +86,12 @@ pub struct ClusterJob {
 }
 
 impl ClusterJob {
+    /// Tasks of all its rounds.
+    #[must_use]
+    pub fn volume(&self) -> u64 {
+        u64::from(self.rounds) * u64::from(self.tasks)
+    }
+
     /// Seconds of training and of synchronisation on a GPU of the group; `None` if it cannot run it.
     #[must_use]
     pub fn times(&self, group: &GpuGroup) -> Option<(f64, f64)> {
@@ -102,6 +106,9 @@ impl ClusterJob {
 }
 
 impl Cluster {
+    /// Most tasks of all jobs: a schedule of so many is about 64 MiB, the limit of a document.
+    pub const MOST_TASKS: u64 = 600_000;
+
     /// The group of every GPU, in order of the GPUs' numbers.
     #[must_use]
     pub fn gpu_groups(&self) -> Vec<usize> {
@@ -384,14 +391,13 @@ fn sound_jobs(cluster: &Cluster, c: &mut Checker) -> bool {
                 });
             }
         }
-        let tasks = cluster.jobs.iter();
-        let tasks: u64 = tasks
-            .map(|j| u64::from(j.rounds) * u64::from(j.tasks))
-            .sum();
-        if tasks > MOST_TASKS {
+        let tasks = cluster.jobs.iter().map(ClusterJob::volume);
+        let tasks = tasks.fold(0, u64::saturating_add);
+        if tasks > Cluster::MOST_TASKS {
             sound = false;
             let problem = format_args!("{tasks} tasks");
-            let advice = format_args!("lump rounds together, to at most {MOST_TASKS} tasks");
+            let most = Cluster::MOST_TASKS;
+            let advice = format_args!("lump rounds together, to at most {most} tasks");
             c.fault(Code::TooMany, problem, advice);
         }
     });

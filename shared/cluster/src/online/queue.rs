@@ -20,6 +20,18 @@ pub enum Refused {
     /// A job of this name is there already.
     #[error("job {0:?} has arrived already; give each another name")]
     ArrivedTwice(String),
+    /// The jobs that have not ended have too many tasks with this one.
+    #[error(
+        "job {job:?} would make {tasks} tasks of the jobs that have not ended; lump its rounds, to at \
+         most {} together",
+        Cluster::MOST_TASKS
+    )]
+    TooMany {
+        /// The job.
+        job: String,
+        /// Tasks with it.
+        tasks: u64,
+    },
     /// No GPU can run the job.
     #[error(
         "no GPU of the cluster can run job {0:?}; give its training time on one of their types"
@@ -201,6 +213,12 @@ impl Queue {
         let name = job.id.as_str();
         if self.numbers.contains_key(name) {
             return Err(Refused::ArrivedTwice(name.to_owned()));
+        }
+        let open = self.live.open_tasks() as u64;
+        let tasks = open.saturating_add(job.volume());
+        if tasks > Cluster::MOST_TASKS {
+            let job = name.to_owned();
+            return Err(Refused::TooMany { job, tasks });
         }
         let known = document::of_job(&self.cluster, job, &self.representatives);
         if known.fastest().is_infinite() {
