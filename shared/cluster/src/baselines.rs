@@ -2,7 +2,7 @@
 
 mod allox;
 mod gang;
-pub(crate) mod matching;
+mod matching;
 
 pub use allox::allox;
 pub(crate) use allox::sequences;

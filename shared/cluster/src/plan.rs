@@ -146,7 +146,7 @@ const MATCHING_WORK: usize = 100_000_000;
 /// where the problem is small, and the best of the bounds.
 pub fn plan(problem: &Problem, options: &Options) -> Planned {
     let relaxed = relaxations(problem);
-    let (mut schedule, start) = constructed(problem, options, &relaxed);
+    let (mut schedule, start) = constructed(problem, &relaxed);
     let mut cost = schedule.cost(problem);
     let mut nodes = 0;
     let mut proven = false;
@@ -260,11 +260,7 @@ fn certificate(
 }
 
 /// The best of the constructive schedules, and priorities to search from.
-fn constructed(
-    problem: &Problem,
-    options: &Options,
-    relaxed: &[(Bound, bounds::Relaxed)],
-) -> (Schedule, Priorities) {
+fn constructed(problem: &Problem, relaxed: &[(Bound, bounds::Relaxed)]) -> (Schedule, Priorities) {
     let mut orders = vec![smith(problem), shortest_chain(problem)];
     for (_, r) in relaxed {
         orders.push(search::by(problem, |n| r.completions[n]));
@@ -305,7 +301,7 @@ fn constructed(
     }
     // Only jobs that have one task at a time lose nothing on one GPU.
     if matched && problem.jobs.iter().all(|j| j.tasks == 1) {
-        keep(migrating(problem, options.seed));
+        keep(migrating(problem));
     }
     let mut start = (f64::INFINITY, Priorities::new(smith(problem)));
     for priorities in candidates {

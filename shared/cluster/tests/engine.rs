@@ -139,7 +139,7 @@ fn every_policy_is_feasible_and_above_the_bound() {
         let problem = random(seed, &size);
         let planned = plan(&problem, &quick());
         planned.schedule.verify(&problem).unwrap();
-        migrating(&problem, 1).verify(&problem).unwrap();
+        migrating(&problem).verify(&problem).unwrap();
         assert!(planned.lower_bound <= planned.cost);
         for policy in Policy::BASELINES {
             let schedule = policy.baseline(&problem).unwrap();
@@ -308,7 +308,7 @@ fn a_job_moves_to_a_gpu_that_comes_to_its_end() {
     };
     let jobs = vec![job(8, [1.0, 4.0]), job(10, [1.0, 3.0])];
     let problem = Problem::new(vec![class; 2], vec![0, 1], jobs);
-    let moved = migrating(&problem, 1);
+    let moved = migrating(&problem);
     moved.verify(&problem).unwrap();
     let stays = Policy::Allox.baseline(&problem).unwrap();
     // 8 s, and 10 more behind it. Three rounds on the slow GPU, until 9 s, leave 7 of them.
