@@ -54,5 +54,5 @@ pub use measured::Known;
 pub use partition::{Partition, solve_partition};
 pub use planner::{Planner, PlannerError};
 pub use problem::{Limits, Problem, Task};
-pub use round::Round;
+pub use round::{NoRound, Round};
 pub use solve::{Effort, Options, Outcome, Report, Solution, solve};

@@ -67,7 +67,7 @@ pub enum PlanError {
         /// Its rate.
         value: f64,
     },
-    /// The round is longer than [`LONGEST_ROUND_S`].
+    /// The round is longer than `LONGEST_ROUND_S`.
     #[error(
         "the round takes {0:.0e} s, more than the {LONGEST_ROUND_S:.0e} s whose phases a number can \
          tell apart; check samples, bytes and bandwidth"
