@@ -61,10 +61,11 @@ def main():
         rows.append(("PyTorch", python, "torch"))
     cpu = next((line.split(": ", 1)[1] for line in open("/proc/cpuinfo")
                 if line.startswith("model name")), "unknown\n").strip()
+    load = os.getloadavg()[0]
     print(f"""# The switch between jobs on the cpu device
 
-Written by `make -C examples/hare pool`; measured on {os.cpu_count()} cores of {cpu}. Two jobs take turns on one
-emulated GPU, {2 * ROUNDS} tasks of {TRAIN:g} s. What a task takes beyond its training: where every task is a process
+Written by `make -C examples/hare pool`; measured on {os.cpu_count()} cores of {cpu}, at a load of {load:.0f}.
+Two jobs take turns on one emulated GPU, {2 * ROUNDS} tasks of {TRAIN:g} s. What a task takes beyond its training: where every task is a process
 of its own, and where the jobs have `"pool": true`, so that their processes stay, parked.
 
 | program | restart, median ms | p95 | wake-up, median ms | p95 | ratio |
