@@ -5,6 +5,7 @@ mod cpu;
 mod elastic;
 mod elastic_torch;
 mod manual;
+mod options;
 mod paper;
 mod pipeline;
 mod smoke;
