@@ -41,9 +41,6 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         if let Some(note) = notes::aim(&model, &request) {
             console.note(&note);
         }
-        if let Some(note) = notes::transfers(&model.workload) {
-            console.note(&note);
-        }
         let mut plan = planner
             .plan(model, &request, previous.as_ref())
             .map_err(|error| Failure::Input(error.to_string()))?;
@@ -54,6 +51,9 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         plan.provenance.push(own);
         match &plan.answer {
             Answer::Feasible(found) => {
+                if let Some(note) = plan.workload().and_then(notes::transfers) {
+                    console.note(&note);
+                }
                 for reason in planner.outside(&plan, &found.decisions) {
                     console.warn(&format!(
                         "the plan lies outside what was profiled: {reason}"

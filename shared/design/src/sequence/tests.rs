@@ -267,7 +267,10 @@ fn every_second_co_run_is_the_plan_that_would_be_chosen_now() {
         data.samples.push(lesson(&runs, &rates));
     }
     // On a device this simple the plan is soon known, and that is asked again each time.
-    assert!(planned >= 1 && known >= 1, "{planned} plans measured, {known} known");
+    assert!(
+        planned >= 1 && known >= 1,
+        "{planned} plans measured, {known} known"
+    );
 }
 
 /// The plan between two measurements is the best by the model under the user's constraints, as

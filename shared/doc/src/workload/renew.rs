@@ -12,7 +12,8 @@ pub struct OtherTasks {
 
 impl Workload {
     /// Takes what changes from round to round (samples, update sizes, weights, memory, link, name)
-    /// from `now`. Batch sizes and device stay: a model knows those that were measured.
+    /// from `now`. Batch sizes and device stay: a model knows those that were measured; so does the
+    /// memory of a task of which `now` says none, since the profiler may have found it out.
     ///
     /// # Errors
     /// [`OtherTasks`] if the two have not the same tasks.
@@ -34,7 +35,7 @@ impl Workload {
                 task.samples = new.samples;
                 task.update_bytes = new.update_bytes;
                 task.weight = new.weight;
-                task.memory = new.memory;
+                task.memory = new.memory.or(task.memory);
             }
         }
         self.link = now.link;
@@ -42,5 +43,30 @@ impl Workload {
             self.id.clone_from(&now.id);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Documents, Frames, Workload};
+
+    fn workload(memory: &str) -> Workload {
+        let text = format!(
+            r#"{{"schema":"mt.workload/1","device":{{"kind":"sim"}},"tasks":[
+                {{"id":"a","model":"alexnet","batch_sizes":[32],"samples":9{memory}}}]}}"#
+        );
+        let frames = Frames::new(text.as_bytes(), "test");
+        Documents::new(frames).next().unwrap().unwrap()
+    }
+
+    #[test]
+    fn memory_that_was_found_out_stays() {
+        let known = r#","memory":{"fixed_bytes":1,"bytes_per_sample":2}"#;
+        let other = r#","memory":{"fixed_bytes":3,"bytes_per_sample":4}"#;
+        for (now, wanted) in [("", known), (other, other)] {
+            let mut renewed = workload(known);
+            renewed.renew(&workload(now)).expect("the same tasks");
+            assert_eq!(renewed, workload(wanted));
+        }
     }
 }
