@@ -14,10 +14,17 @@ pub const WINDOW: usize = 100;
 
 /// Trainings on 1 to 4 processes, by batch.
 pub struct Steps {
-    /// `128 per process` or `512 per task`, processes, and at each of [`AT`] the mean loss and
-    /// accuracy of ten steps.
-    pub by_processes: Vec<(&'static str, u32, Vec<(f64, f64)>)>,
+    pub by_processes: Vec<Training>,
     pub deltas: Vec<Delta>,
+}
+
+/// One of them.
+pub struct Training {
+    /// `128 per process` or `512 per task`.
+    pub batch: &'static str,
+    pub processes: u32,
+    /// Mean loss and accuracy of the ten steps up to each of [`AT`].
+    pub means: Vec<(f64, f64)>,
 }
 
 /// Loss deltas of one window.
@@ -35,14 +42,18 @@ pub struct Delta {
 /// Reads `per-process-G.log` and `per-task-G.log` of a folder; `None` where one is missing or short.
 pub fn read(folder: &Path) -> Option<Steps> {
     let mut by_processes = Vec::new();
-    for (shown, name) in [
+    for (batch, name) in [
         ("128 per process", "per-process"),
         ("512 per task", "per-task"),
     ] {
         for processes in 1..=4 {
             let steps = log(&folder.join(format!("{name}-{processes}.log")))?;
             let means: Option<Vec<_>> = AT.iter().map(|&at| mean(&steps, at)).collect();
-            by_processes.push((shown, processes, means?));
+            by_processes.push(Training {
+                batch,
+                processes,
+                means: means?,
+            });
         }
     }
     let steps = log(&folder.join("per-task-1.log"))?;

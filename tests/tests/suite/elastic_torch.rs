@@ -7,14 +7,16 @@ use std::process::Command;
 use mt_tests::{Folder, example};
 use serde_json::Value;
 
-fn python() -> Option<String> {
+/// A Python that imports torch, or why the test is skipped.
+fn python() -> Result<String, String> {
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "/usr/bin/python3".to_owned());
     let found = Command::new(&python).args(["-c", "import torch"]).output();
-    if found.is_ok_and(|f| f.status.success()) {
-        return Some(python);
+    match found.is_ok_and(|f| f.status.success()) {
+        true => Ok(python),
+        false => Err(format!(
+            "skipped: {python} cannot import torch; name another by PYTHON"
+        )),
     }
-    eprintln!("skipped: {python} cannot import torch; name another by PYTHON");
-    None
 }
 
 fn task(python: &str, id: &str, model: &str) -> Value {
@@ -29,7 +31,8 @@ fn task(python: &str, id: &str, model: &str) -> Value {
 fn workload(folder: &Folder, gpus: u32, tasks: &[Value]) {
     let device = serde_json::json!({"kind": "cpu", "gpus": gpus});
     let workload = serde_json::json!({"schema": "mt.workload/1", "device": device, "tasks": tasks});
-    fs::write(folder.path().join("workload"), workload.to_string()).unwrap();
+    fs::write(folder.path().join("workload"), workload.to_string())
+        .expect("the workload is written");
 }
 
 fn lines(text: &str, kind: &str) -> Vec<Value> {
@@ -41,12 +44,14 @@ fn lines(text: &str, kind: &str) -> Vec<Value> {
 
 /// Number and loss of every step.
 fn steps(text: &str) -> Vec<(u64, f64)> {
-    let pair = |v: &Value| (v["step"].as_u64().unwrap(), v["loss"].as_f64().unwrap());
-    lines(text, "step").iter().map(pair).collect()
+    let pair = |v: &Value| v["step"].as_u64().zip(v["loss"].as_f64());
+    let pairs = lines(text, "step").iter().map(pair).collect();
+    Option::expect(pairs, "every step has its number and its loss")
 }
 
 fn log(folder: &Folder, task: &str) -> String {
-    fs::read_to_string(folder.path().join(format!("logs/{task}.log"))).unwrap()
+    fs::read_to_string(folder.path().join(format!("logs/{task}.log")))
+        .expect("the log of the training")
 }
 
 fn assert_every_step_once(steps: &[(u64, f64)]) {
@@ -56,8 +61,9 @@ fn assert_every_step_once(steps: &[(u64, f64)]) {
 
 #[test]
 fn one_two_three_and_one_processes_lose_no_step_and_learn_the_same() {
-    let Some(python) = python() else {
-        return;
+    let python = match python() {
+        Ok(python) => python,
+        Err(why) => return eprintln!("{why}"),
     };
     for model in ["vgg", "resnet"] {
         let folder = Folder::new();
@@ -102,8 +108,9 @@ fn one_two_three_and_one_processes_lose_no_step_and_learn_the_same() {
 
 #[test]
 fn two_models_under_the_allocator_train_to_their_ends() {
-    let Some(python) = python() else {
-        return;
+    let python = match python() {
+        Ok(python) => python,
+        Err(why) => return eprintln!("{why}"),
     };
     let folder = Folder::new();
     let tasks = [

@@ -26,8 +26,8 @@ pub struct Args {
     /// Write to FILE, which grows decision by decision
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// Replace the output file if it is there already
-    #[arg(long)]
+    /// Replace the output even if it holds a run or a profile
+    #[arg(long, requires = "output")]
     pub force: bool,
     /// GPUs of the machine
     #[arg(long, value_name = "M")]

@@ -6,7 +6,7 @@ use super::changes;
 use crate::live::Runs;
 use crate::measured::Policies;
 use crate::results::{Pair, Results, median};
-use crate::steps::{AT, Steps, WINDOW};
+use crate::steps::{AT, Steps, Training, WINDOW};
 
 /// The sections on measurements.
 pub fn all(results: &Results, page: &mut String) -> Result {
@@ -147,7 +147,12 @@ fn by_processes(steps: &Steps, page: &mut String) -> Result {
         AT.map(|at| format!("step {at}")).join(" | "),
         "---|".repeat(AT.len())
     )?;
-    for (batch, processes, means) in &steps.by_processes {
+    for Training {
+        batch,
+        processes,
+        means,
+    } in &steps.by_processes
+    {
         let cells = means
             .iter()
             .map(|(loss, accuracy)| format!("{loss:.3} ({:.0})", 100.0 * accuracy));
