@@ -141,8 +141,8 @@ fn by_processes(steps: &Steps, page: &mut String) -> Result {
         page,
         "\n## What a step is worth, measured\n\n\
          mt-worker on 1 to 4 processes: loss (accuracy in percent) after so many steps, means of ten. \
-         With 128 per process a step of more processes has more samples and is worth more; with 512 \
-         per task it is worth the same on any number, to rounding.\n\n\
+         With 128 per process a step of more processes has more samples; with 512 per task it has as \
+         many on any number, and the losses are the same, to rounding.\n\n\
          | batch | processes | {} |\n|---|---|{}",
         AT.map(|at| format!("step {at}")).join(" | "),
         "---|".repeat(AT.len())
