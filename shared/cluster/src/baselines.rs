@@ -5,7 +5,7 @@ mod gang;
 mod matching;
 
 pub use allox::allox;
-pub(crate) use allox::sequences;
+pub(crate) use allox::{sequences, train_round};
 pub use gang::{fifo, srtf};
 
 use crate::list::{Choice, Fill, job_by_job, place};

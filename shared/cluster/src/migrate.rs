@@ -5,7 +5,7 @@
 //! towards the end) trains a job that waits for a faster one, and a faster one that has come to its
 //! end takes over from a slower one.
 
-use crate::baselines::sequences;
+use crate::baselines::{sequences, train_round};
 use crate::{Assignment, Problem, Schedule};
 
 /// A schedule in progress.
@@ -167,21 +167,7 @@ impl<'p> Moving<'p> {
         let job = &self.problem.jobs[n];
         let class = self.problem.gpus[gpu];
         let round = job.rounds - self.left[n];
-        let mut at = now;
-        for task in 0..job.tasks {
-            let trained = at + job.train[class];
-            self.out.push(Assignment {
-                job: n,
-                round,
-                task,
-                gpu,
-                switch: 0.0,
-                start: at,
-                trained,
-                synced: trained + job.sync[class],
-            });
-            at = trained;
-        }
+        let at = train_round(self.problem, n, round, gpu, now, &mut self.out);
         self.free[gpu] = at;
         self.ready[n] = at + job.sync[class];
         self.left[n] -= 1;

@@ -97,26 +97,40 @@ pub fn sequences(
 
 fn run(problem: &Problem, n: usize, gpu: usize, now: f64, out: &mut Vec<Assignment>) -> f64 {
     let job = &problem.jobs[n];
-    let class = problem.gpus[gpu];
-    let mut at = now;
     let mut free = now;
     for round in 0..job.rounds {
-        for task in 0..job.tasks {
-            let trained = at + job.train[class];
-            out.push(Assignment {
-                job: n,
-                round,
-                task,
-                gpu,
-                switch: 0.0,
-                start: at,
-                trained,
-                synced: trained + job.sync[class],
-            });
-            at = trained;
-        }
-        free = at + job.sync[class];
-        at = free;
+        let trained = train_round(problem, n, round, gpu, free, out);
+        free = trained + job.sync[problem.gpus[gpu]];
     }
     free
+}
+
+/// A whole round of a job on one GPU from `now` on, its tasks one after another; when the last of them
+/// has trained.
+pub fn train_round(
+    problem: &Problem,
+    n: usize,
+    round: usize,
+    gpu: usize,
+    now: f64,
+    out: &mut Vec<Assignment>,
+) -> f64 {
+    let job = &problem.jobs[n];
+    let class = problem.gpus[gpu];
+    let mut at = now;
+    for task in 0..job.tasks {
+        let trained = at + job.train[class];
+        out.push(Assignment {
+            job: n,
+            round,
+            task,
+            gpu,
+            switch: 0.0,
+            start: at,
+            trained,
+            synced: trained + job.sync[class],
+        });
+        at = trained;
+    }
+    at
 }
