@@ -117,6 +117,25 @@ impl Case {
     }
 }
 
+/// A line of a controller's script that reads events until one of a task has come.
+fn heard(event: &str, task: &str) -> String {
+    format!("while read line; do case $line in *{event}*'\"{task}\"'*) break;; esac; done")
+}
+
+/// A controller's script: `a` has all four GPUs; after `first` three of them are those of `b`, until `b`
+/// is done. What comes after that is kept in `heard`.
+fn three_of_four(first: String) -> String {
+    let script = [
+        decision(1, &[("a", 4)]),
+        first,
+        decision(2, &[("a", 1), ("b", 3)]),
+        heard("done", "b"),
+        decision(3, &[("a", 4)]),
+        "cat > heard".to_owned(),
+    ];
+    script.join("\n")
+}
+
 /// Most GPUs that were held at one time, by the starts and ends of processes; `sizes` in the order
 /// of the starts.
 fn most_held(ran: &Ran, sizes: &[(&str, u32)]) -> u32 {
@@ -143,15 +162,7 @@ fn most_held(ran: &Ran, sizes: &[(&str, u32)]) -> u32 {
 fn a_training_moves_and_repeats_no_step_and_the_events_hold_together() {
     needs_cgroups!();
     let case = case(&[("a", 0.0, 60), ("b", 0.5, 30)]);
-    let script = [
-        decision(1, &[("a", 4)]),
-        "sleep 1".to_owned(),
-        decision(2, &[("a", 1), ("b", 3)]),
-        "while read line; do case $line in *done*'\"b\"'*) break;; esac; done".to_owned(),
-        decision(3, &[("a", 4)]),
-        "cat > heard".to_owned(),
-    ];
-    let ran = case.run(&script.join("\n"));
+    let ran = case.run(&three_of_four("sleep 1".to_owned()));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert_eq!(case.sizes("a"), "4 1 4");
     assert_eq!(case.sizes("b"), "3");
@@ -283,7 +294,7 @@ fn an_arrival_during_a_reconfiguration_waits_for_its_end() {
         decision(1, &[("a", 4)]),
         "sleep 0.8".to_owned(),
         decision(2, &[("a", 3)]),
-        "while read line; do case $line in *arrive*'\"b\"'*) break;; esac; done".to_owned(),
+        heard("arrive", "b"),
         decision(3, &[("a", 2), ("b", 2)]),
         "cat > heard".to_owned(),
     ];

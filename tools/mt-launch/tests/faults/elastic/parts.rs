@@ -7,7 +7,7 @@ use std::time::Duration;
 use doc::EventKind;
 use testkit::fakes::FakeMps;
 
-use super::{case, decision};
+use super::{case, heard, three_of_four};
 use crate::support::{Corner, Ran, needs_cgroups, ran};
 
 #[test]
@@ -16,15 +16,7 @@ fn on_processors_shares_move_and_nobody_is_stopped() {
     let mut case = case(&[("a", 0.0, 70), ("b", 0.8, 30)]);
     case.start = "echo $MT_SHARE_PERCENT >> $MT_TASK.shares";
     case.arguments = &["--parts", "4"];
-    let script = [
-        decision(1, &[("a", 4)]),
-        "while read line; do case $line in *arrive*'\"b\"'*) break;; esac; done".to_owned(),
-        decision(2, &[("a", 1), ("b", 3)]),
-        "while read line; do case $line in *done*'\"b\"'*) break;; esac; done".to_owned(),
-        decision(3, &[("a", 4)]),
-        "cat > heard".to_owned(),
-    ];
-    let ran = case.run(&script.join("\n"));
+    let ran = case.run(&three_of_four(heard("arrive", "b")));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     // One process each, from the first step to the last.
     assert_eq!((case.sizes("a"), case.sizes("b")), ("1".into(), "1".into()));
@@ -100,15 +92,7 @@ const ALL: &str = r#"echo '{"schema":"mt.allocation/1","seq":1,"time_s":0,"total
 #[test]
 fn under_mps_a_training_is_started_anew_with_the_share_of_its_parts() {
     let Some(gpu) = gpu() else { return };
-    let script = [
-        decision(1, &[("a", 4)]),
-        "while read line; do case $line in *arrive*'\"b\"'*) break;; esac; done".to_owned(),
-        decision(2, &[("a", 1), ("b", 3)]),
-        "while read line; do case $line in *done*'\"b\"'*) break;; esac; done".to_owned(),
-        decision(3, &[("a", 4)]),
-        "cat > heard".to_owned(),
-    ];
-    let ran = gpu.run(&["--parts", "4"], &script.join("\n"));
+    let ran = gpu.run(&["--parts", "4"], &three_of_four(heard("arrive", "b")));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let shares = |task: &str| gpu.corner.log(&format!("{task}.shares")).replace('\n', " ");
     assert_eq!(shares("a"), "100 25 100 ");

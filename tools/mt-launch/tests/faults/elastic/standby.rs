@@ -2,7 +2,7 @@
 
 use doc::EventKind;
 
-use super::{Case, case, decision, most_held};
+use super::{Case, case, decision, heard, most_held};
 use crate::support::{Ran, needs_cgroups};
 
 /// A second of imports.
@@ -97,7 +97,7 @@ fn a_newcomer_loads_while_the_others_still_have_its_gpus() {
     case.load = Some(LOAD);
     let script = [
         decision(1, &[("a", 4)]),
-        "while read line; do case $line in *arrive*'\"b\"'*) break;; esac; done".to_owned(),
+        heard("arrive", "b"),
         decision(2, &[("a", 3), ("b", 1)]),
         "cat > heard".to_owned(),
     ];
@@ -133,9 +133,9 @@ fn who_waits_for_gpus_that_are_not_given_up_gets_them_at_the_end() {
     );
     let script = [
         decision(1, &[("a", 4)]),
-        "while read line; do case $line in *arrive*'\"b\"'*) break;; esac; done".to_owned(),
+        heard("arrive", "b"),
         decision(2, &[("a", 3), ("b", 1)]),
-        "while read line; do case $line in *done*'\"a\"'*) break;; esac; done".to_owned(),
+        heard("done", "a"),
         decision(3, &[("b", 4)]),
         "cat > heard".to_owned(),
     ];
