@@ -179,7 +179,7 @@ impl Driver<'_> {
     fn start_all(&mut self) {
         let now = Instant::now();
         for (place, gpu) in self.agenda.startable(self.now()) {
-            if self.pauses[gpu] > now {
+            if self.pauses[gpu] > now || !self.room(gpu, place.job) {
                 continue;
             }
             self.agenda.start(gpu, self.now());
@@ -205,7 +205,6 @@ impl Driver<'_> {
             (running.slot, running.ready) = (slot, true);
             return Ok((id, running));
         }
-        self.make_room(gpu, place.job);
         running.slot = self.slot(gpu);
         let id = self.spawn(place, (gpu, running.slot))?;
         // Read when it is ready. An order that does not arrive is that of a process that has ended.

@@ -18,8 +18,8 @@ pub(crate) struct Parked {
     pub job: usize,
     pub gpu: usize,
     pub slot: usize,
-    /// Whether it has been told to end.
-    pub leaving: bool,
+    /// When it was told to end.
+    pub leaving: Option<Instant>,
 }
 
 /// Processes parked on a GPU at most, whose memory nothing may be known of: a CUDA context alone
@@ -39,7 +39,7 @@ impl Driver<'_> {
     pub fn wake(&mut self, place: Place, gpu: usize) -> Option<(JobId, usize)> {
         loop {
             let mut parked = self.parked.iter();
-            let own = |p: &Parked| (p.job, p.gpu) == (place.job, gpu) && !p.leaving;
+            let own = |p: &Parked| (p.job, p.gpu) == (place.job, gpu) && p.leaving.is_none();
             let (&id, &Parked { slot, .. }) = parked.find(|(_, p)| own(p))?;
             if self.order(id, place) {
                 self.parked.remove(&id);
@@ -65,7 +65,7 @@ impl Driver<'_> {
             job: running.place.job,
             gpu: running.gpu,
             slot: running.slot,
-            leaving: false,
+            leaving: None,
         };
         self.parked.insert(id, parked);
     }
@@ -75,10 +75,16 @@ impl Driver<'_> {
         let Some(parked) = self.parked.get_mut(&id) else {
             return;
         };
-        if !std::mem::replace(&mut parked.leaving, true)
-            && self.supervisor.order(id, Order::Quit).is_err()
-        {
-            self.supervisor.stop(id, self.settings.care.grace);
+        let grace = self.settings.care.grace;
+        match parked.leaving.replace(Instant::now()) {
+            None if self.supervisor.order(id, Order::Quit).is_ok() => {}
+            None => self.supervisor.stop(id, grace),
+            Some(told) => {
+                parked.leaving = Some(told);
+                if told.elapsed() > grace {
+                    self.supervisor.stop(id, Duration::ZERO);
+                }
+            }
         }
     }
 
@@ -91,29 +97,43 @@ impl Driver<'_> {
         }
     }
 
-    /// Ends parked processes of a GPU until one of `job` fits there: first the one whose job comes last
-    /// in the GPU's queue, or not at all (Belady 1966; the queue is known, so this is the best).
-    pub fn make_room(&mut self, gpu: usize, job: usize) {
+    /// Whether a task can start on the GPU now: its job has a parked process there, or a new one fits
+    /// beside those that still hold memory, which are the parked ones, those that have been told to end
+    /// and have not yet, and those of a pool that synchronise what they trained. Parked ones are told
+    /// to end until one of the job fits: first the one whose job comes last in the GPU's queue, or not
+    /// at all (Belady 1966; the queue is known, so this is the best).
+    pub fn room(&mut self, gpu: usize, job: usize) -> bool {
+        let mut waiting: Vec<(JobId, usize)> = Vec::new();
+        let mut leaving: Vec<(JobId, usize)> = Vec::new();
+        for (&id, parked) in self.parked.iter().filter(|(_, p)| p.gpu == gpu) {
+            match parked.leaving {
+                None if parked.job == job => return true,
+                None => waiting.push((id, parked.job)),
+                Some(_) => leaving.push((id, parked.job)),
+            }
+        }
         let groups = self.cluster.gpu_groups();
         let capacity = self.cluster.groups[groups[gpu]].memory;
         let need = |n: usize| self.cluster.jobs[n].memory.unwrap_or(0.0);
-        loop {
-            let own = self.parked.iter();
-            let own = own.filter(|(_, p)| p.gpu == gpu && !p.leaving);
-            let parked: Vec<(JobId, usize)> = own.map(|(id, p)| (*id, p.job)).collect();
-            let running = self.running.values().filter(|r| r.gpu == gpu);
-            let held: f64 = running.map(|r| need(r.place.job)).sum::<f64>()
-                + parked.iter().map(|&(_, n)| need(n)).sum::<f64>();
-            let fits = capacity.is_none_or(|all| held + need(job) <= all);
-            let last = parked.iter().max_by_key(|&&(_, n)| {
-                let next = self.agenda.next_use(gpu, n);
-                next.unwrap_or(usize::MAX)
-            });
-            match last {
-                Some(&(id, _)) if !fits || parked.len() >= MOST_PARKED => self.dismiss(id),
-                _ => return,
-            }
+        let running = self.running.values();
+        let running = running.filter(|r| r.gpu == gpu && r.stays);
+        let held: f64 = running.map(|r| need(r.place.job)).sum::<f64>();
+        let fits = |waiting: &[(JobId, usize)], leaving: &[(JobId, usize)]| {
+            let parked: f64 = waiting.iter().chain(leaving).map(|&(_, n)| need(n)).sum();
+            let all = held + parked;
+            all <= 0.0 || capacity.is_none_or(|most| all + need(job) <= most)
+        };
+        let next = |n: usize| self.agenda.next_use(gpu, n).unwrap_or(usize::MAX);
+        waiting.sort_by_key(|&(_, n)| next(n));
+        while !fits(&waiting, &[]) || waiting.len() >= MOST_PARKED {
+            let Some(last) = waiting.pop() else { break };
+            leaving.push(last);
         }
+        let now = fits(&waiting, &leaving);
+        for (id, _) in leaving {
+            self.dismiss(id);
+        }
+        now
     }
 
     /// Ends all parked processes, and waits for them as long as a stopped task has.

@@ -210,7 +210,13 @@ fn processes_of_a_pool_are_parked_between_tasks() {
 #[test]
 fn a_parked_process_makes_room_for_another() {
     let folder = tempfile::tempdir().unwrap();
-    let mut cluster = cluster(&[("a", 4, 1, POOL), ("b", 4, 1, POOL)]);
+    // What it holds on the GPU stays there while it synchronises.
+    let slow = POOL.replace(
+        "; echo '{\"mt\":\"parked\"}'",
+        "; sleep 0.1; echo '{\"mt\":\"parked\"}'",
+    );
+    assert_ne!(slow, POOL);
+    let mut cluster = cluster(&[("a", 4, 1, &slow), ("b", 4, 1, &slow)]);
     cluster["gpus"] = json!([{"type": "t", "memory_bytes": 100.0}]);
     for job in [0, 1] {
         cluster["jobs"][job]["job"]["pool"] = true.into();
