@@ -1,6 +1,8 @@
 //! Recorded losses on a virtual clock: two trainings whose losses are real and whose speed is that
 //! of the simulated machine, under the allocator as a launcher drives it.
 
+use std::collections::BTreeMap;
+
 use doc::{Arrival, TrainingBatch, TrainingEvent, TrainingNews};
 use learning::{Allocator, Point, Policy, Settings};
 use units::{Batch as Samples, Seconds, TaskId};
@@ -123,6 +125,7 @@ fn arrival(task: &Task<'_>) -> TrainingNews {
         plateau: None,
         weight: None,
         batch: Samples::new(512).ok().map(TrainingBatch::Global),
+        steps_per_s: BTreeMap::new(),
     }))
 }
 

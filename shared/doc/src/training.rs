@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use units::{Batch, Samples, Seconds, TaskId, Weight};
 
 use crate::wire::{self, TrainingEventKind, Wire as _};
@@ -79,6 +81,8 @@ pub struct Arrival {
     pub weight: Option<Weight>,
     /// Samples of a step.
     pub batch: Option<TrainingBatch>,
+    /// Steps per second, above 0, by number of GPUs, 1 or more: what an earlier run has measured.
+    pub steps_per_s: BTreeMap<u32, f64>,
 }
 
 /// How the samples of a step follow the GPUs.
@@ -194,6 +198,7 @@ fn empty(event: TrainingEventKind, time: Seconds) -> wire::TrainingEvent {
         total_samples: None,
         plateau: None,
         weight: None,
+        steps_per_s: BTreeMap::new(),
         step: None,
         loss: None,
         gpus: None,
@@ -207,7 +212,7 @@ fn empty(event: TrainingEventKind, time: Seconds) -> wire::TrainingEvent {
 /// Every field stands where it means something.
 fn check_fields(wire: &wire::TrainingEvent, c: &mut Checker) {
     use TrainingEventKind::{Ack, Arrive, Done, Failed, Parked, Progress};
-    let fields: [(&str, bool, &[TrainingEventKind]); 14] = [
+    let fields: [(&str, bool, &[TrainingEventKind]); 15] = [
         (
             "task",
             wire.task.is_some(),
@@ -225,6 +230,7 @@ fn check_fields(wire: &wire::TrainingEvent, c: &mut Checker) {
         ("gpus", wire.gpus.is_some(), &[Progress]),
         ("batch", wire.batch.is_some(), &[Arrive, Progress]),
         ("batch_per_gpu", wire.batch_per_gpu.is_some(), &[Arrive]),
+        ("steps_per_s", !wire.steps_per_s.is_empty(), &[Arrive]),
         ("seq", wire.seq.is_some(), &[Ack]),
     ];
     let needed: &[&str] = match wire.event {
@@ -310,6 +316,15 @@ fn arrival(wire: &wire::TrainingEvent, task: TaskId, c: &mut Checker) -> Option<
             c.fault(Code::Conflict, problem, "give one of them");
         });
     }
+    for (gpus, rate) in &wire.steps_per_s {
+        if *gpus == 0 || !(*rate > 0.0 && rate.is_finite()) {
+            c.field("steps_per_s", |c| {
+                let problem = format_args!("{rate} steps per second on {gpus} GPUs");
+                let advice = "give numbers above 0 by numbers of GPUs from 1, as {\"1\":0.9}";
+                c.fault(Code::OutOfRange, problem, advice);
+            });
+        }
+    }
     Some(Arrival {
         task,
         min_gpus: min_gpus?,
@@ -322,6 +337,7 @@ fn arrival(wire: &wire::TrainingEvent, task: TaskId, c: &mut Checker) -> Option<
         batch: global
             .map(TrainingBatch::Global)
             .or(each.map(TrainingBatch::PerGpu)),
+        steps_per_s: wire.steps_per_s.clone(),
     })
 }
 
@@ -345,6 +361,7 @@ fn write_arrival(arrival: &Arrival, wire: &mut wire::TrainingEvent) {
     wire.total_samples = arrival.total_samples.map(Samples::get);
     wire.plateau = arrival.plateau;
     wire.weight = arrival.weight.map(Weight::get);
+    wire.steps_per_s.clone_from(&arrival.steps_per_s);
     match arrival.batch {
         Some(TrainingBatch::Global(b)) => wire.batch = Some(u64::from(b.get())),
         Some(TrainingBatch::PerGpu(b)) => wire.batch_per_gpu = Some(u64::from(b.get())),
@@ -374,7 +391,7 @@ mod tests {
     #[test]
     fn events_go_and_come_back() {
         for line in [
-            r#"{"event":"arrive","time_s":0.0,"task":"a","min_gpus":1,"max_gpus":4,"target_loss":0.3,"total_steps":20000,"total_samples":900,"plateau":0.01,"weight":1.5,"batch":512}"#,
+            r#"{"event":"arrive","time_s":0.0,"task":"a","min_gpus":1,"max_gpus":4,"target_loss":0.3,"total_steps":20000,"total_samples":900,"plateau":0.01,"weight":1.5,"steps_per_s":{"1":0.9,"4":2.5},"batch":512}"#,
             r#"{"schema":"mt.training/1","event":"arrive","time_s":0.5,"task":"a","batch_per_gpu":128}"#,
             r#"{"event":"progress","time_s":12.5,"task":"a","step":100,"loss":1.73,"gpus":2,"batch":512}"#,
             r#"{"event":"progress","time_s":12.5,"task":"a","step":100,"gpus":2}"#,
@@ -435,6 +452,11 @@ mod tests {
                 r#"{"event":"arrive","time_s":1,"task":"a","batch":1,"batch_per_gpu":1}"#,
                 Code::Conflict,
                 "$.batch_per_gpu",
+            ),
+            (
+                r#"{"event":"arrive","time_s":1,"task":"a","steps_per_s":{"2":0}}"#,
+                Code::OutOfRange,
+                "$.steps_per_s",
             ),
             (
                 r#"{"event":"ack","time_s":1,"seq":1,"sqe":1}"#,

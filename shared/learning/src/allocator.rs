@@ -199,10 +199,13 @@ impl Allocator {
         let open: Vec<usize> = (0..lengths.len())
             .filter(|&i| lengths[i] != Length::Reached)
             .collect();
-        let measured = |t: &Training| t.is_measured();
-        let all_measured = open
-            .iter()
-            .all(|&i| self.trainings.values().nth(i).is_some_and(measured));
+        // The paper's rule ranks by loss; the others by what is left, for which a declared length will do.
+        let by_loss = self.settings.policy == Policy::Paper;
+        let trainings: Vec<&Training> = self.trainings.values().collect();
+        let all_measured = open.iter().all(|&i| {
+            let told = !by_loss && matches!(lengths[i], Length::Trusted(_));
+            trainings[i].speed.is_known() && (told || trainings[i].is_ranked())
+        });
         if !all_measured && occasion == Occasion::Window {
             // The newcomer makes its first reports with what it was given on arrival.
             return None;

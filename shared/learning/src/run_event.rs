@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use doc::{Arrival, EventPayload, Planned, RunEvent, TrainingBatch, TrainingEvent, TrainingNews};
 use units::{Batch, Samples, TaskId};
@@ -84,6 +84,7 @@ impl RunReader {
                 plateau: None,
                 weight: None,
                 batch: batch.map(TrainingBatch::Global),
+                steps_per_s: BTreeMap::new(),
             }))
         })
     }

@@ -18,8 +18,9 @@ struct Measured {
     seconds: f64,
 }
 
-/// Steps after which a measurement counts half: rates change with what runs beside.
-const HALF_LIFE_STEPS: f64 = 200.0;
+/// Steps after which a measurement counts half: rates change with what runs beside. What an earlier run
+/// has measured counts as much as so many steps.
+pub(crate) const HALF_LIFE_STEPS: f64 = 200.0;
 
 /// Speed-up exponent that is assumed until two numbers of GPUs have been measured by any training of
 /// the machine: `t(g) ~ g^-0.5`. With it two trainings on four GPUs are split 3:1, as in the paper; measured

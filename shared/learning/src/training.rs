@@ -4,7 +4,7 @@ use units::Batch;
 use crate::curve::{Remaining, remaining};
 use crate::history::{History, Noted, WINDOW_STEPS};
 use crate::problem::Job;
-use crate::speed::{ASSUMED_EXPONENT, Speed};
+use crate::speed::{ASSUMED_EXPONENT, HALF_LIFE_STEPS, Speed};
 
 /// A training as its events have told it.
 #[derive(Debug, Clone)]
@@ -57,10 +57,14 @@ impl Training {
             Some(TrainingBatch::Global(batch)) => Some(batch),
             _ => None,
         };
+        let mut speed = Speed::default();
+        for (&gpus, &rate) in &arrival.steps_per_s {
+            speed.push(gpus, HALF_LIFE_STEPS, HALF_LIFE_STEPS / rate);
+        }
         Self {
             arrival,
             history: History::default(),
-            speed: Speed::default(),
+            speed,
             gpus: 0,
             batch,
             samples: 0.0,
@@ -272,9 +276,9 @@ impl Training {
         self.history.delta().unwrap_or(f64::INFINITY)
     }
 
-    /// Whether enough has been reported to rank it.
-    pub(crate) fn is_measured(&self) -> bool {
-        self.speed.is_known() && self.history.recent_mean().is_some()
+    /// Whether enough losses have been reported to rank it.
+    pub(crate) fn is_ranked(&self) -> bool {
+        self.history.recent_mean().is_some()
     }
 }
 

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +42,9 @@ pub struct TrainingEvent {
     /// Weight in the weighted objective; absent: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
+    /// Steps per second by number of GPUs, from an earlier run; what is absent is learnt.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub steps_per_s: BTreeMap<u32, f64>,
     /// Global steps made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
@@ -72,7 +77,7 @@ impl Wire for TrainingEvent {
 #[serde(rename_all = "snake_case")]
 pub enum TrainingEventKind {
     /// It wants GPUs: `task`, and of `min_gpus max_gpus target_loss total_steps total_samples
-    /// plateau weight batch batch_per_gpu` what is known.
+    /// plateau weight batch batch_per_gpu steps_per_s` what is known.
     Arrive,
     /// It made steps: `task step gpus`, `loss`, `batch`.
     Progress,

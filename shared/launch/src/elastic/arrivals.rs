@@ -1,6 +1,6 @@
 //! When trainings come and go.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
@@ -165,6 +165,7 @@ fn of_workload(workload: &Workload) -> VecDeque<TrainingEvent> {
             plateau: None,
             weight: task.weight,
             batch: task.batch_sizes.first().copied().map(TrainingBatch::Global),
+            steps_per_s: BTreeMap::new(),
         };
         TrainingEvent::new(Seconds::ZERO, TrainingNews::Arrive(Box::new(arrival)))
     };

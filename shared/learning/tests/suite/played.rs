@@ -1,5 +1,7 @@
 //! Trainings on a virtual clock under the allocator.
 
+use std::collections::BTreeMap;
+
 use doc::{Allocation, Arrival, TrainingBatch, TrainingEvent, TrainingNews};
 use learning::{Allocator, Objective, Policy, Settings};
 use rand::rngs::StdRng;
@@ -34,6 +36,7 @@ pub fn arrival(name: &str) -> Arrival {
         plateau: None,
         weight: None,
         batch: Some(TrainingBatch::Global(Batch::new(512).unwrap())),
+        steps_per_s: BTreeMap::new(),
     }
 }
 
@@ -67,6 +70,8 @@ pub struct Machine<'a> {
     pub step_s: &'a dyn Fn(usize, u32, u32) -> f64,
     /// Standard deviation of the logarithm of the time between two reports.
     pub noise: f64,
+    /// Whether trainings say how fast they are on every number of GPUs when they come.
+    pub known: bool,
 }
 
 /// A training: name, arrival, steps.
@@ -99,6 +104,7 @@ impl Machine<'_> {
             gpus,
             step_s,
             noise: 0.0,
+            known: false,
         }
     }
 
@@ -132,7 +138,7 @@ impl Machine<'_> {
             }
             now = next;
             for i in 0..tasks.len() {
-                let Some(event) = happened(&mut tasks[i], lengths[i], declared, now) else {
+                let Some(event) = self.happened(&mut tasks[i], i, lengths[i], declared, now) else {
                     continue;
                 };
                 if let Some(decision) = allocator.take(&event).unwrap() {
@@ -159,6 +165,52 @@ impl Machine<'_> {
         1.0 / (self.step_s)(i, task.gpus, beside) * (self.noise * normal(seed)).exp()
     }
 
+    /// The event that is due of a training.
+    fn happened(
+        &self,
+        task: &mut Task,
+        i: usize,
+        length: Length,
+        declared: bool,
+        now: f64,
+    ) -> Option<TrainingEvent> {
+        let (name, arrives, total) = length;
+        if !task.arrived {
+            task.arrived = now >= arrives;
+            let mut news = arrival(name);
+            news.total_steps = declared.then_some(total);
+            news.target_loss = (!declared).then(|| loss(total));
+            if self.known {
+                let rate = |g| (g, 1.0 / (self.step_s)(i, g, 0));
+                news.steps_per_s = (1..=self.gpus).map(rate).collect();
+            }
+            return task.arrived.then(|| arrive(now, news));
+        }
+        let near = task.made.round();
+        let told = near % REPORT == 0.0 || near == total as f64;
+        if task.end.is_some()
+            || !task.runs(now)
+            || !told
+            || (task.made - near).abs() > 1e-6
+            || near == 0.0
+        {
+            return None;
+        }
+        // A step that was told is not told again.
+        task.made = near + 2e-6;
+        if near >= total as f64 {
+            task.end = Some(now);
+            return Some(at(now, TrainingNews::Done { task: id(name) }));
+        }
+        Some(progress(
+            now,
+            name,
+            near as u64,
+            task.gpus,
+            Some(loss(near as u64)),
+        ))
+    }
+
     /// When something happens next.
     fn next(&self, tasks: &[Task], lengths: &[Length], now: f64) -> f64 {
         let times = tasks.iter().zip(lengths).enumerate().map(|(i, (t, l))| {
@@ -174,41 +226,6 @@ impl Machine<'_> {
         });
         times.fold(f64::INFINITY, f64::min).max(now)
     }
-}
-
-/// The event that is due of a training.
-fn happened(task: &mut Task, length: Length, declared: bool, now: f64) -> Option<TrainingEvent> {
-    let (name, arrives, total) = length;
-    if !task.arrived {
-        task.arrived = now >= arrives;
-        let mut news = arrival(name);
-        news.total_steps = declared.then_some(total);
-        news.target_loss = (!declared).then(|| loss(total));
-        return task.arrived.then(|| arrive(now, news));
-    }
-    let near = task.made.round();
-    let told = near % REPORT == 0.0 || near == total as f64;
-    if task.end.is_some()
-        || !task.runs(now)
-        || !told
-        || (task.made - near).abs() > 1e-6
-        || near == 0.0
-    {
-        return None;
-    }
-    // A step that was told is not told again.
-    task.made = near + 2e-6;
-    if near >= total as f64 {
-        task.end = Some(now);
-        return Some(at(now, TrainingNews::Done { task: id(name) }));
-    }
-    Some(progress(
-        now,
-        name,
-        near as u64,
-        task.gpus,
-        Some(loss(near as u64)),
-    ))
 }
 
 fn obey(
