@@ -316,15 +316,7 @@ fn arrival(wire: &wire::TrainingEvent, task: TaskId, c: &mut Checker) -> Option<
             c.fault(Code::Conflict, problem, "give one of them");
         });
     }
-    for (gpus, rate) in &wire.steps_per_s {
-        if *gpus == 0 || !(*rate > 0.0 && rate.is_finite()) {
-            c.field("steps_per_s", |c| {
-                let problem = format_args!("{rate} steps per second on {gpus} GPUs");
-                let advice = "give numbers above 0 by numbers of GPUs from 1, as {\"1\":0.9}";
-                c.fault(Code::OutOfRange, problem, advice);
-            });
-        }
-    }
+    let steps_per_s = c.field("steps_per_s", |c| speeds(&wire.steps_per_s, c));
     Some(Arrival {
         task,
         min_gpus: min_gpus?,
@@ -337,8 +329,28 @@ fn arrival(wire: &wire::TrainingEvent, task: TaskId, c: &mut Checker) -> Option<
         batch: global
             .map(TrainingBatch::Global)
             .or(each.map(TrainingBatch::PerGpu)),
-        steps_per_s: wire.steps_per_s.clone(),
+        steps_per_s,
     })
+}
+
+/// Rates that a step of a century and one of a nanosecond have.
+const RATES: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
+
+fn speeds(wire: &BTreeMap<String, f64>, c: &mut Checker) -> BTreeMap<u32, f64> {
+    let mut speeds = BTreeMap::new();
+    for (gpus, rate) in wire {
+        match gpus.parse::<u32>() {
+            Ok(count) if count > 0 && RATES.contains(rate) => {
+                speeds.insert(count, *rate);
+            }
+            _ => {
+                let problem = format_args!("{gpus:?}: {rate:e} is no speed on a number of GPUs");
+                let advice = "give steps per second, 1e-9 to 1e9, by GPUs, from 1, as {\"2\":1.6}";
+                c.fault(Code::OutOfRange, problem, advice);
+            }
+        }
+    }
+    speeds
 }
 
 /// A count of 1 or more that may be absent.
@@ -361,7 +373,8 @@ fn write_arrival(arrival: &Arrival, wire: &mut wire::TrainingEvent) {
     wire.total_samples = arrival.total_samples.map(Samples::get);
     wire.plateau = arrival.plateau;
     wire.weight = arrival.weight.map(Weight::get);
-    wire.steps_per_s.clone_from(&arrival.steps_per_s);
+    let rates = arrival.steps_per_s.iter();
+    wire.steps_per_s = rates.map(|(g, rate)| (g.to_string(), *rate)).collect();
     match arrival.batch {
         Some(TrainingBatch::Global(b)) => wire.batch = Some(u64::from(b.get())),
         Some(TrainingBatch::PerGpu(b)) => wire.batch_per_gpu = Some(u64::from(b.get())),
@@ -455,6 +468,11 @@ mod tests {
             ),
             (
                 r#"{"event":"arrive","time_s":1,"task":"a","steps_per_s":{"2":0}}"#,
+                Code::OutOfRange,
+                "$.steps_per_s",
+            ),
+            (
+                r#"{"event":"arrive","time_s":1,"task":"a","steps_per_s":{"-1":2}}"#,
                 Code::OutOfRange,
                 "$.steps_per_s",
             ),

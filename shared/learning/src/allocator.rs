@@ -121,6 +121,8 @@ impl Allocator {
                 batch,
             } => {
                 let has = self.settings.gpus;
+                let taken = self.acknowledged == self.seq;
+                let given = self.given.get(task).copied().filter(|g| taken && *g > 0);
                 let training = self.known(task)?;
                 if *gpus > has {
                     return Err(Refused::MoreThanThereAre {
@@ -134,8 +136,14 @@ impl Allocator {
                 if let Some(seconds) = reported.pause_s {
                     self.pause.push(seconds);
                 }
+                // It was moved, and goes on with another number than it was given: the one before.
+                let failed = given.filter(|g| reported.pause_s.is_some() && g != gpus);
+                if let Some(given) = failed {
+                    training.unable.insert(given);
+                    self.given.insert(task.clone(), *gpus);
+                }
                 let holds = self.given.get(task).is_some_and(|g| *g > 0);
-                match (reached && holds, reported.window) {
+                match (reached && holds, reported.window || failed.is_some()) {
                     (true, _) => Some(Occasion::End),
                     (false, true) => Some(Occasion::Window),
                     (false, false) => None,
@@ -189,7 +197,7 @@ impl Allocator {
                 has: self.settings.gpus,
             });
         }
-        let training = Training::new(arrival.clone());
+        let training = Training::new(arrival.clone(), self.settings.gpus);
         self.trainings.insert(arrival.task.clone(), training);
         Ok(())
     }

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use doc::{Arrival, TrainingBatch};
 use units::Batch;
 
@@ -14,6 +16,8 @@ pub(crate) struct Training {
     pub(crate) speed: Speed,
     /// GPUs that it said it runs on; 0 before it has said so, and while it is parked.
     pub(crate) gpus: u32,
+    /// Numbers of GPUs with which it could not go on; they are not tried again.
+    pub(crate) unable: BTreeSet<u32>,
     batch: Option<Batch>,
     samples: f64,
     last: Option<(u64, f64)>,
@@ -52,13 +56,14 @@ const TRUSTED_WINDOWS: u64 = 3;
 const SURE_STEPS: f64 = 20.0;
 
 impl Training {
-    pub(crate) fn new(arrival: Arrival) -> Self {
+    /// A training that comes to a machine of so many GPUs.
+    pub(crate) fn new(arrival: Arrival, most: u32) -> Self {
         let batch = match arrival.batch {
             Some(TrainingBatch::Global(batch)) => Some(batch),
             _ => None,
         };
         let mut speed = Speed::default();
-        for (&gpus, &rate) in &arrival.steps_per_s {
+        for (&gpus, &rate) in arrival.steps_per_s.range(..=most) {
             speed.push(gpus, HALF_LIFE_STEPS, HALF_LIFE_STEPS / rate);
         }
         Self {
@@ -66,6 +71,7 @@ impl Training {
             history: History::default(),
             speed,
             gpus: 0,
+            unable: BTreeSet::new(),
             batch,
             samples: 0.0,
             last: None,
@@ -166,7 +172,7 @@ impl Training {
         let (least, most) = self.limits(total);
         let mut rates = self.speed.rates(total, assumed);
         for (g, rate) in (0..).zip(&mut rates) {
-            if g < least || g > most {
+            if g < least || g > most || self.unable.contains(&g) {
                 *rate = 0.0;
             }
         }

@@ -26,6 +26,14 @@ impl UnitError {
     }
 }
 
+/// A number as people write it: `1e307`, not three hundred digits.
+fn shown(value: f64) -> String {
+    match value.abs() {
+        0.0 | 1e-5..1e16 => value.to_string(),
+        _ => format!("{value:e}"),
+    }
+}
+
 /// Largest value of a quantity that is no integer. A fit squares rates, an objective multiplies
 /// them with weights and times, and a variance sums squares of such products: 10^30 to the eighth
 /// power is still finite. The longest time and the quickest GPU of anybody are far below: 10^30 s are
@@ -46,7 +54,7 @@ macro_rules! float_quantity {
                     // Negative zero would print as "-0.0" and break byte-for-byte comparison.
                     Ok(Self(value + 0.0))
                 } else {
-                    Err(UnitError::new($label, value, $expected))
+                    Err(UnitError::new($label, shown(value), $expected))
                 }
             }
 

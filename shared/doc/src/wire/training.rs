@@ -44,7 +44,7 @@ pub struct TrainingEvent {
     pub weight: Option<f64>,
     /// Steps per second by number of GPUs, from an earlier run; what is absent is learnt.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub steps_per_s: BTreeMap<u32, f64>,
+    pub steps_per_s: BTreeMap<String, f64>,
     /// Global steps made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,

@@ -61,6 +61,30 @@ fn the_paper_s_policy_gives_three_of_four_to_the_older() {
     );
 }
 
+/// The launcher returns a training whose processes do not start to the number of GPUs before.
+#[test]
+fn a_number_of_gpus_with_which_a_training_could_not_go_on_is_not_tried_again() {
+    let mut allocator = allocator(Policy::Ours, 4);
+    let mut take = |event| allocator.take(&event).unwrap();
+    let known = |name| {
+        let mut news = arrival(name);
+        news.total_steps = Some(2000);
+        news.steps_per_s = (1..=4).map(|g| (g, 1.0 / step_s(g))).collect();
+        news
+    };
+    let gpus = |d: &Allocation, name| d.trainings[&id(name)].gpus;
+    take(arrive(0.0, known("old"))).unwrap();
+    take(at(0.1, TrainingNews::Ack { seq: 1 }));
+    take(progress(250.0, "old", 500, 2, Some(1.0)));
+    let decision = take(arrive(300.0, known("young"))).unwrap();
+    assert_eq!((gpus(&decision, "old"), gpus(&decision, "young")), (3, 1));
+    take(at(300.1, TrainingNews::Ack { seq: 2 }));
+    let (task, step) = (id("old"), Some(520));
+    take(at(301.0, TrainingNews::Parked { task, step }));
+    let decision = take(progress(303.0, "old", 521, 2, Some(1.0))).unwrap();
+    assert_eq!((gpus(&decision, "old"), gpus(&decision, "young")), (2, 2));
+}
+
 #[test]
 fn decisions_are_numbered_and_the_survivor_gets_all() {
     for policy in [
