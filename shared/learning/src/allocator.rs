@@ -133,14 +133,14 @@ impl Allocator {
                 }
                 let reported = training.progress(now, *step, *gpus, *loss, *batch);
                 let reached = training.length() == Length::Reached;
-                if let Some(seconds) = reported.pause_s {
-                    self.pause.push(seconds);
-                }
                 // It was moved, and goes on with another number than it was given: the one before.
                 let failed = given.filter(|g| reported.pause_s.is_some() && g != gpus);
-                if let Some(given) = failed {
-                    training.unable.insert(given);
+                training.unable.extend(failed);
+                if failed.is_some() {
                     self.given.insert(task.clone(), *gpus);
+                }
+                if let Some(seconds) = reported.pause_s {
+                    self.pause.push(seconds);
                 }
                 let holds = self.given.get(task).is_some_and(|g| *g > 0);
                 match (reached && holds, reported.window || failed.is_some()) {
@@ -212,7 +212,7 @@ impl Allocator {
         let trainings: Vec<&Training> = self.trainings.values().collect();
         let all_measured = open.iter().all(|&i| {
             let told = !by_loss && matches!(lengths[i], Length::Trusted(_));
-            trainings[i].speed.is_known() && (told || trainings[i].is_ranked())
+            trainings[i].is_timed() && (told || trainings[i].is_ranked())
         });
         if !all_measured && occasion == Occasion::Window {
             // The newcomer makes its first reports with what it was given on arrival.

@@ -56,6 +56,11 @@ impl Speed {
         !self.measured.is_empty()
     }
 
+    /// Steps that have been timed on the number of GPUs that is known best, older ones counted less.
+    pub(crate) fn most_steps(&self) -> f64 {
+        self.measured.values().map(|m| m.steps).fold(0.0, f64::max)
+    }
+
     /// Steps that have been timed on `gpus` GPUs, older ones counted less.
     pub(crate) fn steps_on(&self, gpus: u32) -> f64 {
         self.measured.get(&gpus).map_or(0.0, |m| m.steps)

@@ -282,6 +282,11 @@ impl Training {
         self.history.delta().unwrap_or(f64::INFINITY)
     }
 
+    /// Whether its speed on some number of GPUs is known.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.speed.most_steps() >= SURE_STEPS
+    }
+
     /// Whether enough losses have been reported to rank it.
     pub(crate) fn is_ranked(&self) -> bool {
         self.history.recent_mean().is_some()

@@ -82,7 +82,7 @@ fn a_number_of_gpus_with_which_a_training_could_not_go_on_is_not_tried_again() {
     let (task, step) = (id("old"), Some(520));
     take(at(301.0, TrainingNews::Parked { task, step }));
     let decision = take(progress(303.0, "old", 521, 2, Some(1.0))).unwrap();
-    assert_eq!((gpus(&decision, "old"), gpus(&decision, "young")), (2, 2));
+    assert_eq!((gpus(&decision, "old"), gpus(&decision, "young")), (4, 0));
 }
 
 #[test]
