@@ -214,7 +214,7 @@ pub(crate) fn sweep<C: Throughput + ?Sized, T: Send>(
     let cores = thread::available_parallelism().map_or(1, NonZero::get) as u64;
     let parts = wanted.min(cores) as usize;
     let part = combinations.len().div_ceil(parts).max(1);
-    let work = |mine: &[Vec<u8>]| {
+    let work = &|mine: &[Vec<u8>]| {
         let mut collector = new();
         sweep_part(inst, mine, &mut collector, &look);
         collector
@@ -223,15 +223,18 @@ pub(crate) fn sweep<C: Throughput + ?Sized, T: Send>(
         return vec![work(combinations)];
     }
     thread::scope(|scope| {
-        let handles: Vec<_> = combinations
-            .chunks(part)
-            .map(|mine| scope.spawn(|| work(mine)))
-            .collect();
+        let start = |mine| {
+            let handle = thread::Builder::new().spawn_scoped(scope, move || work(mine));
+            // Where no thread can be made, this one does its part.
+            handle.map_err(|_| mine)
+        };
+        let handles: Vec<_> = combinations.chunks(part).map(start).collect();
         handles
             .into_iter()
-            .filter_map(|h| match h.join() {
-                Ok(collector) => Some(collector),
-                Err(panic) => std::panic::resume_unwind(panic),
+            .map(|handle| match handle.map(thread::ScopedJoinHandle::join) {
+                Ok(Ok(collector)) => collector,
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                Err(mine) => work(mine),
             })
             .collect()
     })

@@ -20,6 +20,9 @@ pub struct Signals {
     number: Arc<AtomicUsize>,
     /// Whether the tool ends soon after a signal.
     soon: Arc<AtomicBool>,
+    /// Whether it only waits for input, and ends at once.
+    idle: Arc<AtomicBool>,
+    watched: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -48,9 +51,31 @@ impl Signals {
 
     /// For a device without processes of its own, where nothing has to be ended: the tool ends a
     /// moment after a signal also in the middle of a computation or of waiting for input. What it
-    /// has written is a profile that can be continued.
-    pub fn end_soon(&self) {
-        if self.soon.swap(true, Ordering::SeqCst) {
+    /// has written is a profile that can be continued. `soon`: whether the next one is such.
+    pub fn end_soon(&self, soon: bool) {
+        self.soon.store(soon, Ordering::SeqCst);
+        if soon {
+            self.watch();
+        }
+    }
+
+    /// Waits for input by `wait`, however long that takes; nothing is open that would have to be
+    /// ended, and a signal ends the tool at once.
+    ///
+    /// # Errors
+    /// [`Failure::Signal`] if one has come already.
+    pub fn while_idle<T>(&self, wait: impl FnOnce() -> T) -> Result<T, Failure> {
+        // Before the look: a signal between look and waiting finds the tool idle.
+        self.idle.store(true, Ordering::SeqCst);
+        self.watch();
+        self.check()?;
+        let out = wait();
+        self.idle.store(false, Ordering::SeqCst);
+        Ok(out)
+    }
+
+    fn watch(&self) {
+        if self.watched.swap(true, Ordering::SeqCst) {
             return;
         }
         let mut ending = match signal_hook::iterator::Signals::new(cli::ending_signals()) {
@@ -58,9 +83,15 @@ impl Signals {
             // The record under way is finished first, then.
             Err(_) => return,
         };
+        let (soon, idle) = (Arc::clone(&self.soon), Arc::clone(&self.idle));
         let wait = move || {
-            if let Some(signal) = ending.forever().next() {
-                thread::sleep(PATIENCE);
+            for signal in ending.forever() {
+                if !idle.load(Ordering::SeqCst) {
+                    if !soon.load(Ordering::SeqCst) {
+                        continue;
+                    }
+                    thread::sleep(PATIENCE);
+                }
                 std::process::exit(128 + signal);
             }
         };

@@ -47,7 +47,7 @@ pub fn run(settings: &Settings, console: &Console) -> Result<Exit, Failure> {
     while let Some(job) = prepared {
         let measured = context.profile(job, earlier.next(), &signals, &mut out)?;
         empty += usize::from(!measured);
-        prepared = match jobs.next_job()? {
+        prepared = match signals.while_idle(|| jobs.next_job())?? {
             None => None,
             Some(job) => Some(context.prepare(job, &signals)?),
         };
@@ -227,9 +227,7 @@ impl<'a> Context<'a> {
         let fingerprint = opened.device.fingerprint();
         let seed = self.settings.seed;
         let real = matches!(fingerprint.kind, DeviceKind::Cpu | DeviceKind::Cuda);
-        if !real {
-            signals.end_soon();
-        }
+        signals.end_soon(!real);
         let sequence = match job.configurations {
             Some(configurations) => {
                 recorded_only(&opened, &configurations)?;

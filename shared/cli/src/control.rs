@@ -10,10 +10,12 @@ const LONGEST: u64 = 4096;
 
 /// The lines of standard input as they come, read on a thread of their own, for a tool that is
 /// directed while it works. The channel closes with standard input.
-#[must_use]
-pub fn control_lines() -> Receiver<String> {
+///
+/// # Errors
+/// [`Failure::Environment`] if the system has no room for another thread.
+pub fn control_lines() -> Result<Receiver<String>, Failure> {
     let (sender, receiver) = sync_channel(64);
-    thread::spawn(move || {
+    let read = move || {
         let mut stdin = std::io::stdin().lock();
         loop {
             let mut line = Vec::new();
@@ -26,8 +28,10 @@ pub fn control_lines() -> Receiver<String> {
                 return;
             }
         }
-    });
-    receiver
+    };
+    let started = thread::Builder::new().spawn(read);
+    started.map_err(|error| Failure::Environment(format!("no thread: {error}")))?;
+    Ok(receiver)
 }
 
 /// What a guard does (a second process of a tool, started by it): waits until the tool has ended,
@@ -37,8 +41,8 @@ pub fn control_lines() -> Receiver<String> {
 /// [`Failure::Input`] if what is to be cleaned is not the tool's own; [`Failure::Environment`] if
 /// it cannot be cleaned.
 pub fn guard(clean_up: impl FnOnce() -> io::Result<()>) -> Result<Exit, Failure> {
-    let owner = control_lines();
-    while owner.recv().is_ok() {}
+    // Without a thread: where none can be made, a guard is needed most. A failure to read is an end.
+    io::copy(&mut io::stdin().lock(), &mut io::sink()).ok();
     match clean_up() {
         Ok(()) => Ok(Exit::Done),
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {

@@ -68,6 +68,9 @@ pub enum CountError {
     /// What a job tells may be meant otherwise, so that every rate would be wrong.
     #[error("{0}")]
     Doubt(String),
+    /// A job that is not measured trained beside those that are.
+    #[error("a job trained that should be parked")]
+    Restless(JobId),
     /// A job made no step for too long.
     #[error("job {index} made no step for {} s{}", after.as_secs_f64(), last_words(tail))]
     Stalled {
@@ -112,9 +115,10 @@ pub fn count(
         for event in host.poll(Some(Instant::now() + LOOK)) {
             match event.what {
                 Happening::Steps { samples, loss, .. } => {
-                    if let Some(track) = tracks.get_mut(&event.job) {
-                        track.step(event.at, samples, loss, window_start.is_some());
-                    }
+                    let track = tracks.get_mut(&event.job);
+                    // Steps from before it parked were read before it said so.
+                    let track = track.ok_or(CountError::Restless(event.job))?;
+                    track.step(event.at, samples, loss, window_start.is_some());
                 }
                 Happening::Exited {
                     exit,

@@ -9,6 +9,7 @@
 
 mod evict;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -89,6 +90,8 @@ pub(crate) struct Pool {
     capacity: Capacity,
     clock: u64,
     started: u64,
+    /// Tasks whose workers train on after they have said that they are parked.
+    restless: BTreeSet<usize>,
 }
 
 /// How many workers a configuration needed that did not wait already.
@@ -116,6 +119,7 @@ impl Pool {
             capacity,
             clock: 0,
             started: 0,
+            restless: BTreeSet::new(),
         }
     }
 
@@ -192,7 +196,7 @@ impl Pool {
     pub(crate) fn rest(&mut self, interrupted: &AtomicBool) -> Result<(), MeasureError> {
         let mut end = Vec::new();
         for worker in self.workers.iter_mut().filter(|w| !w.parked) {
-            let mut parking = worker.pool;
+            let mut parking = worker.pool && !self.restless.contains(&worker.run.task);
             if parking && self.host.regrants() == Regrants::Now {
                 // One at a small share would need long to finish the step under way.
                 parking = self.host.regrant(worker.job, Share::FULL).is_ok();
@@ -388,6 +392,11 @@ impl Pool {
             }
             _ => {}
         }
+    }
+
+    /// Tasks whose workers do not park although they say so.
+    pub(crate) fn restless(&self) -> impl Iterator<Item = usize> {
+        self.restless.iter().copied()
     }
 
     /// SMs that each worker reports, for the table of percentages and SMs.

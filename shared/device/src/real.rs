@@ -1,7 +1,7 @@
 //! Real jobs that are measured on a host: under CPU quotas, or on a GPU under MPS.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use corun::Setting;
 use doc::{DeviceFingerprint, DeviceKind, Workload};
 use host::discovery::{self, Gpu, MpsSupport};
-use host::{ControlGroups, Host, MpsHost, MpsSetup};
+use host::{ControlGroups, Host, MpsHost, MpsSetup, Processes, Shares};
 use jobs::mps::MpsOptions;
-use jobs::{Guard, RunDir};
+use jobs::{Neighbours, RunDir};
 use units::{SamplesPerSec, Seconds, Share};
 
 use crate::cost::{Costs, Way};
@@ -43,10 +43,15 @@ pub struct Real {
     costs: Costs,
     sms: BTreeMap<Share, u32>,
     interrupted: Arc<AtomicBool>,
-    run: PathBuf,
-    /// Dropped last: until then it watches over everything above.
-    guard: Option<Guard>,
+    /// This profile among the programs that use the device.
+    neighbours: Neighbours,
+    /// Those that used it already, for people.
+    others: Option<String>,
 }
+
+/// What the profiler calls itself among programs that share a device, or that clean up after each
+/// other.
+const TOOL: &str = "mt-profile";
 
 impl Setup {
     /// A setup with the defaults for a GPU.
@@ -82,8 +87,7 @@ impl Real {
     /// [`OpenError::Workload`] if a task has no job.
     pub fn cpu(workload: &Workload, options: &Options) -> Result<Self, OpenError> {
         let runs = RunDir::default_base();
-        let real = Self::cpu_with(workload, runs, Patience::default(), &options.interrupted)?;
-        real.guarded(DeviceKind::Cpu, options)
+        Self::cpu_in(&runs, workload, Patience::default(), options)
     }
 
     /// As [`Real::cpu`] with everything given; `runs` is where the run directory is made.
@@ -96,9 +100,22 @@ impl Real {
         patience: Patience,
         interrupted: &Arc<AtomicBool>,
     ) -> Result<Self, OpenError> {
+        let options = Options {
+            interrupted: interrupted.clone(),
+            ..Options::default()
+        };
+        Self::cpu_in(&runs, workload, patience, &options)
+    }
+
+    fn cpu_in(
+        runs: &Path,
+        workload: &Workload,
+        patience: Patience,
+        options: &Options,
+    ) -> Result<Self, OpenError> {
         check_jobs(workload, DeviceKind::Cpu)?;
-        let host = ControlGroups::open(run_dir(&runs, DeviceKind::Cpu)?)?;
-        let logs = host.run().path().to_owned();
+        let run = run_dir(runs, DeviceKind::Cpu, options.guarded)?;
+        let host = ControlGroups::open(run)?;
         let any = vec![Vec::new(); workload.tasks.len()];
         // Processes that wait use no processor, and each task has at most one.
         let capacity = Capacity {
@@ -106,8 +123,7 @@ impl Real {
             memory: None,
         };
         let limits = (patience, capacity);
-        let host = Box::new(host);
-        Ok(Self::on(host, workload, (any, logs), limits, interrupted))
+        Self::on(host, workload, any, limits, options)
     }
 
     /// Opens the first GPU of the workload, or the first that can be shared, and starts (or
@@ -126,18 +142,7 @@ impl Real {
         let mut setup = Setup::new(gpu, mps, workload.tasks.len());
         setup.cpus = options.cpus.divide(workload.tasks.len());
         setup.host.attach = options.attach_mps;
-        let real = Self::cuda_with(workload, setup, &options.interrupted)?;
-        real.guarded(DeviceKind::Cuda, options)
-    }
-
-    /// Starts the guard, where the program can be one. No job runs yet.
-    fn guarded(mut self, kind: DeviceKind, options: &Options) -> Result<Self, OpenError> {
-        if options.guarded {
-            let started = Guard::start(&self.run);
-            let guard = started.map_err(|e| host::OpenError::environment(kind, e))?;
-            self.guard = Some(guard);
-        }
-        Ok(self)
+        Self::cuda_in(workload, setup, options)
     }
 
     /// Opens a GPU with everything given.
@@ -150,33 +155,53 @@ impl Real {
         setup: Setup,
         interrupted: &Arc<AtomicBool>,
     ) -> Result<Self, OpenError> {
-        check_jobs(workload, DeviceKind::Cuda)?;
-        let host = MpsHost::open(setup.host, run_dir(&setup.runs, DeviceKind::Cuda)?)?;
-        let logs = host.run().path().to_owned();
-        let limits = (setup.patience, setup.capacity);
-        let places = (setup.cpus, logs);
-        let host = Box::new(host);
-        Ok(Self::on(host, workload, places, limits, interrupted))
+        let options = Options {
+            interrupted: interrupted.clone(),
+            ..Options::default()
+        };
+        Self::cuda_in(workload, setup, &options)
     }
 
-    fn on(
-        host: Box<dyn Host>,
+    fn cuda_in(workload: &Workload, setup: Setup, options: &Options) -> Result<Self, OpenError> {
+        check_jobs(workload, DeviceKind::Cuda)?;
+        let run = run_dir(&setup.runs, DeviceKind::Cuda, options.guarded)?;
+        let host = MpsHost::open(setup.host, run)?;
+        let limits = (setup.patience, setup.capacity);
+        Self::on(host, workload, setup.cpus, limits, options)
+    }
+
+    fn on<S: Shares + 'static>(
+        mut host: Processes<S>,
         workload: &Workload,
-        (cpus, logs): (Vec<Vec<usize>>, PathBuf),
+        cpus: Vec<Vec<usize>>,
         limits: (Patience, Capacity),
-        interrupted: &Arc<AtomicBool>,
-    ) -> Self {
-        Self {
+        options: &Options,
+    ) -> Result<Self, OpenError> {
+        let joined = host.neighbours(TOOL);
+        let (neighbours, others) = joined.map_err(|e| host::OpenError::environment(S::KIND, e))?;
+        if options.guarded {
+            // A program of our own, whose children are all jobs.
+            host.supervisor().sweep_strays();
+        }
+        let logs = host.run().path().to_owned();
+        let host: Box<dyn Host> = Box::new(host);
+        Ok(Self {
             fingerprint: host.fingerprint(),
-            pool: Pool::new(host, workload.tasks.clone(), cpus, logs.clone(), limits),
+            pool: Pool::new(host, workload.tasks.clone(), cpus, logs, limits),
             patience: limits.0,
             names: workload.tasks.iter().map(|t| t.id.to_string()).collect(),
             costs: Costs::default(),
             sms: BTreeMap::new(),
-            interrupted: interrupted.clone(),
-            run: logs,
-            guard: None,
-        }
+            interrupted: options.interrupted.clone(),
+            neighbours,
+            others,
+        })
+    }
+
+    /// Which programs used the device already when it was opened, for people.
+    #[must_use]
+    pub fn others(&self) -> Option<String> {
+        self.others.clone()
     }
 
     /// What samples have cost so far.
@@ -207,9 +232,12 @@ impl Real {
             precision: window.precision,
         };
         let mut counts = Vec::new();
-        for _ in 0..window.repeats.max(1) {
+        let repeats = window.repeats.max(1) as usize;
+        while counts.len() < repeats {
             match count::count(self.pool.host(), &jobs, &limits, &self.interrupted) {
                 Ok(counted) => counts.push(counted),
+                // It is ended, so that this window was the last that it spoiled.
+                Err(CountError::Restless(job)) => self.pool.distrust(job),
                 Err(error) => return Err(self.failed(configuration, &error)),
             }
         }
@@ -221,6 +249,7 @@ impl Real {
     fn failed(&mut self, configuration: &[Setting], error: &CountError) -> MeasureError {
         let index = match error {
             CountError::Interrupted => return MeasureError::Interrupted,
+            CountError::Restless(_) => return MeasureError::Unusable(error.to_string()),
             CountError::Doubt(why) => return MeasureError::Unusable(why.clone()),
             CountError::Ended { index, .. } | CountError::Stalled { index, .. } => *index,
         };
@@ -326,13 +355,29 @@ impl Device for Real {
                 table.join(", ")
             );
         }
+        let restless: Vec<&str> = self.pool.restless().map(|t| &*self.names[t]).collect();
+        if !restless.is_empty() {
+            text += &format!(
+                "; started anew for every sample, because it trains on after it has said that it \
+                 is parked: {}",
+                restless.join(", ")
+            );
+        }
+        if let Some(others) = self.neighbours.newcomers() {
+            text += &format!("; {others}");
+        }
         Some(text)
     }
 }
 
-fn run_dir(runs: &std::path::Path, kind: DeviceKind) -> Result<RunDir, OpenError> {
-    let made = RunDir::create(runs, host::word(kind));
-    let (run, _) = made.map_err(|e| host::OpenError::environment(kind, e))?;
+/// A run directory, with a guard where the program can be one.
+fn run_dir(runs: &Path, kind: DeviceKind, guarded: bool) -> Result<RunDir, OpenError> {
+    let made = RunDir::create(runs, TOOL);
+    let (mut run, _) = made.map_err(|e| host::OpenError::environment(kind, e))?;
+    if guarded {
+        let started = run.guard();
+        started.map_err(|e| host::OpenError::environment(kind, e))?;
+    }
     Ok(run)
 }
 

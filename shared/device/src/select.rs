@@ -13,7 +13,7 @@ pub struct Opened {
     pub device: Box<dyn Device>,
     /// The workload with its device resolved and the facts of the catalogue filled in.
     pub workload: Workload,
-    /// Which device `auto` chose and why.
+    /// Which device `auto` chose and why, and who uses it already; a line each.
     pub note: Option<String>,
 }
 
@@ -25,19 +25,24 @@ pub struct Opened {
 pub fn open(workload: &Workload, options: &Options) -> Result<Opened, OpenError> {
     let (kind, note) = host::resolve(workload);
     let workload = host::complete(workload, kind)?;
-    let device: Box<dyn Device> = match kind {
-        DeviceKind::Auto | DeviceKind::Sim => Box::new(Sim::open(&workload, options)?),
+    let real = |real: Real| {
+        let others = real.others();
+        (Box::new(real) as Box<dyn Device>, others)
+    };
+    let (device, others): (Box<dyn Device>, _) = match kind {
+        DeviceKind::Auto | DeviceKind::Sim => (Box::new(Sim::open(&workload, options)?), None),
         DeviceKind::Replay => {
             let recording = options.replay.as_ref().ok_or(OpenError::NoRecording)?;
-            Box::new(Replay::open(&workload, recording)?)
+            (Box::new(Replay::open(&workload, recording)?), None)
         }
-        DeviceKind::Cuda => Box::new(Real::cuda(&workload, options)?),
-        DeviceKind::Cpu => Box::new(Real::cpu(&workload, options)?),
+        DeviceKind::Cuda => real(Real::cuda(&workload, options)?),
+        DeviceKind::Cpu => real(Real::cpu(&workload, options)?),
     };
+    let notes: Vec<String> = note.into_iter().chain(others).collect();
     Ok(Opened {
         device,
         workload,
-        note,
+        note: (!notes.is_empty()).then(|| notes.join("\n")),
     })
 }
 

@@ -371,6 +371,30 @@ fn a_hanging_or_stalling_client_fails_its_configuration_alone() {
 }
 
 #[test]
+fn a_worker_that_says_it_is_parked_and_trains_on_spoils_no_sample() {
+    let bench = Bench::new();
+    let workload = bench.workload(true, &["", "restless"], "");
+    let mut device = bench.open(&workload, bench.setup(2));
+    let both = [run(0, 8, 50.0), run(1, 8, 50.0)];
+    device.measure(&both, &window(0.1)).unwrap();
+    // It trains beside this sample until it is seen, and is ended.
+    device.measure(&both[..1], &window(0.3)).unwrap();
+    assert_eq!(device.workers(), 1);
+    let summary = device.summary().unwrap();
+    assert!(summary.contains("anew for every sample"), "{summary}");
+    assert!(summary.ends_with("is parked: t1"), "{summary}");
+    // From now on none of its task is kept.
+    device.measure(&both, &window(0.1)).unwrap();
+    assert_eq!(device.workers(), 1);
+    device.measure(&both, &window(0.1)).unwrap();
+    let starts = bench.starts();
+    assert_eq!(starts.iter().filter(|s| *s == "t0 50").count(), 1);
+    assert_eq!(starts.iter().filter(|s| *s == "t1 50").count(), 3);
+    drop(device);
+    bench.nothing_left();
+}
+
+#[test]
 fn a_refused_terminate_does_not_keep_a_worker_alive() {
     let bench = Bench::new();
     let workload = bench.workload(false, &["deaf"], "");

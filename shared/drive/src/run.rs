@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use cli::{Console, Exit, Failure, Output};
 use cluster::document;
 use doc::{DeviceFingerprint, DeviceKind, Schedule};
-use jobs::{Guard, Journal, RunDir, Signals, Supervisor};
+use jobs::cgroup::Enclosures;
+use jobs::{Journal, Neighbours, RunDir, Signals, Supervisor};
 
 use crate::driver::{Driver, Told};
 use crate::seats::Seats;
@@ -31,8 +32,7 @@ pub fn run(
     for dead in &cleaned {
         console.note(&format!("cleaned up after {}, which was killed", dead.tool));
     }
-    // Made before what it guards, so that it ends last.
-    let guard = Guard::start(run.path()).map_err(|e| environment(&e))?;
+    run.guard().map_err(|e| environment(&e))?;
     let (seats, note) =
         Seats::open(&schedule.cluster, &settings.place, &mut run).map_err(Failure::Input)?;
     if let Some(note) = note {
@@ -41,6 +41,20 @@ pub fn run(
     let mut supervisor = Supervisor::new(run.token()).map_err(|e| environment(&e))?;
     supervisor.listen(Signals::install(&cli::ending_signals()).map_err(|e| environment(&e))?);
     supervisor.sweep_strays();
+    // A prefix may start what several jobs share: a daemon by `mt-launch exec` goes with its last
+    // client and not with the job that needed it first.
+    if !matches!(settings.place, Where::Via(_)) {
+        supervisor.contain(Enclosures::create(&mut run));
+    }
+    let (neighbours, others) = Neighbours::join(
+        &settings.care.runs,
+        &devices(&settings.place, &seats),
+        console.tool(),
+    )
+    .map_err(|e| environment(&e))?;
+    if let Some(others) = others {
+        console.warn(&others);
+    }
     if let Some(left_out) = settings.care.passing.left_out() {
         console.note(&left_out);
     }
@@ -89,10 +103,22 @@ pub fn run(
     driver.record(&driver.journal.launch(device, None, tool));
     let signal = driver.drive();
     let exit = finish(driver, schedule, signal);
-    // The control groups are gone with the driver; now the directory, then its guard.
+    if let Some(others) = neighbours.newcomers() {
+        console.warn(&others);
+    }
+    // The control groups are gone with the driver; now the directory with its guard.
     drop(run);
-    drop(guard);
     exit
+}
+
+/// The devices of this machine that a schedule runs on.
+fn devices(place: &Where, seats: &Seats) -> Vec<String> {
+    match place {
+        Where::Processors => vec!["cpu".to_owned()],
+        Where::Cuda => seats.all.iter().filter_map(|s| s.uuid.clone()).collect(),
+        // Whatever the prefix finds.
+        Where::Via(_) => Vec::new(),
+    }
 }
 
 /// Writes the summary, and says what it came to.

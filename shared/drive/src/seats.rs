@@ -68,7 +68,7 @@ pub(crate) struct Seat {
     pub name: String,
     pub kind: String,
     node: Option<String>,
-    uuid: Option<String>,
+    pub uuid: Option<String>,
     share: Share,
 }
 

@@ -73,6 +73,10 @@ impl Shares for Quotas {
         Regrants::Now
     }
 
+    fn devices(&self) -> Vec<String> {
+        vec!["cpu".to_owned()]
+    }
+
     /// A job that can be kept in a pool may use the whole machine until it is settled, whether it
     /// is profiled or launched: many programs choose their number of threads by the quota that
     /// they find when they start.

@@ -177,6 +177,10 @@ impl Shares for Daemons {
         Regrants::NextStart
     }
 
+    fn devices(&self) -> Vec<String> {
+        self.gpus.iter().map(|gpu| gpu.uuid.clone()).collect()
+    }
+
     fn prepare(&self, spec: &mut JobSpec, _: &Work<'_>, grant: &Grant) -> Result<(), HostError> {
         let mps = self.daemon(grant)?.mps()?;
         let gpus = self.gpus(grant)?;

@@ -61,6 +61,10 @@ impl Shares for Plain {
         Regrants::NextStart
     }
 
+    fn devices(&self) -> Vec<String> {
+        vec!["cpu".to_owned()]
+    }
+
     fn prepare(&self, spec: &mut JobSpec, _: &Work<'_>, grant: &Grant) -> Result<(), HostError> {
         if grant.memory.is_some() {
             return Err(HostError::NoMemoryLimit);

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use doc::{DeviceFingerprint, DeviceKind, PhaseKind};
+use jobs::cgroup::Enclosures;
 use jobs::mps::Ready;
 use jobs::{
-    Arrived, Assignment, Event, Happening, JobId, JobSpec, Order, OrderError, Passing, RunDir,
-    Supervisor,
+    Arrived, Assignment, Event, Happening, JobId, JobSpec, Neighbours, Order, OrderError, Passing,
+    RunDir, Supervisor,
 };
 use units::{Share, TaskId};
 
@@ -24,6 +25,9 @@ pub trait Shares {
 
     /// See [`Host::regrants`].
     fn regrants(&self) -> Regrants;
+
+    /// Names of the devices, so that programs that use the same are told of each other.
+    fn devices(&self) -> Vec<String>;
 
     /// Puts a grant into what a computing job is started with.
     ///
@@ -93,10 +97,12 @@ pub struct Processes<S> {
 }
 
 impl<S: Shares> Processes<S> {
-    pub(crate) fn new(shares: S, run: RunDir) -> Result<Self, OpenError> {
+    pub(crate) fn new(shares: S, mut run: RunDir) -> Result<Self, OpenError> {
         let supervisor = Supervisor::new(run.token());
+        let mut supervisor = supervisor.map_err(|e| OpenError::environment(S::KIND, e))?;
+        supervisor.contain(Enclosures::create(&mut run));
         Ok(Self {
-            supervisor: supervisor.map_err(|e| OpenError::environment(S::KIND, e))?,
+            supervisor,
             shares,
             run,
             computing: BTreeMap::new(),
@@ -112,6 +118,16 @@ impl<S: Shares> Processes<S> {
     /// Which variables jobs get beside the usual ones, from the next one that is started.
     pub fn pass(&mut self, passing: Passing) {
         self.passing = passing;
+    }
+
+    /// Takes this program's place among those of this user on the same devices, see
+    /// [`Neighbours::join`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn neighbours(&self, tool: &str) -> std::io::Result<(Neighbours, Option<String>)> {
+        let runs = self.run.path().parent().unwrap_or(self.run.path());
+        Neighbours::join(runs, &self.shares.devices(), tool)
     }
 
     /// The run directory.

@@ -20,7 +20,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use crate::RunDir;
 use crate::mps::{self, Membership};
 use crate::process::Identity;
-use crate::spawn::MARK;
+use crate::sign::{MARK, shed};
 
 /// What the attendant looks after.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,6 +99,8 @@ impl Charge {
 /// # Errors
 /// If the program cannot be watched, or what was its own cannot be removed.
 pub fn attend(charge: &Charge, ready: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    // A launch that the program is a job of would take us for what the job has left behind.
+    shed();
     // In a folder that may be removed meanwhile it would keep a file system busy.
     nix::unistd::daemon(false, true)?;
     let member = charge.mps.as_deref().map(Membership::of);

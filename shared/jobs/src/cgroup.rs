@@ -1,6 +1,9 @@
 //! Control groups, version 1 or 2: a share of the machine's cores as a quota.
 
+mod enclosures;
 mod find;
+
+pub use enclosures::Enclosures;
 
 use std::fs;
 use std::io;
@@ -229,6 +232,17 @@ pub(crate) fn members_by(procs: &Path) -> Vec<Identity> {
         .lines()
         .filter_map(|line| Identity::of(line.parse().ok()?))
         .collect()
+}
+
+/// Whether a process is in the group that this `cgroup.procs` is of.
+pub(crate) fn holds(procs: &Path, pid: i32) -> bool {
+    let all = fs::read_to_string(procs).unwrap_or_default();
+    all.lines().any(|line| line.parse() == Ok(pid))
+}
+
+/// Removes the group that this `cgroup.procs` is of; nothing is left in it.
+pub(crate) fn remove_group(procs: &Path) -> io::Result<()> {
+    fs::remove_dir(procs.parent().unwrap_or(procs))
 }
 
 /// Whether `dir` is the control group that a run of this name makes: a real directory of a cgroup

@@ -12,8 +12,8 @@ use std::process::{Child, Command, Stdio};
 
 use crate::{Cleaned, RunDir, mps};
 
-/// A guard of this process's run directory. Dropped, it is told to end and waited for; make it
-/// before what it guards, so that it ends last.
+/// The guard of a run directory of this process, see [`RunDir::guard`]. Dropped, it is told to end
+/// and waited for.
 #[derive(Debug)]
 pub struct Guard {
     child: Child,
@@ -28,7 +28,7 @@ impl Guard {
     ///
     /// # Errors
     /// If this program cannot be started once more.
-    pub fn start(run: &Path) -> io::Result<Self> {
+    pub(crate) fn start(run: &Path) -> io::Result<Self> {
         let child = Command::new("/proc/self/exe")
             .arg(Self::OPTION)
             .arg(run)

@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Makes a directory with mode 0700, or checks that the one that is there is a real directory (no
@@ -47,14 +47,28 @@ pub(crate) fn check_private_dir(path: &Path) -> io::Result<()> {
 
 /// Opens a file for appending, mode 0600, not through a symbolic link.
 pub(crate) fn append_private(path: &Path) -> io::Result<File> {
+    open(OpenOptions::new().append(true), path)
+}
+
+/// As [`append_private`], for reading as well.
+pub(crate) fn share_private(path: &Path) -> io::Result<File> {
+    open(OpenOptions::new().read(true).append(true), path)
+}
+
+fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     // A pipe that nobody reads is refused at once, where opening it would wait for a reader.
     let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
-    OpenOptions::new()
-        .append(true)
+    let file = options
         .create(true)
         .mode(0o600)
         .custom_flags(flags.bits())
-        .open(path)
+        .open(path)?;
+    // One that somebody reads takes as much as its reader likes, and then would have to be waited for.
+    if file.metadata()?.file_type().is_fifo() {
+        let text = format!("{} is a pipe; name a file", path.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    Ok(file)
 }
 
 /// Opens a file of [`append_private`] that must be there already.

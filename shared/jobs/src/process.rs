@@ -1,5 +1,6 @@
 //! Processes as `/proc` shows them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -157,6 +158,21 @@ pub fn with_variable(wanted: impl Fn(&[u8]) -> bool) -> Vec<Identity> {
         .collect()
 }
 
+/// Living processes by their process group.
+pub(crate) fn by_group() -> BTreeMap<i32, Vec<Identity>> {
+    let mut groups = BTreeMap::<i32, Vec<Identity>>::new();
+    for pid in all() {
+        if let Some(s) = stat(pid).filter(|s| !is_dead(s.state)) {
+            let start = s.start;
+            groups
+                .entry(s.group)
+                .or_default()
+                .push(Identity { pid, start });
+        }
+    }
+    groups
+}
+
 /// Living children of this process.
 pub(crate) fn children() -> Vec<Identity> {
     let own = std::process::id().cast_signed();
@@ -202,6 +218,19 @@ impl Lineage {
                 .chain(Identity::of(1))
                 .collect(),
         }
+    }
+
+    /// Living processes, other than this one, that are not older than the run's owner.
+    pub(crate) fn young(&self) -> Vec<Identity> {
+        let own = std::process::id().cast_signed();
+        let young = |pid| {
+            let s = stat(pid).filter(|s| s.start >= self.since && !is_dead(s.state))?;
+            Some(Identity {
+                pid,
+                start: s.start,
+            })
+        };
+        all().filter(|&pid| pid != own).filter_map(young).collect()
     }
 
     /// Those of the carriers of a sign that provably are of the run.

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::guard::Guard;
 use crate::private::{append_private, open_private_dir};
-use crate::process::{self, Identity, Lineage};
-use crate::spawn::MARK;
+use crate::process::{Identity, Lineage};
 pub use clean::Cleaned;
 
 /// The private directory of one run, and the ledger of what has to be put away when it ends.
@@ -27,13 +27,15 @@ pub struct RunDir {
     cgroups: Vec<PathBuf>,
     /// Held, not read.
     _lock: File,
+    /// After the lock, which it waits for.
+    guard: Option<Guard>,
 }
 
 /// Something that outlives a process that is killed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Resource {
-    /// Processes that carry this mark in their environment.
+    /// Processes that carry the signs of this run (the marks of its jobs, and their brands).
     Mark(String),
     /// A control group with those below it.
     Cgroup(PathBuf),
@@ -152,9 +154,21 @@ impl RunDir {
             ledger,
             cgroups: Vec::new(),
             _lock: lock,
+            guard: None,
         };
         run.record(&Resource::Mark(run.token.clone()))?;
         Ok(run)
+    }
+
+    /// Starts a second process that puts away what the ledger names should this one be killed; to be
+    /// called before there is anything. Only in a program that answers [`Guard::OPTION`]. It ends
+    /// with this run directory, and so after everything that is dropped before.
+    ///
+    /// # Errors
+    /// If this program cannot be started once more.
+    pub fn guard(&mut self) -> io::Result<()> {
+        self.guard = Some(Guard::start(&self.path)?);
+        Ok(())
     }
 
     /// Notes a resource that is about to be made.
@@ -209,14 +223,6 @@ impl Drop for RunDir {
             fs::remove_dir_all(&self.path).ok();
         }
     }
-}
-
-/// Living processes that carry the mark of a run, of those that `lineage` can tell to be of it.
-pub(crate) fn marked(token: &str, lineage: &Lineage) -> Vec<Identity> {
-    let prefix = format!("{MARK}={token}.");
-    lineage.claim(&process::with_variable(|v| {
-        v.starts_with(prefix.as_bytes())
-    }))
 }
 
 #[cfg(test)]

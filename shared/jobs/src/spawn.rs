@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use units::TaskId;
 
+use crate::sign::{MARK, Sign, bear};
 use crate::{LogLimits, Progress};
 
 /// A program to start and how to look after it.
@@ -49,6 +50,15 @@ pub enum SpawnError {
         /// Why.
         source: io::Error,
     },
+    /// Its working directory cannot be used.
+    #[error("cannot start in the folder {path}: {source}; name one that is there, or none (\"cwd\" of \
+             the job)", path = path.display())]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// Its log cannot be written.
     #[error("cannot write the log {path}: {source}", path = path.display())]
     Log {
@@ -67,19 +77,26 @@ pub enum SpawnError {
     },
 }
 
-/// Variable that marks every process of a job, so that it is found wherever it has gone.
-pub const MARK: &str = "MT_JOB_MARK";
-
-/// Starts the program in a process group of its own; it dies with the thread that calls this.
-pub(crate) fn spawn(spec: &JobSpec, mark: &str) -> Result<Child, SpawnError> {
+/// Starts the program in a process group of its own; it dies with the thread that calls this. It
+/// is put into the control group that `enclosure` is the `cgroup.procs` of, if it can be.
+pub(crate) fn spawn(
+    spec: &JobSpec,
+    sign: &Sign,
+    enclosure: Option<&Path>,
+) -> Result<Child, SpawnError> {
     let program = spec.argv.first().cloned().unwrap_or_default();
-    let procs = spec.cgroup_procs.as_deref().map(open_procs).transpose()?;
+    let seat = Seat {
+        quota: spec.cgroup_procs.as_deref().map(open_procs).transpose()?,
+        enclosure: enclosure.and_then(|path| open_procs(path).ok()),
+        cpus: cpu_set(&spec.cpus),
+        brand: sign.brand(),
+    };
     let mut command = Command::new(&program);
     command
         .args(spec.argv.iter().skip(1))
         .env_clear()
         .envs(&spec.env)
-        .env(MARK, mark)
+        .env(MARK, sign.mark())
         .stdin(if spec.orders {
             Stdio::piped()
         } else {
@@ -91,10 +108,17 @@ pub(crate) fn spawn(spec: &JobSpec, mark: &str) -> Result<Child, SpawnError> {
     if let Some(cwd) = &spec.cwd {
         command.current_dir(cwd);
     }
-    before_exec(&mut command, procs, cpu_set(&spec.cpus));
-    command.spawn().map_err(|source| SpawnError::Program {
-        program: program.to_string_lossy().into_owned(),
-        source,
+    before_exec(&mut command, seat);
+    command.spawn().map_err(|source| match &spec.cwd {
+        // The error is the same as of a program that does not exist.
+        Some(cwd) if !cwd.is_dir() => SpawnError::Folder {
+            path: cwd.clone(),
+            source: fs::read_dir(cwd).err().unwrap_or(source),
+        },
+        _ => SpawnError::Program {
+            program: program.to_string_lossy().into_owned(),
+            source,
+        },
     })
 }
 
@@ -117,19 +141,37 @@ fn cpu_set(cpus: &[usize]) -> Option<CpuSet> {
     any.then_some(set)
 }
 
+/// Where a new process goes before it becomes its program.
+struct Seat {
+    /// `cgroup.procs` of a group that it must be in.
+    quota: Option<File>,
+    /// The same of a group that may refuse it: one that a user was given, when this process is
+    /// outside of what the user was given.
+    enclosure: Option<File>,
+    cpus: Option<CpuSet>,
+    brand: u64,
+}
+
 #[expect(
     unsafe_code,
     reason = "the closure runs between fork and exec, where only async-signal-safe calls are \
-              allowed: prctl, getppid, write and sched_setaffinity are; it does not allocate"
+              allowed: prctl, getppid, write, setrlimit and sched_setaffinity are; it does not \
+              allocate"
 )]
-fn before_exec(command: &mut Command, procs: Option<File>, cpus: Option<CpuSet>) {
+fn before_exec(command: &mut Command, seat: Seat) {
     let parent = nix::unistd::getpid();
     let hook = move || {
         // Before anything else: whatever this process starts is inside the group as well.
-        if let Some(procs) = &procs {
+        if let Some(procs) = &seat.quota {
             nix::unistd::write(procs, b"0")?;
         }
-        if let Some(cpus) = &cpus {
+        if let Some(procs) = &seat.enclosure {
+            // Refused: mark, brand and process group are left to find what it starts.
+            nix::unistd::write(procs, b"0").ok();
+        }
+        // Refused: the mark is left.
+        bear(seat.brand).ok();
+        if let Some(cpus) = &seat.cpus {
             sched_setaffinity(Pid::from_raw(0), cpus)?;
         }
         nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;

@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use units::{Batch, TaskId};
 
+use crate::cgroup::Enclosures;
 use crate::process::{self, Identity, Lineage};
+use crate::sign::Sign;
 use crate::signals::{drain, pipe_of};
-use crate::{Arrived, JobSpec, Signals, SpawnError, mps, run_dir};
+use crate::{Arrived, JobSpec, Signals, SpawnError, mps};
 use job::Job;
 
 /// A job of a [`Supervisor`]; never given twice.
@@ -69,7 +71,8 @@ pub enum Happening {
     },
     /// Its log can no longer be written; the job goes on without.
     LogFailed(String),
-    /// What it tells may be meant otherwise; why.
+    /// What it tells may be meant otherwise, or it has left the control group that its share holds
+    /// in; why.
     Doubt(String),
     /// Lines that were too long to be looked at (they are in the log).
     Overlong(u64),
@@ -146,7 +149,11 @@ pub enum OrderError {
 pub struct Supervisor {
     jobs: BTreeMap<JobId, Job>,
     next: u64,
-    mark: String,
+    sign: Sign,
+    /// Groups for the jobs that are started into none.
+    enclosures: Option<Enclosures>,
+    /// When it was looked last whether jobs are where they were put.
+    looked: Instant,
     children: UnixStream,
     signals: Option<Signals>,
     coalesce: Duration,
@@ -172,19 +179,25 @@ const CHUNK: usize = 64 * 1024;
 /// How long a killed process may take to go. SIGKILL acts within milliseconds but on a process that
 /// waits inside a driver or a file system; what is not gone by then is left to the guard.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is looked whether jobs are in their control groups: a look at all processes of the
+/// machine, about 1 ms for 150 of them. A job that leaves does so when it starts, and is told of
+/// before it has trained for long.
+const LOOK_INSIDE: Duration = Duration::from_secs(1);
 
 impl Supervisor {
-    /// A supervisor whose jobs carry `mark` (the token of a [`crate::RunDir`]).
+    /// A supervisor whose jobs carry the signs of a run (`token` is that of a [`crate::RunDir`]).
     ///
     /// # Errors
     /// If the system has no room for another pipe.
-    pub fn new(mark: &str) -> io::Result<Self> {
+    pub fn new(token: &str) -> io::Result<Self> {
         // Daemons of a job become children of this process and can be waited for.
         nix::sys::prctl::set_child_subreaper(true)?;
         Ok(Self {
             jobs: BTreeMap::new(),
             next: 0,
-            mark: mark.to_owned(),
+            sign: Sign::of_run(token),
+            enclosures: None,
+            looked: Instant::now(),
             children: pipe_of(signal_hook::consts::SIGCHLD)?,
             signals: None,
             coalesce: Duration::ZERO,
@@ -207,6 +220,12 @@ impl Supervisor {
             .map_or_else(Arrived::default, Signals::arrived)
     }
 
+    /// Puts every job that is started into no control group into one of its own, without a limit:
+    /// nothing that it starts can leave that unnoticed.
+    pub fn contain(&mut self, enclosures: Option<Enclosures>) {
+        self.enclosures = enclosures;
+    }
+
     /// Lets output gather for `pause` before it is read: fewer wake-ups, coarser times.
     pub fn coalesce(&mut self, pause: Duration) {
         self.coalesce = pause;
@@ -223,8 +242,11 @@ impl Supervisor {
     /// [`SpawnError`]; nothing runs then.
     pub fn spawn(&mut self, spec: &JobSpec) -> Result<JobId, SpawnError> {
         let id = JobId(self.next);
-        let mark = format!("{}.{}", self.mark, self.next);
-        let job = Job::start(spec, mark)?;
+        let enclosure = match (&spec.cgroup_procs, &self.enclosures) {
+            (None, Some(all)) => all.make(self.next),
+            _ => None,
+        };
+        let job = Job::start(spec, self.sign.of_job(self.next), enclosure)?;
         self.next += 1;
         self.jobs.insert(id, job);
         Ok(id)
@@ -298,6 +320,7 @@ impl Supervisor {
         let busy = self.read_all();
         drain(&mut self.children);
         self.end_overdue();
+        self.look_inside();
         self.reap();
         if !busy && !self.coalesce.is_zero() && !self.jobs.is_empty() && self.queue_is_quiet() {
             std::thread::sleep(self.coalesce.min(timeout));
@@ -347,6 +370,24 @@ impl Supervisor {
         }
     }
 
+    /// Tells of jobs of which a process has left the control group that it was started in.
+    fn look_inside(&mut self) {
+        if self.looked.elapsed() < LOOK_INSIDE || !self.jobs.values().any(Job::is_inside) {
+            return;
+        }
+        self.looked = Instant::now();
+        let groups = process::by_group();
+        for (&id, job) in &mut self.jobs {
+            let processes = groups.get(&job.pid());
+            let left = processes.and_then(|all| job.has_left(all));
+            self.queue.extend(left.map(|why| Event {
+                job: id,
+                at: Instant::now(),
+                what: Happening::Doubt(why),
+            }));
+        }
+    }
+
     fn reap(&mut self) {
         let ended: Vec<JobId> = self
             .jobs
@@ -391,7 +432,7 @@ impl Supervisor {
         for job in self.jobs.values_mut() {
             job.kill();
         }
-        let mut left: Vec<Identity> = run_dir::marked(&self.mark, &Lineage::own());
+        let mut left: Vec<Identity> = self.sign.find(&Lineage::own());
         left.extend(self.jobs.values().filter_map(|job| Identity::of(job.pid())));
         process::kill_all(&left, PATIENCE);
         for (_, mut job) in std::mem::take(&mut self.jobs) {
@@ -402,9 +443,9 @@ impl Supervisor {
     }
 
     /// Takes every child of this process that is there now for known, and from now on kills
-    /// every other when the last job has ended. Of a job that is in no control group nothing else
-    /// is left that has shed the job's mark and its process group (`env -i setsid`): this process
-    /// takes in orphans, so that it is a child then. Only for a program that starts nothing else.
+    /// every other when the last job has ended. That finds what has shed the signs of its job, its
+    /// process group and its control group: this process takes in orphans, so that it is a child
+    /// then. Only for a program that starts nothing else.
     pub fn sweep_strays(&mut self) {
         self.known = Some(process::children());
     }

@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use cli::{Console, Exit, Failure, Output};
 use doc::{DeviceKind, Workload};
 use host::{ControlGroups, Host, PlainProcesses};
-use jobs::Guard;
+use jobs::Neighbours;
 
 use crate::open::{conclude, environment, open_failure, open_gpus, prepare, run_dir};
 use crate::recorder::Recorder;
@@ -80,8 +80,6 @@ pub fn run_elastic(
     }
     let arrivals = Arrivals::open(elastic.arrivals.as_deref(), workload, console)?;
     let run = run_dir(settings, console)?;
-    // Made before what it guards, so that it ends last.
-    let guard = Guard::start(run.path()).map_err(environment)?;
     let logs = settings
         .care
         .logs
@@ -95,7 +93,7 @@ pub fn run_elastic(
         Some(_) => 1,
         None => workload.device.gpus as usize,
     };
-    let host = open(workload, (kind, count), run, settings, console)?;
+    let (host, neighbours) = open(workload, (kind, count), run, settings, console)?;
     output.queue()?;
     console.queue()?;
     let provenance = console.provenance(None, Some(host.fingerprint().name));
@@ -110,8 +108,10 @@ pub fn run_elastic(
         elastic.parts,
     );
     let played = session.play(arrivals, provenance);
-    drop(guard);
     let written = recorder.finish();
+    if let Some(others) = neighbours.newcomers() {
+        console.warn(&others);
+    }
     conclude(&played, written, console)
 }
 
@@ -121,13 +121,13 @@ fn open(
     run: jobs::RunDir,
     settings: &Settings,
     console: &Console,
-) -> Result<Box<dyn Host>, Failure> {
+) -> Result<(Box<dyn Host>, Neighbours), Failure> {
     match kind {
         DeviceKind::Cuda => {
             let together = count > 1 && workload.tasks.iter().any(start::is_together);
             let mut host = open_gpus(&workload.device, count, together, run)?;
-            prepare(&mut host, settings, console)?;
-            Ok(Box::new(host))
+            let neighbours = prepare(&mut host, settings, console)?;
+            Ok((Box::new(host), neighbours))
         }
         DeviceKind::Cpu => processors(run, count, settings, console),
         DeviceKind::Sim | DeviceKind::Auto | DeviceKind::Replay => Err(environment(
@@ -142,11 +142,11 @@ fn processors(
     parts: usize,
     settings: &Settings,
     console: &Console,
-) -> Result<Box<dyn Host>, Failure> {
+) -> Result<(Box<dyn Host>, Neighbours), Failure> {
     match ControlGroups::open_divided(run, parts) {
         Ok(mut host) => {
-            prepare(&mut host, settings, console)?;
-            Ok(Box::new(host))
+            let neighbours = prepare(&mut host, settings, console)?;
+            Ok((Box::new(host), neighbours))
         }
         Err(host::OpenError::Environment { reason, .. }) => {
             console.warn(&format!(
@@ -155,8 +155,8 @@ fn processors(
             ));
             let run = run_dir(settings, console)?;
             let mut host = PlainProcesses::open(run, parts).map_err(open_failure)?;
-            prepare(&mut host, settings, console)?;
-            Ok(Box::new(host))
+            let neighbours = prepare(&mut host, settings, console)?;
+            Ok((Box::new(host), neighbours))
         }
         Err(error) => Err(open_failure(error)),
     }

@@ -64,6 +64,8 @@ pub fn exec(
     let charge = Charge::this(place.run(), place.shared_daemon()).map_err(environment)?;
     charge.start(&attendant(&charge)).map_err(environment)?;
     place.enter()?;
+    // Refused: the mark, which the program gets as a variable, is left.
+    jobs::bear_sign(place.token()).ok();
     let mut command = command(placement, program, &place);
     let Some(record) = &mut record else {
         let error = command.exec();
@@ -118,7 +120,10 @@ fn watch(
     console: &Console,
 ) -> Result<Exit, Failure> {
     jobs::relay(child.id().cast_signed()).map_err(environment)?;
-    let output = copy(&mut child, console);
+    let output = copy(&mut child, console).inspect_err(|_| {
+        // It has not done anything yet.
+        child.kill().and_then(|()| child.wait().map(drop)).ok();
+    })?;
     let mut take = |bytes: &[u8]| {
         if !record.take(bytes) {
             return;
@@ -159,11 +164,11 @@ fn watch(
 /// Copies the program's standard output to ours on a thread of its own; what it was comes through
 /// the channel, which closes with the stream. A bound, so that a slow reader slows the program down
 /// and not us.
-fn copy(child: &mut Child, console: &Console) -> Receiver<Vec<u8>> {
+fn copy(child: &mut Child, console: &Console) -> Result<Receiver<Vec<u8>>, Failure> {
     let (sender, receiver) = sync_channel(64);
     let console = console.clone();
     if let Some(stdout) = child.stdout.take() {
-        std::thread::spawn(move || {
+        let copy = move || {
             let copied = cli::pass_through(stdout, |bytes| {
                 // Nobody takes it any more once the program has ended.
                 sender.send(bytes.to_vec()).ok();
@@ -174,7 +179,9 @@ fn copy(child: &mut Child, console: &Console) -> Receiver<Vec<u8>> {
                 }
                 _ => {}
             }
-        });
+        };
+        let started = std::thread::Builder::new().spawn(copy);
+        started.map_err(|error| environment(format!("no thread: {error}")))?;
     }
-    receiver
+    Ok(receiver)
 }

@@ -7,7 +7,7 @@ use cli::{Console, Exit, Failure, Output};
 use doc::{DeviceKind, DeviceSpec};
 use host::{ControlGroups, Host, MpsHost, MpsSetup, Processes, Shares, SimHost, discovery};
 use jobs::mps::MpsOptions;
-use jobs::{Guard, RunDir, Signals};
+use jobs::{Neighbours, RunDir, Signals};
 use overlap::plan_instance;
 
 use crate::launch::Launch;
@@ -114,18 +114,16 @@ fn real(
 ) -> Result<Exit, Failure> {
     launch.check_jobs()?;
     let run = run_dir(settings, console)?;
-    // Made before what it guards, so that it ends last.
-    let guard = Guard::start(run.path()).map_err(environment)?;
     let run_path = run.path().to_owned();
     let tasks = launch.plan.tasks.len();
-    let (host, cpus): (Box<dyn Host>, _) = if kind == DeviceKind::Cuda {
+    let (host, neighbours, cpus): (Box<dyn Host>, _, _) = if kind == DeviceKind::Cuda {
         let mut host = cuda(launch, run)?;
-        prepare(&mut host, settings, console)?;
-        (Box::new(host), settings.cpus.divide(tasks))
+        let neighbours = prepare(&mut host, settings, console)?;
+        (Box::new(host), neighbours, settings.cpus.divide(tasks))
     } else {
         let mut host = processors(launch, run)?;
-        prepare(&mut host, settings, console)?;
-        (Box::new(host), vec![Vec::new(); tasks])
+        let neighbours = prepare(&mut host, settings, console)?;
+        (Box::new(host), neighbours, vec![Vec::new(); tasks])
     };
     // Whoever reads events or notes may stall; the jobs are looked after all the same.
     output.queue()?;
@@ -140,8 +138,10 @@ fn real(
     };
     let mut recorder = Recorder::new(output, console, settings);
     let played = session.play(rounds, provenance, &mut recorder);
-    drop(guard);
     let written = recorder.finish();
+    if let Some(others) = neighbours.newcomers() {
+        console.warn(&others);
+    }
     conclude(&played, written, console)
 }
 
@@ -179,9 +179,11 @@ pub(crate) fn conclude(
     })
 }
 
+/// A run directory with its guard.
 pub(crate) fn run_dir(settings: &Settings, console: &Console) -> Result<RunDir, Failure> {
-    let (run, cleaned) =
+    let (mut run, cleaned) =
         RunDir::create(&settings.care.runs, console.tool()).map_err(environment)?;
+    run.guard().map_err(environment)?;
     for dead in cleaned {
         let pid = dead.pid.map_or_else(String::new, |pid| format!(" {pid}"));
         console.note(&format!(
@@ -196,11 +198,12 @@ pub(crate) fn run_dir(settings: &Settings, console: &Console) -> Result<RunDir, 
 }
 
 /// Tells a host which variables its jobs get, and its supervisor of signals and of where output goes.
+/// Says who uses the device already.
 pub(crate) fn prepare<S: Shares>(
     host: &mut Processes<S>,
     settings: &Settings,
     console: &Console,
-) -> Result<(), Failure> {
+) -> Result<Neighbours, Failure> {
     host.pass(settings.care.passing.clone());
     if let Some(left_out) = settings.care.passing.left_out() {
         console.note(&left_out);
@@ -216,7 +219,11 @@ pub(crate) fn prepare<S: Shares>(
             console.say(&format!("{task} | {line}"));
         });
     }
-    Ok(())
+    let (neighbours, others) = host.neighbours(console.tool()).map_err(environment)?;
+    if let Some(others) = others {
+        console.warn(&others);
+    }
+    Ok(neighbours)
 }
 
 /// GPUs that the plan names: their number.

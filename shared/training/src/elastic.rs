@@ -121,29 +121,29 @@ impl Training<'_> {
         let mut tally = Tally::default();
         if self.team.leads() {
             self.tell(|reporter, _| reporter.loaded())?;
-            tally.stop = !self.is_told_to_run(stop);
+            tally.stop = !self.is_told_to_run(stop)?;
         }
         self.team.sum(&mut [], &mut tally)?;
         Ok(!tally.stop)
     }
 
-    fn is_told_to_run(&self, stop: &AtomicBool) -> bool {
-        let orders = cli::control_lines();
+    fn is_told_to_run(&self, stop: &AtomicBool) -> Result<bool, Failure> {
+        let orders = cli::control_lines()?;
         while !stop.load(Ordering::Relaxed) {
             let line = match orders.recv_timeout(LOOK) {
                 Ok(line) => line,
                 Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => return false,
+                Err(RecvTimeoutError::Disconnected) => return Ok(false),
             };
             match Order::parse(&line) {
-                Some(Order::Run) => return true,
-                Some(Order::Quit) => return false,
+                Some(Order::Run) => return Ok(true),
+                Some(Order::Quit) => return Ok(false),
                 _ => self.console.warn(&format!(
                     "unknown order {line:?}: a training that stands by takes run and quit"
                 )),
             }
         }
-        false
+        Ok(false)
     }
 
     fn ready(&mut self) -> Result<(), Failure> {

@@ -56,7 +56,7 @@ struct Session<'a> {
 impl Session<'_> {
     fn train(&mut self, config: &Config) -> Result<(), Failure> {
         if config.pool {
-            return self.obey(&cli::control_lines());
+            return self.obey(&cli::control_lines()?);
         }
         while self.step()? {}
         Ok(())

@@ -76,6 +76,15 @@ impl Pool {
         }
     }
 
+    /// Ends a worker that trained while it was parked, and from now on every worker of its task
+    /// after its sample.
+    pub(crate) fn distrust(&mut self, job: JobId) {
+        if let Some(worker) = self.workers.iter().find(|w| w.job == job) {
+            self.restless.insert(worker.run.task);
+        }
+        self.end(job);
+    }
+
     /// Ends the worker of a run, for one that is in the way.
     pub(crate) fn end_run(&mut self, run: &Setting) {
         if let Some(index) = self.position(run) {

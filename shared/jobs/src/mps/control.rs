@@ -197,14 +197,19 @@ pub(super) fn wait_with_output(
     ];
     for mut stream in streams.into_iter().flatten() {
         let sender = sender.clone();
-        std::thread::spawn(move || {
+        let read = move || {
             let mut chunk = [0u8; 4096];
             while let Ok(n @ 1..) = stream.read(&mut chunk) {
                 if sender.send(chunk[..n].to_vec()).is_err() {
                     break;
                 }
             }
-        });
+        };
+        if let Err(error) = std::thread::Builder::new().spawn(read) {
+            child.kill()?;
+            child.wait()?;
+            return Err(error);
+        }
     }
     drop(sender);
     let deadline = Instant::now() + timeout;

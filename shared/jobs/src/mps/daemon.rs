@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use units::Share;
 
 use crate::process::Lineage;
-use crate::spawn::MARK;
+use crate::sign::MARK;
 
 use super::control::{self, Control, ServerStatus};
 use super::stale::{self, RunDir};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::process::{Identity, Lineage, kill_all, name, with_variable};
-use crate::spawn::MARK;
+use crate::sign::MARK;
 
 /// The processes of a private pipe directory that provably belong to the owner that `lineage`
 /// stands for.

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::private::check_private_dir;
+use crate::private::{append_private, check_private_dir};
 use crate::process::Lineage;
 use crate::run_dir::Owner;
 
@@ -188,7 +188,7 @@ fn owner_lives(path: &Path) -> Result<bool, MpsError> {
 
 pub(super) fn lock(path: &Path) -> Result<File, MpsError> {
     let what = || format!("cannot lock {}", path.display());
-    let file = File::create(path).map_err(MpsError::io(what()))?;
+    let file = append_private(path).map_err(MpsError::io(what()))?;
     file.lock().map_err(MpsError::io(what()))?;
     Ok(file)
 }

@@ -10,8 +10,9 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Owner, Resource, marked};
+use super::{Owner, Resource};
 use crate::private::{check_private_dir, reopen_private};
+use crate::sign::Sign;
 use crate::{cgroup, process};
 
 /// What was cleaned up after a dead run.
@@ -137,7 +138,7 @@ pub(super) fn one(path: &Path, patience: Duration) -> io::Result<Option<Cleaned>
     for resource in &found.ledger {
         match resource {
             Resource::Mark(token) if *token == found.token => {
-                let processes = marked(token, &found.owner.lineage());
+                let processes = Sign::of_run(token).find(&found.owner.lineage());
                 let left = process::kill_all(&processes, patience);
                 cleaned.processes += processes.len() - left.len();
                 let pids = left.iter().map(|p| p.pid);
@@ -194,7 +195,7 @@ mod tests {
     use super::*;
     use crate::RunDir;
     use crate::process::Identity;
-    use crate::spawn::MARK;
+    use crate::sign::MARK;
     use std::path::PathBuf;
     use std::process::Command;
 

@@ -15,15 +15,16 @@ use super::{Echo, Event, Exit, Happening, JobId, OrderError, PATIENCE};
 use crate::lines::LineCutter;
 use crate::log::RotatingLog;
 use crate::process::{self, Identity, Lineage};
-use crate::spawn::{MARK, spawn};
-use crate::{JobSpec, Message, Progress, SpawnError, cgroup};
+use crate::sign::Sign;
+use crate::spawn::spawn;
+use crate::{JobSpec, Message, Progress, SpawnError, cgroup, mps};
 
 /// A process group, its pipes and its log.
 #[derive(Debug)]
 pub(super) struct Job {
     task: TaskId,
     child: Child,
-    mark: String,
+    sign: Sign,
     stdin: Option<ChildStdin>,
     pipes: Vec<Pipe>,
     log: RotatingLog,
@@ -31,8 +32,12 @@ pub(super) struct Job {
     kill_at: Option<Instant>,
     /// When SIGKILL was sent first.
     killed: Option<Instant>,
-    /// The control group that it is alone in.
+    /// `cgroup.procs` of the control group that it is alone in.
     cgroup: Option<PathBuf>,
+    /// Whether the group is an enclosure, which goes with it.
+    enclosed: bool,
+    /// Whether it was told that a process has left the group.
+    left: bool,
 }
 
 #[derive(Debug)]
@@ -66,13 +71,20 @@ impl Last {
 const LAST_WORDS: usize = 1 << 20;
 
 impl Job {
-    pub(super) fn start(spec: &JobSpec, mark: String) -> Result<Self, SpawnError> {
+    pub(super) fn start(
+        spec: &JobSpec,
+        sign: Sign,
+        enclosure: Option<PathBuf>,
+    ) -> Result<Self, SpawnError> {
         let log_failed = |source| SpawnError::Log {
             path: spec.log.clone(),
             source,
         };
         let log = RotatingLog::open(&spec.log, spec.log_limits).map_err(log_failed)?;
-        let mut child = spawn(spec, &mark)?;
+        let mut child = spawn(spec, &sign, enclosure.as_deref())?;
+        // It may have been refused; then the group does not say where its processes are.
+        let pid = child.id().cast_signed();
+        let enclosure = enclosure.filter(|procs| cgroup::holds(procs, pid));
         let regex = matches!(spec.progress, Progress::Lines(_));
         let out = child.stdout.take().map(|p| (OwnedFd::from(p), true));
         let err = child.stderr.take().map(|p| (OwnedFd::from(p), regex));
@@ -94,14 +106,16 @@ impl Job {
         Ok(Self {
             task: spec.task.clone(),
             child,
-            mark,
+            sign,
             stdin,
             pipes,
             log,
             progress: spec.progress.clone(),
             kill_at: None,
             killed: None,
-            cgroup: spec.cgroup_procs.clone(),
+            enclosed: enclosure.is_some(),
+            cgroup: enclosure.or_else(|| spec.cgroup_procs.clone()),
+            left: false,
         })
     }
 
@@ -223,18 +237,17 @@ impl Job {
     /// Kills what the first process has left behind, in its process group, its control group or
     /// elsewhere; how many.
     pub(super) fn put_away(&mut self) -> usize {
-        let wanted = format!("{MARK}={}", self.mark);
         let pid = self.pid();
-        let carriers = process::with_variable(|v| v == wanted.as_bytes());
-        let mut left: Vec<Identity> = Lineage::own().claim(&carriers);
+        let mut left: Vec<Identity> = self.sign.find(&Lineage::own());
         left.extend(process::of_group(pid));
-        // Also what has shed the mark and the process group (`env -i setsid`) stays in this one.
-        left.extend(
-            self.cgroup
-                .as_deref()
-                .map(cgroup::members_by)
-                .unwrap_or_default(),
-        );
+        // Also what has shed the signs and the process group stays in this one.
+        let members = self.cgroup.as_deref().map(cgroup::members_by);
+        // A daemon that the job has started for others as well is not its own.
+        let own = members
+            .into_iter()
+            .flatten()
+            .filter(|p| !mps::is_program(p.pid));
+        left.extend(own);
         left.retain(|p| p.pid != pid);
         left.sort_unstable_by_key(|p| p.pid);
         left.dedup();
@@ -247,7 +260,30 @@ impl Job {
         };
         process::kill_all(&left, patience);
         process::bury(&left);
+        if let (Some(procs), true) = (&self.cgroup, self.enclosed) {
+            // What cannot be removed now goes with the groups of the whole run.
+            cgroup::remove_group(procs).ok();
+        }
         left.len()
+    }
+
+    /// Whether it is known to be in a control group, and was there at the last look.
+    pub(super) fn is_inside(&self) -> bool {
+        self.cgroup.is_some() && !self.left
+    }
+
+    /// Whether one of the living `processes` of its process group is outside its control group; in
+    /// words, once.
+    pub(super) fn has_left(&mut self, processes: &[Identity]) -> Option<String> {
+        let procs = self.cgroup.as_deref().filter(|_| !self.left)?;
+        let outside = |p: &&Identity| !cgroup::holds(procs, p.pid) && p.is_alive();
+        let pid = processes.iter().find(outside)?.pid;
+        self.left = true;
+        let group = procs.parent().unwrap_or(procs).display();
+        Some(format!(
+            "process {pid} has left the control group {group} that it was started in, so that \
+             nothing holds it to its share; jobs must not move their processes"
+        ))
     }
 
     /// Reads the last words of a job that has ended.

@@ -47,7 +47,7 @@ impl Arrivals {
         if path == Path::new("-") {
             let (sender, lines) = sync_channel(64);
             // Standard input may never end, so nobody waits for this thread.
-            thread::spawn(move || {
+            let read = move || {
                 // A box of a reader cannot cross threads; standard input can be opened there.
                 let stdin = std::io::stdin().lock();
                 for line in Lines::new(stdin) {
@@ -60,7 +60,9 @@ impl Arrivals {
                         return;
                     }
                 }
-            });
+            };
+            let started = thread::Builder::new().spawn(read);
+            started.map_err(|error| Failure::Environment(format!("no thread: {error}")))?;
             return Ok(Self::Live {
                 lines,
                 waiting: VecDeque::new(),

@@ -62,7 +62,8 @@ impl Controller {
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let (sender, answers) = sync_channel(WAITING);
         if let Some(stdout) = stdout {
-            thread::spawn(move || listen(stdout, &sender));
+            let listen = move || listen(stdout, &sender);
+            thread::Builder::new().spawn(listen).map_err(refused)?;
         }
         let mut stdin = stdin;
         let events = Spool::start(ROOM, move |line| write(&mut stdin, line)).map_err(refused)?;

@@ -212,12 +212,20 @@ fn in_parallel<P: Sync, R: Send>(
     let each = parts.len().div_ceil(threads).max(1);
     let work = &work;
     std::thread::scope(|scope| {
-        let some = |p| scope.spawn(move || <[P]>::iter(p).map(work).collect::<Vec<_>>());
-        let running: Vec<_> = parts.chunks(each).map(some).collect();
-        let done = running.into_iter().map(|t| match t.join() {
-            Ok(part) => part,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
+        let some = |part| move || <[P]>::iter(part).map(work).collect::<Vec<_>>();
+        let start = |part| {
+            let handle = std::thread::Builder::new().spawn_scoped(scope, some(part));
+            // Where no thread can be made, this one does its part.
+            handle.map_err(|_| part)
+        };
+        let running: Vec<_> = parts.chunks(each).map(start).collect();
+        let done = running
+            .into_iter()
+            .map(|t| match t.map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(done)) => done,
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                Err(part) => some(part)(),
+            });
         done.flatten().collect()
     })
 }

@@ -5,7 +5,7 @@
 # FAKE_STEP_S: seconds of a step.  FAKE_FITS: clients that fit into memory together.
 # FAKE_MODE (words): misses (silently misses the daemon), unaware (tells nothing of MPS),
 #   late (misses it the first time only, as FAKE_STARTS tells), hangs (never gets ready),
-#   deaf (ignores SIGTERM), whole (sees all SMs), stalls (makes no steps),
+#   restless (says that it is parked and trains on), deaf (ignores SIGTERM), whole (sees all SMs), stalls (makes no steps),
 #   faults (its first step brings the server down, once FAKE_CLIENTS are connected).
 CONTROL=@CONTROL@
 S=$CUDA_MPS_PIPE_DIRECTORY/fake
@@ -59,7 +59,7 @@ fi
 while read -r word argument; do
     case $word in
     run) train ;;
-    park) stop; echo '{"mt":"parked"}' ;;
+    park) mode restless || stop; echo '{"mt":"parked"}' ;;
     batch) batch=$argument ;;
     quit) break ;;
     esac

@@ -5,6 +5,7 @@
 //! a night is.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod contain;
 mod elastic;
 mod exec;
 mod jobs_that_fail;

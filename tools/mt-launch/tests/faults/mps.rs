@@ -11,17 +11,17 @@ use testkit::fakes::FakeMps;
 use crate::support::{Corner, Ran, job, ran, signal};
 
 /// A fake GPU with its MPS; `None` where it cannot be built.
-fn gpu() -> Option<(FakeMps, Corner)> {
+pub fn gpu() -> Option<(FakeMps, Corner)> {
     let fake = FakeMps::install();
     fake.build_driver().then(|| (fake, Corner::new()))
 }
 
-fn no_client_is_left(corner: &Corner) {
+pub fn no_client_is_left(corner: &Corner) {
     let left = FakeMps::processes_below(corner.dir.path());
     assert!(left.is_empty(), "daemon or clients are left: {left:?}");
 }
 
-fn command(fake: &FakeMps, corner: &Corner, arguments: &[&str]) -> Command {
+pub fn command(fake: &FakeMps, corner: &Corner, arguments: &[&str]) -> Command {
     let path = std::env::var("PATH").unwrap();
     let mut command = corner.command(&[&["--device", "cuda"], arguments].concat());
     command

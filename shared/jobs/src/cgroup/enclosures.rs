@@ -1,0 +1,51 @@
+//! Control groups without a limit, which only keep together what a job has started.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::{PATIENCE, Version, find, remove_tree};
+use crate::{Resource, RunDir};
+
+/// The control group of one run, with one group below it for each job that needs no quota: a
+/// transfer, or a job on a GPU. Removed when dropped.
+#[derive(Debug)]
+pub struct Enclosures {
+    dir: PathBuf,
+}
+
+impl Enclosures {
+    /// Makes a group for a run where there is a hierarchy that can be written; `None` where there
+    /// is none, which is no fault: signs and process groups are left to find what a job starts.
+    ///
+    /// Version 2 first, also one without controllers: being in a group costs nothing there, while
+    /// groups of the cpu controller of version 1 divide the processors equally among themselves.
+    pub fn create(run: &mut RunDir) -> Option<Self> {
+        let name = format!("mt-{}", run.token());
+        let mut candidates = find::candidates();
+        candidates.sort_by_key(|candidate| candidate.version != Version::V2);
+        candidates.into_iter().find_map(|candidate| {
+            let dir = candidate.parent.join(&name);
+            // The group of the run's quotas may be there already.
+            if !dir.is_dir() {
+                run.record(&Resource::Cgroup(dir.clone())).ok()?;
+                fs::create_dir(&dir).ok()?;
+            }
+            Some(Self { dir })
+        })
+    }
+
+    /// Makes the group of a job and returns its `cgroup.procs`. Jobs of tasks have names without a
+    /// colon.
+    pub(crate) fn make(&self, number: u64) -> Option<PathBuf> {
+        let group = self.dir.join(format!("job:{number}"));
+        fs::create_dir(&group).ok()?;
+        Some(group.join("cgroup.procs"))
+    }
+}
+
+impl Drop for Enclosures {
+    fn drop(&mut self) {
+        // What cannot be removed now is in the ledger, and the next start tries again.
+        remove_tree(&self.dir, PATIENCE).ok();
+    }
+}

@@ -1,0 +1,139 @@
+//! Programs of one user that use the same device at the same time.
+//!
+//! Each would take the work of the other for its own contention, so they are told of each other. A file
+//! for each device, in the folder of run directories, holds a line for each program since the
+//! device was last free, and is locked by all of them: nothing has to be put away when one dies.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use crate::private::{open_private_dir, share_private};
+use crate::process::Identity;
+
+/// This process's place among the programs that use some devices. Until it is dropped, others are
+/// told of it.
+#[derive(Debug)]
+pub struct Neighbours {
+    devices: Vec<Device>,
+}
+
+#[derive(Debug)]
+struct Device {
+    file: File,
+    /// Length of the file with this process's own line.
+    own: u64,
+}
+
+impl Neighbours {
+    /// Takes a place at each of `devices` (any names), for the tool of that name. Says, for people,
+    /// which programs use one of them already.
+    ///
+    /// # Errors
+    /// If the files cannot be written.
+    pub fn join(runs: &Path, devices: &[String], tool: &str) -> io::Result<(Self, Option<String>)> {
+        open_private_dir(runs)?;
+        let mut found = Vec::new();
+        let mut joined = Vec::new();
+        for name in devices {
+            let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+            let name: String = name.chars().map(safe).collect();
+            let mut file = share_private(&runs.join(format!("device-{name}.lock")))?;
+            // Alone: the lines are of programs that have ended.
+            if file.try_lock().is_ok() {
+                file.set_len(0)?;
+                file.unlock()?;
+            }
+            file.lock_shared()?;
+            found.extend(living(&file, 0)?);
+            let pid = std::process::id();
+            let start = Identity::own().map_or(0, |own| own.start);
+            file.write_all(format!("{pid} {start} {tool}\n").as_bytes())?;
+            let own = file.metadata()?.len();
+            joined.push(Device { file, own });
+        }
+        let found = list(found).map(|others| {
+            format!("{others} uses the same device: throughputs and times are those beside it")
+        });
+        Ok((Self { devices: joined }, found))
+    }
+
+    /// Says, for people, which programs have come to one of the devices since, also those that have
+    /// ended.
+    #[must_use]
+    pub fn newcomers(&self) -> Option<String> {
+        let mut all = Vec::new();
+        for device in &self.devices {
+            let lines = lines(&device.file, device.own).unwrap_or_default();
+            all.extend(lines.into_iter().map(|(_, text)| text));
+        }
+        list(all).map(|others| {
+            format!("{others} came to the same device meanwhile: some throughputs and times are those beside it")
+        })
+    }
+}
+
+/// Names, each once.
+fn list(mut names: Vec<String>) -> Option<String> {
+    names.sort();
+    names.dedup();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+/// The programs of the lines from a place of the file on, each with its name in words.
+fn lines(mut file: &File, from: u64) -> io::Result<Vec<(Identity, String)>> {
+    file.seek(SeekFrom::Start(from))?;
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    let program = |line: &str| {
+        let mut words = line.splitn(3, ' ');
+        let pid = words.next()?.parse().ok()?;
+        let start = words.next()?.parse().ok()?;
+        let tool = words.next()?;
+        Some((Identity { pid, start }, format!("{tool} (process {pid})")))
+    };
+    Ok(text.lines().filter_map(program).collect())
+}
+
+/// Those of the lines whose program still runs.
+fn living(file: &File, from: u64) -> io::Result<Vec<String>> {
+    let all = lines(file, from)?.into_iter();
+    Ok(all
+        .filter(|(program, _)| program.is_alive())
+        .map(|(_, text)| text)
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn programs_on_one_device_are_told_of_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let runs = dir.path().join("runs");
+        let join = |devices: &[&str], tool: &str| {
+            let devices: Vec<String> = devices.iter().map(|&d| d.to_owned()).collect();
+            Neighbours::join(&runs, &devices, tool).unwrap()
+        };
+        let (first, found) = join(&["cpu"], "first");
+        assert_eq!((found, first.newcomers()), (None, None));
+        let (other, found) = join(&["GPU-1/2"], "other");
+        assert_eq!((found, other.newcomers()), (None, None));
+        let (second, found) = join(&["GPU-1/2", "cpu"], "second");
+        let pid = std::process::id();
+        let named = |tool: &str| format!("{tool} (process {pid})");
+        let both = format!("{}, {} uses the same", named("first"), named("other"));
+        assert!(found.unwrap().starts_with(&both));
+        assert_eq!(second.newcomers(), None);
+        // Also one that has gone by the time of the look.
+        drop(second);
+        assert!(first.newcomers().unwrap().starts_with(&named("second")));
+        drop(first);
+        assert_eq!(join(&["cpu"], "third").1, None);
+        let file = runs.join("device-GPU-1-2.lock");
+        let mode = std::fs::metadata(file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}

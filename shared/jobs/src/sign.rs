@@ -1,0 +1,167 @@
+//! The signs that every process of a job carries, by which it is found wherever it has gone.
+//!
+//! A process hands both down to whatever it starts:
+//!
+//! - the mark, a variable of the environment, which people can read. `env -i`, `sudo` and programs
+//!   that give others an environment of their own drop it;
+//! - the brand, a resource limit, which neither an empty environment nor `setsid` nor a second fork
+//!   changes. It is the soft limit on the time that a process of real-time priority may compute
+//!   without a pause (`RLIMIT_RTTIME`, setrlimit(2)), the only limit whose value changes nothing for
+//!   other processes; brands are 2^60 us or more, 36,000 years, so that it changes nothing for those
+//!   either.
+//!
+//! A program that sets its limits anew sheds the brand; what holds it then is its control group.
+//! Neither sign is proof enough to kill a process: see [`Lineage`].
+
+use std::fs;
+use std::io;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::mps;
+use crate::process::{Identity, Lineage};
+
+/// Variable that marks every process of a job.
+pub const MARK: &str = "MT_JOB_MARK";
+
+/// The sign of a job, or of all jobs of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sign {
+    /// The token of the run.
+    token: String,
+    job: Option<u64>,
+}
+
+/// No limit that somebody sets for its purpose is as long as this.
+const BRAND: u64 = 1 << 60;
+/// Bits of a brand that number the jobs of a run: 268 million starts before a number comes again.
+const JOB_BITS: u32 = 28;
+const JOBS: u64 = (1 << JOB_BITS) - 1;
+
+impl Sign {
+    /// The sign of all jobs of the run with a token.
+    pub(crate) fn of_run(token: &str) -> Self {
+        Self {
+            token: token.to_owned(),
+            job: None,
+        }
+    }
+
+    /// The sign of one job of the run.
+    pub(crate) fn of_job(&self, number: u64) -> Self {
+        Self {
+            token: self.token.clone(),
+            job: Some(number),
+        }
+    }
+
+    /// Value of the variable [`MARK`] of a job.
+    pub(crate) fn mark(&self) -> String {
+        format!("{}.{}", self.token, self.job.unwrap_or(0))
+    }
+
+    /// The limit of a job, microseconds.
+    pub(crate) fn brand(&self) -> u64 {
+        // FNV-1a. Two runs meet in 32 bits once in four thousand million; the lineage tells them
+        // apart then.
+        let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+        let hash = self.token.bytes().fold(0x811c_9dc5, step);
+        BRAND | u64::from(hash) << JOB_BITS | (self.job.unwrap_or(0) & JOBS)
+    }
+
+    /// The living processes with this sign that provably are of the run. This one is none of them.
+    pub(crate) fn find(&self, lineage: &Lineage) -> Vec<Identity> {
+        let mut carriers = lineage.young();
+        carriers.retain(|p| self.is_on(p.pid));
+        lineage.claim(&carriers)
+    }
+
+    fn is_on(&self, pid: i32) -> bool {
+        // Gone meanwhile, or another user's: no process of ours.
+        let read = |file| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        // A daemon that a job has started for others as well (`mt-launch exec`) sheds the mark and
+        // has no way to shed the brand.
+        self.is_in_environment(&read("environ"))
+            || self.is_in_limits(&read("limits")) && !mps::is_program(pid)
+    }
+
+    fn is_in_environment(&self, environ: &[u8]) -> bool {
+        environ.split(|&b| b == 0).any(|variable| {
+            let value = variable.strip_prefix(MARK.as_bytes());
+            let value = value.and_then(|v| v.strip_prefix(b"="));
+            let number = value.and_then(|v| v.strip_prefix(self.token.as_bytes()));
+            let number = number.and_then(|v| v.strip_prefix(b"."));
+            number.is_some_and(|n| self.job.is_none_or(|job| n == job.to_string().as_bytes()))
+        })
+    }
+
+    /// Whether `/proc/PID/limits` has the brand.
+    fn is_in_limits(&self, limits: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(limits);
+        let line = text
+            .lines()
+            .find_map(|l| l.strip_prefix("Max realtime timeout"));
+        let soft = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+        let brand = self.brand();
+        soft.is_some_and(|soft| match self.job {
+            Some(_) => soft == brand,
+            None => soft >> JOB_BITS == brand >> JOB_BITS,
+        })
+    }
+}
+
+/// Brands this process, and so whatever it becomes and starts. Makes system calls only, so that it
+/// may be called between fork and exec.
+///
+/// # Errors
+/// If a lower limit has been set that this user may not raise; the mark is the only sign then.
+pub(crate) fn bear(brand: u64) -> io::Result<()> {
+    let (_, most) = getrlimit(Resource::RLIMIT_RTTIME)?;
+    Ok(setrlimit(Resource::RLIMIT_RTTIME, brand, most)?)
+}
+
+/// Takes the brand off this process, which a job has started and which outlives it on purpose.
+pub(crate) fn shed() {
+    // Where it cannot be, nobody wears one.
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_RTTIME) {
+        setrlimit(Resource::RLIMIT_RTTIME, most, most).ok();
+    }
+}
+
+/// Brands this process as the first job of the run with a token, before it becomes a program that
+/// this tool looks after.
+///
+/// # Errors
+/// As for a job: the mark is the only sign then.
+pub fn bear_sign(token: &str) -> io::Result<()> {
+    bear(Sign::of_run(token).of_job(0).brand())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sign_is_known_by_its_run_and_by_its_job_and_by_no_other() {
+        let run = Sign::of_run("abcdefabcdef");
+        let job = run.of_job(12);
+        let others = [run.of_job(1), Sign::of_run("abcdefabcdeg").of_job(12)];
+        let environ = format!("PATH=/bin\0{MARK}={}\0X=1", job.mark());
+        let limits = format!(
+            "Max nice priority         0                    0                    \n\
+             Max realtime timeout      {}  unlimited            us        \n",
+            job.brand()
+        );
+        assert!(job.brand() < BRAND << 1);
+        for ours in [&run, &job] {
+            assert!(ours.is_in_environment(environ.as_bytes()));
+            assert!(ours.is_in_limits(limits.as_bytes()));
+        }
+        for other in &others {
+            assert!(!other.is_in_environment(environ.as_bytes()), "{other:?}");
+            assert!(!other.is_in_limits(limits.as_bytes()), "{other:?}");
+        }
+        let nothing = "Max realtime timeout      unlimited            unlimited            us";
+        assert!(!run.is_in_limits(nothing.as_bytes()) && !run.is_in_limits(b"\xff"));
+    }
+}
