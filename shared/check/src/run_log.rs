@@ -7,6 +7,7 @@ mod moves;
 mod outcome;
 mod phases;
 mod processes;
+mod shares;
 mod simulated;
 mod tally;
 
@@ -28,6 +29,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
     outcome::judge(events, j);
     device::judge(events, j);
     assignments::judge(events, j);
+    shares::judge(events, j);
     moves::judge(events, j);
     simulated::judge(events, j);
     predictions(events, j);

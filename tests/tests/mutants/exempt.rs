@@ -14,10 +14,11 @@ const OPTIONAL: &str = "need not be given, so that its absence claims nothing";
 const PREFIX: &str = "a part of the records is a document too";
 const MEASURED: &str = "measured, and plausible: nothing else in the document follows from it";
 const ELSEWHERE: &str = "stands on losses and speeds that are not in the document";
+const DROPPED: &str = "progress is dropped first where the reader of events is slow";
 const KNOWN_GAP: &str = "could be recomputed and is not yet";
 
 /// Kind of document (empty: any), part of the place, kind of alteration (empty: any), reason.
-const EXEMPT: [(&str, &str, &str, &str); 69] = [
+const EXEMPT: [(&str, &str, &str, &str); 66] = [
     ("", ".provenance", "", RECORD),
     ("", ".device.detail", "", RECORD),
     ("", ".search.points", "", RECORD),
@@ -120,10 +121,10 @@ const EXEMPT: [(&str, &str, &str, &str); 69] = [
         "record repeated",
         "a run of nothing is one",
     ),
-    ("run", "", "record deleted", KNOWN_GAP),
-    ("run", "", "record repeated", KNOWN_GAP),
+    ("", "summary:$", "record deleted", PREFIX),
+    ("run", "progress:$", "record deleted", DROPPED),
+    ("run", "exit:$", "record deleted", KNOWN_GAP),
     ("run", "", "deleted", OPTIONAL),
-    ("run", "exit:$.time_s", "", KNOWN_GAP),
     (
         "processes",
         "launch:$",
@@ -136,17 +137,14 @@ const EXEMPT: [(&str, &str, &str, &str); 69] = [
         "",
         "the device was asked for by name, or found",
     ),
-    ("processes", "", "record deleted", KNOWN_GAP),
-    ("processes", "", "record repeated", KNOWN_GAP),
+    ("processes", "progress:$", "record deleted", DROPPED),
+    ("processes", "round:$", "record deleted", KNOWN_GAP),
     ("processes", "", "deleted", OPTIONAL),
     ("processes", ".time_s", "", MEASURED),
     ("processes", "phase:$", "", MEASURED),
     ("processes", "progress:$.samples", "", MEASURED),
     ("processes", "exit:$.code", "", MEASURED),
-    ("processes", "exit:$.phase", "", KNOWN_GAP),
     ("processes", ".pid", "", RECORD),
-    ("processes", "reshare:$.share_percent", "", KNOWN_GAP),
-    ("processes", "start:$.share_percent", "", KNOWN_GAP),
 ];
 
 /// The exemption of a place.

@@ -1,22 +1,21 @@
-//! What jobs are started with, and in which round events stand.
+//! The batch sizes that jobs are started with, and in which round events stand.
 
 use std::collections::BTreeMap;
 
 use doc::{EventPayload, Planned, RunEvent};
-use units::{Batch, Share, TaskId};
+use units::{Batch, TaskId};
 
 use super::at_event;
 use crate::judge::Judge;
 
-/// Batch sizes and shares of starts are those of the timeline or plan, until something changed
-/// them; rounds are counted from 0.
+/// Batch sizes of starts are those of the timeline or plan; rounds are counted from 0, and each that
+/// was begun has an end.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
     let is_round = |e: &RunEvent| matches!(e.payload, EventPayload::Round { .. });
     if events.first().and_then(RunEvent::planned).is_none() && !events.iter().any(is_round) {
         return own_rounds(events, j);
     }
     let mut current = events.first().and_then(RunEvent::planned);
-    let mut reshared: Vec<&TaskId> = Vec::new();
     // A server may count the rounds of several launches: the first event says where this one begins.
     let mut round = events.iter().find_map(RunEvent::round).unwrap_or(0);
     for (at, event) in events.iter().enumerate() {
@@ -27,16 +26,23 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
         match &event.payload {
             EventPayload::Round { .. } => {
                 round += 1;
-                reshared.clear();
             }
             EventPayload::Replan { planned, .. } => current = planned.as_ref(),
-            EventPayload::Reshare { task, .. } => reshared.push(task),
-            EventPayload::Start {
-                task, batch, share, ..
-            } => {
-                let share = share.filter(|_| !reshared.contains(&task));
+            EventPayload::Start { task, batch, .. } => {
                 if let Some(current) = current {
-                    at_event(at, j, |j| start(task, *batch, share, current, j));
+                    at_event(at, j, |j| start(task, *batch, current, j));
+                }
+            }
+            EventPayload::Summary { .. } => {
+                let before = events[..at].last().filter(|e| e.round() == Some(round));
+                if before.is_some_and(|e| e.task().is_some()) && events.iter().any(is_round) {
+                    at_event(at, j, |j| {
+                        j.lie(
+                            "event",
+                            "summary",
+                            format!("after the end of round {round}"),
+                        );
+                    });
                 }
             }
             _ => {}
@@ -60,14 +66,8 @@ fn own_rounds(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-/// Batch size and share of one start, where they are claimed and nothing has changed them.
-fn start(
-    task: &TaskId,
-    claimed_batch: Option<Batch>,
-    claimed_share: Option<Share>,
-    current: &Planned,
-    j: &mut Judge,
-) {
+/// Batch size of one start, where it is claimed.
+fn start(task: &TaskId, claimed_batch: Option<Batch>, current: &Planned, j: &mut Judge) {
     let plan = current.plan();
     let Some(i) = plan.task_index(task) else {
         return j.lie("task", task, "a task of the plan");
@@ -75,8 +75,5 @@ fn start(
     let ordered = current.timeline().and_then(|t| t.batches[i]);
     if let (Some(claimed), Some(batch)) = (claimed_batch, ordered.or(plan.given(i).batch)) {
         j.same("batch", claimed, batch);
-    }
-    if let (Some(claimed), Some(share)) = (claimed_share, plan.given(i).share) {
-        j.number("share_percent", claimed.percent(), share.percent());
     }
 }

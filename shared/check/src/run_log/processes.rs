@@ -1,8 +1,9 @@
-//! The processes of a run: one of a task at a time, each started before it ends, tries counted.
+//! The processes of a run: one of a task at a time, each started before it ends, tries counted,
+//! each told of once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use doc::{EventPayload, PhaseKind, RunEvent};
+use doc::{EventPayload, PhaseKind, RunEvent, TaskSummary};
 use units::TaskId;
 
 use super::{at_event, plan_of};
@@ -15,6 +16,14 @@ struct Process {
     runs: bool,
     /// It has said that it is ready.
     ready: bool,
+    /// Samples that it has told of.
+    samples: u64,
+    /// The transfer whose program has ended, until another try is told of.
+    transferred: Option<PhaseKind>,
+    /// Phases that have ended.
+    phases: Vec<PhaseKind>,
+    /// It was given up.
+    stopped: bool,
     /// Tries after the first one, in this round.
     restarts: u32,
 }
@@ -28,7 +37,10 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
         if let Some(plan) = plan_of(event) {
             planned = plan.tasks.iter().map(|t| &t.id).collect();
         }
-        if let EventPayload::Round { .. } = event.payload {
+        if let EventPayload::Round { tasks: ends, .. } = &event.payload {
+            at_event(at, j, |j| {
+                end_of_round(ends, &tasks, !planned.is_empty(), j)
+            });
             tasks.clear();
         }
         let Some(task) = event.task() else {
@@ -38,7 +50,11 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
             if !planned.is_empty() && !planned.contains(task) {
                 j.lie("task", task, "a task of the plan");
             }
-            one(event, tasks.entry((task, event.round())).or_default(), j);
+            let process = tasks.entry((task, event.round())).or_default();
+            one(event, process, j);
+            if !planned.is_empty() {
+                of_plan(event, process, j);
+            }
         });
     }
 }
@@ -50,6 +66,7 @@ fn one(event: &RunEvent, process: &mut Process, j: &mut Judge) {
                 j.lie("event", "start", "the exit of its process before");
             }
             (process.runs, process.ready) = (true, false);
+            process.samples = 0;
         }
         EventPayload::Ready { .. } => {
             if process.ready {
@@ -67,6 +84,7 @@ fn one(event: &RunEvent, process: &mut Process, j: &mut Judge) {
             process.runs = false;
         }
         EventPayload::Restart { restarts, .. } => {
+            process.transferred = None;
             process.restarts += 1;
             if process.runs {
                 j.lie("event", "restart", "after the exit of its process");
@@ -76,5 +94,80 @@ fn one(event: &RunEvent, process: &mut Process, j: &mut Judge) {
             }
         }
         _ => {}
+    }
+}
+
+/// What holds where a launcher follows a plan: it tells of a transfer's end once, of readiness before
+/// progress, of progress only when there is some.
+fn of_plan(event: &RunEvent, process: &mut Process, j: &mut Judge) {
+    match &event.payload {
+        EventPayload::Ready { .. } if !process.runs => {
+            j.lie("event", "ready", "after its start");
+        }
+        EventPayload::Progress { progress, .. } => {
+            if !process.ready {
+                j.lie("event", "progress", "after it was ready");
+            }
+            if progress.samples <= process.samples {
+                let truth = format!("more than {}, which were told", process.samples);
+                j.lie("samples", progress.samples, truth);
+            }
+            process.samples = progress.samples;
+        }
+        EventPayload::Exit {
+            phase: Some(phase @ (PhaseKind::Download | PhaseKind::Upload)),
+            ..
+        } => {
+            if process.runs || process.phases.contains(phase) {
+                let truth = "while its transfer goes on";
+                j.lie(
+                    "event",
+                    format!("exit of its {}", doc::name_of(phase)),
+                    truth,
+                );
+            }
+            if process.transferred.replace(*phase) == Some(*phase) {
+                j.lie("event", "exit", "once for each try");
+            }
+        }
+        EventPayload::Phase { phase, reason, .. } => {
+            if process.runs || process.phases.contains(phase) {
+                let truth = "once, after the exit of its process";
+                j.lie("event", format!("{} ended", doc::name_of(phase)), truth);
+            }
+            process.phases.push(*phase);
+            process.stopped |= reason.is_some();
+        }
+        EventPayload::Stop { .. } => {
+            let before = std::mem::replace(&mut process.stopped, true);
+            if before {
+                j.lie("event", "stop", "once");
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Nothing runs at the end of a round, and a task that has finished has ended every phase of which
+/// a process ended.
+fn end_of_round(
+    ends: &[TaskSummary],
+    tasks: &BTreeMap<(&TaskId, Option<u32>), Process>,
+    planned: bool,
+    j: &mut Judge,
+) {
+    for ((task, _), process) in tasks {
+        if process.runs {
+            j.lie("event", "round", format!("after the exit of {task}"));
+        }
+        let finished = ends.iter().any(|e| e.id == **task && e.finished);
+        let told = tasks.values().any(|p| !p.phases.is_empty());
+        let needs = process.transferred.into_iter().chain([PhaseKind::Compute]);
+        for phase in needs.filter(|_| planned && finished && told) {
+            if !process.phases.contains(&phase) {
+                let truth = format!("after the end of the {} of {task}", doc::name_of(&phase));
+                j.lie("event", "round", truth);
+            }
+        }
     }
 }

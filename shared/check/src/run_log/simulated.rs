@@ -172,6 +172,14 @@ impl Round<'_> {
                     phase: None | Some(PhaseKind::Compute),
                     ..
                 } => of_task.map(|c| self.begin + c.end),
+                EventPayload::Exit {
+                    phase: Some(PhaseKind::Download),
+                    ..
+                } => Self::task(event, played).map(|i| self.begin + lanes[i].download.end),
+                EventPayload::Exit {
+                    phase: Some(PhaseKind::Upload),
+                    ..
+                } => Self::task(event, played).map(|i| self.begin + lanes[i].upload.end),
                 EventPayload::Round { .. } => Some(self.end),
                 _ => None,
             };

@@ -1,0 +1,214 @@
+//! Shares of a run of a plan: the plan's, or what the tasks that compute divide among themselves
+//! where a host can change the share of a running job.
+
+use std::collections::BTreeMap;
+
+use doc::{EventPayload, PhaseKind, Plan, RunEvent};
+use units::{Share, TaskId};
+
+use super::{at_event, plan_of};
+use crate::judge::Judge;
+
+/// Shares are whole hundredths of a percent, rounded down: the last digit may differ from ours.
+const ROUNDING: f64 = 0.015;
+
+/// A task in the round under way; shares in percent.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    planned: f64,
+    share: f64,
+    computes: bool,
+    /// Its last process has ended, and no other try was told of.
+    exited: bool,
+}
+
+/// Judges starts and changes of shares.
+pub fn judge(events: &[RunEvent], j: &mut Judge) {
+    let divides = events.iter().any(|e| is_reshare(&e.payload));
+    let mut parts: BTreeMap<&TaskId, Part> = BTreeMap::new();
+    // Whether it is known who computes, and whether that changes shares.
+    let mut known = true;
+    for (at, event) in events.iter().enumerate() {
+        if let Some(plan) = plan_of(event) {
+            parts = planned(plan);
+        }
+        if parts.is_empty() {
+            continue;
+        }
+        let settled =
+            !is_reshare(&event.payload) && !matches!(event.payload, EventPayload::Start { .. });
+        if divides && known && settled {
+            at_event(at, j, |j| all_divided(&parts, j));
+        }
+        match &event.payload {
+            EventPayload::Start { task, share, .. } => {
+                let Some(part) = parts.get_mut(task) else {
+                    continue;
+                };
+                part.computes = true;
+                at_event(at, j, |j| same(*share, part.share, j));
+            }
+            EventPayload::Reshare {
+                task,
+                share: Some(share),
+                gpus: None,
+                ..
+            } => {
+                let truth = divided(&parts).get(task).copied();
+                let Some(part) = parts.get_mut(task) else {
+                    continue;
+                };
+                let truth = truth.filter(|_| known);
+                at_event(at, j, |j| {
+                    if let Some(truth) = truth {
+                        same(Some(*share), truth, j);
+                    }
+                    if (share.percent() - part.share).abs() < ROUNDING / 2.0 {
+                        j.lie("event", "reshare", "another share than it has");
+                    }
+                });
+                part.share = share.percent();
+            }
+            EventPayload::Exit { task, .. } => {
+                if let Some(part) = parts.get_mut(task) {
+                    part.exited = true;
+                }
+            }
+            EventPayload::Restart { task, .. } => {
+                if let Some(part) = parts.get_mut(task) {
+                    // A program that could not be started: of which phase is not said.
+                    known &= part.computes || part.exited;
+                    part.exited = false;
+                }
+            }
+            EventPayload::Phase {
+                task,
+                phase,
+                reason,
+                ..
+            } if *phase == PhaseKind::Compute || reason.is_some() => {
+                if let Some(part) = parts.get_mut(task) {
+                    part.computes = false;
+                }
+            }
+            // Nothing is divided any more while all are stopped.
+            EventPayload::Stop { task: None, .. } => known = false,
+            EventPayload::Round { .. } => {
+                known = true;
+                for part in parts.values_mut() {
+                    (part.share, part.computes, part.exited) = (part.planned, false, false);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_reshare(payload: &EventPayload) -> bool {
+    matches!(
+        payload,
+        EventPayload::Reshare {
+            share: Some(_),
+            gpus: None,
+            ..
+        }
+    )
+}
+
+/// The tasks of a plan; none where one of them has no share.
+fn planned(plan: &Plan) -> BTreeMap<&TaskId, Part> {
+    let part = |i: usize| {
+        let planned = plan.given(i).share?.percent();
+        let part = Part {
+            planned,
+            share: planned,
+            computes: false,
+            exited: false,
+        };
+        Some((&plan.tasks[i].id, part))
+    };
+    let all: Option<BTreeMap<_, _>> = (0..plan.tasks.len()).map(part).collect();
+    all.unwrap_or_default()
+}
+
+fn same(claimed: Option<Share>, truth: f64, j: &mut Judge) {
+    if let Some(claimed) = claimed.map(Share::percent)
+        && (claimed - truth).abs() > ROUNDING
+    {
+        j.lie("share_percent", claimed, truth);
+    }
+}
+
+/// The sum of the plan, divided among those that compute in proportion to their planned shares,
+/// nobody more than the whole device: with shares `min(100, x p_i)`, `x` grows until the sum is
+/// reached or everybody has the whole device.
+fn divided<'a>(parts: &BTreeMap<&'a TaskId, Part>) -> BTreeMap<&'a TaskId, f64> {
+    let full = Share::FULL.percent();
+    let total: f64 = parts.values().map(|p| p.planned).sum();
+    let computing: Vec<(&TaskId, f64)> = parts
+        .iter()
+        .filter(|(_, p)| p.computes && p.planned > 0.0)
+        .map(|(id, p)| (*id, p.planned))
+        .collect();
+    // Where each reaches the whole device, and what all have then.
+    let mut knees: Vec<f64> = computing.iter().map(|(_, p)| full / p).collect();
+    knees.sort_by(f64::total_cmp);
+    let at = |x: f64| -> f64 { computing.iter().map(|(_, p)| (x * p).min(full)).sum() };
+    let mut x = knees.last().copied().unwrap_or(0.0);
+    let mut low = 0.0;
+    for &knee in &knees {
+        if at(knee) >= total {
+            // Between two knees the sum is a line.
+            let (a, b) = (at(low), at(knee));
+            x = low + (knee - low) * (total - a) / (b - a);
+            break;
+        }
+        low = knee;
+    }
+    let share = |(id, p): (&'a TaskId, f64)| (id, (x * p).min(full));
+    computing.into_iter().map(share).collect()
+}
+
+/// Before anything else happens, everybody who computes has what it should.
+fn all_divided(parts: &BTreeMap<&TaskId, Part>, j: &mut Judge) {
+    for (id, truth) in divided(parts) {
+        let has = parts[id].share;
+        if (has - truth).abs() > ROUNDING {
+            let claimed = format!("{id} still at {has}");
+            j.lie(
+                "event",
+                claimed,
+                format!("a change of its share to {truth}"),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_divided_up_to_the_whole_device() {
+        let ids = ["a", "b", "c"].map(|id| TaskId::new(id).unwrap());
+        for (planned, computes, expected) in [
+            ([60.0, 20.0, 20.0], [true, true, true], [60.0, 20.0, 20.0]),
+            ([60.0, 20.0, 20.0], [false, true, true], [0.0, 50.0, 50.0]),
+            ([80.0, 60.0, 20.0], [true, false, true], [100.0, 0.0, 60.0]),
+            ([90.0, 90.0, 90.0], [true, false, false], [100.0, 0.0, 0.0]),
+        ] {
+            let part = |i: usize| Part {
+                planned: planned[i],
+                share: planned[i],
+                computes: computes[i],
+                exited: false,
+            };
+            let parts = (0..3).map(|i| (&ids[i], part(i))).collect();
+            let found = divided(&parts);
+            for i in 0..3 {
+                let share = found.get(&ids[i]).copied().unwrap_or(0.0);
+                assert!((share - expected[i]).abs() < 1e-9, "{planned:?}: {found:?}");
+            }
+        }
+    }
+}
