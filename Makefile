@@ -6,7 +6,7 @@ DESTDIR ?=
 TOOLS := mt mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt-check mt-report mt-cluster
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults test-sim fuzz bench bench-peers bench-real regret paper elastic hare engines calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults soak test-sim fuzz bench bench-peers bench-real regret paper elastic hare engines calibrate schemas schemas-check \
 	lint install uninstall clean
 
 help: ## List the targets
@@ -36,6 +36,10 @@ smoke: ## Run the pipe on the simulator and the quickest case of each tool
 test-faults: ## Launch jobs that misbehave in every way, with the long soak
 	$(CARGO) build --workspace --bins
 	MT_FAULTS=full $(CARGO) test -p mt-launch --test faults -- --nocapture
+
+soak: ## Launch 8 jobs of which 5 % kill themselves for TIME seconds (1800 if absent); nothing may grow
+	$(CARGO) build --workspace --bins
+	MT_SOAK_S=$(or $(TIME),1800) $(CARGO) test -p mt-launch --test faults -- a_soak_of_minutes --nocapture
 
 test-sim: ## Play a million simulated launches on a host that misbehaves (SEEDS=N: so many)
 	MT_SIM_SEEDS=$(or $(SEEDS),1000000) $(CARGO) test --release -p mt-launch-engine --test simulation -- --nocapture
@@ -74,10 +78,12 @@ engines: build ## Run schedules by Slurm and Ray for real, on emulated nodes (De
 calibrate: ## Fit the simulator's constants to the figures that the paper reports
 	$(MAKE) -C examples/paper calibrate
 
-lint: schemas-check ## Format, clippy and documentation, warnings denied
+lint: schemas-check ## Format, clippy, documentation, warnings denied, and dependencies (cargo-deny)
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
+	if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --all-features check; \
+		else echo "cargo-deny is not installed: licences and sources are a test, advisories are not looked at"; fi
 
 schemas: ## Write the JSON Schemas and the page of faults
 	$(CARGO) run -q -p mt-doc --example schemas -- schemas

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod cpu;
+mod dependencies;
 mod elastic;
 mod elastic_torch;
 mod manual;

@@ -70,6 +70,107 @@ fn a_soak_leaks_nothing() {
     assert!(last.1 <= first.1 + 3 * NAMES.len(), "{first:?} {last:?}");
 }
 
+/// Memory (kB), descriptors, children and control groups of a launcher.
+#[derive(Debug, Clone, Copy, Default)]
+struct Level {
+    memory: u64,
+    descriptors: usize,
+    processes: usize,
+    groups: usize,
+}
+
+impl Level {
+    fn of(corner: &Corner, pid: u32) -> Self {
+        let groups = Corner::cgroups(&corner.run_dirs());
+        let below = |group: &std::path::PathBuf| {
+            let entries = fs::read_dir(group).into_iter().flatten().flatten();
+            entries.filter(|e| e.path().is_dir()).count()
+        };
+        Self {
+            memory: memory(pid),
+            descriptors: descriptors(pid),
+            processes: corner.processes(),
+            groups: groups.iter().map(below).sum(),
+        }
+    }
+
+    /// The highest of each.
+    fn most(levels: &[Self]) -> Self {
+        let most = |of: fn(&Self) -> usize| levels.iter().map(of).max().unwrap_or(0);
+        Self {
+            memory: levels.iter().map(|l| l.memory).max().unwrap_or(0),
+            descriptors: most(|l| l.descriptors),
+            processes: most(|l| l.processes),
+            groups: most(|l| l.groups),
+        }
+    }
+}
+
+/// `make soak`: for so many seconds as `MT_SOAK_S` says; nothing is higher in the last quarter of the
+/// time than it was in the first.
+#[test]
+fn a_soak_of_minutes_stays_flat() {
+    let seconds = std::env::var("MT_SOAK_S").ok().and_then(|s| s.parse().ok());
+    let Some(seconds) = seconds.map(Duration::from_secs) else {
+        return;
+    };
+    needs_cgroups!();
+    let corner = Corner::new();
+    let script =
+        format!("{GOOD}; [ $(( $(od -An -N2 -tu2 /dev/urandom) % 20 )) -ne 0 ] || kill -9 $$");
+    let jobs: Vec<Job> = NAMES
+        .iter()
+        .map(|name| {
+            let mut job = job(name, &script);
+            job.share = 100.0;
+            job.download = vec!["true".to_owned()];
+            job
+        })
+        .collect();
+    let arguments = [
+        "--rounds",
+        "1000000",
+        "--restarts",
+        "9",
+        "--backoff",
+        "0.01",
+    ];
+    let child = corner.start(&jobs, &arguments, EventKind::Round);
+    let begun = Instant::now();
+    let mut levels = Vec::new();
+    while begun.elapsed() < seconds {
+        std::thread::sleep(Duration::from_millis(200));
+        levels.push(Level::of(&corner, child.id()));
+    }
+    let used = jobs::process::cpu_seconds(child.id().cast_signed()).unwrap();
+    signal(child.id(), Signal::SIGTERM);
+    let ran = corner.end(child);
+    let starts = ran.of(EventKind::Phase).len() + ran.of(EventKind::Restart).len();
+    let each_ms = used * 1e3 / starts as f64;
+    let quarter = levels.len() / 4;
+    let first = Level::most(&levels[..quarter.max(1)]);
+    let last = Level::most(&levels[levels.len() - quarter.max(1)..]);
+    println!(
+        "{} rounds, {starts} starts, {} restarts in {:.0} s; {each_ms:.2} ms of a processor for each \
+         start\nfirst quarter: {first:?}\nlast quarter:  {last:?}",
+        ran.of(EventKind::Round).len(),
+        ran.of(EventKind::Restart).len(),
+        begun.elapsed().as_secs_f64(),
+    );
+    assert_eq!(ran.code, Some(143), "{}", ran.stderr);
+    // Pages that the allocator keeps; the events of a run are written and not kept.
+    assert!(last.memory < first.memory + 4_000, "memory grows");
+    assert!(
+        last.descriptors <= first.descriptors + 6,
+        "descriptors grow"
+    );
+    assert!(last.processes <= first.processes + 6, "processes grow");
+    assert!(last.groups <= first.groups + 2, "control groups grow");
+    // Optimised; a build with checks takes about three times as long.
+    let most_ms = if cfg!(debug_assertions) { 8.0 } else { 2.0 };
+    assert!(each_ms < most_ms, "{each_ms} ms for each start");
+}
+
 #[test]
 fn eight_jobs_with_a_hundred_lines_a_second_cost_less_than_a_hundredth_of_a_core() {
     needs_cgroups!();

@@ -4,6 +4,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod ends;
+mod memory;
+mod page;
+mod threads;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;

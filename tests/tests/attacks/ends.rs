@@ -1,0 +1,86 @@
+//! SIGTERM ends every tool, whatever it does: computes, or waits for input that does not come.
+
+use mt_tests::Folder;
+
+use crate::documents;
+
+/// The time that a tool has: a second, and another for a machine that is busy.
+const PATIENCE_MS: u64 = 2_000;
+
+/// Starts `tool` with an input that stays open, waits until `busy` succeeds, asks it to end, and
+/// answers how many milliseconds it took. The tool reads what `feed` writes.
+fn ends(folder: &Folder, tool: &str, feed: &str, busy: &str) -> u64 {
+    let line = format!(
+        "rm -f pipe out; mkfifo pipe; exec 9<>pipe; {tool} <pipe >out 2>err & pid=$!
+         {feed} >&9
+         for i in $(seq 200); do {{ {busy}; }} && break; sleep 0.05; done
+         kill -0 $pid || {{ cat err >&2; exit 9; }}
+         begun=$(date +%s%N); kill -TERM $pid; wait $pid; code=$?
+         echo $(( ($(date +%s%N) - begun) / 1000000 )); exit $code"
+    );
+    let out = folder.run(&line);
+    assert_eq!(out.code, Some(143), "{tool}: {out:#?}");
+    out.stdout.trim().parse().unwrap()
+}
+
+#[test]
+fn every_tool_ends_within_a_second_of_sigterm() {
+    let folder = documents();
+    let waits = "sleep 0.3";
+    for (tool, feed, busy) in [
+        // Waits for its first input, and for the next after a whole document.
+        ("mt-profile -o x1", "true", waits),
+        (
+            "mt-profile --design random --budget 3",
+            "cat w",
+            "test $(wc -l <out) -ge 5",
+        ),
+        ("mt-fit -o x2", "true", waits),
+        ("mt-fit -q", "cat p", waits),
+        ("mt-solve -o x3", "true", waits),
+        ("mt-solve", "cat m", "test -s out"),
+        ("mt-overlap -o x4", "true", waits),
+        ("mt-overlap", "cat s", "test -s out"),
+        ("mt-launch -o x5", "true", waits),
+        ("mt-check", "cat t", "test -s out"),
+        ("mt-check", "head -3 r", waits),
+        ("mt-report", "cat t", waits),
+        ("mt-report", "head -3 r", waits),
+        ("mt-elastic --gpus 4", "true", waits),
+        ("mt-cluster plan", "true", waits),
+        // Computes for long.
+        ("mt-profile w --device sim --window 80000", "true", waits),
+        (
+            "sh -c 'mt-cluster generate --jobs 400 --seed 3 > large; exec mt-cluster plan --effort 4000000000 large'",
+            "true",
+            "test -s large && sleep 0.3",
+        ),
+    ] {
+        let took = ends(&folder, tool, feed, busy);
+        assert!(took < PATIENCE_MS, "{tool}: {took} ms");
+    }
+}
+
+/// A profiler of real jobs stops them first, and while it waits for the next workload there are
+/// none.
+#[test]
+fn a_profiler_of_jobs_ends_while_it_waits_for_input() {
+    let folder = Folder::new();
+    let workload = r#"{"schema":"mt.workload/1","device":{"kind":"cpu"},"tasks":[
+        {"id":"a","batch_sizes":[8],"flops_per_sample":1e6,"bytes_per_sample":1e6,
+         "job":{"argv":["sh","-c","while :; do echo '{\"mt\":\"step\",\"samples\":8}'; sleep 0.02; done"]}}]}"#;
+    std::fs::write(folder.path().join("w"), workload.replace("1e6", "1000000")).unwrap();
+    let probe = folder.run("mt-profile w --budget 1 --window 0.1 --max-window 0.1");
+    if probe.code == Some(3) {
+        eprintln!("skipped: no control group can be written");
+        return;
+    }
+    probe.assert_code(0);
+    let tool = "mt-profile --budget 1 --window 0.1 --max-window 0.1";
+    let ended = r#"grep -q '"end"' out"#;
+    let took = ends(&folder, tool, "cat w", ended);
+    assert!(took < PATIENCE_MS, "waiting: {took} ms");
+    let tool = "mt-profile --budget 50 --window 60 --max-window 60";
+    let took = ends(&folder, tool, "cat w", "sleep 1");
+    assert!(took < PATIENCE_MS, "measuring: {took} ms");
+}

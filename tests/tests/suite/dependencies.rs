@@ -1,0 +1,85 @@
+//! What is built in: licences and sources, as `deny.toml` allows them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    license: Option<String>,
+    source: Option<String>,
+}
+
+/// Whether an SPDX expression of OR, AND and parentheses (without further nesting) is met; the old
+/// form `MIT/Apache-2.0` means OR.
+fn is_met(expression: &str, allowed: &BTreeSet<String>) -> bool {
+    let old = expression.replace('/', " OR ");
+    let plain = old.replace(['(', ')'], " ");
+    let joined = plain.split_whitespace().collect::<Vec<_>>().join(" ");
+    let one = |part: &str| part.split(" OR ").any(|name| allowed.contains(name.trim()));
+    joined.split(" AND ").all(one)
+}
+
+fn allowed() -> BTreeSet<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deny.toml");
+    let text = fs::read_to_string(path).expect("deny.toml is read");
+    let list = text
+        .split("allow = [")
+        .nth(1)
+        .expect("it allows some licences");
+    let list = list.split(']').next().expect("a list ends");
+    list.split('"')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_dependency_has_a_licence_and_a_source_that_are_allowed() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--offline", "--locked"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo starts");
+    assert!(output.status.success(), "{output:?}");
+    let metadata: Metadata = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
+    let allowed = allowed();
+    assert!(allowed.contains("MIT") && metadata.packages.len() > 100);
+    let index = "registry+https://github.com/rust-lang/crates.io-index";
+    for package in &metadata.packages {
+        let name = &package.name;
+        let licence = package.license.as_deref().unwrap_or("none");
+        assert!(is_met(licence, &allowed), "{name}: licence {licence}");
+        let source = package.source.as_deref();
+        let ours = source.is_none() && name.starts_with("mt");
+        assert!(
+            ours || source == Some(index),
+            "{name} comes from {source:?}"
+        );
+    }
+}
+
+#[test]
+fn expressions_of_licences_are_read() {
+    let allowed = BTreeSet::from(["MIT".to_owned(), "Unicode-3.0".to_owned()]);
+    for (expression, met) in [
+        ("MIT", true),
+        ("GPL-3.0", false),
+        ("GPL-3.0/MIT", true),
+        ("(MIT OR Apache-2.0) AND Unicode-3.0", true),
+        ("MIT AND GPL-3.0", false),
+        ("Apache-2.0 WITH LLVM-exception", false),
+    ] {
+        assert_eq!(is_met(expression, &allowed), met, "{expression}");
+    }
+}
