@@ -201,7 +201,8 @@ fn read_rows(
         faulty.add(1, "", "the table has no row".to_owned(), advice);
     }
     let one_percent = |row: &Row| row.share.hundredths() == 100;
-    if !columns.share.1 && !groups.is_empty() && groups.iter().flatten().all(one_percent) {
+    let mut rows = groups.iter().flatten().peekable();
+    if !columns.share.1 && rows.peek().is_some() && rows.all(one_percent) {
         let problem = "every share is 1 %, which looks like the fraction 1".to_owned();
         let advice = "give percent, or call the column share_fraction";
         faulty.add(1, "share_percent", problem, advice);
@@ -216,18 +217,22 @@ fn read_rows(
 impl Adjusted {
     fn notes(&self) -> impl Iterator<Item = String> {
         let rounded = (self.rounded > 0).then(|| {
-            let n = self.rounded;
-            format!("{n} shares have more than two digits; rounded to 0.01 %")
+            let shares = counted(self.rounded, "share with", "shares with");
+            format!("{shares} more than two digits; rounded to 0.01 %")
         });
         let unmeasured = (self.unmeasured > 0).then(|| {
-            let n = self.unmeasured;
+            let rates = counted(self.unmeasured, "empty throughput", "empty throughputs");
             format!(
-                "{n} throughputs are empty: those tasks ran but were not measured; written as 0, \
-                 which no fit learns"
+                "{rates}: such a task ran but was not measured; written as 0, which no fit learns"
             )
         });
         rounded.into_iter().chain(unmeasured)
     }
+}
+
+/// A number with its noun.
+fn counted(n: usize, one: &str, more: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { more })
 }
 
 /// The library's message without its own position.

@@ -6,14 +6,24 @@ use crate::structured::{Law, host_load, power};
 /// Most tasks for which each of the others has features of its own; beyond, only sums.
 const MOST_NAMED: usize = 8;
 
-/// Most features of a layout.
-pub(crate) const MAX_FEATURES: usize = SUMS + EACH * (MOST_NAMED - 1);
+/// Most features of a layout: of a task's own model, and of the process of all tasks.
+pub(crate) const MAX_FEATURES: usize = if OF_TASK > OF_ALL { OF_TASK } else { OF_ALL };
+const OF_TASK: usize = SUMS + EACH * (MOST_NAMED - 1);
+const OF_ALL: usize = OWN + OTHER + 2 * MOST_KNOWN;
+
+/// Most tasks that the process of all tasks tells apart; beyond, they differ by their features
+/// alone. Each costs every prediction two more differences per point.
+const MOST_KNOWN: usize = 24;
 
 /// Features that do not name another task.
 pub(crate) const SUMS: usize = 12;
 
 /// Features of [`Layout::fill_pooled`] that name no task.
 const POOLED: usize = 10;
+
+/// Features of [`Layout::fill_groups`] that name no task: of the task itself, and of the others.
+const OWN: usize = 3;
+const OTHER: usize = 4;
 
 /// The feature that counts the others.
 pub(crate) const OTHERS: usize = 7;
@@ -190,20 +200,85 @@ impl Layout {
         v
     }
 
-    /// Features that describe a place in a co-run whichever task has it.
+    /// Tasks that [`Layout::fill_groups`] tells apart.
+    fn known(self) -> usize {
+        if self.tasks <= MOST_KNOWN {
+            self.tasks
+        } else {
+            0
+        }
+    }
+
+    /// Features of [`Layout::fill_groups`] that are the task's own, and all.
+    pub fn groups(self) -> (usize, usize) {
+        let own = OWN + self.known();
+        (own, own + OTHER + self.known())
+    }
+
+    /// Which of those features say which task it is, or that a task is among the others.
+    pub fn identity(self) -> Vec<bool> {
+        let (own, all) = self.groups();
+        let names = |k: usize| (OWN..own).contains(&k) || k >= own + OTHER;
+        (0..all).map(names).collect()
+    }
+
+    /// Writes features that describe a place in a co-run whichever task has it to the front of `x`,
+    /// in two groups: the task itself, what it is and at which batch size and share, and the others:
+    /// how many, how large, and which at what share. No law has a part in them, so that ten co-runs
+    /// do not mislead them.
+    pub fn fill_groups(self, s: &Scene, at: usize, x: &mut [f64; MAX_FEATURES]) {
+        let (own, all) = self.groups();
+        x[..all].fill(0.0);
+        x[..OWN].copy_from_slice(&[s.ln_step[at], s.ln_batch[at], s.share[at].ln()]);
+        let known = self.known() > 0;
+        if known {
+            x[OWN + s.task[at]] = 1.0;
+        }
+        let others = (s.len - 1) as f64;
+        let sums = &mut x[own..all];
+        for j in (0..s.len).filter(|j| *j != at) {
+            sums[1] += s.share[j];
+            sums[2] += s.ln_step[j] / others;
+            sums[3] += s.ln_batch[j] / others;
+            if known {
+                sums[OTHER + s.task[j]] = s.share[j];
+            }
+        }
+        sums[0] = others;
+    }
+
+    /// Features that describe a place in a co-run whichever task has it, in models written before
+    /// those of two groups.
     pub fn pooled_len(self) -> usize {
         let each = if self.named() > 0 { self.tasks } else { 0 };
         POOLED + 2 * each
     }
 
-    /// Those features of the task at position `at`.
-    pub fn pooled(self, s: &Scene, at: usize) -> Vec<f64> {
+    /// Features of the process of all tasks, in two groups or not.
+    pub fn of_pool(self, s: &Scene, at: usize, in_groups: bool) -> Vec<f64> {
         let mut x = [0.0; MAX_FEATURES];
-        self.fill_pooled(s, at, &mut x);
-        x[..self.pooled_len()].to_vec()
+        let len = self.fill_pool(s, at, in_groups, &mut x);
+        x[..len].to_vec()
     }
 
-    /// Writes those features of the task at position `at` to the front of `x`:
+    /// Writes those to the front of `x` and says how many there are.
+    pub fn fill_pool(
+        self,
+        s: &Scene,
+        at: usize,
+        in_groups: bool,
+        x: &mut [f64; MAX_FEATURES],
+    ) -> usize {
+        if in_groups {
+            self.fill_groups(s, at, x);
+            self.groups().1
+        } else {
+            self.fill_pooled(s, at, x);
+            self.pooled_len()
+        }
+    }
+
+    /// Writes the features of [`Layout::pooled_len`] of the task at position `at` to the front of `x`:
     /// of the task itself and of the others in the mean, then which task it is and the shares of
     /// the others, so that tasks may differ as far as the measurements ask for it.
     pub fn fill_pooled(self, s: &Scene, at: usize, x: &mut [f64; MAX_FEATURES]) {

@@ -1,4 +1,5 @@
 mod account;
+mod alone;
 mod checks;
 mod trust;
 
@@ -21,7 +22,9 @@ use crate::training::Rows;
 use crate::unseen::Unseen;
 use crate::validation::{self, Calibration, Known, Wanted, calibrate};
 use account::{task_report, throughputs};
-use checks::{Checks, pools};
+pub(crate) use alone::PartSpread;
+pub(crate) use checks::Checks;
+use checks::pools;
 use trust::trust_of_all;
 
 /// Settings of a fit.
@@ -119,7 +122,7 @@ fn learn(
     let whole = thin.samples.len() == data.samples.len();
     let checked = if whole { data } else { &thin };
     let pool = (options.validate && wanted.gp)
-        .then(|| PoolRows::of(data, &base).learn(options.evaluations))
+        .then(|| PoolRows::of(data, &base).learn(&base))
         .flatten();
     let known = Known {
         pool: pool.as_ref().map(|p| &p.part.gp.hyper),
@@ -133,7 +136,13 @@ fn learn(
     let calibrations: Vec<Option<Calibration>> = (0..tasks.len())
         .map(|i| calibrate(&checks.left, i, method))
         .collect();
-    let trust = trust_of_all(data, &tasks, &checks, &calibrations);
+    let mut trust = trust_of_all(data, &tasks, &checks, &calibrations);
+    if options.validate && form == Form::Overlapping {
+        let part_spread = PartSpread::of(checked, form)?;
+        for t in &mut trust {
+            t.part_spread = part_spread;
+        }
+    }
     let mut report = checks.report(data, checked, &calibrations);
     let used = throughputs(data);
     for (i, (parts, trust)) in tasks.iter().zip(&trust).enumerate() {
@@ -142,8 +151,7 @@ fn learn(
         report.tasks.push(task);
     }
     let pool = pool.clone().filter(|_| pools(method));
-    let mut unseen =
-        pool.map(|pool| Unseen::learn(data, checked, pool, &known, method, checks.weight));
+    let mut unseen = pool.map(|pool| Unseen::learn(data, checked, pool, &known, &checks));
     let learnt = unseen.as_ref();
     report.unseen_batch = learnt.and_then(|u| u.batch?.error);
     report.unseen_task = learnt.and_then(|u| u.task?.error);

@@ -3,7 +3,10 @@
 //! Rasmussen and Williams, *Gaussian Processes for Machine Learning*, equations 2.23-2.26 (mean
 //! and variance), 2.30 and 5.9 (marginal likelihood and its gradient), 5.12 (leave-one-out).
 
+mod effects;
 mod sparse;
+
+use std::ops::Range;
 
 use crate::model::MOST_POINTS;
 
@@ -19,6 +22,9 @@ pub(crate) struct Hyper {
     pub signal: f64,
     /// Variance of the noise of one observation.
     pub noise: f64,
+    /// Features of the first of two groups, in the kernel of two groups ([`effects`]); `None`: one
+    /// Matern kernel of all features.
+    pub own: Option<usize>,
 }
 
 /// Observations: feature-major inputs, targets, and a factor on the noise variance of each.
@@ -73,6 +79,7 @@ impl Observations {
     }
 }
 
+pub(crate) use effects::Groups;
 pub(crate) use sparse::sparse;
 
 const SQRT_5: f64 = 2.236_067_977_499_79;
@@ -286,6 +293,7 @@ impl Hyper {
             inverse_length: (0..d).map(|k| best.x[k].exp() / spread[k]).collect(),
             signal: best.x[d].exp(),
             noise: best.x[d + 1].exp(),
+            own: None,
         }
     }
 }
@@ -332,7 +340,13 @@ impl Gp {
                 *v *= w;
             }
         }
-        let [cov, _] = covariance(obs, &scaled, hyper.signal, hyper.noise);
+        let cov = match hyper.own {
+            Some(own) => effects::covariance(obs, &scaled, own, hyper.signal, hyper.noise),
+            None => {
+                let [cov, _] = covariance(obs, &scaled, hyper.signal, hyper.noise);
+                cov
+            }
+        };
         let mut tiles = Vec::with_capacity(padded(n) * obs.features);
         for first in (0..n).step_by(TILE) {
             for x in scaled.chunks_exact(n) {
@@ -355,9 +369,37 @@ impl Gp {
     /// the first [`padded`] of each of `k`.
     #[inline(always)]
     fn covariances<const N: usize>(&self, x: [&[f64]; N], k: &mut [[f64; MOST_POINTS]; N]) {
+        let (n, signal) = (padded(self.len()), self.hyper.signal);
         let d = self.hyper.inverse_length.len();
-        let x = x.map(|x| &x[..d]);
+        let Some(own) = self.hyper.own else {
+            self.distances(x, 0..d, k);
+            for k in k {
+                matern(&mut k[..n], signal);
+            }
+            return;
+        };
+        let mut others = [[0.0; MOST_POINTS]; N];
+        self.distances(x, 0..own, k);
+        self.distances(x, own..d, &mut others);
+        for (k, others) in k.iter_mut().zip(&mut others) {
+            matern(&mut k[..n], 1.0);
+            matern(&mut others[..n], 1.0);
+            effects::join(&mut k[..n], &others[..n], signal);
+        }
+    }
+
+    /// Squared distances to the points along some of the features.
+    #[inline(always)]
+    fn distances<const N: usize>(
+        &self,
+        x: [&[f64]; N],
+        features: Range<usize>,
+        k: &mut [[f64; MOST_POINTS]; N],
+    ) {
+        let d = self.hyper.inverse_length.len();
+        let x = x.map(|x| &x[features.clone()]);
         for (t, tile) in self.tiles.chunks_exact(d * TILE).enumerate() {
+            let tile = &tile[features.start * TILE..features.end * TILE];
             let mut r2 = [[0.0; TILE]; N];
             for (f, column) in tile.chunks_exact(TILE).enumerate() {
                 for (r2, x) in r2.iter_mut().zip(x) {
@@ -369,9 +411,6 @@ impl Gp {
             for (k, r2) in k.iter_mut().zip(r2) {
                 k[t * TILE..(t + 1) * TILE].copy_from_slice(&r2);
             }
-        }
-        for k in k {
-            matern(&mut k[..padded(self.len())], self.hyper.signal);
         }
     }
 

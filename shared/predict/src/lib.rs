@@ -8,9 +8,10 @@
 //! a Gaussian process learns what the law leaves. Everything is learnt and predicted as the
 //! logarithm of the step time, because errors are relative.
 //!
-//! Where a batch size, or a task, never ran among others, one process of all tasks stands beside
-//! the task's own model; how much it counts and how wide intervals must be is learnt by leaving
-//! out whole batch sizes and whole tasks.
+//! Beside the models of the tasks stands one process of all of them, which learns from ten co-runs
+//! what each task's own model would need a hundred for. It counts wholly unless left-out co-runs say
+//! that the tasks' own models are better by more than chance; where a batch size, or a task, never
+//! ran among others, that is asked of batch sizes and tasks that are left out whole.
 
 mod accuracy;
 mod anchor;

@@ -2,7 +2,7 @@ use math::stats;
 
 use crate::base::Base;
 use crate::features::{Layout, MAX_FEATURES, OTHERS, SUMS, Scene};
-use crate::gp::{Gp, Hyper, Observations, Prior, Priors, sparse};
+use crate::gp::{Gp, Groups, Hyper, Observations, Prior, Priors, sparse};
 use crate::poly::Poly;
 use crate::training::Rows;
 use crate::trees::Trees;
@@ -183,6 +183,28 @@ pub(crate) fn learn_gp(rows: &Rows, evaluations: usize, start: Option<&Hyper>) -
             break;
         }
         hyper = Hyper::most_probable(&part, &priors, Some(&hyper), evaluations / 2);
+    }
+    condition(rows, hyper, None)
+}
+
+/// The same for the process of all tasks, with the kernel of two groups of features; hyper-parameters
+/// from scratch.
+pub(crate) fn learn_groups(rows: &Rows, layout: Layout) -> Option<GpPart> {
+    let y = residual(rows);
+    let spread = stats::mad_sigma(&y, 0.0)?.max(0.01);
+    let identity = layout.identity();
+    let groups = Groups {
+        own: layout.groups().0,
+        identity: &identity,
+    };
+    let mut obs = Observations::new(&rows.features, y);
+    for (f, y) in obs.noise_factor.iter_mut().zip(&obs.y) {
+        *f = factor(*y, (2.0 * spread).max(0.08));
+    }
+    let mut part = obs.subset(&evenly(obs.len(), MOST_FOR_HYPER));
+    let mut hyper = Hyper::of_groups(&part, groups);
+    if mark_wrong(&mut part, &hyper)? {
+        hyper = Hyper::of_groups(&part, groups);
     }
     condition(rows, hyper, None)
 }

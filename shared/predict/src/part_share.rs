@@ -78,6 +78,12 @@ impl PartShares {
         }
     }
 
+    /// Whether the task was measured alone at this share, to half a percent of the device.
+    pub fn has_share(&self, share: f64) -> bool {
+        let near = |p: &Point| (p.share - share).abs() < 0.005;
+        self.points.iter().any(near)
+    }
+
     /// `ln` of the factor on the solo step at a share.
     pub fn ln_factor(&self, batch: f64, share: f64) -> f64 {
         if share >= 1.0 {

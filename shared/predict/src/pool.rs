@@ -5,8 +5,9 @@ use crate::base::Base;
 use crate::dataset::{Dataset, Sample};
 use crate::features::{MAX_FEATURES, Scene};
 use crate::gp::Hyper;
-use crate::model::{GpPart, condition, learn_gp};
+use crate::model::{GpPart, condition, learn_groups};
 use crate::training::Rows;
+use crate::validation::Pooled;
 
 /// The process.
 #[derive(Debug, Clone)]
@@ -57,7 +58,7 @@ impl PoolRows {
         let rate = s.throughput[at];
         let rows = &mut self.rows;
         rows.sample.push(position);
-        rows.features.push(base.layout.pooled(&scene, at));
+        rows.features.push(base.layout.of_pool(&scene, at, true));
         rows.ln_step.push((s.active[at].batch.as_f64() / rate).ln());
         rows.ln_solo.push(scene.ln_alone(at));
         rows.error.push(s.stderr.as_ref().map(|e| e[at] / rate));
@@ -77,8 +78,8 @@ impl PoolRows {
     }
 
     /// With the most probable hyper-parameters.
-    pub fn learn(&self, evaluations: usize) -> Option<Pool> {
-        learn_gp(&self.rows, evaluations, None).map(|p| self.pool(p))
+    pub fn learn(&self, base: &Base) -> Option<Pool> {
+        learn_groups(&self.rows, base.layout).map(|p| self.pool(p))
     }
 
     /// With known hyper-parameters.
@@ -90,7 +91,8 @@ impl PoolRows {
 impl Pool {
     fn scaled(&self, base: &Base, scene: &Scene, at: usize) -> [f64; MAX_FEATURES] {
         let mut x = [0.0; MAX_FEATURES];
-        base.layout.fill_pooled(scene, at, &mut x);
+        let in_groups = self.part.gp.hyper.own.is_some();
+        base.layout.fill_pool(scene, at, in_groups, &mut x);
         self.part.gp.scale(&mut x);
         x
     }
@@ -99,6 +101,15 @@ impl Pool {
     pub fn ln_step(&self, base: &Base, scene: &Scene, at: usize) -> f64 {
         let x = self.scaled(base, scene, at);
         scene.ln_alone(at) + self.mean + self.part.gp.mean(&x)
+    }
+
+    /// The same with its variance, noise included.
+    pub fn answer(&self, base: &Base, scene: &Scene, at: usize) -> Pooled {
+        let (variance, noise) = self.variance(base, scene, at);
+        Pooled {
+            ln_step: self.ln_step(base, scene, at),
+            variance: variance + noise,
+        }
     }
 
     /// Its variance, and that of the noise.

@@ -5,9 +5,11 @@ use units::{Batch, Share};
 
 use crate::base::Base;
 use crate::features::Scene;
+use crate::fit::PartSpread;
 use crate::model::{Answer, Parts};
 use crate::pool::Pool;
 use crate::unseen::{Unseen, Use};
+use crate::validation::Weights;
 
 /// Least standard deviation of the logarithm for a task that never ran with others, by itself and
 /// in a co-run, and for one that never ran; in co-runs only where too few tasks did for one of
@@ -37,6 +39,8 @@ pub(crate) struct Trust {
     /// The same at shares and numbers of tasks that were not measured; `None`: none could be left
     /// out to learn it.
     pub far_scale: Option<f64>,
+    /// Of solo rates at a part of the device.
+    pub part_spread: PartSpread,
     /// Cross-validated mean absolute error, percent.
     pub error_percent: Option<f64>,
     /// Smallest and largest batch size measured.
@@ -148,8 +152,12 @@ impl Predictor {
     /// `None` where it does not count.
     pub(crate) fn pooled(&self, active: &[Setting]) -> Option<(&Pool, f64)> {
         let unseen = self.unseen.as_ref()?;
-        (unseen.known > 0.0 && self.base.ran_so_many(active.len()))
-            .then_some((&unseen.pool, unseen.known))
+        let domain = self.base.domain.as_ref()?;
+        if unseen.weights == Weights::default() || !domain.crowds.contains(&active.len()) {
+            return None;
+        }
+        let weight = unseen.weights.of(domain.has_levels_of(active));
+        (weight > 0.0).then_some((&unseen.pool, weight))
     }
 
     /// Predictions with their uncertainty, in the order of `active`.
@@ -163,7 +171,10 @@ impl Predictor {
         let mut mean = vec![0.0; active.len()];
         self.means(active, &mut mean);
         let scene = Scene::new(&self.base, active);
-        let outside = !self.covers(active);
+        // Of a task alone the spread at other shares was learnt from shares that were left out, the
+        // smallest and the largest too.
+        let learnt = active.len() == 1 && self.part_spread(&active[0]).is_some();
+        let outside = !learnt && !self.covers(active);
         let unseen = self.unseen(active);
         mean.iter()
             .zip(active)
@@ -185,7 +196,13 @@ impl Predictor {
                     (Method::Gp | Method::Blend, _) => {
                         let parts = &self.tasks[a.task];
                         let answer = parts.answer(&self.base, &scene, at, a.task, true);
-                        (answer.variance, spread * spread, trust.interval_scale)
+                        let (mut variance, mut own) = (answer.variance, spread * spread);
+                        if let Some((pool, weight)) = self.pooled(active) {
+                            let (pooled, noise) = pool.variance(&self.base, &scene, at);
+                            variance += weight * (pooled - variance);
+                            own += weight * (noise - own);
+                        }
+                        (variance, own, trust.interval_scale)
                     }
                 };
                 let far = trust.far_scale.filter(|_| !scene.has_levels());
@@ -211,7 +228,20 @@ impl Predictor {
         if a.share == Share::FULL {
             spread
         } else {
-            spread.max(ALWAYS_ALONE)
+            self.part_spread(a).unwrap_or(spread.max(ALWAYS_ALONE))
+        }
+    }
+
+    /// The same where it was learnt.
+    fn part_spread(&self, a: &Setting) -> Option<f64> {
+        if a.share == Share::FULL {
+            return None;
+        }
+        let learnt = &self.trust[a.task].part_spread;
+        if self.base.parts[a.task].has_share(a.share.fraction()) {
+            learnt.near
+        } else {
+            learnt.far
         }
     }
 

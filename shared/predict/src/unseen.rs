@@ -12,6 +12,7 @@ use units::Batch;
 
 use crate::pool::Pool;
 use crate::report::UnseenError;
+use crate::validation::Weights;
 
 /// The process of all tasks and what it is good for.
 #[derive(Debug, Clone)]
@@ -19,8 +20,8 @@ pub(crate) struct Unseen {
     /// Batch sizes at which each task ran with others, ascending.
     pub seen: Vec<Vec<Batch>>,
     pub pool: Pool,
-    /// Weight of the process in co-runs that the models of the tasks know.
-    pub known: f64,
+    /// Weights of the process in co-runs that the models of the tasks know.
+    pub weights: Weights,
     /// For a batch size that never ran among others.
     pub batch: Option<Use>,
     /// For a task that never did.

@@ -33,16 +33,57 @@ pub(crate) struct Left {
     pub ln_step: f64,
     pub answer: Answer,
     pub noise: f64,
-    /// `ln(step seconds)` by the process of all tasks, where there is one.
-    pub pooled: Option<f64>,
-    /// Added to the answer of the task's own model: its pull towards the process of all tasks.
-    pub shift: f64,
+    /// By the process of all tasks, where there is one.
+    pub pooled: Option<Pooled>,
+    /// Whether the model had learnt from these shares and from as many tasks.
+    pub has_levels: bool,
+    /// Part of the way that the answer of the task's own model is moved to that of the process.
+    pub weight: f64,
+}
+
+/// Weights of the process of all tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Weights {
+    /// At shares of co-runs that were learnt from.
+    pub known: f64,
+    /// At other shares: trees do not answer there, and laws know more of shares than the process.
+    pub far: f64,
+}
+
+impl Weights {
+    pub fn of(self, has_levels: bool) -> f64 {
+        if has_levels { self.known } else { self.far }
+    }
+}
+
+/// What the process of all tasks says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pooled {
+    /// `ln(step seconds)`.
+    pub ln_step: f64,
+    /// Its variance, noise included.
+    pub variance: f64,
 }
 
 impl Left {
     /// `ln(step seconds)` as the finished model predicts it.
     pub fn predicted(&self, method: Method) -> f64 {
-        self.answer.of(method) + self.shift
+        let own = self.answer.of(method);
+        own + self.pooled.map_or(0.0, |p| self.weight * (p.ln_step - own))
+    }
+
+    /// Standard deviation of it where nothing is calibrated; `spread` is that of the task beside
+    /// its Gaussian process.
+    fn deviation(&self, spread: f64, method: Method) -> f64 {
+        let variance = match method {
+            Method::Gp | Method::Blend => self.answer.variance,
+            Method::Structured | Method::Poly => 0.0,
+        };
+        let own = spread * spread + variance;
+        let gain = self
+            .pooled
+            .map_or(0.0, |p| self.weight * (p.variance - own));
+        (own + gain).sqrt()
     }
 
     /// Relative error of the throughput.
@@ -51,38 +92,64 @@ impl Left {
     }
 }
 
-/// Weights of the process of all tasks that are tried.
-pub(crate) const WEIGHTS: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
+/// Weights of the process of all tasks that are tried beside 1.
+const WEIGHTS: [f64; 4] = [0.0, 0.25, 0.5, 0.75];
 
-/// A weight above 0 must take the error below this part of what the tasks' own models leave: the
-/// process costs every prediction, and smaller gains are within the noise of cross-validation.
-const POOL_WORTH: f64 = 0.97;
+/// Standard errors of the mean gain from which on a task's own model counts: the throughputs of one
+/// co-run err together, so that of pairs one standard error is really 1.4.
+const SURE: f64 = 1.5;
 
-/// How much the process of all tasks should count beside the tasks' own models, by the error of the
-/// left-out throughputs, without the twentieth that is farthest off. Where each task ran in a
-/// few co-runs only its own model has next to nothing to learn from, and the mean slow-down of all
-/// is the better guess, which is what the process falls back to.
-pub(crate) fn pool_weight(left: &[Left], method: Method) -> f64 {
-    let error = |weight: f64| {
-        let moved = left.iter().map(|l| l.moved(weight, method).error(method));
-        trimmed(moved.collect()).unwrap_or(f64::INFINITY)
-    };
-    let (mut best, mut least) = (0.0, POOL_WORTH * error(0.0));
+/// How much the process of all tasks should count: wholly, unless a smaller weight leaves a smaller
+/// error of left-out throughputs by more than chance explains. `errors` gives the relative errors with a
+/// weight, always of the same throughputs; they count up to 1, as those beyond are bad measurements
+/// or equally useless. From few co-runs the errors do not tell the weights apart, and a task's own
+/// model has next to nothing to learn from: with 20 pairs of trainings on a V100 (Gavel) the
+/// weight of the least error left 32 % where the process alone left 28.
+pub(crate) fn sure_weight(errors: impl Fn(f64) -> Vec<f64>) -> f64 {
+    let pooled = errors(1.0);
+    let n = pooled.len() as f64;
+    let (mut best, mut most) = (1.0, 0.0);
     for weight in WEIGHTS {
-        let e = error(weight);
-        if e < least {
-            (best, least) = (weight, e);
+        let each = pooled.iter().zip(errors(weight));
+        let gains: Vec<f64> = each.map(|(a, b)| a.min(1.0) - b.min(1.0)).collect();
+        let Some(gain) = stats::mean(&gains) else {
+            return 0.0;
+        };
+        let square = gains.iter().map(|g| (g - gain).powi(2)).sum::<f64>();
+        if gain > most && gain > SURE * square.sqrt() / n {
+            (best, most) = (weight, gain);
         }
     }
     best
 }
 
+/// The weights for what was left out, single co-runs and share levels; 0 where nothing was. Where no
+/// share was new, both are one.
+pub(crate) fn pool_weights(left: &[Left], levels: &[Left], method: Method) -> Weights {
+    let weight = |has_levels: bool| {
+        let all = left.iter().chain(levels);
+        let like: Vec<&Left> = all
+            .filter(|l| l.pooled.is_some() && l.has_levels == has_levels)
+            .collect();
+        let errors = |weight| {
+            let of = |l: &&Left| Left { weight, ..**l }.error(method);
+            like.iter().map(of).collect()
+        };
+        (!like.is_empty()).then(|| sure_weight(errors))
+    };
+    let known = weight(true);
+    let far = weight(false).or(known).unwrap_or(0.0);
+    Weights {
+        known: known.unwrap_or(far),
+        far,
+    }
+}
+
 impl Left {
-    /// With a weight of the process of all tasks.
-    pub fn moved(&self, weight: f64, method: Method) -> Left {
-        let own = self.answer.of(method);
-        let shift = self.pooled.map_or(0.0, |pooled| weight * (pooled - own));
-        Left { shift, ..*self }
+    /// With weights of the process of all tasks.
+    pub fn moved(&self, weights: Weights) -> Left {
+        let weight = weights.of(self.has_levels);
+        Left { weight, ..*self }
     }
 }
 
@@ -175,8 +242,9 @@ fn leave_one_part_out(
                 pooled: pool
                     .as_ref()
                     .filter(|_| base.ran_so_many(s.active.len()))
-                    .map(|p| p.ln_step(&base, &scene, at)),
-                shift: 0.0,
+                    .map(|p| p.answer(&base, &scene, at)),
+                has_levels: scene.has_levels(),
+                weight: 0.0,
             });
         }
     }
@@ -250,12 +318,29 @@ pub(crate) fn throughput_error_percent(left: &[Left], method: Method) -> Option<
 /// Factor on the standard deviations of the tasks that makes intervals of `left` hold 90 %;
 /// `spreads` are those of the tasks beside the Gaussian process.
 pub(crate) fn scale_of(left: &[Left], spreads: &[f64], method: Method) -> Option<f64> {
+    let z =
+        |l: &Left| (l.predicted(method) - l.ln_step).abs() / l.deviation(spreads[l.task], method);
+    conformal(left.iter().map(z).collect()).map(|s| s.clamp(0.5, 20.0))
+}
+
+/// The same for the process of all tasks, whatever it counts; 1 where it said nothing.
+pub(crate) fn scale_of_pool(left: &[Left], method: Method) -> f64 {
     let z = |l: &Left| {
-        let sd = (spreads[l.task].powi(2) + l.answer.variance).sqrt();
-        (l.predicted(method) - l.ln_step).abs() / sd
+        let sd = l.pooled?.variance.sqrt();
+        Some((l.predicted(method) - l.ln_step).abs() / sd)
     };
-    let z: Vec<f64> = left.iter().map(z).collect();
-    Some((stats::quantile(&z, 0.9)? / HALF_WIDTH).clamp(0.5, 20.0))
+    let z = left.iter().filter_map(z).collect();
+    conformal(z).map_or(1.0, |s| s.clamp(0.5, 10.0))
+}
+
+/// Factor on standard deviations with which 90 % intervals hold a next error, from the errors of
+/// those left out over their standard deviations: the quantile of `0.9 (n + 1)/n`, since the next
+/// one is as likely in each gap between `n` errors (split conformal prediction: Lei et al. 2018,
+/// section 2.2). Of fewer than ten it is the largest.
+pub(crate) fn conformal(z: Vec<f64>) -> Option<f64> {
+    let n = z.len() as f64;
+    let level = (0.9 * (n + 1.0) / n).min(1.0);
+    Some(stats::quantile(&z, level)? / HALF_WIDTH)
 }
 
 /// A model of a part of the data.
@@ -415,23 +500,30 @@ pub(crate) struct Calibration {
     pub inside: (usize, usize),
 }
 
-/// Calibrates one task; `None` without left-out throughputs.
+/// Left-out throughputs that a task needs for a scale of its own: of fewer than twenty the quantile
+/// of 90 % is off by more than seven points, and all tasks have one scale.
+const OWN_SCALE: usize = 20;
+
+/// Calibrates one task; `None` without left-out throughputs of it.
 pub(crate) fn calibrate(left: &[Left], task: usize, method: Method) -> Option<Calibration> {
     let own: Vec<&Left> = left.iter().filter(|l| l.task == task).collect();
-    let error = |l: &Left| (l.predicted(method) - l.ln_step).abs();
-    let spread = match method {
-        Method::Gp | Method::Blend => {
-            stats::median(&own.iter().map(|l| l.noise.sqrt()).collect::<Vec<_>>())?
-        }
-        Method::Structured | Method::Poly => {
-            stats::quantile(&own.iter().map(|l| error(l)).collect::<Vec<_>>(), 0.9)? / HALF_WIDTH
-        }
-    }
-    .max(1e-3);
-    let z = |l: &Left| error(l) / (spread * spread + l.answer.variance).sqrt();
+    let spread = spread_of(&own, method)?;
+    let like: Vec<(&Left, f64)> = if own.len() >= OWN_SCALE {
+        own.iter().map(|l| (*l, spread)).collect()
+    } else {
+        let tasks = left.iter().map(|l| l.task).max().unwrap_or(0);
+        let of = |task: usize| left.iter().filter(move |l| l.task == task);
+        let each =
+            (0..=tasks).filter_map(|t| Some((t, spread_of(&of(t).collect::<Vec<_>>(), method)?)));
+        each.flat_map(|(t, spread)| of(t).map(move |l| (l, spread)))
+            .collect()
+    };
+    let z = |l: &Left, spread: f64| {
+        (l.predicted(method) - l.ln_step).abs() / l.deviation(spread, method)
+    };
     let scale_of = |keep: &dyn Fn(&Left) -> bool| {
-        let v: Vec<f64> = own.iter().filter(|l| keep(l)).map(|l| z(l)).collect();
-        Some((stats::quantile(&v, 0.9)? / HALF_WIDTH).clamp(0.5, 10.0))
+        let kept = like.iter().filter(|(l, _)| keep(l));
+        conformal(kept.map(|(l, s)| z(l, *s)).collect()).map(|s| s.clamp(0.5, 10.0))
     };
     let mut inside = (0, 0);
     for f in 0..FOLDS {
@@ -439,7 +531,7 @@ pub(crate) fn calibrate(left: &[Left], task: usize, method: Method) -> Option<Ca
             continue;
         };
         for l in own.iter().filter(|l| l.fold == f) {
-            inside.0 += usize::from(z(l) <= HALF_WIDTH * scale);
+            inside.0 += usize::from(z(l, spread) <= HALF_WIDTH * scale);
             inside.1 += 1;
         }
     }
@@ -448,4 +540,19 @@ pub(crate) fn calibrate(left: &[Left], task: usize, method: Method) -> Option<Ca
         scale: scale_of(&|_| true)?,
         inside,
     })
+}
+
+/// Standard deviation of the logarithm beside the variance of the Gaussian process, of the left-out
+/// throughputs of one task.
+fn spread_of(own: &[&Left], method: Method) -> Option<f64> {
+    let error = |l: &&Left| (l.predicted(method) - l.ln_step).abs();
+    let spread = match method {
+        Method::Gp | Method::Blend => {
+            stats::median(&own.iter().map(|l| l.noise.sqrt()).collect::<Vec<_>>())?
+        }
+        Method::Structured | Method::Poly => {
+            stats::quantile(&own.iter().map(error).collect::<Vec<_>>(), 0.9)? / HALF_WIDTH
+        }
+    };
+    Some(spread.max(1e-3))
 }

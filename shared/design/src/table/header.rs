@@ -104,6 +104,15 @@ pub(super) fn columns(
 
 /// Why the first line is no header of columns, and what to do.
 fn no_header(header: &csv::StringRecord) -> Option<(String, &'static str)> {
+    // A number and no column of tasks: this is the first row of a table without names.
+    let tasks = header.iter().any(|cell| cell.eq_ignore_ascii_case("task"));
+    let number = header.iter().find(|cell| cell.parse::<f64>().is_ok());
+    if let Some(number) = number.filter(|_| !tasks) {
+        return Some((
+            format!("the first line holds the number {number}, not the names of columns"),
+            "begin with a line of column names",
+        ));
+    }
     let only = header.iter().next().filter(|_| header.len() == 1)?;
     for (separator, name) in [(';', "semicolons"), ('\t', "tabs")] {
         if only.contains(separator) {
@@ -137,17 +146,8 @@ impl Find<'_, '_> {
         match found[..] {
             [one] => Some(one),
             [] => {
-                // A header of numbers is the first row of a table without one.
-                let number = |n: &String| n.parse::<f64>().is_ok();
-                let (problem, advice) = if self.names.iter().any(number) {
-                    (
-                        "the column is missing: the first line holds numbers, not names",
-                        "begin with a line of column names",
-                    )
-                } else {
-                    ("the column is missing", Code::BadCsv.action())
-                };
-                self.faulty.add(1, names[0], problem.to_owned(), advice);
+                let problem = format!("the column is missing; there are {}", self.names.join(", "));
+                self.faulty.add(1, names[0], problem, Code::BadCsv.action());
                 None
             }
             _ => {

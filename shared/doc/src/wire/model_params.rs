@@ -92,6 +92,9 @@ pub struct UnseenParams {
     /// absent: 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub known_weight: f64,
+    /// The same at shares that no co-run covered; absent: as there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far_weight: Option<f64>,
     /// For co-runs with a batch size that never ran among others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<UnseenUse>,
@@ -217,6 +220,13 @@ pub struct TaskParams {
     /// The same at shares and numbers of tasks that no co-run covered; absent: as many as there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_interval_scale: Option<f64>,
+    /// Standard deviation of the logarithm of a solo rate at a part of the device, at a share at which
+    /// the task was measured alone; absent: too few solo runs could be left out to learn it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part_spread: Option<f64>,
+    /// The same at another share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part_far_spread: Option<f64>,
     /// Mean absolute error of left-out throughputs of the task, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_percent: Option<f64>,
@@ -325,6 +335,11 @@ pub struct GpParams {
     pub signal: f64,
     /// Variance of the noise of one measurement.
     pub noise: f64,
+    /// How many features, from the first, are of the task itself and the rest of the others: the
+    /// kernel is then the mean of those of both groups and of their product. Absent: one kernel
+    /// of all features.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_features: Option<u32>,
     /// Positions in `points`.
     pub points: Vec<u32>,
     /// Weight of each.

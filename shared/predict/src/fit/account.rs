@@ -4,33 +4,26 @@ use doc::Method;
 
 use crate::base::Base;
 use crate::dataset::Dataset;
-use crate::error::PredictError;
 use crate::model::Parts;
 use crate::report::{TaskReport, Worst};
 use crate::training::Rows;
-use crate::validation::{self, Known, Left, leave_out, total_error_percent, trimmed};
+use crate::validation::{self, Left, total_error_percent, trimmed};
 
 /// Configurations that the report calls the worst.
 const MOST_WORST: usize = 5;
 
-/// Error with half of the configurations and with all but a fold.
+/// Error with half of the configurations and with all but a fold; `left` are what each predicts.
 pub(super) fn learning_curve(
     data: &Dataset,
-    known: &Known<'_>,
     folds: usize,
-    left: &[Left],
+    left: [&[Left]; 2],
     method: Method,
-) -> Result<Vec<(usize, f64)>, PredictError> {
+) -> Vec<(usize, f64)> {
     let n = data.samples.iter().filter(|s| s.active.len() > 1).count();
-    let mut curve = Vec::new();
-    let halves = leave_out(data, known, 2)?;
-    if let Some(e) = total_error_percent(data, &halves, method) {
-        curve.push((n / 2, e));
-    }
-    if let Some(e) = total_error_percent(data, left, method) {
-        curve.push((n - n / folds.max(1), e));
-    }
-    Ok(curve)
+    let counts = [n / 2, n - n / folds.max(1)];
+    let error = |left: &[Left]| total_error_percent(data, left, method);
+    let point = |(count, left): (usize, &[Left])| Some((count, error(left)?));
+    counts.into_iter().zip(left).filter_map(point).collect()
 }
 
 pub(super) fn worst(

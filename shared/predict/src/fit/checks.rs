@@ -7,7 +7,7 @@ use crate::dataset::Dataset;
 use crate::error::PredictError;
 use crate::report::FitReport;
 use crate::validation::{
-    self, Calibration, Known, Left, cross_validate, pool_weight, total_error_percent,
+    self, Calibration, Known, Left, Weights, cross_validate, pool_weights, total_error_percent,
 };
 
 /// A later family must be better by this factor to be chosen: both errors are of few
@@ -15,15 +15,15 @@ use crate::validation::{
 const WORTH: f64 = 0.7;
 
 /// What cross-validation says: the family, and its predictions of what was left out.
-pub(super) struct Checks {
-    pub(super) method: Method,
+pub(crate) struct Checks {
+    pub(crate) method: Method,
     /// Part of the way that answers are moved towards the process of all tasks.
-    pub(super) weight: f64,
+    pub(crate) weights: Weights,
     folds: usize,
     /// Error of each family in percent.
     merits: Vec<(Method, f64)>,
     /// Of left-out configurations.
-    pub(super) left: Vec<Left>,
+    pub(crate) left: Vec<Left>,
     /// Of left-out batch sizes and shares.
     pub(super) levels: Vec<Left>,
     /// Of the co-runs of most tasks.
@@ -36,7 +36,7 @@ impl Checks {
     pub(super) fn none(families: &[Method]) -> Self {
         Self {
             method: choose(families, &[]),
-            weight: 0.0,
+            weights: Weights::default(),
             folds: 0,
             merits: Vec::new(),
             left: Vec::new(),
@@ -53,25 +53,29 @@ impl Checks {
         families: &[Method],
     ) -> Result<Self, PredictError> {
         let (folds, left) = cross_validate(checked, known)?;
+        let levels = validation::leave_levels_out(checked, known)?;
+        let weights_of = |method: Method| match pools(method) {
+            true => pool_weights(&left, &levels, method),
+            false => Weights::default(),
+        };
+        // Each family as it would answer: with the process of all tasks where it has one.
         let merits: Vec<(Method, f64)> = families
             .iter()
-            .filter_map(|m| Some((*m, total_error_percent(checked, &left, *m)?)))
+            .filter_map(|m| {
+                let moved = moved(&left, weights_of(*m));
+                Some((*m, total_error_percent(checked, &moved, *m)?))
+            })
             .collect();
         let method = choose(families, &merits);
-        let weight = if pools(method) {
-            pool_weight(&left, method)
-        } else {
-            0.0
-        };
-        let moved =
-            |all: Vec<Left>| -> Vec<Left> { all.iter().map(|l| l.moved(weight, method)).collect() };
-        let left = moved(left);
+        let weights = weights_of(method);
+        let halves = moved(&validation::leave_out(checked, known, 2)?, weights);
+        let left = moved(&left, weights);
         Ok(Self {
-            learning: learning_curve(checked, known, folds, &left, method)?,
-            levels: moved(validation::leave_levels_out(checked, known)?),
-            crowd: moved(validation::leave_crowd_out(checked, known)?),
+            learning: learning_curve(checked, folds, [&halves, &left], method),
+            levels: moved(&levels, weights),
+            crowd: moved(&validation::leave_crowd_out(checked, known)?, weights),
             method,
-            weight,
+            weights,
             folds,
             merits,
             left,
@@ -102,6 +106,10 @@ impl Checks {
             ..FitReport::default()
         }
     }
+}
+
+fn moved(left: &[Left], weights: Weights) -> Vec<Left> {
+    left.iter().map(|l| l.moved(weights)).collect()
 }
 
 /// Whether a family moves its answers towards the process of all tasks.

@@ -3,6 +3,7 @@
 use units::{Batch, Share};
 
 use super::account::task_error;
+use super::alone::PartSpread;
 use super::checks::Checks;
 use crate::dataset::Dataset;
 use crate::model::{Parts, overconfidence};
@@ -45,6 +46,7 @@ fn trust_of(data: &Dataset, i: usize, parts: &Parts, calibration: Option<Calibra
         spread: calibration.map_or(noise, |c| c.spread),
         interval_scale: calibration.map_or_else(|| gp.map_or(1.0, overconfidence), |c| c.scale),
         far_scale: None,
+        part_spread: PartSpread::default(),
         error_percent: None,
         batches,
         shares,

@@ -1,4 +1,4 @@
-use super::{Gp, Hyper, Observations, SQRT_5};
+use super::{Gp, Hyper, Observations, SQRT_5, effects};
 use math::{Cholesky, exp};
 
 /// A process on at most `most` points that answers for all observations: deterministic training
@@ -25,7 +25,15 @@ pub(crate) fn sparse(
     let points = farthest(n, most, &obs.noise_factor, |a, b| distance(row(a), row(b)));
     let m = points.len();
     let kernel = |a: usize, b: usize| {
-        let r = SQRT_5 * distance(row(a), row(b)).sqrt();
+        let (a, b) = (row(a), row(b));
+        if let Some(own) = hyper.own {
+            let (own, others) = (
+                distance(&a[..own], &b[..own]),
+                distance(&a[own..], &b[own..]),
+            );
+            return effects::kernel(own, others, hyper.signal);
+        }
+        let r = SQRT_5 * distance(a, b).sqrt();
         hyper.signal * (1.0 + r + r * r / 3.0) * exp(-r)
     };
     let mut a = vec![0.0; m * m];

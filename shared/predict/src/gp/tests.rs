@@ -104,9 +104,77 @@ fn an_observation_with_much_noise_hardly_counts() {
         inverse_length: vec![2.0, 1.0, 1.0],
         signal: 1.0,
         noise: 1e-4,
+        own: None,
     };
     let bad = Gp::new(hyper.clone(), &obs).unwrap();
     let good = Gp::new(hyper, &wave()).unwrap();
     let x = [0.4, 0.8, 1.0];
     assert!((mean(&bad, &x) - mean(&good, &x)).abs() < 0.05);
+}
+
+/// Own batch and share, and one other's: a sum of two effects and a little of their product.
+fn two_groups() -> Observations {
+    let row = |i: u32| {
+        let v = |k: u32| f64::from((i * k) % 11) / 10.0;
+        vec![v(3), v(5), v(7), v(2)]
+    };
+    let rows: Vec<Vec<f64>> = (1..40).map(row).collect();
+    let y = |r: &Vec<f64>| (2.0 * r[0]).sin() + r[2] * r[3] + 0.2 * r[0] * r[2];
+    let y = rows.iter().map(y).collect();
+    Observations::new(&rows, y)
+}
+
+const GROUPS: Groups<'static> = Groups {
+    own: 2,
+    identity: &[false, true, false, false],
+};
+
+#[test]
+fn the_kernel_of_two_groups_answers_alike_however_it_is_asked() {
+    let obs = two_groups();
+    let hyper = Hyper::of_groups(&obs, GROUPS);
+    let gp = Gp::new(hyper.clone(), &obs).unwrap();
+    let all = gp.leave_one_out();
+    let n = obs.len();
+    for left in [0, 13, 29] {
+        let rest: Vec<usize> = (0..n).filter(|i| *i != left).collect();
+        let part = Gp::new(hyper.clone(), &obs.subset(&rest)).unwrap();
+        let x: Vec<f64> = (0..4).map(|k| obs.column(k)[left]).collect();
+        let (m, v) = mean_variance(&part, &x);
+        assert!((obs.y[left] - m - all[left].0).abs() < 1e-8);
+        assert!((v + hyper.noise - all[left].1).abs() < 1e-8);
+        // The slow twin: the sum over points, one distance at a time.
+        let (a, own) = (scaled(&part, &x), 2);
+        let slow: f64 = rest
+            .iter()
+            .zip(&part.alpha)
+            .map(|(i, alpha)| {
+                let at: Vec<f64> = (0..4).map(|k| obs.column(k)[*i]).collect();
+                let b = scaled(&part, &at);
+                let gap = |r: Range<usize>| r.map(|k| (a[k] - b[k]).powi(2)).sum();
+                alpha * effects::kernel(gap(0..own), gap(own..4), hyper.signal)
+            })
+            .sum();
+        assert!((slow - m).abs() < 1e-9, "{slow} {m}");
+    }
+}
+
+#[test]
+fn the_grid_finds_what_no_other_place_of_it_beats() {
+    let obs = two_groups();
+    let found = Hyper::of_groups(&obs, GROUPS);
+    let off = |h: Hyper| -> f64 {
+        let gp = Gp::new(h, &obs).unwrap();
+        let density = |(r, v): &(f64, f64)| r * r / v + v.ln();
+        gp.leave_one_out().iter().map(density).sum()
+    };
+    let least = off(found.clone());
+    for (length, noise) in [(4.0, 1.0), (0.25, 1.0), (1.0, 300.0)] {
+        let other = Hyper {
+            inverse_length: found.inverse_length.iter().map(|w| w / length).collect(),
+            noise: found.noise * noise,
+            ..found.clone()
+        };
+        assert!(off(other) > least - 5.0, "{length} {noise}");
+    }
 }

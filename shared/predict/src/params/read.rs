@@ -9,6 +9,7 @@ use crate::base::Base;
 use crate::domain::Domain;
 use crate::error::PredictError;
 use crate::features::{Layout, MAX_FEATURES, SUMS, Scene};
+use crate::fit::PartSpread;
 use crate::gp::{Gp, Hyper, Observations};
 use crate::model::{GpPart, MOST_POINTS, Parts};
 use crate::part_share::{self, PartShares};
@@ -150,6 +151,9 @@ fn read_trust(t: &TaskParams, path: &str) -> Result<Trust, PredictError> {
     if let Some(scale) = t.far_interval_scale {
         not_negative(&format!("{path}.far_interval_scale"), &[scale])?;
     }
+    for spread in [t.part_spread, t.part_far_spread].into_iter().flatten() {
+        not_negative(&format!("{path}.part_spread"), &[spread])?;
+    }
     let unit = |e: units::UnitError| bad(path, e.to_string());
     let batches = match t.batch_range {
         Some((a, b)) => Some((Batch::new(a).map_err(unit)?, Batch::new(b).map_err(unit)?)),
@@ -166,6 +170,10 @@ fn read_trust(t: &TaskParams, path: &str) -> Result<Trust, PredictError> {
         spread: t.spread,
         interval_scale: t.interval_scale,
         far_scale: t.far_interval_scale,
+        part_spread: PartSpread {
+            near: t.part_spread,
+            far: t.part_far_spread,
+        },
         error_percent: t.error_percent,
         batches,
         shares,
@@ -327,12 +335,17 @@ pub(super) fn process(
         rows.push(row(&scene, at));
     }
     length(path, g.inverse_length.len(), rows[0].len())?;
+    if let Some(own) = g.own_features.filter(|own| *own as usize > rows[0].len()) {
+        let problem = format!("{own} features of the task itself among {}", rows[0].len());
+        return Err(bad(format!("{path}.own_features"), problem));
+    }
     let mut obs = Observations::new(&rows, vec![0.0; n]);
     obs.noise_factor.copy_from_slice(&g.noise_factor);
     let hyper = Hyper {
         inverse_length: g.inverse_length.clone(),
         signal: g.signal,
         noise: g.noise,
+        own: g.own_features.map(|k| k as usize),
     };
     let gp =
         Gp::with_weights(hyper, &obs, g.weights.clone()).map_err(|e| bad(path, e.to_string()))?;

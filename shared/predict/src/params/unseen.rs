@@ -10,6 +10,7 @@ use crate::error::PredictError;
 use crate::pool::Pool;
 use crate::report::UnseenError;
 use crate::unseen::{Unseen, Use};
+use crate::validation::Weights;
 
 pub(super) fn write(u: &Unseen) -> UnseenParams {
     let pool = &u.pool;
@@ -19,7 +20,8 @@ pub(super) fn write(u: &Unseen) -> UnseenParams {
         gp: write_process(&pool.part),
         tasks: pool.tasks.iter().map(|t| *t as u32).collect(),
         mean: pool.mean,
-        known_weight: u.known,
+        known_weight: u.weights.known,
+        far_weight: Some(u.weights.far).filter(|far| *far != u.weights.known),
         batch: u.batch.as_ref().map(write_use),
         task: u.task.as_ref().map(write_use),
     }
@@ -47,15 +49,22 @@ pub(super) fn read(
         base.layout.tasks,
     )?;
     numbers(&format!("{path}.mean"), &[u.mean], false)?;
-    if !(0.0..=1.0).contains(&u.known_weight) {
-        let problem = format!("{} is not 0 to 1", u.known_weight);
-        return Err(bad(format!("{path}.known_weight"), problem));
+    let weights = Weights {
+        known: u.known_weight,
+        far: u.far_weight.unwrap_or(u.known_weight),
+    };
+    for (weight, name) in [(weights.known, "known_weight"), (weights.far, "far_weight")] {
+        if !(0.0..=1.0).contains(&weight) {
+            let problem = format!("{weight} is not 0 to 1");
+            return Err(bad(format!("{path}.{name}"), problem));
+        }
     }
     let batch =
         |b: &u64| Batch::new(*b).map_err(|e| bad(format!("{path}.seen_batches"), e.to_string()));
     let batches = |v: &Vec<u64>| v.iter().map(batch).collect();
     let tasks: Vec<usize> = u.tasks.iter().map(|t| *t as usize).collect();
-    let row = |scene: &_, at| base.layout.pooled(scene, at);
+    let in_groups = u.gp.own_features.is_some();
+    let row = |scene: &_, at| base.layout.of_pool(scene, at, in_groups);
     Ok(Unseen {
         seen: u
             .seen_batches
@@ -67,7 +76,7 @@ pub(super) fn read(
             tasks,
             mean: u.mean,
         },
-        known: u.known_weight,
+        weights,
         batch: read_use(u.batch.as_ref(), &format!("{path}.batch"))?,
         task: read_use(u.task.as_ref(), &format!("{path}.task"))?,
     })

@@ -94,6 +94,8 @@ impl Fitted {
             spread: trust.spread,
             interval_scale: trust.interval_scale,
             far_interval_scale: trust.far_scale,
+            part_spread: trust.part_spread.near,
+            part_far_spread: trust.part_spread.far,
             error_percent: trust.error_percent,
             batch_range: trust
                 .batches
@@ -122,6 +124,7 @@ pub(super) fn write_process(g: &GpPart) -> written::GpParams {
         inverse_length: g.gp.hyper.inverse_length.clone(),
         signal: g.gp.hyper.signal,
         noise: g.gp.hyper.noise,
+        own_features: g.gp.hyper.own.map(|k| k as u32),
         points: g.points.iter().map(|k| *k as u32).collect(),
         weights: g.gp.alpha.clone(),
         noise_factor: g.noise_factor.clone(),

@@ -54,14 +54,18 @@ fn poly() -> impl Strategy<Value = wire::PolyParams> {
 
 fn gp() -> impl Strategy<Value = wire::GpParams> {
     let lists = (numbers(), numbers(), numbers(), vec(any::<u32>(), 0..4));
-    (lists, finite(), finite()).prop_map(
-        |((inverse_length, weights, noise_factor, points), signal, noise)| wire::GpParams {
-            inverse_length,
-            signal,
-            noise,
-            points,
-            weights,
-            noise_factor,
+    let rest = (finite(), finite(), option::of(any::<u32>()));
+    (lists, rest).prop_map(
+        |((inverse_length, weights, noise_factor, points), (signal, noise, own_features))| {
+            wire::GpParams {
+                inverse_length,
+                signal,
+                noise,
+                own_features,
+                points,
+                weights,
+                noise_factor,
+            }
         },
     )
 }
@@ -104,6 +108,7 @@ fn task() -> impl Strategy<Value = wire::TaskParams> {
         option::of((share_percent(), share_percent())),
         vec(share_percent(), 0..3),
         vec(solo_part(), 0..3),
+        (option::of(finite()), option::of(finite())),
     );
     (name(), known, parts, ranges).prop_map(
         |(id, (evidence, solo, law, n), (poly, gp, trees, solo_trees), ranges)| wire::TaskParams {
@@ -120,6 +125,8 @@ fn task() -> impl Strategy<Value = wire::TaskParams> {
             spread: n[1],
             interval_scale: n[2],
             far_interval_scale: ranges.0,
+            part_spread: ranges.5.0,
+            part_far_spread: ranges.5.1,
             error_percent: ranges.0,
             batch_range: ranges.1,
             share_range_percent: ranges.2,
@@ -169,15 +176,19 @@ fn unseen_use() -> impl Strategy<Value = wire::UnseenUse> {
 fn unseen() -> impl Strategy<Value = wire::UnseenParams> {
     let uses = (option::of(unseen_use()), option::of(unseen_use()));
     let lists = (vec(vec(batch(), 0..3), 0..3), vec(any::<u32>(), 0..4));
-    (lists, gp(), (finite(), finite()), uses).prop_map(
-        |((seen_batches, tasks), gp, (mean, known_weight), (batch, task))| wire::UnseenParams {
-            seen_batches,
-            gp,
-            tasks,
-            mean,
-            known_weight,
-            batch,
-            task,
+    let numbers = (finite(), finite(), option::of(finite()));
+    (lists, gp(), numbers, uses).prop_map(
+        |((seen_batches, tasks), gp, (mean, known_weight, far_weight), (batch, task))| {
+            wire::UnseenParams {
+                seen_batches,
+                gp,
+                tasks,
+                mean,
+                known_weight,
+                far_weight,
+                batch,
+                task,
+            }
         },
     )
 }

@@ -1,0 +1,113 @@
+//! How far solo rates at a part of the device are off where they were not measured.
+
+use units::Share;
+
+use crate::base::Base;
+use crate::dataset::{Dataset, Sample};
+use crate::error::PredictError;
+use crate::structured::Form;
+use crate::validation::conformal;
+
+/// Parts that are left out one after another. Two would leave half of the levels to learn from;
+/// each costs a fit of the laws to the solo runs.
+const PARTS: usize = 3;
+/// Left-out runs below which nothing is said: the largest error of fewer holds less than 90 %.
+const LEAST: usize = 9;
+
+/// Standard deviations of the logarithm with which 90 % intervals of solo rates at part shares hold.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct PartSpread {
+    /// At a share at which the task ran alone, with another batch size.
+    pub near: Option<f64>,
+    /// At another share.
+    pub far: Option<f64>,
+}
+
+impl PartSpread {
+    /// From solo runs that are left out: single ones, and all of a task at one share.
+    pub fn of(data: &Dataset, form: Form) -> Result<Self, PredictError> {
+        let alone: Vec<Sample> = data
+            .samples
+            .iter()
+            .filter(|s| is_alone(s))
+            .cloned()
+            .collect();
+        let data = Dataset {
+            tasks: data.tasks.clone(),
+            samples: alone,
+        };
+        let levels = levels(&data);
+        let level = |s: &Sample| {
+            let a = s.active[0];
+            levels[a.task].iter().position(|l| *l == a.share)
+        };
+        let (mut seen, mut count) = (Vec::new(), 0);
+        for s in &data.samples {
+            seen.push(level(s).map(|_| count % PARTS));
+            count += usize::from(level(s).is_some());
+        }
+        let whole: Vec<Option<usize>> = data
+            .samples
+            .iter()
+            .map(|s| level(s).map(|l| l % PARTS))
+            .collect();
+        Ok(Self {
+            near: left_out(&data, form, &seen)?,
+            far: left_out(&data, form, &whole)?,
+        })
+    }
+}
+
+fn is_alone(s: &Sample) -> bool {
+    s.active.len() == 1 && s.throughput[0] > 0.0
+}
+
+/// Part shares at which each task ran alone, ascending.
+fn levels(data: &Dataset) -> Vec<Vec<Share>> {
+    let mut levels = vec![Vec::new(); data.tasks.len()];
+    for s in &data.samples {
+        let a = s.active[0];
+        if a.share < Share::FULL {
+            levels[a.task].push(a.share);
+        }
+    }
+    for l in &mut levels {
+        l.sort_unstable();
+        l.dedup();
+    }
+    levels
+}
+
+/// Leaves out the runs of each part, `None`: of no part.
+fn left_out(
+    data: &Dataset,
+    form: Form,
+    part: &[Option<usize>],
+) -> Result<Option<f64>, PredictError> {
+    if part.iter().flatten().count() < LEAST {
+        return Ok(None);
+    }
+    let mut errors = Vec::new();
+    for out in 0..PARTS {
+        let runs = || data.samples.iter().zip(part);
+        let kept = runs().filter(|(_, p)| **p != Some(out));
+        let kept = Dataset {
+            tasks: data.tasks.clone(),
+            samples: kept.map(|(s, _)| s.clone()).collect(),
+        };
+        let base = match Base::learn(&kept, form) {
+            Ok(base) => base,
+            // All runs of a task are in one part.
+            Err(PredictError::UnknownTask { .. } | PredictError::NoUsableSample) => continue,
+            Err(other) => return Err(other),
+        };
+        for (s, _) in runs().filter(|(_, p)| **p == Some(out)) {
+            let a = s.active[0];
+            let (batch, share) = (a.batch.as_f64(), a.share.fraction());
+            let (_, ln_step, _) = base.solo_steps(a.task, batch, share);
+            errors.push((ln_step - (batch / s.throughput[0]).ln()).abs());
+        }
+    }
+    // A measurement repeats to a tenth of a percent at best.
+    Ok(conformal(errors).map(|s| s.max(1e-3)))
+}
