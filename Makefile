@@ -6,7 +6,7 @@ DESTDIR ?=
 TOOLS := mt mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt-check mt-report mt-cluster
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults soak test-sim fuzz bench bench-peers bench-real regret paper elastic hare engines calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults soak test-sim fuzz bench bench-peers bench-real regret paper elastic hare engines wheel calibrate schemas schemas-check \
 	lint install uninstall clean
 
 help: ## List the targets
@@ -72,7 +72,12 @@ elastic: ## Move trainings between parts of this machine: the paper of Wei and S
 hare: ## Regenerate the figures of Hare's evaluation, simulated (QUICK=1: reduced)
 	$(MAKE) -C examples/hare
 
-engines: build ## Run schedules by Slurm and Ray for real, on emulated nodes (Debian: slurm-wlm munge)
+wheel: ## Build the Python wheel with every program, and take the first steps with it in an empty environment
+	python3 -m venv target/wheels/build
+	target/wheels/build/bin/pip wheel --quiet --disable-pip-version-check --no-deps -w target/wheels .
+	sh python/tests/wheel.sh target/wheels
+
+engines: build ## Run plans and schedules by Slurm, Ray, Flower and NVFlare for real (Debian: slurm-wlm munge)
 	PATH="$(RELEASE):$$PATH" sh examples/engines/run.sh
 
 calibrate: ## Fit the simulator's constants to the figures that the paper reports

@@ -24,8 +24,8 @@ HERE = pathlib.Path(__file__).resolve()
 
 
 def work(modules):
-    sys.path.insert(0, str(HERE.parents[1] / "torch"))
-    from worker_protocol import Worker
+    sys.path.append(str(HERE.parents[2] / "python"))
+    from mt_tools import Worker
     for module in filter(None, modules.split(",")):
         __import__(module)
     worker = Worker.from_environment(batch=1)

@@ -4,8 +4,9 @@
     python3 train.py --model resnet18                       until stopped
     MT_SAMPLES=50000 python3 train.py --model vgg16 --amp   one round
     python3 train.py --model resnet18 --dry-run             what would be trained, without a GPU
+    python3 train.py --model small                          a small network, without torchvision
 
-Batch size, number of samples and pool mode come from the environment (see worker_protocol.py).
+Batch size, number of samples and pool mode come from the environment (see mt_tools.worker).
 """
 
 import argparse
@@ -14,7 +15,9 @@ import os
 import pickle
 import sys
 
-from worker_protocol import Pipeline, Worker
+# In the repository mt_tools is found without being installed; one that is installed comes first.
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
+from mt_tools import Pipeline, Worker  # noqa: E402
 
 MODELS = {
     "alexnet": "alexnet",
@@ -31,7 +34,8 @@ MODELS = {
 
 def arguments(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", choices=sorted(MODELS), default="resnet18")
+    parser.add_argument("--model", choices=[*sorted(MODELS), "small"], default="resnet18",
+                        help="one of torchvision's; small: three convolutions, for processors (default resnet18)")
     parser.add_argument("--stem", choices=["catalogue", "stock", "cifar"], default="catalogue",
                         help="catalogue: one down-sampling fewer than stock, as mt-tools simulates it (default); "
                              "stock: torchvision's; cifar: full resolution through the stem")
@@ -49,6 +53,9 @@ def arguments(argv=None):
     parser.add_argument("--warm-up", type=int, default=5, help="steps before the script says that it is ready")
     parser.add_argument("--device", default=None, help="cuda or cpu (default: cuda where there is one)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--checkpoint", metavar="FILE",
+                        help="go on from FILE where it is, and write it every --checkpoint-every steps and at the end")
+    parser.add_argument("--checkpoint-every", type=int, default=100, metavar="STEPS")
     parser.add_argument("--dry-run", action="store_true", help="print the size of the model and end")
     return parser.parse_args(argv)
 
@@ -56,6 +63,12 @@ def arguments(argv=None):
 def build(name, stem, pixels):
     """The model; heads have 1000 classes, except the two that the paper's sizes give ten."""
     from torch import nn
+
+    if name == "small":
+        widths, layers = (3, 16, 32, 64), []
+        for before, after in zip(widths, widths[1:]):
+            layers += [nn.Conv2d(before, after, 3, stride=2, padding=1), nn.ReLU()]
+        return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
     from torchvision import models
 
     small = stem == "catalogue" and pixels < 64
@@ -141,6 +154,51 @@ class Batches:
         return (x.float() / 128 - 1).contiguous(memory_format=self.layout), y
 
 
+def grad_scaler(torch, device, enabled):
+    """Before PyTorch 2.3 there is only that of CUDA."""
+    if hasattr(torch.amp, "GradScaler"):
+        return torch.amp.GradScaler(device.type, enabled=enabled)
+    return torch.cuda.amp.GradScaler(enabled=enabled and device.type == "cuda")
+
+
+class Checkpoint:
+    """Where a training stands: weights, momentum, scale, and the samples that it was trained on.
+
+    It is written beside FILE and renamed into its place, so that a kill at any moment leaves one that is
+    whole: the one before, or this.
+    """
+
+    def __init__(self, path, every, trainer, worker):
+        self.path, self.every, self.steps = path, every, 0
+        self.trainer, self.worker = trainer, worker
+
+    def parts(self):
+        return {"net": self.trainer.net, "optimiser": self.trainer.optimiser, "scaler": self.trainer.scaler}
+
+    def load(self):
+        if self.path and os.path.exists(self.path):
+            state = self.trainer.torch.load(self.path, map_location=self.trainer.device)
+            for name, part in self.parts().items():
+                part.load_state_dict(state[name])
+            self.worker.trained = state["samples"]
+
+    def save(self, samples):
+        if self.path:
+            state = {name: part.state_dict() for name, part in self.parts().items()}
+            self.trainer.torch.save({**state, "samples": samples}, self.path + ".new")
+            os.replace(self.path + ".new", self.path)
+
+    def step(self, size):
+        """A step of training, and after every so many of them a checkpoint of what has been finished."""
+        finished = self.trainer.step(size)
+        self.steps += 1
+        if self.path and self.steps % self.every == 0:
+            # The weights are those after this step: it has to be counted with them.
+            finished += self.trainer.pipeline.drain()
+            self.save(self.worker.trained + sum(samples for samples, _ in finished))
+        return finished
+
+
 class Trainer:
     def __init__(self, args, torch, device):
         self.torch, self.device = torch, device
@@ -151,7 +209,7 @@ class Trainer:
         self.optimiser = torch.optim.SGD(self.net.parameters(), lr=args.lr, momentum=0.9)
         kinds = {"off": None, "fp16": torch.float16, "bf16": torch.bfloat16}
         self.kind = kinds[args.amp]
-        self.scaler = torch.amp.GradScaler(device.type, enabled=args.amp == "fp16")
+        self.scaler = grad_scaler(torch, device, args.amp == "fp16")
         self.pipeline = Pipeline(self.wait)
 
     def step(self, size):
@@ -199,9 +257,11 @@ def main():
     args = arguments()
     try:
         import torch
-        import torchvision  # noqa: F401, to fail here rather than later
+        if args.model != "small":
+            import torchvision  # noqa: F401, to fail here rather than later
     except ImportError as error:
-        sys.exit(f"{error}: install PyTorch, for example with: pip install torch torchvision")
+        sys.exit(f"{error}: install PyTorch, for example with: pip install torch torchvision "
+                 "(--model small needs no torchvision)")
     if args.stem == "stock" and args.model == "alexnet" and args.pixels < 64:
         sys.exit("the stock AlexNet needs --pixels 64 or more: its stem shrinks 32 pixels to nothing")
     if args.dry_run:
@@ -210,17 +270,23 @@ def main():
         print(f"{args.model} with the {args.stem} stem: {count} parameters, {count * 4 / 2**20:.1f} MiB")
         return
     device = torch.device(args.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if args.amp == "fp16" and device.type == "cpu" and not hasattr(torch.amp, "GradScaler"):
+        sys.exit(f"--amp fp16 on processors needs PyTorch 2.3, and this is {torch.__version__}: use --amp bf16")
     torch.backends.cudnn.benchmark = True
     worker = Worker.from_environment(args.batch)
     trainer = Trainer(args, torch, device)
+    checkpoint = Checkpoint(args.checkpoint, args.checkpoint_every, trainer, worker)
     for _ in range(args.warm_up):
         trainer.step(worker.batch)
     trainer.pipeline.drain()
+    # After the warm-up, whose steps are not told and are not to count.
+    checkpoint.load()
     sms = mps = None
     if device.type == "cuda":
         sms, mps = torch.cuda.get_device_properties(device).multi_processor_count, mps_enabled()
     worker.ready(mps=mps, sms=sms)
-    worker.train(trainer.step, trainer.pipeline.drain)
+    worker.train(checkpoint.step, trainer.pipeline.drain)
+    checkpoint.save(worker.trained)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ mod manual;
 mod options;
 mod paper;
 mod pipeline;
+mod python;
 mod smoke;
 mod torch;
 mod workspace;

@@ -1,23 +1,41 @@
 //! The PyTorch example: its script against a stand-in for PyTorch, its campaign on the simulator.
 
-use std::process::Command;
-
 use mt_tests::{Folder, example};
 
 #[test]
 fn the_trainer_speaks_the_protocol() {
-    let output = Command::new("python3")
-        .arg("-B")
-        .arg(example("torch/tests/protocol_test.py"))
-        .output();
-    match output {
-        Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{said}");
-            assert!(said.contains("Ran 9 tests"), "{said}");
-        }
-        Err(error) => eprintln!("skipped: no python3 ({error})"),
+    let folder = Folder::new();
+    if folder.run("command -v python3").code != Some(0) {
+        eprintln!("skipped: there is no python3");
+        return;
     }
+    let tests = example("torch/tests/train_test.py");
+    let run = folder.run(&format!("python3 -B {tests}"));
+    run.assert_code(0);
+    assert!(run.stderr.contains("Ran 5 tests"), "{}", run.stderr);
+}
+
+/// With PyTorch itself, in any version that is here: Debian's 1.13 has no torchvision beside it.
+#[test]
+fn the_trainer_goes_on_from_its_checkpoint() {
+    let folder = Folder::new();
+    let python = std::env::var("PYTHON").unwrap_or_else(|_| "/usr/bin/python3".to_owned());
+    if folder.run(&format!("{python} -c 'import torch'")).code != Some(0) {
+        eprintln!("skipped: {python} has no torch");
+        return;
+    }
+    let train = example("torch/train.py");
+    let train = |samples: u32, amp: &str| {
+        let run = folder.run(&format!(
+            "OMP_NUM_THREADS=1 MT_BATCH_SIZE=32 MT_SAMPLES={samples} {python} {train} --model small \
+             --device cpu {amp} --checkpoint small.pt --checkpoint-every 2"
+        ));
+        run.assert_code(0);
+        run.stdout.matches("\"step\"").count()
+    };
+    assert_eq!(train(160, ""), 5);
+    assert_eq!(train(224, "--amp bf16"), 2);
+    assert_eq!(train(224, ""), 0);
 }
 
 #[test]

@@ -1,23 +1,20 @@
 #!/usr/bin/env python3
-"""Tests of the worker protocol and of train.py's way through it, without PyTorch or a GPU.
+"""Tests of train.py's way through the worker protocol, without PyTorch or a GPU.
 
 train.py runs for real against a stand-in for torch that computes nothing; what the stand-in cannot
 show is that the networks are right, which needs PyTorch: train.py --dry-run.
 """
 
-import io
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
-from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-from worker_protocol import Pipeline, Worker  # noqa: E402
 
 STAND_IN = """
 import os, runpy, sys
@@ -27,6 +24,9 @@ torch.cuda.is_available.return_value = False
 torch.device.side_effect = lambda kind: mock.MagicMock(type=kind)
 torch.rand.return_value.__lt__.return_value = mock.MagicMock()
 torch.nn.functional.cross_entropy.return_value.detach.return_value = 2.5
+keep = lambda state, path: open(path, "w").write(str(state["samples"]))
+torch.save.side_effect = keep
+torch.load.side_effect = lambda path, **_: mock.MagicMock(__getitem__=lambda _, name: int(open(path).read()))
 sys.modules.update({"torch": torch, "torch.nn": torch.nn, "torchvision": vision})
 sys.argv = sys.argv[1:]
 sys.path.insert(0, os.path.dirname(sys.argv[0]))
@@ -36,70 +36,6 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 def lines(text):
     return [json.loads(line) for line in text.splitlines()]
-
-
-class Protocol(unittest.TestCase):
-    def test_alone_it_meets_the_count_exactly(self):
-        out = io.StringIO()
-        worker = Worker(32, samples=80, stdout=out)
-        pipeline = Pipeline(lambda token: token)
-        worker.ready(sms=40, mps=True)
-        worker.train(lambda n: pipeline.add(n, 1.5), pipeline.drain)
-        told = lines(out.getvalue())
-        self.assertEqual(told[0], {"mt": "ready", "mps": True, "sms": 40})
-        self.assertEqual([t["samples"] for t in told[1:-1]], [32, 32, 16])
-        self.assertEqual(told[-1], {"mt": "done", "samples": 80})
-
-    def test_a_step_is_told_when_it_is_done_and_not_before(self):
-        waited = []
-        pipeline = Pipeline(lambda token: waited.append(token) or 0.0, depth=2)
-        self.assertEqual([pipeline.add(1, i) for i in range(3)], [[], [], [(1, 0.0)]])
-        self.assertEqual(waited, [0])
-        self.assertEqual(pipeline.drain(), [(1, 0.0), (1, 0.0)])
-
-    def test_a_task_of_a_schedule_ends_and_the_worker_stays(self):
-        out, synchronised = io.StringIO(), []
-        orders = io.StringIO("task 0 1\nrun\n")
-        worker = Worker(32, samples=80, pool=True, stdin=orders, stdout=out)
-        worker.synchronise = lambda *task: synchronised.append(task)
-        parked = worker.tell
-        # The orders of the second task come when the first is parked, and nothing after them.
-        def tell(**members):
-            parked(**members)
-            if members == {"mt": "parked"} and len(synchronised) == 1:
-                for line in (["task", "1", "0"], ["run"]):
-                    worker._orders.put(line)
-            elif members == {"mt": "parked"}:
-                worker._orders.put(["quit"])
-        worker.tell = tell
-        while not worker._orders.qsize() >= 3:
-            time.sleep(0.01)
-        # The end of standard input would be the end of the orders.
-        first = [worker._orders.get() for _ in range(3)]
-        self.assertEqual(first[2], ["quit"])
-        for line in first[:2]:
-            worker._orders.put(line)
-        pipeline = Pipeline(lambda token: token)
-        worker.train(lambda n: pipeline.add(n, 1.5), pipeline.drain)
-        told = lines(out.getvalue())
-        self.assertEqual([t["samples"] for t in told if t["mt"] == "step"], [32, 32, 16] * 2)
-        ends = [t for t in told if t["mt"] != "step"]
-        self.assertEqual(ends[:4], [{"mt": "done", "samples": 80}, {"mt": "parked"}] * 2)
-        self.assertEqual(synchronised, [(0, 1), (1, 0)])
-
-    def test_a_loss_that_is_no_number_is_left_out(self):
-        out = io.StringIO()
-        worker = Worker(8, samples=8, stdout=out)
-        worker.train(lambda n: [(n, float("nan"))], lambda: [])
-        self.assertEqual(lines(out.getvalue())[0], {"mt": "step", "samples": 8})
-
-    def test_the_environment_is_read(self):
-        with mock.patch.dict(os.environ, {"MT_BATCH_SIZE": "16", "MT_SAMPLES": "32", "MT_POOL": ""}):
-            worker = Worker.from_environment()
-            self.assertEqual((worker.batch, worker.samples, worker.pool), (16, 32, False))
-        with mock.patch.dict(os.environ, {"MT_POOL": "1"}, clear=True):
-            worker = Worker.from_environment(128)
-            self.assertEqual((worker.batch, worker.samples, worker.pool), (128, None, True))
 
 
 class Script(unittest.TestCase):
@@ -119,6 +55,18 @@ class Script(unittest.TestCase):
             self.assertEqual([t["samples"] for t in told[1:-1]], [32, 32, 32, 4], extra)
             self.assertEqual(told[1]["loss"], 2.5)
             self.assertEqual(told[-1], {"mt": "done", "samples": 100})
+
+    def test_a_checkpoint_is_gone_on_from(self):
+        # The stand-in's files: what torch.save is given, by name.
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "state")
+            for samples, made in (("100", [32, 32, 32, 4]), ("150", [32, 18]), ("150", [])):
+                child = self.start("--checkpoint", path, "--checkpoint-every", "2", MT_BATCH_SIZE="32", MT_SAMPLES=samples)
+                out, _ = child.communicate(timeout=60)
+                self.assertEqual(child.returncode, 0)
+                self.assertEqual([t["samples"] for t in lines(out) if t["mt"] == "step"], made)
+                self.assertEqual(lines(out)[-1], {"mt": "done", "samples": int(samples)})
+            self.assertEqual(os.listdir(folder), ["state"])
 
     def test_pool(self):
         child = self.start(MT_BATCH_SIZE="32", MT_POOL="1")

@@ -1,0 +1,14 @@
+"""mt-tools for Python: the worker protocol for training scripts, and documents as plain data.
+
+    from mt_tools import Worker                     a training loop of your own
+    from mt_tools.huggingface import MtCallback     transformers.Trainer(callbacks=[MtCallback()])
+    from mt_tools.lightning import MtCallback       lightning.Trainer(callbacks=[MtCallback()])
+    from mt_tools import documents                  documents.read("plan.json")
+    mt_tools.nvflare                                components for a site of NVFlare
+
+Nothing is imported but Python's own library until a module that needs more is.
+"""
+
+from .worker import Pipeline, Worker
+
+__all__ = ["Pipeline", "Worker"]

@@ -1,0 +1,42 @@
+"""The worker protocol for the Trainer of Hugging Face's transformers.
+
+    callback = MtCallback()
+    arguments = TrainingArguments(..., per_device_train_batch_size=callback.batch)
+    Trainer(model, arguments, ..., callbacks=[callback]).train()
+"""
+
+from transformers import TrainerCallback
+
+from .callback import Teller
+
+
+class MtCallback(TrainerCallback):
+    """Tells of every step, and ends the training after MT_SAMPLES samples.
+
+    A step counts as `train_batch_size * gradient_accumulation_steps * world_size` samples, the last of an
+    epoch too where it has fewer (`dataloader_drop_last` leaves it out). The loss is that of the latest log
+    (`logging_steps`). Of several processes the first tells.
+    """
+
+    def __init__(self, worker=None):
+        self._teller = Teller(worker)
+        self._loss = None
+
+    @property
+    def batch(self):
+        """Batch size to train with: MT_BATCH_SIZE."""
+        return self._teller.worker.batch
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        self._loss = (logs or {}).get("loss", self._loss)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            samples = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
+            if not self._teller.step(samples, self._loss):
+                control.should_training_stop = True
+        return control
+
+    def on_train_end(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            self._teller.end()

@@ -1,0 +1,50 @@
+"""The worker protocol for the Trainer of Lightning (or of pytorch_lightning, where that is installed).
+
+    callback = MtCallback()
+    loader = DataLoader(data, batch_size=callback.batch)
+    Trainer(..., callbacks=[callback]).fit(model, loader)
+"""
+
+try:
+    from lightning.pytorch.callbacks import Callback
+except ImportError:
+    from pytorch_lightning.callbacks import Callback
+
+from .callback import Teller
+
+
+def _samples(batch):
+    """Samples of a batch: the length of its first tensor, or of itself."""
+    while isinstance(batch, (list, tuple, dict)):
+        batch = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
+    return len(batch)
+
+
+def _loss(outputs):
+    loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
+    return None if loss is None else float(loss)
+
+
+class MtCallback(Callback):
+    """Tells of every step, and ends the training after MT_SAMPLES samples.
+
+    Of several processes the first tells, and counts its batch for each of them.
+    """
+
+    def __init__(self, worker=None):
+        self._teller = Teller(worker)
+
+    @property
+    def batch(self):
+        """Batch size to train with: MT_BATCH_SIZE."""
+        return self._teller.worker.batch
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        if trainer.is_global_zero:
+            samples = _samples(batch) * trainer.world_size
+            if not self._teller.step(samples, _loss(outputs)):
+                trainer.should_stop = True
+
+    def on_train_end(self, trainer, pl_module):
+        if trainer.is_global_zero:
+            self._teller.end()
