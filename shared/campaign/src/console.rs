@@ -1,5 +1,7 @@
 //! What a session tells, on a console and in an output.
 
+use std::time::{Duration, Instant};
+
 use cli::{Console, Failure, Output};
 use design::{DesignError, Record, SessionError, Sink, describe_progress};
 use indicatif::ProgressBar;
@@ -7,12 +9,18 @@ use predict::design::Progress;
 
 use crate::interrupt::Signals;
 
+/// How often a line says how far the session is, where standard error is no terminal: often enough to see
+/// in a log that it goes on, and 60 lines an hour.
+const LINE_EVERY: Duration = Duration::from_secs(60);
+
 /// Writes records, shows a bar, and ends the session after a signal.
 pub struct Written<'a> {
     out: &'a mut Output,
     console: &'a Console,
     signals: &'a Signals,
     bar: ProgressBar,
+    /// When the last line was said, or the session began.
+    said: Instant,
 }
 
 impl<'a> Written<'a> {
@@ -29,6 +37,7 @@ impl<'a> Written<'a> {
             console,
             signals,
             bar,
+            said: Instant::now(),
         }
     }
 }
@@ -53,8 +62,15 @@ impl Sink for Written<'_> {
     fn progress(&mut self, done: u64, length: u64, design: Option<&Progress>) {
         self.bar.set_length(length);
         self.bar.set_position(done);
-        if let Some(progress) = design {
-            self.bar.set_message(describe_progress(progress));
+        let best = design.map(describe_progress);
+        if !self.console.is_terminal() && self.said.elapsed() >= LINE_EVERY {
+            self.said = Instant::now();
+            let best = best.as_ref().map_or_else(String::new, |b| format!("; {b}"));
+            let text = format!("{done} of {length} configurations{best}");
+            self.console.note(&text);
+        }
+        if let Some(best) = best {
+            self.bar.set_message(best);
         }
     }
 

@@ -16,7 +16,8 @@ pub struct StreamArgs {
     /// Write to FILE, which appears only when it is complete
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// Spread documents over lines even if the output is not a terminal
+    /// Write documents whole and spread over lines; without it a terminal gets a summary, and everything
+    /// else a line for each
     #[arg(long)]
     pub pretty: bool,
 }

@@ -124,6 +124,13 @@ impl Console {
         self.is_terminal() && !dumb
     }
 
+    /// Columns of the terminal on which a person is watching.
+    #[must_use]
+    pub fn width(&self) -> Option<u16> {
+        let size = terminal_size::terminal_size_of(io::stderr());
+        size.map(|(width, _)| width.0).filter(|width| *width > 0)
+    }
+
     /// A progress bar of `length` steps; invisible unless standard error is a terminal.
     #[must_use]
     pub fn progress(&self, length: u64, unit: &str) -> ProgressBar {

@@ -22,6 +22,7 @@ mod failure;
 mod files;
 mod input;
 mod lines;
+mod manual;
 mod meta;
 mod output;
 mod signals;

@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, Parser};
 use clap_complete::Shell;
 
-use crate::{Console, Exit, Failure, Output};
+use crate::{Console, Exit, Failure, Output, manual};
 
 /// Runs a tool: parses its arguments, calls `run`, prints what failed, and maps the end to an
 /// exit code. Adds `--completions SHELL` and `--man` to the arguments of `A`.
@@ -87,10 +87,7 @@ fn meta_text(command: &mut Command, tool: &str, matches: &ArgMatches) -> Option<
     }
     if matches.get_flag("man") {
         // Writing to memory cannot fail.
-        clap_mangen::Man::new(command.clone())
-            .render(&mut text)
-            .ok()?;
-        return Some(text);
+        return manual::page(command.clone(), tool).ok();
     }
     None
 }

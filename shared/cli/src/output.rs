@@ -4,13 +4,16 @@
 //!   the old or the new one; a symbolic link is resolved first and stays;
 //! - an output that is an input, by any of its names, is refused before anything is written;
 //! - input that is refused leaves the old file as it was;
-//! - a profile or run that is there already is not replaced unless that is asked for.
+//! - a profile or run that is there already is not replaced unless that is asked for;
+//! - on a terminal a document that nobody asks to see whole is summed up ([`screen`]).
 
+mod existing;
 mod file;
+mod screen;
 
 use std::borrow::Cow;
 use std::fs;
-use std::io::{self, BufWriter, IsTerminal, Read, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +27,10 @@ use crate::files::{self, Destination};
 use crate::signals::ending_signals;
 use crate::spool::{Spool, Worth};
 use crate::{Failure, startup, terminal};
+pub use existing::Existing;
+use existing::keep;
 use file::{Appears, OutputFile};
+use screen::Held;
 
 /// Where documents go: standard output or a file.
 pub struct Output {
@@ -32,6 +38,8 @@ pub struct Output {
     pretty: bool,
     /// Whether what is written goes to a terminal, for which it is escaped.
     terminal: bool,
+    /// Documents that are summed up at the end instead of being shown.
+    held: Option<Held>,
     /// Records that could not be written.
     lost: u64,
 }
@@ -52,17 +60,6 @@ struct Queue {
     sink: Arc<Mutex<Sink>>,
     /// Set by a signal that asks this process to end.
     ended: Arc<AtomicBool>,
-}
-
-/// What becomes of a profile or run that is there already. By default it is kept and the output is
-/// refused: hours of measuring may be in it.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Existing<'a> {
-    /// It is replaced (`--force`).
-    pub replace: bool,
-    /// The file that the output continues (`--resume`), which may be the same. The output then
-    /// begins with what that file has, and takes its name when [`Output::settle`] is called.
-    pub continues: Option<&'a Path>,
 }
 
 /// Bytes of records that may wait for a reader: some forty thousand progress events.
@@ -103,7 +100,11 @@ impl Output {
     /// kept.
     pub fn progressive(path: Option<&Path>, existing: Existing<'_>) -> Result<Self, Failure> {
         let Some(path) = path.filter(|p| p.as_os_str() != "-") else {
-            return Self::open(None, false);
+            let mut output = Self::open(None, false)?;
+            if let Some(held) = &mut output.held {
+                held.records = true;
+            }
+            return Ok(output);
         };
         let sink = match files::writes(path)? {
             Destination::Stream(path) => stream(files::open_stream(&path)?),
@@ -133,7 +134,8 @@ impl Output {
         let terminal = stdout.is_terminal();
         Ok(Self {
             terminal,
-            ..Self::direct(stream(stdout), pretty || terminal)
+            held: (terminal && !pretty).then(Held::default),
+            ..Self::direct(stream(stdout), pretty)
         })
     }
 
@@ -142,6 +144,7 @@ impl Output {
             target: Target::Direct(sink),
             pretty,
             terminal: false,
+            held: None,
             lost: 0,
         }
     }
@@ -188,10 +191,11 @@ impl Output {
         }
     }
 
-    /// Whether documents are spread over lines.
+    /// Columns of the terminal that is written to; none where it is no terminal, or has no width.
     #[must_use]
-    pub const fn is_pretty(&self) -> bool {
-        self.pretty
+    pub fn width(&self) -> Option<u16> {
+        let size = terminal_size::terminal_size_of(io::stdout()).filter(|_| self.terminal);
+        size.map(|(width, _)| width.0).filter(|width| *width > 0)
     }
 
     /// Records that could not be written so far.
@@ -208,6 +212,9 @@ impl Output {
     /// # Errors
     /// [`Failure::ClosedPipe`] if the reader has gone, else [`Failure::Environment`].
     pub fn document<D: Document>(&mut self, document: &D) -> Result<(), Failure> {
+        if let Some(held) = &mut self.held {
+            return held.take(document);
+        }
         if self.terminal {
             let mut bytes = Vec::new();
             doc::write_pretty(&mut bytes, document).map_err(|error| Failure::write(&error))?;
@@ -242,6 +249,9 @@ impl Output {
     }
 
     fn line<D: Document>(&mut self, record: &D, worth: Worth) -> Result<(), Failure> {
+        if let Some(held) = self.held.as_mut().filter(|held| held.records) {
+            return held.take(record);
+        }
         let mut line = Vec::new();
         let written = doc::write_line(&mut line, record).and_then(|()| match &mut self.target {
             Target::Direct(sink) => sink.record(&line),
@@ -295,7 +305,11 @@ impl Output {
     ///
     /// # Errors
     /// [`Failure::Environment`] if the last bytes cannot be written.
-    pub fn finish(self) -> Result<(), Failure> {
+    pub fn finish(mut self) -> Result<(), Failure> {
+        if let Some(held) = self.held.take() {
+            let width = self.width();
+            self.text(&held.summary(width))?;
+        }
         let finished = match self.target {
             Target::Direct(mut sink) => sink.finish(),
             Target::Queued(queue) => queue.finish(),
@@ -341,13 +355,6 @@ impl Queue {
     }
 }
 
-impl Existing<'_> {
-    fn is(&self, target: &Path) -> bool {
-        let continued = self.continues.map(fs::canonicalize);
-        continued.is_some_and(|path| path.is_ok_and(|p| p == target))
-    }
-}
-
 /// A small file that is written anew again and again, each time as a whole.
 #[derive(Debug, Clone)]
 pub struct Replaced {
@@ -381,38 +388,6 @@ impl Replaced {
 
 fn stream(writer: impl Write + Send + 'static) -> Sink {
     Sink::Stream(BufWriter::with_capacity(1 << 16, Box::new(writer)))
-}
-
-/// Refuses to replace a profile or a run. Other documents are made again in seconds; a profile may
-/// be hours of a GPU, and a run cannot be repeated.
-fn keep(target: &Path, shown: &Path) -> Result<(), Failure> {
-    let kind = match held(target) {
-        Some(kind) => kind,
-        None => return Ok(()),
-    };
-    let advice = match kind {
-        "profile" => "go on with it (--resume), name another file, or replace it (--force)",
-        _ => "name another file, or replace it (--force)",
-    };
-    Err(Failure::Usage(format!(
-        "{}: there is a {kind} already; {advice}",
-        shown.display()
-    )))
-}
-
-/// Whether a file begins as a profile or a run does.
-fn held(target: &Path) -> Option<&'static str> {
-    // Enough for the first member of a document; each begins with its schema.
-    let mut start = [0; 256];
-    let mut file = fs::File::open(target).ok()?;
-    let length = file.read(&mut start).ok()?;
-    let text: Vec<u8> = start[..length]
-        .iter()
-        .copied()
-        .filter(|b| !b.is_ascii_whitespace())
-        .collect();
-    let begins = |kind: &str| text.starts_with(format!(r#"{{"schema":"mt.{kind}/"#).as_bytes());
-    ["profile", "run"].into_iter().find(|kind| begins(kind))
 }
 
 /// Leaves no temporary file behind when a signal ends the tool.

@@ -125,7 +125,7 @@ fn open(
     match kind {
         DeviceKind::Cuda => {
             let together = count > 1 && workload.tasks.iter().any(start::is_together);
-            let mut host = open_gpus(&workload.device, count, together, run)?;
+            let mut host = open_gpus(&workload.device, (count, together), settings, run)?;
             let neighbours = prepare(&mut host, settings, console)?;
             Ok((Box::new(host), neighbours))
         }

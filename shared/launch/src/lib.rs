@@ -10,6 +10,7 @@
 //! guard that cleans up if this process is killed, and records the events.
 
 mod adapt;
+mod care;
 mod elastic;
 pub mod exec;
 mod launch;
@@ -24,6 +25,7 @@ mod status;
 mod task;
 mod turns;
 
+pub use care::CareArgs;
 pub use elastic::{Elastic, Others, run_elastic};
 pub use launch::{Assignment, Launch, workload_of};
 pub use open::run;

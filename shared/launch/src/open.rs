@@ -117,7 +117,7 @@ fn real(
     let run_path = run.path().to_owned();
     let tasks = launch.plan.tasks.len();
     let (host, neighbours, cpus): (Box<dyn Host>, _, _) = if kind == DeviceKind::Cuda {
-        let mut host = cuda(launch, run)?;
+        let mut host = cuda(launch, settings, run)?;
         let neighbours = prepare(&mut host, settings, console)?;
         (Box::new(host), neighbours, settings.cpus.divide(tasks))
     } else {
@@ -244,17 +244,18 @@ fn processors(launch: &Launch, run: RunDir) -> Result<ControlGroups, Failure> {
     ControlGroups::open(run).map_err(open_failure)
 }
 
-fn cuda(launch: &Launch, run: RunDir) -> Result<MpsHost, Failure> {
+fn cuda(launch: &Launch, settings: &Settings, run: RunDir) -> Result<MpsHost, Failure> {
     let device = &launch.workload.device;
-    open_gpus(device, gpus(launch).max(device.gpus as usize), false, run)
+    let count = gpus(launch).max(device.gpus as usize);
+    open_gpus(device, (count, false), settings, run)
 }
 
 /// The first `count` GPUs of this machine that MPS can share; `together`: a job may be granted several
 /// of them.
 pub(crate) fn open_gpus(
     device: &DeviceSpec,
-    count: usize,
-    together: bool,
+    (count, together): (usize, bool),
+    settings: &Settings,
     run: RunDir,
 ) -> Result<MpsHost, Failure> {
     let found = discovery::shareable(&device.gpu_names, count);
@@ -268,5 +269,6 @@ pub(crate) fn open_gpus(
     let options = MpsOptions::from_environment().map_err(environment)?;
     let mut setup = MpsSetup::new(found, options);
     setup.together = together;
+    setup.attach = settings.attach_mps;
     MpsHost::open(setup, run).map_err(open_failure)
 }

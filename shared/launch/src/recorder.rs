@@ -11,6 +11,9 @@ use crate::status::{self, Row};
 
 /// How often the state is shown anew: as fast as a table of figures can be read.
 const EVERY: Duration = Duration::from_secs(1);
+/// How often a line says how far the tasks are, where standard error is no terminal: often enough to see
+/// in a log that a run goes on, and 60 lines an hour.
+const LINE_EVERY: Duration = Duration::from_secs(60);
 
 /// The sink of a launch from a command line.
 pub(crate) struct Recorder<'a> {
@@ -23,6 +26,8 @@ pub(crate) struct Recorder<'a> {
     /// Whether the state is shown as a live table. Found out once: every turn of a round asks.
     table: bool,
     shown: Option<Instant>,
+    /// When the last line was said, or the launch began.
+    said: Instant,
     /// Lines of the table that stands on the terminal.
     lines: usize,
     /// A failure to write the metrics has been told.
@@ -43,6 +48,7 @@ impl<'a> Recorder<'a> {
             failure: None,
             table: console.can_redraw() && !settings.care.follow,
             shown: None,
+            said: Instant::now(),
             lines: 0,
             told: false,
         }
@@ -91,7 +97,7 @@ impl Sink for Recorder<'_> {
     }
 
     fn wants_state(&self, last: bool) -> bool {
-        let wanted = self.settings.metrics.is_some() || self.table;
+        let wanted = self.settings.metrics.is_some() || self.table || self.says_a_line();
         wanted && (last || self.shown.is_none_or(|at| at.elapsed() >= EVERY))
     }
 
@@ -108,9 +114,18 @@ impl Sink for Recorder<'_> {
             }
         }
         if self.table {
-            let table = status::table(round, rows);
+            let table = status::table(round, rows, self.console.width());
             self.console.redraw(self.lines, &table);
             self.lines = table.lines().count();
+        } else if self.says_a_line() {
+            self.said = Instant::now();
+            self.console.note(&status::line(round, rows));
         }
+    }
+}
+
+impl Recorder<'_> {
+    fn says_a_line(&self) -> bool {
+        !self.console.is_terminal() && self.said.elapsed() >= LINE_EVERY
     }
 }

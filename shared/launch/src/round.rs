@@ -165,12 +165,13 @@ impl<'r> Round<'r> {
         if !self.with.sink.wants_state(last) {
             return;
         }
+        let silent = self.with.settings.no_progress;
         let row = |(task, planned): (&TaskRun, Assignment<'_>)| Row {
             task: planned.planned.id.to_string(),
-            state: task.state(),
+            state: task.state(silent),
             share: task.share.percent(),
             batch: planned.batch.get(),
-            samples: task.samples,
+            samples: (!silent).then_some(task.samples),
             wanted: planned.samples(),
             rate: task.rate.filter(|_| task.stage == Stage::Computing),
             predicted: planned.predicted.map(SamplesPerSec::get),

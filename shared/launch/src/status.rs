@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
 /// A line below the headings and below the table.
 const STYLE: TableStyle = TableStyle::new()
@@ -20,8 +20,8 @@ pub struct Row {
     pub share: f64,
     /// Samples of each step.
     pub batch: u32,
-    /// Samples trained in this round.
-    pub samples: u64,
+    /// Samples trained in this round; absent where the job tells no progress.
+    pub samples: Option<u64>,
     /// Samples to train in this round.
     pub wanted: Option<u64>,
     /// Throughput lately, samples per second.
@@ -37,16 +37,22 @@ pub struct Row {
 impl Row {
     /// Seconds of compute left at the rate of now.
     fn seconds_left(&self) -> Option<f64> {
-        let left = self.wanted?.saturating_sub(self.samples) as f64;
+        let left = self.wanted?.saturating_sub(self.samples?) as f64;
         self.rate.filter(|r| *r > 0.0).map(|r| left / r)
     }
 }
 
-/// A table for a terminal.
+/// A table for a terminal of `width` columns: a line that the terminal broke would be counted as one,
+/// and left standing when the table is drawn anew.
 #[must_use]
-pub fn table(round: u32, rows: &[Row]) -> String {
+pub fn table(round: u32, rows: &[Row], width: Option<u16>) -> String {
     let mut table = Table::new();
     table.load_style(STYLE);
+    if let Some(width) = width {
+        table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width);
+    }
     table.set_header([
         &format!("round {round}"),
         "state",
@@ -72,7 +78,8 @@ pub fn table(round: u32, rows: &[Row]) -> String {
             number(row.rate, 1),
             number(row.predicted, 1),
             number(row.loss, 4),
-            format!("{}{wanted}", row.samples),
+            row.samples
+                .map_or_else(String::new, |samples| format!("{samples}{wanted}")),
             row.seconds_left()
                 .map_or_else(String::new, |s| format!("{s:.0} s")),
             row.restarts.to_string(),
@@ -84,13 +91,30 @@ pub fn table(round: u32, rows: &[Row]) -> String {
     table.trim_fmt()
 }
 
+/// A line for a log.
+#[must_use]
+pub fn line(round: u32, rows: &[Row]) -> String {
+    let row = |row: &Row| {
+        let mut text = format!("{} {}", row.task, row.state);
+        if let Some(samples) = row.samples {
+            text += &format!(" {samples}");
+            text += &row.wanted.map_or_else(String::new, |w| format!("/{w}"));
+        }
+        text + &row
+            .rate
+            .map_or_else(String::new, |r| format!(" at {r:.0}/s"))
+    };
+    let all: Vec<String> = rows.iter().map(row).collect();
+    format!("round {round}: {}", all.join(", "))
+}
+
 /// Metrics in the Prometheus text format 0.0.4.
 #[must_use]
 pub fn metrics(round: u32, rows: &[Row]) -> String {
     type Value = fn(&Row) -> Option<f64>;
     let families: [(&str, &str, &str, Value); 7] = [
         ("samples", "gauge", "Samples trained in this round", |r| {
-            Some(r.samples as f64)
+            r.samples.map(|samples| samples as f64)
         }),
         ("samples_per_second", "gauge", "Throughput", |r| r.rate),
         (
@@ -152,7 +176,7 @@ mod tests {
             state: "training",
             share: 40.0,
             batch: 64,
-            samples: 500,
+            samples: Some(500),
             wanted: Some(1500),
             rate: Some(100.0),
             predicted: Some(110.0),
@@ -163,12 +187,50 @@ mod tests {
 
     #[test]
     fn the_table_says_what_is_known() {
-        let text = table(2, &[row()]);
+        let text = table(2, &[row()], None);
         for word in [
             "round 2", "training", "40 %", "100.0", "110.0", "500/1500", "10 s",
         ] {
             assert!(text.contains(word), "{word} in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_line_says_how_far_everybody_is() {
+        let silent = Row {
+            samples: None,
+            rate: None,
+            ..row()
+        };
+        let text = line(2, &[row(), silent]);
+        assert_eq!(text, "round 2: a training 500/1500 at 100/s, a training");
+    }
+
+    #[test]
+    fn the_table_fits_the_terminal() {
+        let long = Row {
+            task: "a-task-whose-name-is-as-long-as-a-path".to_owned(),
+            ..row()
+        };
+        let wide = table(2, std::slice::from_ref(&long), None);
+        assert!(wide.lines().any(|line| line.chars().count() > 80), "{wide}");
+        for width in [80, 60] {
+            let text = table(2, std::slice::from_ref(&long), Some(width));
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(usize::from(width)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_job_that_tells_nothing_has_no_count() {
+        let silent = Row {
+            samples: None,
+            rate: None,
+            ..row()
+        };
+        let text = table(2, std::slice::from_ref(&silent), None);
+        assert!(!text.contains("1500"), "{text}");
+        assert!(!metrics(2, &[silent]).contains("mt_task_samples{"));
     }
 
     #[test]

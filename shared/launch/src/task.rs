@@ -149,15 +149,15 @@ impl TaskRun {
         }
     }
 
-    /// What it does, in a word.
-    pub(crate) fn state(&self) -> &'static str {
+    /// What it does, in a word. A job that is `silent` tells nothing, so it trains from its start.
+    pub(crate) fn state(&self, silent: bool) -> &'static str {
         match self.stage {
             Stage::Downloading | Stage::Computing | Stage::Uploading if self.job.is_none() => {
                 "restarting"
             }
             Stage::WaitDownload | Stage::WaitCompute | Stage::WaitUpload => "waiting",
             Stage::Downloading => "downloading",
-            Stage::Computing if !self.ready => "starting",
+            Stage::Computing if !self.ready && !silent => "starting",
             Stage::Computing => "training",
             Stage::Uploading => "uploading",
             Stage::Done => "done",

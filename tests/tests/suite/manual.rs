@@ -1,9 +1,11 @@
-//! mt-workload(5) names every member of the documents that it is about.
+//! The manual pages: mt-workload(5) names every member of the documents that it is about, and the page of
+//! each tool has its sections.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use mt_tests::Folder;
 use serde_json::Value;
 
 fn read(path: &str) -> String {
@@ -52,5 +54,20 @@ fn mt_workload_names_every_member() {
             missing.is_empty(),
             "mt-workload(5) lacks {missing:?} of mt.{document}/1"
         );
+    }
+}
+
+#[test]
+fn every_tool_has_a_page_with_its_sections() {
+    let folder = Folder::new();
+    for tool in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools")).unwrap() {
+        let tool = tool.unwrap().file_name().into_string().unwrap();
+        let page = folder.run(&format!("{tool} --man"));
+        page.assert_code(0);
+        for section in ["OPTIONS", "EXAMPLES", "EXIT STATUS", "SEE ALSO", "VERSION"] {
+            let heading = format!("\n.SH {section}\n");
+            assert!(page.stdout.contains(&heading), "{tool} lacks {section}");
+        }
+        assert!(page.stdout.contains(".BR mt\\-workload (5)"), "{tool}");
     }
 }

@@ -50,8 +50,22 @@ fn one(
     if let Any::Schedule(schedule) = &document {
         return scheduled(schedule, args, settings, output, console);
     }
-    let planned = Launch::new(document, device)?.only(&args.only)?;
-    let rounds = args.round..args.round.saturating_add(args.rounds);
+    let planned = Launch::new(document, device)?;
+    if !args.only.is_empty() && planned.holds().iter().any(Option::is_some) {
+        console.note(
+            "--only: in the timeline a task waits, downloaded, until another has computed, which rests on all of \
+             its tasks; of those that are launched none waits",
+        );
+    }
+    let planned = planned.only(&args.only)?;
+    let end = args.round.checked_add(args.rounds).ok_or_else(|| {
+        let last = u32::MAX - args.rounds;
+        Failure::Usage(format!(
+            "--round {}: with --rounds {} give at most {last}",
+            args.round, args.rounds
+        ))
+    })?;
+    let rounds = args.round..end;
     if args.dry_run {
         output.text(&launch::shell_lines(&planned, rounds, settings))?;
         return Ok(Exit::Done);

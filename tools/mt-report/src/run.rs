@@ -29,7 +29,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         if whole {
             kept.push(report);
         } else {
-            let text = rendered(&report, args.format)?;
+            let text = rendered(&report, args.format, output.width())?;
             if !text.is_empty() {
                 held.push_str(if first { "" } else { "\n" });
                 held.push_str(&text);
@@ -52,11 +52,11 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn rendered(report: &Report, format: Format) -> Result<String, Failure> {
+fn rendered(report: &Report, format: Format, width: Option<u16>) -> Result<String, Failure> {
     Ok(match format {
         Format::Csv => report::csv(report).map_err(failure)?,
         Format::Md => report::markdown(report),
-        _ => report::terminal(report),
+        _ => report::terminal(report, width),
     })
 }
 

@@ -96,7 +96,9 @@ A job that can be moved between GPUs (mt-launch --controller) keeps to this cont
   Rank 0 prints ready, {\"mt\":\"step\",\"step\":N,\"samples\":B,\"loss\":X}, and done; others nothing.
 
 Environment: MT_BATCH_SIZE, MT_SAMPLES, MT_ROUND, MT_POOL, MT_PROCESSES, RANK, WORLD_SIZE,
-MASTER_ADDR and MASTER_PORT stand for the options of these names; MT_TASK, MT_SHARE_PERCENT and MT_DEVICE are accepted and need no action here.";
+MASTER_ADDR and MASTER_PORT stand for the options of these names; MT_TASK, MT_SHARE_PERCENT and MT_DEVICE are accepted and need no action here.
+
+Exit codes: 0 done, or parked; 2 bad input or usage; 3 the device cannot be used.";
 
 /// Where to train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -96,7 +96,7 @@ impl Session<'_> {
             state: m.state(),
             share: 100.0 * m.gpus.len() as f64 / all,
             batch: u32::try_from(m.batch).unwrap_or(u32::MAX),
-            samples: m.progress.samples,
+            samples: Some(m.progress.samples),
             wanted: m.samples(m.batch),
             rate: m.progress.rate.filter(|_| m.stage == Stage::Training),
             predicted: None,

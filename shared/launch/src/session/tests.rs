@@ -86,6 +86,7 @@ fn settings() -> Settings {
         stall: None,
         total: None,
         cpus: jobs::Cpus::Any,
+        attach_mps: false,
         no_progress: false,
         keep_shares: false,
         no_overlap: false,

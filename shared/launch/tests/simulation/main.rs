@@ -116,6 +116,7 @@ fn settings(dice: &mut Dice) -> Settings {
         stall,
         total,
         cpus: jobs::Cpus::Any,
+        attach_mps: false,
         no_progress: false,
         keep_shares: dice.happens(20),
         no_overlap: dice.happens(20),

@@ -8,8 +8,10 @@ const STYLE: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .bottom_border(LineStyle::none().fill('─').junction('─'));
 
-/// Tables for a terminal.
-pub fn terminal(report: &Report) -> String {
+/// Tables for a terminal; in columns of at most `width` characters, if it is known: what is wider is
+/// broken within its cell.
+pub fn terminal(report: &Report, width: Option<u16>) -> String {
+    let screen = width;
     let mut out = String::new();
     if !report.title.is_empty() {
         let title = clean(&report.title);
@@ -32,7 +34,7 @@ pub fn terminal(report: &Report) -> String {
         out.push_str(&format!(
             "\n{}\n{}\n",
             clean(&table.title),
-            one(table, report.simulated)
+            one(table, report.simulated, screen)
         ));
     }
     for note in &report.notes {
@@ -47,11 +49,15 @@ pub fn terminal(report: &Report) -> String {
     out
 }
 
-fn one(table: &Table, simulated: bool) -> String {
+fn one(table: &Table, simulated: bool, width: Option<u16>) -> String {
     let mut drawn = comfy_table::Table::new();
-    drawn
-        .load_style(STYLE)
-        .set_content_arrangement(ContentArrangement::Disabled);
+    drawn.load_style(STYLE);
+    match width {
+        Some(width) => drawn
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width),
+        None => drawn.set_content_arrangement(ContentArrangement::Disabled),
+    };
     let headings = table
         .columns
         .iter()

@@ -101,6 +101,45 @@ fn a_signal_is_heeded_while_the_server_recovers() {
 }
 
 #[test]
+fn a_daemon_that_runs_already_is_used_and_left_running() {
+    let Some((fake, corner)) = gpu() else { return };
+    corner.plan(&[job("a", &client(&fake, "a"))]);
+    let pipe = corner.path("theirs");
+    fs::create_dir(&pipe).unwrap();
+    let attach = || {
+        let mut command = command(&fake, &corner, &["--attach-mps"]);
+        ran(command
+            .env("CUDA_MPS_PIPE_DIRECTORY", &pipe)
+            .output()
+            .unwrap())
+    };
+    let none = attach();
+    assert_eq!(none.code, Some(3), "{}", none.stderr);
+    assert!(
+        none.stderr.contains("no MPS daemon answers at"),
+        "{}",
+        none.stderr
+    );
+    let started = Command::new(fake.control())
+        .arg("-d")
+        .env("CUDA_MPS_PIPE_DIRECTORY", &pipe)
+        .status();
+    assert!(started.unwrap().success());
+    let ran = attach();
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let told = fs::read_to_string(corner.path("a.told")).unwrap();
+    assert!(told.starts_with(&pipe.display().to_string()), "{told}");
+    assert!(!fake.commands().contains("quit"), "{}", fake.commands());
+    corner.nothing_is_left();
+    // The daemon and its server go on, the client does not.
+    let left = FakeMps::processes_below(corner.dir.path());
+    assert_eq!(left.len(), 2);
+    for pid in left {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    }
+}
+
+#[test]
 fn each_gpu_of_a_plan_has_its_own_daemon() {
     let Some((fake, corner)) = gpu() else { return };
     let jobs = ["a", "b", "c"].map(|id| job(id, &client(&fake, id)));

@@ -1,0 +1,163 @@
+//! The manual page of a tool, with the sections that `man` users look for.
+
+use std::fmt::Write as _;
+use std::io;
+
+use clap::Command;
+use clap_mangen::Man;
+
+/// Every page of the suite, in the order of the pipe.
+const PAGES: [&str; 12] = [
+    "mt(1)",
+    "mt-profile(1)",
+    "mt-fit(1)",
+    "mt-solve(1)",
+    "mt-overlap(1)",
+    "mt-launch(1)",
+    "mt-elastic(1)",
+    "mt-cluster(1)",
+    "mt-report(1)",
+    "mt-check(1)",
+    "mt-worker(1)",
+    "mt-workload(5)",
+];
+
+/// What the text after the options of `--help` says, by its paragraphs.
+#[derive(Debug, Default, PartialEq)]
+struct After {
+    /// Of the paragraphs that begin with `Examples:`.
+    examples: String,
+    /// Of the paragraphs that begin with `Exit codes:`.
+    exit: String,
+    /// Of all others.
+    notes: String,
+}
+
+/// The page, in roff.
+///
+/// clap_mangen puts everything after the options into one section, EXTRA; here it is taken apart.
+///
+/// # Errors
+/// None: the page is written to memory.
+pub(crate) fn page(command: Command, tool: &str) -> io::Result<Vec<u8>> {
+    let after = After::of(&command);
+    let commands = command.get_subcommands().any(|c| !c.is_hide_set());
+    let man = Man::new(command);
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if commands {
+        man.render_subcommands_section(&mut page)?;
+    }
+    page.extend(after.roff(tool).into_bytes());
+    man.render_version_section(&mut page)?;
+    Ok(page)
+}
+
+impl After {
+    fn of(command: &Command) -> Self {
+        let text = command.get_after_long_help().or(command.get_after_help());
+        let text = text.map(ToString::to_string).unwrap_or_default();
+        let mut after = Self::default();
+        for paragraph in text.trim_end().split("\n\n") {
+            let (part, text) = match paragraph.split_once(':') {
+                Some(("Examples", rest)) => (&mut after.examples, rest.trim_start_matches('\n')),
+                Some(("Exit codes", rest)) => (&mut after.exit, rest.trim_start()),
+                _ => (&mut after.notes, paragraph),
+            };
+            if !part.is_empty() {
+                part.push_str("\n\n");
+            }
+            part.push_str(text);
+        }
+        after
+    }
+
+    fn roff(&self, tool: &str) -> String {
+        let mut page = String::new();
+        // Writing to a String cannot fail.
+        if !self.notes.is_empty() {
+            let _ = writeln!(page, ".SH NOTES\n{}", literal(&self.notes));
+        }
+        if !self.examples.is_empty() {
+            let _ = writeln!(page, ".SH EXAMPLES\n{}", literal(&self.examples));
+        }
+        if !self.exit.is_empty() {
+            let _ = writeln!(page, ".SH EXIT STATUS");
+            let joined = self.exit.split_whitespace().collect::<Vec<_>>().join(" ");
+            for item in joined.trim_end_matches('.').split("; ") {
+                let code = item.split_once(' ');
+                let code = code.filter(|(code, _)| code.bytes().all(|b| b.is_ascii_digit()));
+                let _ = match code {
+                    Some((code, what)) => writeln!(page, ".TP\n.B {code}\n{}", escaped(what)),
+                    None => writeln!(page, ".PP\n{}", escaped(item)),
+                };
+            }
+        }
+        let own = format!("{tool}(1)");
+        let others: Vec<String> = PAGES
+            .iter()
+            .filter(|name| **name != own)
+            .map(|name| {
+                let (name, section) = name.split_at(name.len() - 3);
+                format!(".BR {} {section}", escaped(name))
+            })
+            .collect();
+        let _ = writeln!(page, ".SH SEE ALSO\n{}", others.join(" ,\n"));
+        page
+    }
+}
+
+/// Lines as they stand, for text whose line ends and columns say something.
+fn literal(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(escaped).collect();
+    format!(".nf\n{}\n.fi", lines.join("\n"))
+}
+
+/// A line of text that roff shows as it is: a dot or a quote that begins it would be a request.
+fn escaped(line: &str) -> String {
+    let text = line.replace('\\', "\\e").replace('-', "\\-");
+    let text = text.replace('\'', "\\(aq");
+    if text.starts_with('.') || text.starts_with("\\(aq") {
+        format!("\\&{text}")
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELP: &str = "Examples:\n  mt-x a | mt-y 'b'\n      what it does\n\nA paragraph:\n.dots stay.\n\n\
+                        Exit codes: 0 done; 1 some did not;\n130 after Ctrl-C.";
+
+    #[test]
+    fn the_text_after_the_options_is_taken_apart() {
+        let after = After::of(&Command::new("mt-x").after_help(HELP));
+        assert_eq!(after.examples, "  mt-x a | mt-y 'b'\n      what it does");
+        assert_eq!(after.notes, "A paragraph:\n.dots stay.");
+        assert_eq!(after.exit, "0 done; 1 some did not;\n130 after Ctrl-C.");
+        assert_eq!(After::of(&Command::new("mt-x")), After::default());
+    }
+
+    #[test]
+    fn a_page_has_the_sections_of_a_manual() {
+        let command = Command::new("mt-fit").about("Fits").after_help(HELP);
+        let page = String::from_utf8(page(command, "mt-fit").unwrap()).unwrap();
+        for part in [
+            ".SH NOTES\n.nf\nA paragraph:\n\\&.dots stay.\n.fi\n",
+            ".SH EXAMPLES\n.nf\n  mt\\-x a | mt\\-y \\(aqb\\(aq\n      what it does\n.fi\n",
+            ".SH EXIT STATUS\n.TP\n.B 0\ndone\n.TP\n.B 1\nsome did not\n.TP\n.B 130\nafter Ctrl\\-C\n",
+            ".SH SEE ALSO\n.BR mt (1) ,\n.BR mt\\-profile (1) ,\n.BR mt\\-solve (1) ,\n",
+            ".BR mt\\-workload (5)\n",
+        ] {
+            assert!(page.contains(part), "{part} is not in\n{page}");
+        }
+        assert!(!page.contains(".BR mt\\-fit "), "{page}");
+        assert!(!page.contains("EXTRA"), "{page}");
+    }
+}

@@ -1,0 +1,57 @@
+//! Profiles and runs that are there already.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use crate::Failure;
+
+/// What becomes of a profile or run that is there already. By default it is kept and the output is
+/// refused: hours of measuring may be in it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Existing<'a> {
+    /// It is replaced (`--force`).
+    pub replace: bool,
+    /// The file that the output continues (`--resume`), which may be the same. The output then
+    /// begins with what that file has, and takes its name when [`crate::Output::settle`] is called.
+    pub continues: Option<&'a Path>,
+}
+
+impl Existing<'_> {
+    pub(super) fn is(&self, target: &Path) -> bool {
+        let continued = self.continues.map(fs::canonicalize);
+        continued.is_some_and(|path| path.is_ok_and(|p| p == target))
+    }
+}
+
+/// Refuses to replace a profile or a run. Other documents are made again in seconds; a profile may
+/// be hours of a GPU, and a run cannot be repeated.
+pub(super) fn keep(target: &Path, shown: &Path) -> Result<(), Failure> {
+    let kind = match held(target) {
+        Some(kind) => kind,
+        None => return Ok(()),
+    };
+    let advice = match kind {
+        "profile" => "go on with it (--resume), name another file, or replace it (--force)",
+        _ => "name another file, or replace it (--force)",
+    };
+    Err(Failure::Usage(format!(
+        "{}: there is a {kind} already; {advice}",
+        shown.display()
+    )))
+}
+
+/// Whether a file begins as a profile or a run does.
+fn held(target: &Path) -> Option<&'static str> {
+    // Enough for the first member of a document; each begins with its schema.
+    let mut start = [0; 256];
+    let mut file = fs::File::open(target).ok()?;
+    let length = file.read(&mut start).ok()?;
+    let text: Vec<u8> = start[..length]
+        .iter()
+        .copied()
+        .filter(|b| !b.is_ascii_whitespace())
+        .collect();
+    let begins = |kind: &str| text.starts_with(format!(r#"{{"schema":"mt.{kind}/"#).as_bytes());
+    ["profile", "run"].into_iter().find(|kind| begins(kind))
+}

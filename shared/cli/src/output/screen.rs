@@ -1,0 +1,94 @@
+//! What stands on a terminal in place of documents: a summary that fits a screen. The documents are for
+//! programs and files.
+
+use doc::{AnyDocuments, Document, Frames};
+use report::{Report, Reporter};
+
+use crate::Failure;
+
+/// Said below a summary.
+const MORE: &str =
+    "The document itself goes into a pipe or a file (-o FILE); mt-report shows all of it.";
+
+/// Documents that wait for their summary.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    documents: Vec<u8>,
+    /// Whether records of profiles and runs wait as well. Those of a tool that answers event by event
+    /// cannot.
+    pub(super) records: bool,
+}
+
+impl Held {
+    /// Takes one more.
+    pub(super) fn take<D: Document>(&mut self, document: &D) -> Result<(), Failure> {
+        doc::write_line(&mut self.documents, document).map_err(|error| Failure::write(&error))
+    }
+
+    /// The summary; the documents themselves where they are of a form that has no report.
+    pub(super) fn summary(&self, width: Option<u16>) -> String {
+        let mut reporter = Reporter::default();
+        let mut text = String::new();
+        for document in AnyDocuments::new(Frames::new(&*self.documents, "output")) {
+            let Ok(document) = document else {
+                return String::from_utf8_lossy(&self.documents).into_owned();
+            };
+            let report = first_screen(reporter.report(&document));
+            text.push_str(&report::terminal(&report, width));
+            text.push('\n');
+        }
+        if !text.is_empty() {
+            text.push_str(MORE);
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// The headline, the facts and the first table: what a plan gives to whom, what a profile measured, what
+/// became of the tasks of a run.
+fn first_screen(mut report: Report) -> Report {
+    report.tables.retain(|table| !table.long);
+    report.tables.truncate(1);
+    report.legend.clear();
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORKLOAD: &str = r#"{"schema":"mt.workload/1","id":"three","device":{"kind":"sim"},
+        "tasks":[{"id":"a","model":"alexnet","batch_sizes":[32,64]}]}"#;
+
+    fn held(text: &str) -> Held {
+        let mut held = Held::default();
+        let frames = Frames::new(text.as_bytes(), "test");
+        for document in doc::Documents::<_, doc::Workload>::new(frames) {
+            held.take(&document.unwrap()).unwrap();
+        }
+        held
+    }
+
+    #[test]
+    fn a_document_is_summed_up() {
+        let text = held(WORKLOAD).summary(Some(60));
+        assert!(text.contains("three"), "{text}");
+        assert!(!text.contains('{'), "{text}");
+        assert!(text.ends_with(&format!("{MORE}\n")), "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 90),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_has_no_report_is_shown_as_it_is() {
+        let held = Held {
+            documents: b"{\"schema\":\"mt.devices/1\"}\n".to_vec(),
+            records: false,
+        };
+        assert_eq!(held.summary(None), "{\"schema\":\"mt.devices/1\"}\n");
+        assert_eq!(Held::default().summary(None), "");
+    }
+}
