@@ -27,6 +27,15 @@ sed -e "/urgent/,\$ s/\"argv\": .*\]/$kill/" "$instance" | mt-cluster plan >plan
 back=$(awk 'NR == 1 { at = $1 } NR == 2 { printf "%.1f", $1 - at }' killed)
 completion=$(sed -n 's/.*weighted completion //p' run.log)
 
+# Three trainings at once on one GPU of 300 percents, each under its share.
+rates=
+if [ -n "${MT_PLAN:-}" ]; then
+    rm -f rates.ndjson
+    PYTHONPATH="$here/../../python" RATES="$PWD/rates.ndjson" \
+        "$python" "$here/share.py" "$MT_PLAN" 10 >share.log 2>&1
+    rates=$(python3 "$here/../engines/rates.py" Ray "$MT_PLAN" rates.ndjson)
+fi
+
 cat <<MD
 ## Ray
 
@@ -37,4 +46,6 @@ Ray $("$python" -c 'import ray; print(ray.__version__)'), an actor for each of 4
 | 32 tasks in rounds that do nothing: each | $task s |
 | 32 tasks of 2 s, one actor killed: weighted completion | $completion |
 | the killed actor and its task are back after | $back s |
+
+$rates
 MD

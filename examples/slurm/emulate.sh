@@ -50,16 +50,17 @@ TaskPlugin=task/none
 MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
-GresTypes=gpu
+GresTypes=gpu,shard
 # With all weights 0 every priority is 1, whatever a job's nice says.
 PriorityType=priority/multifactor
 PriorityWeightPartition=1000000
 SlurmdParameters=config_overrides
 ReturnToService=2
-NodeName=n[0-$last] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + nodes))] CPUs=2 Gres=gpu:1
+NodeName=n[0-$last] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + nodes))] CPUs=8 Gres=gpu:1,shard:300
 PartitionName=gpus Nodes=ALL Default=YES
 CONF
-echo "Name=gpu File=/dev/null" >"$dir/gres.conf"
+# A GPU of 300 shards, percents of it: shares of a plan may add up to more than 100.
+printf 'Name=%s File=/dev/null%s\n' gpu '' shard ' Count=300' >"$dir/gres.conf"
 mkdir "$dir/state"
 export SLURM_CONF="$dir/slurm.conf"
 start() {

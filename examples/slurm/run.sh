@@ -64,6 +64,22 @@ before=$(queue)
 order=yes
 after=$(queue)
 
+# Three trainings at once on one GPU, each under its share: shards admit them, the prefix applies it.
+rates=
+if [ -n "${MT_PLAN:-}" ]; then
+    rm -f rates.ndjson
+    export RATES="$PWD/rates.ndjson"
+    for task in a b c; do
+        share=$(mt-launch env --task "$task" | sed -n 's/^MT_SHARE_PERCENT=\([0-9]*\).*/\1/p')
+        # A node is a processor here.
+        srun -Q -w n0 -n1 --gres="shard:$share" taskset -c 0 \
+            mt-launch exec --task "$task" -- \
+            python3 "$here/../engines/train.py" --seconds 10 >"$task.log" 2>&1 &
+    done
+    wait
+    rates=$(python3 "$here/../engines/rates.py" Slurm "$MT_PLAN" rates.ndjson)
+fi
+
 cat <<MD
 ## Slurm
 
@@ -78,4 +94,6 @@ $(sinfo --version), 4 emulated nodes with a GPU each (\`examples/slurm\`).
 | steps retried, judged by \`mt-check\` | $retried, good |
 | a queue's running order: submitted | $before |
 | after \`mt-cluster order\` | $after |
+
+$rates
 MD

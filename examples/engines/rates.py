@@ -1,0 +1,23 @@
+#!/usr/bin/env python3
+"""The table of planned and measured rates: rates.py ENGINE PLAN LOG, one row for each task.
+
+LOG is what train.py has noted. A task that trained several times, in rounds and at sites, has the mean, and
+the least and the most.
+"""
+import json
+import statistics
+import sys
+
+engine, plan, path = sys.argv[1:]
+rates = {}
+for line in open(path):
+    run = json.loads(line)
+    rates.setdefault(run["task"], []).append(run["samples_per_s"])
+print("| engine | task | share | planned samples/s | measured | measured / planned |")
+print("| --- | --- | ---: | ---: | ---: | ---: |")
+for task in json.load(open(plan))["tasks"]:
+    planned, measured = task["throughput"]["samples_per_s"], rates[task["id"]]
+    mean = statistics.mean(measured)
+    spread = f" ({min(measured):.0f} to {max(measured):.0f})" if len(measured) > 1 else ""
+    print(f"| {engine} | {task['id']} | {task['share_percent']:g} % | {planned:.0f} | {mean:.0f}{spread} "
+          f"| {mean / planned:.2f} |")
