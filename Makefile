@@ -6,7 +6,7 @@ DESTDIR ?=
 TOOLS := mt mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt-check mt-report mt-cluster
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults soak test-sim fuzz bench bench-peers bench-real regret paper elastic hare engines wheel calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults soak test-sim fuzz bench bench-peers bench-real regret options paper elastic hare engines wheel calibrate schemas schemas-check \
 	lint install uninstall clean
 
 help: ## List the targets
@@ -62,6 +62,9 @@ bench-real: ## Measure the predictor on recorded measurements by others, beside 
 
 regret: ## Measure what plans are worth against an exhaustive search, on mixes that nothing was tuned on
 	$(CARGO) run --release -q -p mt-design --example regret
+
+options: build ## Measure mt-solve under 200 random sets of options, and name the slowest
+	$(CARGO) run --release -q -p mt-tests --example options
 
 paper: ## Regenerate the tables and figures of the FedMT paper (QUICK=1: reduced; DEVICE=cpu or cuda)
 	$(MAKE) -C examples/paper

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 
+use corun::{Setting, shrink_to_fit};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -100,6 +101,7 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
                     self.random_levels(sum, &mut rng)
                 },
             };
+            self.shrink(&mut point);
             self.climb(&mut point, sums.len() > 1);
         }
         self.most_points = tries.points;
@@ -168,6 +170,21 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
             .iter()
             .map(|l| rng.random_range(0..l.len()) as u8)
             .collect()
+    }
+
+    /// Takes the batch sizes of a start down until it fits into memory. A climb from above would
+    /// first try all moves of shares, which free none: of 64 tasks more than a start may look at.
+    fn shrink(&self, point: &mut Point) {
+        if self.inst.same || self.inst.capacity.is_infinite() {
+            return;
+        }
+        let tasks = &self.inst.problem.tasks;
+        let need = |s: &Setting| tasks[s.task].memory.map_or(0.0, |m| m.at(s.batch));
+        let mut settings = self.inst.settings(point);
+        shrink_to_fit(&mut settings, &self.inst.batches, need, self.inst.capacity);
+        if let Some(smaller) = self.inst.point_of(&settings) {
+            *point = smaller;
+        }
     }
 
     fn equal_levels(&self, sum: u32) -> Vec<u16> {

@@ -127,7 +127,7 @@ pub fn plan_workload<C: Throughput + ?Sized>(
         }
         let mut open = problem.clone();
         open.limits.mismatch = None;
-        let options = brief(&request.options);
+        let options = brief(rates, &request.options);
         problem.limits.mismatch = least(&penalised, &open, Quantity::Mismatch, &options)?;
     }
     let mut best = best_parts(&penalised, workload, &problem, request)?;

@@ -21,7 +21,7 @@ pub(crate) fn explain_infeasible<C: Throughput + ?Sized>(
     if inst.batches.iter().any(Vec::is_empty) {
         return Ok(vec![no_common_batch()]);
     }
-    let options = brief(options);
+    let options = brief(rates, options);
     let active: Vec<ConstraintKind> = CONSTRAINTS
         .into_iter()
         .filter(|&c| is_active(c, problem))

@@ -7,7 +7,7 @@ use units::{Bytes, TotalShare};
 use crate::exhaustive::least_mismatch;
 use crate::infeasible::{drop_from, is_active};
 use crate::instance::{Goal, Instance, Quantity};
-use crate::solve::{Effort, Options, Solution, search, search_instance};
+use crate::solve::{Effort, Options, Solution, affordable_points, search, search_instance};
 use crate::{AllocError, Problem, Throughput};
 
 /// Halvings of an interval when the least feasible bound is sought and no search proves it. Each
@@ -17,16 +17,23 @@ const HALVINGS: u32 = 12;
 /// Points of each search. It is about whether anything is feasible, which the first ascents of a
 /// search decide; 200,000 took ten times as long and found no more.
 const POINTS: u64 = 20_000;
+/// The same, times the square of the number of tasks, where each point is predicted: of 5 tasks
+/// 3,600, so that all the searches for one bound take 2 seconds at most, of 3 tasks 10,000.
+const PREDICTED: u64 = 90_000;
 
 /// The options of searches for whether anything is feasible at all.
-pub(crate) fn brief(options: &Options) -> Options {
+pub(crate) fn brief<C: Throughput + ?Sized>(rates: &C, options: &Options) -> Options {
+    let points = match rates.interference() {
+        Some(_) => POINTS,
+        None => affordable_points(rates.task_count(), PREDICTED, POINTS),
+    };
     Options {
         top: 1,
         effort: match options.effort {
             Effort::Exact => Effort::Auto,
             effort => effort,
         },
-        max_points: options.max_points.min(POINTS),
+        max_points: options.max_points.min(points),
         reasons: false,
         ..options.clone()
     }
@@ -130,7 +137,7 @@ pub(crate) fn witness<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     options: &Options,
 ) -> Option<Solution> {
-    let brief = brief(options);
+    let brief = brief(inst.rates, options);
     let problem = inst.problem;
     let keeps = |s: &Solution| {
         let point = inst.point_of(&s.settings)?;

@@ -284,13 +284,15 @@ fn search_any<C: Throughput + ?Sized>(
             bound: list.best().map(|b| b.0),
         };
     }
+    let points = if inst.is_round() {
+        affordable_points(inst.n, CLIMBED, options.max_points).min(round_points(inst))
+    } else {
+        let work = if inst.n > FEW_TASKS { MANY } else { 1 } * CLIMBED;
+        affordable_points(inst.n, work, options.max_points)
+    };
     let points = Ascent::new(inst, None, list).run(Tries {
         starts: options.starts,
-        points: if inst.is_round() {
-            affordable_points(inst.n, options.max_points).min(round_points(inst))
-        } else {
-            affordable_points(inst.n, options.max_points)
-        },
+        points,
         seed: options.seed,
     });
     Report {
@@ -316,12 +318,23 @@ fn least_round<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
     }
 }
 
-/// Points of a local search whose every point is predicted: a prediction costs as the square of
-/// the number of tasks, so beyond [`FEW_TASKS`] there are fewer. 64 tasks get 1/64 of the points,
-/// which is what keeps them below a minute.
-fn affordable_points(tasks: usize, most: u64) -> u64 {
-    let times = (tasks as u64).div_ceil(FEW_TASKS).pow(2);
-    (most / times).max(1)
+/// Points of a search whose every point is predicted, times the square of the number of tasks, as
+/// which a prediction of a blend costs: 7 microseconds of 3 tasks, 13 of 4, 21 of 5. All 512,000
+/// choices of 3 tasks of 4 batch sizes at a step of 5 % are enumerated, in 2 seconds on two
+/// processors; with up to a million points, as there once were, 4 tasks took 11 CPU seconds.
+const ENUMERATED: u64 = 9 * 512_000;
+/// The same of a local search, which runs on one processor. It ends by itself after some 3,000
+/// points of 5 tasks where constraints are easily met; where none can be it used to look at a million.
+const CLIMBED: u64 = 1_500_000;
+/// Up to this many tasks an answer is expected at once; beyond, within a minute, and a climb has
+/// more choices to look at.
+const FEW_TASKS: usize = 8;
+/// How much more a local search of many tasks may do; a round costs that much more by itself.
+const MANY: u64 = 8;
+
+/// Points, at most `most`, of a search of which `work` is afforded.
+pub(crate) fn affordable_points(tasks: usize, work: u64, most: u64) -> u64 {
+    most.min(work / (tasks as u64).pow(2).max(1)).max(1)
 }
 
 /// Points of a search for the shortest round: each is as many predictions as there are tasks, as
@@ -341,9 +354,6 @@ fn round_points<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> u64 {
     }
 }
 
-/// Up to this many tasks a local search has all the points that are asked for.
-const FEW_TASKS: u64 = 8;
-
 /// The batch combinations, and the number of points, if enumeration is wanted and small enough.
 pub(crate) fn enumerable<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
@@ -356,6 +366,8 @@ pub(crate) fn enumerable<C: Throughput + ?Sized>(
     };
     let most = if inst.is_round() {
         most.min(round_points(inst))
+    } else if options.effort == Effort::Auto && inst.rates.interference().is_none() {
+        affordable_points(inst.n, ENUMERATED, most)
     } else {
         most
     };

@@ -10,6 +10,7 @@ mod processes;
 mod shares;
 mod simulated;
 mod tally;
+mod verdict;
 
 use doc::{EventKind, EventPayload, Plan, Planned, RunEvent, TaskSummary};
 use units::{SamplesPerSec, TaskId};
@@ -32,6 +33,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
     shares::judge(events, j);
     moves::judge(events, j);
     simulated::judge(events, j);
+    verdict::judge(events, j);
     predictions(events, j);
     plan_of(events.first()?)?.id.clone()
 }

@@ -7,8 +7,10 @@
 //! No arithmetic about throughput lives here: the crate is shared by the planners and the
 //! checker, which must not have that in common.
 
+mod memory;
 mod setting;
 mod throughput;
 
+pub use memory::shrink_to_fit;
 pub use setting::{MAX_TASKS, Setting};
 pub use throughput::{SampleTime, Throughput};

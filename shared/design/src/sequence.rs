@@ -2,6 +2,7 @@
 
 mod adaptive;
 mod asked;
+mod divided;
 mod grid;
 mod random;
 mod space;
@@ -268,7 +269,7 @@ fn adaptive(
     };
     let wanted = adaptive::Wanted {
         goal: settings::goal(objective, workload)?,
-        plan: (workload.device.gpus == 1).then_some(asked),
+        plan: asked,
         floor: settings.floor,
         budget: settings.budget.unwrap_or(u64::MAX),
         tolerance: settings.tolerance,

@@ -13,6 +13,7 @@
 //! floor is to be kept, it is multiplied by the probability that every task keeps it (Gardner et
 //! al. 2014, *Bayesian optimization with inequality constraints*, equation 2).
 
+mod climb;
 mod goal;
 mod memory;
 mod spread;
@@ -25,7 +26,6 @@ use corun::Setting;
 use doc::Method;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
 use units::{Batch, Share};
 
 use crate::dataset::{Dataset, Sample};
@@ -46,6 +46,9 @@ pub struct Design<'a> {
     /// Configurations that may be chosen: batch, share and memory constraints. Solo runs are
     /// not asked about.
     pub admissible: &'a dyn Fn(&[Setting]) -> bool,
+    /// Takes the batch sizes of a drawn configuration down, to others of `batches`, until it fits
+    /// into memory; it may fit already.
+    pub shrink: &'a dyn Fn(&mut [Setting]),
     /// Stop when the best expected improvement falls below this fraction of the best value.
     pub tolerance: f64,
     /// Co-runs spread over what looks promising, before expected improvement.
@@ -77,6 +80,9 @@ pub enum Step {
     Measure {
         /// The configuration.
         active: Vec<Setting>,
+        /// More that the same model finds worth measuring, best first: at most one less than
+        /// [`lot`] says.
+        more: Vec<Vec<Setting>>,
         /// Why.
         why: Why,
         /// How things stand; absent before the first fit.
@@ -101,12 +107,19 @@ pub struct Progress {
 /// Spread co-runs that serve well before expected improvement.
 pub const STARTS: usize = 6;
 
-/// Candidates looked at in a step.
-const CANDIDATES: usize = 3000;
+/// Up to this many tasks a model is fitted after every co-run, and all candidates are looked at.
+const FEW_TASKS: usize = 8;
+
+/// Co-runs that are chosen by one model of so many tasks, since a fit costs far more than in
+/// proportion to their number. With it a profile of 40 co-runs takes 15 CPU seconds of 32 alexnets
+/// and 39 of 64.
+#[must_use]
+pub fn lot(tasks: usize) -> usize {
+    tasks.div_ceil(FEW_TASKS).max(1)
+}
+
 /// Candidates, best by mean, whose uncertainty is worked out.
 const SHORTLIST: usize = 160;
-/// Draws for each candidate that constraints may refuse.
-const TRIES: usize = 50;
 /// Factor on the standard deviation: a process of few points thinks too well of itself.
 const CAUTION: f64 = 2.0;
 /// Evaluations of the marginal likelihood for each refit.
@@ -122,21 +135,23 @@ impl Design<'_> {
         if let Some(active) = self.missing_solo(data) {
             return Ok(Step::Measure {
                 active,
+                more: Vec::new(),
                 why: Why::Solo,
                 state: None,
             });
         }
         let together: Vec<&Sample> = data.samples.iter().filter(|s| s.active.len() > 1).collect();
         let mut rng = StdRng::seed_from_u64(self.seed ^ (together.len() as u64) << 20);
-        if together.len() < self.starts
-            && self.earlier.is_none()
-            && let Some(active) = spread::spread(self, data, &together, &mut rng)
-        {
-            return Ok(Step::Measure {
-                active,
-                why: Why::Spread,
-                state: None,
-            });
+        if together.len() < self.starts && self.earlier.is_none() {
+            let mut spread = spread::spread(self, data, &together, &mut rng).into_iter();
+            if let Some(active) = spread.next() {
+                return Ok(Step::Measure {
+                    active,
+                    more: spread.collect(),
+                    why: Why::Spread,
+                    state: None,
+                });
+            }
         }
         self.improve(data, &mut rng)
     }
@@ -167,23 +182,6 @@ impl Design<'_> {
                 if !measured.contains(&alone) {
                     return Some(vec![alone]);
                 }
-            }
-        }
-        None
-    }
-
-    fn draw(&self, rng: &mut StdRng) -> Option<Vec<Setting>> {
-        for _ in 0..TRIES {
-            let mut active = Vec::with_capacity(self.batches.len());
-            for (task, batches) in self.batches.iter().enumerate() {
-                active.push(Setting {
-                    task,
-                    batch: *batches.choose(rng)?,
-                    share: *self.shares.choose(rng)?,
-                });
-            }
-            if (self.admissible)(&active) {
-                return Some(active);
             }
         }
         None
@@ -224,16 +222,21 @@ impl Design<'_> {
             // Nothing is measured yet, or nothing that keeps the floor.
             best_measured = 0.9 * value.max(0.0);
         }
-        let mut choice: Option<(f64, &Vec<Setting>)> = None;
+        let mut gains: Vec<(f64, &Vec<Setting>)> = Vec::new();
         for (_, active) in ranked.iter().take(SHORTLIST) {
-            if measured.contains(&active[..]) {
-                continue;
-            }
-            let gain = self.expected_improvement(&model, active, best_measured);
-            if choice.is_none_or(|(g, _)| gain > g) {
-                choice = Some((gain, active));
+            if !measured.contains(&active[..]) {
+                let gain = self.expected_improvement(&model, active, best_measured);
+                gains.push((gain, active));
             }
         }
+        // The first of equal ones, which is the one of the larger mean.
+        gains.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let choice = gains.first().copied();
+        let others = |than: &Vec<Setting>| -> Vec<Vec<Setting>> {
+            let others = gains.iter().map(|(_, active)| *active);
+            let others = others.filter(|active| *active != than).cloned();
+            others.take(lot(self.batches.len()) - 1).collect()
+        };
         let progress = |gain: f64| Progress {
             best: best.clone(),
             value,
@@ -251,6 +254,7 @@ impl Design<'_> {
             {
                 Step::Measure {
                     active: active.clone(),
+                    more: others(active),
                     why: Why::Improve,
                     state: Some(progress(gain)),
                 }
@@ -258,6 +262,7 @@ impl Design<'_> {
             // In its turn, and before the search ends: the best must be measured, not only predicted.
             Some((gain, _)) if unmeasured => Step::Measure {
                 active: best.clone(),
+                more: others(&best),
                 why: Why::Improve,
                 state: Some(progress(gain)),
             },
@@ -336,65 +341,6 @@ impl Design<'_> {
             })
             .product()
     }
-
-    /// Random candidates, the given ones, and then all single changes of the best few, by value,
-    /// best first.
-    fn ranked(
-        &self,
-        model: &Predictor,
-        given: &[Vec<Setting>],
-        rng: &mut StdRng,
-    ) -> Vec<(f64, Vec<Setting>)> {
-        let mut seen: HashSet<Vec<Setting>> = HashSet::new();
-        let mut all: Vec<(f64, Vec<Setting>)> = Vec::new();
-        for active in given.iter().cloned() {
-            if seen.insert(active.clone()) {
-                all.push((0.0, active));
-            }
-        }
-        for _ in 0..CANDIDATES {
-            let Some(active) = self.draw(rng) else { break };
-            if seen.insert(active.clone()) {
-                all.push((0.0, active));
-            }
-        }
-        self.values(model, &mut all);
-        best_first(&mut all);
-        // Climb from the best few until none of their neighbours is new among the best.
-        for _ in 0..12 {
-            let top: Vec<Vec<Setting>> = all.iter().take(3).map(|(_, a)| a.clone()).collect();
-            let mut grown = false;
-            for next in top.iter().flat_map(|a| self.neighbours(a)) {
-                if seen.insert(next.clone()) {
-                    all.push((self.value(model, &next), next));
-                    grown = true;
-                }
-            }
-            if !grown {
-                break;
-            }
-            best_first(&mut all);
-        }
-        all
-    }
-
-    fn neighbours(&self, active: &[Setting]) -> Vec<Vec<Setting>> {
-        let mut v = Vec::new();
-        for (k, a) in active.iter().enumerate() {
-            let batches = self.batches[a.task]
-                .iter()
-                .map(|&batch| Setting { batch, ..*a });
-            let shares = self.shares.iter().map(|&share| Setting { share, ..*a });
-            for next in batches.chain(shares).filter(|n| n != a) {
-                let mut changed = active.to_vec();
-                changed[k] = next;
-                if (self.admissible)(&changed) {
-                    v.push(changed);
-                }
-            }
-        }
-        v
-    }
 }
 
 /// Settings of the refits.
@@ -405,11 +351,6 @@ fn quick() -> FitOptions {
         trees_everywhere: true,
         start: None,
     }
-}
-
-/// Sorts by value, equal ones by configuration.
-fn best_first(all: &mut [(f64, Vec<Setting>)]) {
-    all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
 }
 
 #[cfg(test)]

@@ -12,4 +12,5 @@ mod pipeline;
 mod python;
 mod smoke;
 mod torch;
+mod verdict;
 mod workspace;

@@ -214,3 +214,40 @@ fn a_reader_that_leaves_ends_a_tool_quietly() {
         assert!(!out.stderr.contains("ipe"), "{command}: {}", out.stderr);
     }
 }
+
+/// Two dozen tasks of which hardly any draw of batch sizes fits into memory are planned within what
+/// was profiled, each tool within 256 MiB; with too little memory the answer says how much is
+/// needed, at once.
+#[test]
+fn many_tasks_that_hardly_fit_are_planned_in_bounded_memory() {
+    let folder = Folder::new();
+    let task = |i: usize| {
+        format!(
+            r#"{{"id":"t{i}","model":"alexnet","batch_sizes":[16,32,64,128],"samples":5000,
+            "memory":{{"fixed_bytes":800000000,"bytes_per_sample":6000000}}}}"#
+        )
+    };
+    let tasks: Vec<String> = (0..24).map(task).collect();
+    // 24 tasks at batch 32 need 23.8 GB of the 25.8 GB.
+    let workload = format!(
+        r#"{{"schema":"mt.workload/1","device":{{"kind":"sim","gpu":"rtx-3090"}},"tasks":[{}]}}"#,
+        tasks.join(",")
+    );
+    std::fs::write(folder.path().join("workload"), workload).unwrap();
+    // Arenas of threads reserve 64 MiB of addresses each, which are no memory.
+    let within = "export MALLOC_ARENA_MAX=1; ulimit -v 262144";
+    folder
+        .run(&format!(
+            "set -e; {within}; mt-profile --budget 7 workload -o profile; mt-fit -q --method structured -o model profile
+             mt-solve --objective raw -o plan model; mt-check plan"
+        ))
+        .assert_code(0);
+    let bytes = std::fs::read(folder.path().join("plan")).unwrap();
+    let Some(Any::Plan(plan)) = documents(&bytes).pop() else {
+        panic!("no plan");
+    };
+    assert_eq!(plan.feasible().expect("a plan").decisions.len(), 24);
+    let none = folder.run(&format!("{within}; mt-solve --memory 1000000 model > none"));
+    none.assert_code(1);
+    assert!(none.stderr.contains("memory of at least"), "{none:?}");
+}

@@ -47,10 +47,15 @@ pub struct Args {
     /// Rounds to play in the descent from heuristic orders
     #[arg(long, value_name = "N", default_value_t = Options::default().plays)]
     max_plays: u64,
-    /// Take all plans as the devices of one federation: say when its round ends and who is the
-    /// straggler, and write the time of every device and how long it idles to FILE (CSV)
+    /// Take all plans as the devices of one federation: say when its round ends, who is the
+    /// straggler and what all train per second, and write the time of every device, how long it
+    /// idles, what it trains and what its updates weigh (FedMT eq. 1) to FILE (CSV)
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub federation: Option<PathBuf>,
+    /// Say of every device that ends later with how much of its samples it would end by then; the
+    /// weights in the table are those with that
+    #[arg(long, value_name = "SECONDS", requires = "federation")]
+    pub deadline: Option<f64>,
     /// Write the seconds of the search into the timeline (they differ from run to run)
     #[arg(long)]
     pub timing: bool,
@@ -64,6 +69,7 @@ const EXAMPLES: &str = "Examples:
   mt-overlap --workload this-round.json plan.json
   mt-overlap --rates fixed --single-order plan.json
   mt-overlap --federation devices.csv plans.ndjson > timelines.ndjson
+  mt-overlap --federation devices.csv --deadline 60 plans.ndjson > timelines.ndjson
   mt-overlap --link half --batch-delta 0 --time-limit 5 plan.json
 
 A plan written by hand, with a table of rates in place of a model:
@@ -119,6 +125,16 @@ impl Args {
             batch_percent: self.batch_delta,
             workload: None,
         })
+    }
+
+    /// The deadline of a federation, above 0.
+    pub fn deadline(&self) -> Result<Option<f64>, Failure> {
+        let fine = self.deadline.is_none_or(|s| s.is_finite() && s > 0.0);
+        if !fine {
+            let text = "--deadline: give a number of seconds above 0";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        Ok(self.deadline)
     }
 
     /// How hard to search.

@@ -2,6 +2,7 @@
 
 mod args;
 mod run;
+mod table;
 
 use std::process::ExitCode;
 

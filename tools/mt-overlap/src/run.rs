@@ -2,10 +2,11 @@ use std::time::Instant;
 
 use cli::{Console, Exit, Failure, Input, Output};
 use doc::{Model, Plan, Timeline};
-use overlap::{Federation, Options, PlanError, PlanRequest, order_plan};
+use overlap::{Federation, Options, PlanError, PlanRequest, Shortened, order_plan, shorten};
 use predict::Predictor;
 
 use crate::args::Args;
+use crate::table;
 
 /// Writes a timeline for every plan.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
@@ -23,84 +24,32 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let table = table.transpose()?;
     let mut predictors = Predictors::default();
     let mut federation = Federation::default();
+    let deadline = args.deadline()?;
     for plan in input.documents::<Plan>() {
         let started = Instant::now();
-        let mut timeline = order(plan?, &request, &options, &mut predictors)?;
+        let plan = plan?;
+        let kept = deadline.map(|_| plan.clone());
+        let mut timeline = predictors.order(plan, &request, &options)?;
         if args.timing {
             timeline.search.seconds = Some(started.elapsed().as_secs_f64());
         }
         let own = console.provenance(Some(args.seed.seed), None);
         timeline.provenance.push(own);
         if args.federation.is_some() {
-            federation.add(&timeline);
+            let late = deadline
+                .zip(kept)
+                .filter(|(by, _)| timeline.makespan.get() > *by);
+            let shortened =
+                late.map(|(by, plan)| predictors.shorten(&plan, &request, &options, by));
+            federation.add(&timeline, shortened.transpose()?);
         }
         output.document(&timeline)?;
     }
     output.finish()?;
     if let Some(table) = table {
-        report(&federation, table, console)?;
+        table::write(&federation, deadline, table, console)?;
     }
     Ok(Exit::Done)
-}
-
-/// Writes the table of devices, and says how the round ends.
-fn report(federation: &Federation, mut output: Output, console: &Console) -> Result<(), Failure> {
-    let mut table = csv::Writer::from_writer(Vec::new());
-    let failed = |e: csv::Error| Failure::Environment(format!("cannot write the table: {e}"));
-    table
-        .write_record(["device", "makespan_s", "waiting_s", "compute_idle_s"])
-        .map_err(failed)?;
-    for device in federation.devices() {
-        let waiting = federation.waiting_s(device);
-        table
-            .write_record([
-                device.name.as_str(),
-                &device.makespan_s.to_string(),
-                &waiting.to_string(),
-                &device.compute_idle_s.to_string(),
-            ])
-            .map_err(failed)?;
-    }
-    let bytes = table
-        .into_inner()
-        .map_err(|e| failed(e.into_error().into()))?;
-    output.text(&String::from_utf8_lossy(&bytes))?;
-    output.finish()?;
-    if let Some(straggler) = federation.straggler() {
-        let count = federation.devices().len();
-        let waiting: f64 = federation
-            .devices()
-            .iter()
-            .map(|d| federation.waiting_s(d))
-            .sum();
-        console.note(&format!(
-            "the round of {count} devices ends after {:.3} s with {}; the others wait {:.3} s on average",
-            straggler.makespan_s,
-            straggler.name,
-            waiting / (count.max(2) - 1) as f64
-        ));
-    }
-    Ok(())
-}
-
-fn order(
-    plan: Plan,
-    request: &PlanRequest,
-    options: &Options,
-    predictors: &mut Predictors,
-) -> Result<Timeline, Failure> {
-    let name = plan.id.clone();
-    let predictor = match &plan.model {
-        Some(model) => Some(predictors.of(model)?),
-        None => None,
-    };
-    order_plan(plan, predictor, request, options).map_err(|error| {
-        let text = name.map_or_else(|| error.to_string(), |name| format!("plan {name}: {error}"));
-        match error {
-            PlanError::Infeasible => Failure::Negative(text),
-            _ => Failure::Input(text),
-        }
-    })
 }
 
 /// The predictor of the last model; a stream of plans often shares one.
@@ -110,6 +59,35 @@ struct Predictors {
 }
 
 impl Predictors {
+    /// The timeline of a plan.
+    fn order(
+        &mut self,
+        plan: Plan,
+        request: &PlanRequest,
+        options: &Options,
+    ) -> Result<Timeline, Failure> {
+        let name = plan.id.clone();
+        let predictor = self.of_plan(&plan)?;
+        order_plan(plan, predictor, request, options).map_err(|error| failure(name, &error))
+    }
+
+    /// With how much of its samples a device keeps a deadline.
+    fn shorten(
+        &mut self,
+        plan: &Plan,
+        request: &PlanRequest,
+        options: &Options,
+        deadline_s: f64,
+    ) -> Result<Shortened, Failure> {
+        let predictor = self.of_plan(plan)?;
+        shorten(plan, predictor, request, options, deadline_s)
+            .map_err(|error| failure(plan.id.clone(), &error))
+    }
+
+    fn of_plan(&mut self, plan: &Plan) -> Result<Option<&Predictor>, Failure> {
+        plan.model.as_ref().map(|model| self.of(model)).transpose()
+    }
+
     fn of(&mut self, model: &Model) -> Result<&Predictor, Failure> {
         let same = self.last.take().filter(|(before, _)| {
             before.predictor == model.predictor && before.workload.tasks == model.workload.tasks
@@ -123,5 +101,13 @@ impl Predictors {
             }
         };
         Ok(&self.last.insert(known).1)
+    }
+}
+
+fn failure(name: Option<String>, error: &PlanError) -> Failure {
+    let text = name.map_or_else(|| error.to_string(), |name| format!("plan {name}: {error}"));
+    match error {
+        PlanError::Infeasible => Failure::Negative(text),
+        _ => Failure::Input(text),
     }
 }

@@ -121,7 +121,8 @@ pub struct DesignArgs {
     /// Part of adaptive and random co-runs that leaves some of three or more tasks out
     #[arg(long, value_name = "PERCENT", default_value_t = 20.0)]
     pub subsets: f64,
-    /// Adaptive: stop when the expected gain of another co-run falls below this
+    /// Adaptive: stop when the expected gain of another co-run falls below this; on several GPUs
+    /// (above 0) once the plan that mt-solve would choose is measured
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
     pub tolerance: f64,
     /// Adaptive: what the co-runs are to be best for, which mt-solve then maximises; absent: round

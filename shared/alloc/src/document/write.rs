@@ -254,8 +254,10 @@ fn unconstrained<C: Throughput + ?Sized>(
     let mut open = problem.clone();
     open.limits.policy = BatchPolicy::Free;
     open.limits.mismatch = None;
+    // Only for comparison with the plan, so that it may take a quarter of the plan's points.
     let options = Options {
         top: 1,
+        max_points: options.max_points.div_ceil(4),
         ..options.clone()
     };
     let (best, _) = search(rates, &open, &options)?;

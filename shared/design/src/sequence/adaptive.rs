@@ -1,10 +1,10 @@
 //! Co-runs chosen one after another by what they are expected to gain.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use corun::Setting;
 use doc::StopReason;
-use predict::design::{Design, Goal, Progress, Step};
+use predict::design::{Design, Goal, Progress, Step, lot};
 use predict::{Dataset, Predictor, Sample, TaskSpec};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -14,6 +14,7 @@ use units::{Batch, Share};
 use crate::DesignError;
 
 use super::asked::Asked;
+use super::divided::Parts;
 use super::{Configuration, Space};
 
 /// Co-runs before expected improvement decides: the baselines, then some spread over what looks
@@ -25,13 +26,14 @@ pub(super) const STARTS: usize = 8;
 pub struct Wanted {
     /// What the measurements are for.
     pub goal: Goal,
-    /// The plan that they are for; `None`: of several GPUs.
-    pub plan: Option<Asked>,
+    /// The plan that they are for.
+    pub plan: Asked,
     /// Least throughput of every task relative to alone that the best is to keep.
     pub floor: f64,
     /// Co-runs to measure.
     pub budget: u64,
-    /// Relative expected gain that is not worth another co-run.
+    /// Relative expected gain that is not worth another co-run; on several GPUs, where none is
+    /// worked out, anything above 0 ends the design once the plan is measured.
     pub tolerance: f64,
     /// Part of the co-runs that leaves a task out, 0 to 1.
     pub subsets: f64,
@@ -44,14 +46,20 @@ pub struct Wanted {
 /// little of; some of the co-runs are the best one so far with a task left out, which the
 /// ordering of transfers needs.
 pub struct Adaptive {
-    space: Space,
-    wanted: Wanted,
+    pub(super) space: Space,
+    pub(super) wanted: Wanted,
+    /// On several GPUs: divisions of the tasks.
+    pub(super) parts: Parts,
     starts: std::vec::IntoIter<Configuration>,
-    only: Option<BTreeSet<Configuration>>,
-    data: Dataset,
-    tried: BTreeSet<Configuration>,
-    earlier: Option<Predictor>,
-    coruns: u64,
+    pub(super) only: Option<BTreeSet<Configuration>>,
+    pub(super) data: Dataset,
+    pub(super) tried: BTreeSet<Configuration>,
+    pub(super) earlier: Option<Predictor>,
+    pub(super) coruns: u64,
+    /// More co-runs that the last model chose.
+    lot: VecDeque<Configuration>,
+    /// Whether the last co-run that a model chose was the plan.
+    planned_last: bool,
     /// How things stood when the last co-run was chosen.
     pub progress: Option<Progress>,
     /// Why there is no next one, once there is none.
@@ -69,6 +77,7 @@ impl Adaptive {
         earlier: Option<&Predictor>,
     ) -> Self {
         let mut adaptive = Self {
+            parts: Parts::default(),
             starts: Vec::new().into_iter(),
             only: only.map(|only| only.iter().cloned().collect()),
             data: Dataset {
@@ -78,18 +87,24 @@ impl Adaptive {
             tried: BTreeSet::new(),
             earlier: earlier.cloned(),
             coruns: 0,
+            lot: VecDeque::new(),
+            planned_last: false,
             progress: None,
             stopped: None,
             space,
             wanted,
         };
+        if adaptive.gpus() > 1 {
+            return adaptive;
+        }
         let mut starts: Vec<Configuration> = Vec::new();
         if let Some(model) = earlier {
             let best = adaptive.with_design(|design| design.best(model));
             starts.extend(best.map(|(active, _)| runs(&active)));
         }
         if earlier.is_none() {
-            starts.extend(schemes(&adaptive.space));
+            let all: Vec<usize> = (0..adaptive.space.task_count()).collect();
+            starts.extend(schemes(&adaptive.space, &all));
         }
         starts.retain(|runs| adaptive.may(runs));
         adaptive.starts = starts.into_iter();
@@ -97,7 +112,7 @@ impl Adaptive {
     }
 
     /// Whether a configuration can and may be measured.
-    fn may(&self, configuration: &[Setting]) -> bool {
+    pub(super) fn may(&self, configuration: &[Setting]) -> bool {
         self.only
             .as_ref()
             .is_none_or(|only| only.contains(configuration))
@@ -115,12 +130,15 @@ impl Adaptive {
             let runs = runs(active);
             self.may(&runs) && !failed.contains(&runs)
         };
+        let batches = self.measured_batches();
+        let shrink = |active: &mut [Setting]| self.space.shrink(active, &batches);
         ask(&Design {
-            batches: self.measured_batches(),
+            batches: batches.clone(),
             shares: self.space.shares.clone(),
             goal: self.wanted.goal.clone(),
             floor: self.wanted.floor,
             admissible: &admissible,
+            shrink: &shrink,
             tolerance: self.wanted.tolerance,
             starts: STARTS,
             earlier: self.earlier.as_ref(),
@@ -129,7 +147,7 @@ impl Adaptive {
     }
 
     /// Batch sizes of each task whose solo rate is known; all of them as long as none is.
-    fn measured_batches(&self) -> Vec<Vec<Batch>> {
+    pub(super) fn measured_batches(&self) -> Vec<Vec<Batch>> {
         let measured = |task: usize, batch: Batch| {
             let solo = Setting {
                 task,
@@ -158,12 +176,14 @@ impl Adaptive {
             self.stopped = Some(StopReason::Budget);
             return Ok(None);
         }
-        let next = match self.start_or_part() {
-            Some(runs) => Some(runs),
-            None => match self.planned() {
+        let next = if self.gpus() > 1 {
+            self.next_part()
+        } else {
+            let known = self.start_or_part().or_else(|| self.of_lot());
+            match known.or_else(|| self.planned_in_turn()) {
                 Some(runs) => Some(runs),
                 None => self.improve()?,
-            },
+            }
         };
         match next {
             Some(runs) if self.tried.insert(runs.clone()) => {
@@ -183,15 +203,34 @@ impl Adaptive {
                 return Some(runs);
             }
         }
-        let every = if self.wanted.subsets > 0.0 {
-            (1.0 / self.wanted.subsets).round() as u64
-        } else {
-            return None;
-        };
-        if self.coruns < STARTS as u64 || !self.coruns.is_multiple_of(every.max(1)) {
-            return None;
+        self.is_turn_of_subsets().then(|| self.part_of_best())?
+    }
+
+    /// Whether the next co-run is to leave a task out.
+    pub(super) fn is_turn_of_subsets(&self) -> bool {
+        if self.wanted.subsets <= 0.0 {
+            return false;
         }
-        self.part_of_best()
+        let every = (1.0 / self.wanted.subsets).round() as u64;
+        self.coruns >= STARTS as u64 && self.coruns.is_multiple_of(every.max(1))
+    }
+
+    /// Of many tasks, the next of what the last model chose.
+    fn of_lot(&mut self) -> Option<Configuration> {
+        while let Some(runs) = self.lot.pop_front() {
+            if self.may(&runs) && !self.tried.contains(&runs) {
+                return Some(runs);
+            }
+        }
+        None
+    }
+
+    /// The plan, where one model chooses a lot once for each lot.
+    fn planned_in_turn(&mut self) -> Option<Configuration> {
+        let again = self.planned_last && lot(self.space.task_count()) > 1;
+        let plan = if again { None } else { self.planned() };
+        self.planned_last = plan.is_some();
+        plan
     }
 
     /// The plan that would be chosen now, in every second turn until it is measured: what the user
@@ -201,11 +240,12 @@ impl Adaptive {
     fn planned(&self) -> Option<Configuration> {
         let together = self.data.samples.iter().filter(|s| s.active.len() > 1);
         let count = together.count();
-        if self.earlier.is_some() || count < STARTS || count % 2 == 1 {
+        let out_of_turn = count % 2 == 1 && lot(self.space.task_count()) == 1;
+        if self.earlier.is_some() || count < STARTS || out_of_turn {
             return None;
         }
-        let asked = self.wanted.plan.as_ref()?;
-        let plan = asked.best(&self.data, self.wanted.seed)?;
+        let plan = self.wanted.plan.best(&self.data, self.wanted.seed);
+        let plan = plan.into_iter().next()?;
         (self.may(&plan) && !self.tried.contains(&plan)).then_some(plan)
     }
 
@@ -242,7 +282,7 @@ impl Adaptive {
     }
 
     /// Throughput of a task alone at the best of its batch sizes, as far as measured.
-    fn solo(&self, run: &Setting) -> Option<f64> {
+    pub(super) fn solo(&self, run: &Setting) -> Option<f64> {
         let alone = |s: &&Sample| matches!(s.active[..], [a] if a.task == run.task && a.share == Share::FULL);
         let samples = self.data.samples.iter().filter(alone);
         let rates = samples.filter_map(|s| s.throughput.first().copied());
@@ -256,7 +296,13 @@ impl Adaptive {
         }
         let step = self.with_design(|design| design.next(&self.data))?;
         match step {
-            Step::Measure { active, state, .. } => {
+            Step::Measure {
+                active,
+                more,
+                state,
+                ..
+            } => {
+                self.lot = more.iter().map(|active| runs(active)).collect();
                 if state.is_some() {
                     self.progress = state;
                 }
@@ -277,10 +323,10 @@ impl Adaptive {
     }
 }
 
-/// The schemes that plans are compared with, at the largest batch sizes that fit: everyone 100 %,
-/// `100/n`, `200/n`, 60 and 80 %.
-fn schemes(space: &Space) -> Vec<Configuration> {
-    let n = space.task_count() as u32;
+/// The schemes that plans of some tasks are compared with, at the largest batch sizes as far as
+/// they fit into memory: everyone 100 %, `100/n`, `200/n`, 60 and 80 %.
+pub(super) fn schemes(space: &Space, tasks: &[usize]) -> Vec<Configuration> {
+    let n = tasks.len() as u32;
     let full = Share::FULL.hundredths();
     let hundredths = [
         full,
@@ -292,8 +338,9 @@ fn schemes(space: &Space) -> Vec<Configuration> {
     hundredths
         .into_iter()
         .filter_map(|share| {
-            let runs: Option<Configuration> = (0..space.task_count())
-                .map(|task| {
+            let runs: Option<Configuration> = tasks
+                .iter()
+                .map(|&task| {
                     Some(Setting {
                         task,
                         batch: *space.batches(task).last()?,
@@ -301,7 +348,7 @@ fn schemes(space: &Space) -> Vec<Configuration> {
                     })
                 })
                 .collect();
-            runs
+            runs.map(|runs| space.shrunk(runs))
         })
         .collect()
 }

@@ -1,8 +1,9 @@
 //! The plan that the measurements are for, as the solver would choose it by what is known so far.
 
-use allocation::{Effort, Limits, Options, Problem, solve};
+use allocation::{Effort, Limits, Options, Partition, Problem, Solution, solve, solve_partition};
+use corun::Setting;
 use doc::{Method, ObjectiveKind, Workload};
-use predict::{Dataset, FitOptions, fit};
+use predict::{Dataset, FitOptions, Predictor, fit};
 
 use super::Configuration;
 
@@ -13,6 +14,8 @@ const EVALUATIONS: usize = 15;
 const POINTS: u64 = 4_000;
 /// The same for a round, whose every choice is ordered; not tuned either.
 const ROUND_POINTS: u64 = 500;
+/// The same for each set of tasks that may run on one of several GPUs, of which there are hundreds.
+const PART_POINTS: u64 = 200;
 
 /// What a plan of a workload is asked to be.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,9 +29,9 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The best plan of one GPU by a model of the data, anywhere; `None` where nothing can be
-    /// learnt yet, or is feasible.
-    pub fn best(&self, data: &Dataset, seed: u64) -> Option<Configuration> {
+    /// The best plan by a model of the data, anywhere: what runs on each GPU. Empty where nothing
+    /// can be learnt yet, or is feasible.
+    pub fn best(&self, data: &Dataset, seed: u64) -> Vec<Configuration> {
         let options = FitOptions {
             evaluations: EVALUATIONS,
             validate: false,
@@ -36,10 +39,20 @@ impl Asked {
             start: None,
         };
         // What cannot be fitted or solved yet is left to the design, which says why.
-        let model = fit(data, Method::Blend, &options).ok()?.predictor;
+        let fitted = fit(data, Method::Blend, &options);
+        fitted.map_or_else(
+            |_| Vec::new(),
+            |model| self.by_model(&model.predictor, seed),
+        )
+    }
+
+    /// The best plan by a model.
+    pub fn by_model(&self, model: &Predictor, seed: u64) -> Vec<Configuration> {
         let limits = self.limits.clone();
-        let problem = Problem::of_workload(&model, &self.workload, self.objective, limits);
+        let problem = Problem::of_workload(model, &self.workload, self.objective, limits);
+        let gpus = self.workload.device.gpus as usize;
         let points = match self.objective {
+            _ if gpus > 1 => PART_POINTS,
             ObjectiveKind::Round => ROUND_POINTS,
             _ => POINTS,
         };
@@ -51,7 +64,26 @@ impl Asked {
             reasons: false,
             ..Options::default()
         };
-        let found = solve(&model, &problem, &options).ok()?;
-        Some(found.solutions.into_iter().next()?.settings)
+        if gpus > 1 {
+            let found = solve_partition(model, &problem, gpus, &options);
+            return found.map_or_else(|_| Vec::new(), |found| parts(&found));
+        }
+        let found = solve(model, &problem, &options).map(|found| found.solutions);
+        let best = found.into_iter().flatten().next();
+        best.map(|best| best.settings).into_iter().collect()
     }
+}
+
+/// What runs on each GPU, by the tasks of the workload.
+fn parts(found: &Partition) -> Vec<Configuration> {
+    let chosen = found.groups.iter().zip(&found.solutions);
+    let part = |(tasks, chosen): (&Vec<usize>, &Option<Solution>)| {
+        let settings = chosen.as_ref()?.settings.iter();
+        let named = settings.map(|s| Setting {
+            task: tasks[s.task],
+            ..*s
+        });
+        Some(named.collect())
+    };
+    chosen.filter_map(part).collect()
 }

@@ -16,8 +16,8 @@ const SETS: u32 = 200;
 /// tasks never fit into memory together does not use up the tries of all.
 const DRAWS: u32 = 200;
 
-/// Distinct co-runs drawn at random from a space: batch sizes and shares uniformly, shares again
-/// until their sum is allowed and the tasks fit into memory.
+/// Distinct co-runs drawn at random from a space: batch sizes and shares uniformly, again until the
+/// sum of the shares is allowed; batch sizes then go down until the tasks fit into memory.
 pub struct Random {
     space: Space,
     rng: StdRng,
@@ -54,7 +54,7 @@ impl Random {
             let share = self.space.shares[self.rng.random_range(0..self.space.shares.len())];
             runs.push(Setting { task, batch, share });
         }
-        runs
+        self.space.shrunk(runs)
     }
 
     fn tasks(&mut self) -> Vec<usize> {

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use corun::Setting;
+use corun::{Setting, shrink_to_fit};
 use doc::{Memory, Workload};
 use units::{Batch, Bytes, Share, TotalShare};
 
@@ -15,7 +15,8 @@ const PARTS: [u32; 2] = [2500, 5000];
 /// The configurations that may be measured.
 #[derive(Debug, Clone)]
 pub struct Space {
-    tasks: Vec<(Vec<Batch>, Option<Memory>)>,
+    batches: Vec<Vec<Batch>>,
+    needs: Vec<Option<Memory>>,
     /// Shares to choose from, ascending.
     pub shares: Vec<Share>,
     rv_min: TotalShare,
@@ -37,18 +38,16 @@ impl Space {
             Some(only) => only.iter().flatten().map(|run| run.share).collect(),
             None => multiples.map(Share::from_hundredths).collect(),
         };
+        let tasks = workload.tasks.iter();
         let space = Self {
-            tasks: workload
-                .tasks
-                .iter()
-                .map(|task| (task.batch_sizes.clone(), task.memory))
-                .collect(),
+            batches: tasks.clone().map(|t| t.batch_sizes.clone()).collect(),
+            needs: tasks.map(|t| t.memory).collect(),
             shares: shares.into_iter().collect(),
             rv_min: settings.rv_min,
             rv_max: settings.rv_max,
             memory: workload.device.memory,
         };
-        let n = space.tasks.len() as u32;
+        let n = space.task_count() as u32;
         let of = |share: Option<&Share>| share.map_or(0, |s| s.hundredths().saturating_mul(n));
         let reach = (of(space.shares.first()), of(space.shares.last()));
         if reach.1 < space.rv_min.hundredths() || reach.0 > space.rv_max.hundredths() {
@@ -65,12 +64,12 @@ impl Space {
 
     /// Number of tasks.
     pub fn task_count(&self) -> usize {
-        self.tasks.len()
+        self.batches.len()
     }
 
     /// Batch sizes of a task.
     pub fn batches(&self, task: usize) -> &[Batch] {
-        &self.tasks[task].0
+        &self.batches[task]
     }
 
     /// Each task alone on the whole device at each of its batch sizes.
@@ -82,7 +81,7 @@ impl Space {
                 share: Share::FULL,
             }]
         };
-        (0..self.tasks.len())
+        (0..self.task_count())
             .flat_map(|task| self.batches(task).iter().map(move |b| solo(task, b)))
             .collect()
     }
@@ -97,7 +96,7 @@ impl Space {
         };
         let shares: BTreeSet<Share> = PARTS.iter().filter_map(near).collect();
         let mut all = Vec::new();
-        for task in 0..self.tasks.len() {
+        for task in 0..self.task_count() {
             let sizes = || self.batches(task).iter().copied();
             let ends: BTreeSet<Batch> = sizes().min().into_iter().chain(sizes().max()).collect();
             for batch in ends {
@@ -112,19 +111,35 @@ impl Space {
     /// every task only.
     pub fn allows(&self, configuration: &[Setting]) -> bool {
         let total: TotalShare = configuration.iter().map(|run| run.share).sum();
-        let all = configuration.len() == self.tasks.len();
+        let all = configuration.len() == self.task_count();
         total <= self.rv_max && (!all || total >= self.rv_min)
     }
 
     /// Whether the tasks fit into memory together, as far as is known.
     pub fn fits(&self, configuration: &[Setting]) -> bool {
-        let Some(memory) = self.memory else {
-            return true;
-        };
-        let need: f64 = configuration
-            .iter()
-            .filter_map(|run| self.tasks[run.task].1.map(|m| m.at(run.batch)))
-            .sum();
-        need <= memory.get() as f64
+        let need: f64 = configuration.iter().map(|run| self.need(run)).sum();
+        need <= self.capacity()
+    }
+
+    /// Takes batch sizes down to others of `sizes` until the tasks fit into memory, as far as they
+    /// can.
+    pub fn shrink(&self, configuration: &mut [Setting], sizes: &[Vec<Batch>]) {
+        shrink_to_fit(configuration, sizes, |run| self.need(run), self.capacity());
+    }
+
+    /// As [`Space::shrink`] to any of the batch sizes.
+    pub fn shrunk(&self, mut configuration: Configuration) -> Configuration {
+        self.shrink(&mut configuration, &self.batches);
+        configuration
+    }
+
+    /// Bytes of a task, 0 where unknown.
+    fn need(&self, run: &Setting) -> f64 {
+        self.needs[run.task].map_or(0.0, |m| m.at(run.batch))
+    }
+
+    /// Bytes of the device, infinite where unknown.
+    fn capacity(&self) -> f64 {
+        self.memory.map_or(f64::INFINITY, |m| m.get() as f64)
     }
 }

@@ -254,7 +254,7 @@ fn every_second_co_run_is_the_plan_that_would_be_chosen_now() {
     while let Some(runs) = plan.next_configuration().unwrap() {
         let coruns = data.samples.iter().filter(|s| s.active.len() > 1).count();
         if coruns >= STARTS && coruns.is_multiple_of(2) {
-            let best = asked.best(&data, 4).unwrap();
+            let best = asked.best(&data, 4).remove(0);
             if data.samples.iter().any(|s| s.active == best) {
                 known += 1;
             } else {
@@ -315,7 +315,8 @@ fn the_plan_that_is_asked_for_is_the_best_by_the_model() {
         let truth = brute_force(&model, &problem).map(|(value, _)| value);
         let found = asked
             .best(&data, 1)
-            .map(|plan| problem.worth(&model, &plan));
+            .first()
+            .map(|plan| problem.worth(&model, plan));
         let (Some(truth), Some(found)) = (truth, found) else {
             assert_eq!(truth.is_some(), found.is_some(), "{objective:?} {floor}");
             continue;
@@ -325,4 +326,114 @@ fn the_plan_that_is_asked_for_is_the_best_by_the_model() {
             "{objective:?} {floor}: {found} of {truth}"
         );
     }
+}
+
+/// Of 40 tasks of 5 batch sizes hardly any draw fits into memory by itself, and no scheme at the
+/// largest sizes does.
+#[test]
+fn many_tasks_that_hardly_fit_are_measured_together() {
+    let task = |i: usize| {
+        format!(
+            r#"{{"id":"t{i}","model":"vgg16","batch_sizes":[8,16,32,64,128],
+            "memory":{{"fixed_bytes":100,"bytes_per_sample":1}}}}"#
+        )
+    };
+    let tasks: Vec<String> = (0..40).map(task).collect();
+    // All at the second smallest size need 4,640.
+    let text = format!(
+        r#"{{"schema":"mt.workload/1","device":{{"kind":"sim","memory_bytes":4700}},"tasks":[{}]}}"#,
+        tasks.join(",")
+    );
+    let frames = Frames::new(text.as_bytes(), "test");
+    let tight = Documents::<_, Workload>::new(frames)
+        .next()
+        .unwrap()
+        .unwrap();
+    let open = DesignSettings {
+        budget: Some(10),
+        rv_min: TotalShare::from_hundredths(0),
+        rv_max: TotalShare::from_hundredths(400_000),
+        subsets: 0.0,
+        ..settings(Strategy::Random)
+    };
+    // The adaptive design fits a model between two co-runs: here its first co-runs are enough.
+    let space = Space::new(&tight, &open, None).unwrap();
+    let everyone: Vec<usize> = (0..40).collect();
+    let (drawn, _) = all(Sequence::designed(&tight, &open, conditions(false)).unwrap());
+    let drawn = drawn.into_iter().filter(|runs| runs.len() > 1);
+    let schemes = adaptive::schemes(&space, &everyone);
+    let mut sizes = BTreeSet::new();
+    assert_eq!(schemes.len(), 5);
+    for runs in schemes.into_iter().chain(drawn) {
+        let need: u32 = runs.iter().map(|r| 100 + r.batch.get()).sum();
+        assert!(runs.len() == 40 && need <= 4_700, "{need} {runs:?}");
+        assert!(
+            need > 4_700 - 64,
+            "no more is given up than has to be: {need}"
+        );
+        sizes.extend(runs.iter().map(|r| r.batch));
+    }
+    assert!(sizes.len() > 2, "{sizes:?}");
+}
+
+/// On two GPUs no co-run holds more tasks than one of them may get, the plan's parts are among
+/// them, and every two tasks meet.
+#[test]
+fn on_several_gpus_the_parts_of_divisions_are_measured() {
+    let task = |i: usize| format!(r#"{{"id":"t{i}","model":"vgg16","batch_sizes":[16,64]}}"#);
+    let tasks: Vec<String> = (0..6).map(task).collect();
+    let text = format!(
+        r#"{{"schema":"mt.workload/1","device":{{"kind":"sim","gpus":2}},"tasks":[{}]}}"#,
+        tasks.join(",")
+    );
+    let frames = Frames::new(text.as_bytes(), "test");
+    let two = Documents::<_, Workload>::new(frames)
+        .next()
+        .unwrap()
+        .unwrap();
+    let open = |tolerance| DesignSettings {
+        budget: Some(24),
+        step: Share::from_percent(25.0).unwrap(),
+        rv_min: TotalShare::from_hundredths(0),
+        rv_max: TotalShare::from_hundredths(60_000),
+        tolerance,
+        ..settings(Strategy::Adaptive)
+    };
+    let sequence = Sequence::designed(&two, &open(0.0), conditions(false)).unwrap();
+    let (measured, stopped) = all(sequence);
+    assert_eq!(stopped, StopReason::Budget);
+    let together: Vec<&Configuration> = measured.iter().filter(|runs| runs.len() > 1).collect();
+    assert_eq!(together.len(), 24);
+    assert!(together.iter().all(|runs| runs.len() <= 4), "{together:?}");
+    assert!(
+        together[..10].iter().all(|runs| runs.len() == 3),
+        "even, and schemes first"
+    );
+    let mut met = BTreeSet::new();
+    for runs in &together {
+        let tasks = || runs.iter().map(|r| r.task);
+        met.extend(tasks().flat_map(|a| tasks().map(move |b| (a, b))));
+    }
+    assert_eq!(met.len(), 36, "every two tasks");
+    // What the solver would choose by all of that was measured, or is close to it.
+    let mut data = nothing_known(&two);
+    for runs in &measured {
+        data.samples.push(lesson(runs, &rates(runs)));
+    }
+    let asked = Asked {
+        workload: two.clone(),
+        objective: ObjectiveKind::Raw,
+        limits: Limits {
+            step: open(0.0).step,
+            ..Limits::default()
+        },
+    };
+    let plan = asked.best(&data, 4);
+    let mut tasks: Vec<usize> = plan.iter().flatten().map(|r| r.task).collect();
+    tasks.sort_unstable();
+    assert_eq!(tasks, [0, 1, 2, 3, 4, 5], "{plan:?}");
+    let sequence = Sequence::designed(&two, &open(0.01), conditions(false)).unwrap();
+    let (fewer, stopped) = all(sequence);
+    assert_eq!(fewer[..], measured[..fewer.len()]);
+    assert!(stopped != StopReason::Tolerance || fewer.len() < measured.len());
 }

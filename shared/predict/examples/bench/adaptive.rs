@@ -70,6 +70,7 @@ fn run(space: &Space, seed: u64, adaptive: bool) -> Result<usize, Failure> {
         goal: Goal::Raw,
         floor: 0.0,
         admissible: &|_| true,
+        shrink: &|_| {},
         tolerance: 0.0,
         starts: predict::design::STARTS,
         earlier: None,

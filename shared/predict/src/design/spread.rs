@@ -6,7 +6,8 @@ use corun::Setting;
 use doc::Method;
 use rand::rngs::StdRng;
 
-use super::{CANDIDATES, Design};
+use super::climb::CANDIDATES;
+use super::{Design, lot};
 use crate::dataset::{Dataset, Sample};
 use crate::fit::fit;
 
@@ -18,15 +19,16 @@ use crate::fit::fit;
 const PROMISING: usize = CANDIDATES / 100;
 
 /// Of the new draws that the model of what was measured so far, solo runs at least, finds best,
-/// the one farthest from every co-run. `None`: nothing new can be drawn.
+/// the one farthest from every co-run, and then as many as make a [`lot`], each the farthest from
+/// those before it too. Empty: nothing new can be drawn.
 pub(super) fn spread(
     design: &Design<'_>,
     data: &Dataset,
     together: &[&Sample],
     rng: &mut StdRng,
-) -> Option<Vec<Setting>> {
+) -> Vec<Vec<Setting>> {
     let mut seen: HashSet<Vec<Setting>> = together.iter().map(|s| s.active.clone()).collect();
-    let draws = (0..CANDIDATES).map_while(|_| design.draw(rng));
+    let draws = (0..design.candidates()).map_while(|_| design.draw(rng));
     let mut all: Vec<(f64, Vec<Setting>)> = draws
         .filter(|active| seen.insert(active.clone()))
         .map(|active| (0.0, active))
@@ -35,17 +37,29 @@ pub(super) fn spread(
     // are what may lead to one.
     if let Ok(model) = fit(data, Method::Blend, &super::quick()) {
         design.values(&model.predictor, &mut all);
-        super::best_first(&mut all);
+        super::climb::best_first(&mut all);
         all.truncate(PROMISING);
     }
     let gap = |active: &[Setting]| {
         let gaps = together.iter().map(|s| distance(design, active, &s.active));
         gaps.fold(f64::INFINITY, f64::min)
     };
-    let gaps = all.into_iter().map(|(_, active)| (gap(&active), active));
-    // The first of equally far ones, which is the best of them.
-    gaps.min_by(|a, b| b.0.total_cmp(&a.0))
-        .map(|(_, active)| active)
+    let mut left: Vec<(f64, Vec<Setting>)> = all
+        .into_iter()
+        .map(|(_, active)| (gap(&active), active))
+        .collect();
+    let mut chosen: Vec<Vec<Setting>> = Vec::new();
+    while chosen.len() < lot(design.batches.len()) {
+        // The first of equally far ones, which is the best of them.
+        let farthest = (0..left.len()).min_by(|&a, &b| left[b].0.total_cmp(&left[a].0));
+        let Some(at) = farthest else { break };
+        let (_, next) = left.remove(at);
+        for (gap, active) in &mut left {
+            *gap = gap.min(distance(design, active, &next));
+        }
+        chosen.push(next);
+    }
+    chosen
 }
 
 /// Squared distance in ranks of the shares and batch sizes of the tasks that both have, each axis

@@ -40,6 +40,7 @@ fn run_for(
         goal,
         floor,
         admissible,
+        shrink: &|_| {},
         tolerance,
         starts: 5,
         earlier: None,
@@ -223,6 +224,7 @@ fn coruns_until_near(earlier: Option<&Predictor>) -> usize {
         goal: Goal::Raw,
         floor: 0.0,
         admissible: &|_| true,
+        shrink: &|_| {},
         tolerance: 0.0,
         starts: 5,
         earlier,
@@ -265,4 +267,71 @@ fn a_model_from_before_a_small_change_saves_measurements() {
     let model = fit(&data, Method::Blend, &options).unwrap().predictor;
     let (cold, warm) = (coruns_until_near(None), coruns_until_near(Some(&model)));
     assert!(warm + 3 <= cold, "{warm} with the model, {cold} without");
+}
+
+/// A model of many tasks chooses several co-runs, all different and new, spread ones as well as those
+/// that promise most.
+#[test]
+fn one_model_of_many_tasks_chooses_a_lot() {
+    const TASKS: usize = 17;
+    let batches: Vec<Batch> = [32, 64].map(|b| Batch::new(b).unwrap()).to_vec();
+    // Not all at the larger size.
+    let fits = |active: &[Setting]| {
+        let sum: u32 = active.iter().map(|a| a.batch.get()).sum();
+        sum <= 17 * 40
+    };
+    let small = |active: &mut [Setting]| {
+        for at in 0..active.len() {
+            if !fits(active) {
+                active[at].batch = Batch::new(32).unwrap();
+            }
+        }
+    };
+    let design = Design {
+        batches: vec![batches.clone(); TASKS],
+        shares: (1..=10)
+            .map(|k| Share::from_percent(10.0 * f64::from(k)).unwrap())
+            .collect(),
+        goal: Goal::Raw,
+        floor: 0.0,
+        admissible: &fits,
+        shrink: &small,
+        tolerance: 0.0,
+        starts: 3,
+        earlier: None,
+        seed: 1,
+    };
+    let spec = TaskSpec {
+        flops_per_sample: None,
+        bytes_per_sample: None,
+        batches,
+    };
+    let mut data = Dataset {
+        tasks: vec![spec; TASKS],
+        samples: Vec::new(),
+    };
+    let mut lots = Vec::new();
+    while lots.len() < 2 {
+        let Step::Measure {
+            active, more, why, ..
+        } = design.next(&data).unwrap()
+        else {
+            panic!("there is more to measure");
+        };
+        if why != Why::Solo {
+            assert_eq!(more.len(), lot(TASKS) - 1, "{why:?}");
+            lots.push(why);
+        }
+        for active in std::iter::once(active).chain(more) {
+            assert!(active.len() == 1 || fits(&active), "{active:?}");
+            assert!(data.samples.iter().all(|s| s.active != active));
+            data.samples.push(Sample {
+                throughput: device(&active),
+                active,
+                stderr: None,
+            });
+        }
+    }
+    assert_eq!(lots, [Why::Spread, Why::Improve]);
+    assert_eq!((lot(1), lot(8), lot(9), lot(64)), (1, 1, 2, 8));
 }

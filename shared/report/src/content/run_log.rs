@@ -3,7 +3,7 @@ use units::{SamplesPerSec, Seconds};
 
 use super::timeline::{bar, phase_name};
 use super::workload::fingerprint;
-use super::{moves, pictures, verdict};
+use super::{moves, pictures, seen, verdict};
 use crate::number::{change, plain};
 use crate::page::{Cell, Report, Table};
 
@@ -36,6 +36,9 @@ pub fn report(events: &[RunEvent]) -> Report {
             pictures::predicted(&mut report, &pairs(summaries, plan));
         }
         _ => report.fact("finished", "no: the log has no summary"),
+    }
+    if let Some(verdict) = plan.and_then(|plan| seen::of_run(plan, events)) {
+        report.fact("measured verdict", verdict);
     }
     if let Some(plan) = plan {
         pictures::round::of_run(&mut report, events, plan, timeline);

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use doc::{DeviceKind, Measured, Plan, Profile, Sample, Verdict, WorkKind};
-use units::Share;
+use doc::{DeviceKind, EventPayload, Measured, Plan, Profile, RunEvent, Sample, Verdict, WorkKind};
+use units::{Seconds, Share};
 
 use super::compare::solo;
 use crate::number::{change, plain};
@@ -33,20 +33,57 @@ pub fn verdict(plan: &Plan, profile: &Profile) -> Option<String> {
         WorkKind::Round => format!("{} s", plain(seconds)),
         WorkKind::Mixture => format!("{} samples/s", plain(total / seconds)),
     };
-    let advice = match together < serial {
-        true => "share",
-        false => "do not share",
-    };
     let what = match (verdict.work, plan.link) {
         (WorkKind::Round, Some(_)) => ", compute alone",
         _ => "",
     };
     Some(format!(
-        "{advice}: together {}, one after another {}{what} ({})",
+        "{}: together {}, one after another {}{what} ({})",
+        advice(together, serial),
         show(together),
         show(serial),
         change(serial / together)
     ))
+}
+
+/// The verdict of a plan by the mean of the rounds that were run of it, in which every task
+/// finished; one after another is what the plan predicts, since it was not run. `None` where no
+/// round ended well, where the work is no round, or where the plan was made anew meanwhile.
+pub fn of_run(plan: &Plan, events: &[RunEvent]) -> Option<String> {
+    let verdict = plan.feasible()?.verdict.as_ref()?;
+    let anew = events.iter().skip(1).any(|e| e.planned().is_some());
+    if verdict.work != WorkKind::Round || anew {
+        return None;
+    }
+    let rounds: Vec<f64> = events
+        .iter()
+        .filter_map(|e| match &e.payload {
+            EventPayload::Round {
+                ok: true, makespan, ..
+            } => Some(Seconds::get(*makespan)),
+            _ => None,
+        })
+        .collect();
+    if rounds.is_empty() {
+        return None;
+    }
+    let together = rounds.iter().sum::<f64>() / rounds.len() as f64;
+    let (planned, alone) = (verdict.together.get(), verdict.one_after_another.get());
+    Some(format!(
+        "{}: together {} s (predicted {} s), one after another {} s by the plan ({})",
+        advice(together, alone),
+        plain(together),
+        plain(planned),
+        plain(alone),
+        change(alone / together)
+    ))
+}
+
+fn advice(together: f64, serial: f64) -> &'static str {
+    match together < serial {
+        true => "share",
+        false => "do not share",
+    }
 }
 
 /// Throughputs of some tasks of the plan at its batch sizes and shares, while no other runs.

@@ -67,8 +67,9 @@ fn serve(mut stream: TcpStream, busy: &[AtomicI32; 2], clashes: &AtomicI32) -> O
 /// Samples per second of a job that trains 10 every 50 ms.
 const PACE: f64 = 200.0;
 
-/// A plan of three tasks whose compute takes its time whatever the processor does.
-fn plan(port: u16) -> Plan {
+/// A plan of three tasks whose compute takes its time whatever the processor does; `rate` is what
+/// is said of each of so many tasks that compute.
+fn plan(port: u16, rate: fn(usize) -> f64) -> Plan {
     let sizes = [
         (900_000, 200, 500_000),
         (500_000, 320, 600_000),
@@ -92,7 +93,7 @@ fn plan(port: u16) -> Plan {
         ));
         let words = |script: &str| serde_json::to_string(&["bash", "-c", script]).unwrap();
         tasks.push(format!(
-            r#"{{"id":"t{i}","batch_sizes":[10],"job":{{"argv":{},"download":{},"upload":{}}}}}"#,
+            r#"{{"id":"t{i}","flops_per_sample":5e10,"bytes_per_sample":1e7,"batch_sizes":[10],"job":{{"argv":{},"download":{},"upload":{}}}}}"#,
             words(train),
             words(&download),
             words(&upload)
@@ -104,7 +105,8 @@ fn plan(port: u16) -> Plan {
             .filter(|i| set & (1 << i) != 0)
             .map(|i| format!("\"t{i}\""))
             .collect();
-        let rates: Vec<String> = names.iter().map(|n| format!("{n}:{PACE}")).collect();
+        let rate = rate(names.len());
+        let rates: Vec<String> = names.iter().map(|n| format!("{n}:{rate}")).collect();
         rows.push(format!(
             r#"{{"active":[{}],"samples_per_s":{{{}}}}}"#,
             names.join(","),
@@ -143,7 +145,7 @@ fn a_round_takes_what_the_timeline_says_and_overlap_gains_what_it_says() {
     needs_cgroups!();
     let (port, clashes) = link();
     let timeline: Timeline = order_plan(
-        plan(port),
+        plan(port, |_| PACE),
         None,
         &PlanRequest::default(),
         &Options::default(),
@@ -184,6 +186,48 @@ fn a_round_takes_what_the_timeline_says_and_overlap_gains_what_it_says() {
         }
     }
     panic!("(measured / planned, gain - planned gain): {seen:?}");
+}
+
+/// Where tasks that compute together are said to be far slower, the timeline holds some back, and
+/// so does the launch: on the simulator, whose rates are others, and of processes.
+#[test]
+fn what_a_timeline_holds_back_is_held_back() {
+    let (port, _) = link();
+    let slow_together = |computing: usize| PACE / (computing * computing) as f64;
+    let planned = plan(port, slow_together);
+    let (request, options) = (PlanRequest::default(), Options::default());
+    let timeline: Timeline = order_plan(planned, None, &request, &options).unwrap();
+    let held: Vec<(usize, usize)> = (timeline.holds.iter().enumerate())
+        .filter_map(|(task, until)| Some((task, (*until)?)))
+        .collect();
+    assert!(!held.is_empty(), "{timeline:?}");
+    let follows = |ran: &Ran| {
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        for &(task, until) in &held {
+            let start = ran.phase(&format!("t{task}"), PhaseKind::Compute).0;
+            let download = ran.phase(&format!("t{task}"), PhaseKind::Download).1;
+            let end = ran.phase(&format!("t{until}"), PhaseKind::Compute).1;
+            assert!(
+                download < end,
+                "t{task} waits for t{until}: {download} {end}"
+            );
+            assert!(start >= end, "t{task} waits for t{until}: {start} {end}");
+        }
+    };
+    let corner = Corner::new();
+    let mut text = Vec::new();
+    doc::write_line(&mut text, &timeline).unwrap();
+    fs::write(corner.path("plan.json"), text).unwrap();
+    let simulated = ran(corner.command(&["--device", "sim"]).output().unwrap());
+    follows(&simulated);
+    needs_cgroups!();
+    let (processes, makespan) = measured(&corner, &["--keep-shares"]);
+    follows(&processes);
+    println!(
+        "a round with {} holds: planned {:.2} s, measured {makespan:.2} s",
+        held.len(),
+        timeline.makespan.get()
+    );
 }
 
 #[test]

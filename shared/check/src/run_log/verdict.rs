@@ -1,0 +1,66 @@
+//! Was sharing worth it, as the plan's verdict says? A prediction that fails is no lie of the run,
+//! but its reader should know.
+
+use doc::{EventPayload, Planned, RunEvent, Verdict, WorkKind};
+
+use super::at_event;
+use crate::judge::Judge;
+
+/// How far beyond the interval of the verdict a round may end before it is doubted. Starting and
+/// ending processes, and transfers on real links, are in no prediction. A guess with room: 10 % is
+/// what verdicts on processors are meant to keep within.
+const BEYOND: f64 = 1.1;
+
+/// Compares every round in which all tasks finished with the verdict of its plan.
+pub fn judge(events: &[RunEvent], j: &mut Judge) {
+    let mut promised = None;
+    for (at, event) in events.iter().enumerate() {
+        if let Some(planned) = event.planned() {
+            promised = promise(planned);
+        }
+        let EventPayload::Round {
+            ok: true, makespan, ..
+        } = &event.payload
+        else {
+            continue;
+        };
+        let Some((together, verdict)) = promised else {
+            continue;
+        };
+        at_event(at, j, |j| of_round(makespan.get(), together, verdict, j));
+    }
+}
+
+/// The time of a round together and the verdict. A timeline may have another order or link than
+/// the verdict was made for: then its makespan is what was promised.
+fn promise(planned: &Planned) -> Option<(f64, &Verdict)> {
+    let verdict = planned.plan().feasible()?.verdict.as_ref()?;
+    let timeline = planned.timeline().map(|t| t.makespan.get());
+    (verdict.work == WorkKind::Round)
+        .then_some((timeline.unwrap_or(verdict.together.get()), verdict))
+}
+
+fn of_round(measured: f64, together: f64, verdict: &Verdict, j: &mut Judge) {
+    let alone = verdict.one_after_another.get();
+    if verdict.share && measured >= alone {
+        let text = format!(
+            "the plan says to share, but the round took {measured} s and one after another is \
+             predicted to take {alone} s"
+        );
+        return j.doubt("makespan_s", text);
+    }
+    // The interval of the verdict, as parts of its mean.
+    let mean = verdict.together.get();
+    let low = together * verdict.together_low.get() / mean / BEYOND;
+    let high = verdict
+        .together_high
+        .map(|high| together * high.get() / mean * BEYOND);
+    if measured < low || high.is_some_and(|high| measured > high) {
+        let upper = high.map_or("more".to_owned(), |high| high.to_string());
+        let text = format!(
+            "the round took {measured} s; by the plan's verdict it takes {together} s, {low} to \
+             {upper} with what no prediction counts"
+        );
+        j.doubt("makespan_s", text);
+    }
+}
