@@ -413,6 +413,7 @@ impl Supervisor {
             }
             job.drain(id, &mut self.chunk, &mut self.queue, &mut self.echo);
             let exit = job.wait();
+            job.remove_enclosure();
             let tail = job.tail();
             self.queue.push(Event {
                 job: id,

@@ -260,11 +260,15 @@ impl Job {
         };
         process::kill_all(&left, patience);
         process::bury(&left);
+        left.len()
+    }
+
+    /// Removes its enclosure; a group cannot be removed while its first process is waited for.
+    pub(super) fn remove_enclosure(&self) {
         if let (Some(procs), true) = (&self.cgroup, self.enclosed) {
             // What cannot be removed now goes with the groups of the whole run.
             cgroup::remove_group(procs).ok();
         }
-        left.len()
     }
 
     /// Whether it is known to be in a control group, and was there at the last look.
