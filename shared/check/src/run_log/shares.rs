@@ -35,8 +35,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
         if parts.is_empty() {
             continue;
         }
-        let settled =
-            !is_reshare(&event.payload) && !matches!(event.payload, EventPayload::Start { .. });
+        let settled = is_settled(&event.payload);
         if divides && known && settled {
             at_event(at, j, |j| all_divided(&parts, j));
         }
@@ -86,9 +85,10 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                 phase,
                 reason,
                 ..
-            } if *phase == PhaseKind::Compute || reason.is_some() => {
+            } => {
                 if let Some(part) = parts.get_mut(task) {
-                    part.computes = false;
+                    part.computes &= *phase != PhaseKind::Compute && reason.is_none();
+                    part.exited = false;
                 }
             }
             // Nothing is divided any more while all are stopped.
@@ -102,6 +102,19 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
             _ => {}
         }
     }
+}
+
+/// Whether an event is told when all shares have been changed that had to be. Starts, and programs
+/// that could not be started, are told of before.
+fn is_settled(payload: &EventPayload) -> bool {
+    matches!(
+        payload,
+        EventPayload::Ready { .. }
+            | EventPayload::Progress { .. }
+            | EventPayload::Exit { .. }
+            | EventPayload::Phase { reason: None, .. }
+            | EventPayload::Round { .. }
+    )
 }
 
 fn is_reshare(payload: &EventPayload) -> bool {
