@@ -240,11 +240,6 @@ pub(crate) fn holds(procs: &Path, pid: i32) -> bool {
     all.lines().any(|line| line.parse() == Ok(pid))
 }
 
-/// Removes the group that this `cgroup.procs` is of; nothing is left in it.
-pub(crate) fn remove_group(procs: &Path) -> io::Result<()> {
-    fs::remove_dir(procs.parent().unwrap_or(procs))
-}
-
 /// Whether `dir` is the control group that a run of this name makes: a real directory of a cgroup
 /// file system, and not whatever a ledger happens to name.
 pub(crate) fn is_of_run(dir: &Path, token: &str) -> bool {

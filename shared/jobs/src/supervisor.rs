@@ -413,7 +413,9 @@ impl Supervisor {
             }
             job.drain(id, &mut self.chunk, &mut self.queue, &mut self.echo);
             let exit = job.wait();
-            job.remove_enclosure();
+            if let (Some(all), Some(procs)) = (&mut self.enclosures, job.enclosure()) {
+                all.discard(procs);
+            }
             let tail = job.tail();
             self.queue.push(Event {
                 job: id,

@@ -1,7 +1,7 @@
 //! Control groups without a limit, which only keep together what a job has started.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{PATIENCE, Version, find, remove_tree};
 use crate::{Resource, RunDir};
@@ -11,6 +11,9 @@ use crate::{Resource, RunDir};
 #[derive(Debug)]
 pub struct Enclosures {
     dir: PathBuf,
+    /// Groups of jobs that have ended. The kernel lets go of one a moment after its last process was
+    /// waited for: in one of ten, removing it at once failed.
+    ended: Vec<PathBuf>,
 }
 
 impl Enclosures {
@@ -30,8 +33,19 @@ impl Enclosures {
                 run.record(&Resource::Cgroup(dir.clone())).ok()?;
                 fs::create_dir(&dir).ok()?;
             }
-            Some(Self { dir })
+            let ended = Vec::new();
+            Some(Self { dir, ended })
         })
+    }
+
+    /// Removes the group of a job that has ended, and those that could not be removed before. `procs`
+    /// is its `cgroup.procs`.
+    pub(crate) fn discard(&mut self, procs: &Path) {
+        self.ended.extend(procs.parent().map(Path::to_owned));
+        self.ended.retain(|group| match fs::remove_dir(group) {
+            Ok(()) => false,
+            Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+        });
     }
 
     /// Makes the group of a job and returns its `cgroup.procs`. Jobs of tasks have names without a

@@ -1,7 +1,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin};
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ pub(super) struct Job {
     cgroup: Option<PathBuf>,
     /// Whether the group is an enclosure, which goes with it.
     enclosed: bool,
-    /// Whether it was told that a process has left the group.
+    /// Whether it was told that a process has left the group, or the first never was in it.
     left: bool,
 }
 
@@ -82,9 +82,11 @@ impl Job {
         };
         let log = RotatingLog::open(&spec.log, spec.log_limits).map_err(log_failed)?;
         let mut child = spawn(spec, &sign, enclosure.as_deref())?;
-        // It may have been refused; then the group does not say where its processes are.
+        // It may have been refused by an enclosure, or have ended already; then nobody has left.
         let pid = child.id().cast_signed();
-        let enclosure = enclosure.filter(|procs| cgroup::holds(procs, pid));
+        let refused = enclosure
+            .as_deref()
+            .is_some_and(|procs| !cgroup::holds(procs, pid));
         let regex = matches!(spec.progress, Progress::Lines(_));
         let out = child.stdout.take().map(|p| (OwnedFd::from(p), true));
         let err = child.stderr.take().map(|p| (OwnedFd::from(p), regex));
@@ -115,7 +117,7 @@ impl Job {
             killed: None,
             enclosed: enclosure.is_some(),
             cgroup: enclosure.or_else(|| spec.cgroup_procs.clone()),
-            left: false,
+            left: refused,
         })
     }
 
@@ -263,12 +265,9 @@ impl Job {
         left.len()
     }
 
-    /// Removes its enclosure; a group cannot be removed while its first process is waited for.
-    pub(super) fn remove_enclosure(&self) {
-        if let (Some(procs), true) = (&self.cgroup, self.enclosed) {
-            // What cannot be removed now goes with the groups of the whole run.
-            cgroup::remove_group(procs).ok();
-        }
+    /// `cgroup.procs` of the control group that goes with it.
+    pub(super) fn enclosure(&self) -> Option<&Path> {
+        self.cgroup.as_deref().filter(|_| self.enclosed)
     }
 
     /// Whether it is known to be in a control group, and was there at the last look.
