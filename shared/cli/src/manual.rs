@@ -146,7 +146,10 @@ mod tests {
 
     #[test]
     fn a_page_has_the_sections_of_a_manual() {
-        let command = Command::new("mt-fit").about("Fits").after_help(HELP);
+        let command = Command::new("mt-fit")
+            .version("1")
+            .about("Fits")
+            .after_help(HELP);
         let page = String::from_utf8(page(command, "mt-fit").unwrap()).unwrap();
         for part in [
             ".SH NOTES\n.nf\nA paragraph:\n\\&.dots stay.\n.fi\n",

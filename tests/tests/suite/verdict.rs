@@ -1,5 +1,7 @@
 //! Is sharing worth it: what plans say of it against what is then measured.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use doc::{Any, AnyDocuments, EventPayload, Frames, Plan, Profile, RunEvent};
 use mt_tests::{Folder, example};
 use units::Share;

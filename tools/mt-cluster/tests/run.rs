@@ -192,9 +192,10 @@ fn processes_of_a_pool_are_parked_between_tasks() {
     let (output, events) = run(folder.path(), &plan(&cluster, "hare"), &["--device", "cpu"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     checked(&events);
-    // At most one process of each job on each GPU for its 6 and 12 tasks, and 2 of `plain`.
+    // On each of two GPUs at most one process of `a`, and of `b`, one of whose tasks may still
+    // synchronise, two; and 2 of `plain`.
     assert_eq!(count(&events, "start"), 20);
-    assert!(pids(&events) <= 6, "{events:?}");
+    assert!(pids(&events) <= 8, "{events:?}");
     // Only the other processes end with a task.
     assert_eq!(count(&events, "exit"), 2);
     let told = fs::read_to_string(folder.path().join("told.b")).unwrap();
@@ -311,7 +312,7 @@ fn nothing_is_left(signal: &str, seconds: &str) -> Option<i32> {
     assert!(until(|| fs::read_dir(folder.path().join("runs"))
         .unwrap()
         .flatten()
-        .all(|f| f.file_name() == "lock")));
+        .all(|f| f.file_name().to_string_lossy().ends_with("lock"))));
     status.code()
 }
 

@@ -146,7 +146,12 @@ impl Find<'_, '_> {
         match found[..] {
             [one] => Some(one),
             [] => {
-                let problem = format!("the column is missing; there are {}", self.names.join(", "));
+                let there: Vec<_> = self
+                    .names
+                    .iter()
+                    .map(|n| n.escape_debug().to_string())
+                    .collect();
+                let problem = format!("the column is missing; there are {}", there.join(", "));
                 self.faulty.add(1, names[0], problem, Code::BadCsv.action());
                 None
             }
