@@ -6,9 +6,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 [ -n "${MT_PLAN:-}" ] || exit 3
 out=${1:-out}
-venv="$here/../../target/engines/flower"
-if ! [ -x "$venv/bin/python" ]; then python3 -m venv "$venv"; fi
-"$venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt" >&2
+venv=$(sh "$here/../engines/venv.sh" flower "$here/requirements.txt")
 rm -rf "$out"
 mkdir -p "$out"
 cd "$out"

@@ -5,9 +5,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-out}
-venv="$here/../../target/engines/kubernetes"
-if ! [ -x "$venv/bin/python" ]; then python3 -m venv "$venv"; fi
-"$venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt" >&2
+venv=$(sh "$here/../engines/venv.sh" kubernetes "$here/requirements.txt")
 mkdir -p "$out"
 "$venv/bin/kubernetes-validate" --strict "$here/manifest.yaml" >"$out/validate.log" || { cat "$out/validate.log" >&2; exit 1; }
 # A name and a value in every line, the names such as Kubernetes takes.

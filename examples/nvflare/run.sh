@@ -7,9 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 [ -n "${MT_PLAN:-}" ] || exit 3
 out=${1:-out}
-venv="$root/target/engines/nvflare"
-if ! [ -x "$venv/bin/python" ]; then python3 -m venv "$venv"; fi
-"$venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt" >&2
+venv=$(sh "$here/../engines/venv.sh" nvflare "$here/requirements.txt")
 rm -rf "$out"
 mkdir -p "$out"
 cd "$out"

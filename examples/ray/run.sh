@@ -5,9 +5,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-out}
-venv="$here/../../target/engines/ray"
-if ! [ -x "$venv/bin/python" ]; then python3 -m venv "$venv"; fi
-"$venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
+venv=$(sh "$here/../engines/venv.sh" ray "$here/requirements.txt")
 mkdir -p "$out"
 cd "$out"
 python="$venv/bin/python"

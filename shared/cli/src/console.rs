@@ -1,4 +1,5 @@
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -127,8 +128,7 @@ impl Console {
     /// Columns of the terminal on which a person is watching.
     #[must_use]
     pub fn width(&self) -> Option<u16> {
-        let size = terminal_size::terminal_size_of(io::stderr());
-        size.map(|(width, _)| width.0).filter(|width| *width > 0)
+        columns(io::stderr())
     }
 
     /// A progress bar of `length` steps; invisible unless standard error is a terminal.
@@ -165,4 +165,10 @@ impl Console {
             None => io::stderr().lock().write_all(text.as_bytes()).ok(),
         };
     }
+}
+
+/// Columns of a stream that is a terminal; none where it has no width.
+pub(crate) fn columns(stream: impl AsFd) -> Option<u16> {
+    let size = terminal_size::terminal_size_of(stream);
+    size.map(|(width, _)| width.0).filter(|width| *width > 0)
 }

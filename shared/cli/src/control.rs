@@ -15,7 +15,7 @@ const LONGEST: u64 = 4096;
 /// [`Failure::Environment`] if the system has no room for another thread.
 pub fn control_lines() -> Result<Receiver<String>, Failure> {
     let (sender, receiver) = sync_channel(64);
-    let read = move || {
+    in_background(move || {
         let mut stdin = std::io::stdin().lock();
         loop {
             let mut line = Vec::new();
@@ -28,10 +28,18 @@ pub fn control_lines() -> Result<Receiver<String>, Failure> {
                 return;
             }
         }
-    };
-    let started = thread::Builder::new().spawn(read);
-    started.map_err(|error| Failure::Environment(format!("no thread: {error}")))?;
+    })?;
     Ok(receiver)
+}
+
+/// Starts a thread that nobody waits for.
+///
+/// # Errors
+/// [`Failure::Environment`] if the system has no room for another thread.
+pub fn in_background(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let started = thread::Builder::new().spawn(work);
+    started.map_err(|error| Failure::Environment(format!("no thread: {error}")))?;
+    Ok(())
 }
 
 /// What a guard does (a second process of a tool, started by it): waits until the tool has ended,

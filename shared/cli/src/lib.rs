@@ -35,7 +35,7 @@ pub use args::{
     StreamArgs, seconds,
 };
 pub use console::Console;
-pub use control::{control_lines, guard, last_word, pass_through};
+pub use control::{control_lines, guard, in_background, last_word, pass_through};
 pub use events::each_event;
 pub use exit::Exit;
 pub use failure::Failure;

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use doc::Document;
 use signal_hook::iterator::Signals;
 
+use crate::console::columns;
 use crate::files::{self, Destination};
 use crate::signals::ending_signals;
 use crate::spool::{Spool, Worth};
@@ -194,8 +195,7 @@ impl Output {
     /// Columns of the terminal that is written to; none where it is no terminal, or has no width.
     #[must_use]
     pub fn width(&self) -> Option<u16> {
-        let size = terminal_size::terminal_size_of(io::stdout()).filter(|_| self.terminal);
-        size.map(|(width, _)| width.0).filter(|width| *width > 0)
+        columns(io::stdout()).filter(|_| self.terminal)
     }
 
     /// Records that could not be written so far.

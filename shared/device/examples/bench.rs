@@ -2,11 +2,10 @@
 //! and with jobs that take 5 s to start (`--json`: as [`testkit::bench`] says).
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use corun::Setting;
 use device::{Device as _, Window};
-use device::{Real, Setup, Way};
+use device::{Options, Real, Setup, Way};
 use host::discovery::{Gpu, MpsSupport};
 use jobs::mps::MpsOptions;
 use testkit::bench::Row;
@@ -43,7 +42,7 @@ fn seconds_per_sample(fake: &FakeMps, pool: bool, way: Way, samples: u32) -> Res
     let mut setup = Setup::new(gpu()?, mps, 2);
     setup.runs = root.path().join("runs");
     setup.patience.warm_up = std::time::Duration::ZERO;
-    let mut device = Real::cuda_with(&workload(fake, pool)?, setup, &Arc::default())?;
+    let mut device = Real::cuda_with(&workload(fake, pool)?, setup, &Options::default())?;
     let run = |task| -> Result<Setting, Trouble> {
         Ok(Setting {
             task,

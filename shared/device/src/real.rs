@@ -87,7 +87,7 @@ impl Real {
     /// [`OpenError::Workload`] if a task has no job.
     pub fn cpu(workload: &Workload, options: &Options) -> Result<Self, OpenError> {
         let runs = RunDir::default_base();
-        Self::cpu_in(&runs, workload, Patience::default(), options)
+        Self::cpu_with(workload, &runs, Patience::default(), options)
     }
 
     /// As [`Real::cpu`] with everything given; `runs` is where the run directory is made.
@@ -96,20 +96,7 @@ impl Real {
     /// As [`Real::cpu`].
     pub fn cpu_with(
         workload: &Workload,
-        runs: PathBuf,
-        patience: Patience,
-        interrupted: &Arc<AtomicBool>,
-    ) -> Result<Self, OpenError> {
-        let options = Options {
-            interrupted: interrupted.clone(),
-            ..Options::default()
-        };
-        Self::cpu_in(&runs, workload, patience, &options)
-    }
-
-    fn cpu_in(
         runs: &Path,
-        workload: &Workload,
         patience: Patience,
         options: &Options,
     ) -> Result<Self, OpenError> {
@@ -142,7 +129,7 @@ impl Real {
         let mut setup = Setup::new(gpu, mps, workload.tasks.len());
         setup.cpus = options.cpus.divide(workload.tasks.len());
         setup.host.attach = options.attach_mps;
-        Self::cuda_in(workload, setup, options)
+        Self::cuda_with(workload, setup, options)
     }
 
     /// Opens a GPU with everything given.
@@ -153,16 +140,8 @@ impl Real {
     pub fn cuda_with(
         workload: &Workload,
         setup: Setup,
-        interrupted: &Arc<AtomicBool>,
+        options: &Options,
     ) -> Result<Self, OpenError> {
-        let options = Options {
-            interrupted: interrupted.clone(),
-            ..Options::default()
-        };
-        Self::cuda_in(workload, setup, &options)
-    }
-
-    fn cuda_in(workload: &Workload, setup: Setup, options: &Options) -> Result<Self, OpenError> {
         check_jobs(workload, DeviceKind::Cuda)?;
         let run = run_dir(&setup.runs, DeviceKind::Cuda, options.guarded)?;
         let host = MpsHost::open(setup.host, run)?;

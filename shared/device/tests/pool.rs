@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use corun::Setting;
 use device::{Device as _, MeasureError, Measurement, Window};
-use device::{Real, Setup, Way};
+use device::{Options, Real, Setup, Way};
 use host::discovery::{Gpu, MpsSupport};
 use jobs::mps::MpsOptions;
 use testkit::fakes::FakeMps;
@@ -85,7 +85,11 @@ impl Bench {
     }
 
     fn open(&self, workload: &doc::Workload, setup: Setup) -> Real {
-        Real::cuda_with(workload, setup, &self.interrupted).expect("the device opens")
+        let options = Options {
+            interrupted: self.interrupted.clone(),
+            ..Options::default()
+        };
+        Real::cuda_with(workload, setup, &options).expect("the device opens")
     }
 
     fn starts(&self) -> Vec<String> {
@@ -458,7 +462,7 @@ fn a_task_without_a_job_is_a_fault_of_the_workload() {
     let bench = Bench::new();
     let mut workload = bench.workload(true, &["", ""], "");
     workload.tasks[1].job = None;
-    let error = Real::cuda_with(&workload, bench.setup(2), &Arc::default())
+    let error = Real::cuda_with(&workload, bench.setup(2), &Options::default())
         .err()
         .unwrap();
     assert!(error.to_string().contains("$.tasks[1].job"), "{error}");

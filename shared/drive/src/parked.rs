@@ -76,15 +76,15 @@ impl Driver<'_> {
             return;
         };
         let grace = self.settings.care.grace;
-        match parked.leaving.replace(Instant::now()) {
-            None if self.supervisor.order(id, Order::Quit).is_ok() => {}
-            None => self.supervisor.stop(id, grace),
-            Some(told) => {
-                parked.leaving = Some(told);
-                if told.elapsed() > grace {
-                    self.supervisor.stop(id, Duration::ZERO);
-                }
+        let Some(told) = parked.leaving else {
+            parked.leaving = Some(Instant::now());
+            if self.supervisor.order(id, Order::Quit).is_err() {
+                self.supervisor.stop(id, grace);
             }
+            return;
+        };
+        if told.elapsed() > grace {
+            self.supervisor.stop(id, Duration::ZERO);
         }
     }
 

@@ -1,6 +1,9 @@
 //! Cross-validation by configuration, never by row: a configuration is left out as a whole, with
 //! all its repeats, because the rows of one co-run tell of each other.
 
+mod intervals;
+mod weights;
+
 use std::collections::{BTreeSet, HashMap};
 
 use corun::Setting;
@@ -18,11 +21,13 @@ use crate::pool::PoolRows;
 use crate::structured::Form;
 use crate::training::Rows;
 
+pub(crate) use intervals::{
+    Calibration, HALF_WIDTH, calibrate, conformal, scale_of, scale_of_pool,
+};
+pub(crate) use weights::{Weights, pool_weights, sure_weight};
+
 /// Parts that are left out one after another.
 const FOLDS: usize = 5;
-
-/// Half the width of an interval that should hold 90 %, in standard deviations.
-pub(crate) const HALF_WIDTH: f64 = 1.645;
 
 /// One throughput that the model had not seen.
 #[derive(Debug, Clone, Copy)]
@@ -39,21 +44,6 @@ pub(crate) struct Left {
     pub has_levels: bool,
     /// Part of the way that the answer of the task's own model is moved to that of the process.
     pub weight: f64,
-}
-
-/// Weights of the process of all tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Weights {
-    /// At shares of co-runs that were learnt from.
-    pub known: f64,
-    /// At other shares: trees do not answer there, and laws know more of shares than the process.
-    pub far: f64,
-}
-
-impl Weights {
-    pub fn of(self, has_levels: bool) -> f64 {
-        if has_levels { self.known } else { self.far }
-    }
 }
 
 /// What the process of all tasks says.
@@ -90,62 +80,12 @@ impl Left {
     fn error(&self, method: Method) -> f64 {
         ((self.ln_step - self.predicted(method)).exp() - 1.0).abs()
     }
-}
 
-/// Weights of the process of all tasks that are tried beside 1.
-const WEIGHTS: [f64; 4] = [0.0, 0.25, 0.5, 0.75];
-
-/// Standard errors of the mean gain from which on a task's own model counts: the throughputs of one
-/// co-run err together, so that of pairs one standard error is really 1.4.
-const SURE: f64 = 1.5;
-
-/// How much the process of all tasks should count: wholly, unless a smaller weight leaves a smaller
-/// error of left-out throughputs by more than chance explains. `errors` gives the relative errors with a
-/// weight, always of the same throughputs; they count up to 1, as those beyond are bad measurements
-/// or equally useless. From few co-runs the errors do not tell the weights apart, and a task's own
-/// model has next to nothing to learn from: with 20 pairs of trainings on a V100 (Gavel) the
-/// weight of the least error left 32 % where the process alone left 28.
-pub(crate) fn sure_weight(errors: impl Fn(f64) -> Vec<f64>) -> f64 {
-    let pooled = errors(1.0);
-    let n = pooled.len() as f64;
-    let (mut best, mut most) = (1.0, 0.0);
-    for weight in WEIGHTS {
-        let each = pooled.iter().zip(errors(weight));
-        let gains: Vec<f64> = each.map(|(a, b)| a.min(1.0) - b.min(1.0)).collect();
-        let Some(gain) = stats::mean(&gains) else {
-            return 0.0;
-        };
-        let square = gains.iter().map(|g| (g - gain).powi(2)).sum::<f64>();
-        if gain > most && gain > SURE * square.sqrt() / n {
-            (best, most) = (weight, gain);
-        }
+    /// Its error over [`Left::deviation`].
+    fn score(&self, spread: f64, method: Method) -> f64 {
+        (self.predicted(method) - self.ln_step).abs() / self.deviation(spread, method)
     }
-    best
-}
 
-/// The weights for what was left out, single co-runs and share levels; 0 where nothing was. Where no
-/// share was new, both are one.
-pub(crate) fn pool_weights(left: &[Left], levels: &[Left], method: Method) -> Weights {
-    let weight = |has_levels: bool| {
-        let all = left.iter().chain(levels);
-        let like: Vec<&Left> = all
-            .filter(|l| l.pooled.is_some() && l.has_levels == has_levels)
-            .collect();
-        let errors = |weight| {
-            let of = |l: &&Left| Left { weight, ..**l }.error(method);
-            like.iter().map(of).collect()
-        };
-        (!like.is_empty()).then(|| sure_weight(errors))
-    };
-    let known = weight(true);
-    let far = weight(false).or(known).unwrap_or(0.0);
-    Weights {
-        known: known.unwrap_or(far),
-        far,
-    }
-}
-
-impl Left {
     /// With weights of the process of all tasks.
     pub fn moved(&self, weights: Weights) -> Left {
         let weight = weights.of(self.has_levels);
@@ -315,34 +255,6 @@ pub(crate) fn throughput_error_percent(left: &[Left], method: Method) -> Option<
     stats::mean(&left.iter().map(error).collect::<Vec<_>>())
 }
 
-/// Factor on the standard deviations of the tasks that makes intervals of `left` hold 90 %;
-/// `spreads` are those of the tasks beside the Gaussian process.
-pub(crate) fn scale_of(left: &[Left], spreads: &[f64], method: Method) -> Option<f64> {
-    let z =
-        |l: &Left| (l.predicted(method) - l.ln_step).abs() / l.deviation(spreads[l.task], method);
-    conformal(left.iter().map(z).collect()).map(|s| s.clamp(0.5, 20.0))
-}
-
-/// The same for the process of all tasks, whatever it counts; 1 where it said nothing.
-pub(crate) fn scale_of_pool(left: &[Left], method: Method) -> f64 {
-    let z = |l: &Left| {
-        let sd = l.pooled?.variance.sqrt();
-        Some((l.predicted(method) - l.ln_step).abs() / sd)
-    };
-    let z = left.iter().filter_map(z).collect();
-    conformal(z).map_or(1.0, |s| s.clamp(0.5, 10.0))
-}
-
-/// Factor on standard deviations with which 90 % intervals hold a next error, from the errors of
-/// those left out over their standard deviations: the quantile of `0.9 (n + 1)/n`, since the next
-/// one is as likely in each gap between `n` errors (split conformal prediction: Lei et al. 2018,
-/// section 2.2). Of fewer than ten it is the largest.
-pub(crate) fn conformal(z: Vec<f64>) -> Option<f64> {
-    let n = z.len() as f64;
-    let level = (0.9 * (n + 1.0) / n).min(1.0);
-    Some(stats::quantile(&z, level)? / HALF_WIDTH)
-}
-
 /// A model of a part of the data.
 pub(crate) struct Part {
     pub data: Dataset,
@@ -489,70 +401,4 @@ pub(crate) fn trimmed(mut v: Vec<f64>) -> Option<f64> {
     v.sort_by(f64::total_cmp);
     v.truncate(v.len() - v.len() / 20);
     stats::mean(&v).map(|m| 100.0 * m)
-}
-
-/// What makes the intervals of one task hold 90 %, and how well that works.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Calibration {
-    pub spread: f64,
-    pub scale: f64,
-    /// Throughputs inside, and all: with the scale of the other folds.
-    pub inside: (usize, usize),
-}
-
-/// Left-out throughputs that a task needs for a scale of its own: of fewer than twenty the quantile
-/// of 90 % is off by more than seven points, and all tasks have one scale.
-const OWN_SCALE: usize = 20;
-
-/// Calibrates one task; `None` without left-out throughputs of it.
-pub(crate) fn calibrate(left: &[Left], task: usize, method: Method) -> Option<Calibration> {
-    let own: Vec<&Left> = left.iter().filter(|l| l.task == task).collect();
-    let spread = spread_of(&own, method)?;
-    let like: Vec<(&Left, f64)> = if own.len() >= OWN_SCALE {
-        own.iter().map(|l| (*l, spread)).collect()
-    } else {
-        let tasks = left.iter().map(|l| l.task).max().unwrap_or(0);
-        let of = |task: usize| left.iter().filter(move |l| l.task == task);
-        let each =
-            (0..=tasks).filter_map(|t| Some((t, spread_of(&of(t).collect::<Vec<_>>(), method)?)));
-        each.flat_map(|(t, spread)| of(t).map(move |l| (l, spread)))
-            .collect()
-    };
-    let z = |l: &Left, spread: f64| {
-        (l.predicted(method) - l.ln_step).abs() / l.deviation(spread, method)
-    };
-    let scale_of = |keep: &dyn Fn(&Left) -> bool| {
-        let kept = like.iter().filter(|(l, _)| keep(l));
-        conformal(kept.map(|(l, s)| z(l, *s)).collect()).map(|s| s.clamp(0.5, 10.0))
-    };
-    let mut inside = (0, 0);
-    for f in 0..FOLDS {
-        let Some(scale) = scale_of(&|l: &Left| l.fold != f) else {
-            continue;
-        };
-        for l in own.iter().filter(|l| l.fold == f) {
-            inside.0 += usize::from(z(l, spread) <= HALF_WIDTH * scale);
-            inside.1 += 1;
-        }
-    }
-    Some(Calibration {
-        spread,
-        scale: scale_of(&|_| true)?,
-        inside,
-    })
-}
-
-/// Standard deviation of the logarithm beside the variance of the Gaussian process, of the left-out
-/// throughputs of one task.
-fn spread_of(own: &[&Left], method: Method) -> Option<f64> {
-    let error = |l: &&Left| (l.predicted(method) - l.ln_step).abs();
-    let spread = match method {
-        Method::Gp | Method::Blend => {
-            stats::median(&own.iter().map(|l| l.noise.sqrt()).collect::<Vec<_>>())?
-        }
-        Method::Structured | Method::Poly => {
-            stats::quantile(&own.iter().map(error).collect::<Vec<_>>(), 0.9)? / HALF_WIDTH
-        }
-    };
-    Some(spread.max(1e-3))
 }

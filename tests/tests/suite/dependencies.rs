@@ -3,14 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde::Deserialize;
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
+use crate::workspace::packages;
 
 #[derive(Deserialize)]
 struct Package {
@@ -46,17 +42,11 @@ fn allowed() -> BTreeSet<String> {
 
 #[test]
 fn every_dependency_has_a_licence_and_a_source_that_are_allowed() {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--offline", "--locked"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .expect("cargo starts");
-    assert!(output.status.success(), "{output:?}");
-    let metadata: Metadata = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
+    let packages: Vec<Package> = packages(&["--locked"]);
     let allowed = allowed();
-    assert!(allowed.contains("MIT") && metadata.packages.len() > 100);
+    assert!(allowed.contains("MIT") && packages.len() > 100);
     let index = "registry+https://github.com/rust-lang/crates.io-index";
-    for package in &metadata.packages {
+    for package in &packages {
         let name = &package.name;
         let licence = package.license.as_deref().unwrap_or("none");
         assert!(is_met(licence, &allowed), "{name}: licence {licence}");

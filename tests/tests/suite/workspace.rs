@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 /// Around the table that `BLESS=1` rewrites.
 const TABLE: [&str; 2] = ["<!-- dependencies -->\n", "<!-- end of dependencies -->"];
@@ -18,8 +19,8 @@ const FOR_FEATURES: [&str; 1] = ["argmin_math"];
 const LONGEST_TOOL: usize = 400;
 
 #[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
+struct Metadata<P> {
+    packages: Vec<P>,
 }
 
 #[derive(Deserialize)]
@@ -90,16 +91,16 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-fn packages() -> Vec<Package> {
+fn members() -> Vec<Package> {
+    packages(&["--no-deps"])
+}
+
+/// What `cargo metadata` says of the packages.
+pub fn packages<P: DeserializeOwned>(options: &[&str]) -> Vec<P> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args([
-            "metadata",
-            "--no-deps",
-            "--offline",
-            "--format-version",
-            "1",
-        ])
+        .args(["metadata", "--offline", "--format-version", "1"])
+        .args(options)
         .current_dir(root())
         .output()
         .expect("cargo starts");
@@ -108,7 +109,7 @@ fn packages() -> Vec<Package> {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let metadata: Metadata = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
+    let metadata: Metadata<P> = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
     metadata.packages
 }
 
@@ -150,7 +151,7 @@ fn the_table_of_dependencies_is_true() {
     let (_, after) = rest
         .split_once(end)
         .expect("a table between the two comments");
-    let rows: BTreeMap<String, String> = packages()
+    let rows: BTreeMap<String, String> = members()
         .iter()
         .map(|package| {
             let uses: Vec<String> = package.uses(None).into_iter().collect();
@@ -175,7 +176,7 @@ fn the_table_of_dependencies_is_true() {
 
 #[test]
 fn dependencies_point_one_way() {
-    let packages = packages();
+    let packages = members();
     let uses: BTreeMap<String, BTreeSet<String>> = packages
         .iter()
         .map(|p| (p.folder(), p.uses(None)))
@@ -237,7 +238,7 @@ fn dependencies_point_one_way() {
 #[test]
 fn every_dependency_is_used() {
     let mut unused = Vec::new();
-    for package in packages() {
+    for package in members() {
         let code = package.text(&["src"]);
         let tests = package.text(&["src", "tests", "examples", "benches"]) + &beside(&package);
         for dependency in &package.dependencies {
@@ -271,7 +272,7 @@ fn beside(package: &Package) -> String {
 
 #[test]
 fn tools_are_thin() {
-    for package in packages() {
+    for package in members() {
         let folder = package.folder();
         if !folder.starts_with("tools/") {
             continue;
@@ -295,7 +296,7 @@ const WIRE: [&str; 2] = ["shared/doc", "shared/predict"];
 
 #[test]
 fn wire_forms_are_private_to_doc() {
-    let packages = packages();
+    let packages = members();
     for package in packages
         .iter()
         .filter(|p| !WIRE.contains(&p.folder().as_str()))

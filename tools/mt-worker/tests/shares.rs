@@ -3,12 +3,11 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use corun::Setting;
-use device::{Device, MeasureError, OpenError, Patience, Real, Window};
+use device::{Device, MeasureError, OpenError, Options, Patience, Real, Window};
 use doc::{Documents, Frames, Workload};
 use jobs::process::cpu_seconds;
 use units::{Batch, Seconds, Share};
@@ -40,13 +39,8 @@ fn workload(pool: bool, jobs: &[&[&str]]) -> Workload {
 
 /// The device, unless this machine has no control group to write.
 fn open(workload: &Workload, runs: &Path) -> Option<Real> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    match Real::cpu_with(
-        workload,
-        runs.join("runs"),
-        Patience::default(),
-        &interrupted,
-    ) {
+    let (runs, options) = (runs.join("runs"), Options::default());
+    match Real::cpu_with(workload, &runs, Patience::default(), &options) {
         Ok(cpu) => Some(cpu),
         Err(OpenError::Environment { reason, .. }) => {
             testkit::skipped("cgroups", reason);

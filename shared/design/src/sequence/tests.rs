@@ -20,7 +20,11 @@ fn workload(memory: &str) -> Workload {
         {{"id":"b","model":"vgg16","batch_sizes":[64],"memory":{{"fixed_bytes":10,"bytes_per_sample":1}}}},
         {{"id":"c","model":"vgg16","batch_sizes":[8,128],"memory":{{"fixed_bytes":10,"bytes_per_sample":1}}}}]}}"#
     );
-    Documents::<_, Workload>::new(Frames::new(text.as_bytes(), "test"))
+    read(&text)
+}
+
+fn read(workload: &str) -> Workload {
+    Documents::<_, Workload>::new(Frames::new(workload.as_bytes(), "test"))
         .next()
         .unwrap()
         .unwrap()
@@ -344,11 +348,7 @@ fn many_tasks_that_hardly_fit_are_measured_together() {
         r#"{{"schema":"mt.workload/1","device":{{"kind":"sim","memory_bytes":4700}},"tasks":[{}]}}"#,
         tasks.join(",")
     );
-    let frames = Frames::new(text.as_bytes(), "test");
-    let tight = Documents::<_, Workload>::new(frames)
-        .next()
-        .unwrap()
-        .unwrap();
+    let tight = read(&text);
     let open = DesignSettings {
         budget: Some(10),
         rv_min: TotalShare::from_hundredths(0),
@@ -386,11 +386,7 @@ fn on_several_gpus_the_parts_of_divisions_are_measured() {
         r#"{{"schema":"mt.workload/1","device":{{"kind":"sim","gpus":2}},"tasks":[{}]}}"#,
         tasks.join(",")
     );
-    let frames = Frames::new(text.as_bytes(), "test");
-    let two = Documents::<_, Workload>::new(frames)
-        .next()
-        .unwrap()
-        .unwrap();
+    let two = read(&text);
     let open = |tolerance| DesignSettings {
         budget: Some(24),
         step: Share::from_percent(25.0).unwrap(),

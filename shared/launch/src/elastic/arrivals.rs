@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
-use std::thread;
 
-use cli::{Console, Failure, LONGEST, Line, Lines, open_reader};
+use cli::{Console, Failure, LONGEST, Line, Lines, in_background, open_reader};
 use doc::{Arrival, Frame, TrainingBatch, TrainingEvent, TrainingNews, Workload};
 use units::{Seconds, TaskId};
 
@@ -47,7 +46,7 @@ impl Arrivals {
         if path == Path::new("-") {
             let (sender, lines) = sync_channel(64);
             // Standard input may never end, so nobody waits for this thread.
-            let read = move || {
+            in_background(move || {
                 // A box of a reader cannot cross threads; standard input can be opened there.
                 let stdin = std::io::stdin().lock();
                 for line in Lines::new(stdin) {
@@ -60,9 +59,7 @@ impl Arrivals {
                         return;
                     }
                 }
-            };
-            let started = thread::Builder::new().spawn(read);
-            started.map_err(|error| Failure::Environment(format!("no thread: {error}")))?;
+            })?;
             return Ok(Self::Live {
                 lines,
                 waiting: VecDeque::new(),

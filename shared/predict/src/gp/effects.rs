@@ -12,9 +12,9 @@
 //! (Gavel) it left 27 % with 20 pairs where one kernel of all features left 32 %, and 20 where that
 //! left 24 % with 40.
 
-use math::{Cholesky, exp};
+use math::Cholesky;
 
-use super::{Hyper, LEAST_NOISE, Observations, SQRT_5, spreads};
+use super::{Hyper, LEAST_NOISE, Observations, spreads};
 
 /// Lengths that are tried, in standard deviations of a feature: from a function that changes with
 /// every batch size to one that hardly knows them. One length for all features: with one each,
@@ -52,12 +52,11 @@ pub(super) fn join(own: &mut [f64], others: &[f64], signal: f64) {
 
 /// The kernel of two squared distances.
 pub(super) fn kernel(own: f64, others: f64, signal: f64) -> f64 {
-    let matern = |r2: f64| {
-        let a = SQRT_5 * r2.sqrt();
-        (1.0 + a + a * a * (1.0 / 3.0)) * exp(-a)
-    };
-    let (a, b) = (matern(own), matern(others));
-    signal * (1.0 / 3.0) * (a + b + a * b)
+    let (mut own, mut others) = ([own], [others]);
+    super::matern(&mut own, 1.0);
+    super::matern(&mut others, 1.0);
+    join(&mut own, &others, signal);
+    own[0]
 }
 
 math::wide! {

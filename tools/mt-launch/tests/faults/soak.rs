@@ -19,22 +19,21 @@ fn descriptors(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }
 
+/// A job of which one start in twenty kills itself half-way.
+fn mortal(name: &'static str) -> Job {
+    let dies = "[ $(( $(od -An -N2 -tu2 /dev/urandom) % 20 )) -ne 0 ] || kill -9 $$";
+    Job {
+        share: 100.0,
+        ..job(name, &format!("{GOOD}; {dies}"))
+    }
+}
+
 #[test]
 fn a_soak_leaks_nothing() {
     needs_cgroups!();
     let rounds = if full() { 200 } else { 12 };
     let corner = Corner::new();
-    // One start in twenty kills itself half-way.
-    let script =
-        format!("{GOOD}; [ $(( $(od -An -N2 -tu2 /dev/urandom) % 20 )) -ne 0 ] || kill -9 $$");
-    let jobs: Vec<Job> = NAMES
-        .iter()
-        .map(|name| {
-            let mut job = job(name, &script);
-            job.share = 100.0;
-            job
-        })
-        .collect();
+    let jobs = NAMES.map(mortal);
     let number = rounds.to_string();
     let arguments = ["--rounds", &number, "--restarts", "5", "--backoff", "0.01"];
     let mut child = corner.start(&jobs, &arguments, EventKind::Round);
@@ -116,17 +115,10 @@ fn a_soak_of_minutes_stays_flat() {
     };
     needs_cgroups!();
     let corner = Corner::new();
-    let script =
-        format!("{GOOD}; [ $(( $(od -An -N2 -tu2 /dev/urandom) % 20 )) -ne 0 ] || kill -9 $$");
-    let jobs: Vec<Job> = NAMES
-        .iter()
-        .map(|name| {
-            let mut job = job(name, &script);
-            job.share = 100.0;
-            job.download = vec!["true".to_owned()];
-            job
-        })
-        .collect();
+    let jobs = NAMES.map(|name| Job {
+        download: vec!["true".to_owned()],
+        ..mortal(name)
+    });
     let arguments = [
         "--rounds",
         "1000000",

@@ -1,0 +1,99 @@
+//! How wide intervals must be, from what was left out.
+
+use doc::Method;
+use math::stats;
+
+use super::{FOLDS, Left};
+
+/// Half the width of an interval that should hold 90 %, in standard deviations.
+pub(crate) const HALF_WIDTH: f64 = 1.645;
+
+/// Factor on the standard deviations of the tasks that makes intervals of `left` hold 90 %;
+/// `spreads` are those of the tasks beside the Gaussian process.
+pub(crate) fn scale_of(left: &[Left], spreads: &[f64], method: Method) -> Option<f64> {
+    let z = |l: &Left| l.score(spreads[l.task], method);
+    conformal(left.iter().map(z).collect()).map(|s| s.clamp(0.5, 20.0))
+}
+
+/// The same for the process of all tasks, whatever it counts; 1 where it said nothing.
+pub(crate) fn scale_of_pool(left: &[Left], method: Method) -> f64 {
+    let z = |l: &Left| {
+        let sd = l.pooled?.variance.sqrt();
+        Some((l.predicted(method) - l.ln_step).abs() / sd)
+    };
+    let z = left.iter().filter_map(z).collect();
+    conformal(z).map_or(1.0, |s| s.clamp(0.5, 10.0))
+}
+
+/// Factor on standard deviations with which 90 % intervals hold a next error, from the errors of
+/// those left out over their standard deviations: the quantile of `0.9 (n + 1)/n`, since the next
+/// one is as likely in each gap between `n` errors (split conformal prediction: Lei et al. 2018,
+/// section 2.2). Of fewer than ten it is the largest.
+pub(crate) fn conformal(z: Vec<f64>) -> Option<f64> {
+    let n = z.len() as f64;
+    let level = (0.9 * (n + 1.0) / n).min(1.0);
+    Some(stats::quantile(&z, level)? / HALF_WIDTH)
+}
+
+/// What makes the intervals of one task hold 90 %, and how well that works.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Calibration {
+    pub spread: f64,
+    pub scale: f64,
+    /// Throughputs inside, and all: with the scale of the other folds.
+    pub inside: (usize, usize),
+}
+
+/// Left-out throughputs that a task needs for a scale of its own: of fewer than twenty the quantile
+/// of 90 % is off by more than seven points, and all tasks have one scale.
+const OWN_SCALE: usize = 20;
+
+/// Calibrates one task; `None` without left-out throughputs of it.
+pub(crate) fn calibrate(left: &[Left], task: usize, method: Method) -> Option<Calibration> {
+    let own: Vec<&Left> = left.iter().filter(|l| l.task == task).collect();
+    let spread = spread_of(&own, method)?;
+    let like: Vec<(&Left, f64)> = if own.len() >= OWN_SCALE {
+        own.iter().map(|l| (*l, spread)).collect()
+    } else {
+        let tasks = left.iter().map(|l| l.task).max().unwrap_or(0);
+        let of = |task: usize| left.iter().filter(move |l| l.task == task);
+        let each =
+            (0..=tasks).filter_map(|t| Some((t, spread_of(&of(t).collect::<Vec<_>>(), method)?)));
+        each.flat_map(|(t, spread)| of(t).map(move |l| (l, spread)))
+            .collect()
+    };
+    let scale_of = |keep: &dyn Fn(&Left) -> bool| {
+        let kept = like.iter().filter(|(l, _)| keep(l));
+        conformal(kept.map(|(l, s)| l.score(*s, method)).collect()).map(|s| s.clamp(0.5, 10.0))
+    };
+    let mut inside = (0, 0);
+    for f in 0..FOLDS {
+        let Some(scale) = scale_of(&|l: &Left| l.fold != f) else {
+            continue;
+        };
+        for l in own.iter().filter(|l| l.fold == f) {
+            inside.0 += usize::from(l.score(spread, method) <= HALF_WIDTH * scale);
+            inside.1 += 1;
+        }
+    }
+    Some(Calibration {
+        spread,
+        scale: scale_of(&|_| true)?,
+        inside,
+    })
+}
+
+/// Standard deviation of the logarithm beside the variance of the Gaussian process, of the left-out
+/// throughputs of one task.
+fn spread_of(own: &[&Left], method: Method) -> Option<f64> {
+    let error = |l: &&Left| (l.predicted(method) - l.ln_step).abs();
+    let spread = match method {
+        Method::Gp | Method::Blend => {
+            stats::median(&own.iter().map(|l| l.noise.sqrt()).collect::<Vec<_>>())?
+        }
+        Method::Structured | Method::Poly => {
+            stats::quantile(&own.iter().map(error).collect::<Vec<_>>(), 0.9)? / HALF_WIDTH
+        }
+    };
+    Some(spread.max(1e-3))
+}
