@@ -12,9 +12,9 @@ PARTS=${PARTS:-live many moves models steps}
 mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
 if [ -n "$QUICK" ]; then
-    repetitions=1 solo=6 short=2 counts="3 6" torch_steps=24 form=--quick
+    repetitions=1 several=1 solo=6 short=2 counts="3 6" torch_steps=24 form=--quick
 else
-    repetitions=5 solo=12 short=3 counts="3 4 5 6" torch_steps=80 form=
+    repetitions=5 several=3 solo=12 short=3 counts="3 4 5 6" torch_steps=80 form=
 fi
 
 # A task of mt-worker: name, seed, whether it stands by.
@@ -96,7 +96,9 @@ measure_many() {
             i=$((i + 1))
         done
         workload "$folder" 8 "$tasks"
-        policies "$folder" 8 1
+        for repetition in $(seq "$several"); do
+            policies "$folder" 8 "$repetition"
+        done
     done
 }
 
@@ -133,7 +135,9 @@ measure_models() {
 {"event":"arrive","time_s":0,"task":"older","total_steps":$torch_steps}
 {"event":"arrive","time_s":$((torch_steps / 4)),"task":"younger","total_steps":$torch_steps}
 END
-    policies "$OUT/models" 4 1
+    for repetition in $(seq "$several"); do
+        policies "$OUT/models" 4 "$repetition"
+    done
 }
 
 # What a step is worth by the number of processes, and from one step to the next.

@@ -69,12 +69,12 @@ rates=
 if [ -n "${MT_PLAN:-}" ]; then
     rm -f rates.ndjson
     export RATES="$PWD/rates.ndjson"
-    for task in a b c; do
-        share=$(mt-launch env --task "$task" | sed -n 's/^MT_SHARE_PERCENT=\([0-9]*\).*/\1/p')
+    for name in a b c; do
+        share=$(mt-launch env --task "$name" | sed -n 's/^MT_SHARE_PERCENT=\([0-9]*\).*/\1/p')
         # A node is a processor here.
         srun -Q -w n0 -n1 --gres="shard:$share" taskset -c 0 \
-            mt-launch exec --task "$task" -- \
-            python3 "$here/../engines/train.py" --seconds 10 >"$task.log" 2>&1 &
+            mt-launch exec --task "$name" -- \
+            python3 "$here/../engines/train.py" --seconds 10 >"$name.log" 2>&1 &
     done
     wait
     rates=$(python3 "$here/../engines/rates.py" Slurm "$MT_PLAN" rates.ndjson)

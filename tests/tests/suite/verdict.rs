@@ -170,9 +170,9 @@ fn ten_rounds_are_compared_with_ten_planned_ones() {
 #[test]
 fn on_processes_the_verdict_is_compared_with_what_ran() {
     const WORKLOAD: &str = r#"{"schema":"mt.workload/1","device":{"kind":"cpu"},"tasks":[
-      {"id":"a","batch_sizes":[32],"samples":12000,
+      {"id":"a","batch_sizes":[32],"samples":96000,
        "job":{"argv":["mt-worker","--threads","1","--width","256","--depth","2"],"pool":true}},
-      {"id":"b","batch_sizes":[32],"samples":9000,
+      {"id":"b","batch_sizes":[32],"samples":72000,
        "job":{"argv":["mt-worker","--threads","1","--width","128","--depth","3"],"pool":true}}]}"#;
     let folder = Folder::new();
     std::fs::write(folder.path().join("workload"), WORKLOAD).unwrap();
