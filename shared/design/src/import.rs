@@ -87,6 +87,7 @@ impl Import {
                     tasks: tasks?,
                     window: unknown,
                     repeats: 1,
+                    gpu: None,
                 })
             })
             .collect();

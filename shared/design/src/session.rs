@@ -206,6 +206,7 @@ impl Session<'_> {
                 .collect(),
             window: measurement.window,
             repeats: measurement.repeats,
+            gpu: measurement.gpu.clone(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use doc::{DeviceKind, ListedDevice};
 use gpusim::Gpu;
+use host::Meter;
 use host::discovery::{self, MpsSupport};
 use jobs::RunDir;
 use jobs::cgroup::{self, Cgroups};
@@ -24,6 +25,8 @@ fn listed(kind: DeviceKind, name: &str, reason: Option<String>) -> ListedDevice 
         unverified: None,
         units: None,
         memory_bytes: None,
+        used_bytes: None,
+        utilisation_percent: None,
         uuid: None,
         compute_capability: None,
         driver: None,
@@ -45,8 +48,12 @@ fn gpu(gpu: discovery::Gpu) -> ListedDevice {
         MpsSupport::Available { client_limit } => (u32::try_from(client_limit).ok(), None),
         MpsSupport::Unavailable { reason } => (None, Some(reason)),
     };
+    let (used_bytes, utilisation_percent) =
+        Meter::open(&gpu.uuid).map_or((None, None), |meter| meter.now());
     ListedDevice {
         units: Some(gpu.sms),
+        used_bytes,
+        utilisation_percent,
         memory_bytes: Some(gpu.memory.get()),
         uuid: Some(gpu.uuid),
         compute_capability: Some(version(gpu.compute_capability)),

@@ -1,4 +1,4 @@
-use doc::DeviceFingerprint;
+use doc::{DeviceFingerprint, GpuUse};
 use units::{SamplesPerSec, Seconds};
 
 use crate::MeasureError;
@@ -42,6 +42,8 @@ pub struct Measurement {
     pub window: Seconds,
     /// Windows that were averaged.
     pub repeats: u32,
+    /// How the GPU was used meanwhile, where it tells.
+    pub gpu: Option<GpuUse>,
 }
 
 /// Something that runs tasks together and says how fast each goes.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use corun::Setting;
 use doc::{DeviceFingerprint, DeviceKind, Workload};
 use host::discovery::{self, Gpu, MpsSupport};
-use host::{ControlGroups, Host, MpsHost, MpsSetup, Processes, Shares};
+use host::{ControlGroups, Host, Meter, MpsHost, MpsSetup, Processes, Shares};
 use jobs::mps::MpsOptions;
 use jobs::{Neighbours, RunDir};
 use units::{SamplesPerSec, Seconds, Share};
@@ -42,6 +42,8 @@ pub struct Real {
     names: Vec<String>,
     costs: Costs,
     sms: BTreeMap<Share, u32>,
+    /// Tells how the GPU is used; why not in words, where there is one.
+    meter: Option<Result<Arc<Meter>, String>>,
     interrupted: Arc<AtomicBool>,
     /// This profile among the programs that use the device.
     neighbours: Neighbours,
@@ -144,9 +146,12 @@ impl Real {
     ) -> Result<Self, OpenError> {
         check_jobs(workload, DeviceKind::Cuda)?;
         let run = run_dir(&setup.runs, DeviceKind::Cuda, options.guarded)?;
+        let meter = setup.host.gpus.first().map(|gpu| Meter::open(&gpu.uuid));
         let host = MpsHost::open(setup.host, run)?;
         let limits = (setup.patience, setup.capacity);
-        Self::on(host, workload, setup.cpus, limits, options)
+        let real = Self::on(host, workload, setup.cpus, limits, options)?;
+        let meter = meter.map(|opened| opened.map(Arc::new));
+        Ok(Self { meter, ..real })
     }
 
     fn on<S: Shares + 'static>(
@@ -171,6 +176,7 @@ impl Real {
             names: workload.tasks.iter().map(|t| t.id.to_string()).collect(),
             costs: Costs::default(),
             sms: BTreeMap::new(),
+            meter: None,
             interrupted: options.interrupted.clone(),
             neighbours,
             others,
@@ -210,6 +216,8 @@ impl Real {
             most: seconds(window.most),
             precision: window.precision,
         };
+        let meter = self.meter.as_ref().and_then(|meter| meter.clone().ok());
+        let reading = meter.as_ref().map(|meter| meter.begin());
         let mut counts = Vec::new();
         let repeats = window.repeats.max(1) as usize;
         while counts.len() < repeats {
@@ -220,7 +228,17 @@ impl Real {
                 Err(error) => return Err(self.failed(configuration, &error)),
             }
         }
-        Ok((averaged(&counts)?, gathered))
+        let gpu = reading.and_then(|reading| {
+            let groups = jobs.iter().map(|&job| self.pool.host().pid(job));
+            // A job that has just ended holds nothing; no process has this group.
+            let groups: Vec<i32> = groups.map(|group| group.unwrap_or(-1)).collect();
+            reading.end(&groups)
+        });
+        let measurement = Measurement {
+            gpu,
+            ..averaged(&counts)?
+        };
+        Ok((measurement, gathered))
     }
 
     /// Translates a failed count, and ends the worker that it is about: one that stalled would
@@ -342,6 +360,9 @@ impl Device for Real {
                 restless.join(", ")
             );
         }
+        if let Some(Err(why)) = &self.meter {
+            text += &format!("; NVML does not tell how the GPU was used: {why}");
+        }
         if let Some(others) = self.neighbours.newcomers() {
             text += &format!("; {others}");
         }
@@ -413,5 +434,6 @@ fn averaged(counts: &[Counted]) -> Result<Measurement, MeasureError> {
         rates: (0..jobs).map(rate).collect::<Result<_, _>>()?,
         window: Seconds::new(length).map_err(bad)?,
         repeats: u32::try_from(counts.len()).unwrap_or(u32::MAX),
+        gpu: None,
     })
 }

@@ -38,6 +38,7 @@ impl Replay {
                 rates,
                 window: sample.window,
                 repeats: sample.repeats.max(1),
+                gpu: sample.gpu.clone(),
             });
         }
         let mut recorded: BTreeMap<Vec<Setting>, Result<Measurement, String>> = BTreeMap::new();
@@ -133,6 +134,11 @@ fn mean(group: &[Measurement]) -> Result<Measurement, String> {
         repeats: group
             .iter()
             .fold(0, |sum: u32, m| sum.saturating_add(m.repeats)),
+        // Of repeated samples there is no mean that all five figures have.
+        gpu: match group {
+            [only] => only.gpu.clone(),
+            _ => None,
+        },
     })
 }
 

@@ -80,6 +80,7 @@ impl Device for Sim {
             rates: rates?,
             window: Seconds::new(seconds / f64::from(repeats)).map_err(failed)?,
             repeats,
+            gpu: None,
         })
     }
 }

@@ -67,7 +67,7 @@ pub use timeline::{Phase, Timeline};
 pub use training::{Arrival, TrainingBatch, TrainingEvent, TrainingNews};
 pub use wire::{
     Aim, Balance, BatchPolicy, Chosen, ConstraintKind, DesignKind, DeviceFingerprint, DeviceKind,
-    Duplex, GpuDescription, HostDescription, Infeasibility, LayerDescription, LayerGroup,
+    Duplex, GpuDescription, GpuUse, HostDescription, Infeasibility, LayerDescription, LayerGroup,
     ListedDevice, Method, Objective, ObjectiveKind, PhaseKind, Progress, Proof, Provenance,
     RatesKind, ScheduleBaseline, ScheduleBound, ScheduleClass, SchedulePolicy, Scheme, Search,
     SoloRate, StopReason, Switching, SwitchingMode, WorkKind,

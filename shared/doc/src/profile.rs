@@ -4,7 +4,8 @@ use crate::plan::choice;
 use crate::wire::{self, StopReason, Wire};
 use crate::workload::optional;
 use crate::{
-    Aim, Checker, Choice, Code, DesignKind, DeviceFingerprint, Document, Provenance, Workload,
+    Aim, Checker, Choice, Code, DesignKind, DeviceFingerprint, Document, GpuUse, Provenance,
+    Workload,
 };
 
 /// A profile: measured co-runs of the tasks of a workload on a device.
@@ -50,6 +51,8 @@ pub struct Sample {
     pub window: Seconds,
     /// Windows averaged.
     pub repeats: u32,
+    /// How the GPU was used meanwhile, where it tells.
+    pub gpu: Option<GpuUse>,
 }
 
 /// One task of a measured co-run.
@@ -170,11 +173,15 @@ impl Document for Sample {
         let tasks = c.list("tasks", &wire.tasks, measured);
         crate::workload::unique_ids(c, "tasks", wire.tasks.iter().map(|t| t.id.as_str()));
         let window = c.unit("window_s", Seconds::new(wire.window_s));
+        let gpu = optional(c, "gpu", wire.gpu.as_ref(), |gpu, c| {
+            gpu_use(gpu, wire.tasks.len(), c)
+        });
         Some(Self {
             config: wire.config,
             tasks: tasks?,
             window: window?,
             repeats: wire.repeats,
+            gpu: gpu?,
         })
     }
 
@@ -188,8 +195,48 @@ impl Document for Sample {
             tasks: tasks.collect(),
             window_s: self.window.get(),
             repeats: self.repeats,
+            gpu: self.gpu.clone(),
         }
     }
+}
+
+/// Parts are parts, and tasks hold no more than is held.
+fn gpu_use(wire: &GpuUse, tasks: usize, c: &mut Checker) -> Option<GpuUse> {
+    let parts = [
+        ("utilisation_percent", wire.utilisation_percent),
+        ("sm_active_percent", wire.sm_active_percent),
+        ("sm_occupancy_percent", wire.sm_occupancy_percent),
+    ];
+    let mut good = true;
+    let mut wrong = |c: &mut Checker, field: &str, problem: String, advice: &str| {
+        good = false;
+        c.field(field, |c| c.fault(Code::OutOfRange, problem, advice));
+    };
+    for (field, value) in parts {
+        if let Some(value) = value.filter(|v| !(0.0..=100.0).contains(v)) {
+            wrong(
+                c,
+                field,
+                format!("{value} is no part of a whole"),
+                "give 0 to 100",
+            );
+        }
+    }
+    if let Some(memory) = &wire.tasks_memory_bytes {
+        let field = "tasks_memory_bytes";
+        if memory.len() != tasks {
+            let problem = format!("{} figures for {tasks} tasks", memory.len());
+            wrong(c, field, problem, "give one for each task, in their order");
+        }
+        let sum = memory
+            .iter()
+            .fold(0, |sum: u64, &bytes| sum.saturating_add(bytes));
+        if let Some(all) = wire.memory_bytes.filter(|&all| sum > all) {
+            let problem = format!("the tasks hold {sum} bytes of {all} that are in use");
+            wrong(c, field, problem, "a part is at most the whole");
+        }
+    }
+    good.then(|| wire.clone())
 }
 
 pub(crate) fn measured(wire: &wire::MeasuredTask, c: &mut Checker) -> Option<Measured> {

@@ -45,6 +45,7 @@ fn profile() -> Profile {
             tasks: tasks.collect(),
             window: measured.window,
             repeats: 1,
+            gpu: None,
         }
     });
     let samples = samples.collect();

@@ -46,6 +46,12 @@ pub struct ListedDevice {
     /// Device memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
+    /// Device memory that is in use now, by everybody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_bytes: Option<u64>,
+    /// Part of the last moments in which a kernel ran on the GPU, in percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub utilisation_percent: Option<u32>,
     /// Stable name of a GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,

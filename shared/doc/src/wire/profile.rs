@@ -103,11 +103,38 @@ pub struct ProfileSample {
     pub window_s: f64,
     /// Number of windows that were averaged.
     pub repeats: u32,
+    /// How the GPU was used meanwhile, where it tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuUse>,
 }
 
 impl Wire for ProfileSample {
     const SCHEMA: &'static str = "mt.profile/1";
     const RECORD: Option<&'static str> = Some("sample");
+}
+
+/// How a GPU was used from the moment its tasks were told to train until the end of the last window,
+/// as NVML tells it. What the GPU or its driver cannot tell is absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GpuUse {
+    /// Part of the time in which at least one kernel ran, in percent: "GPU utilisation".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub utilisation_percent: Option<f64>,
+    /// Part of the time in which an SM had at least one warp, mean over SMs, in percent (Hopper and
+    /// newer).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sm_active_percent: Option<f64>,
+    /// Warps on an SM over the most that it can hold, mean over SMs and time, in percent (Hopper and
+    /// newer).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sm_occupancy_percent: Option<f64>,
+    /// Device memory in use at the end, by everybody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Device memory of the processes of each task at the end, in the order of `tasks`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks_memory_bytes: Option<Vec<u64>>,
 }
 
 /// One task of a measured co-run.

@@ -24,6 +24,9 @@ pub fn report(profile: &Profile, plan: Option<&Plan>) -> Report {
         };
         report.fact(label, device_time);
     }
+    if let Some(used) = utilisation(profile) {
+        report.fact("GPU utilisation", used);
+    }
     report.fact("seed", header.seed.to_string());
     let plan = plan.filter(|p| compare::concerns(p, profile));
     if let Some(plan) = plan {
@@ -64,6 +67,27 @@ fn configurations(profile: &Profile) -> String {
         n => format!(", {n} failed"),
     };
     format!("{all} {design} ({solo} of one task alone){failed}{stopped}")
+}
+
+/// Means over the samples of one task and of several: the part of the time in which a kernel ran.
+fn utilisation(profile: &Profile) -> Option<String> {
+    let mean = |alone: bool| {
+        let samples = profile.samples.iter();
+        let values: Vec<f64> = samples
+            .filter(|s| (s.tasks.len() == 1) == alone)
+            .filter_map(|s| s.gpu.as_ref()?.utilisation_percent)
+            .collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        mean.is_finite().then(|| format!("{mean:.0} %"))
+    };
+    match (mean(true), mean(false)) {
+        (None, None) => None,
+        (Some(alone), None) => Some(format!("{alone} with one task")),
+        (None, Some(together)) => Some(format!("{together} with tasks together")),
+        (Some(alone), Some(together)) => Some(format!(
+            "{alone} with one task, {together} with tasks together (means)"
+        )),
+    }
 }
 
 fn alone(profile: &Profile) -> Table {
@@ -167,16 +191,35 @@ fn samples(profile: &Profile) -> Table {
         .column("share_percent", "share", "%")
         .measured("throughput", "throughput", "samples/s")
         .measured("stderr", "standard error", "samples/s");
+    let metered = profile.samples.iter().any(|s| s.gpu.is_some());
+    if metered {
+        table = table
+            .measured("memory_bytes", "device memory", "bytes")
+            .measured("gpu_utilisation_percent", "GPU utilisation", "%")
+            .measured("sm_active_percent", "SMs with work", "%")
+            .measured("sm_occupancy_percent", "SM occupancy", "%");
+    }
     for sample in &profile.samples {
-        for run in &sample.tasks {
-            table.rows.push(vec![
+        let gpu = sample.gpu.clone().unwrap_or_default();
+        let memory = gpu.tasks_memory_bytes.unwrap_or_default();
+        for (task, run) in sample.tasks.iter().enumerate() {
+            let mut cells = vec![
                 Cell::Count(sample.config),
                 run.id.as_str().into(),
                 Cell::Count(u64::from(run.batch.get())),
                 Cell::Number(run.share.percent()),
                 Cell::Number(run.throughput.get()),
                 Cell::number(run.stderr.map(SamplesPerSec::get)),
-            ]);
+            ];
+            if metered {
+                cells.extend([
+                    Cell::number(memory.get(task).map(|&bytes| bytes as f64)),
+                    Cell::number(gpu.utilisation_percent),
+                    Cell::number(gpu.sm_active_percent),
+                    Cell::number(gpu.sm_occupancy_percent),
+                ]);
+            }
+            table.rows.push(cells);
         }
     }
     table.long = true;

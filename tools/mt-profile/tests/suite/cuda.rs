@@ -114,13 +114,65 @@ fn a_profile_is_measured_and_its_cost_told() {
         "{out}"
     );
     assert!(err.contains("workers started for the pool at"), "{err}");
+    // The fake of NVML is not there, or another test's loader finds a real one.
+    assert!(
+        out.contains(r#""gpu":{"#) != err.contains("NVML does not tell how the GPU was used"),
+        "{err}"
+    );
     assert_eq!(bench.left(), [] as [i32; 0]);
     assert_eq!(bench.run_folders(), [] as [PathBuf; 0]);
 }
 
 #[test]
+fn how_the_gpu_is_used_stands_beside_every_sample() {
+    let Some(bench) = Bench::new() else { return };
+    if !bench.fake.build_nvml() {
+        return;
+    }
+    let workload = bench.workload();
+    let workload = workload.to_string_lossy();
+    let arguments = [&SHORT[..], &[&*workload]].concat();
+    for (gpm, counters) in [
+        (
+            true,
+            r#""sm_active_percent":60.0,"sm_occupancy_percent":25.0,"#,
+        ),
+        (false, ""),
+    ] {
+        let mut command = bench.command(&arguments);
+        if !gpm {
+            command.env("FAKE_NO_GPM", "1");
+        }
+        let output = command.output().expect("the tool runs");
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{err}");
+        let samples: Vec<&str> = out
+            .lines()
+            .filter(|l| l.contains("\"record\":\"sample\""))
+            .collect();
+        assert!(samples.len() >= 6, "{out}");
+        for sample in samples {
+            let tasks = sample.matches("\"batch\":").count();
+            let (_, gpu) = sample
+                .split_once(r#""gpu":{"utilisation_percent":"#)
+                .expect(sample);
+            let (utilisation, gpu) = gpu.split_once(',').expect(sample);
+            let utilisation: f64 = utilisation.parse().expect(sample);
+            assert!((75.0..=100.0).contains(&utilisation), "{sample}");
+            let memory = vec!["1073741824"; tasks].join(",");
+            let expected = format!(
+                r#"{counters}"memory_bytes":21474836480,"tasks_memory_bytes":[{memory}]}}}}"#
+            );
+            assert_eq!(gpu, expected, "{sample}");
+        }
+        assert!(!err.contains("NVML"), "{err}");
+    }
+}
+
+#[test]
 fn the_gpu_is_listed() {
     let Some(bench) = Bench::new() else { return };
+    let metered = bench.fake.build_nvml();
     let output = bench.run(&["--list-devices"]);
     let out = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0));
@@ -129,6 +181,8 @@ fn the_gpu_is_listed() {
         out.contains(uuid) && out.contains(r#""mps_clients":48"#),
         "{out}"
     );
+    let now = r#""used_bytes":21474836480,"utilisation_percent":40"#;
+    assert_eq!(out.contains(now), metered, "{out}");
 }
 
 #[test]

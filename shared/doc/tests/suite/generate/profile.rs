@@ -57,12 +57,41 @@ pub fn header() -> impl Strategy<Value = wire::ProfileHeader> {
         })
 }
 
+/// How a GPU was used, with the memory of as many tasks as there can be.
+fn gpu_use() -> impl Strategy<Value = wire::GpuUse> {
+    let part = || option::of(0.0..=100.0);
+    let each: u64 = 1 << 40;
+    let memory = option::of((vec(0..each, 4), 4 * each..=u64::MAX));
+    (part(), part(), part(), memory).prop_map(|(utilisation, active, occupancy, memory)| {
+        let (tasks, all) = memory.unzip();
+        wire::GpuUse {
+            utilisation_percent: utilisation,
+            sm_active_percent: active,
+            sm_occupancy_percent: occupancy,
+            memory_bytes: all,
+            tasks_memory_bytes: tasks,
+        }
+    })
+}
+
 /// A measured configuration.
 pub fn sample() -> impl Strategy<Value = wire::ProfileSample> {
     let one = || (batch(), share_percent(), positive(), option::of(positive()));
     let tasks = names().prop_flat_map(move |names| (Just(names.clone()), vec(one(), names.len())));
-    (any::<u64>(), tasks, positive(), any::<u32>()).prop_map(
-        |(config, tasks, window_s, repeats)| {
+    (
+        any::<u64>(),
+        tasks,
+        positive(),
+        any::<u32>(),
+        option::of(gpu_use()),
+    )
+        .prop_map(|(config, tasks, window_s, repeats, gpu)| {
+            let gpu = gpu.map(|mut gpu| {
+                gpu.tasks_memory_bytes = gpu
+                    .tasks_memory_bytes
+                    .map(|all| all[..tasks.1.len()].to_vec());
+                gpu
+            });
             let tasks = tasks.0.into_iter().zip(tasks.1);
             wire::ProfileSample {
                 schema: wire::ProfileSample::SCHEMA.to_owned(),
@@ -81,9 +110,9 @@ pub fn sample() -> impl Strategy<Value = wire::ProfileSample> {
                     .collect(),
                 window_s,
                 repeats,
+                gpu,
             }
-        },
-    )
+        })
 }
 
 pub fn choices() -> impl Strategy<Value = Vec<wire::Choice>> {

@@ -1,0 +1,139 @@
+//! How a GPU is used while jobs compute on it, as NVML tells it.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use doc::GpuUse;
+use jobs::process;
+use nvml_wrapper::enum_wrappers::device::Sampling;
+use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
+use nvml_wrapper::enums::gpm::GpmMetricId;
+use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
+use nvml_wrapper::{Device, Nvml};
+
+/// Reads the counters of one GPU.
+#[derive(Debug)]
+pub struct Meter {
+    nvml: Nvml,
+    uuid: String,
+}
+
+/// Where the counters stood at the start of a measurement.
+#[derive(Debug)]
+pub struct Reading<'a> {
+    meter: &'a Meter,
+    /// Microseconds since 1970, the clock of NVML's own samples.
+    since: u64,
+    /// Absent before Hopper, and where a user may not read them.
+    gpm: Option<GpmSample<'a>>,
+}
+
+impl Meter {
+    /// Opens the GPU with this UUID.
+    ///
+    /// # Errors
+    /// Why NVML tells nothing of it.
+    pub fn open(uuid: &str) -> Result<Self, String> {
+        let nvml = Nvml::init().map_err(|error| error.to_string())?;
+        nvml.device_by_uuid(uuid)
+            .map_err(|error| error.to_string())?;
+        let uuid = uuid.to_owned();
+        Ok(Self { nvml, uuid })
+    }
+
+    /// Notes where the counters stand.
+    #[must_use]
+    pub fn begin(&self) -> Reading<'_> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        Reading {
+            meter: self,
+            since: now.map_or(0, |t| u64::try_from(t.as_micros()).unwrap_or(u64::MAX)),
+            gpm: self.device().and_then(|device| counters(&device)),
+        }
+    }
+
+    /// Memory in use and, in percent, the part of the last moments in which a kernel ran; each absent
+    /// where the GPU does not tell it.
+    #[must_use]
+    pub fn now(&self) -> (Option<u64>, Option<u32>) {
+        let device = self.device();
+        let memory = device.as_ref().and_then(|d| d.memory_info().ok());
+        let rates = device.and_then(|d| d.utilization_rates().ok());
+        (memory.map(|m| m.used), rates.map(|r| r.gpu))
+    }
+
+    fn device(&self) -> Option<Device<'_>> {
+        self.nvml.device_by_uuid(self.uuid.as_str()).ok()
+    }
+}
+
+impl Reading<'_> {
+    /// How the GPU was used since, and what the process groups hold of its memory now, in their
+    /// order. What the GPU or the driver cannot tell is absent; `None`: nothing at all.
+    #[must_use]
+    pub fn end(self, groups: &[i32]) -> Option<GpuUse> {
+        let device = self.meter.device()?;
+        let [sm_active_percent, sm_occupancy_percent] = self.gpm(&device);
+        let used = GpuUse {
+            utilisation_percent: self.utilisation(&device),
+            sm_active_percent,
+            sm_occupancy_percent,
+            memory_bytes: device.memory_info().ok().map(|memory| memory.used),
+            tasks_memory_bytes: memory_of(&device, groups),
+        };
+        (used != GpuUse::default()).then_some(used)
+    }
+
+    /// Mean of the driver's samples, each the part of some 0.2 s in which a kernel ran. It keeps the
+    /// last hundred or so: of longer measurements this is the end.
+    fn utilisation(&self, device: &Device<'_>) -> Option<f64> {
+        let samples = device.samples(Sampling::GpuUtilization, self.since).ok()?;
+        let values = samples.iter().map(|sample| match sample.value {
+            SampleValue::U32(value) => Some(f64::from(value)),
+            _ => None,
+        });
+        let values: Vec<f64> = values.collect::<Option<_>>()?;
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        mean.is_finite().then_some(mean)
+    }
+
+    fn gpm(&self, device: &Device<'_>) -> [Option<f64>; 2] {
+        const METRICS: [GpmMetricId; 2] = [GpmMetricId::SmUtil, GpmMetricId::SmOccupancy];
+        let between = self.gpm.as_ref().and_then(|before| {
+            let now = counters(device)?;
+            gpm_metrics_get(&self.meter.nvml, before, &now, &METRICS).ok()
+        });
+        let mut values = between.into_iter().flatten();
+        METRICS.map(|_| values.next()?.ok().map(|metric| metric.value))
+    }
+}
+
+fn counters<'a>(device: &Device<'a>) -> Option<GpmSample<'a>> {
+    device.gpm_support().ok().filter(|&supported| supported)?;
+    device.gpm_sample().ok()
+}
+
+/// Clients of MPS stand in a list of their own where the driver has one, and in that of all
+/// computing processes otherwise.
+fn memory_of(device: &Device<'_>, groups: &[i32]) -> Option<Vec<u64>> {
+    let mut processes = device.running_compute_processes().ok()?;
+    for client in device.mps_running_compute_processes().unwrap_or_default() {
+        if processes.iter().all(|other| other.pid != client.pid) {
+            processes.push(client);
+        }
+    }
+    let of_group = |group: &i32| {
+        let members = process::of_group(*group);
+        let own = processes.iter().filter(|process| {
+            members
+                .iter()
+                .any(|member| u32::try_from(member.pid) == Ok(process.pid))
+        });
+        own.map(|process| match process.used_gpu_memory {
+            UsedGpuMemory::Used(bytes) => Some(bytes),
+            UsedGpuMemory::Unavailable => None,
+        })
+        .sum::<Option<u64>>()
+    };
+    let memory: Option<Vec<u64>> = groups.iter().map(of_group).collect();
+    memory.filter(|memory| memory.iter().any(|&bytes| bytes > 0))
+}
