@@ -19,11 +19,25 @@ const MOST_MEASURED: usize = 256;
 /// Judges a model.
 pub fn judge(model: &Model, j: &mut Judge) {
     j.field("workload", |j| workload::judge(&model.workload, j));
+    kind(&model.workload, &model.device, j);
     simulator(&model.workload, &model.device, j);
     match Predictor::from_model(model) {
         Err(error) => j.lie("predictor", "parameters of a predictor", error),
         Ok(predictor) => predictions(model, &predictor, j),
     }
+}
+
+/// Whoever measures writes the kind of device into the workload; a recording may be one of any.
+pub fn kind(workload: &Workload, device: &DeviceFingerprint, j: &mut Judge) {
+    if device.kind == DeviceKind::Replay {
+        return;
+    }
+    let name = |kind: DeviceKind| doc::name_of(&kind);
+    j.field("device", |j| {
+        j.same("kind", name(device.kind), name(workload.device.kind));
+        let simulated = device.kind == DeviceKind::Sim;
+        j.same("simulated", device.simulated, simulated);
+    });
 }
 
 /// The simulator says itself what it is.

@@ -90,12 +90,19 @@ fn searched(search: &Search, j: &mut Judge) {
 
 /// What a plan repeats of its workload.
 fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
-    j.same_option("id", plan.id.as_ref(), workload.id.as_ref());
+    // What a plan written by hand leaves out stands in its workload; a task that it leaves out is not run.
+    let by_hand = matches!(plan.answer, Answer::ByHand(_));
+    let repeats = |name: &str, claimed: Option<String>, truth: Option<String>, j: &mut Judge| {
+        if claimed.is_some() || !by_hand {
+            j.same_option(name, claimed, truth);
+        }
+    };
+    repeats("id", plan.id.clone(), workload.id.clone(), j);
     // How transfers share the link may be chosen when they are ordered; its speed may not.
     let speed = |l: Option<doc::Link>| l.map(|l| format!("{} down, {} up", l.down, l.up));
-    j.same_option("link", speed(plan.link), speed(workload.link));
-    let infeasible = matches!(plan.answer, Answer::Infeasible(_));
-    if !infeasible && plan.tasks.len() != workload.tasks.len() {
+    repeats("link", speed(plan.link), speed(workload.link), j);
+    let found = matches!(plan.answer, Answer::Feasible(_));
+    if found && plan.tasks.len() != workload.tasks.len() {
         j.lie("tasks", plan.tasks.len(), workload.tasks.len());
     }
     for (i, task) in plan.tasks.iter().enumerate() {
@@ -104,16 +111,16 @@ fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
         };
         j.field("tasks", |j| {
             j.index(i, |j| {
-                let count = |s: Option<units::Samples>| s.map(units::Samples::get);
+                let count = |s: Option<units::Samples>| s.map(|s| s.get().to_string());
                 // Volumes may be given in the plan alone, as those of one round.
                 if known.samples.is_some() {
-                    j.same_option("samples", count(task.samples), count(known.samples));
+                    repeats("samples", count(task.samples), count(known.samples), j);
                 }
                 let bytes = |b: Option<doc::UpdateBytes>| {
                     b.map(|b| format!("{} down, {} up", b.down.get(), b.up.get()))
                 };
                 let (claimed, truth) = (bytes(task.update_bytes), bytes(known.update_bytes));
-                j.same_option("update_bytes", claimed, truth);
+                repeats("update_bytes", claimed, truth, j);
                 if let Some(batch) = plan.given(i).batch
                     && !known.batch_sizes.contains(&batch)
                 {
@@ -163,6 +170,9 @@ fn predicted(
     }
     let frame = Frame::new(plan, workload, predictor);
     let Some(choices) = Choices::of_plan(plan, workload) else {
+        if found.is_none() && plan.tasks.len() < workload.tasks.len() {
+            return figures::some_tasks(plan, &frame, j);
+        }
         return j.lie(
             "tasks",
             "tasks without batch size or share",

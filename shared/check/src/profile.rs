@@ -6,26 +6,23 @@ mod simulated;
 
 use std::collections::BTreeSet;
 
-use doc::{DesignKind, DeviceKind, Profile};
+use doc::{DesignKind, DeviceKind, Profile, StopReason};
 
 use crate::judge::Judge;
-use crate::workload;
+use crate::{model, workload};
 
 /// Judges a profile. Paths name records: `$.samples[3]` is the fourth sample record.
 pub fn judge(profile: &Profile, j: &mut Judge) {
     j.field("header", |j| {
         j.field("workload", |j| workload::judge(&profile.header.workload, j));
-        let simulated = profile.header.device.kind == DeviceKind::Sim;
-        let claimed = profile.header.device.simulated;
-        if simulated && !claimed {
-            j.field("device", |j| j.same("simulated", claimed, true));
-        }
+        model::kind(&profile.header.workload, &profile.header.device, j);
         if profile.header.device.kind == DeviceKind::Auto {
             j.field("device", |j| {
                 j.lie("kind", "auto", "the device that was used")
             });
         }
     });
+    design(profile, j);
     counts(profile, j);
     configurations(profile, j);
     let imported = profile.header.design == DesignKind::Imported;
@@ -36,6 +33,31 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
             let why = "measured on a device; only its plausibility was looked at";
             j.unjudged("samples", why);
         }
+    }
+}
+
+/// Only what is chosen one after another is chosen for a plan, and ends for want of gain; only an import
+/// is of another's measurements.
+fn design(profile: &Profile, j: &mut Judge) {
+    let header = &profile.header;
+    let adaptive = header.design == DesignKind::Adaptive;
+    j.field("header", |j| {
+        let claimed = doc::name_of(&header.design);
+        if adaptive != header.aim.is_some() {
+            let truth = match adaptive {
+                true => "another: there is no aim",
+                false => "adaptive: there is an aim",
+            };
+            j.lie("design", &claimed, truth);
+        }
+        if header.design == DesignKind::Imported && header.device.kind != DeviceKind::Replay {
+            j.lie("design", claimed, "another: it was measured on a device");
+        }
+    });
+    let stopped = profile.end.as_ref().map(|end| end.stopped);
+    if stopped == Some(StopReason::Tolerance) && !adaptive {
+        let truth = "another: only an adaptive design knows a gain";
+        j.field("end", |j| j.lie("stopped", "tolerance", truth));
     }
 }
 

@@ -9,7 +9,8 @@ use serde_json::Value;
 /// A document with one field altered.
 pub struct Mutant {
     pub records: Vec<Value>,
-    /// The place without positions: `progress:$.samples`.
+    /// The place without positions, of an enumeration with what stands there now: `progress:$.samples`,
+    /// `$.search.proof=enumerated`.
     pub place: String,
     /// What was done to it.
     pub kind: &'static str,
@@ -40,7 +41,11 @@ pub fn mutants(records: &[Value], most: usize) -> impl Iterator<Item = Mutant> {
             }
         });
         for change in changes {
-            let place = pattern(record, &change.pointer);
+            let mut place = pattern(record, &change.pointer);
+            if let ("enum", Some(Value::String(to))) = (change.kind, &change.after) {
+                // Each value is a lie of its own.
+                place = format!("{place}={to}");
+            }
             places.entry((place, change.kind)).or_default().push(change);
         }
     }

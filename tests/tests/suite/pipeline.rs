@@ -158,7 +158,7 @@ fn a_timeline_counts_with_shares_that_move_where_the_device_can_move_them() {
     folder
         .run(&format!(
             "set -e; mt-profile {workload} | mt-fit -o fixed-model
-             sed 's/\"device\":{{\"kind\":\"sim\"/\"device\":{{\"kind\":\"cpu\"/' fixed-model > live-model
+             sed 's/\"kind\":\"sim\"/\"kind\":\"cpu\"/g; s/\"simulated\":true/\"simulated\":false/' fixed-model > live-model
              mt-solve --rv 60 --outside fixed-model -o fixed; mt-overlap fixed -o fixed-timeline
              mt-solve --rv 60 --outside live-model -o live; mt-overlap live -o live-timeline
              mt-check fixed-timeline live-timeline"

@@ -1,5 +1,6 @@
 //! Figures of the plan itself: predictions, totals, constraints, GPUs.
 
+use corun::Setting;
 use doc::{Chosen, Feasible, Given, Plan, Proof};
 use units::{Share, TaskId, TotalShare};
 
@@ -18,18 +19,7 @@ pub fn tasks(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j
         j.field("tasks", |j| {
             j.index(at, |j| {
                 let given = plan.given(at);
-                if let Some(claimed) = given.throughput {
-                    let (mean, spread) = (value.rates[i], INTERVAL * value.errors[i]);
-                    j.field("throughput", |j| {
-                        j.number("samples_per_s", claimed.mean.get(), mean);
-                        let low = (mean - spread).max(0.0);
-                        j.number_of("low_samples_per_s", claimed.low.get(), low, mean);
-                        j.number("high_samples_per_s", claimed.high.get(), mean + spread);
-                    });
-                }
-                if let Some(claimed) = given.solo {
-                    j.number("solo_samples_per_s", claimed.get(), value.solo[i]);
-                }
+                estimate(given, (value.rates[i], value.errors[i]), value.solo[i], j);
                 not_above_solo(given, j);
                 if task.gpu.is_some_and(|g| g >= frame.workload.device.gpus) {
                     let most = frame.workload.device.gpus;
@@ -41,6 +31,60 @@ pub fn tasks(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j
                 }
             });
         });
+    }
+}
+
+/// The same of a plan written by hand that leaves out tasks of its workload, which then do not run.
+pub fn some_tasks(plan: &Plan, frame: &Frame<'_>, j: &mut Judge) {
+    let setting = |at: usize| {
+        let given = plan.given(at);
+        Some(Setting {
+            task: frame.workload.task_index(&plan.tasks[at].id)?,
+            batch: given.batch?,
+            share: given.share?,
+        })
+    };
+    for at in 0..plan.tasks.len() {
+        let gpu = plan.tasks[at].gpu;
+        let beside = (0..plan.tasks.len()).filter(|&k| plan.tasks[k].gpu == gpu);
+        let running: Option<Vec<Setting>> = beside.map(setting).collect();
+        let (Some(mut running), Some(own)) = (running, setting(at)) else {
+            return j.lie(
+                "tasks",
+                "tasks without batch size or share",
+                "both: there is a model",
+            );
+        };
+        running.sort_by_key(|s| s.task);
+        let place = running.iter().position(|s| s.task == own.task);
+        let predicted = frame.predictor.predict(&running);
+        let Some(own_rate) = place.map(|k| &predicted[k]) else {
+            continue;
+        };
+        let solo = frame.predictor.solo(own.task, own.batch);
+        let given = plan.given(at);
+        j.field("tasks", |j| {
+            j.index(at, |j| {
+                estimate(given, (own_rate.samples_per_s, own_rate.std_error), solo, j);
+                not_above_solo(given, j);
+            });
+        });
+    }
+}
+
+/// Throughput with its interval and throughput alone, where they are given.
+fn estimate(given: Given, (mean, error): (f64, f64), solo: f64, j: &mut Judge) {
+    if let Some(claimed) = given.throughput {
+        let spread = INTERVAL * error;
+        j.field("throughput", |j| {
+            j.number("samples_per_s", claimed.mean.get(), mean);
+            let low = (mean - spread).max(0.0);
+            j.number_of("low_samples_per_s", claimed.low.get(), low, mean);
+            j.number("high_samples_per_s", claimed.high.get(), mean + spread);
+        });
+    }
+    if let Some(claimed) = given.solo {
+        j.number("solo_samples_per_s", claimed.get(), solo);
     }
 }
 

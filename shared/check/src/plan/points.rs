@@ -102,6 +102,12 @@ pub fn explanation(
     j: &mut Judge,
 ) {
     for (at, claimed) in plan.explanation.iter().enumerate() {
+        let same = |other: &doc::Marginal| other.id == claimed.id && other.share == claimed.share;
+        if plan.explanation[..at].iter().any(same) {
+            j.field("explanation", |j| {
+                j.index(at, |j| j.lie("id", &claimed.id, "each change once"));
+            });
+        }
         let task = frame.workload.task_index(&claimed.id);
         j.field("explanation", |j| {
             j.index(at, |j| {

@@ -2,7 +2,7 @@
 
 use corun::Setting;
 use doc::{Feasible, Proof};
-use units::Share;
+use units::{Share, TotalShare};
 
 use super::choices::{Choices, Frame, Value};
 use crate::judge::Judge;
@@ -11,13 +11,17 @@ use crate::judge::Judge;
 /// constraints to 1e-9; a neighbour better by less proves nothing.
 const BETTER: f64 = 1e-6;
 
-/// A plan that is proven to be the best cannot be improved by moving the share of one task a
-/// step, or by exchanging a step between two tasks.
+/// Plans up to which all are looked at: two tasks of three batch sizes in steps of 5 %, or three of one
+/// in steps of 10 %. A GP of a hundred co-runs takes some tens of milliseconds for them.
+const MOST_PLANS: usize = 4_000;
+
+/// A plan that is proven to be the best is compared with every plan of its step, total and batch
+/// sizes where these are few, and else with those that differ in one step of one share, or in one
+/// step between two.
 ///
-/// This is a necessary condition, not a second search: it needs some `n^2` predictions where the
-/// proof may have needed millions. It catches a plan of one total share that is passed off as the
-/// best of all. Batch sizes stay, as a search may have been given fewer of them than the workload
-/// has. Neighbours outside what was profiled are left out, as a search may do.
+/// The latter is a necessary condition, not a second search: it needs some `n^2` predictions where
+/// the proof may have needed millions. It catches a plan of one total share that is passed off as
+/// the best of all. Plans outside what was profiled are left out, as a search may do.
 pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value, j: &mut Judge) {
     let proven = plan.search.proof != Proof::NotProven;
     if !proven || chosen.gpus().len() != 1 {
@@ -30,7 +34,16 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value
         None => frame.objective(value, &every),
     };
     let step = plan.constraints.share_step.hundredths();
-    for other in neighbours(chosen, step, plan.constraints.rv.is_some()) {
+    let total = plan.constraints.rv.map(TotalShare::percent);
+    // A document with a lie is refused anyway, so that fewer are looked at.
+    let all = j
+        .lies
+        .is_empty()
+        .then(|| all_plans(frame, step, total, chosen));
+    let others = all
+        .flatten()
+        .unwrap_or_else(|| neighbours(chosen, step, total.is_some()));
+    for other in others {
         if is_outside(frame, &other) {
             continue;
         }
@@ -50,6 +63,46 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value
             return j.lie("search.proof", claimed, truth);
         }
     }
+}
+
+/// Every batch size of the workload with every share of a step, where the shares have the given total;
+/// `None` if there are more than [`MOST_PLANS`].
+fn all_plans(
+    frame: &Frame<'_>,
+    step: u32,
+    total: Option<f64>,
+    chosen: &Choices,
+) -> Option<Vec<Choices>> {
+    let full = Share::FULL.hundredths();
+    let shares: Vec<Share> = (1..=full / step.max(1))
+        .map(|k| Share::from_hundredths(k * step))
+        .collect();
+    let mut all = vec![Choices {
+        batch: Vec::new(),
+        share: Vec::new(),
+        gpu: chosen.gpu.clone(),
+    }];
+    for task in &frame.workload.tasks {
+        let settings = task.batch_sizes.len() * shares.len();
+        if all.len().saturating_mul(settings) > MOST_PLANS {
+            return None;
+        }
+        let mut longer = Vec::with_capacity(all.len() * settings);
+        for plan in &all {
+            for &batch in &task.batch_sizes {
+                for &share in &shares {
+                    let mut next = plan.clone();
+                    next.batch.push(batch);
+                    next.share.push(share);
+                    longer.push(next);
+                }
+            }
+        }
+        all = longer;
+    }
+    let sum = |plan: &Choices| plan.share.iter().map(|s| s.percent()).sum::<f64>();
+    all.retain(|plan| total.is_none_or(|total| (sum(plan) - total).abs() < 1e-6));
+    Some(all)
 }
 
 fn is_outside(frame: &Frame<'_>, choices: &Choices) -> bool {

@@ -15,6 +15,14 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
         return;
     };
     let simulated = device.kind == DeviceKind::Sim;
+    if matches!(device.kind, DeviceKind::Auto | DeviceKind::Replay) {
+        at_event(0, j, |j| {
+            j.field("device", |j| {
+                let claimed = doc::name_of(&device.kind);
+                j.lie("kind", claimed, "a device that runs jobs");
+            });
+        });
+    }
     at_event(0, j, |j| {
         if simulated {
             let workload = events.first().and_then(plan_of).and_then(|p| p.workload());

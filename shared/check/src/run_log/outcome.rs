@@ -58,6 +58,12 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                 }
                 of_run(tasks, &finished, j);
             }),
+            // A launch of a plan plays a round, whatever becomes of it.
+            EventPayload::Summary { .. } if events[0].planned().is_some() => {
+                at_event(at, j, |j| {
+                    j.lie("event", "summary", "after the end of a round");
+                });
+            }
             _ => {}
         }
     }

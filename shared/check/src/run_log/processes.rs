@@ -135,6 +135,12 @@ fn of_plan(event: &RunEvent, process: &mut Process, j: &mut Judge) {
                 let truth = "once, after the exit of its process";
                 j.lie("event", format!("{} ended", doc::name_of(phase)), truth);
             }
+            // A phase without a program takes no time and is not told of.
+            let transfer = *phase != PhaseKind::Compute;
+            if transfer && reason.is_none() && process.transferred != Some(*phase) {
+                let claimed = format!("{} ended", doc::name_of(phase));
+                j.lie("event", claimed, "after the exit of its process");
+            }
             process.phases.push(*phase);
             process.stopped |= reason.is_some();
         }

@@ -1,6 +1,8 @@
 //! A run on the simulator: nothing of it is chance, so that it can be played again.
 
-use doc::{DeviceKind, EventPayload, Phase, PhaseKind, Planned, ProcessEnd, RunEvent, Timeline};
+use doc::{
+    DeviceKind, Duplex, EventPayload, Phase, PhaseKind, Planned, ProcessEnd, RunEvent, Timeline,
+};
 use units::{SamplesPerSec, Seconds};
 
 use super::{at_event, summaries};
@@ -13,6 +15,10 @@ use crate::timeline::{self, Lane, compute, link};
 fn rounding_of(time: f64) -> f64 {
     1e-8 + 4.0 * f64::EPSILON * time
 }
+
+/// Seconds that rounding is relative to at least, so that 1e-9 of it are some nanoseconds: the phases
+/// of a round of milliseconds were called lies for the rounding of virtual time.
+const SHORTEST_SCALE: f64 = 4.0;
 
 /// Judges every round of a run on the simulator.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
@@ -96,13 +102,20 @@ impl Round<'_> {
     fn judge(&self, planned: &Timeline, rates: &mut Rates, j: &mut Judge) {
         let mut played = planned.clone();
         played.phases = self.phases(planned);
+        let carried = planned.plan.workload().and_then(|w| w.link);
+        if planned.plan.link.or(carried).map(|l| l.duplex) == Some(Duplex::Shared) {
+            // Transfers at once begin when they may, in whatever order that is.
+            played.download_order.clear();
+            played.upload_order.clear();
+        }
         let last = played
             .phases
             .iter()
             .map(|p| p.end.get())
             .fold(0.0, f64::max);
-        if let Ok(last) = Seconds::new(last) {
-            played.makespan = last;
+        // Times are judged relative to the length of the round, and are whole nanoseconds here.
+        if let Ok(scale) = Seconds::new(last.max(SHORTEST_SCALE)) {
+            played.makespan = scale;
         }
         let number = self.events.last().and_then(RunEvent::round).unwrap_or(0);
         let lanes = j.field("rounds", |j| {
