@@ -84,8 +84,9 @@ impl Output {
             Destination::File(target) => {
                 let file = OutputFile::create(&target, Appears::Complete)?;
                 if let Some(temporary) = file.temporary() {
+                    // The file is as good as any; the system has no room for another thread.
                     remove_on_signal(temporary.to_owned())
-                        .map_err(|error| Failure::file(path, &error))?;
+                        .map_err(|error| Failure::Environment(format!("no thread: {error}")))?;
                 }
                 Sink::File(file)
             }

@@ -71,7 +71,12 @@ fn simulated(
     let link = launch.plan.link.or(launch.workload.link);
     // Virtual time needs to know how long everything takes.
     plan_instance(&launch.plan, link.map(|l| l.duplex)).map_err(|e| input(&e))?;
-    let workload = host::complete(&launch.workload, DeviceKind::Sim).map_err(open_failure)?;
+    let mut workload = host::complete(&launch.workload, DeviceKind::Sim).map_err(open_failure)?;
+    for (task, known) in workload.tasks.iter_mut().zip(&launch.workload.tasks) {
+        // The round was ordered for the updates of its own workload: where it knows of none, those of
+        // the catalogue would be transfers that no timeline has.
+        task.update_bytes = known.update_bytes;
+    }
     let host = SimHost::open(&workload, link, seed).map_err(open_failure)?;
     let settings = Settings {
         // A simulated job is ready at once and never stalls. It tells its progress whenever the

@@ -4,10 +4,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod adapt;
 mod ends;
+mod honest;
+mod hostile;
 mod memory;
 mod page;
+mod streams;
 mod threads;
+mod unprivileged;
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -20,9 +25,30 @@ const WORKLOAD: &str = r#"{"schema":"mt.workload/1","device":{"kind":"sim"},
     {"id":"a","model":"alexnet","batch_sizes":[64],"samples":2000,"update_bytes":{"down":1e6,"up":1e6}},
     {"id":"b","model":"vgg16","batch_sizes":[32],"samples":1000,"update_bytes":{"down":1e6,"up":1e6}}]}"#;
 
-/// A folder with a document of each kind: w, p, m, s, t, r.
+/// Jobs for a cluster of two kinds of GPU.
+const CLUSTER: &str = r#"{"schema":"mt.cluster/1","gpus":[{"type":"v100","count":2},
+    {"type":"k80","memory_bytes":12000000000,"bus_bytes_per_s":15750000000}],
+    "jobs":[{"id":"a","weight":3,"arrival_s":0,"rounds":4,"tasks_per_round":2,
+        "train_s":{"v100":1.0,"k80":5.5},"sync_s":{"v100":0.2,"k80":0.3}},
+    {"id":"b","arrival_s":2.5,"rounds":2,"tasks_per_round":1,"train_s":{"v100":2.5,"k80":9},
+        "sync_s":{"v100":0,"k80":0},"model_bytes":100000000,"memory_bytes":4000000000}]}"#;
+
+/// What two trainings tell.
+const TRAININGS: &str = r#"{"event":"arrive","time_s":0,"task":"old","total_steps":2000,"batch":512}
+{"event":"progress","time_s":20,"task":"old","step":50,"loss":1.43,"gpus":4}
+{"event":"progress","time_s":40,"task":"old","step":100,"loss":1.1,"gpus":4}
+{"event":"progress","time_s":60,"task":"old","step":150,"loss":0.9,"gpus":4}
+{"event":"progress","time_s":80,"task":"old","step":200,"loss":0.76,"gpus":4}
+{"event":"arrive","time_s":100,"task":"young","total_steps":2000,"batch":512}
+{"event":"progress","time_s":120,"task":"young","step":30,"loss":2.5,"gpus":2}
+{"event":"progress","time_s":140,"task":"young","step":70,"loss":1.9,"gpus":2}
+"#;
+
+/// A folder with a document of each kind: w, p, m, s, t, r, c (a cluster), e (of trainings).
 fn documents() -> Folder {
     let folder = Folder::new();
+    fs::write(folder.path().join("c"), CLUSTER).unwrap();
+    fs::write(folder.path().join("e"), TRAININGS).unwrap();
     fs::write(folder.path().join("w"), WORKLOAD.replace("1e6", "1000000")).unwrap();
     folder
         .run(
@@ -34,7 +60,7 @@ fn documents() -> Folder {
 }
 
 /// Every tool with a document that it reads.
-const READS: [(&str, &str); 7] = [
+const READS: [(&str, &str); 9] = [
     ("mt-profile --budget 2", "w"),
     ("mt-fit -q", "p"),
     ("mt-solve", "m"),
@@ -42,7 +68,16 @@ const READS: [(&str, &str); 7] = [
     ("mt-launch", "t"),
     ("mt-report", "r"),
     ("mt-check", "t"),
+    ("mt-cluster plan --effort 5000", "c"),
+    ("mt-elastic --gpus 4 --strict", "e"),
 ];
+
+/// Whether a tool keeps a run or profile that is there already.
+fn keeps_runs(tool: &str) -> bool {
+    ["mt-profile", "mt-launch", "mt-elastic"]
+        .iter()
+        .any(|one| tool.starts_with(one))
+}
 
 fn bytes(folder: &Folder, name: &str) -> Vec<u8> {
     fs::read(folder.path().join(name)).unwrap()
@@ -70,7 +105,7 @@ fn no_output_destroys_an_input() {
             ("true", "- < NAME", "NAME"),
         ] {
             let line = format!("rm -f link far; {make}; {tool} {input} --force -o {output}");
-            let force = tool.starts_with("mt-profile") || tool.starts_with("mt-launch");
+            let force = keeps_runs(tool);
             let line = line.replace("NAME", name);
             let line = if force {
                 line
@@ -214,50 +249,6 @@ fn what_a_killed_tool_left_is_cleaned_by_the_next() {
     let out = folder.run(line);
     assert!(out.stdout.contains(".mt-"), "{out:#?}");
     folder.run("mt-solve m -o plan").assert_code(0);
-    no_temporary_files(folder.path());
-}
-
-#[test]
-fn a_closed_standard_output_is_no_success() {
-    let folder = documents();
-    for (tool, name) in READS {
-        let out = folder.run(&format!("{tool} {name} >&-"));
-        out.assert_code(3);
-        assert!(out.stderr.contains("standard output is closed"), "{out:#?}");
-        folder
-            .run(&format!("rm -f x; {tool} {name} -o x >&-"))
-            .assert_code(0);
-        folder.run(&format!("{tool} --help >&-")).assert_code(3);
-        // What Python's subprocess.DEVNULL gives is open.
-        folder
-            .run(&format!("{tool} {name} 1<>/dev/null"))
-            .assert_code(0);
-    }
-}
-
-#[test]
-fn a_reader_that_goes_does_not_turn_a_no_into_a_yes() {
-    let folder = documents();
-    let lie = "sed 's/\"makespan_s\":[0-9.]*/\"makespan_s\":0.001/' t > lie";
-    let out = folder.run(&format!(
-        "{lie}; cat t lie t > three; mt-check three | true; echo ${{PIPESTATUS[0]}}
-         mt-check t | true; echo ${{PIPESTATUS[0]}}"
-    ));
-    assert_eq!(out.stdout, "1\n0\n", "{out:#?}");
-    let out = folder.run("mt-solve m --floor 1 --rv 100 | true; echo ${PIPESTATUS[0]}");
-    assert_eq!(out.stdout, "1\n", "{out:#?}");
-}
-
-#[test]
-fn nohup_is_respected() {
-    let folder = documents();
-    let line = "mkfifo pipe; trap '' HUP; mt-fit -q pipe -o model & sleep 0.5
-        kill -HUP $!; cat p > pipe; wait $!";
-    folder.run(line).assert_code(0);
-    let line = "trap - HUP; mkfifo other; mt-fit -q other -o never & sleep 0.5
-        kill -HUP $!; wait $!";
-    folder.run(line).assert_code(129);
-    assert!(!folder.path().join("never").exists());
     no_temporary_files(folder.path());
 }
 

@@ -1,8 +1,13 @@
 //! `tests/attacks.md`: every attack of the suites, made from their sources.
 
+#[path = "../mutants/exempt/table.rs"]
+mod table;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use table::EXEMPT;
 
 /// The suites, with what their attacks are aimed at.
 const SUITES: [(&str, &str); 12] = [
@@ -49,9 +54,18 @@ const HEAD: &str = "# Attacks
 Everything that is tried against the tools by a test. A row is a test: what is tried and what is
 expected is its name, with its remark where it has one; the test passes only if that is what came.
 `make test` runs all rows (those that need control groups, a compiler for the fake GPU or a terminal
-say `skipped` where there is none), `make test-faults` and `make soak` the long forms. This page is
+say `skipped` where there is none), `make test-faults`, `make hostile` and `make soak` the long forms. This page is
 made from the suites (`BLESS=1 cargo test -p mt-tests --test attacks page`), and a test fails if it
 is not fresh.
+";
+
+const EXEMPTED: &str = "## What may be altered unnoticed
+
+Every field of every document is altered in turn (`tests/tests/mutants`); reader or `mt-check` refuse it,
+but where one of these rows stands: a document, part of the place, what was done to it.
+
+| document | place | alteration | why |
+|---|---|---|---|
 ";
 
 /// The Rust files of a suite, sorted.
@@ -123,7 +137,15 @@ fn page(root: &Path) -> String {
         page.truncate(page.trim_end().len());
         page.push('\n');
     }
-    write!(page, "\n{all} tests.\n").unwrap();
+    write!(page, "\n{all} tests.\n\n{EXEMPTED}").unwrap();
+    for (document, part, kind, reason) in EXEMPT {
+        let cell = |text: &str| match text {
+            "" => "any".to_owned(),
+            text => format!("`{text}`"),
+        };
+        let (document, part, kind) = (cell(document), cell(part), cell(kind));
+        writeln!(page, "| {document} | {part} | {kind} | {reason} |").unwrap();
+    }
     page
 }
 
