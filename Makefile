@@ -6,7 +6,7 @@ DESTDIR ?=
 TOOLS := mt mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt-check mt-report mt-cluster
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults soak hostile test-sim fuzz bench bench-peers bench-real regret options paper elastic hare engines wheel calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults soak hostile test-sim fuzz bench bench-peers bench-real regret options paper elastic hare engines wheel deb calibrate schemas schemas-check \
 	lint install uninstall clean
 
 help: ## List the targets
@@ -84,6 +84,12 @@ wheel: ## Build the Python wheel with every program, and take the first steps wi
 	python3 -m venv target/wheels/build
 	target/wheels/build/bin/pip wheel --quiet --disable-pip-version-check --no-deps -w target/wheels .
 	sh python/tests/wheel.sh target/wheels
+
+# One list of what is installed serves both: cargo-deb would have another in a manifest.
+deb: build ## Make a Debian package of every program, manual page and completion, into target/deb
+	rm -rf target/deb
+	$(MAKE) install DESTDIR="$(CURDIR)/target/deb/stage" PREFIX=/usr
+	sh tools/mt/deb.sh target/deb/stage "$$($(RELEASE)/mt --version | cut -d' ' -f2)" target/deb
 
 engines: build ## Run plans and schedules by Slurm, Ray, Flower and NVFlare for real (Debian: slurm-wlm munge)
 	PATH="$(RELEASE):$$PATH" sh examples/engines/run.sh

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use corun::Setting;
-use doc::{Decision, Model, Plan, Workload};
+use doc::{Answer, Decision, Model, Plan, Workload};
 use predict::{PredictError, Predictor};
 
 use crate::cap::cap;
@@ -103,12 +103,12 @@ impl Planner {
 
     /// What of the last plan the model answers without measurements nearby, in words.
     #[must_use]
-    pub fn outside(&self, plan: &Plan, decisions: &[Decision]) -> Vec<String> {
-        let Some(solved) = &self.last else {
+    pub fn outside(&self, plan: &Plan) -> Vec<String> {
+        let (Some(solved), Answer::Feasible(found)) = (&self.last, &plan.answer) else {
             return Vec::new();
         };
         let mut gpus: BTreeMap<u32, Vec<Setting>> = BTreeMap::new();
-        for (task, &Decision { batch, share, .. }) in decisions.iter().enumerate() {
+        for (task, &Decision { batch, share, .. }) in found.decisions.iter().enumerate() {
             let on = gpus.entry(plan.tasks[task].gpu.unwrap_or(0)).or_default();
             on.push(Setting { task, batch, share });
         }

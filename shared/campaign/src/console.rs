@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use cli::{Console, Failure, Output};
 use design::{DesignError, Record, SessionError, Sink, describe_progress};
+use doc::Workload;
 use indicatif::ProgressBar;
 use predict::design::Progress;
 
@@ -19,6 +20,10 @@ pub struct Written<'a> {
     console: &'a Console,
     signals: &'a Signals,
     bar: ProgressBar,
+    /// What is profiled, once its header was written.
+    workload: Option<Workload>,
+    /// What is measured now, and what is best so far, below the bar.
+    below: [String; 2],
     /// When the last line was said, or the session began.
     said: Instant,
 }
@@ -37,8 +42,22 @@ impl<'a> Written<'a> {
             console,
             signals,
             bar,
+            workload: None,
+            below: Default::default(),
             said: Instant::now(),
         }
+    }
+
+    /// Shows the lines below the bar, each cut to the terminal: one that it broke would be counted as one
+    /// line, and left standing when the bar is drawn anew.
+    fn show(&self) {
+        let lines = self.below.iter().filter(|l| !l.is_empty());
+        let lines = lines.map(|line| self.console.cut(line));
+        self.bar.set_message(lines.collect::<Vec<_>>().join("\n"));
+    }
+
+    fn best(&self, design: Option<&Progress>) -> Option<String> {
+        Some(describe_progress(self.workload.as_ref()?, design?))
     }
 }
 
@@ -47,7 +66,10 @@ impl Sink for Written<'_> {
 
     fn record(&mut self, record: Record<'_>) -> Result<(), Failure> {
         match record {
-            Record::Header(header) => self.out.record(header),
+            Record::Header(header) => {
+                self.workload = Some(header.workload.clone());
+                self.out.record(header)
+            }
             Record::Sample(sample) => self.out.record(sample),
             Record::Failure(failure) => self.out.record(failure),
             Record::End(end) => self.out.record(end),
@@ -59,27 +81,29 @@ impl Sink for Written<'_> {
         self.signals.check()
     }
 
+    fn measuring(&mut self, configuration: &str) {
+        self.below[0] = format!("measuring {configuration}");
+        self.show();
+    }
+
     fn progress(&mut self, done: u64, length: u64, design: Option<&Progress>) {
         self.bar.set_length(length);
         self.bar.set_position(done);
-        let best = design.map(describe_progress);
-        if !self.console.is_terminal() && self.said.elapsed() >= LINE_EVERY {
+        let best = self.best(design);
+        if !self.console.can_redraw() && self.said.elapsed() >= LINE_EVERY {
             self.said = Instant::now();
             let best = best.as_ref().map_or_else(String::new, |b| format!("; {b}"));
             let text = format!("{done} of {length} configurations{best}");
             self.console.note(&text);
         }
-        if let Some(best) = best {
-            self.bar.set_message(best);
-        }
+        self.below[1] = best.unwrap_or_default();
+        self.show();
     }
 
     fn ended(&mut self, design: Option<&Progress>) {
         self.bar.finish_and_clear();
-        if let Some(progress) = design
-            && self.console.is_terminal()
-        {
-            self.console.note(&describe_progress(progress));
+        if let Some(best) = self.best(design).filter(|_| self.console.is_terminal()) {
+            self.console.note(&best);
         }
     }
 

@@ -14,7 +14,7 @@ use crate::Settings;
 use crate::console::{Written, failure as failed, session_failure};
 use crate::interrupt::Signals;
 use crate::resume;
-use crate::source::{Job, Jobs, Place};
+use crate::source::{Job, Jobs, Place, is_document, runs};
 use crate::trace;
 
 /// Profiles every workload of the input, or makes a profile of a table, or calibrates the
@@ -144,7 +144,17 @@ impl<'a> Context<'a> {
             .map_err(|error| failure(error, &job.place))?;
         let mut import = Import::of(workload);
         for csv in tables {
-            let (reader, source) = cli::open_reader(csv, "a table of measurements", self.console)?;
+            let (mut reader, source) =
+                cli::open_reader(csv, "measurements (CSV, or runs)", self.console)?;
+            let kind = is_document(&mut reader).map_err(|error| Failure::file(csv, &error))?;
+            if kind == Some(true) {
+                for run in runs(reader, &source) {
+                    import
+                        .read_run(&run?, &source)
+                        .map_err(|e| failed(e, None))?;
+                }
+                continue;
+            }
             for note in import.read(reader, &source).map_err(|e| failed(e, None))? {
                 self.console.note(&note);
             }

@@ -8,7 +8,7 @@ use design::configs::Given;
 use design::import;
 use design::sequence::Configuration;
 use design::table::{self, Throughput};
-use doc::{AnyDocuments, Fault, Faults, Frames, ReadError, Workload};
+use doc::{Any, AnyDocuments, Fault, Faults, Frames, ReadError, RunEvent, Workload};
 
 use crate::Settings;
 use crate::console::failure;
@@ -210,13 +210,33 @@ fn ignored(files: &[PathBuf], source: &str) -> Result<(), Failure> {
     }
 }
 
+/// Whether an input holds documents, not a table; `None` where there is nothing in it.
+pub fn is_document(reader: &mut impl BufRead) -> std::io::Result<Option<bool>> {
+    let start = reader.fill_buf()?;
+    let first = start.iter().find(|b| !b.is_ascii_whitespace());
+    Ok(first.map(|b| matches!(b, b'{' | b'[')))
+}
+
+/// The runs of an input; any other document is a fault.
+pub fn runs(
+    reader: Box<dyn BufRead>,
+    source: &str,
+) -> impl Iterator<Item = Result<Vec<RunEvent>, Failure>> {
+    let all = AnyDocuments::new(Frames::new(reader, source));
+    let source = source.to_owned();
+    all.map(move |document| match document? {
+        Any::Run(events) => Ok(events),
+        _ => Err(Failure::Input(format!(
+            "{source}: --import reads CSV and the events of mt-launch (mt.run/1), no other document"
+        ))),
+    })
+}
+
 fn open_configs(path: &Path, console: &Console) -> Result<GivenSource, Failure> {
     let expected = "plans, timelines, profiles or a table";
     let (mut reader, source) = cli::open_reader(path, expected, console)?;
     let failed = |error: std::io::Error| Failure::file(path, &error);
-    let start = reader.fill_buf().map_err(failed)?;
-    let first = start.iter().find(|b| !b.is_ascii_whitespace());
-    if matches!(first, Some(b) if *b != b'{' && *b != b'[') {
+    if is_document(&mut reader).map_err(failed)? == Some(false) {
         let mut bytes = Vec::new();
         let limit = doc::MAX_DOCUMENT_BYTES as u64 + 1;
         reader.take(limit).read_to_end(&mut bytes).map_err(failed)?;

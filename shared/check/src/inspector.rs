@@ -17,8 +17,14 @@ impl Inspector {
     /// Judges the next document of the stream.
     pub fn judge(&mut self, document: Any) -> Verdict {
         let verdict = judge(&document, &self.refits);
-        if let Any::Profile(last) = document {
-            self.refits.push(Refit::new(last));
+        match document {
+            Any::Profile(last) => self.refits.push(Refit::new(last)),
+            // A model may have learnt from the runs between its profile and it.
+            Any::Run(events) => {
+                let joined = self.refits.last().and_then(|r| r.joined(&events));
+                self.refits.extend(joined);
+            }
+            _ => {}
         }
         verdict
     }
@@ -72,8 +78,18 @@ fn judge(document: &Any, refits: &[Refit]) -> Verdict {
 
 /// Judges a model by its profile, if that stands before it.
 fn fitted_again(model: &Model, refits: &[Refit], j: &mut Judge) {
-    match (refits.iter().rev().find(|r| r.concerns(model)), refits) {
-        (Some(refit), _) => refit.judge(model, j),
+    let mut known = refits.iter().rev().filter(|r| r.concerns(model));
+    match (known.next(), refits) {
+        (Some(refit), _) => {
+            let mut own = Judge::new();
+            refit.judge(model, &mut own);
+            // It need not have been fitted to the runs.
+            let without = !own.lies.is_empty() && known.any(|r| r.is_source_of(model));
+            if !without {
+                j.lies.extend(own.lies);
+                j.unjudged.extend(own.unjudged);
+            }
+        }
         (None, [only]) if only.resembles(model) => {
             j.lie(
                 "workload",

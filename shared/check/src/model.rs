@@ -6,8 +6,8 @@ use std::cell::{OnceCell, RefCell};
 use corun::Setting;
 use device::{Device, Options, Sim};
 use doc::params::ModelParams;
-use doc::{DeviceFingerprint, DeviceKind, Method, Model, Profile, Workload};
-use predict::{Dataset, FitOptions, Fitted, PredictError, Predictor, fit, fit_by_merit};
+use doc::{DeviceFingerprint, DeviceKind, Method, Model, Profile, RunEvent, Workload};
+use predict::{Dataset, FitOptions, Fitted, PredictError, Predictor, fit, fit_by_merit, runs};
 use units::Share;
 
 use crate::judge::Judge;
@@ -113,6 +113,20 @@ impl Refit {
     pub fn concerns(&self, model: &Model) -> bool {
         let header = &self.profile.header;
         header.workload == model.workload && header.device == model.device
+    }
+
+    /// The profile with the measurements of a run; `None` where that has none of its tasks and device.
+    pub fn joined(&self, events: &[RunEvent]) -> Option<Self> {
+        let mut profile = self.profile.clone();
+        runs::join(&mut profile, events).ok()?;
+        Some(Self::new(profile))
+    }
+
+    /// Whether the model is what fitting gives.
+    pub fn is_source_of(&self, model: &Model) -> bool {
+        let mut own = Judge::new();
+        self.judge(model, &mut own);
+        own.lies.is_empty()
     }
 
     /// Whether the tasks have at least the same names.

@@ -10,6 +10,7 @@ mod processes;
 mod shares;
 mod simulated;
 mod tally;
+mod training;
 mod verdict;
 
 use doc::{EventKind, EventPayload, Plan, Planned, RunEvent, TaskSummary};
@@ -27,6 +28,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
     gpus::judge(events, j);
     phases::judge(events, j);
     tally::judge(events, j);
+    training::judge(events, j);
     outcome::judge(events, j);
     device::judge(events, j);
     assignments::judge(events, j);

@@ -131,17 +131,30 @@ impl Console {
         columns(io::stderr())
     }
 
-    /// A progress bar of `length` steps; invisible unless standard error is a terminal.
+    /// A line that fits the terminal, with an ellipsis where it was cut.
+    #[must_use]
+    pub fn cut(&self, line: &str) -> String {
+        // The last column stays free: some terminals go on to the next line once it is taken.
+        let width = usize::from(self.width().unwrap_or(80)).saturating_sub(1);
+        if line.chars().count() <= width {
+            return line.to_owned();
+        }
+        let kept = line.chars().take(width.saturating_sub(1));
+        kept.chain(['…']).collect()
+    }
+
+    /// A progress bar of `length` steps, its message on the lines below; invisible unless standard error
+    /// is a terminal on which lines can be written over.
     #[must_use]
     pub fn progress(&self, length: u64, unit: &str) -> ProgressBar {
-        let target = if self.is_terminal() {
+        let target = if self.can_redraw() {
             ProgressDrawTarget::stderr()
         } else {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(length), target);
         let template =
-            format!("{{prefix}} [{{bar:30}}] {{pos}}/{{len}} {unit} {{eta}} left {{wide_msg}}");
+            format!("{{prefix}} [{{bar:30}}] {{pos}}/{{len}} {unit} {{eta}} left\n{{msg}}");
         if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style);
         }

@@ -3,7 +3,10 @@ use std::io::{BufRead, BufReader, Cursor, ErrorKind, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use doc::{Any, AnyDocuments, Document, Documents, Form, Frames, Profile, Profiles};
+use doc::{
+    Any, AnyDocuments, Document, Documents, Form, Frames, Measurement, Measurements, Profile,
+    Profiles,
+};
 
 use crate::{Console, Failure, files};
 
@@ -51,6 +54,11 @@ impl Input {
     /// The profiles.
     pub fn profiles(self) -> impl Iterator<Item = Result<Profile, Failure>> {
         until_failure(self.sources.into_iter().flat_map(Profiles::new))
+    }
+
+    /// The profiles and runs.
+    pub fn measurements(self) -> impl Iterator<Item = Result<Measurement, Failure>> {
+        until_failure(self.sources.into_iter().flat_map(Measurements::new))
     }
 
     /// The documents of any kind.

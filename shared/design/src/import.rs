@@ -4,9 +4,10 @@ use std::io::BufRead;
 
 use corun::Setting;
 use doc::{
-    DesignKind, DeviceFingerprint, DeviceKind, Header, Measured, ProfileEnd, Sample, StopReason,
-    Workload,
+    DesignKind, DeviceFingerprint, DeviceKind, Header, Measured, ProfileEnd, RunEvent, Sample,
+    StopReason, Workload,
 };
+use predict::runs;
 use units::{Seconds, Share};
 
 use crate::DesignError;
@@ -47,6 +48,35 @@ impl Import {
         self.names.push(file.to_owned());
         let with_source = |note: String| format!("{source}: {note}");
         Ok(table.notes.into_iter().map(with_source).collect())
+    }
+
+    /// Takes the measurements of a run that was launched.
+    ///
+    /// # Errors
+    /// [`DesignError`] if it has none, or of tasks that the workload has not.
+    pub fn read_run(&mut self, events: &[RunEvent], source: &str) -> Result<(), DesignError> {
+        let wrong = |why: String| DesignError::Table(format!("{source}: {why}"));
+        let samples = runs::samples(events).map_err(|error| wrong(error.to_string()))?;
+        let row = |m: &Measured| {
+            let task = self.workload.task_index(&m.id).ok_or_else(|| {
+                let known: Vec<&str> = self.workload.tasks.iter().map(|t| t.id.as_str()).collect();
+                let known = known.join(", ");
+                wrong(format!("the run is of {}, the workload of {known}", m.id))
+            })?;
+            Ok(Row {
+                task,
+                batch: m.batch,
+                share: m.share,
+                throughput: Some(m.throughput),
+                stderr: m.stderr,
+            })
+        };
+        let rows = samples.iter().map(|s| s.tasks.iter().map(row).collect());
+        let rows: Result<Vec<Vec<Row>>, DesignError> = rows.collect();
+        self.configurations.extend(rows?);
+        let file = source.rsplit('/').next().unwrap_or(source);
+        self.names.push(file.to_owned());
+        Ok(())
     }
 
     /// What the measurements lack, for people: fits measure everything against solo runs on the

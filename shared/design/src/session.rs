@@ -143,6 +143,7 @@ impl Session<'_> {
                 }
                 None => {
                     sink.settle().map_err(failed)?;
+                    sink.measuring(&describe(&self.header.workload, &runs));
                     self.measure(config, &runs)?
                 }
             };
@@ -244,7 +245,7 @@ pub fn describe(workload: &Workload, runs: &[Setting]) -> String {
 
 /// How an adaptive design stands, for people.
 #[must_use]
-pub fn describe_progress(progress: &Progress) -> String {
+pub fn describe_progress(workload: &Workload, progress: &Progress) -> String {
     if progress.value < 0.0 {
         return format!(
             "no co-run so far is known to keep the floor; the nearest lacks {:.1} % of the \
@@ -253,8 +254,8 @@ pub fn describe_progress(progress: &Progress) -> String {
         );
     }
     format!(
-        "best so far {:.4}, another co-run is expected to gain {:.2} %",
-        progress.value,
+        "best so far {}; another co-run is expected to gain {:.2} %",
+        describe(workload, &progress.best),
         100.0 * progress.expected_gain
     )
 }

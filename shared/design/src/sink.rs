@@ -33,6 +33,9 @@ pub trait Sink {
     /// If nothing is to be measured any more: a signal came, or as of [`Sink::record`].
     fn settle(&mut self) -> Result<(), Self::Error>;
 
+    /// The configuration that is measured now, for a person.
+    fn measuring(&mut self, configuration: &str);
+
     /// `done` of about `length` configurations, and how an adaptive design stands.
     fn progress(&mut self, done: u64, length: u64, design: Option<&Progress>);
 

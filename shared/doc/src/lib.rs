@@ -22,6 +22,7 @@ mod fault;
 mod frame;
 mod gpu;
 mod human;
+mod measurements;
 mod model;
 pub mod params;
 mod place;
@@ -51,6 +52,7 @@ pub use fault::{Fault, Faults, ReadError};
 pub use frame::{Frame, Frames, MAX_DEPTH, MAX_DOCUMENT_BYTES};
 pub use gpu::{read_gpu, write_gpu};
 pub use human::Form;
+pub use measurements::{Measurement, Measurements};
 pub use model::{Corun, Model};
 pub use plan::{
     Answer, Baseline, ByHand, Candidate, Candidates, Choice, Constraints, Decision, Estimate,

@@ -92,7 +92,13 @@ impl Frame {
         })
     }
 
-    fn one_fault(&self, code: Code, path: &str, problem: String, advice: String) -> ReadError {
+    pub(crate) fn one_fault(
+        &self,
+        code: Code,
+        path: &str,
+        problem: String,
+        advice: String,
+    ) -> ReadError {
         self.faults(vec![Fault {
             code,
             path: path.to_owned(),

@@ -191,7 +191,8 @@ pub struct TaskProgress {
     pub loss: Option<f64>,
     /// Training steps of the task since its first start, over all rounds and restarts.
     pub step: Option<u64>,
-    /// Time that the task has trained since its first start.
+    /// Time that the task has trained, from when each of its processes was ready to its last step: in this
+    /// round where a plan is followed, else since its first start.
     pub trained: Option<Seconds>,
     /// GPUs that it trains on.
     pub gpus: Option<u32>,
@@ -215,9 +216,19 @@ pub struct TaskSummary {
     pub id: TaskId,
     /// Whether it trained on all its samples.
     pub finished: bool,
+    /// A signal ended the run, or its reader went away, before this task had ended.
+    pub interrupted: bool,
     /// Samples trained on.
     pub samples: u64,
-    /// Mean throughput while all tasks computed; absent if they never did.
+    /// Batch size, as planned.
+    pub batch: Option<Batch>,
+    /// Share while all tasks compute, as planned.
+    pub share: Option<Share>,
+    /// Time that it trained: from when each of its processes was ready to its last step.
+    pub trained: Option<Seconds>,
+    /// Part of that in which all tasks trained, as the progress events tell it; absent if they never did.
+    pub together: Option<Seconds>,
+    /// Mean throughput over `together`; where that is absent, of the samples over `trained`.
     pub rate: Option<SamplesPerSec>,
     /// Predicted throughput while all tasks compute.
     pub predicted: Option<SamplesPerSec>,
@@ -229,6 +240,37 @@ pub struct TaskSummary {
     pub restarts: u32,
     /// How the last process ended, if there was one.
     pub end: Option<ProcessEnd>,
+}
+
+impl TaskSummary {
+    /// Of a task of which nothing is known yet.
+    #[must_use]
+    pub const fn new(id: TaskId) -> Self {
+        Self {
+            id,
+            finished: false,
+            interrupted: false,
+            samples: 0,
+            batch: None,
+            share: None,
+            trained: None,
+            together: None,
+            rate: None,
+            predicted: None,
+            first_loss: None,
+            last_loss: None,
+            restarts: 0,
+            end: None,
+        }
+    }
+
+    /// Throughput while all tasks trained, where they did. A summary without seconds was written when
+    /// no other throughput stood in one.
+    #[must_use]
+    pub fn rate_together(&self) -> Option<SamplesPerSec> {
+        self.rate
+            .filter(|_| self.together.is_some() || self.trained.is_none())
+    }
 }
 
 impl RunEvent {

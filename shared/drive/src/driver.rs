@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cli::{Console, Failure, Output};
 use doc::{EventPayload, ProcessEnd, RunEvent, TaskSummary};
 use jobs::{Assignment, JobId, JobSpec, Journal, Progress, Supervisor};
-use units::TaskId;
+use units::{SamplesPerSec, Seconds, TaskId};
 
 use crate::parked::Parked;
 use crate::seats::{Seats, Who};
@@ -64,6 +64,8 @@ pub(crate) struct Running {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lane {
     pub samples: u64,
+    /// Seconds of its compute phases.
+    pub trained: f64,
     pub restarts: u32,
     pub first_loss: Option<f64>,
     pub last_loss: Option<f64>,
@@ -288,19 +290,26 @@ impl Driver<'_> {
         let rows = |(job, completed): (usize, Option<f64>)| {
             let lanes = self.jobs[job].lanes.iter().enumerate();
             lanes.map(move |(task, lane)| TaskSummary {
-                id: self.name(Place {
-                    job,
-                    round: 0,
-                    task,
-                }),
                 finished: completed.is_some(),
+                interrupted: self.stopped.is_some()
+                    && completed.is_none()
+                    && !self.jobs[job].given_up,
                 samples: lane.samples,
-                rate: None,
-                predicted: None,
+                trained: Seconds::new(lane.trained)
+                    .ok()
+                    .filter(|_| lane.trained > 0.0),
+                rate: SamplesPerSec::new(lane.samples as f64 / lane.trained)
+                    .ok()
+                    .filter(|_| lane.samples > 0),
                 first_loss: lane.first_loss,
                 last_loss: lane.last_loss,
                 restarts: lane.restarts,
                 end: lane.end,
+                ..TaskSummary::new(self.name(Place {
+                    job,
+                    round: 0,
+                    task,
+                }))
             })
         };
         completions.into_iter().enumerate().flat_map(rows).collect()

@@ -89,6 +89,7 @@ impl Driver<'_> {
             *count += 1;
         }
         self.phase(running, PhaseKind::Compute, now);
+        self.jobs[place.job].lanes[place.task].trained += now - running.since;
         now
     }
 

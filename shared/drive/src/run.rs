@@ -129,6 +129,9 @@ fn finish(
 ) -> Result<Exit, Failure> {
     let tasks = driver.summaries();
     let ok = tasks.iter().all(|t| t.finished);
+    let open = tasks.iter().filter(|t| t.interrupted);
+    let open: Vec<&str> = open.map(|t| t.id.as_str()).collect();
+    let open = open.join(", ");
     let summary = driver.journal.summary(Instant::now(), ok, tasks);
     driver.supervisor.stop_all(Duration::ZERO);
     driver.record(&summary);
@@ -136,6 +139,9 @@ fn finish(
         driver.console.note(&compared(&driver, schedule));
     }
     if let Some(signal) = signal {
+        driver.console.error(&format!(
+            "interrupted by signal {signal}: {open} had not ended"
+        ));
         return Ok(Exit::Signal(u8::try_from(signal).unwrap_or(u8::MAX)));
     }
     match driver.written {

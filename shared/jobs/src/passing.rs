@@ -34,46 +34,76 @@ pub const PASSED_VARIABLES: &[&str] = &[
     "no_proxy",
 ];
 
-/// What shells, terminals, sessions and build tools set for themselves: no training misses it, so
-/// it is not worth a note that it is not passed on. Found by the variables of an `ssh` login, a
-/// desktop terminal, a container and `cargo test`.
-const NOT_MISSED: &[&str] = &[
-    "_",
-    "PWD",
-    "OLDPWD",
-    "SHLVL",
-    "SHELL",
-    "TERM",
-    "TERM_*",
-    "COLORTERM",
-    "COLUMNS",
-    "LINES",
-    "LS_COLORS",
-    "LESS*",
-    "EDITOR",
-    "VISUAL",
-    "PAGER",
-    "MAIL",
-    "HOSTNAME",
-    "HOSTTYPE",
-    "DISPLAY",
-    "WAYLAND_*",
-    "DBUS_*",
-    "DESKTOP_*",
-    "SSH_*",
-    "SUDO_*",
-    "GPG_*",
-    "TMUX*",
-    "STY",
-    "PS1",
-    "PS4",
-    "HIST*",
-    "DEBIAN_FRONTEND",
-    "CARGO*",
-    "RUST*",
-    "INVOCATION_ID",
-    "JOURNAL_STREAM",
-    "MT_*",
+/// Variables that a training may miss: those by which trackers of experiments, federations, queues,
+/// launchers of several processes, data stores and frameworks are set up. Only these are worth a note that
+/// they are not passed on. The environment of a login has dozens more that no training reads, and a script
+/// that launches a hundred times would say so a hundred times.
+const MISSED: &[&str] = &[
+    // Trackers.
+    "WANDB_*",
+    "MLFLOW_*",
+    "COMET_*",
+    "NEPTUNE_*",
+    "CLEARML_*",
+    "AIM_*",
+    "TENSORBOARD_*",
+    // Federations.
+    "NVFLARE_*",
+    "NVFL_*",
+    "FLWR_*",
+    "FEDML_*",
+    "OPENFL_*",
+    // Queues.
+    "SLURM_*",
+    "SRUN_*",
+    "PBS_*",
+    "LSB_*",
+    "SGE_*",
+    "RAY_*",
+    "KUBERNETES_*",
+    // Several processes.
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "WORLD_SIZE",
+    "RANK",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "NODE_RANK",
+    "OMPI_*",
+    "PMI_*",
+    "PMIX_*",
+    "GLOO_*",
+    "UCX_*",
+    "FI_*",
+    // Data and secrets.
+    "AWS_*",
+    "AZURE_*",
+    "GOOGLE_*",
+    "GCP_*",
+    "S3_*",
+    "KAGGLE_*",
+    "DATA_*",
+    "DATASET_*",
+    "MODEL_*",
+    "CHECKPOINT_*",
+    // Frameworks.
+    "TF_*",
+    "XLA_*",
+    "JAX_*",
+    "KERAS_*",
+    "TRITON_*",
+    "TRANSFORMERS_*",
+    "TOKENIZERS_*",
+    "ACCELERATE_*",
+    "DS_*",
+    "DEEPSPEED_*",
+    "LIGHTNING_*",
+    "PL_*",
+    "NUMEXPR_*",
+    "NUMBA_*",
+    "GOMP_*",
+    "KMP_*",
+    "VECLIB_*",
 ];
 
 /// Prefix of the variables that the tools themselves give to jobs. Those of a launch around this one
@@ -185,8 +215,8 @@ impl Passing {
 
     fn left_out_of(&self, names: impl Iterator<Item = String>) -> Option<String> {
         let missed = |name: &String| {
-            let known = NOT_MISSED.iter().any(|p| matches(p, name));
-            !known && !self.keeps(name) && !self.set.contains_key(name)
+            let known = MISSED.iter().any(|p| matches(p, name));
+            known && !self.keeps(name) && !self.set.contains_key(name)
         };
         let mut families: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for name in names.filter(missed) {
@@ -235,6 +265,7 @@ mod tests {
         let ours = [
             "PATH",
             "PWD",
+            "MY_OWN_PROMPT",
             "WANDB_MODE",
             "SLURM_JOB_ID",
             "SLURM_NTASKS",

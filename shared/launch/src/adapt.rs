@@ -33,7 +33,11 @@ pub(crate) fn adapted(
         .ok_or("the plan carries no model to correct")?;
     let rates: Vec<f64> = measured
         .iter()
-        .map(|t| t.rate.map(SamplesPerSec::get).filter(|r| *r > 0.0))
+        .map(|t| {
+            t.rate_together()
+                .map(SamplesPerSec::get)
+                .filter(|r| *r > 0.0)
+        })
         .collect::<Option<_>>()
         .ok_or("not all tasks computed at the same time, so there is nothing to compare")?;
     // The solver gives every task of the workload a share, also one that this plan leaves out.
@@ -148,7 +152,7 @@ fn changes(old: &Plan, new: &Plan, measured: &[TaskSummary]) -> String {
             continue;
         };
         let before = old.given(i);
-        if let (Some(p), Some(m)) = (before.throughput, measured[i].rate) {
+        if let (Some(p), Some(m)) = (before.throughput, measured[i].rate_together()) {
             all.push(format!(
                 "{}: {:.1} samples/s of {:.1}",
                 task.id,

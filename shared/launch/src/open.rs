@@ -9,10 +9,11 @@ use host::{ControlGroups, Host, MpsHost, MpsSetup, Processes, Shares, SimHost, d
 use jobs::mps::MpsOptions;
 use jobs::{Neighbours, RunDir, Signals};
 use overlap::plan_instance;
+use units::TaskId;
 
 use crate::launch::Launch;
 use crate::recorder::Recorder;
-use crate::session::{Played, Session, log_folder};
+use crate::session::{Played, Session, log_folder, signal_text};
 use crate::settings::Settings;
 
 /// Output of jobs is read at most this often. A look costs about 40 system calls for 8 jobs: at
@@ -157,17 +158,19 @@ pub(crate) fn conclude(
     console: &Console,
 ) -> Result<Exit, Failure> {
     if let Some(signal) = played.signal {
+        let (names, signal_text) = (list(&played.interrupted), signal_text(signal));
+        console.error(&match names.as_str() {
+            "" => format!("interrupted by {signal_text}: every task had ended"),
+            names => format!("interrupted by {signal_text}: {names} had not ended"),
+        });
         if let Err(failure) = written {
             console.error(&failure.to_string());
         }
         return Ok(Exit::Signal(u8::try_from(signal).unwrap_or(u8::MAX)));
     }
     if !played.failed.is_empty() {
-        let failed: Vec<&str> = played.failed.iter().map(|t| t.as_str()).collect();
-        console.error(&format!(
-            "{} did not finish; the events say why",
-            failed.join(", ")
-        ));
+        let failed = list(&played.failed);
+        console.error(&format!("{failed} did not finish; the events say why"));
     }
     match written {
         // Its jobs were stopped in the middle of their training: that is no success.
@@ -182,6 +185,11 @@ pub(crate) fn conclude(
     } else {
         Exit::Negative
     })
+}
+
+fn list(tasks: &[TaskId]) -> String {
+    let names: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
+    names.join(", ")
 }
 
 /// A run directory with its guard.

@@ -25,6 +25,9 @@ pub(crate) struct Recorder<'a> {
     failure: Option<Failure>,
     /// Whether the state is shown as a live table. Found out once: every turn of a round asks.
     table: bool,
+    /// Whether a line is said now and then: where lines cannot be written over, in a log or on a dumb
+    /// terminal.
+    lines_instead: bool,
     shown: Option<Instant>,
     /// When the last line was said, or the launch began.
     said: Instant,
@@ -47,6 +50,7 @@ impl<'a> Recorder<'a> {
             settings,
             failure: None,
             table: console.can_redraw() && !settings.care.follow,
+            lines_instead: !console.can_redraw(),
             shown: None,
             said: Instant::now(),
             lines: 0,
@@ -126,6 +130,6 @@ impl Sink for Recorder<'_> {
 
 impl Recorder<'_> {
     fn says_a_line(&self) -> bool {
-        !self.console.is_terminal() && self.said.elapsed() >= LINE_EVERY
+        self.lines_instead && self.said.elapsed() >= LINE_EVERY
     }
 }

@@ -16,7 +16,7 @@ use overlap::{Order, Transfer, divided};
 use units::{SamplesPerSec, Seconds, Share, TaskId};
 
 use crate::launch::{Assignment, Launch};
-use crate::session::READER_GONE;
+use crate::session::{READER_GONE, signal_text};
 use crate::settings::Settings;
 use crate::sink::{Row, Sink};
 use crate::task::TaskRun;
@@ -67,6 +67,8 @@ pub(crate) struct Round<'r> {
     last_end: Seconds,
     /// No new job is started any more.
     stopping: bool,
+    /// Since when all tasks train.
+    opened: Option<Instant>,
     /// The device has had a fault and is not good yet.
     faulted: bool,
     /// It will not be good again.
@@ -95,6 +97,7 @@ impl<'r> Round<'r> {
             turned: Instant::now(),
             last_end: Seconds::ZERO,
             stopping: false,
+            opened: None,
             faulted: false,
             lost: false,
             signals: 0,
@@ -125,7 +128,7 @@ impl<'r> Round<'r> {
             self.report_progress(false);
             self.show(false);
             if self.with.sink.is_closed() {
-                self.stop(READER_GONE);
+                self.interrupt(READER_GONE);
             }
         }
         self.show(true);
@@ -188,7 +191,7 @@ impl<'r> Round<'r> {
         self.tasks
             .iter()
             .zip(planned)
-            .map(|(task, planned)| task.summary(&planned.planned.id, planned.predicted))
+            .map(|(task, planned)| task.summary(&planned))
             .collect()
     }
 
@@ -215,13 +218,23 @@ impl<'r> Round<'r> {
         }
         if self.signal.is_none() {
             self.signal = arrived.first;
-            let reason = format!("signal {}", arrived.first.unwrap_or_default());
-            self.stop(&reason);
+            let reason = signal_text(arrived.first.unwrap_or_default());
+            self.interrupt(&reason);
         }
         if arrived.count > 1 {
             self.stop_all(Duration::ZERO);
         }
         self.signals = arrived.count;
+    }
+
+    /// Stops a round from outside: what has not ended by then is interrupted.
+    fn interrupt(&mut self, reason: &str) {
+        if !self.stopping {
+            for task in &mut self.tasks {
+                task.interrupted = !task.stage.is_over();
+            }
+        }
+        self.stop(reason);
     }
 
     /// Ends every job and starts no other.

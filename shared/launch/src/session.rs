@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use doc::{EventPayload, Provenance, TaskSummary};
 use host::Host;
 use jobs::Journal;
-use units::TaskId;
+use units::{Seconds, TaskId};
 
 use crate::adapt;
 use crate::launch::Launch;
 use crate::round::{Context, Round};
 use crate::settings::Settings;
 use crate::sink::Sink;
+use crate::task::rate;
 
 /// Why a launch ends that nobody listens to.
 pub(crate) const READER_GONE: &str = "the reader of the events has gone";
@@ -38,8 +39,18 @@ pub struct Played {
     pub ok: bool,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// Tasks that did not finish.
+    /// Tasks that did not finish, those apart that were interrupted.
     pub failed: Vec<TaskId>,
+    /// Tasks that had not ended when the launch was stopped from outside.
+    pub interrupted: Vec<TaskId>,
+}
+
+/// A signal as people know it: its number and its name.
+pub(crate) fn signal_text(signal: i32) -> String {
+    match nix::sys::signal::Signal::try_from(signal) {
+        Ok(known) => format!("signal {signal} ({known})"),
+        Err(_) => format!("signal {signal}"),
+    }
 }
 
 /// Name of a task's log.
@@ -101,10 +112,14 @@ impl Session<'_> {
         let ended = self.host.now();
         // Nothing is left running before the summary says so.
         drop(self.host);
-        let unfinished = totals.iter().filter(|t| !t.finished);
-        let failed = unfinished.map(|t| t.id.clone()).collect();
+        let (interrupted, failed) = unfinished(&totals);
         sink.event(&journal.summary(ended, ok, totals));
-        Played { ok, signal, failed }
+        Played {
+            ok,
+            signal,
+            failed,
+            interrupted,
+        }
     }
 
     /// Corrects model and plan by what a round has measured, if that is asked for.
@@ -131,6 +146,14 @@ impl Session<'_> {
     }
 }
 
+/// The tasks that were interrupted, and the others that did not finish.
+pub(crate) fn unfinished(tasks: &[TaskSummary]) -> (Vec<TaskId>, Vec<TaskId>) {
+    let unfinished = tasks.iter().filter(|t| !t.finished);
+    let (interrupted, failed): (Vec<_>, Vec<_>) = unfinished.partition(|t| t.interrupted);
+    let names = |tasks: Vec<&TaskSummary>| tasks.into_iter().map(|t| t.id.clone()).collect();
+    (names(interrupted), names(failed))
+}
+
 fn add(totals: &mut Vec<TaskSummary>, round: Vec<TaskSummary>) {
     if totals.is_empty() {
         *totals = round;
@@ -143,9 +166,21 @@ fn add(totals: &mut Vec<TaskSummary>, round: Vec<TaskSummary>) {
             continue;
         };
         total.finished &= task.finished;
+        total.interrupted |= task.interrupted;
         total.samples += task.samples;
         total.restarts += task.restarts;
-        total.rate = task.rate.or(total.rate);
+        total.batch = task.batch;
+        total.share = task.share;
+        total.trained = match (total.trained, task.trained) {
+            (Some(before), Some(now)) => Seconds::new(before.get() + now.get()).ok(),
+            (before, now) => before.or(now),
+        };
+        if task.together.is_some() {
+            (total.together, total.rate) = (task.together, task.rate);
+        } else if total.together.is_none() {
+            let seconds = total.trained.map_or(0.0, Seconds::get);
+            total.rate = rate(total.samples, seconds);
+        }
         total.predicted = task.predicted;
         total.first_loss = total.first_loss.or(task.first_loss);
         total.last_loss = task.last_loss.or(total.last_loss);

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use doc::{PhaseKind, ProcessEnd, TaskSummary};
-use jobs::{Exit, JobId};
-use units::{SamplesPerSec, Share, TaskId};
+use doc::{PhaseKind, ProcessEnd, TaskProgress, TaskSummary};
+use jobs::{Exit, JobId, as_seconds};
+use units::{SamplesPerSec, Share};
 
+use crate::launch::Assignment;
 use crate::turns::Stage;
 
 /// What is known of a task in the round under way.
@@ -24,6 +25,10 @@ pub(crate) struct TaskRun {
     pub(crate) due: Option<Instant>,
     pub(crate) ready: bool,
     pub(crate) last_step: Instant,
+    /// When the last step was read. Deadlines move `last_step`; this stays.
+    stepped: Instant,
+    /// Processes of the compute phase that were started.
+    pub(crate) starts: u32,
     /// Samples since the start of the phase.
     pub(crate) samples: u64,
     /// Most samples ever told.
@@ -38,32 +43,40 @@ pub(crate) struct TaskRun {
     pub(crate) exit: Option<Exit>,
     /// Why the launcher ends the process under way.
     pub(crate) ending: Option<String>,
+    /// A signal ended the round, or its reader went away, before this task had ended.
+    pub(crate) interrupted: bool,
     /// The process under way said that it was done, and had to be ended.
     pub(crate) outstayed: bool,
     pub(crate) share: Share,
     /// Throughput between the last two progress events.
     pub(crate) rate: Option<f64>,
     pub(crate) reported: Reported,
-    pub(crate) together: Together,
+    together: Together,
 }
 
-/// What the last progress event said.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Reported {
-    pub(crate) at: Option<Instant>,
-    /// When the process became ready: what it has trained before its first event counts from then.
-    pub(crate) since: Option<Instant>,
-    pub(crate) samples: u64,
-}
-
-/// Samples and time while all tasks computed, from step to step.
+/// What the events have said of a task's training.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Together {
-    first: Option<Instant>,
-    last: Option<Instant>,
+pub(crate) struct Reported {
+    /// The last step that a progress event of the process under way told of.
+    pub(crate) at: Option<Instant>,
+    /// That step, or when the process became ready.
+    until: Option<Instant>,
+    /// When it was told. Absent where the events do not say with how many samples the interval since
+    /// then begins: before the first progress of a process that was started again, which may or may not
+    /// go on from a checkpoint.
+    told: Option<Instant>,
+    pub(crate) samples: u64,
+    /// From when each process was ready to the last step that was told.
+    trained: Duration,
+    /// Whether progress was told at all.
+    any: bool,
+}
+
+/// Samples and time of the intervals between tellings in which all tasks trained.
+#[derive(Debug, Clone, Copy, Default)]
+struct Together {
     samples: u64,
-    seconds: f64,
-    earlier_samples: u64,
+    time: Duration,
 }
 
 /// Samples per second; none where no time has passed.
@@ -80,32 +93,6 @@ pub(crate) fn process_end(exit: Exit) -> ProcessEnd {
     }
 }
 
-impl Together {
-    /// Counts a step that was made while all tasks computed.
-    pub(crate) fn step(&mut self, at: Instant, samples: u64) {
-        if self.first.is_none() {
-            self.first = Some(at);
-        } else {
-            self.samples = self.samples.saturating_add(samples);
-        }
-        self.last = Some(at);
-    }
-
-    /// A task has gone: what was counted is kept.
-    pub(crate) fn close(&mut self) {
-        if let (Some(first), Some(last)) = (self.first.take(), self.last.take()) {
-            self.seconds += last.duration_since(first).as_secs_f64();
-            self.earlier_samples = self.earlier_samples.saturating_add(self.samples);
-        }
-        self.samples = 0;
-    }
-
-    /// Samples per second.
-    pub(crate) fn rate(&self) -> Option<SamplesPerSec> {
-        rate(self.earlier_samples, self.seconds)
-    }
-}
-
 impl TaskRun {
     pub(crate) fn new(now: Instant, share: Share, total: Option<Duration>) -> Self {
         Self {
@@ -117,6 +104,8 @@ impl TaskRun {
             due: total.map(|t| now + t),
             ready: false,
             last_step: now,
+            stepped: now,
+            starts: 0,
             samples: 0,
             most_samples: 0,
             told_done: None,
@@ -127,14 +116,11 @@ impl TaskRun {
             restarts_of_phase: 0,
             exit: None,
             ending: None,
+            interrupted: false,
             outstayed: false,
             share,
             rate: None,
-            reported: Reported {
-                at: None,
-                since: None,
-                samples: 0,
-            },
+            reported: Reported::default(),
             together: Together::default(),
         }
     }
@@ -152,6 +138,8 @@ impl TaskRun {
     /// What it does, in a word. A job that is `silent` tells nothing, so it trains from its start.
     pub(crate) fn state(&self, silent: bool) -> &'static str {
         match self.stage {
+            Stage::Done => "done",
+            _ if self.interrupted => "interrupted",
             Stage::Downloading | Stage::Computing | Stage::Uploading if self.job.is_none() => {
                 "restarting"
             }
@@ -160,7 +148,6 @@ impl TaskRun {
             Stage::Computing if !self.ready && !silent => "starting",
             Stage::Computing => "training",
             Stage::Uploading => "uploading",
-            Stage::Done => "done",
             Stage::Failed => "failed",
         }
     }
@@ -181,7 +168,17 @@ impl TaskRun {
         self.ending = None;
         self.outstayed = false;
         self.reported.at = None;
-        self.reported.since = None;
+        self.reported.until = None;
+        self.reported.told = None;
+    }
+
+    /// The process under way is warm since `at`, which is told `now`.
+    pub(crate) fn warm(&mut self, at: Instant, now: Instant) {
+        self.ready = true;
+        self.last_step = now;
+        self.stepped = at;
+        self.reported.until = Some(at);
+        self.reported.told = Some(now).filter(|_| self.starts == 1);
     }
 
     /// Moves deadlines by a pause in which nobody looked.
@@ -195,20 +192,74 @@ impl TaskRun {
         self.samples = self.samples.saturating_add(samples);
         self.most_samples = self.most_samples.max(self.samples);
         self.last_step = at;
+        self.stepped = at;
         self.loss = loss.or(self.loss);
     }
 
-    pub(crate) fn summary(&self, id: &TaskId, predicted: Option<SamplesPerSec>) -> TaskSummary {
+    /// Whether nothing has been told of its training since all tasks train.
+    pub(crate) fn is_untold(&self, opened: Option<Instant>) -> bool {
+        opened.is_some_and(|opened| self.reported.told.is_none_or(|told| told < opened))
+    }
+
+    /// Takes what it has trained since the last telling as told `now`; all tasks train since
+    /// `opened`. None where it has trained nothing.
+    pub(crate) fn tell(&mut self, now: Instant, opened: Option<Instant>) -> Option<TaskProgress> {
+        let new = self.samples.checked_sub(self.reported.samples)?;
+        if self.stage != Stage::Computing || new == 0 {
+            return None;
+        }
+        let until = self.reported.until.unwrap_or(self.stepped);
+        let time = self.stepped.saturating_duration_since(until);
+        // A job that says nothing of being ready is so with its first step, which took longer than no
+        // time: neither it nor what was read with it has a rate.
+        let rate = rate(new, time.as_secs_f64());
+        if rate.is_some() && opened.is_some() && !self.is_untold(opened) {
+            self.together.samples = self.together.samples.saturating_add(new);
+            self.together.time += time;
+        }
+        self.rate = rate.map(SamplesPerSec::get).or(self.rate);
+        self.reported = Reported {
+            at: Some(self.stepped),
+            until: Some(self.stepped),
+            told: Some(now),
+            samples: self.samples,
+            trained: self.reported.trained + time,
+            any: true,
+        };
+        self.first_loss = self.first_loss.or(self.loss);
+        self.last_loss = self.loss.or(self.last_loss);
+        Some(TaskProgress {
+            samples: self.samples,
+            rate,
+            loss: self.loss,
+            trained: Some(as_seconds(self.reported.trained)),
+            ..TaskProgress::default()
+        })
+    }
+
+    /// What became of it, as the events have told it.
+    pub(crate) fn summary(&self, planned: &Assignment<'_>) -> TaskSummary {
+        let trained = self.reported.trained;
+        let all = rate(self.most_samples, trained.as_secs_f64());
+        let together = rate(self.together.samples, self.together.time.as_secs_f64());
         TaskSummary {
-            id: id.clone(),
             finished: self.stage == Stage::Done,
+            interrupted: self.interrupted && self.stage != Stage::Done,
             samples: self.most_samples,
-            rate: self.together.rate(),
-            predicted,
+            batch: Some(planned.batch),
+            share: Some(planned.share),
+            trained: self.reported.any.then(|| as_seconds(trained)),
+            together: together.map(|_| as_seconds(self.together.time)),
+            rate: together.or(all),
+            predicted: planned.predicted,
             first_loss: self.first_loss,
             last_loss: self.last_loss,
             restarts: self.restarts,
             end: self.exit.map(process_end),
+            ..TaskSummary::new(planned.planned.id.clone())
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,6 +34,7 @@ mod poly;
 mod pool;
 mod predictor;
 mod report;
+pub mod runs;
 mod scale;
 mod structured;
 pub mod summary;

@@ -52,7 +52,8 @@ pub fn workload(start: &Start) -> (Workload, String) {
             gpus: 1,
             gpu_names: Vec::new(),
         },
-        link: link(),
+        // A script may move its updates itself, or nothing: who gives one says what is transferred.
+        link: link().filter(|_| start.script.is_none()),
         tasks: tasks.collect(),
         provenance: Vec::new(),
     };
@@ -85,13 +86,22 @@ fn device(start: &Start) -> (DeviceKind, String) {
     }
 }
 
-/// A home line of 100 Mbit/s down and 40 up: the order of transfers matters there.
+/// A line of 400 Mbit/s down and 200 up. Transfers then take about a third of a round of three tasks (3.4
+/// s down and 6.8 s up beside some 20 s of compute): most of them can be hidden behind compute, and their
+/// order decides how much. On a line ten times as slow nothing is left to hide them behind, on one ten
+/// times as fast nothing to hide.
 fn link() -> Option<Link> {
     Some(Link {
-        down: Bandwidth::new(100e6).ok()?,
-        up: Bandwidth::new(40e6).ok()?,
+        down: Bandwidth::new(400e6).ok()?,
+        up: Bandwidth::new(200e6).ok()?,
         duplex: Duplex::Full,
     })
+}
+
+/// A stand-in for the program of a transfer: waits as long as the link takes for so many bytes.
+fn transfer(bytes: Bytes, line: Bandwidth) -> Vec<String> {
+    let seconds = bytes.transfer_seconds(line);
+    vec!["sleep".to_owned(), format!("{seconds:.1}")]
 }
 
 fn task(start: &Start, kind: DeviceKind, index: usize) -> Option<Task> {
@@ -125,18 +135,18 @@ fn task(start: &Start, kind: DeviceKind, index: usize) -> Option<Task> {
             .filter_map(|b| Batch::new(b).ok())
             .collect(),
         samples: Samples::new(samples).ok(),
-        update_bytes: Some(UpdateBytes {
+        update_bytes: start.script.is_none().then_some(UpdateBytes {
             down: bytes,
             up: bytes,
         }),
         weight: None,
         memory: None,
         host: HostCost::default(),
-        job: (!simulated).then(|| job(start, kind, index, model)),
+        job: (!simulated).then(|| job(start, kind, index, (model, bytes))),
     })
 }
 
-fn job(start: &Start, kind: DeviceKind, index: usize, model: &str) -> Job {
+fn job(start: &Start, kind: DeviceKind, index: usize, (model, bytes): (&str, Bytes)) -> Job {
     let words: Vec<&str> = match (&start.script, kind) {
         (Some(script), _) if script.ends_with(".py") => vec!["python3", script],
         (Some(script), _) => vec![script],
@@ -154,14 +164,15 @@ fn job(start: &Start, kind: DeviceKind, index: usize, model: &str) -> Job {
             ]
         }
     };
+    let link = link().filter(|_| start.script.is_none());
     Job {
         argv: words.into_iter().map(str::to_owned).collect(),
         env: BTreeMap::new(),
         cwd: None,
         progress: Progress::default(),
         pool: start.script.is_none(),
-        download: Vec::new(),
-        upload: Vec::new(),
+        download: link.map_or_else(Vec::new, |l| transfer(bytes, l.down)),
+        upload: link.map_or_else(Vec::new, |l| transfer(bytes, l.up)),
         resume: Vec::new(),
     }
 }
@@ -169,13 +180,33 @@ fn job(start: &Start, kind: DeviceKind, index: usize, model: &str) -> Job {
 /// What to change in the workload, for a person; `file`: where it was written, `-` for nowhere.
 #[must_use]
 pub fn comments(workload: &Workload, file: &str) -> String {
+    let transfers = match workload.link {
+        Some(_) => {
+            "  link          bits per second; transfers take about a third of a round, so that hiding them
+                behind compute shows; leave it out where nothing is transferred
+"
+        }
+        None => {
+            "  link          give {\"down_bps\":...,\"up_bps\":...} here and update_bytes with each task where rounds
+                transfer, and download and upload (argv) in its job for the programs that do it
+"
+        }
+    };
     let mut text = "  device        sim (a simulated GPU), cpu (CPU quotas) or cuda (NVIDIA MPS)
-  link          bits per second; leave it out where nothing is transferred
   batch_sizes   the sizes that the plan may choose from
   samples       the data of one round of each task
-  update_bytes  what a round downloads before and uploads after training
 "
     .to_owned();
+    text += transfers;
+    if workload.tasks.iter().any(|t| t.update_bytes.is_some()) {
+        text += "  update_bytes  what a round downloads before and uploads after training\n";
+    }
+    let waits = |t: &Task| t.job.as_ref().is_some_and(|j| !j.download.is_empty());
+    if workload.tasks.iter().any(waits) {
+        text += "  download      stands in for the program that fetches an update: it waits as long as the link
+                takes; upload likewise
+";
+    }
     if workload.tasks.iter().any(|t| t.model.is_some()) {
         text += "  model         a model of the catalogue (mt-profile --list-devices names them); for your own\n                program give a job: mt init --script train.py\n";
     } else {

@@ -7,7 +7,9 @@ use predict::Method;
 /// Fit a co-run throughput model to a profile
 ///
 /// Reads profiles (mt-profile) and writes for each a model, which predicts the throughput of
-/// every task of any co-run, with its uncertainty. Measurements that are zero or evidently wrong
+/// every task of any co-run, with its uncertainty. Runs (mt-launch) that follow a profile are learnt
+/// from with it: where tasks trained steadily under their shares, production measures them. A run
+/// without a profile before it stands for itself. Measurements that are zero or evidently wrong
 /// are left out. What was learnt, and whether more samples would help, is said on standard error.
 #[derive(Debug, Clone, Parser)]
 #[command(version, after_help = EXAMPLES)]
@@ -29,6 +31,8 @@ pub struct Args {
 const EXAMPLES: &str = "Examples:
   mt-profile workload.json | mt-fit > model.json
   mt-fit --method structured --pretty profile.ndjson
+  mt-fit profile.ndjson run-*.ndjson > model.json
+      learn from what was launched, too
   mt-fit --test other.ndjson profile.ndjson > model.json
   cat a.ndjson b.ndjson | mt-fit > models.ndjson
 

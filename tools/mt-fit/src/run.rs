@@ -1,40 +1,85 @@
-use std::path::PathBuf;
+use std::path::Path;
 
 use cli::{Console, Exit, Failure, Input, Output};
-use doc::{Model, Profile};
+use doc::{Measurement, Model, Profile, RunEvent};
+use predict::runs::{self, RunError};
 use predict::{Dataset, FitOptions, Fitted, Method, fit, fit_by_merit, summary};
 
 use crate::args::Args;
 use crate::judge;
 
-/// Writes a model for every profile.
+/// Writes a model for every profile, with the runs that follow it.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let input = Input::open(&args.stream.files, "profiles", console)?;
-    let test = args.test.map(|path| read(path, console)).transpose()?;
+    let test = args.test.as_deref().map(|path| read(path, console));
+    let test = test.transpose()?;
     let mut output = Output::open(args.stream.output.as_deref(), args.stream.pretty)?;
-    for profile in input.profiles() {
-        let profile = profile?;
-        let data = Dataset::from_profile(&profile);
-        let fitted = learn(&data, args.method.family()).map_err(|error| {
-            let name = profile.header.workload.id.as_deref();
-            Failure::Input(format!("{}: {error}", name.unwrap_or("profile")))
-        })?;
-        warn(&profile, &fitted, console);
-        if !args.quiet {
-            console.say(&summary::text(&profile, &data, &fitted));
+    // A profile is learnt from when the next begins: runs may follow it.
+    let mut open: Option<Profile> = None;
+    for measurement in input.measurements() {
+        match measurement? {
+            Measurement::Profile(next) => {
+                if let Some(profile) = open.replace(*next) {
+                    one(profile, &args, test.as_ref(), &mut output, console)?;
+                }
+            }
+            Measurement::Run(events) => open = Some(joined(open, &events, console)?),
         }
-        if let Some(test) = &test {
-            console.say(&judge::text(&fitted.predictor, &profile, test)?);
-        }
-        output.document(&model(profile, &fitted, console))?;
+    }
+    if let Some(profile) = open {
+        one(profile, &args, test.as_ref(), &mut output, console)?;
     }
     output.finish()?;
     Ok(Exit::Done)
 }
 
+/// Writes the model of a profile.
+fn one(
+    profile: Profile,
+    args: &Args,
+    test: Option<&Profile>,
+    output: &mut Output,
+    console: &Console,
+) -> Result<(), Failure> {
+    let data = Dataset::from_profile(&profile);
+    let fitted = learn(&data, args.method.family()).map_err(|error| {
+        let name = profile.header.workload.id.as_deref();
+        Failure::Input(format!("{}: {error}", name.unwrap_or("profile")))
+    })?;
+    warn(&profile, &fitted, console);
+    if !args.quiet {
+        console.say(&summary::text(&profile, &data, &fitted));
+    }
+    if let Some(test) = test {
+        console.say(&judge::text(&fitted.predictor, &profile, test)?);
+    }
+    output.document(&model(profile, &fitted, console))
+}
+
+/// The profile with what a run has measured; without one the run is a profile by itself. A run in which
+/// nothing was steady changes nothing.
+fn joined(
+    profile: Option<Profile>,
+    events: &[RunEvent],
+    console: &Console,
+) -> Result<Profile, Failure> {
+    let failed = |error: RunError| Failure::Input(error.to_string());
+    let Some(mut profile) = profile else {
+        return runs::profile(events).map_err(failed);
+    };
+    match runs::join(&mut profile, events) {
+        Ok(found) => console.note(&format!(
+            "{found} configurations of a run are learnt from beside its profile"
+        )),
+        Err(nothing @ RunError::Nothing) => console.warn(&nothing.to_string()),
+        Err(other) => return Err(failed(other)),
+    }
+    Ok(profile)
+}
+
 /// The one profile of a file.
-fn read(path: PathBuf, console: &Console) -> Result<Profile, Failure> {
-    let input = Input::open(&[path], "a profile", console)?;
+fn read(path: &Path, console: &Console) -> Result<Profile, Failure> {
+    let input = Input::open(&[path.to_owned()], "a profile", console)?;
     let mut profiles = input.profiles();
     match (profiles.next().transpose()?, profiles.next()) {
         (Some(profile), None) => Ok(profile),

@@ -17,6 +17,8 @@ Examples:
       measure the configurations of a list: config,task,batch,share_percent
   mt-profile --import samples.csv workload.json
       make a profile of measurements from elsewhere: the same and throughput[,stderr]
+  mt-profile --import run.ndjson workload.json
+      make a profile of what was launched
   mt-profile --configs plan.json --trace corun.json
       see in Perfetto which kernels of which task ran when on the simulated GPU
   mt-profile --calibrate profile.ndjson --gpu rtx-3090 -o mine.json
@@ -70,11 +72,12 @@ pub struct Args {
     /// With --configs: measure each task alone first, at each batch size that is used
     #[arg(long, requires = "configs")]
     pub solos: bool,
-    /// Make a profile of the measurements in CSV files: columns config, task, batch,
+    /// Make a profile of the measurements in FILE: events of a run (mt-launch), of which the stretches
+    /// count in which tasks trained steadily under shares; or CSV with the columns config, task, batch,
     /// share_percent (or share_fraction), throughput in samples per second (or step_s, step_ms: the
     /// mean time of a step), stderr of it; a row for each task of a configuration, with no
     /// throughput where a task ran but was not measured. Give it several times for several files
-    #[arg(long, value_name = "CSV", value_hint = ValueHint::FilePath, conflicts_with_all = ["resume", "design", "budget"])]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["resume", "design", "budget"])]
     pub import: Vec<PathBuf>,
     /// Go on with the profile in FILE; may be the output, and may be absent
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

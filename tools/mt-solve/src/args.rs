@@ -28,11 +28,15 @@ pub struct Args {
     #[arg(long, value_name = "CSV", value_hint = clap::ValueHint::FilePath, conflicts_with_all = [
         "workload", "objective", "rv", "step", "floor", "solo", "memory", "batch", "max_batch",
         "mismatch", "balance", "previous", "damping", "pareto", "top", "outside", "predicted",
-        "explain", "search", "max_points", "starts", "timing", "seed", "pretty"])]
+        "explain", "search", "max_points", "starts", "timing", "seed", "pretty", "only"])]
     pub predict: Option<PathBuf>,
     /// With --predict: a JSON object a line in place of CSV
     #[arg(long, requires = "predict")]
     pub json: bool,
+    /// Plan only these tasks of the model, as if the others were not there; in place of the model
+    /// the plan carries what is predicted for every set of them
+    #[arg(long, value_name = "TASK,...", value_delimiter = ',')]
+    pub only: Vec<String>,
     /// What to maximise; absent: what was profiled for, else round where every task of the workload
     /// has samples, else raw
     #[arg(long, value_enum)]
@@ -114,6 +118,7 @@ const EXAMPLES: &str = "Examples:
   mt-solve --mismatch 2 --balance workload --pareto mismatch --pretty model.json
   mt-solve --mismatch least --max-batch 64 model.json
   mt-solve --workload this-round.json model.json
+  mt-solve --only a,b model.json
   mt-solve --predict configurations.csv model.json
   mt-solve --previous last-plan.json --damping 0.5 --mismatch 2 model.json
 

@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use allocation::{Planner, notes};
+use allocation::{OnlyError, Planner, notes, plan_only};
 use cli::{Console, Exit, Failure, Input, Output};
 use doc::{Answer, Model, Plan, Workload};
 
@@ -41,36 +41,20 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         if let Some(note) = notes::aim(&model, &request) {
             console.note(&note);
         }
-        let mut plan = planner
-            .plan(model, &request, previous.as_ref())
-            .map_err(|error| Failure::Input(error.to_string()))?;
+        let (mut plan, outside) = if args.only.is_empty() {
+            let plan = planner.plan(model, &request, previous.as_ref());
+            let plan = plan.map_err(|error| Failure::Input(error.to_string()))?;
+            let outside = planner.outside(&plan);
+            (plan, outside)
+        } else {
+            plan_only(model, &args.only, &request, previous.as_ref()).map_err(refused)?
+        };
         if let Some(search) = plan.search_mut().filter(|_| args.timing) {
             search.seconds = Some(started.elapsed().as_secs_f64());
         }
         let own = console.provenance(Some(args.seed.seed), None);
         plan.provenance.push(own);
-        match &plan.answer {
-            Answer::Feasible(found) => {
-                if let Some(note) = plan.workload().and_then(notes::transfers) {
-                    console.note(&note);
-                }
-                for reason in planner.outside(&plan, &found.decisions) {
-                    console.warn(&format!(
-                        "the plan lies outside what was profiled: {reason}"
-                    ));
-                }
-                for note in notes::verdict(found) {
-                    console.note(&note);
-                }
-            }
-            Answer::Infeasible(none) => {
-                exit = exit.worst(Exit::Negative);
-                for line in notes::infeasible(plan.id.as_deref(), none) {
-                    console.error(&line);
-                }
-            }
-            Answer::ByHand(_) => {}
-        }
+        exit = exit.worst(tell(&plan, &outside, console));
         match output.document(&plan) {
             // A reader that has gone wants no more plans; what was found so far stays the answer.
             Err(Failure::ClosedPipe) => return Ok(exit),
@@ -79,4 +63,39 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     }
     output.finish()?;
     Ok(exit)
+}
+
+/// Says what a person should know of a plan; answers what it is to the exit code.
+fn tell(plan: &Plan, outside: &[String], console: &Console) -> Exit {
+    match &plan.answer {
+        Answer::Feasible(found) => {
+            if let Some(note) = plan.workload().and_then(notes::transfers) {
+                console.note(&note);
+            }
+            for reason in outside {
+                console.warn(&format!(
+                    "the plan lies outside what was profiled: {reason}"
+                ));
+            }
+            for note in notes::verdict(found) {
+                console.note(&note);
+            }
+            Exit::Done
+        }
+        Answer::Infeasible(none) => {
+            for line in notes::infeasible(plan.id.as_deref(), none) {
+                console.error(&line);
+            }
+            Exit::Negative
+        }
+        Answer::ByHand(_) => Exit::Done,
+    }
+}
+
+/// A name that the model has not is a word of the command line; all else is of the model.
+fn refused(error: OnlyError) -> Failure {
+    match error {
+        OnlyError::Unknown { .. } | OnlyError::TooMany(_) => Failure::Usage(error.to_string()),
+        OnlyError::Planner(_) => Failure::Input(error.to_string()),
+    }
 }

@@ -25,7 +25,12 @@ pub fn judge(plan: &Plan, j: &mut Judge) {
                     });
                 }
                 if let (Some(claimed), Some(alone)) = (given.solo, rows.get(&(1 << i))) {
-                    j.number("solo_samples_per_s", claimed.get(), alone[i]);
+                    let (claimed, alone) = (claimed.get(), alone[i]);
+                    // A search compares with a task alone on the whole device at its best batch
+                    // size; the row is of its share and batch size. A plan by hand knows the row alone.
+                    if plan.feasible().is_none() || claimed < alone {
+                        j.number("solo_samples_per_s", claimed, alone);
+                    }
                 }
             });
         });
@@ -45,6 +50,8 @@ fn objective(plan: &Plan, found: &Feasible, j: &mut Judge) {
         ObjectiveKind::Raw => Some(rates().sum()),
         ObjectiveKind::Fairness => Some(relatives().sum()),
         ObjectiveKind::MaxMin => Some(least(relatives().collect())),
+        // Where transfers take part, or a task that ends speeds up the others, a round is no quotient.
+        ObjectiveKind::Round if plan.rates.len() > 1 => None,
         ObjectiveKind::Round => times.collect::<Option<_>>().map(least),
         ObjectiveKind::Weighted => None,
     };

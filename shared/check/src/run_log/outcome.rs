@@ -15,6 +15,8 @@ struct Trouble<'a> {
     failed: Vec<&'a TaskId>,
     /// The whole round was stopped.
     stopped: bool,
+    /// Tasks that had been given up, or had uploaded, by then.
+    ended: Vec<&'a TaskId>,
 }
 
 /// Judges `ok` and `finished` of rounds and run, and that each names every task once.
@@ -36,6 +38,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
             } => trouble.failed.push(task),
             EventPayload::Stop { task: None, .. } => {
                 trouble.stopped = true;
+                trouble.ended = trouble.failed.clone();
                 ever_stopped = true;
             }
             EventPayload::Round { ok, tasks, .. } => {
@@ -79,11 +82,16 @@ fn in_round(tasks: &[TaskSummary], trouble: &Trouble<'_>, j: &mut Judge) {
         } else {
             !failed && !trouble.stopped
         };
+        let field = |j: &mut Judge, name: &str, claimed: bool, truth: bool| {
+            j.field("tasks", |j| j.index(i, |j| j.lie(name, claimed, truth)));
+        };
         if wrong {
-            let truth = !task.finished;
-            j.field("tasks", |j| {
-                j.index(i, |j| j.lie("finished", task.finished, truth));
-            });
+            field(j, "finished", task.finished, !task.finished);
+        }
+        // A task that had been given up before the round was stopped was not interrupted by that.
+        let may = trouble.stopped && !task.finished && !trouble.ended.contains(&&task.id);
+        if task.interrupted && !may {
+            field(j, "interrupted", true, false);
         }
     }
 }

@@ -285,7 +285,7 @@ impl Round<'_> {
                 j.field("tasks", |j| {
                     j.index(k, |j| {
                         let truth = Some(row[i]).filter(|_| meet);
-                        let claimed = summary.rate.map(SamplesPerSec::get);
+                        let claimed = summary.rate_together().map(SamplesPerSec::get);
                         // Samples are whole numbers, at either end of the interval.
                         let off = |c: f64, t: f64| (c - t).abs() * (first_end - last);
                         match (claimed, truth) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use doc::{EventPayload, ProcessEnd, RunEvent, TaskSummary};
-use units::{SamplesPerSec, TaskId};
+use units::TaskId;
 
 use super::at_event;
 use crate::judge::{Judge, shown};
@@ -20,8 +20,6 @@ struct Tally {
     of_last_round: Option<Option<ProcessEnd>>,
     /// Samples of the rounds that ended.
     of_rounds: Option<u64>,
-    /// Throughput of the last round that knows one.
-    of_round: Option<Option<SamplesPerSec>>,
 }
 
 /// Judges the summaries of rounds and of the run.
@@ -38,7 +36,6 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                     // What the last round says counts: a task that a signal kept from starting
                     // in it has no end, whatever it had in the rounds before.
                     tally.of_last_round = Some(task.end);
-                    tally.of_round = Some(task.rate.or(tally.of_round.flatten()));
                     tally.of_rounds =
                         Some(tally.of_rounds.unwrap_or(0).saturating_add(task.samples));
                 }
@@ -84,10 +81,6 @@ fn compare(at: usize, claimed: &[TaskSummary], tallies: &BTreeMap<&TaskId, Tally
                     }
                     if let Some(sum) = tally.of_rounds {
                         j.same("samples", task.samples, sum);
-                    }
-                    if let Some(rate) = tally.of_round {
-                        let number = |r: Option<SamplesPerSec>| r.map(SamplesPerSec::get);
-                        j.optional_number("samples_per_s", number(task.rate), number(rate));
                     }
                     let known = tally.of_last_round.or(tally.end.map(Some));
                     if let Some(end) = known.filter(|end| task.end != *end) {

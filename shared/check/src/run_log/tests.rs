@@ -110,3 +110,59 @@ fn a_gpu_trains_one_task_at_a_time() {
     let elsewhere = untrained.replacen("\"gpu\":\"g\"", "\"gpu\":\"h\"", 1);
     assert!(!lies(&elsewhere).contains(&"$.events[2].gpu".to_owned()));
 }
+
+/// Two tasks of a plan that train together from 1.5 s to 4 s.
+const TRAINED: &str = r#"
+{"schema":"mt.run/1","event":"launch","time_s":0,"device":{"kind":"cpu","name":"two cores","simulated":false},"plan":{"schema":"mt.plan/1","tasks":[{"id":"a","batch":10,"share_percent":60},{"id":"b","batch":10,"share_percent":40}]}}
+{"schema":"mt.run/1","event":"start","time_s":0,"round":0,"task":"a","batch":10,"share_percent":60,"pid":11}
+{"schema":"mt.run/1","event":"start","time_s":0,"round":0,"task":"b","batch":10,"share_percent":40,"pid":12}
+{"schema":"mt.run/1","event":"ready","time_s":1,"round":0,"task":"a"}
+{"schema":"mt.run/1","event":"ready","time_s":1.5,"round":0,"task":"b"}
+{"schema":"mt.run/1","event":"progress","time_s":2,"round":0,"task":"a","samples":400,"seconds":1}
+{"schema":"mt.run/1","event":"progress","time_s":4,"round":0,"task":"a","samples":800,"seconds":3}
+{"schema":"mt.run/1","event":"progress","time_s":4,"round":0,"task":"b","samples":500,"seconds":2.5}
+{"schema":"mt.run/1","event":"exit","time_s":4.1,"round":0,"task":"b","code":0}
+{"schema":"mt.run/1","event":"phase","time_s":4.1,"round":0,"task":"b","phase":"compute","start_s":0,"end_s":4.1}
+{"schema":"mt.run/1","event":"progress","time_s":5,"round":0,"task":"a","samples":1100,"seconds":4}
+{"schema":"mt.run/1","event":"exit","time_s":5,"round":0,"task":"a","code":0}
+{"schema":"mt.run/1","event":"phase","time_s":5,"round":0,"task":"a","phase":"compute","start_s":0,"end_s":5}
+{"schema":"mt.run/1","event":"round","time_s":5,"round":0,"ok":true,"makespan_s":5,"tasks":[{"id":"a","finished":true,"samples":1100,"batch":10,"share_percent":60,"seconds":4,"together_s":2,"samples_per_s":200,"restarts":0,"code":0},{"id":"b","finished":true,"samples":500,"batch":10,"share_percent":40,"seconds":2.5,"together_s":2.5,"samples_per_s":200,"restarts":0,"code":0}]}
+{"schema":"mt.run/1","event":"summary","time_s":5,"ok":true,"makespan_s":5,"tasks":[{"id":"a","finished":true,"samples":1100,"batch":10,"share_percent":60,"seconds":4,"together_s":2,"samples_per_s":200,"restarts":0,"code":0},{"id":"b","finished":true,"samples":500,"batch":10,"share_percent":40,"seconds":2.5,"together_s":2.5,"samples_per_s":200,"restarts":0,"code":0}]}
+"#;
+
+#[test]
+fn seconds_and_throughput_of_summaries_are_those_of_the_events() {
+    assert_eq!(lies(TRAINED), [""; 0]);
+    for (from, to, field) in [
+        (
+            "\"seconds\":4,\"together",
+            "\"seconds\":3,\"together",
+            "seconds",
+        ),
+        ("\"together_s\":2,", "\"together_s\":4,", "together_s"),
+        (
+            "\"samples_per_s\":200",
+            "\"samples_per_s\":275",
+            "samples_per_s",
+        ),
+        (
+            "\"batch\":10,\"share_percent\":60,\"seconds",
+            "\"batch\":20,\"share_percent\":60,\"seconds",
+            "batch",
+        ),
+        (
+            "\"share_percent\":60,\"seconds",
+            "\"share_percent\":100,\"seconds",
+            "share_percent",
+        ),
+        (
+            "\"restarts\":0",
+            "\"interrupted\":true,\"restarts\":0",
+            "interrupted",
+        ),
+    ] {
+        let paths = lies(&TRAINED.replacen(from, to, 1));
+        let path = format!("$.events[13].tasks[0].{field}");
+        assert!(paths.contains(&path), "{field}: {paths:?}");
+    }
+}

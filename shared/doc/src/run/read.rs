@@ -343,10 +343,19 @@ fn summary(wire: &wire::TaskSummary, c: &mut Checker) -> Option<TaskSummary> {
         SamplesPerSec::new,
     );
     let end = process_end(wire.code, wire.signal, c);
+    let batch = c.optional_unit("batch", wire.batch, Batch::new);
+    let share = c.optional_unit("share_percent", wire.share_percent, Share::from_percent);
+    let trained = c.optional_unit("seconds", wire.seconds, Seconds::new);
+    let together = c.optional_unit("together_s", wire.together_s, Seconds::new);
     Some(TaskSummary {
         id: id?,
         finished: wire.finished,
+        interrupted: wire.interrupted,
         samples: wire.samples,
+        batch: batch?,
+        share: share?,
+        trained: trained?,
+        together: together?,
         rate: rate?,
         predicted: predicted?,
         first_loss: wire.first_loss,

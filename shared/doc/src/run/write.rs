@@ -112,7 +112,12 @@ fn summary(task: &TaskSummary) -> wire::TaskSummary {
     wire::TaskSummary {
         id: task.id.as_str().to_owned(),
         finished: task.finished,
+        interrupted: task.interrupted,
         samples: task.samples,
+        batch: task.batch.map(|b| u64::from(b.get())),
+        share_percent: task.share.map(Share::percent),
+        seconds: task.trained.map(Seconds::get),
+        together_s: task.together.map(Seconds::get),
         samples_per_s: task.rate.map(SamplesPerSec::get),
         predicted_samples_per_s: task.predicted.map(SamplesPerSec::get),
         first_loss: task.first_loss,

@@ -48,7 +48,8 @@ pub struct RunEvent {
     /// Training steps of the task since its first start, over all rounds and restarts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// Seconds that the task has trained since its first start.
+    /// Seconds that the task has trained, from when each of its processes was ready to its last step: in
+    /// this round where a plan is followed, else since its first start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// GPUs that the task trains on.
@@ -254,9 +255,28 @@ pub struct TaskSummary {
     pub id: String,
     /// Whether it trained on all its samples.
     pub finished: bool,
+    /// A signal ended the run, or its reader went away, before this task had ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// Samples trained on.
     pub samples: u64,
-    /// Mean throughput while all tasks computed, samples per second.
+    /// Batch size, as planned; of a run of several rounds, in the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u64>,
+    /// Share in percent while all tasks compute, as planned; of a run of several rounds, in the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_percent: Option<f64>,
+    /// Seconds that it trained: from when each of its processes was ready to its last step. In a run of
+    /// a schedule: of its compute phases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// Seconds of these in which all tasks trained, as far as progress was told of them: of the
+    /// intervals from one `progress` event (or `ready`) to the next that began when every task was ready
+    /// and ended before one had left. Of a run of several rounds: in the last that has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together_s: Option<f64>,
+    /// Mean throughput in samples per second: over `together_s`, with the samples of the same
+    /// intervals; where that is absent, `samples` over `seconds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_per_s: Option<f64>,
     /// Predicted throughput while all tasks compute, samples per second.

@@ -106,17 +106,15 @@ fn measured(launch: &Launch, factors: [f64; 2]) -> Vec<TaskSummary> {
     let tasks = launch.assignments().zip(factors);
     tasks
         .map(|(task, factor)| TaskSummary {
-            id: task.planned.id.clone(),
             finished: true,
             samples: 1000,
+            together: Some(units::Seconds::new(1.0).unwrap()),
             rate: task
                 .predicted
                 .map(|p| SamplesPerSec::new(p.get() * factor).unwrap()),
             predicted: task.predicted,
-            first_loss: None,
-            last_loss: None,
-            restarts: 0,
             end: Some(ProcessEnd::Code(0)),
+            ..TaskSummary::new(task.planned.id.clone())
         })
         .collect()
 }
@@ -169,7 +167,7 @@ fn a_part_of_the_correction_is_damped() {
 fn nothing_to_compare_changes_nothing() {
     let before = launch(Method::Structured);
     let mut seen = measured(&before, [1.0, 1.0]);
-    seen[1].rate = None;
+    seen[1].together = None;
     assert!(adapted(&before, &seen, 1.0).is_err());
     let mut bare = before;
     bare.plan.model = None;

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use doc::{Arrival, Expected, TaskSummary, TrainingBatch};
-use jobs::{Exit, JobId};
+use jobs::{Exit, JobId, as_seconds};
 use units::Batch;
 
-use crate::task::process_end;
+use crate::task::{process_end, rate};
 
 /// Where a training is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +98,8 @@ pub(super) struct Member {
     /// Failures in a row.
     pub(super) failures: u32,
     pub(super) finished: bool,
+    /// A signal ended the launch, or its reader went away, before this training had ended.
+    pub(super) interrupted: bool,
     pub(super) progress: Counters,
 }
 
@@ -110,6 +112,8 @@ pub(super) struct Counters {
     pub(super) steps_since_ready: u64,
     pub(super) last_step: Option<Instant>,
     pub(super) trained: Duration,
+    /// That, as the last progress event told it.
+    pub(super) told: Option<Duration>,
     pub(super) loss: Option<f64>,
     pub(super) first_loss: Option<f64>,
     recent: VecDeque<f64>,
@@ -147,6 +151,7 @@ impl Member {
             fault: None,
             failures: 0,
             finished: false,
+            interrupted: false,
             progress: Counters::default(),
         }
     }
@@ -263,15 +268,16 @@ impl Member {
     pub(super) fn summary(&self) -> TaskSummary {
         let p = &self.progress;
         TaskSummary {
-            id: self.arrival.task.clone(),
             finished: self.finished,
+            interrupted: self.interrupted && !self.finished,
             samples: p.samples,
-            rate: None,
-            predicted: None,
+            trained: p.told.map(as_seconds),
+            rate: p.told.and_then(|told| rate(p.samples, told.as_secs_f64())),
             first_loss: p.first_loss,
             last_loss: p.loss.filter(|_| p.first_loss.is_some()),
             restarts: p.restarts,
             end: p.exit.map(process_end),
+            ..TaskSummary::new(self.arrival.task.clone())
         }
     }
 
@@ -284,6 +290,7 @@ impl Member {
             Stage::Training => "training",
             Stage::Stopping => "stopping",
             Stage::Ended if self.finished => "done",
+            Stage::Ended if self.interrupted => "interrupted",
             Stage::Ended => "failed",
         }
     }

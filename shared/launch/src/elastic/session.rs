@@ -12,7 +12,7 @@ use units::TaskId;
 use super::arrivals::{Arrivals, Due};
 use super::controller::{Answer, Controller};
 use super::member::{Leaving, Member, Stage};
-use crate::session::Played;
+use crate::session::{Played, unfinished};
 use crate::settings::Settings;
 use crate::sink::Sink;
 
@@ -118,15 +118,15 @@ impl<'a> Session<'a> {
     fn finish(mut self) -> Played {
         self.show(true);
         let tasks: Vec<_> = self.members.iter().map(Member::summary).collect();
-        let unfinished = tasks.iter().filter(|t| !t.finished);
-        let failed: Vec<TaskId> = unfinished.map(|t| t.id.clone()).collect();
-        let ok = failed.is_empty() && self.signal.is_none();
+        let (interrupted, failed) = unfinished(&tasks);
+        let ok = failed.is_empty() && interrupted.is_empty() && self.signal.is_none();
         let now = self.host.now();
         self.sink.event(&self.journal.summary(now, ok, tasks));
         Played {
             ok,
             signal: self.signal,
             failed,
+            interrupted,
         }
     }
 
@@ -152,6 +152,8 @@ impl<'a> Session<'a> {
                 });
             }
             for i in 0..self.members.len() {
+                let member = &mut self.members[i];
+                member.interrupted |= member.stage != Stage::Ended;
                 self.leave(i, Leaving::Away);
                 if again {
                     self.kill(i);

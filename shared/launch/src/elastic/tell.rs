@@ -56,6 +56,7 @@ impl Session<'_> {
         let measured = seconds.and_then(|s| rate(new, s.as_secs_f64()));
         p.rate = measured.map(units::SamplesPerSec::get).or(p.rate);
         p.reported_at = Some(last_step);
+        p.told = Some(p.trained);
         p.reported_samples = p.samples;
         p.first_loss = p.first_loss.or(p.loss);
         let gpus = u32::try_from(gpus).ok().filter(|g| *g > 0);

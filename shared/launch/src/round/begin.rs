@@ -63,6 +63,7 @@ impl Round<'_> {
             task.samples = 0;
         }
         task.reported.samples = task.samples;
+        task.starts += 1;
         let pid = self.with.host.pid(job);
         let assignment = self.with.launch.assignments().nth(i);
         let (batch, predicted) = (

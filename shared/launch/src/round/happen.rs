@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use doc::{EventPayload, PhaseKind, TaskProgress};
+use doc::{EventPayload, PhaseKind};
 use host::{Health, HostError, Recovery};
 use jobs::{Event, Exit, Happening, JobId};
-use units::SamplesPerSec;
 
 use super::Round;
-use crate::task::{TaskRun, process_end, rate};
+use crate::task::{TaskRun, process_end};
 use crate::turns::Stage;
 
 impl Round<'_> {
@@ -18,7 +17,7 @@ impl Round<'_> {
             return;
         };
         match &event.what {
-            Happening::Ready { .. } => self.ready(i),
+            Happening::Ready { .. } => self.ready(i, event.at),
             Happening::Steps { samples, loss, .. } => self.stepped(i, event.at, *samples, *loss),
             Happening::Done { samples } => {
                 let told = samples.unwrap_or(self.tasks[i].samples);
@@ -46,14 +45,16 @@ impl Round<'_> {
         }
     }
 
-    fn ready(&mut self, i: usize) {
+    fn ready(&mut self, i: usize, at: Instant) {
+        let now = self.with.host.now();
         let task = &mut self.tasks[i];
         if task.ready || task.stage != Stage::Computing {
             return;
         }
-        task.ready = true;
-        task.last_step = self.with.host.now();
-        task.reported.since = Some(task.last_step);
+        task.warm(at, now);
+        if self.tasks.iter().all(TaskRun::is_training) {
+            self.opened = Some(now);
+        }
         self.tell(EventPayload::Ready {
             round: self.number,
             task: self.id(i),
@@ -75,23 +76,23 @@ impl Round<'_> {
 
     fn stepped(&mut self, i: usize, at: Instant, samples: u64, loss: Option<f64>) {
         // A job that tells steps only is ready with its first.
-        self.ready(i);
-        let together = self.tasks.iter().all(|t| t.is_training());
+        let first = !self.tasks[i].ready;
+        self.ready(i, at);
         let task = &mut self.tasks[i];
         if task.stage != Stage::Computing {
             return;
         }
         task.step(at, samples, loss);
-        if together {
-            task.together.step(at, samples);
+        // What is told now begins an interval that can be compared with a prediction: one in which all
+        // tasks train, and of which the samples of its beginning are known.
+        if first || task.is_untold(self.opened) {
+            self.tell_progress(i);
         }
     }
 
     fn exited(&mut self, i: usize, exit: Exit, strays: usize, tail: &str) {
         self.report_progress(true);
-        for task in &mut self.tasks {
-            task.together.close();
-        }
+        self.opened = None;
         let why = self.verdict(i, exit, tail);
         let left = (strays > 0).then(|| format!("{strays} processes that it left were killed"));
         let stayed = self.tasks[i].outstayed;
@@ -199,6 +200,10 @@ impl Round<'_> {
     /// After a failure of the phase under way: another try, or the end of the task.
     pub(super) fn failed(&mut self, i: usize, why: String) {
         self.tasks[i].job = None;
+        let why = match self.tasks[i].interrupted {
+            true => format!("interrupted: {why}"),
+            false => why,
+        };
         let now = self.with.host.now();
         let overdue = self.tasks[i].due.is_some_and(|due| due <= now);
         let restart = self.tasks[i].restarts_of_phase + 1;
@@ -332,37 +337,22 @@ impl Round<'_> {
 
     /// Tells what tasks have trained since the last telling; `all`: whether it is time or not.
     pub(super) fn report_progress(&mut self, all: bool) {
+        let every = self.with.settings.progress_every;
         for i in 0..self.tasks.len() {
-            let task = &self.tasks[i];
-            let new = task.stage == Stage::Computing && task.samples > task.reported.samples;
-            let every = self.with.settings.progress_every;
             let now = self.with.host.now();
-            let due = task
-                .reported
-                .at
-                .is_none_or(|at| now.duration_since(at) >= every);
-            if !new || !(all || due) {
-                continue;
+            let at = self.tasks[i].reported.at;
+            if all || at.is_none_or(|at| now.duration_since(at) >= every) {
+                self.tell_progress(i);
             }
-            let id = self.id(i);
-            let task = &mut self.tasks[i];
-            let mut progress = TaskProgress {
-                samples: task.samples,
-                loss: task.loss,
-                ..TaskProgress::default()
-            };
-            if let Some(at) = task.reported.at.or(task.reported.since) {
-                let seconds = task.last_step.saturating_duration_since(at).as_secs_f64();
-                progress.rate = rate(task.samples - task.reported.samples, seconds);
-                task.rate = progress.rate.map(SamplesPerSec::get).or(task.rate);
-            }
-            task.reported.at = Some(task.last_step);
-            task.reported.samples = task.samples;
-            task.first_loss = task.first_loss.or(task.loss);
-            task.last_loss = task.loss.or(task.last_loss);
+        }
+    }
+
+    fn tell_progress(&mut self, i: usize) {
+        let now = self.with.host.now();
+        if let Some(progress) = self.tasks[i].tell(now, self.opened) {
             self.tell(EventPayload::Progress {
                 round: self.number,
-                task: id,
+                task: self.id(i),
                 progress,
             });
         }

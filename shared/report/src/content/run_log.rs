@@ -52,7 +52,21 @@ pub fn report(events: &[RunEvent]) -> Report {
 
 /// Whether all finished, the time of the run, and that of a round against the planned one.
 fn outcome(report: &mut Report, ok: bool, makespan: Seconds, events: &[RunEvent]) {
-    report.fact("finished", if ok { "yes, every task" } else { "no" });
+    let stopped = events.iter().find_map(|e| match &e.payload {
+        EventPayload::Stop {
+            task: None, reason, ..
+        } => Some(format!("no, interrupted: {reason}")),
+        _ => None,
+    });
+    let no = || stopped.unwrap_or_else(|| "no".to_owned());
+    report.fact(
+        "finished",
+        if ok {
+            "yes, every task".to_owned()
+        } else {
+            no()
+        },
+    );
     report.fact("makespan", format!("{} s", plain(makespan.get())));
     // A plan may be made anew between rounds, so that each is compared with its own.
     let rounds: Vec<(f64, Option<f64>)> = events
@@ -93,7 +107,9 @@ fn predicted(task: &TaskSummary, plan: Option<&Plan>) -> Option<f64> {
 
 /// Measured throughput of a task while all computed, if that is above 0.
 fn measured(task: &TaskSummary) -> Option<f64> {
-    task.rate.map(SamplesPerSec::get).filter(|m| *m > 0.0)
+    task.rate_together()
+        .map(SamplesPerSec::get)
+        .filter(|m| *m > 0.0)
 }
 
 /// Name, predicted and measured throughput of every task.
@@ -117,10 +133,13 @@ fn tasks(summaries: &[TaskSummary], plan: Option<&Plan>, events: &[RunEvent]) ->
     .measured("measured_samples_per_s", "measured", "samples/s")
     .column("error_percent", "error", "%")
     .column("samples", "trained on", "samples")
+    .measured("trained_s", "for", "s")
+    .measured("mean_samples_per_s", "on the average", "samples/s")
     .column("first_loss", "first loss", "")
     .column("last_loss", "last loss", "")
     .column("restarts", "restarts", "")
     .column("finished", "finished", "")
+    .column("interrupted", "interrupted", "")
     .column("end", "ended with", "");
     for task in summaries {
         let planned = plan.map(|p| p.given_of(&task.id)).unwrap_or_default();
@@ -132,19 +151,24 @@ fn tasks(summaries: &[TaskSummary], plan: Option<&Plan>, events: &[RunEvent]) ->
             } if *id == task.id => *batch,
             _ => None,
         });
-        let batch = started.or(planned.batch);
+        let batch = task.batch.or(started).or(planned.batch);
+        let share = task.share.or(planned.share);
+        let trained = task.trained.map(Seconds::get).filter(|s| *s > 0.0);
         table.rows.push(vec![
             task.id.as_str().into(),
             Cell::count(batch.map(|b| u64::from(b.get()))),
-            Cell::number(planned.share.map(units::Share::percent)),
+            Cell::number(share.map(units::Share::percent)),
             Cell::number(predicted),
-            Cell::number(task.rate.map(SamplesPerSec::get)),
+            Cell::number(task.rate_together().map(SamplesPerSec::get)),
             Cell::number(error.map(|(p, m)| 100.0 * (p / m - 1.0))),
             Cell::Count(task.samples),
+            Cell::number(trained),
+            Cell::number(trained.map(|s| task.samples as f64 / s)),
             Cell::number(task.first_loss),
             Cell::number(task.last_loss),
             Cell::Count(u64::from(task.restarts)),
             Cell::Flag(task.finished),
+            Cell::text(task.interrupted.then_some("yes")),
             Cell::text(task.end.map(|end| end.to_string())),
         ]);
     }

@@ -32,7 +32,10 @@ fn the_first_signal_stops_gracefully() {
         assert_eq!(ran.code, Some(code), "{}", ran.stderr);
         assert!(corner.path("saved").exists(), "the job could not save");
         assert_eq!(ran.summary().ok, Some(false));
-        assert!(ran.reasons(EventKind::Stop).contains("signal"));
+        assert!(ran.reasons(EventKind::Stop).contains(&sent.to_string()));
+        assert!(ran.summary().tasks[0].interrupted);
+        let told = format!("({sent}): a had not ended");
+        assert!(ran.stderr.contains(&told), "{}", ran.stderr);
     }
 }
 

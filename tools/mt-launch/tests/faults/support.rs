@@ -77,6 +77,8 @@ pub struct RunEvent {
 #[derive(Debug, Deserialize)]
 pub struct TaskSummary {
     pub finished: bool,
+    #[serde(default)]
+    pub interrupted: bool,
     pub samples: u64,
     pub last_loss: Option<f64>,
     pub restarts: u32,

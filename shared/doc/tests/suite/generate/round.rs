@@ -141,7 +141,12 @@ fn task_summary(
     wire::TaskSummary {
         id: "a".to_owned(),
         finished: true,
+        interrupted: restarts % 2 == 0,
         samples,
+        batch: Some(64),
+        share_percent: Some(12.5),
+        seconds: Some(n[1]),
+        together_s: Some(n[0]),
         samples_per_s: Some(n[2]),
         predicted_samples_per_s: None,
         first_loss: Some(loss),

@@ -1,0 +1,96 @@
+use doc::{PlanTask, Task};
+use units::Batch;
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A task whose process computes.
+fn computing(begun: Instant) -> TaskRun {
+    let mut task = TaskRun::new(begun, Share::FULL, None);
+    task.stage = Stage::Computing;
+    task.begin(JobId::numbered(0), begun);
+    task.starts = 1;
+    task
+}
+
+fn summary(task: &TaskRun) -> TaskSummary {
+    let text = r#"{"schema":"mt.workload/1","tasks":[{"id":"a","batch_sizes":[32],"job":{"argv":["true"]}}]}"#;
+    let frames = doc::Frames::new(text.as_bytes(), "test");
+    let workload = doc::Documents::<_, doc::Workload>::new(frames).next();
+    let workload = workload.unwrap().unwrap();
+    let known: &Task = &workload.tasks[0];
+    let planned = PlanTask {
+        id: known.id.clone(),
+        gpu: None,
+        samples: None,
+        load: None,
+        update_bytes: None,
+    };
+    task.summary(&Assignment {
+        planned: &planned,
+        task: known,
+        batch: Batch::new(32).unwrap(),
+        share: Share::FULL,
+        predicted: None,
+    })
+}
+
+fn get(rate: Option<SamplesPerSec>) -> Option<f64> {
+    rate.map(SamplesPerSec::get)
+}
+
+/// What is read at once with the first step took longer than no time.
+#[test]
+fn steps_that_are_read_with_the_first_have_no_rate() {
+    let begun = Instant::now();
+    let mut task = computing(begun);
+    task.warm(begun, begun);
+    let opened = Some(begun);
+    task.step(begun, 960, None);
+    assert_eq!(task.tell(begun, opened).unwrap().rate, None);
+    task.step(begun + SECOND, 320, None);
+    let progress = task.tell(begun + SECOND, opened).unwrap();
+    assert_eq!(get(progress.rate), Some(320.0));
+    assert_eq!(progress.trained.unwrap().get(), 1.0);
+    assert!(task.tell(begun + SECOND, opened).is_none(), "told twice");
+    let summary = summary(&task);
+    assert_eq!((summary.samples, get(summary.rate)), (1280, Some(320.0)));
+    assert_eq!(summary.together.unwrap().get(), 1.0);
+}
+
+#[test]
+fn only_intervals_in_which_all_tasks_train_count_for_all() {
+    let begun = Instant::now();
+    let mut task = computing(begun);
+    task.warm(begun, begun);
+    task.step(begun + SECOND, 1000, None);
+    task.tell(begun + SECOND, None).unwrap();
+    assert_eq!(summary(&task).together, None);
+    assert_eq!(get(summary(&task).rate), Some(1000.0));
+    // The others are ready in the middle of an interval.
+    let opened = Some(begun + SECOND + SECOND / 2);
+    assert!(task.is_untold(opened));
+    for (at, samples) in [(2, 500), (3, 100), (4, 100)] {
+        task.step(begun + at * SECOND, samples, None);
+        task.tell(begun + at * SECOND, opened).unwrap();
+    }
+    let summary = summary(&task);
+    assert_eq!(get(summary.rate), Some(100.0));
+    assert_eq!(summary.together.unwrap().get(), 2.0);
+    assert_eq!(summary.trained.unwrap().get(), 4.0);
+}
+
+#[test]
+fn a_process_that_was_started_again_counts_for_all_from_its_first_progress() {
+    let begun = Instant::now();
+    let mut task = computing(begun);
+    task.starts = 2;
+    task.warm(begun, begun);
+    for at in 1..=3 {
+        task.step(begun + at * SECOND, 100, None);
+        let progress = task.tell(begun + at * SECOND, Some(begun)).unwrap();
+        assert_eq!(get(progress.rate), Some(100.0));
+    }
+    assert_eq!(summary(&task).together.unwrap().get(), 2.0);
+}
