@@ -33,6 +33,10 @@ where
     fn std_errors(&self, active: &[Setting]) -> Vec<f64> {
         self.inner.std_errors(active)
     }
+
+    fn covers(&self, setting: Setting, running: usize) -> bool {
+        self.inner.covers(setting, running)
+    }
 }
 
 /// Rates `deviations` standard deviations above their means.

@@ -314,7 +314,10 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         j.violation += excess(j.mismatch - self.epsilon - TOLERANCE);
         j.violation += excess(memory / self.capacity - 1.0);
         if self.is_round() {
-            j.value = self.round_value(&self.settings(point));
+            let settings = self.settings(point);
+            j.value = self.round_value(&settings);
+            // Where tasks wait for one another no co-run takes place that a penalty could slow.
+            j.violation += beyond(self.rates, &settings) as f64;
         }
         if let Goal::Least(quantity) = self.goal {
             j.value = match quantity {
