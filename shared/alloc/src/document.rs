@@ -4,11 +4,12 @@ mod write;
 
 use corun::Setting;
 use doc::{
-    Answer, Candidates, ConstraintKind, Corun, Infeasibility, Infeasible, ObjectiveKind,
-    ParetoPoint, Plan, PlanTask, Workload,
+    Answer, BatchPolicy, Candidates, ConstraintKind, Corun, Infeasibility, Infeasible,
+    ObjectiveKind, ParetoPoint, Plan, PlanTask, Workload,
 };
 use units::{Batch, Samples, Weight};
 
+use crate::changed::Swept;
 use crate::instance::Quantity;
 use crate::least::{brief, least};
 use crate::measured::{certified, choose};
@@ -44,6 +45,15 @@ pub struct Request {
     pub max_batch: Option<Batch>,
     /// Whether the mismatch has to be the least that is feasible, in place of a bound.
     pub least_mismatch: bool,
+}
+
+impl Request {
+    /// Whether choices are looked at for more than the plan.
+    fn looks_again(&self) -> bool {
+        let limits = &self.limits;
+        let bounded = limits.mismatch.is_some() || limits.policy != BatchPolicy::Free;
+        bounded || self.least_mismatch || self.mismatch_front || self.fairness_front
+    }
 }
 
 /// One GPU of a plan: its tasks, the problem of those, and the choice.
@@ -120,7 +130,8 @@ pub fn plan_workload<C: Throughput + ?Sized>(
     let loads = request
         .damping
         .map(|lambda| damp(workload, &mut problem, previous, lambda));
-    let penalised = DomainPenalty::new(rates, &problem, request.outside);
+    let swept = Swept::new(rates, request.looks_again());
+    let penalised = DomainPenalty::new(&swept, &problem, request.outside);
     if request.least_mismatch {
         if workload.device.gpus > 1 {
             return Err(AllocError::LeastOfSeveral);
@@ -130,10 +141,13 @@ pub fn plan_workload<C: Throughput + ?Sized>(
         let options = brief(rates, &request.options);
         problem.limits.mismatch = least(&penalised, &open, Quantity::Mismatch, &options)?;
     }
-    let mut best = best_parts(&penalised, workload, &problem, request)?;
+    // Where a search beyond the domain follows, that one gives the reasons.
+    let mut inside = request.clone();
+    inside.options.reasons &= !penalised.is_active();
+    let mut best = best_parts(&penalised, workload, &problem, &inside)?;
     if best.parts.is_empty() && penalised.is_active() {
         // Outside the domain a constraint fails for want of rates: what can be had without it?
-        let open = DomainPenalty::new(rates, &problem, true);
+        let open = DomainPenalty::new(&swept, &problem, true);
         best = best_parts(&open, workload, &problem, request)?;
     }
     if !request.outside

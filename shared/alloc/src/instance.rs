@@ -315,9 +315,13 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         j.violation += excess(memory / self.capacity - 1.0);
         if self.is_round() {
             let settings = self.settings(point);
-            j.value = self.round_value(&settings);
             // Where tasks wait for one another no co-run takes place that a penalty could slow.
             j.violation += beyond(self.rates, &settings) as f64;
+            // A round is long to work out, and one that is not feasible is not compared by it.
+            j.value = match j.violation == 0.0 {
+                true => self.round_value(&settings),
+                false => f64::NEG_INFINITY,
+            };
         }
         if let Goal::Least(quantity) = self.goal {
             j.value = match quantity {

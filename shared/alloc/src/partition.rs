@@ -4,6 +4,7 @@ use doc::{Infeasibility, ObjectiveKind, Proof};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use crate::changed::memoised;
 use crate::solve::{Effort, Options, Outcome, Report, Solution, solve};
 use crate::subset::Subset;
 use crate::{AllocError, Problem, Throughput};
@@ -15,10 +16,16 @@ const PERTURBATIONS: u32 = 40;
 /// Subsets that the local search solves at most, up to 8 tasks; a subset costs as the square of
 /// its tasks, so that with more tasks there are fewer ([`Subsets::most`]).
 const MOST_SUBSETS: usize = 6_000;
-/// Points that each subset gets where every partition is considered and rates are predicted one
-/// by one: what matters is which subsets are best, and those are solved anew. With a million
-/// points each, 8 tasks took 40 CPU seconds for the same answer.
-const SUBSET_POINTS: u64 = 2_000;
+/// Points that all subsets share where every partition is considered and rates are predicted one by
+/// one: what matters is which subsets are best, and those are solved anew. With a million points for
+/// each subset, 8 tasks took 40 CPU seconds for the same answer, with 2,000 on 4 GPUs still 6, with
+/// these 500 it takes 1.4. Three tasks have enough for a proof.
+const SUBSETS_POINTS: u64 = 130_000;
+/// The same where interference adds up, and a point takes a tenth of a microsecond: 8 tasks on 2 GPUs
+/// took 14 seconds with a million for each, 0.6 with 20,000 for the same answer.
+const SUBSETS_NODES: u64 = 5_000_000;
+/// Starts of the local search of a subset; with 16 each would have no points to climb.
+const SUBSET_STARTS: u32 = 2;
 
 /// Assignment of tasks to several equal GPUs, and the choice on each.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,6 +142,19 @@ pub fn solve_partition<C: Throughput + ?Sized>(
     gpus: usize,
     options: &Options,
 ) -> Result<Partition, AllocError> {
+    if problem.objective == ObjectiveKind::Round {
+        // As tasks end, sets of them run on that are subsets of many others.
+        return partition(&memoised(rates), problem, gpus, options);
+    }
+    partition(rates, problem, gpus, options)
+}
+
+fn partition<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    gpus: usize,
+    options: &Options,
+) -> Result<Partition, AllocError> {
     problem.check()?;
     let n = problem.tasks.len();
     let exact = n <= EXACT_TASKS && options.effort != Effort::Local;
@@ -142,14 +162,16 @@ pub fn solve_partition<C: Throughput + ?Sized>(
         rates,
         problem,
         options: if exact {
-            let predicted = rates.interference().is_none() && options.effort == Effort::Auto;
+            let subsets = (1 << n) - 1;
+            let few = match (options.effort, rates.interference()) {
+                (Effort::Exact, _) => options.max_points,
+                (_, None) => SUBSETS_POINTS / subsets,
+                (_, Some(_)) => SUBSETS_NODES / subsets,
+            };
             Options {
                 top: 1,
-                max_points: if predicted {
-                    options.max_points.min(SUBSET_POINTS)
-                } else {
-                    options.max_points
-                },
+                max_points: options.max_points.min(few),
+                starts: options.starts.min(SUBSET_STARTS),
                 ..options.clone()
             }
         } else {
@@ -158,7 +180,7 @@ pub fn solve_partition<C: Throughput + ?Sized>(
                 top: 1,
                 effort: Effort::Local,
                 max_points: options.max_points.min(2_000),
-                starts: options.starts.min(2),
+                starts: options.starts.min(SUBSET_STARTS),
                 ..options.clone()
             }
         },

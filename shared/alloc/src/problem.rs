@@ -111,6 +111,11 @@ impl Problem {
         self.objective == ObjectiveKind::Round || self.limits.mismatch.is_some()
     }
 
+    /// Whether each choice is worth what the best order of its transfers makes of it.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.objective == ObjectiveKind::Round && self.round.is_some()
+    }
+
     /// The objective at `rates`, with the rates alone `solo` that it compares with; that of a round
     /// with all tasks active for ever, minus its seconds.
     pub(crate) fn value(&self, rates: &[f64], solo: &[f64]) -> f64 {

@@ -1,24 +1,28 @@
-//! Of choices that are equally good for the worst-off task, the one of the highest throughput.
+//! Of choices that are equally good for the worst-off task, or equally fair, the one of the highest
+//! throughput.
 
 use crate::Throughput;
 use crate::instance::{Instance, Judged, Point};
+use crate::solve::{CLIMBED, affordable_points};
 
 /// Part of the objective below which two choices are as good as each other: rounding of a
 /// prediction, and nothing that a plan could be preferred for.
 const SAME: f64 = 1e-12;
 /// Part of the throughput that a tie has to gain, so that rounding ends no climb late.
 const GAIN: f64 = 1e-9;
-/// Changes looked at, at most: a sweep of 8 tasks has some 600, and few sweeps gain.
-const LOOKS: usize = 4_000;
+/// Changes looked at, at most: a sweep of 8 tasks has some 600, and few sweeps gain. Of 20 tasks and
+/// more what a climb affords is less.
+const LOOKS: u64 = 4_000;
 
-/// Climbs in total throughput from the best choice for the least `P_i / S_i`, while that stays.
+/// Climbs in total throughput from the best choice for an objective, while that stays.
 ///
-/// The minimum says nothing of the other tasks: where interference does not depend on their batch
-/// sizes any of these is optimal, and a search returns the one it met first.
+/// The least `P_i / S_i` says nothing of the other tasks, and a sum of them nothing of two batch sizes
+/// at which a task keeps as much of its rates alone: any of these is optimal, and a search returns
+/// the one it met first.
 pub(crate) fn break_tie<C: Throughput + ?Sized>(inst: &Instance<'_, C>, point: &mut Point) {
     let mut here = inst.look(point).1;
     let least = here.value;
-    let mut left = LOOKS;
+    let mut left = affordable_points(inst.n, CLIMBED, LOOKS);
     loop {
         let before = here.raw;
         let free = inst.problem.limits.rv.is_none();
@@ -121,16 +125,18 @@ mod tests {
             memory: None,
             work_per_sample: None,
         };
-        let problem = Problem {
+        let problem = |objective| Problem {
             tasks: vec![of(sizes(&[32])), of(sizes(&[16, 128]))],
-            objective: ObjectiveKind::MaxMin,
+            objective,
             limits: Limits {
                 solo: SoloRate::SameBatch,
                 ..Limits::default()
             },
             round: None,
         };
-        let best = solve(&law, &problem, &Options::default()).unwrap();
-        assert_eq!(best.solutions[0].settings[1].batch.get(), 128);
+        for objective in [ObjectiveKind::MaxMin, ObjectiveKind::Fairness] {
+            let best = solve(&law, &problem(objective), &Options::default()).unwrap();
+            assert_eq!(best.solutions[0].settings[1].batch.get(), 128);
+        }
     }
 }

@@ -1,8 +1,9 @@
-//! Every option of every tool changes an output, or is refused, or is exempt by name with a reason:
-//! `options.txt`. What options there are is clap's own list, that of the completion scripts.
+//! Every option of every tool changes an output, or is refused, or is used by a test that is named,
+//! or is exempt by name with a reason: `options.txt`. What options there are is clap's own list, that
+//! of the completion scripts.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -47,6 +48,8 @@ enum Case {
     Changes(String, String),
     /// The line ends with exit code 2.
     Refused(String),
+    /// This file of the workspace, a test, uses it.
+    Tested(String),
     /// The reason.
     Exempt,
 }
@@ -70,6 +73,8 @@ fn cases() -> BTreeMap<(String, String), Case> {
             Case::Changes(one.to_owned(), other.to_owned())
         } else if let Some(line) = rest.strip_prefix("refused ") {
             Case::Refused(line.to_owned())
+        } else if let Some(rest) = rest.strip_prefix("tested ") {
+            Case::Tested(rest.split(' ').next().unwrap_or(rest).to_owned())
         } else if rest.starts_with("exempt ") {
             Case::Exempt
         } else {
@@ -108,9 +113,19 @@ fn options(folder: &Folder, tool: &str) -> Vec<(String, String)> {
     all
 }
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Whether a test names the option itself, not one that begins like it.
+fn uses(text: &str, option: &str) -> bool {
+    let after = |part: &str| !part.starts_with(|c: char| c.is_alphanumeric() || c == '-');
+    text.split(option).skip(1).any(after)
+}
+
 fn with_inputs() -> Folder {
     let folder = Folder::new();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root();
     for (name, tool) in INPUTS {
         let inputs = root.join("tools").join(tool).join("tests/cli/in");
         folder
@@ -129,6 +144,10 @@ fn fault(tool: &str, option: &str, case: &Case) -> Option<String> {
     let shown = |ran: &Ran| format!("{:?} {}{}", ran.code, ran.stdout, ran.stderr);
     match case {
         Case::Exempt => None,
+        Case::Tested(file) => {
+            let text = std::fs::read_to_string(root().join(file)).unwrap_or_default();
+            (!uses(&text, option)).then(|| format!("{tool} {option}: {file} does not use it"))
+        }
         Case::Refused(line) => {
             let ran = play(line);
             (ran.code != Some(2))

@@ -29,12 +29,12 @@ pub struct Args {
     /// Where to train
     #[arg(long, value_enum, default_value_t = DeviceChoice::Cpu)]
     device: DeviceChoice,
-    /// Model of the catalogue for --device cuda, for example resnet18
-    #[arg(long, value_name = "NAME", default_value = "resnet18")]
-    model: String,
-    /// Side of the square input images for --device cuda
-    #[arg(long, value_name = "N", default_value_t = 32)]
-    input_pixels: u32,
+    /// Model of the catalogue for --device cuda; absent: resnet18
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// Side of the square input images for --device cuda; absent: 32
+    #[arg(long, value_name = "N")]
+    input_pixels: Option<u32>,
     /// Threads of a process that share each step; 0: one for each core that it may use, or one
     /// where several processes train
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -151,8 +151,13 @@ impl Args {
             Some(n) => noted(Samples::new(n), "--samples", &mut faults).map(Some),
             None => Some(None),
         };
-        let model = gpusim::Network::catalogue(&self.model, self.input_pixels)
-            .map_err(|error| faults.push(format!("--model {}: {error}", self.model)))
+        if self.device == DeviceChoice::Cpu && (self.model.is_some() || self.input_pixels.is_some())
+        {
+            faults.push("--model and --input-pixels need --device cuda".to_owned());
+        }
+        let name = self.model.as_deref().unwrap_or("resnet18");
+        let model = gpusim::Network::catalogue(name, self.input_pixels.unwrap_or(32))
+            .map_err(|error| faults.push(format!("--model {name}: {error}")))
             .ok();
         let (Some(batch), Some(samples), Some(model), true) =
             (batch, samples, model, faults.is_empty())

@@ -1,12 +1,8 @@
 //! The searches against the slow twin.
 
-use allocation::{
-    Effort, InterferenceLaw, Options, Outcome, Problem, Setting, Task, brute_force, every_feasible,
-    solve,
-};
-use doc::{Balance, BatchPolicy, ConstraintKind, Infeasibility, ObjectiveKind, Proof};
+use allocation::{Effort, Options, Outcome, brute_force, solve};
+use doc::{Balance, ObjectiveKind, Proof};
 use proptest::prelude::*;
-use units::Bytes;
 
 use crate::cases::{Opaque, case, close};
 
@@ -99,92 +95,6 @@ proptest! {
             prop_assert!(t.objective <= l.objective + 1e-9 * l.objective.abs());
         }
     }
-
-    #[test]
-    fn relaxing_as_advised_makes_it_feasible((law, problem) in case()) {
-        let outcome = solve(&law, &problem, &Options::default()).unwrap();
-        for reason in &outcome.infeasible {
-            let Some(relaxed) = following(&problem, reason) else {
-                continue;
-            };
-            prop_assert!(brute_force(&law, &relaxed).is_some(), "{:?}", reason);
-        }
-    }
-}
-
-/// Least value of what `kind` bounds among all choices that keep the other constraints.
-fn least_by_force(law: &InterferenceLaw, problem: &Problem, kind: ConstraintKind) -> f64 {
-    let mut open = problem.clone();
-    match kind {
-        ConstraintKind::Mismatch => open.limits.mismatch = None,
-        _ => open.limits.memory = None,
-    }
-    let mut least = f64::INFINITY;
-    every_feasible(law, &open, &mut |choice| {
-        let memory = |(t, s): (&Task, &Setting)| t.memory.map_or(0.0, |m| m.at(s.batch));
-        least = least.min(match kind {
-            ConstraintKind::Mismatch => choice.mismatch,
-            _ => problem.tasks.iter().zip(&choice.settings).map(memory).sum(),
-        });
-    });
-    least
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
-    /// What is named as reachable is the least, however the search knows the rates.
-    #[test]
-    fn advice_names_the_least_bound((law, problem) in case()) {
-        for infeasible in [
-            solve(&law, &problem, &Options::default()).unwrap().infeasible,
-            solve(&Opaque(&law), &problem, &Options::default()).unwrap().infeasible,
-        ] {
-            for reason in infeasible {
-                let alone = reason.advice.ends_with("alone is enough");
-                let quantity = matches!(reason.constraint, ConstraintKind::Mismatch | ConstraintKind::Memory);
-                if alone && quantity {
-                    let least = least_by_force(&law, &problem, reason.constraint);
-                    let near = (reason.best - least).abs() <= 1e-9 * least + 1e-9;
-                    prop_assert!(near, "{:?}, least {}", reason, least);
-                }
-            }
-        }
-    }
-
-    /// A search that proves nothing finds what it named, when asked for it literally.
-    #[test]
-    fn advice_of_a_local_search_can_be_followed((law, problem) in case()) {
-        let options = Options { effort: Effort::Local, starts: 2, max_points: 300, ..Options::default() };
-        let rates = Opaque(&law);
-        for reason in solve(&rates, &problem, &options).unwrap().infeasible {
-            if let Some(relaxed) = following(&problem, &reason) {
-                let again = solve(&rates, &relaxed, &options).unwrap();
-                prop_assert!(!again.solutions.is_empty(), "{:?}", reason);
-            }
-        }
-    }
-}
-
-/// The problem with the one constraint relaxed as advised; `None` where others must be relaxed too.
-fn following(problem: &Problem, reason: &Infeasibility) -> Option<Problem> {
-    if !reason.advice.ends_with("alone is enough") {
-        return None;
-    }
-    let mut relaxed = problem.clone();
-    let l = &mut relaxed.limits;
-    match reason.constraint {
-        ConstraintKind::StarvationFloor => l.floor = reason.best,
-        ConstraintKind::Mismatch => l.mismatch = Some(reason.best),
-        ConstraintKind::Memory => l.memory = Bytes::new(reason.best as u64).ok(),
-        ConstraintKind::Rv => {
-            let hundredths = (reason.best * 100.0).round() as u32;
-            l.rv = Some(units::TotalShare::from_hundredths(hundredths));
-        }
-        ConstraintKind::Batch => l.policy = BatchPolicy::Free,
-        ConstraintKind::Domain => unreachable!("a law covers everything"),
-    }
-    Some(relaxed)
 }
 
 /// On most problems the local search finds the optimum itself.

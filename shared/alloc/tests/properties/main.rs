@@ -1,5 +1,6 @@
 //! Properties of the allocation on random problems.
 
+mod advice;
 mod baselines;
 mod cases;
 mod exact;

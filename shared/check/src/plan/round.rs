@@ -23,7 +23,8 @@ const EVERY_SERIAL: usize = 7;
 /// Rounding of sums in another order.
 const SLACK: f64 = 1e-6;
 /// Beyond [`EVERY_ORDER`] tasks a search may stop before it is done, so that it may stay behind a
-/// simple order. A guess with room, not measured: a claim further behind is no plan of a search.
+/// simple order. None of the plans of 8 mixes of 5 to 8 tasks was behind what a hundred times the
+/// search finds, so that this is room for more tasks; a claim further behind is no plan of a search.
 const BEHIND: f64 = 0.02;
 
 struct Job {
