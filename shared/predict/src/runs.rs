@@ -173,9 +173,12 @@ struct Count {
     intervals: Vec<(f64, f64)>,
 }
 
+/// How many stretches a configuration has, and the count of each of its tasks in all of them.
+type Sum = (u32, Vec<Count>);
+
 /// Stretches of each configuration, added up.
 #[derive(Debug, Default)]
-struct Found(BTreeMap<Vec<Part>, (u32, Vec<Count>)>);
+struct Found(BTreeMap<Vec<Part>, Sum>);
 
 /// A process of a task.
 #[derive(Debug)]
@@ -302,38 +305,36 @@ impl<'a> Scene<'a> {
 
 impl Found {
     fn samples(self) -> Vec<Sample> {
-        let long = |(parts, (_, counts)): &(Vec<Part>, (u32, Vec<Count>))| {
+        let long = |(parts, (_, counts)): &(Vec<Part>, Sum)| {
             parts.iter().zip(counts).all(|((_, batch, _), count)| {
                 let steps = count.samples / u64::from(batch.get());
                 count.seconds >= LEAST_S && steps >= LEAST_STEPS
             })
         };
         let stretches = self.0.into_iter().filter(long).enumerate();
-        let sample =
-            |(config, (parts, (repeats, counts))): (usize, (Vec<Part>, (u32, Vec<Count>)))| {
-                let window = counts
-                    .iter()
-                    .map(|c| c.seconds)
-                    .fold(f64::INFINITY, f64::min);
-                let tasks = parts.into_iter().zip(&counts);
-                let tasks = tasks.map(|((id, batch, share), count)| {
-                    Some(Measured {
-                        id,
-                        batch,
-                        share,
-                        throughput: SamplesPerSec::new(count.samples as f64 / count.seconds)
-                            .ok()?,
-                        stderr: count.error(),
-                    })
-                });
-                Some(Sample {
-                    config: config as u64,
-                    tasks: tasks.collect::<Option<_>>()?,
-                    window: Seconds::new(window).ok()?,
-                    repeats,
-                    gpu: None,
+        let sample = |(config, (parts, (repeats, counts))): (usize, (Vec<Part>, Sum))| {
+            let window = counts
+                .iter()
+                .map(|c| c.seconds)
+                .fold(f64::INFINITY, f64::min);
+            let tasks = parts.into_iter().zip(&counts);
+            let tasks = tasks.map(|((id, batch, share), count)| {
+                Some(Measured {
+                    id,
+                    batch,
+                    share,
+                    throughput: SamplesPerSec::new(count.samples as f64 / count.seconds).ok()?,
+                    stderr: count.error(),
                 })
-            };
+            });
+            Some(Sample {
+                config: config as u64,
+                tasks: tasks.collect::<Option<_>>()?,
+                window: Seconds::new(window).ok()?,
+                repeats,
+                gpu: None,
+            })
+        };
         stretches.filter_map(sample).collect()
     }
 }

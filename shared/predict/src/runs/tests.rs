@@ -70,7 +70,10 @@ fn run() -> Vec<String> {
     all
 }
 
-fn found(events: &[RunEvent]) -> Vec<(Vec<(String, f64, f64)>, Option<f64>)> {
+/// Name, share and rate of each task, and the error of the first.
+type Seen = (Vec<(String, f64, f64)>, Option<f64>);
+
+fn found(events: &[RunEvent]) -> Vec<Seen> {
     let samples = samples(events).unwrap();
     let task = |m: &Measured| (m.id.to_string(), m.share.percent(), m.throughput.get());
     samples

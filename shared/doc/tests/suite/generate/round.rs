@@ -141,7 +141,7 @@ fn task_summary(
     wire::TaskSummary {
         id: "a".to_owned(),
         finished: true,
-        interrupted: restarts % 2 == 0,
+        interrupted: restarts.is_multiple_of(2),
         samples,
         batch: Some(64),
         share_percent: Some(12.5),
