@@ -52,7 +52,16 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     };
     let mut begin = 0.0;
     let mut from = 0;
+    let mut planned = planned;
     for (at, event) in events.iter().enumerate() {
+        // From then on another plan is followed.
+        if let (true, Some(Planned::Timeline(anew))) = (at > 0, event.planned()) {
+            planned = anew;
+            rates = match Rates::simulated(planned, seed) {
+                Ok(rates) => rates,
+                Err(why) => return j.unjudged("events", why),
+            };
+        }
         let EventPayload::Round { makespan, .. } = &event.payload else {
             continue;
         };
