@@ -14,7 +14,7 @@ use units::{Batch, Bytes, Share, TotalShare};
 /// feasible the plan has no tasks but says which constraint stands in the way, by how much, and
 /// what would make it feasible; the exit code is then 1.
 #[derive(Debug, Clone, Parser)]
-#[command(version, after_help = EXAMPLES)]
+#[command(version, after_help = include_str!("help.txt"))]
 pub struct Args {
     #[command(flatten)]
     pub stream: StreamArgs,
@@ -111,18 +111,6 @@ pub struct Args {
     #[command(flatten)]
     pub seed: SeedArgs,
 }
-
-const EXAMPLES: &str = "Examples:
-  mt-profile workload.json | mt-fit | mt-solve > plan.json
-  mt-solve --objective fairness --rv 200 --floor 0.3 model.json
-  mt-solve --mismatch 2 --balance workload --pareto mismatch --pretty model.json
-  mt-solve --mismatch least --max-batch 64 model.json
-  mt-solve --workload this-round.json model.json
-  mt-solve --only a,b model.json
-  mt-solve --predict configurations.csv model.json
-  mt-solve --previous last-plan.json --damping 0.5 --mismatch 2 model.json
-
-Exit codes: 0 done; 1 no plan is feasible, or only beyond what was profiled; 2 bad input or usage.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FrontChoice {

@@ -47,7 +47,12 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
             let outside = planner.outside(&plan);
             (plan, outside)
         } else {
-            plan_only(model, &args.only, &request, previous.as_ref()).map_err(refused)?
+            plan_only(model, &args.only, &request, previous.as_ref()).map_err(
+                |error| match error {
+                    OnlyError::Planner(_) => Failure::Input(error.to_string()),
+                    _ => Failure::Usage(error.to_string()),
+                },
+            )?
         };
         if let Some(search) = plan.search_mut().filter(|_| args.timing) {
             search.seconds = Some(started.elapsed().as_secs_f64());
@@ -89,13 +94,5 @@ fn tell(plan: &Plan, outside: &[String], console: &Console) -> Exit {
             Exit::Negative
         }
         Answer::ByHand(_) => Exit::Done,
-    }
-}
-
-/// A name that the model has not is a word of the command line; all else is of the model.
-fn refused(error: OnlyError) -> Failure {
-    match error {
-        OnlyError::Unknown { .. } | OnlyError::TooMany(_) => Failure::Usage(error.to_string()),
-        OnlyError::Planner(_) => Failure::Input(error.to_string()),
     }
 }

@@ -109,6 +109,7 @@ fn measured(launch: &Launch, factors: [f64; 2]) -> Vec<TaskSummary> {
             finished: true,
             samples: 1000,
             together: Some(units::Seconds::new(1.0).unwrap()),
+            trained: Some(units::Seconds::new(1.0).unwrap()),
             rate: task
                 .predicted
                 .map(|p| SamplesPerSec::new(p.get() * factor).unwrap()),

@@ -12,12 +12,11 @@ const OPTIONAL: &str = "need not be given, so that its absence claims nothing";
 const PREFIX: &str = "a part of the records is a document too";
 const MEASURED: &str = "measured, and plausible: nothing else in the document follows from it";
 const ELSEWHERE: &str = "stands on losses and speeds that are not in the document";
-const DROPPED: &str = "progress is dropped first where the reader of events is slow";
 const RECORDING: &str = "a recording has the figures of the device that it was made on";
 const POLICY: &str = "whose schedule it is: its figures and bounds are judged whoever made it";
 
 /// Kind of document (empty: any), part of the place, kind of alteration (empty: any), reason.
-pub const EXEMPT: [(&str, &str, &str, &str); 67] = [
+pub const EXEMPT: [(&str, &str, &str, &str); 65] = [
     ("", ".provenance", "", RECORD),
     ("", ".device.detail", "", RECORD),
     ("", ".search.points", "", RECORD),
@@ -124,7 +123,6 @@ pub const EXEMPT: [(&str, &str, &str, &str); 67] = [
         "a run of nothing is one",
     ),
     ("", "summary:$", "record deleted", PREFIX),
-    ("run", "progress:$", "record deleted", DROPPED),
     ("run", "", "deleted", OPTIONAL),
     (
         "processes",
@@ -138,7 +136,6 @@ pub const EXEMPT: [(&str, &str, &str, &str); 67] = [
         "",
         "the device was asked for by name, or found",
     ),
-    ("processes", "progress:$", "record deleted", DROPPED),
     ("processes", "", "deleted", OPTIONAL),
     ("processes", ".time_s", "", MEASURED),
     ("processes", "phase:$", "", MEASURED),
