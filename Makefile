@@ -13,6 +13,10 @@ help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
 		while IFS='|' read -r name what; do printf '  %-15s %s\n' "$$name" "$$what"; done
 
+# Programs and examples that measure, with the features that tests give their libraries: one choice
+# of packages for all of them, so that nothing is built twice.
+MEASURE := $(CARGO) build --release -q --workspace --bins --example
+
 build: ## Build every tool, optimised
 	$(CARGO) build --release --workspace --bins
 
@@ -53,23 +57,27 @@ fuzz: ## Fuzz every parser of what comes from outside, each for TIME seconds (60
 	MT_FUZZ_S=$(or $(TIME),60) $(CARGO) test -p mt-doc -p mt-jobs -p mt-design -p mt-cluster-engine \
 		-- fuzz_ --nocapture --test-threads=1
 
-bench: build ## Measure the tools against their baselines; table, and target/bench.json
-	$(CARGO) run --release -q -p mt-tests --example bench
+bench: ## Measure the tools against their baselines; table, and target/bench.json
+	$(MEASURE) 'bench*'
+	$(RELEASE)/examples/bench
 
 bench-peers: ## Measure against solvers and learners of others (builds Python environments)
 	sh shared/predict/benches/peers/run.sh
 	sh tests/peers/run.sh alloc --problems
 	sh tests/peers/run.sh overlap --rounds
-	$(CARGO) run --release -q -p mt-cluster-engine --example hare -- --peers ../shared/data
+	$(MEASURE) hare
+	$(RELEASE)/examples/hare --peers ../shared/data
 
 bench-real: ## Measure the predictor on recorded measurements by others, beside scikit-learn
 	sh shared/predict/benches/real/bench.sh
 
 regret: ## Measure what plans are worth against an exhaustive search, on mixes that nothing was tuned on
-	$(CARGO) run --release -q -p mt-design --example regret
+	$(MEASURE) regret
+	$(RELEASE)/examples/regret
 
-options: build ## Measure mt-solve under 200 random sets of options, and name the slowest
-	$(CARGO) run --release -q -p mt-tests --example options
+options: ## Measure mt-solve under 200 random sets of options, and name the slowest
+	$(MEASURE) options
+	$(RELEASE)/examples/options
 
 paper: ## Regenerate the tables and figures of the FedMT paper (QUICK=1: reduced; DEVICE=cpu or cuda)
 	$(MAKE) -C examples/paper

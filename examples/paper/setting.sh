@@ -112,6 +112,11 @@ cycle)
         solve --objective round >"$round.plan.json"
         mt-overlap --batch-delta 0 "$round.plan.json" >"$round.timeline.json"
         mt-report --format svg --picture gantt "$round.timeline.json" -o "$round.svg"
+        case $DEVICE in
+        cpu) set -- --cpus none ;;
+        *) set -- ;;
+        esac
+        mt-launch --device "$DEVICE" "$@" "$round.timeline.json" >"$round.run.ndjson" 2>>"$OUT/$name.log"
     done
     # What batch sizes in proportion to the volumes cost, once: a front takes many searches.
     solve --objective round --pareto mismatch |

@@ -4,20 +4,24 @@
 //! `{name, value, unit, baseline, baseline_value, ratio, what}` with a baseline measured in the
 //! same run. The start-up time of the tools is measured here, against `/bin/true`.
 
+use std::fs;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
-use std::{env, fs};
 
 use testkit::bench::{Row, table};
 
+/// Where `make bench` has built them.
+const BUILT: &str = "target/release";
 const CRATES: [&str; 8] = [
     "gpusim", "predict", "alloc", "overlap", "cluster", "learning", "jobs", "device",
 ];
-const TOOLS: [&str; 9] = [
+const TOOLS: [&str; 11] = [
+    "mt",
     "mt-profile",
     "mt-fit",
     "mt-solve",
     "mt-overlap",
+    "mt-elastic",
     "mt-cluster",
     "mt-launch",
     "mt-worker",
@@ -66,19 +70,8 @@ fn main() -> ExitCode {
 }
 
 fn crate_rows(name: &str) -> Result<Vec<Row>, String> {
-    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let output = Command::new(cargo)
-        .args([
-            "run",
-            "--release",
-            "-q",
-            "--manifest-path",
-            &format!("shared/{name}/Cargo.toml"),
-            "--example",
-            &format!("bench-{name}"),
-            "--",
-            "--json",
-        ])
+    let output = Command::new(format!("{BUILT}/examples/bench-{name}"))
+        .arg("--json")
         .stderr(Stdio::inherit())
         .output()
         .map_err(|e| e.to_string())?;
@@ -93,7 +86,7 @@ fn start_up_rows() -> Result<Vec<Row>, String> {
     TOOLS
         .iter()
         .map(|tool| {
-            let value = start_up_ms(&format!("target/release/{tool}"))?;
+            let value = start_up_ms(&format!("{BUILT}/{tool}"))?;
             Ok(Row::new(
                 format!("start_up_{tool}"),
                 (value, "ms"),

@@ -1,9 +1,12 @@
 //! Pipelines across the tools: the tests stand in the tests folder of this crate, and here a
-//! folder to work in, with the tools of this build on PATH.
+//! folder to work in, with the tools of this build on PATH, and how documents are altered and read.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use doc::{Any, AnyDocuments, Frames};
+use serde_json::Value;
 
 /// A temporary folder in which shell lines run with the tools of this build on PATH.
 pub struct Folder {
@@ -93,4 +96,18 @@ pub fn example(name: &str) -> String {
         .parent()
         .expect("the workspace");
     root.join("examples").join(name).display().to_string()
+}
+
+/// A document of many records: one per line.
+#[must_use]
+pub fn lines(records: &[Value]) -> String {
+    let lines: Vec<String> = records.iter().map(Value::to_string).collect();
+    lines.join("\n") + "\n"
+}
+
+/// The documents of a text; nothing if one of them is refused.
+#[must_use]
+pub fn parsed(text: &str) -> Option<Vec<Any>> {
+    let documents = AnyDocuments::new(Frames::new(text.as_bytes(), "mutant"));
+    documents.collect::<Result<_, _>>().ok()
 }

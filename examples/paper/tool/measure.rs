@@ -118,8 +118,8 @@ pub fn rounds(out: &Path, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// What to measure of a mix of Fig. 10: isolated and sharing and the planned rounds with every set
-/// of active tasks, and the co-runs that were planned for the steady state.
+/// What to measure of a mix of Fig. 10: isolated and sharing with every set of active tasks, and the
+/// co-runs that were planned for the steady state. The planned rounds are launched.
 pub fn cycle(out: &Path, name: &str) -> Outcome<Table> {
     let tasks = tasks_of(&out.join(format!("{name}.workload.json")))?;
     let [isolated, sharing, ..] = schemes(&tasks);
@@ -127,7 +127,6 @@ pub fn cycle(out: &Path, name: &str) -> Outcome<Table> {
     all.extend(subsets(&sharing));
     for round in rounds(out, name) {
         all.push(planned(&out.join(format!("{round}.steady.json")))?);
-        all.extend(subsets(&planned(&out.join(format!("{round}.plan.json")))?));
     }
     Ok(to_measure(all))
 }

@@ -57,6 +57,10 @@ impl Throughput for InterferenceLaw {
         1.0 / self.time(task, batch, Share::FULL).seconds(0.0)
     }
 
+    fn covers(&self, _: Setting, _: usize) -> bool {
+        true
+    }
+
     fn means(&self, active: &[Setting], out: &mut [f64]) {
         let n = self.tasks.len();
         for (o, a) in out.iter_mut().zip(active) {

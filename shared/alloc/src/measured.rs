@@ -116,6 +116,10 @@ impl<C: Throughput + ?Sized> Throughput for Overlay<'_, C> {
         }
         self.inner.std_errors(active)
     }
+
+    fn covers(&self, setting: Setting, running: usize) -> bool {
+        self.inner.covers(setting, running)
+    }
 }
 
 /// Chooses between the best measured co-run that keeps the constraints and `predicted`, the best
@@ -343,6 +347,9 @@ mod tests {
         }
         fn solo(&self, _: usize, _: Batch) -> f64 {
             2.0
+        }
+        fn covers(&self, _: Setting, _: usize) -> bool {
+            true
         }
         fn means(&self, active: &[Setting], out: &mut [f64]) {
             for (rate, s) in out.iter_mut().zip(active) {

@@ -231,6 +231,10 @@ mod tests {
             if batch.get() == 32 { 100.0 } else { 80.0 }
         }
 
+        fn covers(&self, _: Setting, _: usize) -> bool {
+            true
+        }
+
         fn means(&self, active: &[Setting], out: &mut [f64]) {
             let speed = if active.len() == 1 { 1.0 } else { self.slow };
             out.fill(100.0 * speed);

@@ -32,10 +32,8 @@ pub trait Throughput: Sync {
 
     /// Whether a setting lies within what was measured when so many tasks run: share and batch
     /// size in their ranges, the task and as many tasks seen in a co-run. Always, where nothing had
-    /// to be measured.
-    fn covers(&self, _setting: Setting, _running: usize) -> bool {
-        true
-    }
+    /// to be measured; who wraps another answers as the other does, so there is no default.
+    fn covers(&self, setting: Setting, running: usize) -> bool;
 
     /// Coefficients `c_ij` (row `i`, column `j`, all 0 or more, diagonal 0) if the tasks act on
     /// each other only through the interference `x_i = sum_j c_ij w_j`, where the demand `w_j`

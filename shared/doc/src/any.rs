@@ -1,5 +1,6 @@
 use std::io::BufRead;
 
+use crate::read::empty;
 use crate::wire::{self, Wire};
 use crate::{
     Allocation, Cluster, Code, Fault, Faults, Frame, Frames, Model, Plan, Profile, ProfileRecord,
@@ -34,7 +35,7 @@ pub enum Any {
 pub struct AnyDocuments<R: BufRead> {
     frames: std::iter::Peekable<Frames<R>>,
     source_name: String,
-    seen: u64,
+    seen: bool,
     failed: bool,
 }
 
@@ -44,7 +45,7 @@ impl<R: BufRead> AnyDocuments<R> {
         Self {
             source_name: frames.source_name().to_owned(),
             frames: frames.peekable(),
-            seen: 0,
+            seen: false,
             failed: false,
         }
     }
@@ -84,8 +85,8 @@ impl<R: BufRead> AnyDocuments<R> {
             wire::Timeline::SCHEMA => Ok(Any::Timeline(Box::new(frame.parse()?))),
             wire::Cluster::SCHEMA => Ok(Any::Cluster(Box::new(frame.parse()?))),
             wire::Schedule::SCHEMA => Ok(Any::Schedule(Box::new(frame.parse()?))),
-            wire::ProfileHeader::SCHEMA => self.profile(frame),
-            wire::RunEvent::SCHEMA => self.run(frame),
+            wire::ProfileHeader::SCHEMA => self.profile(frame).map(Any::Profile),
+            wire::RunEvent::SCHEMA => self.run(frame).map(Any::Run),
             wire::Allocation::SCHEMA => self.allocations(frame),
             other => Err(self.faults(
                 frame.line,
@@ -99,7 +100,8 @@ impl<R: BufRead> AnyDocuments<R> {
         }
     }
 
-    fn profile(&mut self, frame: &Frame) -> Result<Any, ReadError> {
+    /// Reads the profile that begins with `frame`.
+    pub(crate) fn profile(&mut self, frame: &Frame) -> Result<Box<Profile>, ReadError> {
         let ProfileRecord::Header(header) = ProfileRecord::parse(frame)? else {
             let problem = "a profile begins with its header record".to_owned();
             return Err(self.faults(frame.line, Code::OutOfOrder, "$.record", problem));
@@ -108,7 +110,7 @@ impl<R: BufRead> AnyDocuments<R> {
         while let Some(frame) = self.continuation(wire::ProfileHeader::SCHEMA) {
             profile.push(ProfileRecord::parse(&frame)?, &frame)?;
         }
-        Ok(Any::Profile(Box::new(profile)))
+        Ok(Box::new(profile))
     }
 
     fn allocations(&mut self, frame: &Frame) -> Result<Any, ReadError> {
@@ -119,7 +121,8 @@ impl<R: BufRead> AnyDocuments<R> {
         Ok(Any::Allocations(all))
     }
 
-    fn run(&mut self, frame: &Frame) -> Result<Any, ReadError> {
+    /// Reads the run that begins with `frame`.
+    pub(crate) fn run(&mut self, frame: &Frame) -> Result<Vec<RunEvent>, ReadError> {
         let launch: RunEvent = frame.parse()?;
         if launch.kind() != wire::EventKind::Launch {
             let problem = "a run begins with its launch event".to_owned();
@@ -129,7 +132,33 @@ impl<R: BufRead> AnyDocuments<R> {
         while let Some(frame) = self.continuation(wire::RunEvent::SCHEMA) {
             events.push(frame.parse()?);
         }
-        Ok(Any::Run(events))
+        Ok(events)
+    }
+
+    /// Takes the next frame if it is broken or of a schema that `known` does not hold.
+    pub(crate) fn stranger(&mut self, known: &[&str]) -> Option<Result<Frame, ReadError>> {
+        self.frames.next_if(|frame| {
+            let peek = frame.as_ref().ok().and_then(|frame| frame.peek().ok());
+            !peek.is_some_and(|peek| known.contains(&peek.schema.as_str()))
+        })
+    }
+
+    /// Reads the next document with `one`, which is given its first frame.
+    pub(crate) fn step<T>(
+        &mut self,
+        one: impl FnOnce(&mut Self, &Frame) -> Result<T, ReadError>,
+    ) -> Option<Result<T, ReadError>> {
+        if self.failed {
+            return None;
+        }
+        let item = match self.frames.next() {
+            None if !self.seen => Err(empty(&self.source_name)),
+            None => return None,
+            Some(frame) => frame.and_then(|frame| one(self, &frame)),
+        };
+        self.seen = true;
+        self.failed = item.is_err();
+        Some(item)
     }
 }
 
@@ -137,18 +166,6 @@ impl<R: BufRead> Iterator for AnyDocuments<R> {
     type Item = Result<Any, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
-        let item = match self.frames.next() {
-            None if self.seen == 0 => {
-                Err(self.faults(1, Code::Empty, "", "the input is empty".to_owned()))
-            }
-            None => return None,
-            Some(frame) => frame.and_then(|frame| self.one(&frame)),
-        };
-        self.seen += 1;
-        self.failed = item.is_err();
-        Some(item)
+        self.step(Self::one)
     }
 }

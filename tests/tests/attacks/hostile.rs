@@ -4,8 +4,7 @@
 use std::fs;
 
 use check::Inspector;
-use doc::{Any, AnyDocuments, Frames};
-use mt_tests::Folder;
+use mt_tests::{Folder, lines, parsed};
 use rand::rngs::SmallRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
@@ -124,20 +123,10 @@ fn alter(document: &mut Value, rng: &mut SmallRng) {
     }
 }
 
-fn text(records: &[Value]) -> String {
-    let lines: Vec<String> = records.iter().map(Value::to_string).collect();
-    lines.join("\n") + "\n"
-}
-
-fn read(text: &str) -> Option<Vec<Any>> {
-    let documents = AnyDocuments::new(Frames::new(text.as_bytes(), "mutant"));
-    documents.collect::<Result<_, _>>().ok()
-}
-
 /// What mt-check finds wrong; `None`: it is no document.
 fn lies(text: &str) -> Option<String> {
     let mut inspector = Inspector::default();
-    let each = read(text)?.into_iter().map(|d| inspector.judge(d));
+    let each = parsed(text)?.into_iter().map(|d| inspector.judge(d));
     let wrong = each.filter(|v| !v.ok).map(|v| v.lines(false));
     Some(wrong.collect())
 }
@@ -155,8 +144,8 @@ fn mutant(records: &[Value], rng: &mut SmallRng) -> String {
                 _ => alter(&mut records[at], rng),
             }
         }
-        last = text(&records);
-        if read(&last).is_some() {
+        last = lines(&records);
+        if parsed(&last).is_some() {
             break;
         }
     }

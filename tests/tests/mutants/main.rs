@@ -11,8 +11,7 @@ mod made;
 use std::collections::{BTreeMap, BTreeSet};
 
 use check::Inspector;
-use doc::{Any, AnyDocuments, Frames};
-use serde_json::Value;
+use mt_tests::{lines, parsed};
 
 use alter::Mutant;
 use made::{Document, Made};
@@ -27,20 +26,10 @@ struct Score {
     refused: usize,
 }
 
-fn text(records: &[Value]) -> String {
-    let lines: Vec<String> = records.iter().map(Value::to_string).collect();
-    lines.join("\n") + "\n"
-}
-
-fn read(text: &str) -> Option<Vec<Any>> {
-    let documents = AnyDocuments::new(Frames::new(text.as_bytes(), "mutant"));
-    documents.collect::<Result<_, _>>().ok()
-}
-
 /// An inspector that has seen what stands before a document.
 fn inspector(document: &Document) -> Inspector {
     let mut inspector = Inspector::default();
-    for before in read(&text(&document.before)).unwrap_or_default() {
+    for before in parsed(&lines(&document.before)).unwrap_or_default() {
         let _ = inspector.judge(before);
     }
     inspector
@@ -50,7 +39,7 @@ fn inspector(document: &Document) -> Inspector {
 fn judged(document: &Document) -> BTreeMap<(String, &'static str), Score> {
     let mut scores: BTreeMap<(String, &'static str), Score> = BTreeMap::new();
     let mut inspector = inspector(document);
-    let honest = format!("{:?}", read(&text(&document.records)).unwrap());
+    let honest = format!("{:?}", parsed(&lines(&document.records)).unwrap());
     for Mutant {
         records,
         place,
@@ -61,7 +50,7 @@ fn judged(document: &Document) -> BTreeMap<(String, &'static str), Score> {
             continue;
         }
         let score = scores.entry((place, kind)).or_default();
-        let Some(documents) = read(&text(&records)) else {
+        let Some(documents) = parsed(&lines(&records)) else {
             score.refused += 1;
             continue;
         };
@@ -97,7 +86,7 @@ fn every_document_of_the_tools_is_accepted() {
     let made = Made::new();
     for document in &made.documents {
         let mut inspector = inspector(document);
-        for one in read(&text(&document.records)).unwrap() {
+        for one in parsed(&lines(&document.records)).unwrap() {
             let verdict = inspector.judge(one);
             assert!(verdict.ok, "{}: {}", document.name, verdict.lines(false));
         }

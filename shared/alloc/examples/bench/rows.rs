@@ -29,6 +29,9 @@ impl Throughput for Opaque<'_> {
     fn solo(&self, task: usize, batch: Batch) -> f64 {
         self.0.solo(task, batch)
     }
+    fn covers(&self, setting: Setting, running: usize) -> bool {
+        self.0.covers(setting, running)
+    }
     fn means(&self, active: &[Setting], out: &mut [f64]) {
         self.0.means(active, out);
     }

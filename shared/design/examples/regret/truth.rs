@@ -53,6 +53,10 @@ impl Throughput for Truth {
         rate[0]
     }
 
+    fn covers(&self, _: Setting, _: usize) -> bool {
+        true
+    }
+
     fn means(&self, active: &[Setting], out: &mut [f64]) {
         let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rates) = inside.known.get(active) {

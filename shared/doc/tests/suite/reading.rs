@@ -1,6 +1,8 @@
 //! What a reader answers to good and bad input.
 
-use doc::{Any, AnyDocuments, Code, Documents, Frames, Plan, Profiles, ReadError, Workload};
+use doc::{
+    Any, AnyDocuments, Code, Documents, Frames, Measurements, Plan, Profiles, ReadError, Workload,
+};
 
 const WORKLOAD: &str = r#"{"schema":"mt.workload/1","tasks":[
  {"id":"a","model":"vgg16","batch_sizes":128,"samples":1000},
@@ -163,6 +165,17 @@ fn profiles_follow_each_other_in_a_stream() {
         .collect::<Result<_, _>>()
         .unwrap();
     assert_eq!(kinds.len(), 2);
+}
+
+#[test]
+fn a_profile_with_a_strange_record_is_not_handed_on() {
+    let strange = SAMPLE.replace("mt.profile/1", "mt.profil/1");
+    for record in [strange.as_str(), "{]"] {
+        let text = profile(&[SAMPLE, record, SAMPLE]);
+        let mut read = Measurements::new(Frames::new(text.as_bytes(), "p"));
+        assert!(read.next().unwrap().is_err(), "{record}");
+        assert!(read.next().is_none());
+    }
 }
 
 #[test]

@@ -66,9 +66,10 @@ fn order(instance: &Instance, rates: &dyn Rates) -> Result<overlap::Outcome, Tro
     Ok(solve(instance, rates, &Options::default())?)
 }
 
-/// Exact solution against all orders of downloads.
+/// Exact solution against all orders of downloads in which nothing waits: never behind them, and
+/// ahead only where it holds a task back.
 fn exact<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<Row, Trouble> {
-    let (mut ours, mut theirs, mut proven) = (Vec::new(), Vec::new(), 0);
+    let (mut ours, mut theirs, mut proven, mut ahead) = (Vec::new(), Vec::new(), 0, 0);
     for Round {
         name,
         instance,
@@ -77,11 +78,14 @@ fn exact<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<Row, Trouble> {
     {
         let (found, ms) = milliseconds(|| order(instance, rates))?;
         let (best, all_ms) = milliseconds(|| all_orders(instance, rates))?;
-        if (found.schedule.makespan_s - best).abs() > 1e-9 * best {
-            let found = found.schedule.makespan_s;
-            return Err(format!("{name}: {found} is not {best}, the best of all orders").into());
+        let makespan_s = found.schedule.makespan_s;
+        let shorter = makespan_s < best * (1.0 - SAME);
+        let explained = !shorter || found.holds.iter().any(Option::is_some);
+        if makespan_s > best * (1.0 + SAME) || !explained {
+            return Err(format!("{name}: {makespan_s} s, the best of all orders {best} s").into());
         }
         proven += usize::from(found.proven());
+        ahead += usize::from(shorter);
         ours.push(ms);
         theirs.push(all_ms);
     }
@@ -90,7 +94,8 @@ fn exact<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<Row, Trouble> {
         (median(ours), "ms"),
         ("all orders of downloads", median(theirs)),
         format!(
-            "exact order, median of {} rounds, {proven} proven, all equal to the baseline",
+            "exact order, median of {} rounds, {proven} proven, {ahead} ahead of the baseline by \
+             holding a task back, the others equal to it",
             rounds.len()
         ),
     ))
