@@ -107,12 +107,13 @@ impl Sink for Written<'_> {
         }
     }
 
+    /// Above the bar, which would be left standing otherwise.
     fn note(&mut self, text: &str) {
-        self.console.note(text);
+        self.bar.suspend(|| self.console.note(text));
     }
 
     fn warn(&mut self, text: &str) {
-        self.console.warn(text);
+        self.bar.suspend(|| self.console.warn(text));
     }
 }
 

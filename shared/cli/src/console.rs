@@ -1,5 +1,6 @@
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ pub struct Console {
     tool: &'static str,
     /// Shared by all clones; absent: text is written at once.
     queue: Arc<OnceLock<Spool>>,
+    /// Lines at the end of the terminal that are drawn anew; shared by all clones.
+    live: Arc<AtomicUsize>,
 }
 
 /// Bytes that may wait for whoever reads standard error.
@@ -29,6 +32,7 @@ impl Console {
         Self {
             tool,
             queue: Arc::default(),
+            live: Arc::default(),
         }
     }
 
@@ -102,14 +106,42 @@ impl Console {
         self.write(format!("{}\n", terminal(text)), Worth::Minor);
     }
 
-    /// Prints text in place of the last `lines` lines of the terminal.
-    pub fn redraw(&self, lines: usize, text: &str) {
-        let up = match lines {
+    /// Prints text in place of that of the last call. What else is printed takes its place: lines below it
+    /// would be written over by the next, and it would be left standing above them.
+    pub fn redraw(&self, text: &str) {
+        let above = self.above();
+        // What has gone up beyond the first line of the terminal cannot be reached.
+        let most = self
+            .height()
+            .map_or(usize::MAX, |rows| usize::from(rows).max(3) - 2);
+        let text = terminal(text);
+        let all = text.lines().count();
+        let mut lines: Vec<&str> = text.lines().take(most).collect();
+        let rest = format!("… {} more lines", all.saturating_sub(most) + 1);
+        if all > most {
+            lines[most - 1] = &rest;
+        }
+        self.live.store(lines.len(), Ordering::Relaxed);
+        self.push(format!("{above}{}\n", lines.join("\n")), Worth::Minor);
+    }
+
+    /// Leaves the text of the last [`Console::redraw`] where it is: what is printed next stands below it.
+    pub fn settle(&self) {
+        self.live.store(0, Ordering::Relaxed);
+    }
+
+    /// Goes back over the live lines and clears them: before what is printed next.
+    fn above(&self) -> String {
+        match self.live.swap(0, Ordering::Relaxed) {
             0 => String::new(),
-            // Back to the first of the lines, and clear from there.
             lines => format!("\x1b[{lines}A\x1b[J"),
-        };
-        self.write(format!("{up}{}\n", terminal(text)), Worth::Minor);
+        }
+    }
+
+    /// Lines of the terminal on which a person is watching.
+    fn height(&self) -> Option<u16> {
+        let size = terminal_size::terminal_size_of(io::stderr());
+        size.map(|(_, height)| height.0).filter(|rows| *rows > 0)
     }
 
     /// Whether a person is watching.
@@ -171,6 +203,10 @@ impl Console {
     }
 
     fn write(&self, text: String, worth: Worth) {
+        self.push(self.above() + &text, worth);
+    }
+
+    fn push(&self, text: String, worth: Worth) {
         // A closed standard error ("2>&-", a terminal that has gone) is the wish not to be told.
         // The exit code still says how it went, so the work goes on.
         match self.queue.get() {

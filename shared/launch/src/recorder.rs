@@ -31,8 +31,6 @@ pub(crate) struct Recorder<'a> {
     shown: Option<Instant>,
     /// When the last line was said, or the launch began.
     said: Instant,
-    /// Lines of the table that stands on the terminal.
-    lines: usize,
     /// A failure to write the metrics has been told.
     told: bool,
 }
@@ -53,7 +51,6 @@ impl<'a> Recorder<'a> {
             lines_instead: !console.can_redraw(),
             shown: None,
             said: Instant::now(),
-            lines: 0,
             told: false,
         }
     }
@@ -63,6 +60,7 @@ impl<'a> Recorder<'a> {
     /// # Errors
     /// The first failure, with the number of events that were lost.
     pub(crate) fn finish(self) -> Result<(), Failure> {
+        self.console.settle();
         match self.failure {
             None => Ok(()),
             Some(Failure::ClosedPipe) => Err(Failure::ClosedPipe),
@@ -119,8 +117,7 @@ impl Sink for Recorder<'_> {
         }
         if self.table {
             let table = status::table(round, rows, self.console.width());
-            self.console.redraw(self.lines, &table);
-            self.lines = table.lines().count();
+            self.console.redraw(&table);
         } else if self.says_a_line() {
             self.said = Instant::now();
             self.console.note(&status::line(round, rows));

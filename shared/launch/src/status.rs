@@ -40,12 +40,51 @@ impl Row {
         let left = self.wanted?.saturating_sub(self.samples?) as f64;
         self.rate.filter(|r| *r > 0.0).map(|r| left / r)
     }
+
+    /// What stands in the table.
+    fn cells(&self) -> [String; 10] {
+        let number = |value: Option<f64>, digits: usize| {
+            value.map_or_else(String::new, |v| format!("{v:.digits$}"))
+        };
+        let wanted = self.wanted.map_or_else(String::new, |w| format!("/{w}"));
+        let samples = self.samples.map(|samples| format!("{samples}{wanted}"));
+        let left = self.seconds_left().map(|s| format!("{s:.0} s"));
+        [
+            self.task.clone(),
+            self.state.to_owned(),
+            format!("{} %", self.share),
+            self.batch.to_string(),
+            number(self.rate, 1),
+            number(self.predicted, 1),
+            number(self.loss, 4),
+            samples.unwrap_or_default(),
+            left.unwrap_or_default(),
+            self.restarts.to_string(),
+        ]
+    }
 }
+
+/// Columns that a narrow terminal goes without, the first of them first: what the plan says does not
+/// change, and a restart is told by an event.
+const LEFT_OUT: [&str; 4] = ["batch", "predicted", "restarts", "loss"];
 
 /// A table for a terminal of `width` columns: a line that the terminal broke would be counted as one,
 /// and left standing when the table is drawn anew.
 #[must_use]
 pub fn table(round: u32, rows: &[Row], width: Option<u16>) -> String {
+    let mut table = String::new();
+    for left_out in 0..=LEFT_OUT.len() {
+        table = with_columns(round, rows, &LEFT_OUT[..left_out], None);
+        let columns = table.lines().map(|line| line.chars().count()).max();
+        if columns <= width.map(usize::from) || width.is_none() {
+            return table;
+        }
+    }
+    // Of long names not even that fits: cells are broken.
+    width.map_or(table, |_| with_columns(round, rows, &LEFT_OUT, width))
+}
+
+fn with_columns(round: u32, rows: &[Row], left_out: &[&str], width: Option<u16>) -> String {
     let mut table = Table::new();
     table.load_style(STYLE);
     if let Some(width) = width {
@@ -53,8 +92,9 @@ pub fn table(round: u32, rows: &[Row], width: Option<u16>) -> String {
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_width(width);
     }
-    table.set_header([
-        &format!("round {round}"),
+    let title = format!("round {round}");
+    let headings = [
+        title.as_str(),
         "state",
         "share",
         "batch",
@@ -64,26 +104,13 @@ pub fn table(round: u32, rows: &[Row], width: Option<u16>) -> String {
         "samples",
         "left",
         "restarts",
-    ]);
-    let number = |value: Option<f64>, digits: usize| {
-        value.map_or_else(String::new, |v| format!("{v:.digits$}"))
-    };
+    ];
+    let shown = |i: &usize| !left_out.contains(&headings[*i]);
+    let shown: Vec<usize> = (0..headings.len()).filter(shown).collect();
+    table.set_header(shown.iter().map(|i| headings[*i]));
     for row in rows {
-        let wanted = row.wanted.map_or_else(String::new, |w| format!("/{w}"));
-        table.add_row([
-            row.task.clone(),
-            row.state.to_owned(),
-            format!("{} %", row.share),
-            row.batch.to_string(),
-            number(row.rate, 1),
-            number(row.predicted, 1),
-            number(row.loss, 4),
-            row.samples
-                .map_or_else(String::new, |samples| format!("{samples}{wanted}")),
-            row.seconds_left()
-                .map_or_else(String::new, |s| format!("{s:.0} s")),
-            row.restarts.to_string(),
-        ]);
+        let cells = row.cells();
+        table.add_row(shown.iter().map(|i| cells[*i].as_str()));
     }
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -214,8 +241,10 @@ mod tests {
         };
         let wide = table(2, std::slice::from_ref(&long), None);
         assert!(wide.lines().any(|line| line.chars().count() > 80), "{wide}");
-        for width in [80, 60] {
+        for width in [90, 80, 60] {
             let text = table(2, std::slice::from_ref(&long), Some(width));
+            let whole = text.contains("500/1500") && text.contains("round 2");
+            assert_eq!(whole, width > 60, "{text}");
             let widest = text.lines().map(|line| line.chars().count()).max();
             assert!(widest <= Some(usize::from(width)), "{text}");
         }
