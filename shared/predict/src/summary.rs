@@ -2,29 +2,62 @@
 
 use std::fmt::Write;
 
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use corun::Setting;
 use doc::{Profile, Workload};
 
-use crate::{Dataset, Driver, Fitted, TaskReport, UnseenError};
+use crate::{Dataset, Driver, Fitted, UnseenError};
 
 /// Relevance below which a feature is not worth naming.
 const RELEVANT: f64 = 0.2;
 /// Expected relative improvement with twice the samples that is worth their cost.
 const WORTH: f64 = 0.85;
 
+/// Columns where nobody says how many there are: those of a terminal as it opens.
+const COLUMNS: u16 = 80;
+
 /// Errors of every family and task, what drives each task, the co-runs predicted worst, and what
-/// more samples would bring.
+/// more samples would bring. The lines are broken to fit `width` columns where it is given: in a log they
+/// stay whole, to be searched.
 #[must_use]
-pub fn text(profile: &Profile, data: &Dataset, fitted: &Fitted) -> String {
+pub fn text(profile: &Profile, data: &Dataset, fitted: &Fitted, width: Option<u16>) -> String {
     let workload = &profile.header.workload;
     let mut out = headline(data, fitted);
-    let _ = write!(out, "\n{}", tasks(workload, fitted));
+    let table = tasks(workload, fitted, width.unwrap_or(COLUMNS));
+    let _ = write!(out, "\n{}", table.trim_fmt());
+    drivers(&mut out, workload, fitted);
     worst(&mut out, workload, data, fitted);
     rejected(&mut out, workload, fitted);
     unseen(&mut out, fitted);
     learning(&mut out, fitted);
-    out
+    let Some(width) = width else {
+        return out;
+    };
+    let lines: Vec<String> = out.lines().map(|l| filled(l, width.into())).collect();
+    lines.join("\n")
+}
+
+/// A line broken at its spaces, where it is longer than `width`; what follows is indented.
+fn filled(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let mut all = String::new();
+    let mut column = 0;
+    for (i, word) in line.split(' ').enumerate() {
+        let length = word.chars().count();
+        if i > 0 && column + 1 + length > width {
+            all += "\n   ";
+            column = 3;
+        }
+        if i > 0 {
+            all.push(' ');
+            column += 1;
+        }
+        all += word;
+        column += length;
+    }
+    all
 }
 
 fn percent(v: Option<f64>) -> String {
@@ -51,7 +84,7 @@ fn headline(data: &Dataset, fitted: &Fitted) -> String {
         .collect();
     let _ = write!(
         out,
-        "; error of the total throughput on left-out configurations ({} parts): {}",
+        "\nerror of the total throughput on left-out configurations ({} parts): {}",
         report.folds,
         errors.join(", ")
     );
@@ -70,19 +103,21 @@ fn headline(data: &Dataset, fitted: &Fitted) -> String {
     if !each.is_empty() {
         let _ = write!(
             out,
-            "; of each throughput, outliers included: {}",
+            "\nerror of each throughput, outliers included: {}",
             each.join(", ")
         );
     }
     if let Some(c) = report.coverage_90 {
-        let _ = write!(out, "; 90 % intervals hold {:.0} %", 100.0 * c);
+        let _ = write!(out, "\n90 % intervals hold {:.0} %", 100.0 * c);
     }
     out
 }
 
-fn tasks(workload: &Workload, fitted: &Fitted) -> Table {
+fn tasks(workload: &Workload, fitted: &Fitted, width: u16) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(width);
     table.set_header([
         "task",
         "rows",
@@ -91,7 +126,6 @@ fn tasks(workload: &Workload, fitted: &Fitted) -> Table {
         "device us/sample",
         "useful share",
         "slowed most by",
-        "other drivers",
     ]);
     for (task, report) in workload.tasks.iter().zip(&fitted.report.tasks) {
         let slowed = report.slowed_most_by.map_or_else(
@@ -107,28 +141,23 @@ fn tasks(workload: &Workload, fitted: &Fitted) -> Table {
             number(format!("{:.1}", report.device_us_per_sample)),
             number(format!("{:.0} %", report.bend_percent)),
             Cell::new(slowed),
-            Cell::new(drivers(workload, report)),
         ]);
     }
     table
 }
 
-fn drivers(workload: &Workload, report: &TaskReport) -> String {
+/// What else the throughput of each task depends on, most first.
+fn drivers(out: &mut String, workload: &Workload, fitted: &Fitted) {
     let name = |d: &Driver| match d.of {
         Some(j) => format!("{} of {}", d.what, workload.tasks[j].id),
         None => d.what.to_owned(),
     };
-    let list: Vec<String> = report
-        .drivers
-        .iter()
-        .filter(|(_, relevance)| *relevance > RELEVANT)
-        .take(3)
-        .map(|(d, _)| name(d))
-        .collect();
-    if list.is_empty() {
-        "-".to_owned()
-    } else {
-        list.join(", ")
+    for (task, report) in workload.tasks.iter().zip(&fitted.report.tasks) {
+        let relevant = report.drivers.iter().filter(|(_, r)| *r > RELEVANT);
+        let list: Vec<String> = relevant.take(3).map(|(d, _)| name(d)).collect();
+        if !list.is_empty() {
+            let _ = write!(out, "\n{} depends on {}", task.id, list.join(", "));
+        }
     }
 }
 
@@ -218,4 +247,20 @@ fn learning(out: &mut String, fitted: &Fitted) {
         "\nlearning curve: {}, about {expected:.1} % with twice as many; {advice}",
         points.join(", ")
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_broken_at_spaces_and_begin_as_they_did() {
+        let line = "  predicted worst: +6.4 % at r18 batch 64";
+        assert_eq!(filled(line, 40), line);
+        assert_eq!(
+            filled(line, 24),
+            "  predicted worst: +6.4\n    % at r18 batch 64"
+        );
+        assert_eq!(filled("a-long-word b", 4), "a-long-word\n    b");
+    }
 }

@@ -48,7 +48,7 @@ fn one(
     })?;
     warn(&profile, &fitted, console);
     if !args.quiet {
-        console.say(&summary::text(&profile, &data, &fitted));
+        console.say(&summary::text(&profile, &data, &fitted, console.width()));
     }
     if let Some(test) = test {
         console.say(&judge::text(&fitted.predictor, &profile, test)?);
