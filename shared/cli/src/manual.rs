@@ -41,7 +41,7 @@ struct After {
 /// None: the page is written to memory.
 pub(crate) fn page(command: Command, tool: &str) -> io::Result<Vec<u8>> {
     let after = After::of(&command);
-    let commands = command.get_subcommands().any(|c| !c.is_hide_set());
+    let commands = commands(&command, tool)?;
     let man = Man::new(command);
     let mut page = Vec::new();
     man.render_title(&mut page)?;
@@ -49,11 +49,45 @@ pub(crate) fn page(command: Command, tool: &str) -> io::Result<Vec<u8>> {
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
-    if commands {
-        man.render_subcommands_section(&mut page)?;
-    }
+    page.extend(commands.into_bytes());
     page.extend(after.roff(tool).into_bytes());
     man.render_version_section(&mut page)?;
+    Ok(page)
+}
+
+/// The commands of a tool, each with its options: they have no pages of their own, as clap_mangen would
+/// have it, so that one page has all.
+fn commands(command: &Command, tool: &str) -> io::Result<String> {
+    let mut page = String::new();
+    for verb in command.get_subcommands().filter(|c| !c.is_hide_set()) {
+        let name = format!("{tool} {}", verb.get_name());
+        let about = verb.get_long_about().or(verb.get_about());
+        let about = about.map(ToString::to_string).unwrap_or_default();
+        // Writing to a String cannot fail.
+        let _ = writeln!(page, ".SS {}\n{}", escaped(&name), literal(&about));
+        if verb.get_opts().next().is_none() {
+            continue;
+        }
+        let mut options = Vec::new();
+        let man = Man::new(verb.clone());
+        man.render_options_section(&mut options)?;
+        for line in String::from_utf8_lossy(&options).lines() {
+            let _ = match line.strip_prefix(".SH ") {
+                Some("OPTIONS") => Ok(()),
+                Some(heading) => writeln!(page, ".PP\n{heading}:"),
+                None => writeln!(page, "{line}"),
+            };
+        }
+        let after = After::of(verb);
+        for part in [after.notes, after.examples] {
+            if !part.is_empty() {
+                let _ = writeln!(page, "{}", literal(&part));
+            }
+        }
+    }
+    if !page.is_empty() {
+        page.insert_str(0, ".SH COMMANDS\n");
+    }
     Ok(page)
 }
 
@@ -111,10 +145,26 @@ impl After {
     }
 }
 
-/// Lines as they stand, for text whose line ends and columns say something.
+/// Text as it is in `--help`: lines with an indentation stand as they are, for their ends and columns say
+/// something, unless it is that of an explanation of the line above; all others are filled, so that they fit
+/// any terminal.
 fn literal(text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(escaped).collect();
-    format!(".nf\n{}\n.fi", lines.join("\n"))
+    /// Indentation of what is said of an example.
+    const EXPLANATION: usize = 6;
+    let mut page = String::new();
+    for line in text.lines() {
+        let words = line.trim_start();
+        // Writing to a String cannot fail.
+        let _ = match line.len() - words.len() {
+            0 if words.is_empty() => writeln!(page, ".PP"),
+            0 => writeln!(page, "{}", escaped(line)),
+            EXPLANATION => writeln!(page, ".RS 6\n{}\n.RE", escaped(words)),
+            _ => writeln!(page, ".nf\n{}\n.fi", escaped(line)),
+        };
+    }
+    // Neighbours of one kind are one block.
+    let page = page.replace(".RE\n.RS 6\n", "").replace(".fi\n.nf\n", "");
+    page.trim_end().to_owned()
 }
 
 /// A line of text that roff shows as it is: a dot or a quote that begins it would be a request.
@@ -152,8 +202,8 @@ mod tests {
             .after_help(HELP);
         let page = String::from_utf8(page(command, "mt-fit").unwrap()).unwrap();
         for part in [
-            ".SH NOTES\n.nf\nA paragraph:\n\\&.dots stay.\n.fi\n",
-            ".SH EXAMPLES\n.nf\n  mt\\-x a | mt\\-y \\(aqb\\(aq\n      what it does\n.fi\n",
+            ".SH NOTES\nA paragraph:\n\\&.dots stay.\n",
+            ".SH EXAMPLES\n.nf\n  mt\\-x a | mt\\-y \\(aqb\\(aq\n.fi\n.RS 6\nwhat it does\n.RE\n",
             ".SH EXIT STATUS\n.TP\n.B 0\ndone\n.TP\n.B 1\nsome did not\n.TP\n.B 130\nafter Ctrl\\-C\n",
             ".SH SEE ALSO\n.BR mt (1) ,\n.BR mt\\-profile (1) ,\n.BR mt\\-solve (1) ,\n",
             ".BR mt\\-workload (5)\n",
@@ -162,5 +212,29 @@ mod tests {
         }
         assert!(!page.contains(".BR mt\\-fit "), "{page}");
         assert!(!page.contains("EXTRA"), "{page}");
+    }
+
+    #[test]
+    fn a_page_has_the_commands_with_their_options() {
+        let verb = Command::new("exec")
+            .about("Becomes a program")
+            .arg(clap::Arg::new("task").long("task").help("Its name"))
+            .after_help("Exit codes: 0 done.\n\nIt keeps\nthis process.");
+        let plain = Command::new("plain").about("Has no options");
+        let hidden = Command::new("probe").hide(true);
+        let command = Command::new("mt-x").subcommands([verb, plain, hidden]);
+        let page = String::from_utf8(page(command, "mt-x").unwrap()).unwrap();
+        let (_, commands) = page.split_once(".SH COMMANDS\n.SS mt\\-x exec\n").unwrap();
+        assert!(commands.starts_with("Becomes a program\n.TP\n"), "{page}");
+        assert!(commands.contains("Its name"), "{page}");
+        assert!(commands.contains("It keeps\nthis process.\n"), "{page}");
+        assert!(
+            commands.contains(".SS mt\\-x plain\nHas no options\n"),
+            "{page}"
+        );
+        assert!(
+            !page.contains("probe") && !page.contains("exec(1)"),
+            "{page}"
+        );
     }
 }

@@ -57,6 +57,9 @@ fn mt_workload_names_every_member() {
     }
 }
 
+/// Columns by which man(1) indents the text of a section.
+const INDENT: usize = 7;
+
 #[test]
 fn every_tool_has_a_page_with_its_sections() {
     let folder = Folder::new();
@@ -69,5 +72,16 @@ fn every_tool_has_a_page_with_its_sections() {
             assert!(page.stdout.contains(&heading), "{tool} lacks {section}");
         }
         assert!(page.stdout.contains(".BR mt\\-workload (5)"), "{tool}");
+        // What is not filled is cut, or broken anywhere, by the reader of a terminal of 80 columns.
+        let blocks = page.stdout.split("\n.nf\n").skip(1);
+        let lines = blocks.flat_map(|block| block.split(".fi\n").next().unwrap_or("").lines());
+        for line in lines {
+            let shown = line
+                .replace("\\(aq", "'")
+                .replace("\\&", "")
+                .replace("\\e", "!");
+            let columns = INDENT + shown.replace('\\', "").chars().count();
+            assert!(columns <= 80, "{tool}, {columns} columns: {line}");
+        }
     }
 }

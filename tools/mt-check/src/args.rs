@@ -37,9 +37,9 @@ Examples:
   mt-check --explain E201
 
 Lines on standard output:
-  OK KIND ID                                       everything that could be recomputed agrees
-  LIE KIND ID PATH: claimed X, recomputed Y        a number is wrong
-  DOUBT KIND ID PATH: ...                          a measurement is implausible
-  UNJUDGED KIND ID PATH: why                       with --verbose
+  OK KIND ID                                 all recomputed agrees
+  LIE KIND ID PATH: claimed X, recomputed Y  a number is wrong
+  DOUBT KIND ID PATH: ...                    a measurement is odd
+  UNJUDGED KIND ID PATH: why                 with --verbose
 
 Exit codes: 0 no lie; 1 a document lies; 2 bad input or usage.";

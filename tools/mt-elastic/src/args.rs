@@ -52,11 +52,15 @@ pub struct Args {
 }
 
 const HELP: &str = "Events, one a line (schema mt.training/1; the progress of mt-launch is read too):
-  {\"event\":\"arrive\",\"time_s\":0,\"task\":\"a\",\"min_gpus\":1,\"max_gpus\":4,\"target_loss\":0.3,
-   \"total_steps\":20000,\"weight\":1,\"batch\":512}
-  {\"event\":\"progress\",\"time_s\":12.5,\"task\":\"a\",\"step\":100,\"loss\":1.73,\"gpus\":2}
-  {\"event\":\"parked\",\"time_s\":13.0,\"task\":\"a\"}      {\"event\":\"ack\",\"time_s\":13.1,\"seq\":7}
-  {\"event\":\"done\",\"time_s\":99.0,\"task\":\"a\"}        {\"event\":\"failed\",\"time_s\":99.0,\"task\":\"a\"}
+  {\"event\":\"arrive\",\"time_s\":0,\"task\":\"a\",\"min_gpus\":1,\"max_gpus\":4,
+   \"target_loss\":0.3,\"total_steps\":20000,\"weight\":1,\"batch\":512}
+  {\"event\":\"progress\",\"time_s\":12.5,\"task\":\"a\",\"step\":100,\"loss\":1.73,
+   \"gpus\":2}
+  {\"event\":\"parked\",\"time_s\":13.0,\"task\":\"a\"}
+  {\"event\":\"ack\",\"time_s\":13.1,\"seq\":7}
+  {\"event\":\"done\",\"time_s\":99.0,\"task\":\"a\"}
+  {\"event\":\"failed\",\"time_s\":99.0,\"task\":\"a\"}
+
 A target is a target_loss, total_steps, total_samples, or a plateau (done when the loss falls by less
 than that part over 100 steps); the first one reached ends the training, and its GPUs go to the rest.
 

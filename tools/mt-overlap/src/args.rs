@@ -64,21 +64,24 @@ pub struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  mt-profile workload.json | mt-fit | mt-solve | mt-overlap > timeline.json
+  mt-profile workload.json | mt-fit | mt-solve | mt-overlap > t.json
   mt-overlap --pretty plan.json
   mt-overlap --workload this-round.json plan.json
   mt-overlap --rates fixed --single-order plan.json
   mt-overlap --federation devices.csv plans.ndjson > timelines.ndjson
-  mt-overlap --federation devices.csv --deadline 60 plans.ndjson > timelines.ndjson
+  mt-overlap --federation devices.csv --deadline 60 plans.ndjson
   mt-overlap --link half --batch-delta 0 --time-limit 5 plan.json
 
 A plan written by hand, with a table of rates in place of a model:
   {\"schema\":\"mt.plan/1\",\"link\":{\"down_bps\":4e8,\"up_bps\":4e8},
-   \"tasks\":[{\"id\":\"a\",\"samples\":18000,\"update_bytes\":{\"down\":30000000,\"up\":30000000}},
-            {\"id\":\"b\",\"samples\":6400,\"update_bytes\":{\"down\":9000000,\"up\":9000000}}],
+   \"tasks\":[{\"id\":\"a\",\"samples\":18000,
+             \"update_bytes\":{\"down\":30000000,\"up\":30000000}},
+            {\"id\":\"b\",\"samples\":6400,
+             \"update_bytes\":{\"down\":9000000,\"up\":9000000}}],
    \"rates\":[{\"active\":[\"a\"],\"samples_per_s\":{\"a\":1886.5}},
             {\"active\":[\"b\"],\"samples_per_s\":{\"b\":1515.7}},
-            {\"active\":[\"a\",\"b\"],\"samples_per_s\":{\"a\":1279.1,\"b\":1027.7}}]}
+            {\"active\":[\"a\",\"b\"],
+             \"samples_per_s\":{\"a\":1279.1,\"b\":1027.7}}]}
 
 Exit codes: 0 done; 1 a plan is infeasible; 2 bad input or usage.";
 

@@ -48,10 +48,10 @@ const EXAMPLES: &str = "\
 Examples:
   mt-report plan.json
   mt-profile workload.json | mt-fit | mt-solve | mt-overlap | mt-report
-  mt-report plan.json verification.ndjson         predicted against measured
+  mt-report plan.json verification.ndjson    predicted against measured
   mt-report --format csv --table samples profile.ndjson > samples.csv
   mt-report --format md timeline.json >> README.md
-  mt-report --format html plan.json timeline.json run.ndjson -o report.html
+  mt-report --format html plan.json timeline.json run.ndjson -o r.html
   mt-report --format svg --picture gantt run.ndjson -o round.svg
 
 Exit codes: 0 done; 2 bad input or usage.";
