@@ -148,7 +148,7 @@ impl<'a> Context<'a> {
                 cli::open_reader(csv, "measurements (CSV, or runs)", self.console)?;
             let kind = is_document(&mut reader).map_err(|error| Failure::file(csv, &error))?;
             if kind == Some(true) {
-                for run in runs(reader, &source) {
+                for run in runs(reader, &source, self.console) {
                     import
                         .read_run(&run?, &source)
                         .map_err(|e| failed(e, None))?;

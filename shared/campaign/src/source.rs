@@ -8,7 +8,7 @@ use design::configs::Given;
 use design::import;
 use design::sequence::Configuration;
 use design::table::{self, Throughput};
-use doc::{Any, AnyDocuments, Fault, Faults, Frames, ReadError, RunEvent, Workload};
+use doc::{Any, AnyDocuments, Fault, Frame, Frames, RunEvent, Workload};
 
 use crate::Settings;
 use crate::console::failure;
@@ -23,22 +23,14 @@ pub struct Job {
     pub place: Place,
 }
 
-/// Where a document stands.
+/// Where a document stands, with its text where that is known.
 #[derive(Debug, Clone)]
-pub struct Place {
-    source: String,
-    line: u64,
-}
+pub struct Place(Frame);
 
 impl Place {
     /// The failure that a fault of the document leads to.
     pub fn fault(&self, fault: Fault) -> Failure {
-        Failure::from(ReadError::Faults(Faults {
-            source_name: self.source.clone(),
-            line: self.line,
-            lines: Vec::new(),
-            faults: vec![fault],
-        }))
+        Failure::from(self.0.faults(vec![fault]))
     }
 }
 
@@ -74,11 +66,7 @@ impl Workloads<'_> {
                     let frame = frame?;
                     let workload = frame.parse::<Workload>()?;
                     self.seen = true;
-                    let place = Place {
-                        source: frame.source_name.clone(),
-                        line: frame.line,
-                    };
-                    return Ok(Some((workload, place)));
+                    return Ok(Some((workload, Place(frame))));
                 }
                 None if self.seen => self.open = None,
                 None => return Err(empty(source.source_name())),
@@ -169,11 +157,12 @@ impl<'a> Jobs<'a> {
                 let given =
                     Given::of(document?, self.settings.baselines).map_err(|e| failure(e, None))?;
                 let carried = given.workload.clone().map(|workload| {
-                    let place = Place {
-                        source: source.clone(),
+                    let frame = Frame {
+                        bytes: Vec::new(),
+                        source_name: source.clone(),
                         line: 1,
                     };
-                    (workload, place)
+                    (workload, Place(frame))
                 });
                 let (workload, place) = match carried {
                     Some(carried) => {
@@ -217,12 +206,15 @@ pub fn is_document(reader: &mut impl BufRead) -> std::io::Result<Option<bool>> {
     Ok(first.map(|b| matches!(b, b'{' | b'[')))
 }
 
-/// The runs of an input; any other document is a fault.
+/// The runs of an input, up to the last whole event; any other document is a fault.
 pub fn runs(
     reader: Box<dyn BufRead>,
     source: &str,
+    console: &Console,
 ) -> impl Iterator<Item = Result<Vec<RunEvent>, Failure>> {
-    let all = AnyDocuments::new(Frames::new(reader, source));
+    let console = console.clone();
+    let frames = Frames::new(reader, source).without_cut_record(move |cut| console.warn(cut));
+    let all = AnyDocuments::new(frames);
     let source = source.to_owned();
     all.map(move |document| match document? {
         Any::Run(events) => Ok(events),

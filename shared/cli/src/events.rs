@@ -24,6 +24,7 @@ pub fn each_event(
 ) -> Result<(), Failure> {
     let (reader, source_name) = open_reader(path, expected, console)?;
     let (mut taken, mut ignored) = (0_u64, 0_u64);
+    let mut document = None;
     for line in Lines::new(reader) {
         let problem = match line.map_err(|error| Failure::file(path, &error))? {
             Line::Text(text, _) if text.trim_ascii().is_empty() => continue,
@@ -39,7 +40,10 @@ pub fn each_event(
                         taken += 1;
                         continue;
                     }
-                    Err(problem) => problem,
+                    Err(problem) => {
+                        document = document.or_else(|| document_of(&frame.bytes));
+                        problem
+                    }
                 }
             }
             Line::TooLong(line) => format!(
@@ -58,10 +62,41 @@ pub fn each_event(
         console.warn(&format!("{ignored} lines were ignored in all"));
     }
     if taken == 0 {
+        let what = document.unwrap_or_else(|| "there is no event in it".to_owned());
         return Err(Failure::Input(format!(
-            "{source_name}: there is no event in it; `{} --help` shows what events look like",
+            "{source_name}: {what}; `{} --help` shows what events look like",
             console.tool()
         )));
     }
     Ok(())
+}
+
+/// What a document is of which a line is given in place of an event. One that was written over several
+/// lines names its schema on one of them, so the name is looked for as text.
+fn document_of(line: &[u8]) -> Option<String> {
+    let (_, rest) = str::from_utf8(line).ok()?.split_once("\"schema\"")?;
+    let value = rest.trim_start().strip_prefix(':')?.trim_start();
+    let (schema, _) = value.strip_prefix('"')?.split_once('"')?;
+    let readers = doc::readers(schema)?;
+    Some(format!(
+        "this is a {schema:?} document, which {readers} read, and no events"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_in_place_of_events_is_told_from_one_of_its_lines() {
+        let told = document_of(br#"  "schema": "mt.plan/1","#).unwrap();
+        assert!(told.contains("mt-overlap and mt-launch"), "{told}");
+        for line in [
+            r#"{"schema":"mt.training/1","event":"done"}"#,
+            r#"{"schema":7}"#,
+            r#"{"event":"done"}"#,
+        ] {
+            assert_eq!(document_of(line.as_bytes()), None);
+        }
+    }
 }

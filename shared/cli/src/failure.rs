@@ -40,6 +40,20 @@ impl Failure {
         }
     }
 
+    /// The same of a document, with what messages call its source before each line.
+    #[must_use]
+    pub fn of_source(self, source: &str) -> Self {
+        let named = |text: String| {
+            let lines: Vec<String> = text.lines().map(|l| format!("{source}: {l}")).collect();
+            lines.join("\n")
+        };
+        match self {
+            Failure::Input(text) => Failure::Input(named(text)),
+            Failure::Negative(text) => Failure::Negative(named(text)),
+            other => other,
+        }
+    }
+
     /// A file that could not be opened, read or written.
     #[must_use]
     pub fn file(path: &Path, error: &io::Error) -> Self {

@@ -215,6 +215,33 @@ fn no_folder(path: &Path, folder: &Path, error: &io::Error) -> Failure {
     }
 }
 
+/// Makes a folder that is not there yet, for outputs.
+///
+/// # Errors
+/// [`Failure::Input`] says what is in the way, and what to do.
+pub fn make_folder(path: &Path) -> Result<(), Failure> {
+    fs::create_dir(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => no_folder(path, folder_of(path), &error),
+        _ => unwritable(path, &error),
+    })
+}
+
+/// A file or folder that cannot be made.
+pub(crate) fn unwritable(target: &Path, error: &io::Error) -> Failure {
+    let why = match error.kind() {
+        io::ErrorKind::PermissionDenied => "permission denied",
+        io::ErrorKind::ReadOnlyFilesystem => "the file system is read-only",
+        // The folder is there: it is one in which the kernel makes the files, as in /proc.
+        io::ErrorKind::NotFound => "not by programs",
+        _ => return Failure::file(target, error),
+    };
+    Failure::Input(format!(
+        "{}: nothing can be made in {} ({why}); name one in a folder that you may write",
+        target.display(),
+        folder_of(target).display(),
+    ))
+}
+
 /// Opens a stream for writing. It is not truncated: `/dev/stdout` may stand for a file that the
 /// shell opened for appending.
 pub(crate) fn open_stream(path: &Path) -> Result<File, Failure> {

@@ -65,6 +65,14 @@ impl Input {
     pub fn any(self) -> impl Iterator<Item = Result<Any, Failure>> {
         until_failure(self.sources.into_iter().flat_map(AnyDocuments::new))
     }
+
+    /// The documents of any kind, each with what messages call its source.
+    pub fn named(self) -> impl Iterator<Item = Result<(String, Any), Failure>> {
+        until_failure(self.sources.into_iter().flat_map(|frames| {
+            let name = frames.source_name().to_owned();
+            AnyDocuments::new(frames).map(move |item| item.map(|any| (name.clone(), any)))
+        }))
+    }
 }
 
 fn until_failure<T>(

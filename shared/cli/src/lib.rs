@@ -39,7 +39,7 @@ pub use control::{control_lines, guard, in_background, last_word, pass_through};
 pub use events::each_event;
 pub use exit::Exit;
 pub use failure::Failure;
-pub use files::may_append;
+pub use files::{make_folder, may_append};
 pub use input::{Input, Source, open_reader};
 pub use lines::{LONGEST, Line, Lines};
 pub use meta::run;

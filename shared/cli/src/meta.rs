@@ -1,3 +1,5 @@
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,8 +21,8 @@ pub fn run<A: Parser>(
     let console = Console::new(tool);
     survive_size_limits();
     let result = parse::<A>(tool).and_then(|arguments| match arguments {
-        None => Ok(Exit::Done),
-        Some(arguments) => run(arguments, &console),
+        Err(ended) => Ok(ended),
+        Ok(arguments) => run(arguments, &console),
     });
     let exit = result.unwrap_or_else(|failure| {
         if !matches!(failure, Failure::ClosedPipe) {
@@ -41,21 +43,58 @@ fn survive_size_limits() {
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noted).ok();
 }
 
-fn parse<A: Parser>(tool: &'static str) -> Result<Option<A>, Failure> {
+/// The arguments, or how the tool ends where they ask for no work.
+fn parse<A: Parser>(tool: &'static str) -> Result<Result<A, Exit>, Failure> {
     let mut command = with_meta_arguments(A::command().name(tool).bin_name(tool));
-    let matches = match command.try_get_matches_from_mut(std::env::args_os()) {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(verb) = misspelt_verb(&command, &words) {
+        let word = words[1].to_string_lossy();
+        return Err(Failure::Usage(format!(
+            "there is no file and no command {word}; did you mean {tool} {verb}?"
+        )));
+    }
+    let matches = match command.try_get_matches_from_mut(&words) {
         Ok(matches) => matches,
-        Err(error) => return usage(tool, &error),
+        Err(error) => return usage(&asked_for(&command, tool, &words), &error).map(Err),
     };
     if let Some(text) = meta_text(&mut command, tool, &matches) {
         let mut output = Output::open(None, false)?;
         output.text(&String::from_utf8_lossy(&text))?;
-        return output.finish().map(|()| None);
+        return output.finish().map(|()| Err(Exit::Done));
     }
     match A::from_arg_matches(&matches) {
-        Ok(arguments) => Ok(Some(arguments)),
-        Err(error) => usage(tool, &error),
+        Ok(arguments) => Ok(Ok(arguments)),
+        Err(error) => usage(tool, &error).map(Err),
     }
+}
+
+/// Likeness (Jaro-Winkler) from which a word without a dot or a slash is taken for a command: `exce`,
+/// `envv` and `exe` are, and `plan`, `run` and `events` are not.
+const ALIKE: f64 = 0.85;
+
+/// The command that a first word was meant for which is none, and no file either. Without this it
+/// would be taken for a file by tools that read files and have commands besides, and the options of the
+/// command would be the first thing that is refused.
+fn misspelt_verb<'a>(command: &'a Command, words: &[OsString]) -> Option<&'a str> {
+    let word = words.get(1)?.to_str()?;
+    let verbs = command.get_subcommands().filter(|c| !c.is_hide_set());
+    let files = command.get_positionals().next().is_some();
+    let name = word.chars().all(|c| c.is_ascii_alphabetic());
+    if !files || !name || command.find_subcommand(word).is_some() || Path::new(word).exists() {
+        return None;
+    }
+    let likeness = |verb: &Command| strsim::jaro_winkler(verb.get_name(), word);
+    let nearest = verbs.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(nearest) >= ALIKE).then(|| nearest.get_name())
+}
+
+/// The tool and the command of it that the words name: whose `--help` answers.
+fn asked_for(command: &Command, tool: &str, words: &[OsString]) -> String {
+    let verb = words.get(1).and_then(|word| command.find_subcommand(word));
+    verb.map_or_else(
+        || tool.to_owned(),
+        |verb| format!("{tool} {}", verb.get_name()),
+    )
 }
 
 fn with_meta_arguments(command: Command) -> Command {
@@ -92,20 +131,31 @@ fn meta_text(command: &mut Command, tool: &str, matches: &ArgMatches) -> Option<
     None
 }
 
-fn usage<A>(tool: &str, error: &clap::Error) -> Result<Option<A>, Failure> {
-    let help = matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-    );
-    if help {
-        // Opened to see that there is one; clap prints with the colours of a terminal.
-        Output::open(None, false)?;
-        return match error.print() {
-            Ok(()) => Ok(None),
-            Err(error) => Err(Failure::write(&error)),
-        };
+/// Prints the help that was asked for, or refuses with what clap says, without its empty lines and its own
+/// line about `--help`, which does not name the command.
+fn usage(asked: &str, error: &clap::Error) -> Result<Exit, Failure> {
+    let exit = match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // Opened to see that there is one; clap prints with the colours of a terminal.
+            Output::open(None, false)?;
+            Exit::Done
+        }
+        // To standard error, as it is: it is a page to read and no message.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Exit::BadInput,
+        _ => {
+            let text = error.render().to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            let lines = text.lines().filter(|line| {
+                let line = line.trim_end();
+                !line.is_empty() && !line.starts_with("For more information, try")
+            });
+            let lines: Vec<&str> = lines.collect();
+            let text = lines.join("\n");
+            return Err(Failure::Usage(format!("{text}\n{asked} --help says more")));
+        }
+    };
+    match error.print() {
+        Ok(()) => Ok(exit),
+        Err(error) => Err(Failure::write(&error)),
     }
-    let text = error.render().to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
-    Err(Failure::Usage(format!("{text}\n{tool} --help says more")))
 }

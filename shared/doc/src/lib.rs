@@ -64,7 +64,7 @@ pub use queue::{QueueEvent, QueueNews, QueueStart, QueueTask};
 pub use read::{Document, Documents, Profiles, Records};
 pub use run::{EventKind, EventPayload, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
 pub use schedule::{Schedule, ScheduledTask};
-pub use schema::{error_reference, schemas};
+pub use schema::{error_reference, readers, schemas};
 pub use timeline::{Phase, Timeline};
 pub use training::{Arrival, TrainingBatch, TrainingEvent, TrainingNews};
 pub use wire::{

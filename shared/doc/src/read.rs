@@ -82,7 +82,9 @@ pub(crate) struct Peek {
 }
 
 impl Frame {
-    pub(crate) fn faults(&self, faults: Vec<Fault>) -> ReadError {
+    /// Faults that were found in the document, each with its line.
+    #[must_use]
+    pub fn faults(&self, faults: Vec<Fault>) -> ReadError {
         let place = |fault: &Fault| self.line + place::lines_to(&self.bytes, &fault.path);
         ReadError::Faults(Faults {
             source_name: self.source_name.clone(),
@@ -158,12 +160,8 @@ impl Frame {
     pub fn parse<D: Document>(&self) -> Result<D, ReadError> {
         let Peek { schema, record, .. } = self.peek()?;
         if schema != D::Wire::SCHEMA {
-            return Err(self.one_fault(
-                Code::WrongSchema,
-                "$.schema",
-                format!("this is a {schema:?} document"),
-                schema::other_tool(&schema, D::Wire::SCHEMA),
-            ));
+            let (problem, advice) = schema::other(&schema, D::Wire::SCHEMA);
+            return Err(self.one_fault(Code::WrongSchema, "$.schema", problem, advice));
         }
         if record.as_deref() != D::Wire::RECORD {
             return Err(self.one_fault(
@@ -200,6 +198,10 @@ impl Frame {
             error if error.inner().is_data() => {
                 let found = shape::structural_faults::<W>(bytes);
                 if found.is_empty() {
+                    // What is wrong may come before the place where the text ends to be JSON.
+                    if let Err(broken) = serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
+                        return Err(self.syntax(&broken));
+                    }
                     let path = format!("$.{}", error.path()).replace("$.[", "$[");
                     let problem = error.inner().to_string();
                     return Err(self.one_fault(Code::WrongType, &path, problem, String::new()));

@@ -20,36 +20,62 @@ pub(crate) fn names() -> String {
     .join(", ")
 }
 
-/// What to do with a document that a tool does not read.
-pub(crate) fn other_tool(found: &str, wanted: &str) -> String {
-    // (document, what writes it, what reads it)
-    const TOOLS: [(&str, &str, &str); 8] = [
-        (wire::Workload::SCHEMA, "mt init or an editor", "mt-profile"),
-        (wire::ProfileHeader::SCHEMA, "mt-profile", "mt-fit"),
-        (wire::Model::SCHEMA, "mt-fit", "mt-solve"),
-        (wire::Plan::SCHEMA, "mt-solve", "mt-overlap and mt-launch"),
-        (wire::Timeline::SCHEMA, "mt-overlap", "mt-launch"),
-        (
-            wire::RunEvent::SCHEMA,
-            "mt-launch",
-            "mt-report and mt-elastic",
-        ),
-        (
-            wire::Cluster::SCHEMA,
-            "mt-cluster or an editor",
-            "mt-cluster",
-        ),
-        (wire::Schedule::SCHEMA, "mt-cluster", "mt-report"),
-    ];
-    let tool = |schema: &str| TOOLS.iter().find(|t| t.0 == schema);
+/// Kinds of documents: the schema, what writes it, what reads it.
+const TOOLS: [(&str, &str, &str); 9] = [
+    (wire::Workload::SCHEMA, "mt init or an editor", "mt-profile"),
+    (wire::ProfileHeader::SCHEMA, "mt-profile", "mt-fit"),
+    (wire::Model::SCHEMA, "mt-fit", "mt-solve"),
+    (wire::Plan::SCHEMA, "mt-solve", "mt-overlap and mt-launch"),
+    (wire::Timeline::SCHEMA, "mt-overlap", "mt-launch"),
+    (
+        wire::RunEvent::SCHEMA,
+        "mt-launch",
+        "mt-report, mt-check and mt-fit",
+    ),
+    (
+        wire::Allocation::SCHEMA,
+        "mt-elastic",
+        "mt-report and mt-check",
+    ),
+    (
+        wire::Cluster::SCHEMA,
+        "mt-cluster generate, mt-cluster import or an editor",
+        "mt-cluster plan and mt-cluster online",
+    ),
+    (
+        wire::Schedule::SCHEMA,
+        "mt-cluster plan",
+        "mt-cluster run and mt-report",
+    ),
+];
+
+/// The tools that read documents of a schema; none where it is no document's.
+#[must_use]
+pub fn readers(schema: &str) -> Option<&'static str> {
+    TOOLS.iter().find(|t| t.0 == schema).map(|t| t.2)
+}
+
+/// Likeness (Jaro-Winkler) from which an unknown schema is taken for the one that is wanted. They all
+/// begin and end alike; yet no two of ours are this much alike, and `mt.worklod/1` and `mt.plan/2` are alike
+/// to theirs by more than 0.95.
+const ALIKE: f64 = 0.9;
+
+/// What is wrong with a document that a tool does not read, and what to do.
+pub(crate) fn other(found: &str, wanted: &str) -> (String, String) {
+    let known = readers(found);
+    if known.is_none() && strsim::jaro_winkler(found, wanted) >= ALIKE {
+        let problem = format!("{found:?} is not known");
+        return (problem, format!("did you mean {wanted:?}?"));
+    }
+    let problem = format!("this is a {found:?} document");
     let mut advice = format!("give a {wanted:?} document");
-    if let Some((_, writer, _)) = tool(wanted) {
+    if let Some((_, writer, _)) = TOOLS.iter().find(|t| t.0 == wanted) {
         advice += &format!(", which {writer} writes");
     }
-    if let Some((_, _, reader)) = tool(found) {
-        advice += &format!("; what you gave is read by {reader}");
+    if let Some(readers) = known {
+        advice += &format!("; what you gave is read by {readers}");
     }
-    advice
+    (problem, advice)
 }
 
 pub(crate) fn schema_of<W: Wire>() -> Value {
@@ -115,4 +141,26 @@ pub fn error_reference() -> String {
         );
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_schema_finds_the_one_that_is_wanted() {
+        for (found, wanted) in [
+            ("mt.worklod/1", "mt.workload/1"),
+            ("mt.plan/2", "mt.plan/1"),
+        ] {
+            let (problem, advice) = other(found, wanted);
+            assert_eq!(problem, format!("{found:?} is not known"));
+            assert_eq!(advice, format!("did you mean {wanted:?}?"));
+        }
+        for (one, ..) in TOOLS {
+            for (two, ..) in TOOLS.iter().filter(|t| t.0 != one) {
+                assert!(strsim::jaro_winkler(one, two) < ALIKE, "{one} {two}");
+            }
+        }
+    }
 }

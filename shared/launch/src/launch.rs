@@ -105,7 +105,7 @@ impl Launch {
         }
         let Some(workload) = plan.workload() else {
             return Err(Failure::Input(
-                "the plan carries no workload, so nothing says what to start; add `workload`"
+                "the plan carries no workload, which says the device and the jobs; add `workload`"
                     .to_owned(),
             ));
         };
@@ -395,7 +395,7 @@ fn carried(document: Any) -> Result<Workload, Failure> {
     };
     plan.workload().cloned().ok_or_else(|| {
         Failure::Input(
-            "the plan carries no workload, so nothing says what to start; add `workload`"
+            "the plan carries no workload, which says the device and the jobs; add `workload`"
                 .to_owned(),
         )
     })

@@ -1,4 +1,6 @@
-//! A workload to begin with.
+//! A workload to begin with, and the tools by their names.
+
+mod tools;
 
 use std::collections::BTreeMap;
 
@@ -7,6 +9,8 @@ use doc::{
     Workload,
 };
 use units::{Bandwidth, Batch, Bytes, Samples, TaskId};
+
+pub use tools::{Tool, Words};
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]
@@ -37,9 +41,16 @@ const NETWORKS: [(&str, &str, &str); 3] = [
 ];
 
 /// The workload that is asked for, and why it is on its device.
-#[must_use]
-pub fn workload(start: &Start) -> (Workload, String) {
+///
+/// # Errors
+/// What the device cannot do, or that there is no such GPU, with what to give instead.
+pub fn workload(start: &Start) -> Result<(Workload, String), String> {
     let (kind, why) = device(start);
+    if let (DeviceKind::Sim, Some(script)) = (kind, &start.script) {
+        return Err(format!(
+            "--script {script}: a simulated GPU runs no program; give --device cpu or cuda, or neither"
+        ));
+    }
     let tasks = (0..start.tasks as usize).filter_map(|i| task(start, kind, i));
     let gpu = (kind == DeviceKind::Sim)
         .then(|| GpuSpec::Named(start.gpu.clone().unwrap_or_else(|| "rtx-3090".to_owned())));
@@ -57,15 +68,26 @@ pub fn workload(start: &Start) -> (Workload, String) {
         tasks: tasks.collect(),
         provenance: Vec::new(),
     };
-    (workload, why)
+    if let Err(host::OpenError::Workload(fault)) = host::complete(&workload, kind) {
+        return Err(fault.problem);
+    }
+    Ok((workload, why))
 }
 
 fn device(start: &Start) -> (DeviceKind, String) {
     if let Some(device) = start.device {
-        return (device, "the device is as asked for".to_owned());
+        let what = match device {
+            DeviceKind::Cpu => "for shares of this machine's processors, as asked for",
+            DeviceKind::Cuda => "for a GPU under NVIDIA MPS, as asked for",
+            _ => "for a simulated GPU, as asked for",
+        };
+        return (device, what.to_owned());
     }
     if start.gpu.is_some() {
-        return (DeviceKind::Sim, "the GPU is simulated".to_owned());
+        return (
+            DeviceKind::Sim,
+            "for a simulated GPU, as asked for".to_owned(),
+        );
     }
     match host::discovery::shareable(&[], 1) {
         Ok(gpus) => {

@@ -17,7 +17,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let what = "plans, timelines or schedules";
     let (input, mut output) = args.stream.open(what, console)?;
     let mut exit = Exit::Done;
-    for document in input.any() {
+    for document in input.named() {
         let one = one(document?, &args, &settings, &mut output, console)?;
         exit = exit.worst(one);
         // A signal is meant for the tool, not for the first of its launches.
@@ -30,7 +30,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
 }
 
 fn one(
-    document: Any,
+    (source, document): (String, Any),
     args: &Args,
     settings: &Settings,
     output: &mut Output,
@@ -44,13 +44,13 @@ fn one(
             parts: args.parts,
             others: args.others,
         };
-        let workload = launch::workload_of(document, device)?;
+        let workload = launch::workload_of(document, device).map_err(|f| f.of_source(&source))?;
         return launch::run_elastic(&workload, settings, &elastic, output, console);
     }
     if let Any::Schedule(schedule) = &document {
         return scheduled(schedule, args, settings, output, console);
     }
-    let planned = Launch::new(document, device)?;
+    let planned = Launch::new(document, device).map_err(|f| f.of_source(&source))?;
     if !args.only.is_empty() && planned.holds().iter().any(Option::is_some) {
         console.note(
             "--only: in the timeline a task waits, downloaded, until another has computed, which rests on all of \

@@ -17,7 +17,7 @@ Exit codes: those of the tool that ended last; 2 bad usage; 3 a tool is not inst
 
 /// First steps with the mt tools, and each of them by its name
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(version, after_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
 pub struct Args {
     #[command(subcommand)]
     pub verb: Verb,
@@ -30,9 +30,13 @@ pub enum Verb {
     Init(InitArgs),
     /// Measure, plan, launch and report a workload, into a folder
     Run(RunArgs),
-    /// `mt TOOL` is `mt-TOOL`: profile, fit, solve, overlap, launch, report, check, ...
-    #[command(external_subcommand)]
-    Tool(Vec<OsString>),
+    #[command(flatten)]
+    Tool(starter::Tool),
+    /// Print the help of a command
+    Help {
+        /// Its name; absent: mt itself
+        command: Option<OsString>,
+    },
 }
 
 /// Arguments of `init`.

@@ -10,7 +10,7 @@ use cli::{Console, Exit, Failure};
 use jobs::Signals;
 
 use crate::args::RunArgs;
-use crate::run::{missing, tool};
+use crate::run::{missing, program};
 
 /// Runs the tools one after another; the first that does not succeed ends it.
 pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
@@ -81,16 +81,13 @@ fn folder(args: &RunArgs) -> Result<PathBuf, Failure> {
             .to_string_lossy();
         format!("{stem}-run").into()
     });
-    match fs::create_dir(&folder) {
-        Ok(()) => Ok(folder),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            Err(Failure::Usage(format!(
-                "the folder {} is there already; give another with -o DIR, or remove it",
-                folder.display()
-            )))
-        }
-        Err(error) => Err(Failure::file(&folder, &error)),
+    if fs::symlink_metadata(&folder).is_ok() {
+        return Err(Failure::Usage(format!(
+            "the folder {} is there already; give another with -o DIR, or remove it",
+            folder.display()
+        )));
     }
+    cli::make_folder(&folder).map(|()| folder)
 }
 
 /// The name of an argument's value.
@@ -112,15 +109,26 @@ impl Stages<'_> {
         let shown: Vec<_> = arguments.iter().map(|a| cli::shell_word(a)).collect();
         self.console
             .say(&format!("$ mt-{name} {}", shown.join(" ")));
-        let child = Command::new(tool(name)).args(arguments).spawn();
+        let child = Command::new(program(name)).args(arguments).spawn();
         let child = child.map_err(|error| missing(name, &error))?;
         let status = self.wait(child)?;
-        // The tool has said why.
+        // The tool has said why. A folder in which nothing is would be in the way of the next try.
         let stopped = |what: String| {
             let folder = self.folder.display();
-            format!("mt-{name} {what}; what there is until then is in {folder}")
+            match fs::remove_dir(self.folder) {
+                Ok(()) => format!("mt-{name} {what}"),
+                Err(_) => format!(
+                    "mt-{name} {what}; what there is until then is in {folder}, which is to be \
+                     removed before the next try (or give another with -o DIR)"
+                ),
+            }
         };
         if let Some(signal) = self.signals.arrived().first.or(status.signal()) {
+            if fs::remove_dir(self.folder).is_err() {
+                let folder = self.folder.display();
+                let text = format!("what there is until then is in {folder}");
+                self.console.note(&text);
+            }
             return Err(Failure::Signal(u8::try_from(signal).unwrap_or(u8::MAX)));
         }
         match status.code() {

@@ -1,6 +1,5 @@
-use std::ffi::{OsStr, OsString};
-use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::ffi::OsString;
+use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,18 +15,17 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     match args.verb {
         Verb::Init(args) => init(&args, console),
         Verb::Run(args) => chain::run(&args, console),
-        Verb::Tool(words) => become_tool(&words),
+        Verb::Tool(tool) => {
+            let (name, words) = tool.split();
+            let error = Command::new(program(name)).args(words).exec();
+            Err(missing(name, &error))
+        }
+        Verb::Help { command } => help(command),
     }
 }
 
-/// The tools that `mt` knows by their names, in the order of the pipe.
-const TOOLS: [&str; 10] = [
-    "profile", "fit", "solve", "overlap", "launch", "report", "check", "elastic", "cluster",
-    "worker",
-];
-
 /// A tool beside this program, else on `PATH`.
-pub fn tool(name: &str) -> PathBuf {
+pub fn program(name: &str) -> PathBuf {
     let file = format!("mt-{name}");
     let own = std::env::current_exe().ok();
     let beside = own.and_then(|own| Some(own.parent()?.join(&file)));
@@ -36,23 +34,12 @@ pub fn tool(name: &str) -> PathBuf {
         .unwrap_or_else(|| file.into())
 }
 
-fn become_tool(words: &[OsString]) -> Result<Exit, Failure> {
-    let (name, arguments) = words
-        .split_first()
-        .map_or((OsStr::new(""), words), |(name, rest)| {
-            (name.as_os_str(), rest)
-        });
-    let Some(known) = TOOLS.iter().find(|tool| name == **tool) else {
-        return Err(Failure::Usage(format!(
-            "there is no mt {}; give init, run, or a tool: {}",
-            name.to_string_lossy(),
-            TOOLS.join(", ")
-        )));
-    };
-    Err(missing(
-        known,
-        &Command::new(tool(known)).args(arguments).exec(),
-    ))
+/// Becomes `mt COMMAND --help`, which a tool answers by itself.
+fn help(command: Option<OsString>) -> Result<Exit, Failure> {
+    let own = std::env::current_exe().map_err(|e| Failure::Environment(e.to_string()))?;
+    let mut help = Command::new(own);
+    let error = help.args(command).arg("--help").exec();
+    Err(Failure::Environment(format!("cannot run mt: {error}")))
 }
 
 /// A tool that cannot be started.
@@ -68,39 +55,28 @@ fn init(args: &InitArgs, console: &Console) -> Result<Exit, Failure> {
         gpu: args.gpu.clone(),
         tasks: args.tasks,
         script: args.script.clone(),
-    });
+    })
+    .map_err(Failure::Usage)?;
     let mut text = Vec::new();
     doc::write_pretty(&mut text, &workload).map_err(|e| Failure::write(&e))?;
-    if args.output.as_os_str() == "-" {
-        let mut output = Output::open(None, false)?;
-        output.text(&String::from_utf8_lossy(&text))?;
-        output.finish()?;
-    } else {
-        create(&args.output, args.force, &text)?;
+    let there = fs::metadata(&args.output).is_ok_and(|found| found.is_file());
+    if there && !args.force {
+        return Err(Failure::Usage(format!(
+            "{} is there already; give another name with -o, or --force",
+            args.output.display()
+        )));
     }
+    let mut output = Output::open(Some(&args.output), false)?;
+    output.text(&String::from_utf8_lossy(&text))?;
+    output.finish()?;
     console.note(&why);
+    if let Some(script) = args.script.as_ref().filter(|s| !Path::new(s).exists()) {
+        console.warn(&format!(
+            "{script} is not there; jobs are started in the folder in which mt run is, unless `cwd` of \
+             their job names another"
+        ));
+    }
     let file = args.output.display().to_string();
     console.say(&starter::comments(&workload, &file));
     Ok(Exit::Done)
-}
-
-/// Writes a file that must not be there yet, unless it may be replaced.
-fn create(path: &Path, replace: bool, text: &[u8]) -> Result<(), Failure> {
-    if replace {
-        let mut output = Output::open(Some(path), false)?;
-        output.text(&String::from_utf8_lossy(text))?;
-        return output.finish();
-    }
-    let file = OpenOptions::new().write(true).create_new(true).open(path);
-    match file {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            Err(Failure::Usage(format!(
-                "{} is there already; give another name with -o, or --force",
-                path.display()
-            )))
-        }
-        file => file
-            .and_then(|mut file| file.write_all(text))
-            .map_err(|error| Failure::file(path, &error)),
-    }
 }

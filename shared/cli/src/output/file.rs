@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempPath;
 
 use crate::Failure;
-use crate::files::folder_of;
+use crate::files::{folder_of, unwritable};
 
 /// When a file takes its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,24 +174,6 @@ fn remove_orphans(folder: &Path) {
 fn owner(name: &str) -> Option<u32> {
     let (pid, random) = name.strip_prefix(PREFIX)?.split_once('-')?;
     (random.len() == 6).then(|| pid.parse().ok())?
-}
-
-fn unwritable(target: &Path, error: &io::Error) -> Failure {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            Failure::Input(format!(
-                "{}: no file can be made in {} ({}); name one in a folder that you may write",
-                target.display(),
-                folder_of(target).display(),
-                if error.kind() == io::ErrorKind::PermissionDenied {
-                    "permission denied"
-                } else {
-                    "the file system is read-only"
-                }
-            ))
-        }
-        _ => Failure::file(target, error),
-    }
 }
 
 fn current_umask() -> u32 {

@@ -116,8 +116,9 @@ impl Placement {
     ) -> Result<Vec<Self>, Failure> {
         let files: Vec<PathBuf> = plan.into_iter().map(Path::to_owned).collect();
         let mut all = Vec::new();
-        for document in Input::open(&files, "plans or timelines", console)?.any() {
-            all.extend(Self::of_plan(document?, wanted)?);
+        for document in Input::open(&files, "plans or timelines", console)?.named() {
+            let (source, document) = document?;
+            all.extend(Self::of_plan(document, wanted).map_err(|f| f.of_source(&source))?);
         }
         Ok(all)
     }
