@@ -1,7 +1,8 @@
 #!/bin/sh
 # The predictor, and what a user would otherwise pick, on measurements by others. Run from the
 # workspace root; DATA is where the measurements lie. Options go to judge.py (--only gavel-v100,
-# --no-peers, --seeds 1, --json FILE). Builds a virtual environment in target/peers-predict once.
+# --no-peers, --seeds 1, --json FILE, --page FILE); without any, RESULTS.md is written anew. Builds a
+# virtual environment in target/peers-predict once.
 set -eu
 here=$(dirname "$0")
 data=${DATA:-../shared/data}
@@ -22,5 +23,6 @@ case " $* " in
     ;;
 esac
 cargo build --release -q -p mt-predict --example bench-real
+[ $# -gt 0 ] || set -- --page "$here/RESULTS.md"
 OMP_NUM_THREADS=1 "$python" "$here/judge.py" "$data" target/predict-bench-real \
     target/release/examples/bench-real "$@"

@@ -1,6 +1,7 @@
 """Judges the predictor and what a user would otherwise pick on measurements by others.
 
-    judge.py DATA OUT BENCH [--no-peers] [--gpus v100,p100] [--only KIND] [--seeds N] [--json FILE]
+    judge.py DATA OUT BENCH [--no-peers] [--gpus v100,p100] [--only KIND] [--seeds N]
+             [--json FILE] [--page FILE]
 
 DATA holds the measurements (problems.py says what they are), OUT gets the problems, BENCH is the
 program `bench-real`. Peers see every throughput of the training samples, runs of one task
@@ -8,13 +9,20 @@ included, as one row: the logarithms of batch size, share and solo step, which t
 the others their number, the sum of their shares, the mean logarithm of their solo steps, and which
 they are. They learn the logarithm of the throughput over the solo rate.
 
-Errors are those of single throughputs, untrimmed; of `mixes` those of the ratios to 100 %.
+Errors are those of single throughputs, untrimmed; of `mixes` those of the ratios to 100 %. Of these
+it is told, too, how large the error is with everyone at 50 and at 14 %, and in which part of the mixes of
+four and more jobs the three settings are ranked as measured by the geometric mean of the rates: all
+three, and the best of them. Settings that differ by less than a measurement repeats to (2 %) may be
+ranked either way.
 """
 
 import argparse
 import collections
+import datetime
 import json
+import math
 import os
+import platform
 import subprocess
 import warnings
 
@@ -153,34 +161,60 @@ def errors(problem, predicted):
     return out
 
 
+def relative(problem, rates, table):
+    """Rates over solo rates, by sample."""
+    at, out = 0, []
+    for sample in problem.held:
+        out.append([rates[at + j] / solo(table, t, b) for j, (t, b, _, _) in enumerate(sample)])
+        at += len(sample)
+    return out
+
+
+def measured_rates(problem):
+    return [row[3] for sample in problem.held for row in sample]
+
+
+def geometric_mean(values):
+    return math.exp(sum(math.log(max(v, 1e-12)) for v in values) / len(values))
+
+
 def regret(problem, predicted, table):
     """Percent lost by taking the held-out configuration with the largest predicted sum of
     throughputs over solo rates, against the best; of mixes, the mean over mixes of the loss of
     geometric-mean rate by the setting chosen."""
-    def values(rates):
-        at, out = 0, []
-        for sample in problem.held:
-            part = [rates[at + j] / solo(table, t, b) for j, (t, b, _, _) in enumerate(sample)]
-            out.append(part)
-            at += len(sample)
-        return out
-
-    measured = values([row[3] for sample in problem.held for row in sample])
-    said = values(predicted)
+    measured = relative(problem, measured_rates(problem), table)
+    said = relative(problem, predicted, table)
     if problem.kind.startswith("mixes"):
         lost = []
         for k in range(0, len(measured), 3):
-            def mean(v):
-                product = 1.0
-                for r in v:
-                    product *= max(r, 1e-12)
-                return product ** (1 / len(v))
-            best = max(range(k, k + 3), key=lambda i: mean(measured[i]))
-            taken = max(range(k, k + 3), key=lambda i: mean(said[i]))
-            lost.append(100 * (1 - mean(measured[taken]) / mean(measured[best])))
+            best = max(geometric_mean(v) for v in measured[k:k + 3])
+            taken = max(range(k, k + 3), key=lambda i: geometric_mean(said[i]))
+            lost.append(100 * (1 - geometric_mean(measured[taken]) / best))
         return sum(lost) / len(lost)
     best = max(sum(v) for v in measured)
     return 100 * (1 - sum(measured[max(range(len(said)), key=lambda i: sum(said[i]))]) / best)
+
+
+# A measurement of a mix repeats to 2 % (the same jobs, recorded more than once).
+REPEATS_TO = 0.02
+
+
+def rankings(problem, predicted, table):
+    """Of each mix of four and more jobs: whether all three settings are ranked as measured, and
+    whether the best of them is."""
+    measured = relative(problem, measured_rates(problem), table)
+    said = relative(problem, predicted, table)
+    out = []
+    for k in range(0, len(measured), 3):
+        if len(measured[k]) < 4:
+            continue
+        is_, says = ([geometric_mean(v) for v in of[k:k + 3]] for of in (measured, said))
+        order = sorted(range(3), key=lambda i: -says[i])
+        # Whether no setting is measured to be worse than one that is ranked behind it.
+        right = all(is_[order[i]] >= (1 - REPEATS_TO) * is_[order[j]]
+                    for i in range(3) for j in range(i + 1, 3))
+        out.append((right, is_[order[0]] >= (1 - REPEATS_TO) * max(is_)))
+    return out
 
 
 def main():
@@ -193,6 +227,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--json")
+    parser.add_argument("--page")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
     for name in os.listdir(args.out):
@@ -213,16 +248,33 @@ def main():
         for name, predicted in answers.items():
             of[name] += errors(problem, predicted)
             of[name, "regret"].append(regret(problem, predicted, solos))
+            if problem.kind.startswith("mixes"):
+                each = errors(problem, predicted)
+                shares = [row[2] for s in problem.held for row in s if row[2] < 100]
+                for share in (50, 14):
+                    of[name, share] += [e for e, of_ in zip(each, shares) if of_ == share]
+                of[name, "ranked"] += rankings(problem, predicted, solos)
         rows = [row for sample in problem.held for row in sample]
         of["inside"] += [abs(p - r[3]) <= HALF_WIDTH * e for (p, e), r in zip(found, rows)]
         of["seconds"].append(seconds)
     report(table, args.json)
+    if args.page:
+        with open(args.page, "w") as file:
+            file.write(page(table, args))
+
+
+def mean(v):
+    return sum(v) / len(v)
+
+
+def best_of_others(of):
+    """Name of the peer of least error, and its error; `None` without peers."""
+    others = {k: mean(v) for k, v in of.items()
+              if isinstance(k, str) and k not in ("ours", "inside", "seconds")}
+    return min(others.items(), key=lambda item: item[1]) if others else None
 
 
 def report(table, path):
-    def mean(v):
-        return sum(v) / len(v)
-
     rows = []
     print(f"{'problem':22}{'rates':>7}{'error %':>9}{'hold %':>8}{'regret %':>9}{'fit s':>7}"
           "  best of the others (error %), regret of the others")
@@ -242,9 +294,64 @@ def report(table, path):
                 "what": f"error of a throughput; 90 % intervals hold {inside:.0f} %, regret {lost:.2f} %",
             })
         print(line, flush=True)
+        for name in [k[0] for k in of if isinstance(k, tuple) and k[1] == "ranked"]:
+            print("    " + of_mixes(of, name))
     if path:
         with open(path, "w") as file:
             json.dump(rows, file, indent=1)
+
+
+def of_mixes(of, name):
+    ranked = of[name, "ranked"]
+    return (f"{name}: {mean(of[name, 50]):.2f} % at 50, {mean(of[name, 14]):.2f} % at 14; of "
+            f"{len(ranked)} mixes of 4 and more jobs {100 * mean([r for r, _ in ranked]):.0f} % "
+            f"ranked as measured, of {100 * mean([b for _, b in ranked]):.0f} % the best")
+
+
+def processor():
+    with open("/proc/cpuinfo") as file:
+        names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    return f"{names[0]}, {len(names)} cores" if names else platform.processor()
+
+
+def page(table, args):
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True)
+    lines = [
+        "# The predictor on measurements by others",
+        "",
+        "Written by `make bench-real`; [`problems.py`](problems.py) says what is learnt and what is held",
+        "out, and what was assumed of each source, [`judge.py`](judge.py) what the peers see. Nothing of",
+        "the predictor was chosen on the V100, the P100, or the held-out parts of the others.",
+        "",
+        f"Run on {datetime.date.today()} at commit {commit.stdout.strip() or 'unknown'} on {processor()}; "
+        f"{args.seeds} draws of each size.",
+        "",
+        "Error: mean over single throughputs, untrimmed, percent. Hold: throughputs within their 90 %",
+        "intervals. Regret: what the held-out configuration predicted best loses against the best one.",
+        "Fit: seconds of the whole fit with cross-validation, elapsed while other work ran on the machine.",
+        "",
+        "| problem | throughputs | error % | best peer (error %) | ratio | hold % | regret % | of that peer | fit s |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for kind, of in table.items():
+        best = best_of_others(of)
+        error = mean(of["ours"])
+        peer, ratio, its = "", "", ""
+        if best:
+            name, least = best
+            peer, ratio = f"{name} ({least:.2f})", f"{error / least:.2f}"
+            its = f"{mean(of[name, 'regret']):.2f}"
+        lines.append(f"| {kind} | {len(of['ours'])} | {error:.2f} | {peer} | {ratio} | "
+                     f"{100 * mean(of['inside']):.0f} | {mean(of['ours', 'regret']):.2f} | {its} | "
+                     f"{mean(of['seconds']):.2f} |")
+    mixes = [(kind, of) for kind, of in table.items() if ("ours", "ranked") in of]
+    if mixes:
+        lines += ["", "Mixes by setting, and the ranking of the three settings (a difference of 2 % or less, to",
+                  "which a measurement repeats, may be ranked either way):", ""]
+    for kind, of in mixes:
+        names = [k[0] for k in of if isinstance(k, tuple) and k[1] == "ranked"]
+        lines += [f"- {kind}, {of_mixes(of, name)}" for name in names]
+    return "\n".join(lines) + "\n"
 
 
 main()

@@ -15,7 +15,8 @@ What is assumed of each source:
 - mixes: only ratios of rates were recorded, with everyone at 50 and at 14 % over everyone at 100 %.
   The absolute rate at 100 % is taken as 1/m of the solo rate of 1 step per second for m jobs, as if
   jobs at 100 % took turns; only the ratios are scored, so that this assumption is not. 300 mixes of
-  two and more jobs with at most three copies of a model, 60 % of them learnt.
+  two and more jobs with at most three copies of a model, 60 % of them learnt. `mixes-solos`: the runs of
+  single jobs at 50 and 14 % are learnt too, as mt-profile measures some by default.
 - parva: copies of a model, all at the whole of one MIG slice; throughput is that of each copy.
 """
 
@@ -119,7 +120,22 @@ def mixes(path, seeds):
         several = [v for v in few if len(v) > 1]
         drawn = random.Random(name).sample(several, 300)
         train = solos + [s for v in drawn[:180] for s in samples(v)]
-        yield Problem("mixes", name, train, [s for v in drawn[180:] for s in samples(v)])
+        held = [s for v in drawn[180:] for s in samples(v)]
+        yield Problem("mixes", name, train, held)
+        yield Problem("mixes-solos", f"mixes-solos.{seed}", train + alone(few, name), held)
+
+
+def alone(mixes_of, name):
+    """Runs of one job at 50 and 14 %, of 60 % of the mixes of one: of every copy, as they are alike."""
+    single = [v[0] for v in mixes_of if len(v) == 1]
+    runs = {}
+    for row in random.Random(name + "-solos").sample(single, 6 * len(single) // 10):
+        for share, ratio in ((50.0, "rate50_over_rate100"), (14.0, "rate14_over_rate100")):
+            rate = int(row["batch"]) * float(row[ratio])
+            for copy in range(3):
+                key = f"{row['model']}.{copy}", int(row["batch"]), share
+                runs.setdefault(key, [(*key, rate)])
+    return list(runs.values())
 
 
 def parva(folder, seeds):
