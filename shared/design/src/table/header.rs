@@ -152,7 +152,11 @@ impl Find<'_, '_> {
                     .map(|n| n.escape_debug().to_string())
                     .collect();
                 let problem = format!("the column is missing; there are {}", there.join(", "));
-                self.faulty.add(1, names[0], problem, Code::BadCsv.action());
+                let advice = match names {
+                    [_] => Code::BadCsv.action().to_owned(),
+                    _ => format!("give one of {}", names.join(", ")),
+                };
+                self.faulty.add(1, names[0], problem, &advice);
                 None
             }
             _ => {
