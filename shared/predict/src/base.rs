@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use corun::Setting;
 use doc::params::{Evidence, WorkloadLaw};
 use math::exp;
 use units::Share;
@@ -44,6 +45,12 @@ impl Base {
     pub fn ran_so_many(&self, tasks: usize) -> bool {
         let measured = |d: &Domain| d.crowds.contains(&tasks);
         tasks > 1 && self.domain.as_ref().is_some_and(measured)
+    }
+
+    /// Whether co-runs covered the shares of this one and its number of tasks, level by level; `true` in
+    /// models that do not say what they covered.
+    pub fn has_levels_of(&self, active: &[Setting]) -> bool {
+        self.domain.as_ref().is_none_or(|d| d.has_levels_of(active))
     }
 
     pub fn learn(data: &Dataset, form: Form) -> Result<Base, PredictError> {

@@ -3,6 +3,7 @@
 use corun::Setting;
 use units::{Batch, Share};
 
+use crate::base::Base;
 use crate::dataset::Dataset;
 use crate::predictor::Predictor;
 
@@ -158,6 +159,56 @@ impl Outside {
     }
 }
 
+/// Smallest and largest batch size and share at which one task ran, alone or not; `None`: it never ran.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ranges {
+    pub batches: Option<(Batch, Batch)>,
+    pub shares: Option<(Share, Share)>,
+}
+
+impl Ranges {
+    pub fn of(data: &Dataset, task: usize) -> Self {
+        let rows = || {
+            let all = data
+                .samples
+                .iter()
+                .flat_map(|s| s.active.iter().zip(&s.throughput));
+            all.filter(|(a, p)| a.task == task && **p > 0.0)
+                .map(|(a, _)| a)
+        };
+        let (batch, share) = (|a: &Setting| a.batch, |a: &Setting| a.share);
+        Self {
+            batches: rows().map(batch).min().zip(rows().map(batch).max()),
+            shares: rows().map(share).min().zip(rows().map(share).max()),
+        }
+    }
+
+    /// Whether one of `running` tasks lies within what was measured, with these the ranges of the task.
+    pub fn covers(&self, base: &Base, a: &Setting, running: usize) -> bool {
+        let share = share_range(base, a.task, running, self.shares);
+        running <= base.most_together
+            && (running == 1 || ran_together(base, a.task))
+            && self.batches.is_none_or(|(l, h)| (l..=h).contains(&a.batch))
+            && share.is_none_or(|(l, h)| (l..=h).contains(&a.share))
+    }
+}
+
+fn share_range(
+    base: &Base,
+    task: usize,
+    running: usize,
+    all: Option<(Share, Share)>,
+) -> Option<(Share, Share)> {
+    match &base.domain {
+        Some(domain) if running > 1 => domain.range(task),
+        _ => all,
+    }
+}
+
+fn ran_together(base: &Base, task: usize) -> bool {
+    base.evidence[task] == doc::params::Evidence::Together
+}
+
 impl Predictor {
     /// What of a configuration lies outside the measured domain; empty: all inside.
     ///
@@ -211,12 +262,12 @@ impl Predictor {
 
     /// The same of one of `running` tasks.
     pub(crate) fn covers_setting(&self, a: &Setting, running: usize) -> bool {
-        let batch = self.trust[a.task].batches;
-        let share = self.share_range(a.task, running);
-        running <= self.base.most_together
-            && (running == 1 || self.ran_together(a.task))
-            && batch.is_none_or(|(l, h)| (l..=h).contains(&a.batch))
-            && share.is_none_or(|(l, h)| (l..=h).contains(&a.share))
+        let trust = &self.trust[a.task];
+        let measured = Ranges {
+            batches: trust.batches,
+            shares: trust.shares,
+        };
+        measured.covers(&self.base, a, running)
     }
 
     /// Most tasks that were measured together; 1 where only solo runs were.
@@ -229,15 +280,11 @@ impl Predictor {
     /// others for 2 and more. `None`: it never ran so.
     #[must_use]
     pub fn share_range(&self, task: usize, running: usize) -> Option<(Share, Share)> {
-        let all = self.trust[task].shares;
-        match &self.base.domain {
-            Some(domain) if running > 1 => domain.range(task),
-            _ => all,
-        }
+        share_range(&self.base, task, running, self.trust[task].shares)
     }
 
     fn ran_together(&self, task: usize) -> bool {
-        self.base.evidence[task] == doc::params::Evidence::Together
+        ran_together(&self.base, task)
     }
 }
 

@@ -63,7 +63,7 @@ impl Scene {
         let zero = [0.0; MAX_TASKS];
         let mut s = Self {
             len: active.len(),
-            has_levels: base.domain.as_ref().is_none_or(|d| d.has_levels_of(active)),
+            has_levels: base.has_levels_of(active),
             task: [0; MAX_TASKS],
             share: zero,
             ln_step: zero,

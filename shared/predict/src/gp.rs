@@ -4,6 +4,7 @@
 //! and variance), 2.30 and 5.9 (marginal likelihood and its gradient), 5.12 (leave-one-out).
 
 mod effects;
+pub(crate) mod matern;
 mod sparse;
 
 use std::ops::Range;
@@ -11,7 +12,7 @@ use std::ops::Range;
 use crate::model::MOST_POINTS;
 
 use math::optimise::minimise;
-use math::{Cholesky, NotPositiveDefinite, dot, exp, wide};
+use math::{Cholesky, NotPositiveDefinite, dot, wide};
 
 /// Hyper-parameters: all positive.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,20 +83,8 @@ impl Observations {
 pub(crate) use effects::Groups;
 pub(crate) use sparse::sparse;
 
-const SQRT_5: f64 = 2.236_067_977_499_79;
-
 /// Added to the noise so that repeated configurations keep the covariance definite.
 const LEAST_NOISE: f64 = 1e-9;
-
-/// Turns squared scaled distances into kernel values, in place: Matern 5/2,
-/// `(1 + a + a^2/3) e^-a` with `a = sqrt(5 r2)`.
-#[inline(always)]
-fn matern(r2: &mut [f64], signal: f64) {
-    for v in r2 {
-        let a = SQRT_5 * v.sqrt();
-        *v = signal * (1.0 + a + a * a * (1.0 / 3.0)) * exp(-a);
-    }
-}
 
 /// Part of the log posterior whose gain ends the search for hyper-parameters: a thousandth or two
 /// of what one observation is worth.
@@ -151,10 +140,7 @@ fn covariance(obs: &Observations, scaled: &[f64], signal: f64, noise: f64) -> [V
             }
         }
         for (r, s) in row.iter_mut().zip(h) {
-            let a = SQRT_5 * r.sqrt();
-            let e = signal * exp(-a);
-            *r = (1.0 + a + a * a * (1.0 / 3.0)) * e;
-            *s = (5.0 / 3.0) * (1.0 + a) * e;
+            (*r, *s) = matern::with_slope(*r, signal);
         }
         cov[i * n + i] = signal + (noise + LEAST_NOISE) * obs.noise_factor[i];
     }
@@ -374,7 +360,7 @@ impl Gp {
         let Some(own) = self.hyper.own else {
             self.distances(x, 0..d, k);
             for k in k {
-                matern(&mut k[..n], signal);
+                matern::all(&mut k[..n], signal);
             }
             return;
         };
@@ -382,8 +368,8 @@ impl Gp {
         self.distances(x, 0..own, k);
         self.distances(x, own..d, &mut others);
         for (k, others) in k.iter_mut().zip(&mut others) {
-            matern(&mut k[..n], 1.0);
-            matern(&mut others[..n], 1.0);
+            matern::all(&mut k[..n], 1.0);
+            matern::all(&mut others[..n], 1.0);
             effects::join(&mut k[..n], &others[..n], signal);
         }
     }

@@ -136,9 +136,8 @@ pub(crate) fn fit_trees(
     for (w, x) in weight.iter_mut().zip(&rows.features) {
         *w *= x[OTHERS].min(1.0);
     }
-    let plain = layout.plain();
-    let on = |y: &[f64]| Trees::fit(&rows.features, &plain, y, &weight);
-    on(&y).zip(on(&slow_down(rows)))
+    let targets = [y.as_slice(), &slow_down(rows)];
+    Trees::fit(&rows.features, &layout.plain(), targets, &weight).map(Into::into)
 }
 
 /// `ln step` over the solo step.

@@ -5,7 +5,9 @@
 //! Rasmussen and Williams, equation 2.25) carries the difference from the measured batch sizes and
 //! shares to those between. It is 0 on the whole device, where the solo steps themselves stand.
 
-use math::{Cholesky, exp};
+use math::Cholesky;
+
+use crate::gp::matern::matern;
 
 /// Length scale along `ln B`: what a share does changes slowly with the batch size, which is
 /// why measuring one batch size at a few shares helps the others. 2 is a factor of 7.
@@ -97,8 +99,7 @@ impl PartShares {
 fn kernel(batch: f64, share: f64, of_batch: f64, of_share: f64) -> f64 {
     let x = (batch / of_batch).ln() / BATCH_LENGTH;
     let y = (share / of_share).ln() / SHARE_LENGTH;
-    let a = (5.0 * (x * x + y * y)).sqrt();
-    (1.0 + a + a * a / 3.0) * exp(-a)
+    matern(x * x + y * y, 1.0)
 }
 
 #[cfg(test)]

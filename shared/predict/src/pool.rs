@@ -105,10 +105,11 @@ impl Pool {
 
     /// The same with its variance, noise included.
     pub fn answer(&self, base: &Base, scene: &Scene, at: usize) -> Pooled {
-        let (variance, noise) = self.variance(base, scene, at);
+        let x = self.scaled(base, scene, at);
+        let (mean, variance) = self.part.gp.mean_variance(&x);
         Pooled {
-            ln_step: self.ln_step(base, scene, at),
-            variance: variance + noise,
+            ln_step: scene.ln_alone(at) + self.mean + mean,
+            variance: variance + self.part.gp.hyper.noise,
         }
     }
 

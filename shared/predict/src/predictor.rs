@@ -9,7 +9,7 @@ use crate::fit::PartSpread;
 use crate::model::{Answer, Parts};
 use crate::pool::Pool;
 use crate::unseen::{Unseen, Use};
-use crate::validation::Weights;
+use crate::validation::{BEYOND, Weights};
 
 /// Least standard deviation of the logarithm for a task that never ran with others, by itself and
 /// in a co-run, and for one that never ran; in co-runs only where too few tasks did for one of
@@ -209,9 +209,8 @@ impl Predictor {
                 let scale = far.map_or(scale, |far| far.max(scale));
                 let own = if scatter { own } else { 0.0 };
                 let mut sd = scale * (own + variance).sqrt();
-                // Beyond what was measured nothing calibrates the interval; it doubles.
                 if outside {
-                    sd *= 2.0;
+                    sd *= BEYOND;
                 }
                 Prediction {
                     samples_per_s,

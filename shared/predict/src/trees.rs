@@ -2,7 +2,11 @@
 //! what they see and a Gaussian process does not are steps and plateaus, which rounding of shares
 //! to whole processors makes.
 
+mod grow;
+
 use math::wide;
+
+use grow::{Cell, Column, Growing};
 
 /// Splits on the way to a leaf: three, so that a tree sees interactions of up to three features (own
 /// share, another's share, a batch size), and has no more leaves than a small profile has rows. This and
@@ -49,78 +53,33 @@ pub(crate) struct Trees {
 }
 
 impl Trees {
-    /// Learns `y` from the given `features` of rows of equal length; rows of weight 0 do not
-    /// count.
-    pub fn fit(rows: &[Vec<f64>], features: &[usize], y: &[f64], weight: &[f64]) -> Option<Trees> {
+    /// Learns each of the `targets` from the given `features` of rows of equal length; rows of
+    /// weight 0 do not count. Trees of the same number are grown on the same part of the rows.
+    pub fn fit<const N: usize>(
+        rows: &[Vec<f64>],
+        features: &[usize],
+        targets: [&[f64]; N],
+        weight: &[f64],
+    ) -> Option<[Trees; N]> {
         let sound: Vec<usize> = (0..rows.len()).filter(|i| weight[*i] > 0.0).collect();
         let kept = crate::model::evenly(sound.len(), MOST_ROWS);
         let x: Vec<&[f64]> = kept.iter().map(|k| rows[sound[*k]].as_slice()).collect();
-        let mut rest: Vec<f64> = kept.iter().map(|k| y[sound[*k]]).collect();
         x.first()?;
-        let order: Vec<(usize, Vec<usize>)> = features
-            .iter()
-            .map(|&f| {
-                let mut o: Vec<usize> = (0..x.len()).collect();
-                o.sort_by(|a, b| x[*a][f].total_cmp(&x[*b][f]).then(a.cmp(b)));
-                (f, o)
-            })
-            .collect();
-        let mut trees = Trees {
-            feature: Vec::with_capacity(TREES * SPLITS),
-            threshold: Vec::with_capacity(TREES * SPLITS),
-            value: Vec::with_capacity(TREES * LEAVES),
-        };
-        trees.constant(&mut rest);
+        let columns: Vec<Column> = features.iter().map(|&f| Column::new(&x, f)).collect();
+        let mut grown = targets.map(|y| {
+            let rest = kept.iter().map(|k| y[sound[*k]]);
+            let cells = rest.map(|rest| Cell { rest, node: 0 }).collect();
+            Growing::new(cells)
+        });
+        let mut order = Vec::new();
         for tree in 0..TREES as u64 {
             let part: Vec<bool> = (0..x.len() as u64).map(|i| drawn(tree, i)).collect();
-            trees.grow(&x, &order, &part, &mut rest);
-        }
-        Some(trees)
-    }
-
-    /// Adds a tree without splits: the mean.
-    fn constant(&mut self, rest: &mut [f64]) {
-        let mean = round(rest.iter().sum::<f64>() / rest.len() as f64);
-        for r in rest {
-            *r -= mean;
-        }
-        self.feature.extend([0; SPLITS]);
-        self.threshold.extend([NEVER; SPLITS]);
-        self.value.push(mean);
-        self.value.extend([0.0; LEAVES - 1]);
-    }
-
-    /// Adds one tree for what is left, and takes its answers away from that.
-    fn grow(
-        &mut self,
-        x: &[&[f64]],
-        order: &[(usize, Vec<usize>)],
-        part: &[bool],
-        rest: &mut [f64],
-    ) {
-        let mut node = vec![0_usize; x.len()];
-        for level in 0..DEPTH {
-            let (first, width) = ((1 << level) - 1, 1 << level);
-            let best = best_splits(x, order, part, rest, &node, first, width);
-            for (f, t, _) in &best {
-                self.feature.push(*f as u32);
-                self.threshold.push(*t);
-            }
-            for (i, n) in node.iter_mut().enumerate() {
-                let (f, t, _) = best[*n - first];
-                *n = 2 * *n + 1 + usize::from(x[i][f] > t);
+            Column::side_by_side(&columns, &part, &mut order);
+            for one in &mut grown {
+                one.grow(&x, &columns, &order, &part);
             }
         }
-        let mut sums = [(0.0, SHRINK); LEAVES];
-        for ((n, r), _) in node.iter().zip(rest.iter()).zip(part).filter(|(_, p)| **p) {
-            sums[n - SPLITS].0 += r;
-            sums[n - SPLITS].1 += 1.0;
-        }
-        let values = sums.map(|(s, c)| round(RATE * s / c.max(1.0)));
-        for (n, r) in node.iter().zip(rest.iter_mut()) {
-            *r -= values[n - SPLITS];
-        }
-        self.value.extend(values);
+        Some(grown.map(|one| one.trees))
     }
 
     /// Trees in the model.
@@ -190,65 +149,5 @@ wide! {
     }
 }
 
-/// Feature, threshold and gain of the best split of each of `width` nodes from `first` on.
-fn best_splits(
-    x: &[&[f64]],
-    order: &[(usize, Vec<usize>)],
-    part: &[bool],
-    rest: &[f64],
-    node: &[usize],
-    first: usize,
-    width: usize,
-) -> Vec<(usize, f64, f64)> {
-    let mut total = vec![(0.0, 0.0); width];
-    for ((n, r), _) in node.iter().zip(rest).zip(part).filter(|(_, p)| **p) {
-        total[n - first].0 += r;
-        total[n - first].1 += 1.0;
-    }
-    let score = |s: f64, c: f64| s * s / (c + SHRINK);
-    let mut best = vec![(0, NEVER, 1e-12); width];
-    for (f, order) in order {
-        let mut left = vec![(0.0, 0.0, f64::NEG_INFINITY); width];
-        for &i in order.iter().filter(|i| part[**i]) {
-            let at = node[i] - first;
-            let (sum, count, last) = left[at];
-            let v = x[i][*f];
-            let (all, n) = total[at];
-            if v > last && count >= LEAST && n - count >= LEAST {
-                let gain = score(sum, count) + score(all - sum, n - count) - score(all, n);
-                if gain > best[at].2 {
-                    best[at] = (*f, 0.5 * (v + last), gain);
-                }
-            }
-            left[at] = (sum + rest[i], count + 1.0, v);
-        }
-    }
-    best
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn learns_a_step_and_an_interaction() {
-        let f = |a: f64, b: f64| if a > 0.5 { 1.0 } else { 0.0 } + if b > 0.3 { a } else { 0.0 };
-        let rows: Vec<Vec<f64>> = (0..200_u32)
-            .map(|i| vec![f64::from(i % 20) / 20.0, f64::from(i % 7) / 7.0, 1.0])
-            .collect();
-        let y: Vec<f64> = rows.iter().map(|r| f(r[0], r[1])).collect();
-        let trees = Trees::fit(&rows, &[0, 1, 2], &y, &vec![1.0; 200]).unwrap();
-        for r in &rows {
-            assert!((trees.mean(r) - f(r[0], r[1])).abs() < 0.12, "{r:?}");
-        }
-        assert_eq!(trees.feature.len(), trees.len() * SPLITS);
-    }
-
-    #[test]
-    fn rows_without_weight_do_not_count_and_few_rows_do_not_split() {
-        let rows = vec![vec![0.0], vec![1.0], vec![2.0]];
-        let trees = Trees::fit(&rows, &[0], &[1.0, 1.0, 100.0], &[1.0, 1.0, 0.0]).unwrap();
-        assert!(trees.mean(&[2.0]) <= 1.0);
-        assert!(trees.threshold.iter().all(|t| *t == NEVER));
-    }
-}
+mod tests;

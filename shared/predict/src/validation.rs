@@ -13,6 +13,7 @@ use units::Share;
 
 use crate::base::Base;
 use crate::dataset::{Dataset, Sample};
+use crate::domain::Ranges;
 use crate::error::PredictError;
 use crate::features::{Layout, Scene};
 use crate::gp::Hyper;
@@ -25,6 +26,11 @@ pub(crate) use intervals::{
     Calibration, HALF_WIDTH, calibrate, conformal, scale_of, scale_of_pool,
 };
 pub(crate) use weights::{Weights, pool_weights, sure_weight};
+
+/// Factor on the standard deviation of what lies outside what was measured. Chosen, not fitted: how far a
+/// user will go beyond is not known. Errors of left-out throughputs are counted with it, so that it widens the
+/// intervals outside against those inside, and not those of all.
+pub(crate) const BEYOND: f64 = 2.0;
 
 /// Parts that are left out one after another.
 const FOLDS: usize = 5;
@@ -42,6 +48,8 @@ pub(crate) struct Left {
     pub pooled: Option<Pooled>,
     /// Whether the model had learnt from these shares and from as many tasks.
     pub has_levels: bool,
+    /// Whether it lies outside what the model had learnt from.
+    pub outside: bool,
     /// Part of the way that the answer of the task's own model is moved to that of the process.
     pub weight: f64,
 }
@@ -73,7 +81,8 @@ impl Left {
         let gain = self
             .pooled
             .map_or(0.0, |p| self.weight * (p.variance - own));
-        (own + gain).sqrt()
+        let beyond = if self.outside { BEYOND } else { 1.0 };
+        beyond * (own + gain).sqrt()
     }
 
     /// Relative error of the throughput.
@@ -81,9 +90,14 @@ impl Left {
         ((self.ln_step - self.predicted(method)).exp() - 1.0).abs()
     }
 
-    /// Its error over [`Left::deviation`].
+    /// How far the throughput lies from its prediction, as a part of that: intervals are symmetric in it.
+    fn gap(&self, method: Method) -> f64 {
+        ((self.predicted(method) - self.ln_step).exp() - 1.0).abs()
+    }
+
+    /// That over [`Left::deviation`].
     fn score(&self, spread: f64, method: Method) -> f64 {
-        (self.predicted(method) - self.ln_step).abs() / self.deviation(spread, method)
+        self.gap(method) / self.deviation(spread, method)
     }
 
     /// With weights of the process of all tasks.
@@ -154,19 +168,23 @@ fn leave_one_part_out(
     out: &[bool],
     fold: usize,
 ) -> Result<Vec<Left>, PredictError> {
-    let kept: Vec<usize> = (0..out.len()).filter(|k| !out[*k]).collect();
     let Part {
         data: rest,
         base,
         tasks,
-    } = Part::learn(data, &kept, known)?;
+    } = Part::learn(data, out, known)?;
     let pool = known
         .pool
         .and_then(|hyper| PoolRows::of(&rest, &base).condition(hyper));
+    let ranges: Vec<Ranges> = (0..rest.tasks.len())
+        .map(|i| Ranges::of(&rest, i))
+        .collect();
     let mut left = Vec::new();
     let held = data.samples.iter().enumerate().filter(|(k, _)| out[*k]);
     for (sample, s) in held {
         let scene = Scene::new(&base, &s.active);
+        let covers = |a: &Setting| ranges[a.task].covers(&base, a, s.active.len());
+        let outside = !s.active.iter().all(covers);
         for (at, (a, p)) in s.active.iter().zip(&s.throughput).enumerate() {
             if *p <= 0.0 {
                 continue;
@@ -184,6 +202,7 @@ fn leave_one_part_out(
                     .filter(|_| base.ran_so_many(s.active.len()))
                     .map(|p| p.answer(&base, &scene, at)),
                 has_levels: scene.has_levels(),
+                outside,
                 weight: 0.0,
             });
         }
@@ -263,31 +282,44 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Learns from the samples `kept`.
-    pub fn learn(data: &Dataset, kept: &[usize], known: &Known<'_>) -> Result<Self, PredictError> {
-        let data = Dataset {
+    /// Learns from all samples but those that are `out`; trees only if they answer any of these.
+    pub fn learn(data: &Dataset, out: &[bool], known: &Known<'_>) -> Result<Self, PredictError> {
+        let kept: Vec<usize> = (0..out.len()).filter(|k| !out[*k]).collect();
+        let rest = Dataset {
             tasks: data.tasks.clone(),
             samples: kept.iter().map(|k| data.samples[*k].clone()).collect(),
         };
-        let base = Base::learn(&data, known.form)?;
-        let rows = Rows::of_all(&data, &base);
+        let base = Base::learn(&rest, known.form)?;
+        let answered = |s: &Sample| base.has_levels_of(&s.active);
+        let left = data.samples.iter().zip(out).filter(|(_, out)| **out);
+        let wanted = Wanted {
+            trees: known.wanted.trees && left.map(|(s, _)| s).any(answered),
+            ..known.wanted
+        };
+        let rows = Rows::of_all(&rest, &base);
         let tasks = rows.iter().enumerate();
-        let tasks = tasks.map(|(i, r)| part_of(r, base.layout, i, known, kept));
+        let tasks = tasks.map(|(i, r)| part_of(r, base.layout, i, known, wanted, &kept));
         Ok(Self {
             tasks: tasks.collect(),
-            data,
+            data: rest,
             base,
         })
     }
 }
 
-fn part_of(rows: &Rows, layout: Layout, task: usize, known: &Known<'_>, kept: &[usize]) -> Parts {
+fn part_of(
+    rows: &Rows,
+    layout: Layout,
+    task: usize,
+    known: &Known<'_>,
+    wanted: Wanted,
+    kept: &[usize],
+) -> Parts {
     let wrong: Option<Vec<f64>> = known.wrong[task].as_ref().map(|w| {
         let of = |s: &usize| w.get(&kept[*s]).copied().unwrap_or(1.0);
         rows.sample.iter().map(of).collect()
     });
     let wrong = wrong.as_deref();
-    let wanted = known.wanted;
     let trees = if wanted.trees {
         fit_trees(rows, layout, wrong)
     } else {

@@ -1,11 +1,10 @@
 //! How sure a model is of its predictions.
 
-use units::{Batch, Share};
-
 use super::account::task_error;
 use super::alone::PartSpread;
 use super::checks::Checks;
 use crate::dataset::Dataset;
+use crate::domain::Ranges;
 use crate::model::{Parts, overconfidence};
 use crate::predictor::Trust;
 use crate::validation::{self, Calibration, Left};
@@ -41,7 +40,7 @@ pub(super) fn trust_of_all(
 fn trust_of(data: &Dataset, i: usize, parts: &Parts, calibration: Option<Calibration>) -> Trust {
     let gp = parts.gp.as_ref();
     let noise = gp.map_or(UNVALIDATED, |g| g.gp.hyper.noise.sqrt());
-    let (batches, shares) = ranges(data, i);
+    let Ranges { batches, shares } = Ranges::of(data, i);
     Trust {
         spread: calibration.map_or(noise, |c| c.spread),
         interval_scale: calibration.map_or_else(|| gp.map_or(1.0, overconfidence), |c| c.scale),
@@ -51,28 +50,4 @@ fn trust_of(data: &Dataset, i: usize, parts: &Parts, calibration: Option<Calibra
         batches,
         shares,
     }
-}
-
-type Ranges = (Option<(Batch, Batch)>, Option<(Share, Share)>);
-
-fn ranges(data: &Dataset, task: usize) -> Ranges {
-    let rows = || {
-        let all = data
-            .samples
-            .iter()
-            .flat_map(|s| s.active.iter().zip(&s.throughput));
-        all.filter(|(a, p)| a.task == task && **p > 0.0)
-            .map(|(a, _)| a)
-    };
-    let batches = rows()
-        .map(|a| a.batch)
-        .min()
-        .zip(rows().map(|a| a.batch).max());
-    (
-        batches,
-        rows()
-            .map(|a| a.share)
-            .min()
-            .zip(rows().map(|a| a.share).max()),
-    )
 }

@@ -14,7 +14,7 @@
 
 use math::Cholesky;
 
-use super::{Hyper, LEAST_NOISE, Observations, spreads};
+use super::{Hyper, LEAST_NOISE, Observations, matern, spreads};
 
 /// Lengths that are tried, in standard deviations of a feature: from a function that changes with
 /// every batch size to one that hardly knows them. One length for all features: with one each,
@@ -50,15 +50,6 @@ pub(super) fn join(own: &mut [f64], others: &[f64], signal: f64) {
     }
 }
 
-/// The kernel of two squared distances.
-pub(super) fn kernel(own: f64, others: f64, signal: f64) -> f64 {
-    let (mut own, mut others) = ([own], [others]);
-    super::matern(&mut own, 1.0);
-    super::matern(&mut others, 1.0);
-    join(&mut own, &others, signal);
-    own[0]
-}
-
 math::wide! {
 /// Lower triangle of the covariance, noise included, row-major. `scaled` are the columns, each
 /// times its inverse length.
@@ -76,8 +67,8 @@ pub(super) fn covariance(obs: &Observations, scaled: &[f64], own: usize, signal:
                 *r += (at - v) * (at - v);
             }
         }
-        super::matern(row, 1.0);
-        super::matern(rest, 1.0);
+        matern::all(row, 1.0);
+        matern::all(rest, 1.0);
         join(row, rest, signal);
         cov[i * n + i] = signal + (noise + LEAST_NOISE) * obs.noise_factor[i];
     }

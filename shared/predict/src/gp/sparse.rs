@@ -1,5 +1,6 @@
-use super::{Gp, Hyper, Observations, SQRT_5, effects};
-use math::{Cholesky, exp};
+use super::{Gp, Hyper, Observations};
+use crate::model::MOST_POINTS;
+use math::{Cholesky, wide};
 
 /// A process on at most `most` points that answers for all observations: deterministic training
 /// conditional (Quinonero-Candela and Rasmussen 2005, equation 20), points chosen one after
@@ -24,48 +25,60 @@ pub(crate) fn sparse(
     let row = |i: usize| &x[i * d..(i + 1) * d];
     let points = farthest(n, most, &obs.noise_factor, |a, b| distance(row(a), row(b)));
     let m = points.len();
-    let kernel = |a: usize, b: usize| {
-        let (a, b) = (row(a), row(b));
-        if let Some(own) = hyper.own {
-            let (own, others) = (
-                distance(&a[..own], &b[..own]),
-                distance(&a[own..], &b[own..]),
-            );
-            return effects::kernel(own, others, hyper.signal);
-        }
-        let r = SQRT_5 * distance(a, b).sqrt();
-        hyper.signal * (1.0 + r + r * r / 3.0) * exp(-r)
-    };
-    let mut a = vec![0.0; m * m];
-    let mut b = vec![0.0; m];
-    let mut k = vec![0.0; m];
-    for i in 0..n {
-        for (v, p) in k.iter_mut().zip(&points) {
-            *v = kernel(i, *p);
-        }
-        let w = 1.0 / obs.noise_factor[i];
-        for p in 0..m {
-            b[p] += w * k[p] * obs.y[i];
-            let wk = w * k[p];
-            for (s, v) in a[p * m..p * m + p + 1].iter_mut().zip(&k) {
-                *s += wk * v;
-            }
-        }
-    }
-    for (p, &i) in points.iter().enumerate() {
-        for (q, &j) in points.iter().enumerate().take(p + 1) {
-            a[p * m + q] += hyper.noise * kernel(i, j);
-        }
-        a[p * m + p] += hyper.noise * hyper.signal * 1e-6;
-    }
-    Cholesky::new(a, m).ok()?.solve(&mut b);
     let mut kept = obs.subset(&points);
     let stands_for = m as f64 / n as f64;
     for f in &mut kept.noise_factor {
         *f *= stands_for;
     }
-    let gp = Gp::with_weights(hyper, &kept, b).ok()?;
+    let mut gp = Gp::with_weights(hyper, &kept, vec![0.0; m]).ok()?;
+    let (mut a, b) = normal_equations(&gp, obs, &x);
+    let (signal, noise) = (gp.hyper.signal, gp.hyper.noise);
+    let mut k = [[0.0; MOST_POINTS]];
+    for (p, i) in points.iter().enumerate() {
+        gp.covariances([row(*i)], &mut k);
+        for (a, k) in a[p * m..=p * m + p].iter_mut().zip(&k[0]) {
+            *a += noise * k;
+        }
+        a[p * m + p] += noise * signal * 1e-6;
+    }
+    gp.alpha = b;
+    Cholesky::new(a, m).ok()?.solve(&mut gp.alpha);
     Some((gp, points, kept.noise_factor))
+}
+
+/// Observations that are added together: the sums are read and written once for all of them.
+const TOGETHER: usize = 4;
+
+wide! {
+/// Lower triangle of `K^T W K` and `K^T W y`, with `K` the covariances of all observations, of which `x`
+/// are the scaled inputs row by row, with the points of `gp`, and `W` one over their noise factors.
+fn normal_equations(gp: &Gp, obs: &Observations, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let (m, d) = (gp.len(), obs.features);
+    let (mut a, mut b) = (vec![0.0; m * m], vec![0.0; m]);
+    let mut k = [[0.0; MOST_POINTS]; TOGETHER];
+    for first in (0..obs.len()).step_by(TOGETHER) {
+        // The last observation stands for those beyond it, with a weight of 0.
+        let at: [usize; TOGETHER] = std::array::from_fn(|j| (first + j).min(obs.len() - 1));
+        gp.covariances(at.map(|i| &x[i * d..(i + 1) * d]), &mut k);
+        let weight = |j: usize| {
+            let counts = first + j < obs.len();
+            f64::from(u8::from(counts)) / obs.noise_factor[at[j]]
+        };
+        let w: [f64; TOGETHER] = std::array::from_fn(weight);
+        for p in 0..m {
+            let wk: [f64; TOGETHER] = std::array::from_fn(|j| w[j] * k[j][p]);
+            for j in 0..TOGETHER {
+                b[p] += wk[j] * obs.y[at[j]];
+            }
+            let [k0, k1, k2, k3] = &k;
+            let pairs = k0.iter().zip(k1).zip(k2.iter().zip(k3));
+            for (s, ((k0, k1), (k2, k3))) in a[p * m..=p * m + p].iter_mut().zip(pairs) {
+                *s = (((*s + wk[0] * k0) + wk[1] * k1) + wk[2] * k2) + wk[3] * k3;
+            }
+        }
+    }
+    (a, b)
+}
 }
 
 fn distance(a: &[f64], b: &[f64]) -> f64 {

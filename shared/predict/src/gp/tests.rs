@@ -151,8 +151,10 @@ fn the_kernel_of_two_groups_answers_alike_however_it_is_asked() {
             .map(|(i, alpha)| {
                 let at: Vec<f64> = (0..4).map(|k| obs.column(k)[*i]).collect();
                 let b = scaled(&part, &at);
-                let gap = |r: Range<usize>| r.map(|k| (a[k] - b[k]).powi(2)).sum();
-                alpha * effects::kernel(gap(0..own), gap(own..4), hyper.signal)
+                let of =
+                    |r: Range<usize>| matern::matern(r.map(|k| (a[k] - b[k]).powi(2)).sum(), 1.0);
+                let (own, others) = (of(0..own), of(own..4));
+                alpha * hyper.signal * (own + others + own * others) / 3.0
             })
             .sum();
         assert!((slow - m).abs() < 1e-9, "{slow} {m}");
@@ -176,5 +178,38 @@ fn the_grid_finds_what_no_other_place_of_it_beats() {
             ..found.clone()
         };
         assert!(off(other) > least - 5.0, "{length} {noise}");
+    }
+}
+
+/// The deterministic training conditional by its definition: `(K^T W K + noise K_mm) b = K^T W y`.
+#[test]
+fn the_weights_of_few_points_solve_the_normal_equations_of_all_observations() {
+    let mut obs = wave();
+    obs.noise_factor[4] = 100.0;
+    let (n, noise) = (obs.len(), 0.01);
+    let hyper = Hyper {
+        inverse_length: vec![2.0, 1.0, 1.0],
+        signal: 1.5,
+        noise,
+        own: None,
+    };
+    let (gp, points, _) = sparse(hyper.clone(), &obs, 7).unwrap();
+    let kernel = |i: usize, j: usize| {
+        let gap = |k: usize| (obs.column(k)[i] - obs.column(k)[j]) * hyper.inverse_length[k];
+        matern::matern((0..3).map(|k| gap(k).powi(2)).sum(), hyper.signal)
+    };
+    assert_eq!(points.len(), 7);
+    for &p in &points {
+        let rest = |i: usize| {
+            let says = points.iter().zip(&gp.alpha).map(|(q, b)| kernel(i, *q) * b);
+            kernel(i, p) / obs.noise_factor[i] * (obs.y[i] - says.sum::<f64>())
+        };
+        let pulled: f64 = points
+            .iter()
+            .zip(&gp.alpha)
+            .map(|(q, b)| kernel(p, *q) * b)
+            .sum();
+        let left = (0..n).map(rest).sum::<f64>() - noise * pulled;
+        assert!(left.abs() < 1e-4, "{left}");
     }
 }

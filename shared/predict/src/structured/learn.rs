@@ -3,7 +3,7 @@
 use math::optimise::least_squares;
 use math::stats;
 
-use super::{Interference, Law, Meeting, Other, Pace, ROOT, host_load};
+use super::{Interference, Law, Meeting, Other, Pace, ROOT, host_load, power};
 
 /// How free the law is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,8 +128,52 @@ impl Law {
 struct Row<'a> {
     meeting: &'a Meeting,
     crowd: f64,
-    others: Vec<Interference>,
+    /// `ln` of the measured step.
+    ln_step: f64,
+    /// Its share among the different ones.
+    level: usize,
+    /// The others, each with its share among the different ones.
+    others: Vec<(Interference, usize)>,
     weight: f64,
+}
+
+/// The different shares of all rows, ascending: few, so that what a law says of each is worked out once
+/// for all rows.
+fn levels(rows: &mut [Row<'_>]) -> Vec<f64> {
+    let all = rows.iter().flat_map(|r| {
+        let others = r.others.iter().map(|(o, _)| o.share);
+        others.chain([r.meeting.share])
+    });
+    let mut levels: Vec<f64> = all.collect();
+    levels.sort_by(f64::total_cmp);
+    levels.dedup();
+    let level = |share: f64| levels.partition_point(|l| *l < share);
+    for r in rows {
+        r.level = level(r.meeting.share);
+        for (o, of) in &mut r.others {
+            *of = level(o.share);
+        }
+    }
+    levels
+}
+
+/// What a law says of a share.
+struct Level {
+    /// [`Pace::stretch`].
+    stretch: (f64, f64, f64),
+    /// `R^e`.
+    power: f64,
+    ln: f64,
+}
+
+impl Level {
+    fn of(pace: &Pace, share: f64) -> Self {
+        Self {
+            stretch: pace.stretch(share),
+            power: power(share, pace.exponent),
+            ln: share.ln(),
+        }
+    }
 }
 
 fn rows<'a>(meetings: &'a [Meeting], laws: Option<&[Option<Law>]>) -> Vec<Row<'a>> {
@@ -138,9 +182,11 @@ fn rows<'a>(meetings: &'a [Meeting], laws: Option<&[Option<Law>]>) -> Vec<Row<'a
         .map(|m| {
             let crowd = host_load(m.others.len() + 1);
             let law = |o: &Other| laws.and_then(|l| l[o.task].as_ref());
-            let others = m.others.iter().map(|o| o.interference(crowd, law(o)));
+            let others = m.others.iter().map(|o| (o.interference(crowd, law(o)), 0));
             Row {
                 crowd,
+                ln_step: m.step.ln(),
+                level: 0,
                 others: others.collect(),
                 meeting: m,
                 weight: 1.0,
@@ -154,7 +200,7 @@ impl Row<'_> {
     fn error(&self, law: &Law) -> f64 {
         let m = self.meeting;
         let weights = self.others.iter();
-        let weights = weights.map(|o| (o.task, o.weight(law.pace.exponent)));
+        let weights = weights.map(|(o, _)| (o.task, o.weight(law.pace.exponent)));
         (m.step / law.step(m.batch, m.share, self.crowd, weights)).ln()
     }
 }
@@ -278,9 +324,10 @@ fn fit_one(mut rows: Vec<Row<'_>>, start: Law, pulls: &Pulls<'_>) -> Law {
     let usual = usual_theta(&start, pulls);
     let free_exponent = pulls.free_exponent;
     let mut theta = start.theta();
+    let shares = levels(&mut rows);
     for _ in 0..3 {
         let found = least_squares(
-            |u, r, j| residuals(&rows, &usual, free_exponent, u, r, j),
+            |u, r, j| residuals((&rows, &shares), &usual, free_exponent, u, r, j),
             &theta,
             rows.len() + theta.len(),
             evaluations(theta.len() - OWN),
@@ -329,7 +376,7 @@ fn usual_theta(law: &Law, pulls: &Pulls<'_>) -> Vec<f64> {
 /// Weighted residuals `ln(law) - ln(step)`, then the pulls on the parameters, and the Jacobian.
 /// Unless it is free, the exponent stays where the pull holds it.
 fn residuals(
-    rows: &[Row<'_>],
+    (rows, shares): (&[Row<'_>], &[f64]),
     usual: &[f64],
     free_exponent: bool,
     u: &[f64],
@@ -344,25 +391,28 @@ fn residuals(
     let d_overlap = squash(u[5], OVERLAP).1;
     let d_exponent = squash(u[6], EXPONENT).1 * f64::from(u8::from(free_exponent));
     let d_slowdown: Vec<f64> = u[OWN..].iter().map(|v| squash(*v, SLOWDOWN).1).collect();
-    let (q, exponent) = (law.pace.overlap, law.pace.exponent);
+    let q = law.pace.overlap;
+    let levels: Vec<Level> = shares.iter().map(|s| Level::of(&law.pace, *s)).collect();
     jac.fill(0.0);
     for (k, row) in rows.iter().enumerate() {
         let (m, w) = (row.meeting, row.weight);
         let b = &mut jac[k * p..(k + 1) * p];
-        let (stretch, by_bend, by_sharpness) = law.pace.stretch(m.share);
+        let (stretch, by_bend, by_sharpness) = levels[row.level].stretch;
         let alone = law.pace.per_sample * m.batch * stretch;
         let (mut sum, mut by_exponent) = (0.0, 0.0);
-        for o in &row.others {
-            let weight = o.weight(exponent);
+        for (o, level) in &row.others {
+            let level = &levels[*level];
+            let weight = o.busy * level.power;
             sum += law.slowdown[o.task] * weight;
-            by_exponent += law.slowdown[o.task] * weight * o.share.ln();
+            by_exponent += law.slowdown[o.task] * weight * level.ln;
             // Finished below, where it is known what the device's part is.
             b[OWN + o.task] += weight * d_slowdown[o.task];
         }
         let device = alone * (1.0 + sum);
         let host = law.pace.host(row.crowd);
         let step = law.pace.join(host, device);
-        r[k] = w * (step.ln() - m.step.ln());
+        let ln_step = step.ln();
+        r[k] = w * (ln_step - row.ln_step);
         // d ln step = of_host d ln host + of_device d ln device, which add up to 1.
         let of_host = w * (host / step).powf(q);
         let of_device = w - of_host;

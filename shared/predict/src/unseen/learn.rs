@@ -237,10 +237,8 @@ fn leave_out(
     method: Method,
     hyper: &Hyper,
 ) -> Option<Vec<Left>> {
-    let kept: Vec<usize> = (0..data.samples.len())
-        .filter(|k| !part.contains(k))
-        .collect();
-    let fold = Part::learn(data, &kept, known).ok()?;
+    let out: Vec<bool> = (0..data.samples.len()).map(|k| part.contains(&k)).collect();
+    let fold = Part::learn(data, &out, known).ok()?;
     let pool = PoolRows::of(&fold.data, &fold.base).condition(hyper)?;
     let mut left = Vec::new();
     for s in part.iter().map(|k| &data.samples[*k]) {
@@ -250,13 +248,13 @@ fn leave_out(
                 continue;
             }
             let own = fold.tasks[a.task].answer(&fold.base, &scene, at, a.task, false);
-            let (variance, noise) = pool.variance(&fold.base, &scene, at);
+            let pooled = pool.answer(&fold.base, &scene, at);
             left.push(Left {
                 ln_step: (a.batch.as_f64() / p).ln(),
                 own: own.of(method),
-                pooled: pool.ln_step(&fold.base, &scene, at),
+                pooled: pooled.ln_step,
                 solo: scene.ln_step(at),
-                sd: (variance + noise).sqrt(),
+                sd: pooled.variance.sqrt(),
             });
         }
     }

@@ -11,18 +11,17 @@ pub(crate) const HALF_WIDTH: f64 = 1.645;
 /// Factor on the standard deviations of the tasks that makes intervals of `left` hold 90 %;
 /// `spreads` are those of the tasks beside the Gaussian process.
 pub(crate) fn scale_of(left: &[Left], spreads: &[f64], method: Method) -> Option<f64> {
-    let z = |l: &Left| l.score(spreads[l.task], method);
-    conformal(left.iter().map(z).collect()).map(|s| s.clamp(0.5, 20.0))
+    let z = |l: &Left| (l.sample, l.score(spreads[l.task], method));
+    conformal_of(left.iter().map(z)).map(|s| s.clamp(0.5, 20.0))
 }
 
 /// The same for the process of all tasks, whatever it counts; 1 where it said nothing.
 pub(crate) fn scale_of_pool(left: &[Left], method: Method) -> f64 {
     let z = |l: &Left| {
         let sd = l.pooled?.variance.sqrt();
-        Some((l.predicted(method) - l.ln_step).abs() / sd)
+        Some((l.sample, l.gap(method) / sd))
     };
-    let z = left.iter().filter_map(z).collect();
-    conformal(z).map_or(1.0, |s| s.clamp(0.5, 10.0))
+    conformal_of(left.iter().filter_map(z)).map_or(1.0, |s| s.clamp(0.5, 10.0))
 }
 
 /// Factor on standard deviations with which 90 % intervals hold a next error, from the errors of
@@ -30,9 +29,23 @@ pub(crate) fn scale_of_pool(left: &[Left], method: Method) -> f64 {
 /// one is as likely in each gap between `n` errors (split conformal prediction: Lei et al. 2018,
 /// section 2.2). Of fewer than ten it is the largest.
 pub(crate) fn conformal(z: Vec<f64>) -> Option<f64> {
-    let n = z.len() as f64;
+    let n = z.len();
+    conformal_among(&z, n)
+}
+
+/// The same of errors with the co-run of each, together for each co-run: the throughputs of one err
+/// together, so that a next error has gaps only between co-runs.
+fn conformal_of(z: impl Iterator<Item = (usize, f64)>) -> Option<f64> {
+    let (mut co_runs, z): (Vec<usize>, Vec<f64>) = z.unzip();
+    co_runs.sort_unstable();
+    co_runs.dedup();
+    conformal_among(&z, co_runs.len())
+}
+
+fn conformal_among(z: &[f64], n: usize) -> Option<f64> {
+    let n = n as f64;
     let level = (0.9 * (n + 1.0) / n).min(1.0);
-    Some(stats::quantile(&z, level)? / HALF_WIDTH)
+    Some(stats::quantile(z, level)? / HALF_WIDTH)
 }
 
 /// What makes the intervals of one task hold 90 %, and how well that works.
@@ -64,7 +77,7 @@ pub(crate) fn calibrate(left: &[Left], task: usize, method: Method) -> Option<Ca
     };
     let scale_of = |keep: &dyn Fn(&Left) -> bool| {
         let kept = like.iter().filter(|(l, _)| keep(l));
-        conformal(kept.map(|(l, s)| l.score(*s, method)).collect()).map(|s| s.clamp(0.5, 10.0))
+        conformal_of(kept.map(|(l, s)| (l.sample, l.score(*s, method)))).map(|s| s.clamp(0.5, 10.0))
     };
     let mut inside = (0, 0);
     for f in 0..FOLDS {
@@ -86,7 +99,7 @@ pub(crate) fn calibrate(left: &[Left], task: usize, method: Method) -> Option<Ca
 /// Standard deviation of the logarithm beside the variance of the Gaussian process, of the left-out
 /// throughputs of one task.
 fn spread_of(own: &[&Left], method: Method) -> Option<f64> {
-    let error = |l: &&Left| (l.predicted(method) - l.ln_step).abs();
+    let error = |l: &&Left| l.gap(method);
     let spread = match method {
         Method::Gp | Method::Blend => {
             stats::median(&own.iter().map(|l| l.noise.sqrt()).collect::<Vec<_>>())?

@@ -77,18 +77,26 @@ fn worst(laws: &[Option<Law>]) -> f64 {
 fn jacobian_agrees_with_differences() {
     let all = meetings();
     let laws: Vec<Option<Law>> = truth().into_iter().map(Some).collect();
-    let rows = rows(&all[0], Some(&laws));
+    let mut rows = rows(&all[0], Some(&laws));
+    let shares = levels(&mut rows);
     let u = [-4.0, -8.0, 0.1, 0.3, -0.3, -2.0, -0.5, -3.0, -2.0, -4.0];
     let u0 = u;
     let (m, p) = (rows.len() + u.len(), u.len());
     let (mut r, mut j) = (vec![0.0; m], vec![0.0; m * p]);
-    residuals(&rows, &u, true, &u, &mut r, &mut j);
+    residuals((&rows, &shares), &u, true, &u, &mut r, &mut j);
     for k in 0..p {
         let at = |h: f64| {
             let mut u = u;
             u[k] += h;
             let mut r = vec![0.0; m];
-            residuals(&rows, &u0, true, &u, &mut r, &mut vec![0.0; m * p]);
+            residuals(
+                (&rows, &shares),
+                &u0,
+                true,
+                &u,
+                &mut r,
+                &mut vec![0.0; m * p],
+            );
             r
         };
         let (hi, lo) = (at(1e-6), at(-1e-6));

@@ -1,0 +1,51 @@
+//! The Matern 5/2 kernel (Rasmussen and Williams, *Gaussian Processes for Machine Learning*, equation
+//! 4.17): the one that every process here has.
+
+use math::exp;
+
+const SQRT_5: f64 = 2.236_067_977_499_79;
+
+/// `s (1 + a + a^2/3) e^-a` with `a = sqrt(5 r2)`, of a squared distance in length scales.
+#[inline(always)]
+pub(crate) fn matern(r2: f64, signal: f64) -> f64 {
+    let a = SQRT_5 * r2.sqrt();
+    signal * (1.0 + a + a * a * (1.0 / 3.0)) * exp(-a)
+}
+
+/// The same and its slope `-2 dk/d(r2) = 5/3 s (1 + a) e^-a`.
+#[inline(always)]
+pub(crate) fn with_slope(r2: f64, signal: f64) -> (f64, f64) {
+    let a = SQRT_5 * r2.sqrt();
+    (
+        matern(r2, signal),
+        signal * (5.0 / 3.0) * (1.0 + a) * exp(-a),
+    )
+}
+
+/// [`matern`] of each, in place.
+#[inline(always)]
+pub(crate) fn all(r2: &mut [f64], signal: f64) {
+    for v in r2 {
+        *v = matern(*v, signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slope_is_the_derivative() {
+        for r2 in [0.01_f64, 0.3, 1.0, 7.0] {
+            let h = 1e-6 * r2;
+            let difference = (matern(r2 + h, 2.0) - matern(r2 - h, 2.0)) / (2.0 * h);
+            let (value, slope) = with_slope(r2, 2.0);
+            assert_eq!(value, matern(r2, 2.0));
+            assert!(
+                (slope + 2.0 * difference).abs() < 1e-6,
+                "{r2}: {slope} {difference}"
+            );
+        }
+        assert_eq!(with_slope(0.0, 3.0), (3.0, 5.0));
+    }
+}

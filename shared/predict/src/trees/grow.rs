@@ -1,0 +1,211 @@
+//! The growth of trees: each split is the one of highest gain, found in one pass over the rows in
+//! the order of every feature.
+
+use super::{DEPTH, LEAST, LEAVES, NEVER, RATE, SHRINK, SPLITS, TREES, Trees, round};
+
+/// Gain below which a node is not split: what is left of a target that is constant but for rounding.
+const LEAST_GAIN: f64 = 1e-12;
+
+/// Rows in the order of the values of one feature.
+pub(super) struct Column {
+    feature: usize,
+    /// The different values, ascending.
+    values: Vec<f64>,
+    places: Vec<Place>,
+}
+
+/// A row and where its value stands among the different ones.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place {
+    row: u32,
+    rank: u32,
+}
+
+/// What a row still has to learn, and the node that it has reached.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cell {
+    pub rest: f64,
+    pub node: usize,
+}
+
+impl Column {
+    pub fn new(x: &[&[f64]], feature: usize) -> Self {
+        let mut order: Vec<usize> = (0..x.len()).collect();
+        let value = |i: usize| x[i][feature];
+        order.sort_by(|a, b| value(*a).total_cmp(&value(*b)).then(a.cmp(b)));
+        let mut values: Vec<f64> = Vec::new();
+        let mut place = |i: usize| {
+            if values.last().is_none_or(|last| value(i) > *last) {
+                values.push(value(i));
+            }
+            Place {
+                row: i as u32,
+                rank: values.len() as u32 - 1,
+            }
+        };
+        let places = order.into_iter().map(&mut place).collect();
+        Self {
+            feature,
+            values,
+            places,
+        }
+    }
+
+    /// The rows of a part: the first of every column, then the second of every column, and so on.
+    /// Split by split the columns are then followed at the same time, so that the processor
+    /// does not wait for the sums of one of them.
+    pub fn side_by_side(columns: &[Column], part: &[bool], order: &mut Vec<Place>) {
+        let width = columns.len();
+        order.clear();
+        order.resize(
+            width * part.iter().filter(|p| **p).count(),
+            Place::default(),
+        );
+        for (f, column) in columns.iter().enumerate() {
+            let drawn = column.places.iter().filter(|p| part[p.row as usize]);
+            for (to, place) in order.iter_mut().skip(f).step_by(width).zip(drawn) {
+                *to = *place;
+            }
+        }
+    }
+}
+
+/// Trees on their way.
+pub(super) struct Growing {
+    pub trees: Trees,
+    cells: Vec<Cell>,
+}
+
+/// Feature, threshold and gain of a split.
+type Split = (usize, f64, f64);
+
+impl Growing {
+    /// With one tree without splits: the mean.
+    pub fn new(mut cells: Vec<Cell>) -> Self {
+        let mean = round(cells.iter().map(|c| c.rest).sum::<f64>() / cells.len() as f64);
+        for c in &mut cells {
+            c.rest -= mean;
+        }
+        let mut trees = Trees {
+            feature: Vec::with_capacity((TREES + 1) * SPLITS),
+            threshold: Vec::with_capacity((TREES + 1) * SPLITS),
+            value: Vec::with_capacity((TREES + 1) * LEAVES),
+        };
+        trees.feature.extend([0; SPLITS]);
+        trees.threshold.extend([NEVER; SPLITS]);
+        trees.value.push(mean);
+        trees.value.extend([0.0; LEAVES - 1]);
+        Self { trees, cells }
+    }
+
+    /// Adds one tree for what is left, and takes its answers away from that.
+    pub fn grow(&mut self, x: &[&[f64]], columns: &[Column], order: &[Place], part: &[bool]) {
+        for c in &mut self.cells {
+            c.node = 0;
+        }
+        for level in 0..DEPTH {
+            let (first, width) = ((1 << level) - 1, 1 << level);
+            let best = best_splits(&self.cells, part, (columns, order), first, width);
+            for (f, t, _) in &best {
+                self.trees.feature.push(*f as u32);
+                self.trees.threshold.push(*t);
+            }
+            for (c, x) in self.cells.iter_mut().zip(x) {
+                let (f, t, _) = best[c.node - first];
+                c.node = 2 * c.node + 1 + usize::from(x[f] > t);
+            }
+        }
+        let mut sums = [(0.0, SHRINK); LEAVES];
+        for (c, _) in self.cells.iter().zip(part).filter(|(_, p)| **p) {
+            sums[c.node - SPLITS].0 += c.rest;
+            sums[c.node - SPLITS].1 += 1.0;
+        }
+        let values = sums.map(|(s, c)| round(RATE * s / c.max(1.0)));
+        for c in &mut self.cells {
+            c.rest -= values[c.node - SPLITS];
+        }
+        self.trees.value.extend(values);
+    }
+}
+
+fn score(sum: f64, count: f64) -> f64 {
+    sum * sum / (count + SHRINK)
+}
+
+/// Rows of a node that a pass has seen.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    sum: f64,
+    count: f64,
+    /// Rank of the last one.
+    rank: u32,
+}
+
+/// The best split of a node by one feature, between two ranks.
+#[derive(Debug, Clone, Copy)]
+struct Best {
+    gain: f64,
+    ranks: [u32; 2],
+}
+
+/// The best split of each of `width` nodes from `first` on; of equal ones the first, by feature and
+/// then by value.
+pub(super) fn best_splits(
+    cells: &[Cell],
+    part: &[bool],
+    (columns, order): (&[Column], &[Place]),
+    first: usize,
+    width: usize,
+) -> Vec<Split> {
+    // Sum, count, and the score of a node that is not split.
+    let mut total = vec![(0.0, 0.0, 0.0); width];
+    for (c, _) in cells.iter().zip(part).filter(|(_, p)| **p) {
+        total[c.node - first].0 += c.rest;
+        total[c.node - first].1 += 1.0;
+    }
+    for (sum, count, whole) in &mut total {
+        *whole = score(*sum, *count);
+    }
+    let none = Best {
+        gain: LEAST_GAIN,
+        ranks: [0; 2],
+    };
+    let mut seen = vec![Seen::default(); columns.len() * width];
+    let mut best = vec![none; columns.len() * width];
+    for places in order.chunks_exact(columns.len()) {
+        let nodes = seen
+            .chunks_exact_mut(width)
+            .zip(best.chunks_exact_mut(width));
+        for (place, (seen, best)) in places.iter().zip(nodes) {
+            let c = &cells[place.row as usize];
+            let at = c.node - first;
+            let left = &mut seen[at];
+            let (sum, count, whole) = total[at];
+            if place.rank > left.rank && left.count >= LEAST && count - left.count >= LEAST {
+                let gain =
+                    score(left.sum, left.count) + score(sum - left.sum, count - left.count) - whole;
+                if gain > best[at].gain {
+                    best[at] = Best {
+                        gain,
+                        ranks: [left.rank, place.rank],
+                    };
+                }
+            }
+            *left = Seen {
+                sum: left.sum + c.rest,
+                count: left.count + 1.0,
+                rank: place.rank,
+            };
+        }
+    }
+    let mut splits = vec![(0, NEVER, LEAST_GAIN); width];
+    for (column, best) in columns.iter().zip(best.chunks_exact(width)) {
+        for (split, b) in splits.iter_mut().zip(best) {
+            if b.gain > split.2 {
+                let [low, high] = b.ranks.map(|r| column.values[r as usize]);
+                *split = (column.feature, 0.5 * (high + low), b.gain);
+            }
+        }
+    }
+    splits
+}
