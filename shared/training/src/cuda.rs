@@ -27,6 +27,8 @@ pub struct Training {
     pub momentum: f32,
     /// Seed of weights and data.
     pub seed: u64,
+    /// Round of the federation: another one sees other data.
+    pub round: u64,
 }
 
 /// Trains a catalogue model on the first GPU that CUDA shows.
@@ -79,7 +81,8 @@ impl CudaTrainer {
                 self.gpu
                     .write(&mut loaded, WEIGHTS, &data::weights(&starts, seed))?;
             }
-            let (images, labels) = data::images(batch.get(), image, classes, seed);
+            let (images, labels) =
+                data::images(batch.get(), image, classes, (seed, self.training.round));
             self.gpu.write(&mut loaded, INPUT, &images)?;
             self.gpu.write(&mut loaded, LABELS, &labels)?;
             self.loaded = Some((batch, loaded));

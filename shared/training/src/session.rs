@@ -26,6 +26,7 @@ pub fn run(config: &Config, console: &Console) -> Result<Exit, Failure> {
             rate: config.network.learning_rate,
             momentum: config.network.momentum,
             seed: config.network.seed,
+            round: config.network.round,
         })?),
     };
     let mut reporter = Reporter::open()?;

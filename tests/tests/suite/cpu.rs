@@ -51,3 +51,34 @@ fn real_processes_are_profiled_planned_launched_and_gone() {
         assert!(!name.starts_with("mt-worker"), "{pid} is left: {name}");
     }
 }
+
+/// Seconds of every window of a profile of one task, at most 2 each, that end at `precision` percent.
+fn windows(folder: &Folder, precision: &str) -> Option<Vec<f64>> {
+    let ran = folder.run(&format!(
+        "mt-profile alone --budget 0 --window 0.1 --max-window 2 --precision {precision}"
+    ));
+    if ran.code == Some(3) {
+        testkit::skipped("cgroups", ran.stderr);
+        return None;
+    }
+    ran.assert_code(0);
+    let mut documents = AnyDocuments::new(Frames::new(ran.stdout.as_bytes(), "profile"));
+    let Some(Ok(Any::Profile(profile))) = documents.next() else {
+        panic!("{ran:#?}");
+    };
+    Some(profile.samples.iter().map(|s| s.window.get()).collect())
+}
+
+#[test]
+fn a_window_ends_when_the_rates_are_as_precise_as_asked() {
+    let folder = Folder::new();
+    let alone = r#"{"schema":"mt.workload/1","device":{"kind":"cpu"},"tasks":[
+      {"id":"a","batch_sizes":[32],"job":{"argv":["mt-worker","--width","64","--threads","1"],"pool":true}}]}"#;
+    std::fs::write(folder.path().join("alone"), alone).unwrap();
+    let (Some(rough), Some(fine)) = (windows(&folder, "100"), windows(&folder, "0.01")) else {
+        return;
+    };
+    assert!(!rough.is_empty() && !fine.is_empty());
+    assert!(rough.iter().all(|w| *w < 1.0), "{rough:?}");
+    assert!(fine.iter().all(|w| *w > 1.9), "{fine:?}");
+}

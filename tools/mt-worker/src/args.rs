@@ -35,22 +35,8 @@ pub struct Args {
     /// Side of the square input images for --device cuda; absent: 32
     #[arg(long, value_name = "N")]
     input_pixels: Option<u32>,
-    /// Threads of a process that share each step; 0: one for each core that it may use, or one
-    /// where several processes train
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: usize,
-    /// Neurons of each hidden layer
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    width: usize,
-    /// Hidden layers
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    depth: usize,
-    /// Features of a sample
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    features: usize,
-    /// Classes to tell apart
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    classes: usize,
+    #[command(flatten)]
+    network: NetworkArgs,
     /// Step length of the descent
     #[arg(long, value_name = "X", default_value_t = 0.01)]
     learning_rate: f32,
@@ -74,6 +60,29 @@ pub struct Args {
     elastic: ElasticArgs,
     #[command(flatten)]
     seed: cli::SeedArgs,
+}
+
+/// The network that is trained on the CPU; a model of the catalogue has its own, so that none of these
+/// is given with it.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Network (--device cpu)")]
+struct NetworkArgs {
+    /// Threads of a process that share each step; absent or 0: one for each core that it may use, or
+    /// one where several processes train
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Neurons of each hidden layer; absent: 256
+    #[arg(long, value_name = "N")]
+    width: Option<usize>,
+    /// Hidden layers; absent: 3
+    #[arg(long, value_name = "N")]
+    depth: Option<usize>,
+    /// Features of a sample; absent: 64
+    #[arg(long, value_name = "N")]
+    features: Option<usize>,
+    /// Classes to tell apart; absent: 10
+    #[arg(long, value_name = "N")]
+    classes: Option<usize>,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -127,20 +136,52 @@ const MOST_NEURONS: usize = 1 << 15;
 const MOST_LAYERS: usize = 256;
 const MOST_THREADS: usize = 1024;
 
+impl NetworkArgs {
+    /// The options by name, with the least and the most that they take.
+    fn ranges(&self) -> [(&'static str, Option<usize>, usize, usize); 5] {
+        [
+            ("--width", self.width, 1, MOST_NEURONS),
+            ("--features", self.features, 1, MOST_NEURONS),
+            ("--classes", self.classes, 2, MOST_NEURONS),
+            ("--depth", self.depth, 0, MOST_LAYERS),
+            ("--threads", self.threads, 0, MOST_THREADS),
+        ]
+    }
+
+    fn check(&self, device: DeviceChoice, faults: &mut Vec<String>) {
+        let given = self
+            .ranges()
+            .into_iter()
+            .filter_map(|(name, value, least, most)| {
+                value.map(|value| (name, value, least..=most))
+            });
+        for (name, value, range) in given {
+            if device == DeviceChoice::Cuda {
+                faults.push(format!(
+                    "{name} {value}: is of the network of --device cpu; a model of the catalogue \
+                     has its own"
+                ));
+            } else if !range.contains(&value) {
+                let (least, most) = range.into_inner();
+                faults.push(format!("{name} {value}: give {least} to {most}"));
+            }
+        }
+    }
+
+    /// Neurons of the input, of each hidden layer and of the output.
+    fn sizes(&self) -> Vec<usize> {
+        let mut sizes = vec![self.width.unwrap_or(256); self.depth.unwrap_or(3)];
+        sizes.insert(0, self.features.unwrap_or(64));
+        sizes.push(self.classes.unwrap_or(10));
+        sizes
+    }
+}
+
 impl Args {
     /// Checks every value.
     pub fn config(&self) -> Result<Config, Failure> {
         let mut faults = Vec::new();
-        let mut range = |name: &str, value: usize, least: usize, most: usize| {
-            if !(least..=most).contains(&value) {
-                faults.push(format!("--{name} {value}: give {least} to {most}"));
-            }
-        };
-        range("width", self.width, 1, MOST_NEURONS);
-        range("features", self.features, 1, MOST_NEURONS);
-        range("classes", self.classes, 2, MOST_NEURONS);
-        range("depth", self.depth, 0, MOST_LAYERS);
-        range("threads", self.threads, 0, MOST_THREADS);
+        self.network.check(self.device, &mut faults);
         if !(self.learning_rate > 0.0 && self.learning_rate <= 10.0) {
             faults.push("--learning-rate: give a number above 0, at most 10".to_owned());
         }
@@ -168,9 +209,6 @@ impl Args {
         else {
             return Err(Failure::Usage(faults.join("\n")));
         };
-        let mut sizes = vec![self.width; self.depth];
-        sizes.insert(0, self.features);
-        sizes.push(self.classes);
         let several = elastic.as_ref().is_some_and(|e| e.batches.len() > 1);
         let cores = || match several {
             true => NonZero::<usize>::MIN,
@@ -179,8 +217,12 @@ impl Args {
         Ok(Config {
             device: self.device.into(),
             network: Network {
-                threads: NonZero::new(self.threads).unwrap_or_else(cores),
-                sizes,
+                threads: self
+                    .network
+                    .threads
+                    .and_then(NonZero::new)
+                    .unwrap_or_else(cores),
+                sizes: self.network.sizes(),
                 learning_rate: self.learning_rate,
                 momentum: self.momentum,
                 seed: self.seed.seed,

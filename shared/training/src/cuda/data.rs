@@ -23,11 +23,18 @@ pub(super) fn weights(starts: &[(u32, Start)], seed: u64) -> Vec<f32> {
     all
 }
 
-/// Images as noise around a pattern of their class, and the classes as the bits of integers.
-pub(super) fn images(batch: u32, image: u32, classes: u32, seed: u64) -> (Vec<f32>, Vec<f32>) {
+/// Images as noise around a pattern of their class, and the classes as the bits of integers. `seed`
+/// decides the patterns, `seed` and `round` the noise.
+pub(super) fn images(
+    batch: u32,
+    image: u32,
+    classes: u32,
+    (seed, round): (u64, u64),
+) -> (Vec<f32>, Vec<f32>) {
     let mut rng = StdRng::seed_from_u64(seed ^ 0x6461_7461);
     let used = classes.clamp(1, CLASSES);
     let patterns: Vec<f32> = (0..used * image).map(|_| normal(&mut rng)).collect();
+    let mut rng = StdRng::seed_from_u64(seed.rotate_left(32) ^ round);
     let mut pixels = Vec::with_capacity(batch as usize * image as usize);
     let mut labels = Vec::with_capacity(batch as usize);
     for i in 0..batch {
@@ -63,7 +70,7 @@ mod tests {
 
     #[test]
     fn images_of_a_class_resemble_each_other() {
-        let (pixels, labels) = images(20, 300, 1000, 7);
+        let (pixels, labels) = images(20, 300, 1000, (7, 0));
         assert_eq!(labels[3].to_bits(), 3);
         assert_eq!(labels[13].to_bits(), 3);
         let dot = |a: usize, b: usize| -> f32 {
@@ -72,5 +79,11 @@ mod tests {
                 .sum()
         };
         assert!(dot(3, 13) > 60.0 && dot(3, 14).abs() < 60.0);
+        let (next, _) = images(20, 300, 1000, (7, 1));
+        let across: f32 = (0..300).map(|i| pixels[900 + i] * next[900 + i]).sum();
+        assert!(
+            next != pixels && across > 60.0,
+            "other data of the same classes"
+        );
     }
 }

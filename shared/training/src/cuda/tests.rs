@@ -145,6 +145,7 @@ fn trainer(rate: f32, momentum: f32) -> CudaTrainer {
         rate,
         momentum,
         seed: 3,
+        round: 0,
     })
     .unwrap_or_else(|e| panic!("{e:?}"))
 }
