@@ -183,21 +183,22 @@ impl Federation {
         (tasks > 0).then(|| sum / tasks as f64)
     }
 
-    /// What the updates of each device count in the aggregation of each of its tasks, with what is
-    /// trained on if late devices keep the deadline: `D_ki / sum_k D_ki` (FedMT, equation 1).
+    /// What the updates of each device count in the aggregation of each of its tasks:
+    /// `D_ki / sum_k D_ki` (FedMT, equation 1) with the samples `D_ki` of the plans, or with those that
+    /// are left where late devices keep the deadline (`kept`).
     #[must_use]
-    pub fn weights(&self) -> Vec<Vec<(TaskId, f64)>> {
-        let kept = |d: &Device| d.shortened.as_ref().map_or(1.0, |s| s.part);
+    pub fn weights(&self, kept: bool) -> Vec<Vec<(TaskId, f64)>> {
+        let shortened = |d: &Device| d.shortened.filter(|_| kept).map_or(1.0, |s| s.part);
         let mut all: BTreeMap<&TaskId, f64> = BTreeMap::new();
         for device in &self.devices {
             for (task, samples) in &device.volumes {
-                *all.entry(task).or_default() += part_of(*samples, kept(device));
+                *all.entry(task).or_default() += part_of(*samples, shortened(device));
             }
         }
         let of = |device: &Device| {
             let weight = |(task, samples): &(TaskId, Samples)| {
                 let all = all.get(task).copied().unwrap_or(0.0);
-                let own = part_of(*samples, kept(device));
+                let own = part_of(*samples, shortened(device));
                 (task.clone(), if all > 0.0 { own / all } else { 0.0 })
             };
             device.volumes.iter().map(weight).collect()
@@ -288,8 +289,14 @@ mod tests {
         assert_eq!(federation.straggler().unwrap().name, "late");
         assert!(federation.makespan_s() > deadline && federation.kept_makespan_s() <= deadline);
         let own = (20_000.0 * kept.part).floor();
-        let weights = federation.weights();
-        let of_a: Vec<f64> = weights.iter().map(|device| device[0].1).collect();
+        let of_a = |kept: bool| -> Vec<f64> {
+            let weights = federation.weights(kept);
+            weights.iter().map(|device| device[0].1).collect()
+        };
+        let before = of_a(false);
+        assert!((before[1] - 20.0 / 22.0).abs() < 1e-12, "{before:?}");
+        let weights = federation.weights(true);
+        let of_a = of_a(true);
         assert!((of_a[1] - own / (own + 2_000.0)).abs() < 1e-12, "{of_a:?}");
         for task in 0..2 {
             let sum: f64 = weights.iter().map(|device| device[task].1).sum();

@@ -53,7 +53,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub federation: Option<PathBuf>,
     /// Say of every device that ends later with how much of its samples it would end by then; the
-    /// weights in the table are those with that
+    /// table then has the samples, the end and the weights with that too (kept_...)
     #[arg(long, value_name = "SECONDS", requires = "federation")]
     pub deadline: Option<f64>,
     /// Write the seconds of the search into the timeline (they differ from run to run)

@@ -15,11 +15,12 @@ pub fn write(
     let mut heading = vec!["device", "makespan_s", "waiting_s", "compute_idle_s"];
     heading.extend(["samples", "samples_per_s", "fairness", "weights"]);
     if deadline.is_some() {
-        heading.extend(["kept_percent", "kept_makespan_s"]);
+        heading.extend(["kept_percent", "kept_samples"]);
+        heading.extend(["kept_makespan_s", "kept_weights"]);
     }
     table.write_record(heading).map_err(failed)?;
-    for (device, weights) in federation.devices().iter().zip(federation.weights()) {
-        let weights: Vec<String> = weights.iter().map(|(t, w)| format!("{t}={w:.6}")).collect();
+    let (before, after) = (federation.weights(false), federation.weights(true));
+    for ((device, before), after) in federation.devices().iter().zip(before).zip(after) {
         let mut row = vec![
             device.name.clone(),
             device.makespan_s.to_string(),
@@ -28,12 +29,17 @@ pub fn write(
             device.samples().to_string(),
             (device.samples() / federation.makespan_s()).to_string(),
             device.fairness.map_or(String::new(), |f| f.to_string()),
-            weights.join(" "),
+            each(&before),
         ];
         if deadline.is_some() {
             let kept = device.shortened.map_or(1.0, |s| s.part);
             let end = device.shortened.map_or(device.makespan_s, |s| s.makespan_s);
-            row.extend([(100.0 * kept).to_string(), end.to_string()]);
+            row.extend([
+                (100.0 * kept).to_string(),
+                device.kept_samples().to_string(),
+                end.to_string(),
+                each(&after),
+            ]);
         }
         table.write_record(row).map_err(failed)?;
     }
@@ -44,6 +50,12 @@ pub fn write(
     output.finish()?;
     tell(federation, deadline, console);
     Ok(())
+}
+
+/// The weight of each task of a device.
+fn each(weights: &[(impl std::fmt::Display, f64)]) -> String {
+    let weights: Vec<String> = weights.iter().map(|(t, w)| format!("{t}={w:.6}")).collect();
+    weights.join(" ")
 }
 
 fn tell(federation: &Federation, deadline: Option<f64>, console: &Console) {

@@ -1,4 +1,4 @@
-use doc::{PhaseKind, RatesKind, Timeline};
+use doc::{PhaseKind, RatesKind, ScheduleClass, Timeline};
 
 use super::{listed, pictures, plan, verdict, workload};
 use crate::number::{change, plain};
@@ -16,13 +16,18 @@ pub fn report(timeline: &Timeline, plan_shown: bool) -> Report {
     let seconds = |s: f64| format!("{} s", plain(s));
     let makespan = timeline.makespan.get();
     report.fact("makespan", seconds(makespan));
-    let proof = if timeline.proven {
-        "proven to be the best order".to_owned()
-    } else {
-        format!("gap {:.2} %", 100.0 * timeline.gap)
-    };
     let bound = seconds(timeline.lower_bound.get());
-    report.fact("lower bound", format!("{bound}, {proof}"));
+    let gap = 100.0 * timeline.gap;
+    report.fact(
+        "lower bound",
+        match timeline.proven_among.filter(|_| timeline.proven) {
+            Some(ScheduleClass::Any) => format!("{bound}, proven"),
+            _ => format!("{bound}, whatever waits; gap {gap:.2} %"),
+        },
+    );
+    if timeline.proven {
+        report.fact("proof", proof(timeline.proven_among));
+    }
     let off = timeline.overlap_off.get();
     if makespan > 0.0 {
         let gain = change(off / makespan);
@@ -47,6 +52,13 @@ pub fn report(timeline: &Timeline, plan_shown: bool) -> Report {
         listed(timeline.download_order.iter().map(name)),
     );
     report.fact("uploads", listed(timeline.upload_order.iter().map(name)));
+    let held = timeline.holds.iter().enumerate();
+    let held: Vec<String> = held
+        .filter_map(|(i, until)| Some(format!("{} until {} ends", name(&i), name(until.as_ref()?))))
+        .collect();
+    if !held.is_empty() {
+        report.fact("compute held", listed(held));
+    }
     let changed = timeline.plan.tasks.iter().zip(&timeline.batches);
     let changed = changed.filter_map(|(task, batch)| {
         let known = timeline.plan.given_of(&task.id).batch;
@@ -84,6 +96,18 @@ pub fn bar(start: f64, end: f64, whole: f64) -> String {
     let from = place(start).min(BAR as usize - 1);
     let length = place(end).saturating_sub(from).max(1);
     format!("{}{}", " ".repeat(from), "█".repeat(length))
+}
+
+/// Among which schedules none ends sooner.
+fn proof(class: Option<ScheduleClass>) -> &'static str {
+    match class {
+        Some(ScheduleClass::Any) => "of all schedules, whatever waits, none ends sooner",
+        Some(ScheduleClass::Waiting) => {
+            "none ends sooner in which compute may wait for the end of another's, transfers do not wait"
+        }
+        Some(ScheduleClass::NeverWaiting) => "none ends sooner in which nothing waits",
+        None => "no other order ends sooner",
+    }
 }
 
 fn phases(timeline: &Timeline) -> Table {
