@@ -1,6 +1,6 @@
 //! What a person is told of a plan besides the plan.
 
-use doc::{ConstraintKind, Feasible, Infeasible, Model, WorkKind, Workload};
+use doc::{ConstraintKind, Infeasible, Model, Workload};
 
 use crate::{Request, Round};
 
@@ -30,41 +30,6 @@ pub fn transfers(workload: &Workload) -> Option<String> {
     let reason = Round::of_workload(workload).err()?;
     (volumes && workload.tasks.iter().any(moves))
         .then(|| format!("the times of the plan are of compute alone, without transfers: {reason}"))
-}
-
-/// Where a simpler way does the user's own volumes sooner, or cannot be compared with.
-#[must_use]
-pub fn verdict(found: &Feasible) -> Vec<String> {
-    let mut notes = Vec::new();
-    let Some(verdict) = &found.verdict else {
-        notes.push(
-            "whether sharing is worth it is not said: by the model a task that is left alone, or \
-             with some of the others, does not advance"
-                .to_owned(),
-        );
-        return notes;
-    };
-    if verdict.work != WorkKind::Round {
-        return notes;
-    }
-    let together = verdict.together.get();
-    // Times that are equal but for rounding are no reason to advise anything.
-    if together > verdict.one_after_another.get() * (1.0 + 1e-9) {
-        notes.push(format!(
-            "do not share: one task after another ends after {:.3} s, this plan after {together:.3} s",
-            verdict.one_after_another.get()
-        ));
-    }
-    if let Some((scheme, seconds)) = verdict.best_static
-        && seconds.get() < together * (1.0 - 1e-9)
-    {
-        notes.push(format!(
-            "for these samples the scheme {} ends after {:.3} s, this plan after {together:.3} s",
-            doc::name_of(&scheme),
-            seconds.get()
-        ));
-    }
-    notes
 }
 
 /// Which constraints stand in the way of every plan, and what would make one feasible; a line

@@ -20,6 +20,8 @@ use doc::{Any, Plan};
 use crate::page::Report;
 use sweep::Sweep;
 
+pub use verdict::headline;
+
 /// Makes reports of documents in order, and remembers plans to compare profiles with: the last
 /// one, and what each promised.
 #[derive(Debug, Default)]

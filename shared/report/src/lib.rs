@@ -11,7 +11,7 @@ mod page;
 mod picture;
 mod render;
 
-pub use content::Reporter;
+pub use content::{Reporter, headline};
 pub use error::RenderError;
 pub use page::{Cell, Column, Report, Table, Track};
 pub use picture::Picture;
