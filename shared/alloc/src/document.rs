@@ -9,7 +9,7 @@ use doc::{
 };
 use units::{Batch, Samples, Weight};
 
-use crate::changed::Swept;
+use crate::changed::Remembered;
 use crate::instance::Quantity;
 use crate::least::{brief, least};
 use crate::measured::{certified, choose};
@@ -130,8 +130,8 @@ pub fn plan_workload<C: Throughput + ?Sized>(
     let loads = request
         .damping
         .map(|lambda| damp(workload, &mut problem, previous, lambda));
-    let swept = Swept::new(rates, request.looks_again());
-    let penalised = DomainPenalty::new(&swept, &problem, request.outside);
+    let known = Remembered::new(rates, request.looks_again());
+    let penalised = DomainPenalty::new(&known, &problem, request.outside);
     if request.least_mismatch {
         if workload.device.gpus > 1 {
             return Err(AllocError::LeastOfSeveral);
@@ -147,7 +147,7 @@ pub fn plan_workload<C: Throughput + ?Sized>(
     let mut best = best_parts(&penalised, workload, &problem, &inside)?;
     if best.parts.is_empty() && penalised.is_active() {
         // Outside the domain a constraint fails for want of rates: what can be had without it?
-        let open = DomainPenalty::new(&swept, &problem, true);
+        let open = DomainPenalty::new(&known, &problem, true);
         best = best_parts(&open, workload, &problem, request)?;
     }
     if !request.outside

@@ -1,7 +1,7 @@
 use doc::Proof;
 
 use crate::additive::{Additive, LevelRows};
-use crate::changed::memoised;
+use crate::changed::Remembered;
 use crate::exhaustive::{all_levels, combinations as combinations_within, share_points, sweep};
 use crate::instance::{Goal, Instance, Judged, Point};
 use crate::solve::{
@@ -66,17 +66,7 @@ pub fn mismatch_front<C: Throughput + ?Sized>(
     problem: &Problem,
     options: &Options,
 ) -> Result<Front, AllocError> {
-    if problem.is_ordered() {
-        return mismatches(&memoised(rates), problem, options);
-    }
-    mismatches(rates, problem, options)
-}
-
-fn mismatches<C: Throughput + ?Sized>(
-    rates: &C,
-    problem: &Problem,
-    options: &Options,
-) -> Result<Front, AllocError> {
+    let rates = &Remembered::new(rates, problem.is_ordered());
     let mut open = problem.clone();
     open.limits.mismatch = None;
     let inst = Instance::new(rates, &open)?;

@@ -194,6 +194,7 @@ pub(crate) fn witness<C: Throughput + ?Sized>(
     };
     for kind in [
         ConstraintKind::Mismatch,
+        ConstraintKind::Memory,
         ConstraintKind::StarvationFloor,
         ConstraintKind::Rv,
     ] {
@@ -204,6 +205,7 @@ pub(crate) fn witness<C: Throughput + ?Sized>(
         drop_from(kind, &mut relaxed);
         let goal = match kind {
             ConstraintKind::Mismatch => Goal::Least(Quantity::Mismatch),
+            ConstraintKind::Memory => Goal::Least(Quantity::Memory),
             ConstraintKind::StarvationFloor => Goal::Objective(ObjectiveKind::MaxMin),
             _ => inst.goal,
         };

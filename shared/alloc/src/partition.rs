@@ -4,7 +4,7 @@ use doc::{Infeasibility, ObjectiveKind, Proof};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::changed::memoised;
+use crate::changed::Remembered;
 use crate::solve::{Effort, Options, Outcome, Report, Solution, solve};
 use crate::subset::Subset;
 use crate::{AllocError, Problem, Throughput};
@@ -142,20 +142,9 @@ pub fn solve_partition<C: Throughput + ?Sized>(
     gpus: usize,
     options: &Options,
 ) -> Result<Partition, AllocError> {
-    if problem.objective == ObjectiveKind::Round {
-        // As tasks end, sets of them run on that are subsets of many others.
-        return partition(&memoised(rates), problem, gpus, options);
-    }
-    partition(rates, problem, gpus, options)
-}
-
-fn partition<C: Throughput + ?Sized>(
-    rates: &C,
-    problem: &Problem,
-    gpus: usize,
-    options: &Options,
-) -> Result<Partition, AllocError> {
     problem.check()?;
+    // As tasks end, sets of them run on that are subsets of many others.
+    let rates = &Remembered::new(rates, problem.objective == ObjectiveKind::Round);
     let n = problem.tasks.len();
     let exact = n <= EXACT_TASKS && options.effort != Effort::Local;
     let mut subsets = Subsets {
@@ -163,10 +152,12 @@ fn partition<C: Throughput + ?Sized>(
         problem,
         options: if exact {
             let subsets = (1 << n) - 1;
-            let few = match (options.effort, rates.interference()) {
-                (Effort::Exact, _) => options.max_points,
-                (_, None) => SUBSETS_POINTS / subsets,
-                (_, Some(_)) => SUBSETS_NODES / subsets,
+            // A round is played, whatever interference adds up to.
+            let round = problem.objective == ObjectiveKind::Round;
+            let few = match options.effort {
+                Effort::Exact => options.max_points,
+                _ if round || rates.interference().is_none() => SUBSETS_POINTS / subsets,
+                _ => SUBSETS_NODES / subsets,
             };
             Options {
                 top: 1,

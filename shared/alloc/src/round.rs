@@ -7,7 +7,7 @@ use overlap::{
 };
 use units::Batch;
 
-use crate::changed::shifted;
+use crate::changed::Shifted;
 use crate::verdict::finish;
 
 /// Up to this many tasks every choice is ordered exactly: a round of 3 tasks has 36 orders, one of
@@ -136,7 +136,10 @@ impl Round {
         played: &Outcome,
         deviations: f64,
     ) -> Result<f64, OverlapError> {
-        let shifted = shifted(rates, deviations);
+        let shifted = Shifted {
+            inner: rates,
+            deviations,
+        };
         let rates = self.rates(&shifted, settings);
         let (order, holds) = (&played.order, &played.holds);
         let again = simulate_held(&self.instance, &rates, &batches(settings), order, holds);

@@ -3,7 +3,7 @@ use doc::{Infeasibility, ObjectiveKind, Proof};
 use crate::additive::Additive;
 use crate::ascent::{Ascent, Tries};
 use crate::bounded::branch_and_bound;
-use crate::changed::memoised;
+use crate::changed::Remembered;
 use crate::exhaustive::{combinations, no_combination, share_points, sweep};
 use crate::infeasible::explain_infeasible;
 use crate::instance::{Instance, Point};
@@ -154,12 +154,8 @@ pub(crate) fn search<C: Throughput + ?Sized>(
     problem: &Problem,
     options: &Options,
 ) -> Result<(Vec<Solution>, Report), AllocError> {
-    if problem.is_ordered() {
-        let known = memoised(rates);
-        let inst = Instance::new(&known, problem)?;
-        return Ok(search_instance(&inst, options));
-    }
-    let inst = Instance::new(rates, problem)?;
+    let known = Remembered::new(rates, problem.is_ordered());
+    let inst = Instance::new(&known, problem)?;
     Ok(search_instance(&inst, options))
 }
 
