@@ -20,7 +20,7 @@ use doc::{Any, Plan};
 use crate::page::Report;
 use sweep::Sweep;
 
-pub use verdict::headline;
+pub use verdict::verdict_note;
 
 /// Makes reports of documents in order, and remembers plans to compare profiles with: the last
 /// one, and what each promised.

@@ -11,7 +11,7 @@ mod page;
 mod picture;
 mod render;
 
-pub use content::{Reporter, headline};
+pub use content::{Reporter, verdict_note};
 pub use error::RenderError;
 pub use page::{Cell, Column, Report, Table, Track};
 pub use picture::Picture;

@@ -70,29 +70,18 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// In place of a verdict, which needs a time for every end of a task.
-const UNSAID: &str = "whether sharing is worth it is not said: by the model a task that is left alone, or \
-                      with some of the others, does not advance";
-
 /// Says what a person should know of a plan; answers what it is to the exit code.
 fn tell(plan: &Plan, outside: &[String], console: &Console) -> Exit {
     match &plan.answer {
-        Answer::Feasible(found) => {
-            if let Some(note) = plan.workload().and_then(notes::transfers) {
+        Answer::Feasible(_) => {
+            let transfers = plan.workload().and_then(notes::transfers);
+            for note in transfers.into_iter().chain(report::verdict_note(plan)) {
                 console.note(&note);
             }
             for reason in outside {
                 console.warn(&format!(
                     "the plan lies outside what was profiled: {reason}"
                 ));
-            }
-            if plan.tasks.len() > 1 {
-                let verdict = match found.verdict {
-                    Some(_) => report::headline(plan),
-                    None => UNSAID.to_owned(),
-                };
-                let id = plan.id.as_deref().map(|id| format!("{id}: "));
-                console.note(&format!("{}{verdict}", id.unwrap_or_default()));
             }
             Exit::Done
         }

@@ -24,7 +24,7 @@ use crate::elastic_args::ElasticArgs;
 /// training goes on after that step. So it can be moved by `mt-launch --controller`, and with --pool
 /// its processes stand by while those before them still train.
 #[derive(Debug, Clone, Parser)]
-#[command(version, after_help = EXAMPLES)]
+#[command(version, after_help = include_str!("help.txt").trim_end())]
 pub struct Args {
     /// Where to train
     #[arg(long, value_enum, default_value_t = DeviceChoice::Cpu)]
@@ -84,34 +84,6 @@ struct NetworkArgs {
     #[arg(long, value_name = "N")]
     classes: Option<usize>,
 }
-
-const EXAMPLES: &str = "Examples:
-  mt-worker --width 512 --depth 3 --samples 10000
-  MT_BATCH_SIZE=128 MT_SAMPLES=5000 mt-worker --threads 2
-  mt-worker --device cuda --model vgg16 --batch 128 --samples 50000
-  printf 'run\\nbatch 32\\n' | mt-worker --pool --samples 1000
-  mt-worker --processes 3 --batches 171,171,170 --checkpoint a.ckpt
-
-A job that can be moved between GPUs (mt-launch --controller) keeps to this contract:
-
-Arguments may hold {processes}, {batch} and {batches} (171,171,170). With {processes} the
-program starts its processes itself; without, one is started for each GPU, rank 0 first, with
-RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT. All get MT_PROCESSES and the batch
-size over all processes as MT_BATCH_SIZE; parts of it sum their losses, divided by the whole.
-
-SIGTERM goes to every process. They agree on a step and stop after it; rank 0 writes the
-checkpoint, renames it into place, and prints {\"mt\":\"parked\",\"step\":N}. Only that line says
-that nothing is lost, not the exit code. Started anew, the job goes on after step N.
-
-Where standard input takes orders (MT_POOL=1), rank 0 prints {\"mt\":\"loaded\"} once all
-processes have done what does not depend on the checkpoint, and they wait for a line `run`.
-Rank 0 prints ready, {\"mt\":\"step\",\"step\":N,\"samples\":B,\"loss\":X}, and done; others nothing.
-
-Environment: MT_BATCH_SIZE, MT_SAMPLES, MT_ROUND, MT_POOL, MT_PROCESSES, RANK, WORLD_SIZE,
-MASTER_ADDR and MASTER_PORT stand for the options of these names; MT_TASK, MT_SHARE_PERCENT
-and MT_DEVICE are accepted and need no action here.
-
-Exit codes: 0 done, or parked; 2 bad input or usage; 3 the device cannot be used.";
 
 /// Where to train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

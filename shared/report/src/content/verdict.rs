@@ -47,6 +47,22 @@ pub fn headline(plan: &Plan) -> String {
     verdict.map_or(String::new(), of_verdict)
 }
 
+/// The verdict of a plan that has just been made, after its name; nothing of one task, which shares
+/// with nobody, or where nothing is feasible.
+pub fn verdict_note(plan: &Plan) -> Option<String> {
+    let found = plan.feasible().filter(|_| plan.tasks.len() > 1)?;
+    let verdict = found.verdict.as_ref().map_or_else(
+        || {
+            "whether sharing is worth it is not said: by the model a task that is left alone, or with \
+             some of the others, does not advance"
+                .to_owned()
+        },
+        of_verdict,
+    );
+    let name = plan.id.as_deref().map(|id| format!("{id}: "));
+    Some(name.unwrap_or_default() + &verdict)
+}
+
 fn of_verdict(v: &Verdict) -> String {
     let (together, alone) = (v.together.get(), v.one_after_another.get());
     let advice = if v.share { "Share" } else { "Do not share" };
