@@ -237,26 +237,34 @@ impl Output {
     /// As [`Output::document`]. Where records are queued: the failure of one before, or that the
     /// queue is full.
     pub fn record<D: Document>(&mut self, record: &D) -> Result<(), Failure> {
-        self.line(record, Worth::Major)
+        self.line(record, |spool, line| {
+            spool.push(line, Worth::Major).map(|()| true)
+        })
+        .map(drop)
     }
 
-    /// As [`Output::record`], of a record that is the first to be dropped when the reader does
-    /// not read: progress that the next record tells again.
+    /// As [`Output::record`], of a record that the next one makes up for, as progress does. Answers
+    /// whether it is on its way: it is not where a reader has left half of the queue unread, and does
+    /// not count as lost then.
     ///
     /// # Errors
-    /// As [`Output::record`].
-    pub fn minor_record<D: Document>(&mut self, record: &D) -> Result<(), Failure> {
-        self.line(record, Worth::Minor)
+    /// As [`Output::record`], but that the queue is full.
+    pub fn minor_record<D: Document>(&mut self, record: &D) -> Result<bool, Failure> {
+        self.line(record, Spool::offer)
     }
 
-    fn line<D: Document>(&mut self, record: &D, worth: Worth) -> Result<(), Failure> {
+    fn line<D: Document>(
+        &mut self,
+        record: &D,
+        queued: impl FnOnce(&Spool, Vec<u8>) -> io::Result<bool>,
+    ) -> Result<bool, Failure> {
         if let Some(held) = self.held.as_mut().filter(|held| held.records) {
-            return held.take(record);
+            return held.take(record).map(|()| true);
         }
         let mut line = Vec::new();
         let written = doc::write_line(&mut line, record).and_then(|()| match &mut self.target {
-            Target::Direct(sink) => sink.record(&line),
-            Target::Queued(queue) => queue.spool.push(line, worth),
+            Target::Direct(sink) => sink.record(&line).map(|()| true),
+            Target::Queued(queue) => queued(&queue.spool, line),
         });
         self.lost += u64::from(written.is_err());
         written.map_err(|error| Failure::write(&error))
@@ -323,7 +331,7 @@ impl Sink {
     fn write(&mut self, product: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let writer: &mut dyn Write = match self {
             Sink::Stream(writer) => writer,
-            Sink::File(file) => file.writer(),
+            Sink::File(file) => file.writer()?,
         };
         product(writer)?;
         writer.flush()

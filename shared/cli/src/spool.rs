@@ -81,15 +81,8 @@ impl Spool {
             Worth::Minor => self.shared.room / 2,
             Worth::Major => self.shared.room,
         };
-        // One line larger than the whole queue goes in alone: a plan may be.
-        let fits = state.bytes + line.len() <= room || state.lines.is_empty();
-        if fits {
-            state.bytes += line.len();
-            state.lines.push_back(line);
-            self.shared.change.notify_all();
-        } else {
-            state.lost += 1;
-        }
+        let fits = self.add(&mut state, line, room);
+        state.lost += u64::from(!fits);
         match state.failure.take() {
             Some(error) => Err(error),
             None if fits => Ok(()),
@@ -98,6 +91,31 @@ impl Spool {
                 "the reader does not read",
             )),
         }
+    }
+
+    /// Hands a line over if not even half of the queue is taken, and answers whether it was: a line
+    /// that the next of its kind makes up for, so that it is not lost.
+    ///
+    /// # Errors
+    /// The first failure of the writer that has not been told yet; the line is dropped then.
+    pub(crate) fn offer(&self, line: Vec<u8>) -> io::Result<bool> {
+        let mut state = self.shared.lock();
+        if let Some(error) = state.failure.take() {
+            return Err(error);
+        }
+        Ok(self.add(&mut state, line, self.shared.room / 2))
+    }
+
+    /// Adds a line if no more than `room` bytes wait then; answers whether it did.
+    fn add(&self, state: &mut State, line: Vec<u8>, room: usize) -> bool {
+        // One line larger than the whole queue goes in alone: a plan may be.
+        let fits = state.bytes + line.len() <= room || state.lines.is_empty();
+        if fits {
+            state.bytes += line.len();
+            state.lines.push_back(line);
+            self.shared.change.notify_all();
+        }
+        fits
     }
 
     /// Lines that were dropped or could not be written.
@@ -217,6 +235,7 @@ mod tests {
         let minor = (0..20)
             .filter(|_| spool.push(vec![0; 100], Worth::Minor).is_ok())
             .count();
+        assert!(!spool.offer(vec![0; 100]).unwrap());
         let major = (0..20)
             .filter(|_| spool.push(vec![0; 100], Worth::Major).is_ok())
             .count();

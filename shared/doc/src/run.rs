@@ -198,6 +198,9 @@ pub struct TaskProgress {
     pub gpus: Option<u32>,
     /// Batch size over all its GPUs.
     pub batch: Option<Batch>,
+    /// Progress events of the task since the one before that the reader's queue had no room for. This
+    /// one tells what they would have.
+    pub dropped: u64,
 }
 
 /// How a process ended.
@@ -238,6 +241,9 @@ pub struct TaskSummary {
     pub last_loss: Option<f64>,
     /// Restarts.
     pub restarts: u32,
+    /// Progress events that the reader's queue had no room for. All other figures are as the events that
+    /// are there tell them.
+    pub dropped: u64,
     /// How the last process ended, if there was one.
     pub end: Option<ProcessEnd>,
 }
@@ -260,6 +266,7 @@ impl TaskSummary {
             first_loss: None,
             last_loss: None,
             restarts: 0,
+            dropped: 0,
             end: None,
         }
     }

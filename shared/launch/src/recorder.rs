@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use cli::{Console, Failure, Output};
-use doc::{EventKind, RunEvent};
+use doc::RunEvent;
 
 use crate::settings::Settings;
 use crate::sink::Sink;
@@ -23,6 +23,8 @@ pub(crate) struct Recorder<'a> {
     /// Events of launches before that were lost.
     lost_before: u64,
     failure: Option<Failure>,
+    /// Progress that the reader's queue had no room for.
+    dropped: u64,
     /// Whether the state is shown as a live table. Found out once: every turn of a round asks.
     table: bool,
     /// Whether a line is said now and then: where lines cannot be written over, in a log or on a dumb
@@ -47,6 +49,7 @@ impl<'a> Recorder<'a> {
             console,
             settings,
             failure: None,
+            dropped: 0,
             table: console.can_redraw() && !settings.care.follow,
             lines_instead: !console.can_redraw(),
             shown: None,
@@ -55,12 +58,19 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// What became of the events.
+    /// What became of the events. Progress that is missing is said, and is no failure: the events that
+    /// are there tell the same later, and how many are missing.
     ///
     /// # Errors
     /// The first failure, with the number of events that were lost.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         self.console.settle();
+        if self.dropped > 0 {
+            self.console.warn(&format!(
+                "{} progress events were left out because the events were not read",
+                self.dropped
+            ));
+        }
         match self.failure {
             None => Ok(()),
             Some(Failure::ClosedPipe) => Err(Failure::ClosedPipe),
@@ -76,13 +86,21 @@ impl Sink for Recorder<'_> {
     /// A failure does not stop the jobs: the first is remembered, and events that cannot be
     /// written are counted.
     fn event(&mut self, event: &RunEvent) {
-        // Progress is told again by the next progress; nothing else is.
-        let written = match event.kind() {
-            EventKind::Progress => self.output.minor_record(event),
-            _ => self.output.record(event),
-        };
-        if let Err(failure) = written {
+        if let Err(failure) = self.output.record(event) {
             self.failure.get_or_insert(failure);
+        }
+    }
+
+    fn progress(&mut self, event: &RunEvent) -> bool {
+        match self.output.minor_record(event) {
+            Ok(told) => {
+                self.dropped += u64::from(!told);
+                told
+            }
+            Err(failure) => {
+                self.failure.get_or_insert(failure);
+                true
+            }
         }
     }
 

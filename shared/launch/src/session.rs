@@ -169,6 +169,7 @@ fn add(totals: &mut Vec<TaskSummary>, round: Vec<TaskSummary>) {
         total.interrupted |= task.interrupted;
         total.samples += task.samples;
         total.restarts += task.restarts;
+        total.dropped += task.dropped;
         total.batch = task.batch;
         total.share = task.share;
         total.trained = match (total.trained, task.trained) {

@@ -36,8 +36,6 @@ pub(crate) struct TaskRun {
     /// What the job itself says it has done.
     pub(crate) told_done: Option<u64>,
     pub(crate) loss: Option<f64>,
-    pub(crate) first_loss: Option<f64>,
-    pub(crate) last_loss: Option<f64>,
     pub(crate) restarts: u32,
     pub(crate) restarts_of_phase: u32,
     pub(crate) exit: Option<Exit>,
@@ -51,13 +49,14 @@ pub(crate) struct TaskRun {
     /// Throughput between the last two progress events.
     pub(crate) rate: Option<f64>,
     pub(crate) reported: Reported,
-    together: Together,
+    /// Progress that the reader's queue had no room for.
+    dropped: u64,
 }
 
 /// What the events have said of a task's training.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Reported {
-    /// The last step that a progress event of the process under way told of.
+    /// The last step that a progress event of the process under way told of, or would have.
     pub(crate) at: Option<Instant>,
     /// That step, or when the process became ready.
     until: Option<Instant>,
@@ -70,6 +69,11 @@ pub(crate) struct Reported {
     trained: Duration,
     /// Whether progress was told at all.
     any: bool,
+    together: Together,
+    first_loss: Option<f64>,
+    last_loss: Option<f64>,
+    /// Progress since then that the reader's queue had no room for.
+    dropped: u64,
 }
 
 /// Samples and time of the intervals between tellings in which all tasks trained.
@@ -110,8 +114,6 @@ impl TaskRun {
             most_samples: 0,
             told_done: None,
             loss: None,
-            first_loss: None,
-            last_loss: None,
             restarts: 0,
             restarts_of_phase: 0,
             exit: None,
@@ -121,7 +123,7 @@ impl TaskRun {
             share,
             rate: None,
             reported: Reported::default(),
-            together: Together::default(),
+            dropped: 0,
         }
     }
 
@@ -213,10 +215,12 @@ impl TaskRun {
         // A job that says nothing of being ready is so with its first step, which took longer than no
         // time: neither it nor what was read with it has a rate.
         let rate = rate(new, time.as_secs_f64());
+        let mut together = self.reported.together;
         if rate.is_some() && opened.is_some() && !self.is_untold(opened) {
-            self.together.samples = self.together.samples.saturating_add(new);
-            self.together.time += time;
+            together.samples = together.samples.saturating_add(new);
+            together.time += time;
         }
+        let dropped = self.reported.dropped;
         self.rate = rate.map(SamplesPerSec::get).or(self.rate);
         self.reported = Reported {
             at: Some(self.stepped),
@@ -225,23 +229,39 @@ impl TaskRun {
             samples: self.samples,
             trained: self.reported.trained + time,
             any: true,
+            together,
+            first_loss: self.reported.first_loss.or(self.loss),
+            last_loss: self.loss.or(self.reported.last_loss),
+            dropped: 0,
         };
-        self.first_loss = self.first_loss.or(self.loss);
-        self.last_loss = self.loss.or(self.last_loss);
         Some(TaskProgress {
             samples: self.samples,
             rate,
             loss: self.loss,
             trained: Some(as_seconds(self.reported.trained)),
+            dropped,
             ..TaskProgress::default()
         })
     }
 
+    /// What [`TaskRun::tell`] made of `before` was not told: the next telling makes up for it, no
+    /// earlier than if it had been.
+    pub(crate) fn not_told(&mut self, before: Reported) {
+        self.reported = Reported {
+            at: self.reported.at,
+            dropped: before.dropped + 1,
+            ..before
+        };
+        self.dropped += 1;
+    }
+
     /// What became of it, as the events have told it.
     pub(crate) fn summary(&self, planned: &Assignment<'_>) -> TaskSummary {
-        let trained = self.reported.trained;
+        let Reported {
+            trained, together, ..
+        } = self.reported;
         let all = rate(self.most_samples, trained.as_secs_f64());
-        let together = rate(self.together.samples, self.together.time.as_secs_f64());
+        let rate_together = rate(together.samples, together.time.as_secs_f64());
         TaskSummary {
             finished: self.stage == Stage::Done,
             interrupted: self.interrupted && self.stage != Stage::Done,
@@ -249,12 +269,13 @@ impl TaskRun {
             batch: Some(planned.batch),
             share: Some(planned.share),
             trained: self.reported.any.then(|| as_seconds(trained)),
-            together: together.map(|_| as_seconds(self.together.time)),
-            rate: together.or(all),
+            together: rate_together.map(|_| as_seconds(together.time)),
+            rate: rate_together.or(all),
             predicted: planned.predicted,
-            first_loss: self.first_loss,
-            last_loss: self.last_loss,
+            first_loss: self.reported.first_loss,
+            last_loss: self.reported.last_loss,
             restarts: self.restarts,
+            dropped: self.dropped,
             end: self.exit.map(process_end),
             ..TaskSummary::new(planned.planned.id.clone())
         }

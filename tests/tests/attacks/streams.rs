@@ -64,6 +64,59 @@ fn a_reader_that_goes_does_not_turn_a_no_into_a_yes() {
     assert_eq!(out.stdout, "1\n", "{out:#?}");
 }
 
+/// Two launches, of which the second begins with a plan that takes more than half of the queue: of its
+/// progress nothing has room until the reader reads.
+#[test]
+fn a_run_whose_reader_stalls_tells_what_is_missing_and_is_no_lie() {
+    let folder = mt_tests::Folder::new();
+    let script = |steps: u32| {
+        format!(
+            "echo '{{\\\"mt\\\":\\\"ready\\\"}}'; for i in $(seq {steps}); do sleep 0.05; \
+             echo '{{\\\"mt\\\":\\\"step\\\",\\\"samples\\\":10,\\\"loss\\\":1.5}}'; done"
+        )
+    };
+    for (name, steps, padding) in [("one", 1, 200_000), ("two", 100, 5_000_000)] {
+        let job = |id: &str| {
+            let script = script(steps);
+            format!(r#"{{"id":"{id}","batch_sizes":[10],"job":{{"argv":["sh","-c","{script}"]}}}}"#)
+        };
+        let padding = "x".repeat(padding);
+        let (a, b, samples) = (job("a"), job("b"), 10 * steps);
+        let plan = format!(
+            r#"{{"schema":"mt.plan/1","tasks":[
+            {{"id":"a","batch":10,"share_percent":50,"samples":{samples}}},
+            {{"id":"b","batch":10,"share_percent":50,"samples":{samples}}}],
+            "workload":{{"schema":"mt.workload/1","device":{{"kind":"cpu"}},"tasks":[{a},{b},
+            {{"id":"other","batch_sizes":[10],"job":{{"argv":["{padding}"]}}}}]}}}}"#
+        );
+        fs::write(folder.path().join(name), plan).unwrap();
+    }
+    let launch = "cat one two | mt-launch --progress-every 0 2>err | { sleep 3; cat; } > run";
+    let out = folder.run(&format!("{launch}; echo ${{PIPESTATUS[1]}}; cat err"));
+    if out.stdout.starts_with('3') {
+        eprintln!("skipped: no control group can be written: {}", out.stdout);
+        return;
+    }
+    assert!(out.stdout.starts_with('0'), "{}", out.stdout);
+    assert!(
+        out.stdout.contains("progress events were left out"),
+        "{}",
+        out.stdout
+    );
+    folder.run("mt-check run").assert_code(0);
+    let run = fs::read_to_string(folder.path().join("run")).unwrap();
+    let (progress, end) = (r#","dropped":"#, r#""restarts":0,"dropped":"#);
+    assert!(run.matches(progress).count() > run.matches(end).count());
+    for text in [progress, end] {
+        let more = run.replacen(text, &format!("{text}1"), 1);
+        assert_ne!(more, run);
+        fs::write(folder.path().join("more"), more).unwrap();
+        let lie = folder.run("mt-check more");
+        lie.assert_code(1);
+        assert!(lie.stdout.contains("dropped"), "{}", lie.stdout);
+    }
+}
+
 #[test]
 fn nohup_is_respected() {
     let folder = documents();

@@ -15,6 +15,8 @@ struct Tally {
     first_loss: Option<f64>,
     last_loss: Option<f64>,
     most_samples: u64,
+    /// Progress events that are missing, by those that are there.
+    dropped: u64,
     end: Option<ProcessEnd>,
     /// End of the last process in the last round that ended.
     of_last_round: Option<Option<ProcessEnd>>,
@@ -58,6 +60,7 @@ fn count<'a>(event: &'a RunEvent, tallies: &mut BTreeMap<&'a TaskId, Tally>) {
         EventPayload::Restart { .. } => tally.restarts += 1,
         EventPayload::Progress { progress, .. } => {
             tally.most_samples = tally.most_samples.max(progress.samples);
+            tally.dropped = tally.dropped.saturating_add(progress.dropped);
             tally.first_loss = tally.first_loss.or(progress.loss);
             tally.last_loss = progress.loss.or(tally.last_loss);
         }
@@ -75,6 +78,7 @@ fn compare(at: usize, claimed: &[TaskSummary], tallies: &BTreeMap<&TaskId, Tally
             j.field("tasks", |j| {
                 j.index(i, |j| {
                     j.same("restarts", task.restarts, tally.restarts);
+                    j.same("dropped", task.dropped, tally.dropped);
                     if task.samples < tally.most_samples {
                         let truth = format!("at least {}, which it reported", tally.most_samples);
                         j.lie("samples", task.samples, truth);

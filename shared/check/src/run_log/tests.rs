@@ -166,3 +166,35 @@ fn seconds_and_throughput_of_summaries_are_those_of_the_events() {
         assert!(paths.contains(&path), "{field}: {paths:?}");
     }
 }
+
+/// Progress that the reader of the events did not take is counted where it is missing and at the end.
+#[test]
+fn progress_that_is_missing_is_counted() {
+    let missing = TRAINED
+        .replacen("\"samples\":1100,", "\"samples\":1100,\"dropped\":3,", 1)
+        .replace("\"id\":\"a\",", "\"id\":\"a\",\"dropped\":3,")
+        .replace(
+            "[{\"id\":\"a\",\"dropped\":3,\"batch\"",
+            "[{\"id\":\"a\",\"batch\"",
+        );
+    assert_eq!(lies(&missing), [""; 0]);
+    for (from, to, events) in [
+        (
+            "\"samples\":1100,\"dropped\":3",
+            "\"samples\":1100",
+            vec![13, 14],
+        ),
+        (
+            "[{\"id\":\"a\",\"dropped\":3",
+            "[{\"id\":\"a\",\"dropped\":2",
+            vec![13],
+        ),
+        ("[{\"id\":\"a\",\"dropped\":3", "[{\"id\":\"a\"", vec![13]),
+    ] {
+        let expected: Vec<String> = events
+            .iter()
+            .map(|at| format!("$.events[{at}].tasks[0].dropped"))
+            .collect();
+        assert_eq!(lies(&missing.replacen(from, to, 1)), expected);
+    }
+}

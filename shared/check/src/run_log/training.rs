@@ -45,7 +45,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                     log.compare(task, of_rounds.unwrap_or_else(|| own.outcome()), j);
                 });
             }
-            _ => log.take(event),
+            _ => log.take(at, event, j),
         }
     }
 }
@@ -100,11 +100,13 @@ struct Outcome {
 }
 
 impl<'a> Log<'a> {
-    fn take(&mut self, event: &'a RunEvent) {
+    fn take(&mut self, at: usize, event: &'a RunEvent, j: &mut Judge) {
         let Some(task) = event.task() else {
             return;
         };
         let (now, opened) = (event.time.get(), self.opened);
+        // Of a plan, every progress tells its seconds, or none does.
+        let judged = self.measured && self.planned.is_some();
         let known = self.round.entry(task).or_default();
         match &event.payload {
             EventPayload::Start { .. } => {
@@ -121,7 +123,12 @@ impl<'a> Log<'a> {
                 });
                 self.opened = all.then_some(now);
             }
-            EventPayload::Progress { progress, .. } => known.progress(progress, now, opened),
+            EventPayload::Progress { progress, .. } => {
+                if judged {
+                    at_event(at, j, |j| known.rate(progress, j));
+                }
+                known.progress(progress, now, opened);
+            }
             EventPayload::Exit { .. } => {
                 known.ready = false;
                 self.opened = None;
@@ -197,6 +204,33 @@ fn as_planned(task: &TaskSummary, planned: &Planned, j: &mut Judge) {
 }
 
 impl Trained {
+    /// Throughput of a progress event is that of the samples and seconds since the one before.
+    fn rate(&self, progress: &TaskProgress, j: &mut Judge) {
+        let Some(seconds) = progress.trained.map(Seconds::get) else {
+            return j.lie("seconds", "nothing", "what the task has trained");
+        };
+        let time = seconds - self.seconds.unwrap_or(0.0);
+        if time < 0.0 {
+            let truth = format!("at least {}, told before", self.seconds.unwrap_or(0.0));
+            return j.lie("seconds", seconds, truth);
+        }
+        let Some((_, before)) = self.told else {
+            return;
+        };
+        let truth = progress.samples.saturating_sub(before) as f64 / time;
+        let truth = Some(truth).filter(|rate| rate.is_finite());
+        let claimed = progress.rate.map(SamplesPerSec::get);
+        match (claimed, truth) {
+            (Some(claimed), Some(truth)) => {
+                // A difference of two sums of seconds has fewer digits than either: some units in
+                // the last place of the later one, here as so many billionths of the rate.
+                let digits = 1e9 * 8.0 * f64::EPSILON * seconds / time;
+                j.number_of("samples_per_s", claimed, truth, truth * digits.max(1.0));
+            }
+            (claimed, truth) => j.optional_number("samples_per_s", claimed, truth),
+        }
+    }
+
     fn progress(&mut self, progress: &TaskProgress, now: f64, opened: Option<f64>) {
         let Some(seconds) = progress.trained.map(Seconds::get) else {
             return;

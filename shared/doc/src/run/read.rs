@@ -300,6 +300,7 @@ fn progress(f: &mut Fields<'_>) -> Option<TaskProgress> {
         loss: f.wire.loss.take(),
         step: f.wire.step.take(),
         gpus: f.wire.gpus.take(),
+        dropped: f.wire.dropped.take().unwrap_or(0),
         samples: samples?,
         rate: rate?,
         trained: trained?,
@@ -361,6 +362,7 @@ fn summary(wire: &wire::TaskSummary, c: &mut Checker) -> Option<TaskSummary> {
         first_loss: wire.first_loss,
         last_loss: wire.last_loss,
         restarts: wire.restarts,
+        dropped: wire.dropped,
         end: end?,
     })
 }

@@ -91,6 +91,7 @@ fn write_progress(progress: &TaskProgress, w: &mut wire::RunEvent) {
     w.seconds = progress.trained.map(Seconds::get);
     w.gpus = progress.gpus;
     w.batch = progress.batch.map(|b| u64::from(b.get()));
+    w.dropped = Some(progress.dropped).filter(|dropped| *dropped > 0);
 }
 
 fn write_ending(ok: bool, makespan: Seconds, tasks: &[TaskSummary], w: &mut wire::RunEvent) {
@@ -123,6 +124,7 @@ fn summary(task: &TaskSummary) -> wire::TaskSummary {
         first_loss: task.first_loss,
         last_loss: task.last_loss,
         restarts: task.restarts,
+        dropped: task.dropped,
         code,
         signal,
     }

@@ -67,6 +67,10 @@ pub struct RunEvent {
     /// End of a phase, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_s: Option<f64>,
+    /// Progress events of the task since the one before that are missing because the reader of the
+    /// events did not read: this one tells what they would have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<u64>,
     /// Exit code of a process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
@@ -133,6 +137,7 @@ impl RunEvent {
             phase: None,
             start_s: None,
             end_s: None,
+            dropped: None,
             code: None,
             signal: None,
             restarts: None,
@@ -149,7 +154,7 @@ impl RunEvent {
     }
 
     /// The name of every optional field, and whether it is given.
-    pub fn given(&self) -> [(&'static str, bool); 29] {
+    pub fn given(&self) -> [(&'static str, bool); 30] {
         [
             ("round", self.round.is_some()),
             ("task", self.task.is_some()),
@@ -171,6 +176,7 @@ impl RunEvent {
             ("phase", self.phase.is_some()),
             ("start_s", self.start_s.is_some()),
             ("end_s", self.end_s.is_some()),
+            ("dropped", self.dropped.is_some()),
             ("code", self.code.is_some()),
             ("signal", self.signal.is_some()),
             ("restarts", self.restarts.is_some()),
@@ -187,6 +193,14 @@ impl RunEvent {
     }
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// What happened in a run.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -199,7 +213,8 @@ pub enum EventKind {
     Start,
     /// A job is warm: `round task`.
     Ready,
-    /// A job trained: `round task samples`, `samples_per_s loss step seconds gpus batch`.
+    /// A job trained: `round task samples`, `samples_per_s loss step seconds gpus batch
+    /// dropped`.
     Progress,
     /// A phase ended: `round task phase start_s end_s`, `reason`.
     Phase,
@@ -290,6 +305,10 @@ pub struct TaskSummary {
     pub last_loss: Option<f64>,
     /// Restarts.
     pub restarts: u32,
+    /// Progress events that are missing because the reader of the events did not read. Every other
+    /// figure is as the events that are there tell it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dropped: u64,
     /// Exit code of the last process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,

@@ -118,6 +118,10 @@ pub(super) struct Counters {
     pub(super) first_loss: Option<f64>,
     recent: VecDeque<f64>,
     pub(super) reported_at: Option<Instant>,
+    /// The last step when it was last tried to tell of it.
+    pub(super) tried_at: Option<Instant>,
+    /// Progress that the reader's queue had no room for, since the last that was told and in all.
+    pub(super) dropped: (u64, u64),
     pub(super) reported_samples: u64,
     pub(super) rate: Option<f64>,
     pub(super) restarts: u32,
@@ -126,6 +130,21 @@ pub(super) struct Counters {
 
 /// Reports whose mean loss is compared with the target, as in the paper of Wei and Shudo.
 const REPORTS: usize = 10;
+
+impl Counters {
+    /// An event of now, whose last step was then, was `told`, or the reader's queue had no room for it.
+    pub(super) fn was_told(&mut self, last_step: Instant, told: bool) {
+        if !told {
+            self.dropped = (self.dropped.0 + 1, self.dropped.1 + 1);
+            return;
+        }
+        self.dropped.0 = 0;
+        self.reported_at = Some(last_step);
+        self.told = Some(self.trained);
+        self.reported_samples = self.samples;
+        self.first_loss = self.first_loss.or(self.loss);
+    }
+}
 
 impl Member {
     pub(super) fn new(arrival: Arrival, task: usize, now: Instant) -> Self {
@@ -276,6 +295,7 @@ impl Member {
             first_loss: p.first_loss,
             last_loss: p.loss.filter(|_| p.first_loss.is_some()),
             restarts: p.restarts,
+            dropped: p.dropped.1,
             end: p.exit.map(process_end),
             ..TaskSummary::new(self.arrival.task.clone())
         }

@@ -40,9 +40,7 @@ impl Session<'_> {
         let member = &mut self.members[i];
         let (gpus, batch) = (member.gpus.len(), member.batch);
         let p = &mut member.progress;
-        let due = p
-            .reported_at
-            .is_none_or(|at| now.duration_since(at) >= every);
+        let due = p.tried_at.is_none_or(|at| now.duration_since(at) >= every);
         let Some(last_step) = p.last_step.filter(|_| p.samples != p.reported_samples) else {
             return;
         };
@@ -55,10 +53,7 @@ impl Session<'_> {
             .map(|at| last_step.saturating_duration_since(at));
         let measured = seconds.and_then(|s| rate(new, s.as_secs_f64()));
         p.rate = measured.map(units::SamplesPerSec::get).or(p.rate);
-        p.reported_at = Some(last_step);
-        p.told = Some(p.trained);
-        p.reported_samples = p.samples;
-        p.first_loss = p.first_loss.or(p.loss);
+        p.tried_at = Some(last_step);
         let gpus = u32::try_from(gpus).ok().filter(|g| *g > 0);
         let progress = TaskProgress {
             samples: p.samples,
@@ -68,6 +63,7 @@ impl Session<'_> {
             trained: Some(as_seconds(p.trained)),
             gpus,
             batch: Batch::new(batch).ok(),
+            dropped: p.dropped.0,
         };
         let news = gpus.map(|gpus| TrainingNews::Progress {
             task: self.members[i].arrival.task.clone(),
@@ -76,11 +72,19 @@ impl Session<'_> {
             loss: progress.loss,
             batch: progress.batch,
         });
-        self.tell(EventPayload::Progress {
+        let payload = EventPayload::Progress {
             round: 0,
             task: self.id(i),
             progress,
-        });
+        };
+        // What is told at an end nothing makes up for.
+        let told = if all {
+            self.tell(payload);
+            true
+        } else {
+            self.sink.progress(&self.journal.event(now, payload))
+        };
+        self.members[i].progress.was_told(last_step, told);
         if let Some(news) = news {
             self.tell_controller(news);
         }

@@ -86,7 +86,7 @@ impl Round<'_> {
         // What is told now begins an interval that can be compared with a prediction: one in which all
         // tasks train, and of which the samples of its beginning are known.
         if first || task.is_untold(self.opened) {
-            self.tell_progress(i);
+            self.tell_progress(i, true);
         }
     }
 
@@ -342,19 +342,31 @@ impl Round<'_> {
             let now = self.with.host.now();
             let at = self.tasks[i].reported.at;
             if all || at.is_none_or(|at| now.duration_since(at) >= every) {
-                self.tell_progress(i);
+                self.tell_progress(i, all);
             }
         }
     }
 
-    fn tell_progress(&mut self, i: usize) {
+    /// `needed`: what is told next does not make up for it.
+    fn tell_progress(&mut self, i: usize, needed: bool) {
         let now = self.with.host.now();
-        if let Some(progress) = self.tasks[i].tell(now, self.opened) {
-            self.tell(EventPayload::Progress {
-                round: self.number,
-                task: self.id(i),
-                progress,
-            });
+        let before = self.tasks[i].reported;
+        let Some(progress) = self.tasks[i].tell(now, self.opened) else {
+            return;
+        };
+        let payload = EventPayload::Progress {
+            round: self.number,
+            task: self.id(i),
+            progress,
+        };
+        if needed {
+            self.tell(payload);
+        } else if !self
+            .with
+            .sink
+            .progress(&self.with.journal.event(now, payload))
+        {
+            self.tasks[i].not_told(before);
         }
     }
 }

@@ -16,6 +16,11 @@ impl Sink for Kept {
         self.0.push(event.clone());
     }
 
+    fn progress(&mut self, event: &RunEvent) -> bool {
+        self.event(event);
+        true
+    }
+
     fn warn(&mut self, text: &str) {
         panic!("{text}");
     }

@@ -94,3 +94,35 @@ fn a_process_that_was_started_again_counts_for_all_from_its_first_progress() {
     }
     assert_eq!(summary(&task).together.unwrap().get(), 2.0);
 }
+
+/// What the reader's queue has no room for is told by the next progress, and nothing counts twice.
+#[test]
+fn what_was_not_told_is_told_later() {
+    let begun = Instant::now();
+    let (mut one, mut other) = (computing(begun), computing(begun));
+    for task in [&mut one, &mut other] {
+        task.warm(begun, begun);
+    }
+    let opened = Some(begun);
+    for at in 1..=4 {
+        for task in [&mut one, &mut other] {
+            task.step(
+                begun + at * SECOND,
+                u64::from(100 * at),
+                Some(f64::from(at)),
+            );
+        }
+        let before = one.reported;
+        one.tell(begun + at * SECOND, opened).unwrap();
+        if at == 2 || at == 3 {
+            one.not_told(before);
+            assert_eq!(one.reported.at, Some(begun + at * SECOND));
+        }
+    }
+    assert_eq!(other.tell(begun + 4 * SECOND, opened).unwrap().dropped, 0);
+    let (one, other) = (summary(&one), summary(&other));
+    assert_eq!((one.dropped, other.dropped), (2, 0));
+    assert_eq!((one.rate, one.together), (other.rate, other.together));
+    assert_eq!((one.trained, one.samples), (other.trained, other.samples));
+    assert_eq!((one.first_loss, one.last_loss), (Some(1.0), Some(4.0)));
+}

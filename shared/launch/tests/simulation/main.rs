@@ -34,11 +34,21 @@ struct Kept {
     events: Vec<RunEvent>,
     /// Events after which the reader has gone.
     leaves: Option<usize>,
+    /// Who decides for which progress there is no room, where the reader stalls now and then.
+    stalls: Option<Dice>,
 }
 
 impl Sink for Kept {
     fn event(&mut self, event: &RunEvent) {
         self.events.push(event.clone());
+    }
+
+    fn progress(&mut self, event: &RunEvent) -> bool {
+        let room = !self.stalls.as_mut().is_some_and(|dice| dice.happens(60));
+        if room {
+            self.event(event);
+        }
+        room
     }
 
     fn warn(&mut self, _: &str) {}
@@ -187,6 +197,14 @@ fn wrong(
     wrong
 }
 
+/// Progress that an event says is missing.
+fn missing(event: &RunEvent) -> u64 {
+    match &event.payload {
+        EventPayload::Progress { progress, .. } => progress.dropped,
+        _ => 0,
+    }
+}
+
 fn play(seed: u64) -> (Vec<RunEvent>, Vec<String>) {
     let mut dice = Dice::new(seed ^ 0x5eed);
     let launch = launch(&mut dice);
@@ -208,6 +226,7 @@ fn play(seed: u64) -> (Vec<RunEvent>, Vec<String>) {
     let mut kept = Kept {
         events: Vec::new(),
         leaves,
+        stalls: dice.happens(30).then(|| Dice::new(seed ^ 0x57a11)),
     };
     let provenance = cli::Console::new("mt-launch").provenance(None, None);
     let played = session.play(0..rounds, provenance, &mut kept);
@@ -232,7 +251,7 @@ fn launches_on_a_host_that_misbehaves() {
         return;
     }
     let seeds = number("MT_SIM_SEEDS").unwrap_or(SEEDS);
-    let mut events = 0;
+    let (mut events, mut dropped) = (0, 0);
     let mut failed = Vec::new();
     let mut kinds = std::collections::BTreeSet::new();
     for seed in 0..seeds {
@@ -241,6 +260,7 @@ fn launches_on_a_host_that_misbehaves() {
             panic!("seed {seed} panics; MT_SIM_SEED={seed} plays it alone");
         };
         events += told.len();
+        dropped += told.iter().map(missing).sum::<u64>();
         kinds.extend(told.iter().map(RunEvent::kind));
         if !wrong.is_empty() {
             failed.push(format!(
@@ -253,7 +273,8 @@ fn launches_on_a_host_that_misbehaves() {
         }
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
-    println!("{seeds} launches, {events} events");
+    println!("{seeds} launches, {events} events, {dropped} that were not read");
+    assert!(seeds < SEEDS || dropped > 0, "no reader stalls");
     // A simulation in which a kind of event never comes tests less than it seems to.
     let all = EventKind::ALL
         .into_iter()

@@ -152,6 +152,7 @@ fn task_summary(
         first_loss: Some(loss),
         last_loss: None,
         restarts,
+        dropped: u64::from(restarts % 3),
         code: None,
         signal: Some(signal),
     }
