@@ -1,8 +1,9 @@
 //! What was predicted of a program and what came out, a line for each.
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -10,7 +11,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use cli::Failure;
 use jobs::{LineCutter, Message, Progress};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Placement;
 
@@ -63,7 +64,7 @@ pub(super) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Checks that the log can be written and is no input.
+    /// Checks that the log can be written, is no input, and holds nothing else.
     pub(super) fn open(
         path: &Path,
         placement: &'a Placement,
@@ -71,6 +72,7 @@ impl<'a> Record<'a> {
     ) -> Result<Self, Failure> {
         cli::may_append(path)?;
         append(path, &[])?;
+        holds_a_log(path)?;
         let units = jobs::Units {
             step: placement.batch.map(|batch| u64::from(batch.get())),
             epoch: placement.samples,
@@ -99,7 +101,7 @@ impl<'a> Record<'a> {
         self.lines
             .push(bytes, |line, _| match progress.parse(line) {
                 Some(Message::Step { samples: more, .. }) => {
-                    *samples += more;
+                    *samples = samples.saturating_add(more);
                     let last = (*samples, now);
                     *steps = Some([steps.map_or(last, |[first, _]| first), last]);
                 }
@@ -143,8 +145,43 @@ impl<'a> Record<'a> {
     }
 }
 
+/// What a line of any log has.
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "that they are there is what matters")]
+struct Known {
+    started_s: u64,
+    program: String,
+    share_percent: f64,
+}
+
+/// Bytes of a first line that are looked at: the longest is a path (4096) and some figures.
+const LONGEST_LINE: u64 = 1 << 16;
+
+/// Refuses a file whose first line is none of a log: a line more would spoil a plan, and a run would
+/// have an event that is none.
+fn holds_a_log(path: &Path) -> Result<(), Failure> {
+    let failed = |error| Failure::file(path, &error);
+    let metadata = fs::metadata(path).map_err(failed)?;
+    if !metadata.is_file() || metadata.len() == 0 {
+        return Ok(());
+    }
+    let mut first = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    let read = BufReader::new(file.take(LONGEST_LINE)).read_until(b'\n', &mut first);
+    read.map_err(failed)?;
+    match serde_json::from_slice::<Known>(&first) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Failure::Usage(format!(
+            "--log {}: the file holds something else than lines of such a log; name another",
+            path.display()
+        ))),
+    }
+}
+
 fn append(path: &Path, text: &[u8]) -> Result<(), Failure> {
     let mut options = OpenOptions::new();
+    // A pipe that nobody reads is an error at once, and not waited for.
+    options.custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits());
     let file = options.append(true).create(true).open(path);
     file.and_then(|mut file| file.write_all(text))
         .map_err(|error| Failure::file(path, &error))

@@ -164,6 +164,27 @@ fn the_log_says_what_was_predicted_and_what_came_out() {
 }
 
 #[test]
+fn a_log_is_appended_to_nothing_but_a_log() {
+    let corner = Corner::new();
+    let run = r#"{"schema":"mt.run/1","event":"launch","time_s":0}"#;
+    fs::write(corner.path("notes"), "three lines\nof mine\n").unwrap();
+    fs::write(corner.path("run.ndjson"), format!("{run}\n")).unwrap();
+    fs::write(corner.path("zeros"), vec![0; 1 << 20]).unwrap();
+    nix::unistd::mkfifo(&corner.path("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for name in ["notes", "run.ndjson", "zeros", "pipe"] {
+        let path = corner.path(name);
+        let before = (name != "pipe").then(|| fs::read(&path).unwrap());
+        let arguments = ["--share", "5", "--device", "cpu", "--log", name, "true"];
+        let output = exec(&corner, &arguments).output().unwrap();
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{name}: {told}");
+        assert!(told.contains(name), "{told}");
+        assert_eq!(before, (name != "pipe").then(|| fs::read(&path).unwrap()));
+    }
+    nothing_remains(&corner);
+}
+
+#[test]
 fn a_program_that_is_none_is_told_as_env_does() {
     if !has_cgroups() {
         return;
