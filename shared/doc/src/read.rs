@@ -85,11 +85,12 @@ impl Frame {
     /// Faults that were found in the document, each with its line.
     #[must_use]
     pub fn faults(&self, faults: Vec<Fault>) -> ReadError {
-        let place = |fault: &Fault| self.line + place::lines_to(&self.bytes, &fault.path);
+        let paths = faults.iter().map(|fault| fault.path.as_str());
+        let lines = place::lines_to(&self.bytes, paths).into_iter();
         ReadError::Faults(Faults {
             source_name: self.source_name.clone(),
             line: self.line,
-            lines: faults.iter().map(place).collect(),
+            lines: lines.map(|lines| self.line + lines).collect(),
             faults,
         })
     }
@@ -186,6 +187,9 @@ impl Frame {
         };
         // Only what is refused otherwise is looked at again, so that documents of the tools, which
         // may have 64 MiB, are read once.
+        if self.bytes.len() > LARGEST_BY_PEOPLE {
+            return Err(self.first_fault(&error));
+        }
         let relaxed = shape::relaxed::<W>(&self.bytes);
         let (error, bytes) = match &relaxed {
             Some(bytes) => match strict::<W>(bytes) {
@@ -198,20 +202,33 @@ impl Frame {
             error if error.inner().is_data() => {
                 let found = shape::structural_faults::<W>(bytes);
                 if found.is_empty() {
-                    // What is wrong may come before the place where the text ends to be JSON.
-                    if let Err(broken) = serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
-                        return Err(self.syntax(&broken));
-                    }
-                    let path = format!("$.{}", error.path()).replace("$.[", "$[");
-                    let problem = error.inner().to_string();
-                    return Err(self.one_fault(Code::WrongType, &path, problem, String::new()));
+                    return Err(self.first_fault(&error));
                 }
                 Err(self.faults(found))
             }
             error => Err(self.syntax(error.inner())),
         }
     }
+
+    /// What a strict reader has stopped at.
+    fn first_fault(&self, error: &serde_path_to_error::Error<serde_json::Error>) -> ReadError {
+        if !error.inner().is_data() {
+            return self.syntax(error.inner());
+        }
+        // What is wrong may come before the place where the text ends to be JSON.
+        if let Err(broken) = serde_json::from_slice::<serde::de::IgnoredAny>(&self.bytes) {
+            return self.syntax(&broken);
+        }
+        let path = format!("$.{}", error.path()).replace("$.[", "$[");
+        let problem = error.inner().to_string();
+        self.one_fault(Code::WrongType, &path, problem, String::new())
+    }
 }
+
+/// Bytes of a document that somebody may have written, in which each deviation from its shape is told
+/// and other forms of values are taken. That needs the document as a tree, of up to sixty times its
+/// size (lists in lists of one value): 4.4 MB took 267 MB.
+const LARGEST_BY_PEOPLE: usize = 2 << 20;
 
 fn strict<W: Wire>(bytes: &[u8]) -> Result<W, serde_path_to_error::Error<serde_json::Error>> {
     let mut parser = serde_json::Deserializer::from_slice(bytes);

@@ -65,17 +65,16 @@ impl<'a> Shape<'a> {
             one_of_names(names, value, c);
         }
         if !type_fits(schema, value) {
-            let problem = format_args!("{} is not {}", shortened(value), expectation(schema));
             let size = if value.is_string() && c.is_about("bytes") {
                 ", or a size such as \"24GB\" or \"512MiB\""
             } else {
                 ""
             };
-            c.fault(
-                Code::WrongType,
-                problem,
-                format_args!("give {}{size}", expectation(schema)),
-            );
+            c.fault_of(Code::WrongType, || {
+                let expected = expectation(schema);
+                let problem = format!("{} is not {expected}", shortened(value));
+                (problem, format!("give {expected}{size}"))
+            });
             return;
         }
         match value {
@@ -100,10 +99,12 @@ impl<'a> Shape<'a> {
         match (branches.as_slice(), fits) {
             (_, Some(branch)) | ([branch], None) => self.compare(branch, value, c),
             (several, None) => {
-                let expected: Vec<String> = several.iter().map(|b| expectation(b)).collect();
-                let expected = expected.join(" or ");
-                let problem = format_args!("{} is not {expected}", shortened(value));
-                c.fault(Code::WrongType, problem, format_args!("give {expected}"));
+                c.fault_of(Code::WrongType, || {
+                    let expected: Vec<String> = several.iter().map(|b| expectation(b)).collect();
+                    let expected = expected.join(" or ");
+                    let problem = format!("{} is not {expected}", shortened(value));
+                    (problem, format!("give {expected}"))
+                });
             }
         }
     }
@@ -136,8 +137,10 @@ impl<'a> Shape<'a> {
             match (inner, others) {
                 (Some(inner), _) => c.field(name, |c| self.compare(inner, value, c)),
                 (None, Some(Value::Bool(false))) => c.field(name, |c| {
-                    let advice = unknown_advice(name, known);
-                    c.fault(Code::UnknownField, "this field is not known", advice);
+                    c.fault_of(Code::UnknownField, || {
+                        let problem = "this field is not known".to_owned();
+                        (problem, unknown_advice(name, known))
+                    });
                 }),
                 (None, Some(inner)) => c.field(name, |c| self.compare(inner, value, c)),
                 (None, None) => {}
@@ -178,13 +181,11 @@ fn one_of_names(names: &[Value], value: &Value, c: &mut Checker) {
     if names.contains(value) {
         return;
     }
-    let names: Vec<String> = names.iter().map(Value::to_string).collect();
-    let problem = format_args!("{} is not known here", shortened(value));
-    c.fault(
-        Code::WrongType,
-        problem,
-        format_args!("give one of {}", names.join(", ")),
-    );
+    c.fault_of(Code::WrongType, || {
+        let names: Vec<String> = names.iter().map(Value::to_string).collect();
+        let problem = format!("{} is not known here", shortened(value));
+        (problem, format!("give one of {}", names.join(", ")))
+    });
 }
 
 fn types(schema: &Value) -> Vec<&str> {
