@@ -170,16 +170,19 @@ pub fn of_run(report: &mut Report, events: &[RunEvent], plan: &Plan, timeline: O
     report
         .tracks
         .extend(tracks("planned", &names, &planned, 0.0));
+    // By the first phase of each.
+    let mut begins: BTreeMap<u32, f64> = BTreeMap::new();
+    for event in events {
+        if let EventPayload::Phase { round, end, .. } = &event.payload {
+            let begin = (event.time.get() - end.get()).max(0.0);
+            begins.entry(*round).or_insert(begin);
+        }
+    }
     for (round, told) in &rounds {
-        let begin = events.iter().find_map(|e| match &e.payload {
-            EventPayload::Phase { round: r, end, .. } if r == round => {
-                Some((e.time.get() - end.get()).max(0.0))
-            }
-            _ => None,
-        });
+        let begin = begins.get(round).copied().unwrap_or(0.0);
         report
             .tracks
-            .extend(tracks("measured", &names, told, begin.unwrap_or(0.0)));
+            .extend(tracks("measured", &names, told, begin));
     }
     for name in &names {
         let values = events.iter().filter_map(|e| match &e.payload {
