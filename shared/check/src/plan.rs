@@ -5,6 +5,7 @@ mod baselines;
 mod candidates;
 mod choices;
 mod figures;
+mod infeasible;
 mod points;
 mod proof;
 mod round;
@@ -43,16 +44,14 @@ pub fn judge(plan: &Plan, j: &mut Judge) {
     }
 }
 
-/// Reasons are taken at their word; the model they rest on is not.
+/// Reasons follow from a model.
 fn infeasible(plan: &Plan, none: &Infeasible, j: &mut Judge) {
-    for (i, _) in none.reasons.iter().enumerate() {
-        j.field("infeasible", |j| {
-            j.index(i, |j| j.unjudged("best", "would need a search of its own"));
-        });
-    }
-    match plan.model.as_ref().map(Predictor::from_model) {
-        Some(Err(error)) => j.lie("model.predictor", "a predictor", error),
-        Some(Ok(_)) => {}
+    match plan.model.as_ref().map(|m| (m, Predictor::from_model(m))) {
+        Some((_, Err(error))) => j.lie("model.predictor", "a predictor", error),
+        Some((model, Ok(predictor))) if predictor.task_count() == model.workload.tasks.len() => {
+            infeasible::judge(plan, none, model, &predictor, j);
+        }
+        Some((model, Ok(predictor))) => tasks_of_model(model, &predictor, j),
         None => unfounded(j),
     }
     if let Some(search) = &none.search {
@@ -153,6 +152,16 @@ fn shares(plan: &Plan, rv: Option<units::TotalShare>, j: &mut Judge) {
     }
 }
 
+/// A predictor of another number of tasks than its workload has.
+fn tasks_of_model(model: &Model, predictor: &Predictor, j: &mut Judge) {
+    let (claimed, truth) = (predictor.task_count(), model.workload.tasks.len());
+    j.lie(
+        "model.predictor",
+        format!("{claimed} tasks"),
+        format!("{truth}"),
+    );
+}
+
 /// Everything that follows from the predictions of the model.
 fn predicted(
     plan: &Plan,
@@ -163,12 +172,7 @@ fn predicted(
 ) {
     let workload = &model.workload;
     if predictor.task_count() != workload.tasks.len() {
-        let (claimed, truth) = (predictor.task_count(), workload.tasks.len());
-        return j.lie(
-            "model.predictor",
-            format!("{claimed} tasks"),
-            format!("{truth}"),
-        );
+        return tasks_of_model(model, predictor, j);
     }
     let frame = Frame::new(plan, workload, predictor);
     let Some(choices) = Choices::of_plan(plan, workload) else {

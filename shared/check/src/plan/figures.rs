@@ -5,6 +5,7 @@ use doc::{Chosen, Feasible, Given, Plan, Proof};
 use units::{Share, TaskId, TotalShare};
 
 use super::choices::{Choices, Frame, Value};
+use super::proof;
 use crate::judge::Judge;
 
 /// Half width of a 95 % interval in standard errors.
@@ -129,7 +130,14 @@ pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Val
             let truth = format!("at least {objective}, which the plan reaches");
             j.lie("unconstrained_objective", open, truth);
         }
-        j.unjudged("unconstrained_objective", "would need a search of its own");
+        match best_of_all(plan, frame, choices) {
+            Some(best) if open > best + room => {
+                let truth = format!("at most {best}, as of all plans");
+                j.lie("unconstrained_objective", open, truth);
+            }
+            Some(_) => {}
+            None => j.unjudged("unconstrained_objective", "would need a search of its own"),
+        }
     }
     if let Some(bound) = plan.search.bound {
         let proven = plan.search.proof != Proof::NotProven;
@@ -143,6 +151,23 @@ pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Val
             j.unjudged("search.bound", "would need a search of its own");
         }
     }
+}
+
+/// The best objective whatever the batch sizes are in proportion to, where there are few plans; a
+/// plan that a search leaves out because nothing like it was profiled counts too. `None` for a round with
+/// transfers, whose best order is a search of its own.
+fn best_of_all(plan: &Feasible, frame: &Frame<'_>, choices: &Choices) -> Option<f64> {
+    if frame.round_of_objective().is_some() || choices.gpus().len() != 1 {
+        return None;
+    }
+    let step = plan.constraints.share_step.hundredths();
+    let total = plan.constraints.rv.map(TotalShare::percent);
+    let all = proof::all_plans(frame, step, total, choices)?;
+    let every: Vec<usize> = (0..choices.batch.len()).collect();
+    let each = all
+        .iter()
+        .map(|c| frame.objective(&frame.evaluate(c), &every));
+    Some(each.fold(f64::NEG_INFINITY, f64::max))
 }
 
 /// The constraints hold.

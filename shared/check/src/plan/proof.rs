@@ -67,7 +67,7 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value
 
 /// Every batch size of the workload with every share of a step, where the shares have the given total;
 /// `None` if there are more than [`MOST_PLANS`].
-fn all_plans(
+pub fn all_plans(
     frame: &Frame<'_>,
     step: u32,
     total: Option<f64>,
@@ -105,7 +105,7 @@ fn all_plans(
     Some(all)
 }
 
-fn is_outside(frame: &Frame<'_>, choices: &Choices) -> bool {
+pub fn is_outside(frame: &Frame<'_>, choices: &Choices) -> bool {
     let active: Vec<Setting> = (0..choices.batch.len())
         .map(|task| Setting {
             task,
@@ -116,7 +116,7 @@ fn is_outside(frame: &Frame<'_>, choices: &Choices) -> bool {
     !frame.predictor.outside(&active).is_empty()
 }
 
-fn settings(frame: &Frame<'_>, choices: &Choices) -> String {
+pub fn settings(frame: &Frame<'_>, choices: &Choices) -> String {
     let tasks = frame.workload.tasks.iter().enumerate();
     let each = tasks.map(|(i, t)| {
         let (batch, share) = (choices.batch[i], choices.share[i].percent());

@@ -1,0 +1,162 @@
+//! A claim that no plan keeps the constraints: what is asked for stands beside it, and where there are
+//! few plans, all of them are looked at.
+
+use doc::{
+    BatchPolicy, ConstraintKind, Constraints, Infeasibility, Infeasible, Model, Plan, Proof,
+};
+use predict::Predictor;
+use units::TotalShare;
+
+use super::choices::{Choices, Frame, Value};
+use super::proof::{all_plans, is_outside, settings};
+use crate::judge::Judge;
+
+/// Part by which a reason may reach further than any plan that was looked at: a search meets
+/// constraints to 1e-9, and adds up in another order.
+const FURTHER: f64 = 1e-6;
+
+/// Judges the limits that reasons name, the claim itself, and how far each constraint can be met.
+pub fn judge(plan: &Plan, none: &Infeasible, model: &Model, predictor: &Predictor, j: &mut Judge) {
+    let Some(constraints) = &none.constraints else {
+        return j.unjudged("infeasible", "the constraints are not told");
+    };
+    for (i, reason) in none.reasons.iter().enumerate() {
+        let mut before = none.reasons[..i].iter();
+        if before.any(|other| other.constraint == reason.constraint) {
+            let claimed = format!("{} again", doc::name_of(&reason.constraint));
+            j.field("infeasible", |j| {
+                j.index(i, |j| j.lie("constraint", claimed, "each once"));
+            });
+        }
+    }
+    each(none, j, |reason, j| limit(reason, constraints, j));
+    let workload = &model.workload;
+    if workload.device.gpus != 1 {
+        return j.unjudged("infeasible", "several GPUs: would need a search of its own");
+    }
+    let mut frame = Frame::new(plan, workload, predictor);
+    frame.constraints = Some(constraints);
+    let start = Choices {
+        batch: Vec::new(),
+        share: Vec::new(),
+        gpu: vec![0; workload.tasks.len()],
+    };
+    let step = constraints.share_step.hundredths();
+    let Some(all) = all_plans(&frame, step, None, &start) else {
+        return j.unjudged("infeasible", "would need a search of its own");
+    };
+    let all: Vec<(Choices, Value)> = all
+        .into_iter()
+        .map(|choices| {
+            let value = frame.evaluate(&choices);
+            (choices, value)
+        })
+        .collect();
+    keeps(none, constraints, &frame, &all, j);
+    each(none, j, |reason, j| best(reason, &frame, &all, j));
+}
+
+fn each(none: &Infeasible, j: &mut Judge, mut look: impl FnMut(&Infeasibility, &mut Judge)) {
+    for (i, reason) in none.reasons.iter().enumerate() {
+        j.field("infeasible", |j| j.index(i, |j| look(reason, j)));
+    }
+}
+
+/// The limit is what the constraint asks for.
+fn limit(reason: &Infeasibility, c: &Constraints, j: &mut Judge) {
+    let asked = match reason.constraint {
+        ConstraintKind::StarvationFloor => c.starvation_floor,
+        ConstraintKind::Mismatch => c.mismatch,
+        ConstraintKind::Memory => c.memory.map(|most| most.get() as f64),
+        ConstraintKind::Rv => c.rv.map(TotalShare::percent),
+        // A largest batch size (--max-batch) is told nowhere else; that all have one size, by 0.
+        ConstraintKind::Batch => {
+            let largest = reason.limit >= 1.0 && reason.limit.fract() == 0.0;
+            if !(largest && reason.best > reason.limit) && c.batch == BatchPolicy::Free {
+                j.lie("constraint", "batch", "one that is asked for");
+            }
+            return;
+        }
+        // Predictions outside what was profiled, of which none are allowed.
+        ConstraintKind::Domain => return j.number("limit", reason.limit, 0.0),
+    };
+    match asked {
+        Some(asked) => j.number("limit", reason.limit, asked),
+        None => {
+            let claimed = doc::name_of(&reason.constraint);
+            j.lie("constraint", claimed, "one that is asked for");
+        }
+    }
+}
+
+/// A search that has proven that there is no plan is contradicted by one.
+fn keeps(
+    none: &Infeasible,
+    constraints: &Constraints,
+    frame: &Frame<'_>,
+    all: &[(Choices, Value)],
+    j: &mut Judge,
+) {
+    let search = none.search.as_ref();
+    let proven = search.is_some_and(|s| s.proof != Proof::NotProven);
+    // Of these two more stands in the way than is told among the constraints.
+    let told =
+        |r: &Infeasibility| !matches!(r.constraint, ConstraintKind::Batch | ConstraintKind::Domain);
+    if !proven || !none.reasons.iter().all(told) {
+        return;
+    }
+    let summed = |choices: &Choices| {
+        let sum: TotalShare = choices.share.iter().copied().sum();
+        constraints.rv.is_none_or(|rv| rv == sum)
+    };
+    let found = all.iter().find(|(choices, value)| {
+        summed(choices)
+            && !is_outside(frame, choices)
+            && frame.broken(choices, value, true).is_none()
+    });
+    if let Some((choices, _)) = found {
+        let truth = format!("{} keeps the constraints", settings(frame, choices));
+        j.lie("infeasible", "no plan", truth);
+    }
+}
+
+/// Nothing is reached that no plan reaches, whatever the other constraints.
+fn best(reason: &Infeasibility, frame: &Frame<'_>, all: &[(Choices, Value)], j: &mut Judge) {
+    let every: Vec<usize> = (0..frame.workload.tasks.len()).collect();
+    let least = |of: &dyn Fn(&Choices, &Value) -> f64| {
+        let each = all.iter().map(|(choices, value)| of(choices, value));
+        each.fold(f64::INFINITY, f64::min)
+    };
+    let (name, most) = match reason.constraint {
+        ConstraintKind::StarvationFloor => {
+            let floor = |_: &Choices, value: &Value| {
+                let relative = every.iter().map(|&i| value.rates[i] / value.solo[i]);
+                -relative.fold(f64::INFINITY, f64::min)
+            };
+            ("at most", -least(&floor))
+        }
+        ConstraintKind::Mismatch => {
+            let mismatch = |c: &Choices, value: &Value| frame.mismatch(c, value, &every);
+            ("at least", least(&mismatch))
+        }
+        ConstraintKind::Memory => {
+            let need = |c: &Choices, _: &Value| frame.memory(c, &every).iter().sum::<f64>();
+            ("at least", least(&need))
+        }
+        ConstraintKind::Rv | ConstraintKind::Batch | ConstraintKind::Domain => {
+            return j.unjudged("best", "would need a search of its own");
+        }
+    };
+    let beyond = if name == "at most" {
+        reason.best > most + FURTHER * most.abs()
+    } else {
+        reason.best < most - FURTHER * most.abs()
+    };
+    if beyond {
+        j.lie(
+            "best",
+            reason.best,
+            format!("{name} {most}, as of all plans"),
+        );
+    }
+}
