@@ -26,6 +26,9 @@ pub(super) enum Appears {
 #[derive(Debug)]
 pub(super) struct OutputFile {
     writer: BufWriter<File>,
+    /// What is replaced by the first record, which has not come: until then there is no temporary file
+    /// that a signal could leave.
+    awaited: Option<PathBuf>,
     /// The temporary file, and the file that it is to replace.
     pending: Option<(TempPath, PathBuf)>,
     appears: Appears,
@@ -42,10 +45,17 @@ const SYNC_EVERY: Duration = Duration::from_secs(1);
 impl OutputFile {
     /// A new file in the folder of `target`, which exists.
     pub(super) fn create(target: &Path, appears: Appears) -> Result<Self, Failure> {
+        // Also where it is made anew with the first record: that it can be is known now.
         let (file, temporary) = beside(target).map_err(|error| unwritable(target, &error))?;
+        let target = target.to_owned();
+        let (awaited, pending) = match appears {
+            Appears::FirstRecord => (Some(target), None),
+            Appears::Complete | Appears::Settled => (None, Some((temporary, target))),
+        };
         Ok(Self {
             writer: BufWriter::new(file),
-            pending: Some((temporary, target.to_owned())),
+            awaited,
+            pending,
             appears,
             whole: 0,
             synced: Instant::now(),
@@ -57,13 +67,32 @@ impl OutputFile {
         self.pending.as_ref().map(|(temporary, _)| &**temporary)
     }
 
-    pub(super) fn writer(&mut self) -> &mut dyn Write {
-        &mut self.writer
+    pub(super) fn writer(&mut self) -> io::Result<&mut dyn Write> {
+        self.begin()?;
+        Ok(&mut self.writer)
+    }
+
+    /// Makes the temporary file, if it was put off until there is something to write.
+    fn begin(&mut self) -> io::Result<()> {
+        if let Some(target) = self.awaited.take() {
+            match beside(&target) {
+                Ok((file, temporary)) => {
+                    self.writer = BufWriter::new(file);
+                    self.pending = Some((temporary, target));
+                }
+                Err(error) => {
+                    self.awaited = Some(target);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Writes one record, whole or not at all, so that whatever happens the file is a sequence of
     /// whole records.
     pub(super) fn record(&mut self, line: &[u8]) -> io::Result<()> {
+        self.begin()?;
         self.writer.flush()?;
         let file = self.writer.get_mut();
         if let Err(error) = file.write_all(line) {
@@ -87,6 +116,7 @@ impl OutputFile {
     /// Takes the file's name; what is written from now on is appended. The content is on the disk
     /// before the name is: a rename that overtakes it would leave an empty file after a power cut.
     pub(super) fn settle(&mut self) -> io::Result<()> {
+        self.begin()?;
         let Some((temporary, target)) = self.pending.take() else {
             return Ok(());
         };
