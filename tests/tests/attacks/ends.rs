@@ -1,4 +1,4 @@
-//! SIGTERM ends every tool, whatever it does: computes, or waits for input that does not come.
+//! SIGTERM and Ctrl-C end every tool, whatever it does: computes, or waits for input that does not come.
 
 use mt_tests::Folder;
 
@@ -7,25 +7,41 @@ use crate::documents;
 /// The time that a tool has: a second, and another for a machine that is busy.
 const PATIENCE_MS: u64 = 2_000;
 
+/// A job that arrives, as a live system tells it.
+const ARRIVAL: &str = "{\"event\":\"arrival\",\"time_s\":0,\"job\":\"a\"}\n";
+
 /// Starts `tool` with an input that stays open, waits until `busy` succeeds, asks it to end, and
 /// answers how many milliseconds it took. The tool reads what `feed` writes.
 fn ends(folder: &Folder, tool: &str, feed: &str, busy: &str) -> u64 {
+    ended_by("TERM", 143, folder, (tool, feed, busy))
+}
+
+/// As [`ends`], by a signal that ends it with an exit code.
+fn ended_by(signal: &str, code: i32, folder: &Folder, how: (&str, &str, &str)) -> u64 {
+    let (tool, feed, busy) = how;
+    // A shell lets what it starts behind its back ignore Ctrl-C.
     let line = format!(
-        "rm -f pipe out; mkfifo pipe; exec 9<>pipe; {tool} <pipe >out 2>err & pid=$!
+        "rm -f pipe out; mkfifo pipe; exec 9<>pipe
+         env --default-signal=INT {tool} <pipe >out 2>err & pid=$!
          {feed} >&9
          for i in $(seq 200); do {{ {busy}; }} && break; sleep 0.05; done
          kill -0 $pid || {{ cat err >&2; exit 9; }}
-         begun=$(date +%s%N); kill -TERM $pid; wait $pid; code=$?
+         begun=$(date +%s%N); kill -{signal} $pid; wait $pid; code=$?
          echo $(( ($(date +%s%N) - begun) / 1000000 )); exit $code"
     );
     let out = folder.run(&line);
-    assert_eq!(out.code, Some(143), "{tool}: {out:#?}");
+    assert_eq!(out.code, Some(code), "{tool}: {out:#?}");
     out.stdout.trim().parse().unwrap()
 }
 
 #[test]
 fn every_tool_ends_within_a_second_of_sigterm() {
     let folder = documents();
+    let put = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    put("q", ARRIVAL);
+    put("asked", "config,task,batch,share_percent\none,a,64,50\n");
+    let rows: String = (0..500_000).map(|i| format!("{i},a,64,50\n")).collect();
+    put("many", &format!("config,task,batch,share_percent\n{rows}"));
     let waits = "sleep 0.3";
     for (tool, feed, busy) in [
         // Waits for its first input, and for the next after a whole document.
@@ -46,8 +62,16 @@ fn every_tool_ends_within_a_second_of_sigterm() {
         ("mt-check", "head -3 r", waits),
         ("mt-report", "cat t", waits),
         ("mt-report", "head -3 r", waits),
-        ("mt-elastic --gpus 4", "true", waits),
-        ("mt-cluster plan", "true", waits),
+        ("mt-elastic --gpus 4 -o x6", "true", waits),
+        ("mt-elastic --gpus 4", "head -4 e", "test -s out"),
+        ("mt-cluster plan -o x7", "true", waits),
+        ("mt-cluster order -o x8", "true", waits),
+        ("mt-cluster order", "printf '{\"jobs\":['", waits),
+        ("mt-cluster online -o x9", "true", waits),
+        ("mt-cluster online --events - c", "true", waits),
+        ("mt-cluster online --events - c", "cat q", "test -s out"),
+        ("mt-solve --predict asked -o x10", "true", waits),
+        ("mt-solve --predict asked", "cat m", "test -s out"),
         // Computes for long.
         ("mt-profile w --device sim --window 80000", "true", waits),
         (
@@ -55,9 +79,29 @@ fn every_tool_ends_within_a_second_of_sigterm() {
             "true",
             "test -s large && sleep 0.3",
         ),
+        ("mt-cluster online --effort 4000000000 large", "true", waits),
+        ("mt-solve --predict many m", "true", waits),
     ] {
-        let took = ends(&folder, tool, feed, busy);
-        assert!(took < PATIENCE_MS, "{tool}: {took} ms");
+        for (signal, code) in [("TERM", 143), ("INT", 130)] {
+            let both = ["online", "order", "elastic", "predict", "launch"];
+            if signal == "INT" && !both.iter().any(|name| tool.contains(name)) {
+                continue;
+            }
+            let took = ended_by(signal, code, &folder, (tool, feed, busy));
+            assert!(took < PATIENCE_MS, "{tool}, {signal}: {took} ms");
+            whole_or_absent(&folder, tool);
+        }
+    }
+}
+
+/// What was written is whole records, and a file that was to be complete is not there.
+fn whole_or_absent(folder: &Folder, tool: &str) {
+    crate::no_temporary_files(folder.path());
+    let out = std::fs::read_to_string(folder.path().join("out")).unwrap();
+    assert!(out.is_empty() || out.ends_with('\n'), "{tool}: {out}");
+    for n in 1..=10 {
+        let file = folder.path().join(format!("x{n}"));
+        assert!(!file.exists(), "{tool}: {}", file.display());
     }
 }
 

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod adapt;
+mod edges;
 mod ends;
 mod honest;
 mod hostile;

@@ -97,6 +97,75 @@ fn a_run_of_20_mb_is_judged_and_reported_within_256_mb() {
     }
 }
 
+/// A trace holds every progress event: a quarter of the input above takes less than a quarter of the memory.
+#[test]
+fn a_trace_of_a_large_run_takes_little_more_than_the_run() {
+    let folder = Folder::new();
+    let head = r#"{"schema":"mt.run/1","event":"#;
+    let mut large = format!(
+        "{head}\"launch\",\"time_s\":0,\"device\":{{\"kind\":\"cpu\",\"name\":\"two cores\",\
+         \"simulated\":false}},\"plan\":{{\"schema\":\"mt.plan/1\",\"tasks\":[{{\"id\":\"a\",\"batch\":8,\
+         \"share_percent\":50}}]}}}}\n"
+    );
+    for step in 1.. {
+        if large.len() > LARGE / 4 {
+            break;
+        }
+        let time = f64::from(step) * 1e-3;
+        writeln!(
+            large,
+            "{head}\"progress\",\"time_s\":{time},\"round\":0,\"task\":\"a\",\"samples\":{step},\
+             \"samples_per_s\":1000}}"
+        )
+        .unwrap();
+    }
+    fs::write(folder.path().join("large"), large).unwrap();
+    let line = "mt-report large --format perfetto -o report.json";
+    let peak = used(&folder, line, 0).peak_kb;
+    println!("{line}: {} MB", peak >> 10);
+    assert!(peak < MOST_KB / 4, "{} MB", peak >> 10);
+    let trace = fs::metadata(folder.path().join("report.json")).unwrap();
+    assert!(trace.len() > 1_000_000, "{}", trace.len());
+}
+
+/// Seconds of a processor in which a document of 4 MB that is wrong everywhere is refused, without
+/// optimisation; it takes some tenths.
+const REFUSAL_S: f64 = 4.0;
+
+#[test]
+fn wrong_values_everywhere_in_4_mb_are_told_in_seconds() {
+    const SIZE: usize = 4_000_000;
+    let folder = Folder::new();
+    for (name, task) in [
+        ("a number for each", "1"),
+        (
+            "types",
+            r#"{"id":1,"model":2,"batch_sizes":"x","samples":"y","memory":3,"job":[]}"#,
+        ),
+        (
+            "ranges",
+            r#"{"id":"a","model":"none","batch_sizes":[0],"samples":0,"update_bytes":{"down":-1,"up":-1}}"#,
+        ),
+        (
+            "names",
+            r#"{"idd":"a","modell":"alexnet","batchsizes":[0],"samplesx":0}"#,
+        ),
+        ("a list in a list", "[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]"),
+    ] {
+        let tasks = vec![task; SIZE / (task.len() + 1)].join(",");
+        let text =
+            format!(r#"{{"schema":"mt.workload/1","device":{{"kind":"sim"}},"tasks":[{tasks}]}}"#);
+        fs::write(folder.path().join("w"), text).unwrap();
+        let Used { peak_kb, cpu_s } = used(&folder, "mt-profile w -o p", 2);
+        println!("{name}: {} MB, {cpu_s} s", peak_kb >> 10);
+        assert!(peak_kb < MOST_KB, "{name}: {} MB", peak_kb >> 10);
+        assert!(cpu_s < REFUSAL_S, "{name}: {cpu_s} s");
+        let told = folder.run("mt-profile w -o p 2>&1 | wc -c").stdout;
+        let told: usize = told.trim().parse().unwrap();
+        assert!(told < 100_000, "{name}: {told} bytes");
+    }
+}
+
 /// Seconds that an answer of [`tasks_that_do_not_fit_are_told_in_seconds_within_256_mb`] may take, on
 /// a busy machine with unoptimised programs; it takes less than one.
 const ANSWER_S: f64 = 10.0;

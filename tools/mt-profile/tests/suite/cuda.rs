@@ -214,6 +214,38 @@ fn what_sigkill_leaves_is_cleaned_by_the_next_start() {
     assert_eq!(bench.run_folders(), [] as [PathBuf; 0]);
 }
 
+/// The guard needs no next start.
+#[test]
+fn what_sigkill_or_sighup_leaves_goes_by_itself() {
+    for signal in [Signal::SIGKILL, Signal::SIGHUP] {
+        let Some(bench) = Bench::new() else { return };
+        let mut child = bench.start_long(&[]);
+        let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+        kill(pid, signal).unwrap();
+        child.wait().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !(bench.left().is_empty() && bench.run_folders().is_empty()) {
+            let left = (bench.left(), bench.run_folders());
+            assert!(Instant::now() < deadline, "{signal}: {left:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn two_profilers_on_one_device_are_told_of_each_other() {
+    let Some(bench) = Bench::new() else { return };
+    let mut first = bench.start_long(&[]);
+    let workload = bench.workload();
+    let output = bench.run(&[&SHORT[..], &[&workload.to_string_lossy()]].concat());
+    let err = text(&output.stderr);
+    let pid = nix::unistd::Pid::from_raw(first.id().cast_signed());
+    kill(pid, Signal::SIGTERM).unwrap();
+    assert_eq!(first.wait().unwrap().code(), Some(143));
+    let named = format!("mt-profile (process {pid}) uses the same device");
+    assert!(err.contains(&named), "{err}");
+}
+
 #[test]
 fn after_ctrl_c_nothing_is_left() {
     let Some(bench) = Bench::new() else { return };
