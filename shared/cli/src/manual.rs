@@ -81,7 +81,7 @@ fn commands(command: &Command, tool: &str) -> io::Result<String> {
         let after = After::of(verb);
         for part in [after.notes, after.examples] {
             if !part.is_empty() {
-                let _ = writeln!(page, "{}", literal(&part));
+                let _ = writeln!(page, ".PP\n{}", literal(&part));
             }
         }
     }
@@ -222,12 +222,14 @@ mod tests {
             .after_help("Exit codes: 0 done.\n\nIt keeps\nthis process.");
         let plain = Command::new("plain").about("Has no options");
         let hidden = Command::new("probe").hide(true);
-        let command = Command::new("mt-x").subcommands([verb, plain, hidden]);
+        let command = Command::new("mt-x")
+            .version("1")
+            .subcommands([verb, plain, hidden]);
         let page = String::from_utf8(page(command, "mt-x").unwrap()).unwrap();
         let (_, commands) = page.split_once(".SH COMMANDS\n.SS mt\\-x exec\n").unwrap();
-        assert!(commands.starts_with("Becomes a program\n.TP\n"), "{page}");
+        assert!(commands.starts_with("Becomes a program\n"), "{page}");
         assert!(commands.contains("Its name"), "{page}");
-        assert!(commands.contains("It keeps\nthis process.\n"), "{page}");
+        assert!(commands.contains(".PP\nIt keeps\nthis process.\n"), "{page}");
         assert!(
             commands.contains(".SS mt\\-x plain\nHas no options\n"),
             "{page}"
