@@ -229,7 +229,10 @@ mod tests {
         let (_, commands) = page.split_once(".SH COMMANDS\n.SS mt\\-x exec\n").unwrap();
         assert!(commands.starts_with("Becomes a program\n"), "{page}");
         assert!(commands.contains("Its name"), "{page}");
-        assert!(commands.contains(".PP\nIt keeps\nthis process.\n"), "{page}");
+        assert!(
+            commands.contains(".PP\nIt keeps\nthis process.\n"),
+            "{page}"
+        );
         assert!(
             commands.contains(".SS mt\\-x plain\nHas no options\n"),
             "{page}"
