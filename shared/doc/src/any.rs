@@ -3,8 +3,8 @@ use std::io::BufRead;
 use crate::read::empty;
 use crate::wire::{self, Wire};
 use crate::{
-    Allocation, Cluster, Code, Fault, Faults, Frame, Frames, Model, Plan, Profile, ProfileRecord,
-    ReadError, RunEvent, Schedule, Timeline, Workload,
+    Allocation, Cluster, Code, Frame, Frames, Model, Plan, Profile, ProfileRecord, ReadError,
+    RunEvent, Schedule, Timeline, Workload, schema,
 };
 
 /// A document of any kind; the records of a profile and the events of a run stand together.
@@ -50,20 +50,6 @@ impl<R: BufRead> AnyDocuments<R> {
         }
     }
 
-    fn faults(&self, line: u64, code: Code, path: &str, problem: String) -> ReadError {
-        ReadError::Faults(Faults {
-            source_name: self.source_name.clone(),
-            line,
-            lines: Vec::new(),
-            faults: vec![Fault {
-                code,
-                path: path.to_owned(),
-                problem,
-                advice: code.action().to_owned(),
-            }],
-        })
-    }
-
     /// Takes the next frame if it goes on with the present profile or run.
     fn continuation(&mut self, schema: &str) -> Option<Frame> {
         let goes_on = |frame: &Result<Frame, ReadError>| {
@@ -88,15 +74,10 @@ impl<R: BufRead> AnyDocuments<R> {
             wire::ProfileHeader::SCHEMA => self.profile(frame).map(Any::Profile),
             wire::RunEvent::SCHEMA => self.run(frame).map(Any::Run),
             wire::Allocation::SCHEMA => self.allocations(frame),
-            other => Err(self.faults(
-                frame.line,
-                Code::WrongSchema,
-                "$.schema",
-                format!(
-                    "{other:?} is none of {names}",
-                    names = crate::schema::names()
-                ),
-            )),
+            found => {
+                let (problem, advice) = schema::unknown(found);
+                Err(frame.one_fault(Code::WrongSchema, "$.schema", problem, advice))
+            }
         }
     }
 
@@ -104,7 +85,7 @@ impl<R: BufRead> AnyDocuments<R> {
     pub(crate) fn profile(&mut self, frame: &Frame) -> Result<Box<Profile>, ReadError> {
         let ProfileRecord::Header(header) = ProfileRecord::parse(frame)? else {
             let problem = "a profile begins with its header record".to_owned();
-            return Err(self.faults(frame.line, Code::OutOfOrder, "$.record", problem));
+            return Err(out_of_order(frame, "$.record", problem));
         };
         let mut profile = Profile::empty(*header);
         while let Some(frame) = self.continuation(wire::ProfileHeader::SCHEMA) {
@@ -126,7 +107,7 @@ impl<R: BufRead> AnyDocuments<R> {
         let launch: RunEvent = frame.parse()?;
         if launch.kind() != wire::EventKind::Launch {
             let problem = "a run begins with its launch event".to_owned();
-            return Err(self.faults(frame.line, Code::OutOfOrder, "$.event", problem));
+            return Err(out_of_order(frame, "$.event", problem));
         }
         let mut events = vec![launch];
         while let Some(frame) = self.continuation(wire::RunEvent::SCHEMA) {
@@ -160,6 +141,11 @@ impl<R: BufRead> AnyDocuments<R> {
         self.failed = item.is_err();
         Some(item)
     }
+}
+
+fn out_of_order(frame: &Frame, path: &str, problem: String) -> ReadError {
+    let advice = Code::OutOfOrder.action().to_owned();
+    frame.one_fault(Code::OutOfOrder, path, problem, advice)
 }
 
 impl<R: BufRead> Iterator for AnyDocuments<R> {

@@ -78,6 +78,18 @@ pub(crate) fn other(found: &str, wanted: &str) -> (String, String) {
     (problem, advice)
 }
 
+/// What is wrong with a document of no known schema, and what to do.
+pub(crate) fn unknown(found: &str) -> (String, String) {
+    let alike = |tool: &&(&str, _, _)| strsim::jaro_winkler(found, tool.0) >= ALIKE;
+    match TOOLS.iter().find(alike) {
+        Some((meant, ..)) => other(found, meant),
+        None => (
+            format!("{found:?} is none of {}", names()),
+            Code::WrongSchema.action().to_owned(),
+        ),
+    }
+}
+
 pub(crate) fn schema_of<W: Wire>() -> Value {
     let generator = SchemaSettings::draft2020_12().into_generator();
     let mut schema = generator.into_root_schema_for::<W>().to_value();

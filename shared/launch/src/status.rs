@@ -244,7 +244,7 @@ mod tests {
         for width in [90, 80, 60] {
             let text = table(2, std::slice::from_ref(&long), Some(width));
             let whole = text.contains("500/1500") && text.contains("round 2");
-            assert_eq!(whole, width > 60, "{text}");
+            assert!(whole, "{text}");
             let widest = text.lines().map(|line| line.chars().count()).max();
             assert!(widest <= Some(usize::from(width)), "{text}");
         }

@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn long_lines_are_broken_at_spaces_and_begin_as_they_did() {
         let line = "  predicted worst: +6.4 % at r18 batch 64";
-        assert_eq!(filled(line, 40), line);
+        assert_eq!(filled(line, 41), line);
         assert_eq!(
             filled(line, 24),
             "  predicted worst: +6.4\n    % at r18 batch 64"
