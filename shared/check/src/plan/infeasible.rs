@@ -20,20 +20,12 @@ pub fn judge(plan: &Plan, none: &Infeasible, model: &Model, predictor: &Predicto
     let Some(constraints) = &none.constraints else {
         return j.unjudged("infeasible", "the constraints are not told");
     };
-    for (i, reason) in none.reasons.iter().enumerate() {
-        let mut before = none.reasons[..i].iter();
-        if before.any(|other| other.constraint == reason.constraint) {
-            let claimed = format!("{} again", doc::name_of(&reason.constraint));
-            j.field("infeasible", |j| {
-                j.index(i, |j| j.lie("constraint", claimed, "each once"));
-            });
-        }
-    }
     each(none, j, |reason, j| limit(reason, constraints, j));
     let workload = &model.workload;
     if workload.device.gpus != 1 {
         return j.unjudged("infeasible", "several GPUs: would need a search of its own");
     }
+    once(none, j);
     let mut frame = Frame::new(plan, workload, predictor);
     frame.constraints = Some(constraints);
     let start = Choices {
@@ -54,6 +46,19 @@ pub fn judge(plan: &Plan, none: &Infeasible, model: &Model, predictor: &Predicto
         .collect();
     keeps(none, constraints, &frame, &all, j);
     each(none, j, |reason, j| best(reason, &frame, &all, j));
+}
+
+/// Several GPUs have the reasons of each; one GPU has a constraint in the way once.
+fn once(none: &Infeasible, j: &mut Judge) {
+    for (i, reason) in none.reasons.iter().enumerate() {
+        let mut before = none.reasons[..i].iter();
+        if before.any(|other| other.constraint == reason.constraint) {
+            let claimed = format!("{} again", doc::name_of(&reason.constraint));
+            j.field("infeasible", |j| {
+                j.index(i, |j| j.lie("constraint", claimed, "each once"));
+            });
+        }
+    }
 }
 
 fn each(none: &Infeasible, j: &mut Judge, mut look: impl FnMut(&Infeasibility, &mut Judge)) {
