@@ -40,7 +40,8 @@ pub(crate) struct Ascent<'s, 'a, 'b, C: Throughput + ?Sized> {
     inst: &'a Instance<'b, C>,
     law: Option<&'s mut Additive<'a, 'b, C>>,
     list: &'s mut Shortlist,
-    memo: HashMap<Point, Score>,
+    /// Scores, each with the value from which on it is exact.
+    memo: HashMap<Point, (Score, f64)>,
     /// Room for the point of an attempt.
     next: Point,
     x: Vec<f64>,
@@ -383,7 +384,7 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
     /// does not beat `current` may be reported as worst.
     fn score(&mut self, point: &mut Point, current: Score) -> Score {
         match self.law.as_deref_mut() {
-            None => self.score_any(point),
+            None => self.score_any(point, current),
             Some(law) if !law.table.batch_free => {
                 self.points += 1;
                 // Constraints take longer to judge, and most points are no better.
@@ -433,12 +434,20 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         }
     }
 
-    fn score_any(&mut self, point: &Point) -> Score {
-        if let Some(&known) = self.memo.get(point) {
+    fn score_any(&mut self, point: &Point, current: Score) -> Score {
+        // From a feasible point only better ones are of interest, and to the list, those that it lacks.
+        let cutoff = if current.violation == 0.0 {
+            current.value.min(self.list.cutoff())
+        } else {
+            f64::NEG_INFINITY
+        };
+        if let Some(&(known, exact_from)) = self.memo.get(point)
+            && (known.value.is_finite() || exact_from <= cutoff)
+        {
             return known;
         }
         self.points += 1;
-        let (_, judged) = self.inst.look(point);
+        let (_, judged) = self.inst.look_above(point, cutoff);
         let score = Score {
             violation: judged.violation,
             value: judged.value,
@@ -446,7 +455,12 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         if score.violation == 0.0 {
             self.list.offer(score.value, point);
         }
-        self.memo.insert(point.clone(), score);
+        let exact_from = if score.violation == 0.0 {
+            cutoff
+        } else {
+            f64::NEG_INFINITY
+        };
+        self.memo.insert(point.clone(), (score, exact_from));
         score
     }
 }

@@ -198,11 +198,13 @@ pub(crate) fn all_levels<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Vec<
 /// Predicts and judges every combination of the given batch sizes with all levels. Each thread makes a
 /// collector with `new`, shows it every point of its part with `look`, and the collectors come
 /// back in order of the parts, so that the result does not depend on the number of threads as
-/// long as the collectors can be merged in any order.
+/// long as the collectors can be merged in any order. `cutoff`: a round worth less at what is judged
+/// besides changes nothing in the collector.
 pub(crate) fn sweep<C: Throughput + ?Sized, T: Send>(
     inst: &Instance<'_, C>,
     combinations: &[Vec<u8>],
     new: impl Fn() -> T + Sync,
+    cutoff: impl Fn(&T, &Judged) -> f64 + Sync,
     look: impl Fn(&mut T, &Point, &Judged) + Sync,
 ) -> Vec<T> {
     if combinations.is_empty() {
@@ -216,7 +218,7 @@ pub(crate) fn sweep<C: Throughput + ?Sized, T: Send>(
     let part = combinations.len().div_ceil(parts).max(1);
     let work = &|mine: &[Vec<u8>]| {
         let mut collector = new();
-        sweep_part(inst, mine, &mut collector, &look);
+        sweep_part(inst, mine, &mut collector, &cutoff, &look);
         collector
     };
     if parts == 1 {
@@ -244,6 +246,7 @@ fn sweep_part<C: Throughput + ?Sized, T>(
     inst: &Instance<'_, C>,
     combinations: &[Vec<u8>],
     collector: &mut T,
+    cutoff: &impl Fn(&T, &Judged) -> f64,
     look: &impl Fn(&mut T, &Point, &Judged),
 ) {
     let n = inst.n;
@@ -274,7 +277,7 @@ fn sweep_part<C: Throughput + ?Sized, T>(
             inst.rates.means_many(n, &active, rates);
             for (level, rates) in chunk.chunks_exact(n).zip(rates.chunks_exact(n)) {
                 point.level.copy_from_slice(level);
-                let judged = inst.judge(&point, rates);
+                let judged = inst.judge_above(&point, rates, |j| cutoff(collector, j));
                 look(collector, &point, &judged);
             }
         }

@@ -52,6 +52,12 @@ impl Skyline {
             .for_each(drop);
     }
 
+    /// Of points with this `x`, one with a smaller `y` changes nothing.
+    fn cutoff(&self, x: f64) -> f64 {
+        let at = self.entries.partition_point(|e| e.0 < x);
+        self.entries.get(at).map_or(f64::NEG_INFINITY, |e| e.1)
+    }
+
     fn merge(&mut self, other: Self) {
         for (x, y, point) in other.entries {
             self.offer(x, y, &point);
@@ -73,7 +79,12 @@ pub fn mismatch_front<C: Throughput + ?Sized>(
     if let Some(front) = additive_mismatch_front(&inst, options) {
         return Ok(front);
     }
-    if let Some(front) = swept_front(&inst, options, |j| (-j.mismatch, j.value)) {
+    if let Some(front) = swept_front(
+        &inst,
+        options,
+        |line, j| line.cutoff(-j.mismatch),
+        |j| (-j.mismatch, j.value),
+    ) {
         return Ok(front);
     }
     let single = single(&inst, options);
@@ -97,7 +108,9 @@ pub fn fairness_front<C: Throughput + ?Sized>(
     options: &Options,
 ) -> Result<Front, AllocError> {
     let mut inst = Instance::new(rates, problem)?;
-    if let Some(front) = swept_front(&inst, options, |j| (j.raw, j.fairness)) {
+    // The objective is no axis of this front.
+    let never = |_: &Skyline, _: &Judged| f64::INFINITY;
+    if let Some(front) = swept_front(&inst, options, never, |j| (j.raw, j.fairness)) {
         return Ok(front);
     }
     let mut line = Vec::new();
@@ -159,6 +172,7 @@ fn objective<C: Throughput + ?Sized>(
 fn swept_front<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     options: &Options,
+    cutoff: impl Fn(&Skyline, &Judged) -> f64 + Sync,
     axes: impl Fn(&Judged) -> (f64, f64) + Sync,
 ) -> Option<Front> {
     let (combinations, _) = enumerable(inst, options)?;
@@ -166,6 +180,7 @@ fn swept_front<C: Throughput + ?Sized>(
         inst,
         &combinations,
         Skyline::default,
+        cutoff,
         |line, point, judged| {
             if judged.violation == 0.0 {
                 let (x, y) = axes(judged);

@@ -282,6 +282,17 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
 
     /// Objective, mismatch and constraints of a point at the given rates.
     pub fn judge(&self, point: &Point, rates: &[f64]) -> Judged {
+        self.judge_above(point, rates, |_| f64::NEG_INFINITY)
+    }
+
+    /// As [`Instance::judge`]; a round whose value is below `cutoff`, which is given everything else,
+    /// may be judged worst of all.
+    pub fn judge_above(
+        &self,
+        point: &Point,
+        rates: &[f64],
+        cutoff: impl FnOnce(&Judged) -> f64,
+    ) -> Judged {
         let fold = self.fold();
         let phi = self.problem.limits.floor;
         let mut j = Judged {
@@ -317,9 +328,10 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
             let settings = self.settings(point);
             // Where tasks wait for one another no co-run takes place that a penalty could slow.
             j.violation += beyond(self.rates, &settings) as f64;
-            // A round is long to work out, and one that is not feasible is not compared by it.
+            // A round is long to work out: one that is not feasible is not compared by it, and one
+            // that cannot improve on what is known need not be.
             j.value = match j.violation == 0.0 {
-                true => self.round_value(&settings),
+                true => self.round_value(&settings, cutoff(&j)),
                 false => f64::NEG_INFINITY,
             };
         }
@@ -341,10 +353,12 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
     /// Value of the objective `round` that choices are ranked by: minus the seconds until the
     /// round ends ([`crate::Round`]), or where only compute is asked for, until the last task has
     /// trained on its samples if one that ends leaves the device to the others
-    /// ([`crate::verdict::finish`]); minus infinity where a task does not advance.
-    pub fn round_value(&self, settings: &[Setting]) -> f64 {
+    /// ([`crate::verdict::finish`]); minus infinity where a task does not advance, and where the
+    /// value is below `cutoff` and it takes less time to see that.
+    pub fn round_value(&self, settings: &[Setting], cutoff: f64) -> f64 {
         match &self.problem.round {
-            Some(round) => -round.rank(self.rates, settings),
+            _ if cutoff == f64::INFINITY => f64::NEG_INFINITY,
+            Some(round) => -round.rank(self.rates, settings, -cutoff),
             None => finish(self.rates, settings, &self.data, 0.0).map_or(f64::NEG_INFINITY, |s| -s),
         }
     }
@@ -353,7 +367,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
     pub fn settled_value(&self, settings: &[Setting]) -> f64 {
         match &self.problem.round {
             Some(round) => -round.seconds(self.rates, settings),
-            None => self.round_value(settings),
+            None => self.round_value(settings, f64::NEG_INFINITY),
         }
     }
 
@@ -379,11 +393,16 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
 
     /// Rates and judgement of one point.
     pub fn look(&self, point: &Point) -> (Vec<f64>, Judged) {
+        self.look_above(point, f64::NEG_INFINITY)
+    }
+
+    /// As [`Instance::look`]; a round whose value is below `cutoff` may be judged worst of all.
+    pub fn look_above(&self, point: &Point, cutoff: f64) -> (Vec<f64>, Judged) {
         let mut active = Vec::with_capacity(self.n);
         self.fill(point, &mut active);
         let mut rates = vec![0.0; self.n];
         self.rates.means(&active, &mut rates);
-        let judged = self.judge(point, &rates);
+        let judged = self.judge_above(point, &rates, |_| cutoff);
         (rates, judged)
     }
 }

@@ -21,6 +21,9 @@ const RANKED_TASKS: usize = 12;
 /// milliseconds of 8 tasks: they bound the time of a plan with more tasks, where the gap is told.
 const NODES: u64 = 2_000;
 const PLAYS: u64 = 5_000;
+/// Part by which a round may exceed one that is known and still be looked at, so that equally long
+/// ones are told apart by what they are and not by which was seen first: rounds are found to 1e-9.
+const ROUNDING: f64 = 1e-8;
 
 /// Why a plan is about compute alone and counts no transfers.
 #[derive(Debug, thiserror::Error)]
@@ -82,11 +85,20 @@ impl Round {
         self.instance.len() <= EXACT_TASKS
     }
 
-    /// Seconds to rank choices by; infinite where a task does not advance.
-    pub(crate) fn rank<C: Throughput + ?Sized>(&self, rates: &C, settings: &[Setting]) -> f64 {
+    /// Seconds to rank choices by; infinite where a task does not advance, and where it takes less
+    /// time to see that the round is longer than `most_s`.
+    pub(crate) fn rank<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        settings: &[Setting],
+        most_s: f64,
+    ) -> f64 {
         let n = self.instance.len();
         if self.is_exact() {
-            return self.seconds(rates, settings);
+            return match self.may_take(rates, settings, most_s) {
+                true => self.seconds(rates, settings),
+                false => f64::INFINITY,
+            };
         }
         let plain = (self.computes_only() && !self.divides) || n > RANKED_TASKS;
         if plain {
@@ -96,6 +108,20 @@ impl Round {
         let played = self.rates(rates, settings);
         let seconds = overlap::estimate(&self.instance, &played, &batches(settings), 0);
         seconds.unwrap_or(f64::INFINITY)
+    }
+
+    /// Whether the best round at these settings may be as short as `most_s`.
+    fn may_take<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        settings: &[Setting],
+        most_s: f64,
+    ) -> bool {
+        let played = self.rates(rates, settings);
+        let below_s = most_s * (1.0 + ROUNDING);
+        let may =
+            overlap::may_end_before(&self.instance, &played, &batches(settings), below_s, NODES);
+        may.unwrap_or(false)
     }
 
     /// The round at these settings in the best order that is found, with holds where waiting

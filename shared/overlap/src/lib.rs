@@ -57,5 +57,5 @@ pub use round::{
 pub use search::Stop;
 pub use serial::one_after_another;
 pub use shares::divided;
-pub use solve::{Options, Outcome, Schedules, estimate, solve};
+pub use solve::{Options, Outcome, Schedules, estimate, may_end_before, solve};
 pub use variation::BATCH_PERCENT;

@@ -1,5 +1,6 @@
 mod estimate;
 mod outcome;
+mod prune;
 mod vary;
 mod waiting;
 
@@ -21,6 +22,7 @@ use crate::{Instance, Link, OverlapError, Rates};
 
 pub use estimate::estimate;
 pub use outcome::{Outcome, Schedules};
+pub use prune::may_end_before;
 
 /// How hard to search.
 #[derive(Debug, Clone, PartialEq)]

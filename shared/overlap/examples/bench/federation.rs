@@ -119,11 +119,14 @@ impl Devices {
             return Err("the model does not hold the link as expected".into());
         }
         let table = self.tools.join("bench-federation.csv");
+        // A verdict on each device.
+        let notes = self.tools.join("bench-federation.log");
         let started = Instant::now();
         let mut solve = Command::new(self.tools.join("mt-solve"))
             .args(["--rv", "200", "--floor", "0.2"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(fs::File::create(&notes)?)
             .spawn()?;
         let mut order = Command::new(self.tools.join("mt-overlap"))
             .arg("--federation")
@@ -156,9 +159,10 @@ impl Devices {
             .ok_or("no messages")?
             .read_to_string(&mut said)?;
         if !(solve.wait()?.success() && order.wait()?.success()) {
-            return Err(format!("a tool failed: {said}").into());
+            return Err(format!("a tool failed: {said}, or see {}", notes.display()).into());
         }
         fs::remove_file(table)?;
+        fs::remove_file(notes)?;
         Ok(Streamed {
             seconds,
             timelines,

@@ -2,8 +2,8 @@
 
 use crate::common::{co_run_rates, fixed_rates, never_waiting, rng, round};
 use overlap::{
-    Instance, Link, Options, Schedules, TableRates, brute_force_waiting, plain_makespan,
-    simulate_held, solve,
+    Instance, Link, Options, Schedules, TableRates, brute_force_waiting, may_end_before,
+    plain_makespan, simulate_held, solve,
 };
 use rand::Rng;
 use rand::rngs::SmallRng;
@@ -74,6 +74,28 @@ fn the_best_waiting_schedule_is_found_and_proven() {
         helped += usize::from(s < straight.schedule.makespan_s * (1.0 - 1e-6));
     }
     assert!(helped > 5, "waiting must matter somewhere: {helped}");
+}
+
+#[test]
+fn a_round_may_end_before_what_it_exceeds_and_before_nothing_else() {
+    for case in 0..90 {
+        let (n, link) = (
+            2 + case as usize % 2,
+            [Link::Full, Link::Half][case as usize / 2 % 2],
+        );
+        let mut rng = rng(case + 7_500);
+        let rates = match case % 3 {
+            0 => co_run_rates(&mut rng, n),
+            _ => hurting_rates(&mut rng, n),
+        };
+        let instance = round(&mut rng, n, link);
+        let s = solve(&instance, &rates, &Options::default()).unwrap();
+        let s = s.schedule.makespan_s;
+        let may = |part: f64| may_end_before(&instance, &rates, &[], part * s, 10_000).unwrap();
+        let looked_at = [0.5, 0.9, 1.0 - 1e-7, 1.0 + 1e-7, 1.1, f64::INFINITY];
+        let truth = looked_at.map(|part| part > 1.0);
+        assert_eq!(looked_at.map(may), truth, "case {case}");
+    }
 }
 
 /// Whatever idles: random orders, and compute that starts at random times.

@@ -1,0 +1,50 @@
+use search::Budget;
+use units::Batch;
+
+use super::{SAME, best_steps};
+use crate::anytime::mitten;
+use crate::bounds::Floor;
+use crate::cache::RateCache;
+use crate::{Instance, Link, OverlapError, Rates};
+
+/// Whether a round may end before `below_s`, orders and what is held back chosen as by
+/// [`crate::solve()`], which asks less than how soon it ends: for plans of which most are worse than one
+/// that is known. `false` is proven; `true` is not where there are more tasks than are searched
+/// within `nodes`, or where transfers share a link.
+pub fn may_end_before(
+    instance: &Instance,
+    rates: &dyn Rates,
+    batches: &[Batch],
+    below_s: f64,
+    nodes: u64,
+) -> Result<bool, OverlapError> {
+    let choices: Vec<Vec<Batch>> = batches.iter().map(|&b| vec![b]).collect();
+    let mut cache = RateCache::new(rates, instance.len(), &choices);
+    let floor = Floor::without_workload(instance, &mut cache);
+    let may = if floor.bounds(instance).assumes_falling_rates || instance.link() == Link::Shared {
+        true
+    } else {
+        shorter(instance, &mut cache, &floor, below_s, nodes)
+    };
+    cache.failure()?;
+    Ok(may)
+}
+
+/// The bound of the processor, a linear program, takes longer than to try all orders of few tasks.
+fn shorter(
+    instance: &Instance,
+    cache: &mut RateCache<'_>,
+    floor: &Floor,
+    below_s: f64,
+    nodes: u64,
+) -> bool {
+    if below_s <= floor.bounds(instance).best() * (1.0 + SAME) {
+        return false;
+    }
+    let waits = !(cache.source_independent() || cache.is_independent());
+    let first = mitten(instance, &floor.compute);
+    let mut nodes = Budget::new(nodes, None);
+    let how = (false, waits);
+    let (_, steps) = best_steps(instance, cache, floor, how, below_s, &first, &mut nodes);
+    !steps.is_empty() || nodes.exhausted()
+}
