@@ -52,7 +52,7 @@ pub use fault::{Fault, Faults, ReadError};
 pub use frame::{Frame, Frames, MAX_DEPTH, MAX_DOCUMENT_BYTES};
 pub use gpu::{read_gpu, write_gpu};
 pub use human::Form;
-pub use measurements::{Measurement, Measurements};
+pub use measurements::{Measurement, Measurements, Profiles};
 pub use model::{Corun, Model};
 pub use plan::{
     Answer, Baseline, ByHand, Candidate, Candidates, Choice, Constraints, Decision, Estimate,
@@ -61,7 +61,7 @@ pub use plan::{
 };
 pub use profile::{Failure, Header, Measured, Profile, ProfileEnd, ProfileRecord, Sample};
 pub use queue::{QueueEvent, QueueNews, QueueStart, QueueTask};
-pub use read::{Document, Documents, Profiles, Records};
+pub use read::{Document, Documents, Records};
 pub use run::{EventKind, EventPayload, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
 pub use schedule::{Schedule, ScheduledTask};
 pub use schema::{error_reference, readers, schemas};

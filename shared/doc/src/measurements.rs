@@ -34,10 +34,43 @@ impl<R: BufRead> Iterator for Measurements<R> {
                 Event::SCHEMA => Measurement::Run(documents.run(first)?),
                 _ => Measurement::Profile(documents.profile(first)?),
             };
-            if let Some(frame) = documents.stranger(&[ProfileHeader::SCHEMA, Event::SCHEMA]) {
-                ProfileRecord::parse(&frame?)?;
-            }
+            followed_by(documents, &[ProfileHeader::SCHEMA, Event::SCHEMA])?;
             Ok(measurement)
         })
+    }
+}
+
+/// The profiles of a stream, in order, as [`Measurements`] without runs: each begins with its header
+/// and ends before the next.
+#[derive(Debug)]
+pub struct Profiles<R: BufRead>(AnyDocuments<R>);
+
+impl<R: BufRead> Profiles<R> {
+    /// Reads profiles from `frames`.
+    pub fn new(frames: Frames<R>) -> Self {
+        Self(AnyDocuments::new(frames))
+    }
+}
+
+impl<R: BufRead> Iterator for Profiles<R> {
+    type Item = Result<Profile, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.step(|documents, first| {
+            let profile = documents.profile(first)?;
+            followed_by(documents, &[ProfileHeader::SCHEMA])?;
+            Ok(*profile)
+        })
+    }
+}
+
+/// Refuses what follows as no record of a profile, unless it is of a schema that `known` holds.
+fn followed_by<R: BufRead>(
+    documents: &mut AnyDocuments<R>,
+    known: &[&str],
+) -> Result<(), ReadError> {
+    match documents.stranger(known) {
+        Some(frame) => ProfileRecord::parse(&frame?).map(drop),
+        None => Ok(()),
     }
 }

@@ -128,40 +128,30 @@ fn keeps(
 /// Nothing is reached that no plan reaches, whatever the other constraints.
 fn best(reason: &Infeasibility, frame: &Frame<'_>, all: &[(Choices, Value)], j: &mut Judge) {
     let every: Vec<usize> = (0..frame.workload.tasks.len()).collect();
-    let least = |of: &dyn Fn(&Choices, &Value) -> f64| {
-        let each = all.iter().map(|(choices, value)| of(choices, value));
-        each.fold(f64::INFINITY, f64::min)
+    let each = |of: &dyn Fn(&Choices, &Value) -> f64| -> Vec<f64> {
+        all.iter().map(|(c, value)| of(c, value)).collect()
     };
-    let (name, most) = match reason.constraint {
-        ConstraintKind::StarvationFloor => {
-            let floor = |_: &Choices, value: &Value| {
-                let relative = every.iter().map(|&i| value.rates[i] / value.solo[i]);
-                -relative.fold(f64::INFINITY, f64::min)
-            };
-            ("at most", -least(&floor))
-        }
-        ConstraintKind::Mismatch => {
-            let mismatch = |c: &Choices, value: &Value| frame.mismatch(c, value, &every);
-            ("at least", least(&mismatch))
-        }
-        ConstraintKind::Memory => {
-            let need = |c: &Choices, _: &Value| frame.memory(c, &every).iter().sum::<f64>();
-            ("at least", least(&need))
-        }
+    let values = match reason.constraint {
+        ConstraintKind::StarvationFloor => each(&|_, value| {
+            let relative = every.iter().map(|&i| value.rates[i] / value.solo[i]);
+            relative.fold(f64::INFINITY, f64::min)
+        }),
+        ConstraintKind::Mismatch => each(&|c, value| frame.mismatch(c, value, &every)),
+        ConstraintKind::Memory => each(&|c, _| frame.memory(c, &every).iter().sum()),
         ConstraintKind::Rv | ConstraintKind::Batch | ConstraintKind::Domain => {
             return j.unjudged("best", "would need a search of its own");
         }
     };
-    let beyond = if name == "at most" {
-        reason.best > most + FURTHER * most.abs()
+    // A floor is kept by more, every other constraint by less.
+    let reached = if reason.constraint == ConstraintKind::StarvationFloor {
+        let most = values.into_iter().fold(f64::NEG_INFINITY, f64::max);
+        (reason.best > most + FURTHER * most.abs()).then(|| format!("at most {most}"))
     } else {
-        reason.best < most - FURTHER * most.abs()
+        let least = values.into_iter().fold(f64::INFINITY, f64::min);
+        (reason.best < least - FURTHER * least.abs()).then(|| format!("at least {least}"))
     };
-    if beyond {
-        j.lie(
-            "best",
-            reason.best,
-            format!("{name} {most}, as of all plans"),
-        );
+    if let Some(reached) = reached {
+        let truth = format!("{reached}, as of all plans");
+        j.lie("best", reason.best, truth);
     }
 }
