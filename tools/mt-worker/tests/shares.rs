@@ -95,22 +95,21 @@ fn half_the_machine_is_half_the_throughput() {
         let part = (processor_time() - used) / at.elapsed().as_secs_f64() / cores;
         (measured.rates[0].throughput.get(), part)
     };
-    // Others on this machine take from the full rate, not from the half: ask again then.
+    // Others on this machine may take from either: throughput goes with the processor time that there
+    // was, which is never more than the share, and all of it while the machine is free.
     let mut seen = Vec::new();
-    for _ in 0..6 {
+    for _ in 0..5 {
         let ((half, half_part), (full, full_part)) = (rate(50.0), rate(100.0));
         seen.push((half / full, half_part, full_part));
         assert!(half_part < 0.55, "more processor than the share: {seen:?}");
-        if full_part > 0.9 {
-            assert!((0.45..=0.55).contains(&(half / full)), "{seen:?}");
-            return;
-        }
     }
-    // The machine was never free: the rate goes with the processor time that there was.
+    let free = seen.iter().any(|(_, _, full)| *full > 0.9);
+    let given = seen.iter().any(|(_, half, _)| *half > 0.45);
+    assert!(given || !free, "less processor than the share: {seen:?}");
     let work = |(ratio, half, full): &(f64, f64, f64)| ratio * full / half;
     let mut work: Vec<f64> = seen.iter().map(work).collect();
     work.sort_by(f64::total_cmp);
-    assert!((0.7..1.4).contains(&work[work.len() / 2]), "{seen:?}");
+    assert!((0.8..1.25).contains(&work[work.len() / 2]), "{seen:?}");
 }
 
 #[test]
