@@ -209,11 +209,19 @@ fn source(timeline: &Timeline) -> Result<Source, String> {
     let planned = |i| plan.given(i).throughput.map(|e| e.mean.get());
     let planned: Option<Vec<f64>> = (0..plan.tasks.len()).map(planned).collect();
     match (&plan.model, planned) {
-        (_, Some(rates)) if timeline.rates == RatesKind::Fixed => Ok(Source::Fixed(rates)),
+        (_, Some(rates)) if timeline.rates == RatesKind::Fixed && !other_batches(timeline) => {
+            Ok(Source::Fixed(rates))
+        }
         (Some(model), _) => of_model(timeline, model),
         (None, _) if !plan.rates.is_empty() => Ok(Source::Table(table(plan))),
         _ => Err("the plan has neither a model nor a table of rates".to_owned()),
     }
+}
+
+/// Whether a task of a timeline has another batch size than the plan gives it.
+fn other_batches(timeline: &Timeline) -> bool {
+    let mut batches = timeline.batches.iter().enumerate();
+    batches.any(|(i, batch)| batch.is_some() && *batch != timeline.plan.given(i).batch)
 }
 
 fn of_model(timeline: &Timeline, model: &Model) -> Result<Source, String> {

@@ -13,6 +13,8 @@ pub struct Timeline {
     pub id: Option<String>,
     /// Which compute rates were assumed.
     pub rates: RatesKind,
+    /// Uploads had to keep the order of the downloads.
+    pub single_order: bool,
     /// Indices into the plan's tasks, in the order of downloads.
     pub download_order: Vec<usize>,
     /// Indices into the plan's tasks, in the order of uploads.
@@ -73,6 +75,7 @@ impl Document for Timeline {
         Some(Self {
             id: wire.id.clone(),
             rates: wire.rates,
+            single_order: wire.single_order,
             download_order: download_order?,
             upload_order: upload_order?,
             holds: holds?,
@@ -99,6 +102,7 @@ impl Document for Timeline {
             schema: wire::Timeline::SCHEMA.to_owned(),
             id: self.id.clone(),
             rates: self.rates,
+            single_order: self.single_order,
             download_order: names(&self.download_order),
             upload_order: names(&self.upload_order),
             holds: holds

@@ -134,11 +134,14 @@ fn ordered(
     plan: Plan,
     predictor: &Predictor,
 ) -> Result<(Plan, Option<Timeline>), String> {
-    if launch.timeline.is_none() {
+    let Some(followed) = &launch.timeline else {
         return Ok((plan, None));
-    }
+    };
     let request = PlanRequest::default();
-    let options = overlap::Options::default();
+    let options = overlap::Options {
+        single_order: followed.single_order,
+        ..overlap::Options::default()
+    };
     let timeline =
         order_plan(plan, Some(predictor), &request, &options).map_err(|error| error.to_string())?;
     Ok((timeline.plan.clone(), Some(timeline)))

@@ -47,7 +47,7 @@ impl Hasher for SetHasher {
     }
 }
 
-/// Rates asked for once per (active set, batch levels of the active tasks).
+/// Rates asked for once per (active set, batch levels of the tasks that they depend on).
 ///
 /// With three batch levels that is at most `4^n - 1` calls, however many orders are tried: this
 /// is what keeps the search in milliseconds when one prediction costs microseconds.
@@ -57,7 +57,7 @@ pub(crate) struct RateCache<'r> {
     choices: Vec<Vec<Batch>>,
     levels: Vec<u8>,
     batches: Vec<Batch>,
-    by_levels: HashMap<u64, u32, SetHash>,
+    by_levels: HashMap<(u32, u64), u32, SetHash>,
     by_set: Index,
     rows: Vec<f64>,
     failure: Option<OverlapError>,
@@ -148,10 +148,11 @@ impl<'r> RateCache<'r> {
     }
 
     fn look_up(&mut self, active: u32) -> u32 {
-        // Two bits per task: 0 idle, 1 to 3 its batch level.
-        let key = members(active).fold(0u64, |key, i| {
-            key | (u64::from(self.levels[i]) + 1) << (2 * i)
+        // Two bits per task: 0 without influence, 1 to 3 its batch level.
+        let levels = members(self.source.depends_on(active)).fold(0u64, |levels, i| {
+            levels | (u64::from(self.levels[i]) + 1) << (2 * i)
         });
+        let key = (active, levels);
         let at = match self.by_levels.get(&key) {
             Some(&at) => at,
             None => {

@@ -125,7 +125,7 @@ pub fn order_plan(
     let mut options = options.clone();
     options.batches = variation.batches(&plan, kind)?;
     let outcome = solve(&instance, rates.as_ref(), &options).map_err(|e| explain(e, &plan))?;
-    timeline(plan, kind, &outcome)
+    timeline(plan, kind, options.single_order, &outcome)
 }
 
 fn explain(error: OverlapError, plan: &Plan) -> PlanError {
@@ -316,7 +316,12 @@ pub(crate) fn planned_batches(plan: &Plan) -> Result<Vec<Batch>, PlanError> {
     plan.tasks.iter().enumerate().map(batch).collect()
 }
 
-fn timeline(plan: Plan, kind: RatesKind, outcome: &Outcome) -> Result<Timeline, PlanError> {
+fn timeline(
+    plan: Plan,
+    kind: RatesKind,
+    single_order: bool,
+    outcome: &Outcome,
+) -> Result<Timeline, PlanError> {
     let seconds = |s: f64| match Seconds::new(s) {
         Ok(time) if s <= LONGEST_ROUND_S => Ok(time),
         _ => Err(PlanError::TooLong(s)),
@@ -355,6 +360,7 @@ fn timeline(plan: Plan, kind: RatesKind, outcome: &Outcome) -> Result<Timeline, 
     Ok(Timeline {
         id: plan.id.clone(),
         rates: kind,
+        single_order,
         download_order: orders.0,
         upload_order: orders.1,
         holds: outcome.holds.clone(),

@@ -15,6 +15,11 @@ pub trait Rates {
     /// not known), `out` has one place per task.
     fn rates(&self, active: u32, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError>;
 
+    /// The tasks whose batch sizes the rates of `active` depend on.
+    fn depends_on(&self, active: u32) -> u32 {
+        active
+    }
+
     /// Whether no task is ever slower for having fewer co-runners:
     /// `r_i(A) >= r_i(B)` for `A` within `B`. `false` where it is not known.
     fn falls_with_corunners(&self) -> bool {
@@ -82,6 +87,10 @@ impl<R: Rates> Rates for AllActive<R> {
             out[i] = all[i];
         }
         Ok(())
+    }
+
+    fn depends_on(&self, _: u32) -> u32 {
+        self.everyone
     }
 
     fn falls_with_corunners(&self) -> bool {

@@ -169,12 +169,13 @@ fn together(claimed: &Verdict, frame: &Frame<'_>, chosen: &Choices, work: &[f64]
     };
     if let Some(mean) = time(chosen, 0.0) {
         j.number("together_s", claimed.together.get(), mean);
-    }
-    if let Some(low) = time(chosen, INTERVAL) {
+        // At other rates others are left at the end, who may be slower: an interval holds its mean.
+        let low = time(chosen, INTERVAL).unwrap_or(mean).min(mean);
         j.number("together_low_s", claimed.together_low.get(), low);
+        let high = time(chosen, -INTERVAL).map(|high| high.max(mean));
+        let said = claimed.together_high.map(Seconds::get);
+        j.optional_number("together_high_s", said, high);
     }
-    let high = claimed.together_high.map(Seconds::get);
-    j.optional_number("together_high_s", high, time(chosen, -INTERVAL));
     let equal = |scheme: Scheme| {
         let mut choices = chosen.clone();
         for gpu in chosen.gpus() {

@@ -5,14 +5,15 @@ use doc::{Duplex, Timeline};
 
 use super::{Job, compute};
 use crate::judge::Judge;
-use crate::rates::{Rates, Set, everyone};
+use crate::rates::{Rates, Set, everyone, members};
 
 /// Up to this many tasks every order is tried: `n!` of downloads times `n!` of uploads.
 const FULL_TASKS: usize = 5;
 /// Up to this many tasks every sequence of transfers on a half-duplex link is tried.
 const HALF_TASKS: usize = 4;
 
-/// Judges `lower_bound_s` and `proven` by trying all orders at the batch sizes of the timeline.
+/// Judges `lower_bound_s` and `proven` by trying all orders that the search was asked for, at the batch
+/// sizes of the timeline.
 pub fn judge(timeline: &Timeline, jobs: &[Job], rates: &mut Rates, j: &mut Judge) {
     let carried = timeline.plan.workload().and_then(|w| w.link);
     let duplex = timeline
@@ -22,7 +23,7 @@ pub fn judge(timeline: &Timeline, jobs: &[Job], rates: &mut Rates, j: &mut Judge
         .map_or(Duplex::Full, |l| l.duplex);
     let best = match duplex {
         Duplex::Full if jobs.len() <= FULL_TASKS => best_full(timeline, jobs, rates),
-        Duplex::Half if jobs.len() <= HALF_TASKS => best_half(jobs, rates),
+        Duplex::Half if jobs.len() <= HALF_TASKS => best_half(timeline, jobs, rates),
         Duplex::Shared => return,
         _ => return j.unjudged("proven", "too many tasks to try every order"),
     };
@@ -58,12 +59,9 @@ fn permutations(n: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// Where uploads keep the order of the downloads, only such orders are tried: the search may
-/// have been asked for no other.
 fn best_full(timeline: &Timeline, jobs: &[Job], rates: &mut Rates) -> Result<f64, String> {
     let n = jobs.len();
     let orders = permutations(n);
-    let single = timeline.upload_order == timeline.download_order;
     let mut best = f64::INFINITY;
     for downloads in &orders {
         let mut starts = vec![0.0; n];
@@ -73,7 +71,10 @@ fn best_full(timeline: &Timeline, jobs: &[Job], rates: &mut Rates) -> Result<f64
             starts[i] = clock;
         }
         let ends = compute::ends(jobs, &starts, everyone(n), rates)?;
-        for uploads in orders.iter().filter(|u| !single || *u == downloads) {
+        for uploads in orders
+            .iter()
+            .filter(|u| !timeline.single_order || *u == downloads)
+        {
             let up = |free: f64, &i: &usize| free.max(ends[i]) + jobs[i].upload;
             best = best.min(uploads.iter().fold(0.0, up));
         }
@@ -90,7 +91,14 @@ struct Half {
     sent: Set,
 }
 
-fn best_half(jobs: &[Job], rates: &mut Rates) -> Result<f64, String> {
+impl Half {
+    /// Whether a task that was downloaded before task `i` has not sent its update.
+    fn later(&self, i: usize) -> bool {
+        members(self.started & !self.sent).any(|k| self.starts[k] < self.starts[i])
+    }
+}
+
+fn best_half(timeline: &Timeline, jobs: &[Job], rates: &mut Rates) -> Result<f64, String> {
     let mut open = vec![Half {
         clock: 0.0,
         started: 0,
@@ -112,7 +120,7 @@ fn best_half(jobs: &[Job], rates: &mut Rates) -> Result<f64, String> {
                 next.starts[i] = next.clock;
                 next.started |= bit;
                 open.push(next);
-            } else if state.sent & bit == 0 {
+            } else if state.sent & bit == 0 && !(timeline.single_order && state.later(i)) {
                 let mut next = state.clone();
                 next.clock = next.clock.max(ends[i]) + job.upload;
                 next.sent |= bit;

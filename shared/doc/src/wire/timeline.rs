@@ -15,6 +15,10 @@ pub struct Timeline {
     pub id: Option<String>,
     /// Which compute rates were assumed.
     pub rates: RatesKind,
+    /// Uploads had to keep the order of the downloads (FedMT Algorithm 1): a proof is about such
+    /// rounds alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub single_order: bool,
     /// Names of the tasks in the order of their downloads.
     pub download_order: Vec<String>,
     /// Names of the tasks in the order of their uploads.

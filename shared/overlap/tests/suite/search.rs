@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::common::{co_run_rates, fixed_rates, never_waiting, rng, round};
 use overlap::{
-    Instance, Job, Link, Options, Order, OverlapError, Rates, Stop, TableRates, brute_force,
-    simulate, solve, vary,
+    AllActive, Instance, Job, Link, Options, Order, OverlapError, Rates, Stop, TableRates,
+    brute_force, simulate, solve, vary,
 };
 use units::Batch;
 
@@ -33,21 +33,27 @@ fn choices(n: usize) -> Vec<Vec<Batch>> {
 
 #[test]
 fn batch_sizes_are_the_best_of_all_combinations() {
-    for case in 0..10 {
+    for case in 0..20 {
         let n = 3 + case as usize % 2;
         let link = [Link::Full, Link::Half, Link::Shared][case as usize % 3];
         let instance = round(&mut rng(case), n, link);
+        // Those of idle tasks count where rates are always those of all together.
+        let together = AllActive {
+            inner: BatchRates,
+            everyone: (1 << n) - 1,
+        };
+        let rates: &dyn Rates = if case % 4 < 2 { &BatchRates } else { &together };
         let options = Options {
             batches: choices(n),
             ..never_waiting()
         };
-        let found = solve(&instance, &BatchRates, &options).unwrap();
+        let found = solve(&instance, rates, &options).unwrap();
         let mut best = f64::INFINITY;
         for code in 0..3_usize.pow(n as u32) {
             let batches: Vec<Batch> = (0..n)
                 .map(|i| options.batches[i][code / 3_usize.pow(i as u32) % 3])
                 .collect();
-            best = best.min(brute_force(&instance, &BatchRates, &batches, false).unwrap());
+            best = best.min(brute_force(&instance, rates, &batches, false).unwrap());
         }
         let s = found.schedule.makespan_s;
         assert!(
@@ -55,7 +61,7 @@ fn batch_sizes_are_the_best_of_all_combinations() {
             "case {case}: {s} not {best}"
         );
         assert!(found.proven());
-        let replay = simulate(&instance, &BatchRates, &found.batches, &found.order).unwrap();
+        let replay = simulate(&instance, rates, &found.batches, &found.order).unwrap();
         assert_eq!(replay, found.schedule);
     }
 }

@@ -26,7 +26,12 @@ pub fn report(timeline: &Timeline, plan_shown: bool) -> Report {
         },
     );
     if timeline.proven {
-        report.fact("proof", proof(timeline.proven_among));
+        let among = match timeline.proven_among {
+            Some(ScheduleClass::Any) => "",
+            _ if timeline.single_order => "; uploads keep the order of the downloads",
+            _ => "",
+        };
+        report.fact("proof", format!("{}{among}", proof(timeline.proven_among)));
     }
     let off = timeline.overlap_off.get();
     if makespan > 0.0 {

@@ -126,7 +126,8 @@ fn beaten(v: &Verdict, show: &dyn Fn(f64) -> String) -> String {
         Scheme::Aggressive => "80 % each",
     };
     let (name, said) = (scheme.name(), show(time.get()));
-    if time.get() < v.together.get() * (1.0 - 1e-9) {
+    // A difference that is too small to be shown is none to a reader.
+    if time < v.together && said != show(v.together.get()) {
         format!(" For this work {name} ({shares}) is better than the plan: {said}.")
     } else {
         format!(" Best equal shares: {name} ({shares}), {said}.")

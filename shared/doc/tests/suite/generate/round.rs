@@ -48,6 +48,7 @@ pub fn timeline() -> BoxedStrategy<wire::Timeline> {
                 makespan_s: numbers[0],
                 lower_bound_s: numbers[1],
                 gap,
+                single_order: gap > 0.0,
                 proven,
                 proven_among: proven.then_some(ScheduleClass::Waiting),
                 overlap_off_s: numbers[2],
