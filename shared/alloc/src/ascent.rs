@@ -441,12 +441,13 @@ impl<'s, 'a, 'b, C: Throughput + ?Sized> Ascent<'s, 'a, 'b, C> {
         } else {
             f64::NEG_INFINITY
         };
-        if let Some(&(known, exact_from)) = self.memo.get(point)
-            && (known.value.is_finite() || exact_from <= cutoff)
-        {
-            return known;
+        match self.memo.get(point) {
+            Some(&(known, exact_from)) if known.value.is_finite() || exact_from <= cutoff => {
+                return known;
+            }
+            Some(_) => {}
+            None => self.points += 1,
         }
-        self.points += 1;
         let (_, judged) = self.inst.look_above(point, cutoff);
         let score = Score {
             violation: judged.violation,

@@ -23,6 +23,10 @@ pub fn each_event(
     mut take: impl FnMut(&Frame) -> Result<Result<(), String>, Failure>,
 ) -> Result<(), Failure> {
     let (reader, source_name) = open_reader(path, expected, console)?;
+    let none = |what: String| {
+        let tool = console.tool();
+        format!("{source_name}: {what}; `{tool} --help` shows what events look like")
+    };
     let (mut taken, mut ignored) = (0_u64, 0_u64);
     let mut document = None;
     for line in Lines::new(reader) {
@@ -51,7 +55,7 @@ pub fn each_event(
             ),
         };
         if strict {
-            return Err(Failure::Input(problem));
+            return Err(Failure::Input(document.map_or(problem, none)));
         }
         ignored += 1;
         if ignored <= TOLD {
@@ -63,10 +67,7 @@ pub fn each_event(
     }
     if taken == 0 {
         let what = document.unwrap_or_else(|| "there is no event in it".to_owned());
-        return Err(Failure::Input(format!(
-            "{source_name}: {what}; `{} --help` shows what events look like",
-            console.tool()
-        )));
+        return Err(Failure::Input(none(what)));
     }
     Ok(())
 }

@@ -62,7 +62,7 @@ sed 's/\"memory_bytes\":24000000000/\"memory_bytes\":24000000000,\"gpus\":2/' mo
 mt-overlap two-plan > two-timeline
 mt-overlap --link half plan > half-timeline
 mt-overlap --link shared plan > shared-timeline
-mt-overlap --rates fixed --single-order plan > fixed-timeline
+mt-overlap --rates fixed --single-order hand.json > fixed-timeline
 mt-overlap hand.json > hand-timeline
 mt-cluster plan --effort 20000 --policy all --switching hare $CASES/mt-cluster/tests/cli/in/three.json > schedule
 mt-cluster plan --effort 20000 --policy srtf $CASES/mt-cluster/tests/cli/in/three.json > srtf-schedule

@@ -16,7 +16,7 @@ const RECORDING: &str = "a recording has the figures of the device that it was m
 const POLICY: &str = "whose schedule it is: its figures and bounds are judged whoever made it";
 
 /// Kind of document (empty: any), part of the place, kind of alteration (empty: any), reason.
-pub const EXEMPT: [(&str, &str, &str, &str); 65] = [
+pub const EXEMPT: [(&str, &str, &str, &str); 64] = [
     ("", ".provenance", "", RECORD),
     ("", ".device.detail", "", RECORD),
     ("", ".search.points", "", RECORD),
@@ -91,12 +91,6 @@ pub const EXEMPT: [(&str, &str, &str, &str); 65] = [
         "transfers that share the link have no order",
     ),
     ("", ".batches", "deleted", OPTIONAL),
-    (
-        "",
-        ".batches[].batch",
-        "less",
-        "fixed rates do not follow the batch sizes",
-    ),
     ("", ".samples", "deleted", OPTIONAL),
     ("", ".model", "deleted", "a plan written by hand has none"),
     ("", ".device.kind=replay", "enum", RECORDING),
