@@ -272,7 +272,7 @@ fn search_any<C: Throughput + ?Sized>(
     let heuristic = inst.problem.round.as_ref().is_some_and(|r| !r.is_exact());
     if let Some((combinations, points)) = enumerable(inst, options) {
         let mut known = Shortlist::new(options.top);
-        if inst.problem.round.is_some() && !heuristic {
+        if inst.is_round() && inst.problem.round.is_some() && !heuristic {
             Ascent::new(inst, None, &mut known).run(Tries {
                 starts: SCOUTS,
                 points,
