@@ -391,6 +391,16 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         self.goal == Goal::Objective(ObjectiveKind::Round)
     }
 
+    /// Whether choices are rounds of which each is played in its best order.
+    pub fn orders_exactly(&self) -> bool {
+        self.is_round() && self.problem.round.as_ref().is_some_and(|r| r.is_exact())
+    }
+
+    /// Whether choices are rounds that are ranked by heuristic orders.
+    pub fn orders_roughly(&self) -> bool {
+        self.is_round() && self.problem.round.as_ref().is_some_and(|r| !r.is_exact())
+    }
+
     /// Rates and judgement of one point.
     pub fn look(&self, point: &Point) -> (Vec<f64>, Judged) {
         self.look_above(point, f64::NEG_INFINITY)

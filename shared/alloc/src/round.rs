@@ -95,11 +95,10 @@ impl Round {
     ) -> f64 {
         let n = self.instance.len();
         if self.is_exact() {
-            let longer = most_s.is_finite() && !self.may_take(rates, settings, most_s);
-            return match longer {
-                true => f64::INFINITY,
-                false => self.seconds(rates, settings),
-            };
+            if most_s.is_finite() && !self.may_take(rates, settings, most_s) {
+                return f64::INFINITY;
+            }
+            return self.seconds(rates, settings);
         }
         let plain = (self.computes_only() && !self.divides) || n > RANKED_TASKS;
         if plain {

@@ -164,7 +164,7 @@ pub(crate) fn search_instance<C: Throughput + ?Sized>(
     options: &Options,
 ) -> (Vec<Solution>, Report) {
     // Choices that are ranked by heuristic orders are ordered with care once they are few.
-    let heuristic = inst.is_round() && inst.problem.round.as_ref().is_some_and(|r| !r.is_exact());
+    let heuristic = inst.orders_roughly();
     let settled = if heuristic { SETTLED } else { 1 };
     let mut list = Shortlist::new(options.top.max(settled));
     if no_combination(inst) {
@@ -269,10 +269,9 @@ fn search_any<C: Throughput + ?Sized>(
     list: &mut Shortlist,
     options: &Options,
 ) -> Report {
-    let heuristic = inst.problem.round.as_ref().is_some_and(|r| !r.is_exact());
     if let Some((combinations, points)) = enumerable(inst, options) {
         let mut known = Shortlist::new(options.top);
-        if inst.is_round() && inst.problem.round.is_some() && !heuristic {
+        if inst.orders_exactly() {
             Ascent::new(inst, None, &mut known).run(Tries {
                 starts: SCOUTS,
                 points,
@@ -293,7 +292,7 @@ fn search_any<C: Throughput + ?Sized>(
         for part in lists {
             list.merge(part);
         }
-        if inst.is_round() && heuristic {
+        if inst.orders_roughly() {
             // All choices were ranked, but not by their best orders.
             return Report {
                 points,
@@ -398,9 +397,10 @@ const SCOUTS: u32 = 4;
 const SETTLED: usize = 6;
 
 fn round_points<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> u64 {
-    match &inst.problem.round {
-        Some(round) if !round.is_exact() => ORDERED_POINTS,
-        _ => ROUND_POINTS,
+    if inst.orders_roughly() {
+        ORDERED_POINTS
+    } else {
+        ROUND_POINTS
     }
 }
 

@@ -49,8 +49,7 @@ pub fn lower_bounds(
     rates: &dyn Rates,
     batches: &[Batch],
 ) -> Result<LowerBounds, OverlapError> {
-    let choices: Vec<Vec<Batch>> = batches.iter().map(|&b| vec![b]).collect();
-    let mut cache = RateCache::new(rates, instance.len(), &choices);
+    let mut cache = RateCache::at(rates, instance.len(), batches);
     let bounds = Floor::new(instance, &mut cache).bounds(instance);
     cache.failure()?;
     Ok(bounds)

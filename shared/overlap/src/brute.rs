@@ -13,8 +13,7 @@ pub fn brute_force(
     batches: &[Batch],
     single: bool,
 ) -> Result<f64, OverlapError> {
-    let choices: Vec<Vec<Batch>> = batches.iter().map(|&b| vec![b]).collect();
-    let mut cache = RateCache::new(rates, instance.len(), &choices);
+    let mut cache = RateCache::at(rates, instance.len(), batches);
     let n = instance.len();
     let mut best = f64::INFINITY;
     match instance.link() {

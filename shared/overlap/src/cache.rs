@@ -90,6 +90,12 @@ impl<'r> RateCache<'r> {
         cache
     }
 
+    /// With one batch size for each task, or none where they are not known.
+    pub fn at(source: &'r dyn Rates, n: usize, batches: &[Batch]) -> Self {
+        let choices: Vec<Vec<Batch>> = batches.iter().map(|&b| vec![b]).collect();
+        Self::new(source, n, &choices)
+    }
+
     /// Batch sizes in use; empty where they are not known.
     pub fn batches(&self) -> &[Batch] {
         &self.batches

@@ -163,8 +163,7 @@ pub fn simulate_held(
 ) -> Result<Schedule, OverlapError> {
     check(instance, order)?;
     check_holds(instance, order, holds)?;
-    let choices: Vec<Vec<Batch>> = batches.iter().map(|&b| vec![b]).collect();
-    let mut cache = RateCache::new(rates, instance.len(), &choices);
+    let mut cache = RateCache::at(rates, instance.len(), batches);
     let schedule = play(instance, &mut cache, order, holds);
     cache.failure()?;
     Ok(schedule)
@@ -409,8 +408,7 @@ pub fn overlap_off(
     rates: &dyn Rates,
     batches: &[Batch],
 ) -> Result<f64, OverlapError> {
-    let choices: Vec<Vec<Batch>> = batches.iter().map(|&b| vec![b]).collect();
-    let mut cache = RateCache::new(rates, instance.len(), &choices);
+    let mut cache = RateCache::at(rates, instance.len(), batches);
     let off = overlap_off_cached(instance, &mut cache);
     cache.failure()?;
     Ok(off)

@@ -111,6 +111,11 @@ fn timed_out(budget: &Budget) -> bool {
     budget.stopped() == Some(Stop::TimeLimit)
 }
 
+/// Whether no round ends before `best_s` by these lower bounds.
+fn meets(best_s: f64, floor: &Floor, instance: &Instance) -> bool {
+    best_s <= floor.bounds(instance).best() * (1.0 + SAME)
+}
+
 /// The task that a transfer is of.
 fn task_of(transfer: Transfer) -> usize {
     match transfer {
@@ -255,10 +260,9 @@ impl<'a, 'r> Search<'a, 'r> {
 
     /// Whether the best so far meets these lower bounds.
     fn excluded(&mut self, floor: &Floor) -> bool {
-        let bound = floor.bounds(self.instance).best();
-        let met = self.best_s <= bound * (1.0 + SAME);
+        let met = meets(self.best_s, floor, self.instance);
         if met {
-            self.floor_s = self.floor_s.min(bound);
+            self.floor_s = self.floor_s.min(floor.bounds(self.instance).best());
         }
         met
     }

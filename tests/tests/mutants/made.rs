@@ -62,14 +62,15 @@ sed 's/\"memory_bytes\":24000000000/\"memory_bytes\":24000000000,\"gpus\":2/' mo
 mt-overlap two-plan > two-timeline
 mt-overlap --link half plan > half-timeline
 mt-overlap --link shared plan > shared-timeline
-mt-overlap --rates fixed --single-order hand.json > fixed-timeline
+mt-overlap --rates fixed plan > fixed-timeline
+mt-overlap --rates fixed --single-order hand.json > single-timeline
 mt-overlap hand.json > hand-timeline
 mt-cluster plan --effort 20000 --policy all --switching hare $CASES/mt-cluster/tests/cli/in/three.json > schedule
 mt-cluster plan --effort 20000 --policy srtf $CASES/mt-cluster/tests/cli/in/three.json > srtf-schedule
 mt-elastic --gpus 4 --pause 2 $CASES/mt-elastic/tests/cli/in/two.ndjson > allocation";
 
 /// Name, kind, file, and the file before it.
-const DOCUMENTS: [(&str, &str, &str); 19] = [
+const DOCUMENTS: [(&str, &str, &str); 20] = [
     ("profile", "profile", ""),
     ("model", "model", "profile"),
     ("plan", "plan", ""),
@@ -83,6 +84,7 @@ const DOCUMENTS: [(&str, &str, &str); 19] = [
     ("half-timeline", "timeline", ""),
     ("shared-timeline", "timeline", ""),
     ("fixed-timeline", "timeline", ""),
+    ("single-timeline", "timeline", ""),
     ("hand-timeline", "timeline", ""),
     ("run", "run", ""),
     ("schedule", "schedule", ""),

@@ -74,6 +74,7 @@ fn is_copy(name: &str, place: &str) -> bool {
         "half-timeline",
         "shared-timeline",
         "fixed-timeline",
+        "single-timeline",
     ];
     let plans = ["bound-plan", "damped-plan", "round-plan", "no-plan"];
     let model = plans.contains(&name) || ["timeline", "run"].contains(&name);

@@ -103,13 +103,19 @@ fn half_the_machine_is_half_the_throughput() {
         seen.push((half / full, half_part, full_part));
         assert!(half_part < 0.55, "more processor than the share: {seen:?}");
     }
-    let free = seen.iter().any(|(_, _, full)| *full > 0.9);
-    let given = seen.iter().any(|(_, half, _)| *half > 0.45);
-    assert!(given || !free, "less processor than the share: {seen:?}");
     let work = |(ratio, half, full): &(f64, f64, f64)| ratio * full / half;
-    let mut work: Vec<f64> = seen.iter().map(work).collect();
-    work.sort_by(f64::total_cmp);
-    assert!((0.8..1.25).contains(&work[work.len() / 2]), "{seen:?}");
+    let median = |seen: &[(f64, f64, f64)]| {
+        let mut all: Vec<f64> = seen.iter().map(work).collect();
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    assert!((0.8..1.25).contains(&median(&seen)), "{seen:?}");
+    let given = seen.iter().any(|(_, half, _)| *half > 0.45);
+    seen.retain(|(_, _, full)| *full > 0.9);
+    if !seen.is_empty() {
+        assert!(given, "less processor than the share: {seen:?}");
+        assert!((0.85..1.15).contains(&median(&seen)), "{seen:?}");
+    }
 }
 
 #[test]

@@ -128,16 +128,16 @@ fn keeps(
 /// Nothing is reached that no plan reaches, whatever the other constraints.
 fn best(reason: &Infeasibility, frame: &Frame<'_>, all: &[(Choices, Value)], j: &mut Judge) {
     let every: Vec<usize> = (0..frame.workload.tasks.len()).collect();
-    let each = |of: &dyn Fn(&Choices, &Value) -> f64| -> Vec<f64> {
+    let of_all = |of: &dyn Fn(&Choices, &Value) -> f64| -> Vec<f64> {
         all.iter().map(|(c, value)| of(c, value)).collect()
     };
     let values = match reason.constraint {
-        ConstraintKind::StarvationFloor => each(&|_, value| {
+        ConstraintKind::StarvationFloor => of_all(&|_, value| {
             let relative = every.iter().map(|&i| value.rates[i] / value.solo[i]);
             relative.fold(f64::INFINITY, f64::min)
         }),
-        ConstraintKind::Mismatch => each(&|c, value| frame.mismatch(c, value, &every)),
-        ConstraintKind::Memory => each(&|c, _| frame.memory(c, &every).iter().sum()),
+        ConstraintKind::Mismatch => of_all(&|c, value| frame.mismatch(c, value, &every)),
+        ConstraintKind::Memory => of_all(&|c, _| frame.memory(c, &every).iter().sum()),
         ConstraintKind::Rv | ConstraintKind::Batch | ConstraintKind::Domain => {
             return j.unjudged("best", "would need a search of its own");
         }

@@ -93,7 +93,7 @@ struct Half {
 
 impl Half {
     /// Whether a task that was downloaded before task `i` has not sent its update.
-    fn later(&self, i: usize) -> bool {
+    fn waits_for_earlier(&self, i: usize) -> bool {
         members(self.started & !self.sent).any(|k| self.starts[k] < self.starts[i])
     }
 }
@@ -120,7 +120,9 @@ fn best_half(timeline: &Timeline, jobs: &[Job], rates: &mut Rates) -> Result<f64
                 next.starts[i] = next.clock;
                 next.started |= bit;
                 open.push(next);
-            } else if state.sent & bit == 0 && !(timeline.single_order && state.later(i)) {
+            } else if state.sent & bit == 0
+                && !(timeline.single_order && state.waits_for_earlier(i))
+            {
                 let mut next = state.clone();
                 next.clock = next.clock.max(ends[i]) + job.upload;
                 next.sent |= bit;

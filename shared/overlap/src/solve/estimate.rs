@@ -15,8 +15,7 @@ pub fn estimate(
     batches: &[Batch],
     plays: u64,
 ) -> Result<f64, OverlapError> {
-    let choices: Vec<Vec<Batch>> = batches.iter().map(|&b| vec![b]).collect();
-    let mut cache = RateCache::new(rates, instance.len(), &choices);
+    let mut cache = RateCache::at(rates, instance.len(), batches);
     let alone = |i: usize, cache: &mut RateCache<'_>| cache.row(1 << i)[i];
     let compute: Vec<f64> = (0..instance.len())
         .map(|i| instance.jobs()[i].work / alone(i, &mut cache))

@@ -1,7 +1,7 @@
 use search::Budget;
 use units::Batch;
 
-use super::{SAME, best_steps};
+use super::{best_steps, meets};
 use crate::anytime::mitten;
 use crate::bounds::Floor;
 use crate::cache::RateCache;
@@ -18,8 +18,7 @@ pub fn may_end_before(
     below_s: f64,
     nodes: u64,
 ) -> Result<bool, OverlapError> {
-    let choices: Vec<Vec<Batch>> = batches.iter().map(|&b| vec![b]).collect();
-    let mut cache = RateCache::new(rates, instance.len(), &choices);
+    let mut cache = RateCache::at(rates, instance.len(), batches);
     let floor = Floor::without_workload(instance, &mut cache);
     let may = if floor.bounds(instance).assumes_falling_rates || instance.link() == Link::Shared {
         true
@@ -38,7 +37,7 @@ fn shorter(
     below_s: f64,
     nodes: u64,
 ) -> bool {
-    if below_s <= floor.bounds(instance).best() * (1.0 + SAME) {
+    if meets(below_s, floor, instance) {
         return false;
     }
     let waits = !(cache.source_independent() || cache.is_independent());

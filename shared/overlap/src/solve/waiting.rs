@@ -1,12 +1,14 @@
 use search::Budget;
 
-use super::{ALL_COMBINATIONS, EXACT_TASKS, SAME, SMALL_TASKS, Schedules, Search, best_steps};
+use super::{
+    ALL_COMBINATIONS, EXACT_TASKS, SAME, SMALL_TASKS, Schedules, Search, best_steps, meets,
+};
+use crate::Link;
 use crate::anytime::{hold_back, mitten};
 use crate::batches::combinations;
 use crate::bounds::Floor;
 use crate::player::Player;
 use crate::round::{Holds, Order, Transfer};
-use crate::{Instance, Link};
 
 /// Nodes of branch and bound over what is held back, up to [`SMALL_TASKS`]: a round of 5 tasks has
 /// 33,000 at most, for each combination of batch sizes that its bound does not exclude.
@@ -89,15 +91,12 @@ impl Search<'_, '_> {
             self.rates.set_levels(levels);
         }
         let mut floor = Floor::without_workload(self.instance, self.rates);
-        let met = |floor: &Floor, best_s: f64, instance: &Instance| {
-            best_s <= floor.bounds(instance).best() * (1.0 + SAME)
-        };
-        if met(&floor, self.best_s, self.instance) {
+        if meets(self.best_s, &floor, self.instance) {
             return;
         }
         if self.instance.len() > UNPRICED_TASKS {
             floor.add_workload(self.instance, self.rates);
-            if met(&floor, self.best_s, self.instance) {
+            if meets(self.best_s, &floor, self.instance) {
                 return;
             }
         }

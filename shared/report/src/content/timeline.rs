@@ -26,10 +26,11 @@ pub fn report(timeline: &Timeline, plan_shown: bool) -> Report {
         },
     );
     if timeline.proven {
-        let among = match timeline.proven_among {
-            Some(ScheduleClass::Any) => "",
-            _ if timeline.single_order => "; uploads keep the order of the downloads",
-            _ => "",
+        let any = timeline.proven_among == Some(ScheduleClass::Any);
+        let among = if timeline.single_order && !any {
+            "; uploads keep the order of the downloads"
+        } else {
+            ""
         };
         report.fact("proof", format!("{}{among}", proof(timeline.proven_among)));
     }
