@@ -251,11 +251,7 @@ fn adaptive(
     conditions: Conditions<'_>,
     space: Space,
 ) -> Result<Adaptive, DesignError> {
-    let tasks = workload.tasks.iter().map(|task| TaskSpec {
-        flops_per_sample: task.flops_per_sample.map(units::Flops::get),
-        bytes_per_sample: task.bytes_per_sample,
-        batches: task.batch_sizes.clone(),
-    });
+    let tasks = TaskSpec::all(workload);
     let objective = settings.aim(workload).objective;
     let asked = asked::Asked {
         workload: workload.clone(),
@@ -278,7 +274,7 @@ fn adaptive(
     };
     Ok(Adaptive::new(
         space,
-        tasks.collect(),
+        tasks,
         wanted,
         conditions.only,
         conditions.earlier,

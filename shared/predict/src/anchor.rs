@@ -146,6 +146,7 @@ mod tests {
             flops_per_sample: None,
             bytes_per_sample: None,
             batches: Vec::new(),
+            copy_of: None,
         };
         let pace = Pace {
             fixed: 0.1,

@@ -25,6 +25,8 @@ const REFITS: usize = 2;
 #[derive(Debug, Clone)]
 pub(crate) struct Base {
     pub layout: Layout,
+    /// Kind of each task: copies of one model are of one.
+    pub kind: Vec<usize>,
     pub anchors: Vec<Anchor>,
     /// What solo runs at part shares add to the laws.
     pub parts: Vec<PartShares>,
@@ -62,7 +64,8 @@ impl Base {
             return Err(PredictError::NoUsableSample);
         }
         let meetings = training::meetings(&data.thinned(MOST_FOR_LAWS));
-        let mut laws = structured::fit_all(&meetings, form);
+        let copies: Vec<bool> = data.tasks.iter().map(|t| t.copy_of.is_some()).collect();
+        let mut laws = structured::fit_all(&meetings, form, &copies);
         let workload_law = workload_law::fit(data, &laws);
         let varied = varied(data);
         let complete = |laws: &mut Vec<Option<Law>>| {
@@ -71,7 +74,11 @@ impl Base {
         };
         complete(&mut laws);
         let mut base = Base {
-            layout: Layout { tasks },
+            kind: (0..tasks).collect(),
+            layout: Layout {
+                tasks,
+                copies: copies.contains(&true),
+            },
             anchors: Vec::new(),
             parts: Vec::new(),
             laws: known(laws)?,
@@ -95,7 +102,7 @@ impl Base {
         // explain: the laws are fitted again to co-runs without it.
         let relative = base.relative(&meetings);
         let laws = base.laws.iter().cloned().map(Some).collect();
-        let mut laws = structured::refit(&relative, Some(laws), form, REFITS);
+        let mut laws = structured::refit(&relative, Some(laws), form, REFITS, &copies);
         complete(&mut laws);
         base.laws = known(laws)?;
         base.anchor(data, &solo, &elsewhere);

@@ -37,7 +37,7 @@ impl Predictor {
     /// [`Predictor::means`] of many co-runs of `n` tasks each, one after another in `active` and
     /// `out`, to the same bits.
     pub fn means_many(&self, n: usize, active: &[Setting], out: &mut [f64]) {
-        let mut blocks: Vec<Block> = self.tasks.iter().map(|_| Block::default()).collect();
+        let mut blocks: Vec<Block> = self.parts.iter().map(|_| Block::default()).collect();
         let size = n.max(1) * BLOCK;
         for (active, out) in active.chunks(size).zip(out.chunks_mut(size)) {
             for (k, run) in active.chunks_exact(n).enumerate() {
@@ -49,10 +49,10 @@ impl Predictor {
                 for (at, a) in run.iter().enumerate() {
                     let law = &self.base.laws[a.task];
                     let place = (k * n + at, *a);
-                    blocks[a.task].push(&scene, at, law, &self.base, place);
+                    blocks[self.base.kind[a.task]].push(&scene, at, law, &self.base, place);
                 }
             }
-            for (block, parts) in blocks.iter_mut().zip(&self.tasks) {
+            for (block, parts) in blocks.iter_mut().zip(&self.parts) {
                 block.answer(parts, self, out);
                 block.clear();
             }

@@ -12,6 +12,8 @@ pub struct TaskSpec {
     pub bytes_per_sample: Option<f64>,
     /// Batch sizes it may run with.
     pub batches: Vec<Batch>,
+    /// The first task of the workload that trains the same model, if there is one before it.
+    pub copy_of: Option<usize>,
 }
 
 /// One measured co-run.

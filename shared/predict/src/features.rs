@@ -8,7 +8,7 @@ const MOST_NAMED: usize = 8;
 
 /// Most features of a layout: of a task's own model, and of the process of all tasks.
 pub(crate) const MAX_FEATURES: usize = if OF_TASK > OF_ALL { OF_TASK } else { OF_ALL };
-const OF_TASK: usize = SUMS + EACH * (MOST_NAMED - 1);
+const OF_TASK: usize = SUMS + EACH * MOST_NAMED;
 const OF_ALL: usize = OWN + OTHER + 2 * MOST_KNOWN;
 
 /// Most tasks that the process of all tasks tells apart; beyond, they differ by their features
@@ -40,6 +40,7 @@ pub(crate) struct Scene {
     /// Whether co-runs covered its shares and its number of tasks, level by level.
     has_levels: bool,
     task: [usize; MAX_TASKS],
+    kind: [usize; MAX_TASKS],
     share: [f64; MAX_TASKS],
     /// Logarithm of the solo step seconds by the anchor, on the whole device.
     ln_step: [f64; MAX_TASKS],
@@ -65,6 +66,7 @@ impl Scene {
             len: active.len(),
             has_levels: base.has_levels_of(active),
             task: [0; MAX_TASKS],
+            kind: [0; MAX_TASKS],
             share: zero,
             ln_step: zero,
             ln_alone: zero,
@@ -78,6 +80,7 @@ impl Scene {
         let crowd = host_load(active.len());
         for (k, a) in active.iter().enumerate() {
             s.task[k] = a.task;
+            s.kind[k] = base.kind[a.task];
             s.share[k] = a.share.fraction();
             let pace = &base.laws[a.task].pace;
             let host = pace.host(crowd);
@@ -138,8 +141,10 @@ pub struct Driver {
 /// Which features describe a task's place in a co-run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Tasks of the workload.
+    /// Kinds of tasks of the workload.
     pub tasks: usize,
+    /// Whether a kind may run beside itself.
+    pub copies: bool,
 }
 
 impl Layout {
@@ -149,10 +154,9 @@ impl Layout {
     }
 
     fn named(self) -> usize {
-        if self.tasks <= MOST_NAMED {
-            self.tasks - 1
-        } else {
-            0
+        match self.tasks {
+            n if n > MOST_NAMED => 0,
+            n => n - usize::from(!self.copies),
         }
     }
 
@@ -184,7 +188,7 @@ impl Layout {
         .map(|what| Driver { what, of: None })
         .to_vec();
         if self.named() > 0 {
-            for j in (0..self.tasks).filter(|j| *j != task) {
+            for j in (0..self.tasks).filter(|j| self.copies || *j != task) {
                 for what in [
                     "share",
                     "device time",
@@ -232,7 +236,7 @@ impl Layout {
         x[..OWN].copy_from_slice(&[s.ln_step[at], s.ln_batch[at], s.share[at].ln()]);
         let known = self.known() > 0;
         if known {
-            x[OWN + s.task[at]] = 1.0;
+            x[OWN + s.kind[at]] = 1.0;
         }
         let others = (s.len - 1) as f64;
         let sums = &mut x[own..all];
@@ -241,7 +245,7 @@ impl Layout {
             sums[2] += s.ln_step[j] / others;
             sums[3] += s.ln_batch[j] / others;
             if known {
-                sums[OTHER + s.task[j]] = s.share[j];
+                sums[OTHER + s.kind[j]] += s.share[j];
             }
         }
         sums[0] = others;
@@ -291,11 +295,11 @@ impl Layout {
             step += s.ln_step[j];
             batch += s.ln_batch[j];
             if self.named() > 0 {
-                x[POOLED + self.tasks + s.task[j]] = s.share[j];
+                x[POOLED + self.tasks + s.kind[j]] += s.share[j];
             }
         }
         if self.named() > 0 {
-            x[POOLED + s.task[at]] = 1.0;
+            x[POOLED + s.kind[at]] = 1.0;
         }
         let others = (s.len - 1) as f64;
         let (step, batch) = (step / others.max(1.0), batch / others.max(1.0));
@@ -330,7 +334,8 @@ impl Layout {
             excess += (own + r - 1.0).max(0.0);
             if named > 0 {
                 // Position of task j among the others of this task.
-                let place = SUMS + EACH * (s.task[j] - usize::from(s.task[j] > s.task[at]));
+                let skipped = !self.copies && s.kind[j] > s.kind[at];
+                let place = SUMS + EACH * (s.kind[j] - usize::from(skipped));
                 let each = [
                     r,
                     s.busy[j],
@@ -338,7 +343,9 @@ impl Layout {
                     s.contention[j],
                     r * (ln_batch - SMALL),
                 ];
-                x[place..place + EACH].copy_from_slice(&each);
+                for (x, one) in x[place..place + EACH].iter_mut().zip(each) {
+                    *x += one;
+                }
             }
         }
         let sums = [

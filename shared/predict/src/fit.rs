@@ -9,6 +9,7 @@ use corun::Setting;
 use doc::Method;
 
 use crate::base::Base;
+use crate::copies::Copies;
 use crate::dataset::Dataset;
 use crate::error::PredictError;
 use crate::features::Layout;
@@ -97,6 +98,28 @@ fn learn(
     options: &FitOptions,
 ) -> Result<Fitted, PredictError> {
     data.check()?;
+    let copies = Copies::of(data);
+    if !copies.any() {
+        return learn_kinds(data, data, families, options);
+    }
+    let fitted = learn_kinds(&copies.merge(data), data, families, options);
+    let mut fitted = fitted.map_err(|e| match e {
+        PredictError::UnknownTask { task } => PredictError::UnknownTask {
+            task: copies.first[task],
+        },
+        other => other,
+    })?;
+    copies.tell_apart(&mut fitted);
+    Ok(fitted)
+}
+
+/// The same of measurements with kinds in place of the tasks of `original`.
+fn learn_kinds(
+    data: &Dataset,
+    original: &Dataset,
+    families: &[Method],
+    options: &FitOptions,
+) -> Result<Fitted, PredictError> {
     let thin = data.thinned(MOST_TO_VALIDATE);
     let form = if options.validate {
         validation::choose_form(&thin)?
@@ -114,10 +137,16 @@ fn learn(
         poly: wants(&[Method::Poly]),
         trees: wants(&[Method::Blend]),
     };
+    let start = |task: usize, rows: &Rows| {
+        let earlier = options.start.as_ref()?;
+        let h = &earlier.parts.get(task)?.gp.as_ref()?.gp.hyper;
+        let d = rows.features.first()?.len();
+        (h.inverse_length.len() == d).then_some(h)
+    };
     let mut tasks: Vec<Parts> = rows
         .iter()
         .enumerate()
-        .map(|(i, r)| parts_of(r, base.layout, i, wanted, options))
+        .map(|(i, r)| parts_of(r, base.layout, start(i, r), wanted, options))
         .collect();
     let whole = thin.samples.len() == data.samples.len();
     let checked = if whole { data } else { &thin };
@@ -155,12 +184,12 @@ fn learn(
     let learnt = unseen.as_ref();
     report.unseen_batch = learnt.and_then(|u| u.batch?.error);
     report.unseen_task = learnt.and_then(|u| u.task?.error);
-    let points = collect_points(data, &rows, &mut tasks, unseen.as_mut(), method);
+    let points = collect_points(original, &rows, &mut tasks, unseen.as_mut(), method);
     Ok(Fitted {
         predictor: Predictor {
             method,
             base,
-            tasks,
+            parts: tasks,
             trust,
             unseen,
         },
@@ -173,16 +202,11 @@ fn learn(
 fn parts_of(
     rows: &Rows,
     layout: Layout,
-    task: usize,
+    start: Option<&Hyper>,
     wanted: Wanted,
     options: &FitOptions,
 ) -> Parts {
-    let start = options.start.as_ref().and_then(|p| {
-        let h = &p.tasks.get(task)?.gp.as_ref()?.gp.hyper;
-        let d = rows.features.first()?.len();
-        (h.inverse_length.len() == d).then(|| h.clone())
-    });
-    let gp = || learn_gp(rows, options.evaluations, start.as_ref());
+    let gp = || learn_gp(rows, options.evaluations, start);
     let gp = if wanted.gp && rows.len() > 0 {
         gp()
     } else {
@@ -220,6 +244,7 @@ fn known<'a>(
             r.sample
                 .iter()
                 .copied()
+                .zip(r.place.iter().copied())
                 .zip(g.noise_factor.iter().copied())
                 .collect::<HashMap<_, _>>(),
         )
@@ -261,6 +286,7 @@ fn collect_points(
             (parts.trees, parts.solo_trees) = (None, None);
         }
         let Some(g) = &mut parts.gp else { continue };
+        g.places = g.points.iter().map(|p| rows.place[*p]).collect();
         for p in &mut g.points {
             *p = numbered(rows.sample[*p]);
         }

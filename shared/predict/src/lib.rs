@@ -18,6 +18,7 @@ mod anchor;
 mod base;
 mod batch;
 mod candidates;
+mod copies;
 mod dataset;
 pub mod design;
 mod document;

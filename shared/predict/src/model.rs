@@ -39,6 +39,8 @@ pub(crate) struct GpPart {
     /// Position of each point among the task's rows while it is being fitted, among the points
     /// of the model in a finished one.
     pub points: Vec<usize>,
+    /// Position of its task in each of these, in a finished one.
+    pub places: Vec<usize>,
     pub noise_factor: Vec<f64>,
 }
 
@@ -266,6 +268,7 @@ pub(crate) fn condition(rows: &Rows, hyper: Hyper, wrong: Option<&[f64]>) -> Opt
         return Some(GpPart {
             gp: Gp::new(hyper, &obs).ok()?,
             points: (0..obs.len()).collect(),
+            places: Vec::new(),
             noise_factor: obs.noise_factor,
         });
     }
@@ -273,6 +276,7 @@ pub(crate) fn condition(rows: &Rows, hyper: Hyper, wrong: Option<&[f64]>) -> Opt
     Some(GpPart {
         gp,
         points,
+        places: Vec::new(),
         noise_factor,
     })
 }

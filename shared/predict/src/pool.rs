@@ -14,8 +14,6 @@ use crate::validation::Pooled;
 pub(crate) struct Pool {
     /// The points are samples while it is being fitted.
     pub part: GpPart,
-    /// Task of each point.
-    pub tasks: Vec<usize>,
     /// Mean of `ln(step / solo step)`.
     pub mean: f64,
 }
@@ -24,7 +22,6 @@ pub(crate) struct Pool {
 #[derive(Debug)]
 pub(crate) struct PoolRows {
     pub rows: Rows,
-    task: Vec<usize>,
     mean: f64,
 }
 
@@ -33,14 +30,14 @@ impl PoolRows {
     pub fn of(data: &Dataset, base: &Base) -> Self {
         let mut pool = Self {
             rows: Rows::default(),
-            task: Vec::new(),
             mean: 0.0,
         };
         for task in 0..data.tasks.len() {
             for (k, s) in data.samples.iter().enumerate() {
-                let at = s.active.iter().position(|a| a.task == task);
-                if let Some(at) = at.filter(|at| s.active.len() > 1 && s.throughput[*at] > 0.0) {
-                    pool.push(k, s, at, base);
+                for (at, (a, p)) in s.active.iter().zip(&s.throughput).enumerate() {
+                    if a.task == task && s.active.len() > 1 && *p > 0.0 {
+                        pool.push(k, s, at, base);
+                    }
                 }
             }
         }
@@ -58,21 +55,20 @@ impl PoolRows {
         let rate = s.throughput[at];
         let rows = &mut self.rows;
         rows.sample.push(position);
+        rows.place.push(at);
         rows.features.push(base.layout.of_pool(&scene, at, true));
         rows.ln_step.push((s.active[at].batch.as_f64() / rate).ln());
         rows.ln_solo.push(scene.ln_alone(at));
         rows.error.push(s.stderr.as_ref().map(|e| e[at] / rate));
-        self.task.push(s.active[at].task);
     }
 
     fn pool(&self, mut part: GpPart) -> Pool {
-        let tasks = part.points.iter().map(|p| self.task[*p]).collect();
+        part.places = part.points.iter().map(|p| self.rows.place[*p]).collect();
         for p in &mut part.points {
             *p = self.rows.sample[*p];
         }
         Pool {
             part,
-            tasks,
             mean: self.mean,
         }
     }

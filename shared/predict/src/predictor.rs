@@ -54,7 +54,8 @@ pub(crate) struct Trust {
 pub struct Predictor {
     pub(crate) method: Method,
     pub(crate) base: Base,
-    pub(crate) tasks: Vec<Parts>,
+    /// By kind.
+    pub(crate) parts: Vec<Parts>,
     pub(crate) trust: Vec<Trust>,
     pub(crate) unseen: Option<Unseen>,
 }
@@ -111,7 +112,9 @@ impl Predictor {
         let scene = Scene::new(&self.base, active);
         let unseen = self.unseen(active);
         for (at, a) in active.iter().enumerate() {
-            let answer = self.tasks[a.task].answer(&self.base, &scene, at, a.task, false);
+            let answer = self
+                .parts_of(a.task)
+                .answer(&self.base, &scene, at, a.task, false);
             let mut ln_step = answer.of(self.method);
             if let Some((pool, learnt)) = unseen {
                 let pooled = pool.ln_step(&self.base, &scene, at);
@@ -121,6 +124,11 @@ impl Predictor {
             }
             out[at] = self.at_most_solo(a, a.batch.as_f64() * math::exp(-ln_step));
         }
+    }
+
+    /// The regressions of a task.
+    fn parts_of(&self, task: usize) -> &Parts {
+        &self.parts[self.base.kind[task]]
     }
 
     /// Samples per second of a task alone at its share.
@@ -194,7 +202,7 @@ impl Predictor {
                         (0.0, spread * spread, trust.interval_scale)
                     }
                     (Method::Gp | Method::Blend, _) => {
-                        let parts = &self.tasks[a.task];
+                        let parts = self.parts_of(a.task);
                         let answer = parts.answer(&self.base, &scene, at, a.task, true);
                         let (mut variance, mut own) = (answer.variance, spread * spread);
                         if let Some((pool, weight)) = self.pooled(active) {

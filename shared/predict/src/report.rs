@@ -1,5 +1,6 @@
 use doc::Method;
 
+use crate::copies::Copies;
 use crate::features::Driver;
 
 /// What a fit has to say to people.
@@ -43,7 +44,7 @@ pub struct UnseenError {
 /// What is known of one task.
 #[derive(Debug, Clone)]
 pub struct TaskReport {
-    /// Throughputs learnt from.
+    /// Throughputs learnt from, those of its copies too.
     pub rows: usize,
     /// Cross-validated mean absolute error, percent.
     pub error_percent: Option<f64>,
@@ -58,7 +59,8 @@ pub struct TaskReport {
     /// What else drives its throughput: features by relevance (spread over length), first the
     /// strongest; empty without a Gaussian process.
     pub drivers: Vec<(Driver, f64)>,
-    /// Samples whose throughput of this task was found to be wrong and hardly counted.
+    /// Samples whose throughput of this task was found to be wrong and hardly counted; of copies, all
+    /// stand with the first.
     pub rejected: Vec<usize>,
 }
 
@@ -72,6 +74,24 @@ pub struct Worst {
 }
 
 impl FitReport {
+    /// From one entry for each kind of tasks to one for each task.
+    pub(crate) fn tell_copies(&mut self, copies: &Copies) {
+        let kinds = std::mem::take(&mut self.tasks);
+        let first = |kind: usize| copies.first[kind];
+        let one = |(task, kind): (usize, &usize)| {
+            let mut report = kinds[*kind].clone();
+            report.slowed_most_by = report.slowed_most_by.map(|(by, c)| (first(by), c));
+            for (driver, _) in &mut report.drivers {
+                driver.of = driver.of.map(first);
+            }
+            if first(*kind) != task {
+                report.rejected.clear();
+            }
+            report
+        };
+        self.tasks = copies.kind.iter().enumerate().map(one).collect();
+    }
+
     /// Error (percent) to expect with `factor` times as many configurations, by a power law
     /// through the learning curve; `None` where the curve has fewer than two points.
     #[must_use]

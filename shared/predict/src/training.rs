@@ -11,6 +11,8 @@ use crate::{Dataset, Sample};
 pub(crate) struct Rows {
     /// Position in [`Dataset::samples`] of each row.
     pub sample: Vec<usize>,
+    /// Position of the task in it.
+    pub place: Vec<usize>,
     /// What the regressions see.
     pub features: Vec<Vec<f64>>,
     /// `ln(step seconds)`.
@@ -58,6 +60,7 @@ impl Rows {
                 base.layout.fill(&scene, at, &mut x);
                 let row = &mut rows[a.task];
                 row.sample.push(k);
+                row.place.push(at);
                 row.features.push(x[..base.layout.len()].to_vec());
                 row.ln_step.push((a.batch.as_f64() / p).ln());
                 row.ln_solo.push(scene.ln_alone(at));

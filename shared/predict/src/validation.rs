@@ -40,6 +40,8 @@ const FOLDS: usize = 5;
 pub(crate) struct Left {
     pub sample: usize,
     pub task: usize,
+    /// Position of the task in it.
+    pub at: usize,
     pub fold: usize,
     pub ln_step: f64,
     pub answer: Answer,
@@ -112,8 +114,8 @@ impl Left {
 pub(crate) struct Known<'a> {
     /// Hyper-parameters by task; none where the family needs none.
     pub hyper: Vec<Option<&'a Hyper>>,
-    /// Noise factor by task and sample, where it was found.
-    pub wrong: Vec<Option<HashMap<usize, f64>>>,
+    /// Noise factor by task, sample and place in it, where it was found.
+    pub wrong: Vec<Option<HashMap<(usize, usize), f64>>>,
     /// Hyper-parameters of the process of all tasks.
     pub pool: Option<&'a Hyper>,
     pub wanted: Wanted,
@@ -132,13 +134,16 @@ pub(crate) struct Wanted {
 /// Fold of every sample; `usize::MAX`: never left out (a run of one task). `None`: too few
 /// configurations to leave any out.
 fn folds(data: &Dataset, folds: usize) -> Option<Vec<usize>> {
-    let mut seen: HashMap<&[Setting], usize> = HashMap::new();
+    let mut seen: HashMap<Vec<Setting>, usize> = HashMap::new();
     let fold = data.samples.iter().map(|s| {
         if s.active.len() < 2 {
             return usize::MAX;
         }
+        // Copies in another order are the same configuration.
+        let mut active = s.active.clone();
+        active.sort_unstable();
         let next = seen.len();
-        *seen.entry(&s.active).or_insert(next) % folds
+        *seen.entry(active).or_insert(next) % folds
     });
     let fold = fold.collect();
     (seen.len() >= 2 * folds).then_some(fold)
@@ -193,6 +198,7 @@ fn leave_one_part_out(
             left.push(Left {
                 sample,
                 task: a.task,
+                at,
                 fold,
                 ln_step: (a.batch.as_f64() / p).ln(),
                 answer: tasks[a.task].answer(&base, &scene, at, a.task, hyper.is_some()),
@@ -316,8 +322,8 @@ fn part_of(
     kept: &[usize],
 ) -> Parts {
     let wrong: Option<Vec<f64>> = known.wrong[task].as_ref().map(|w| {
-        let of = |s: &usize| w.get(&kept[*s]).copied().unwrap_or(1.0);
-        rows.sample.iter().map(of).collect()
+        let of = |(s, at): (&usize, &usize)| w.get(&(kept[*s], *at)).copied().unwrap_or(1.0);
+        rows.sample.iter().zip(&rows.place).map(of).collect()
     });
     let wrong = wrong.as_deref();
     let trees = if wanted.trees {
@@ -405,10 +411,7 @@ pub(crate) fn total_errors(data: &Dataset, left: &[Left], method: Method) -> Vec
     let mut sums: Vec<(usize, f64, f64)> = Vec::new();
     for l in left {
         let s = &data.samples[l.sample];
-        let Some(batch) = s.active.iter().find(|a| a.task == l.task) else {
-            continue;
-        };
-        let b = batch.batch.as_f64();
+        let b = s.active[l.at].batch.as_f64();
         let (p, m) = (b * (-l.predicted(method)).exp(), b * (-l.ln_step).exp());
         match sums.last_mut() {
             Some(last) if last.0 == l.sample => {

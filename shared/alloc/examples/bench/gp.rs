@@ -56,6 +56,7 @@ pub fn learn(case: &Case) -> Result<Predictor, Trouble> {
             flops_per_sample: None,
             bytes_per_sample: None,
             batches: t.batches.clone(),
+            copy_of: None,
         })
         .collect();
     let options = FitOptions {

@@ -195,7 +195,7 @@ fn profile(
     let mut sequence = Sequence::designed(&mix.workload, &settings, conditions)
         .map_err(|error| format!("{error:?}"))?;
     let mut data = Dataset {
-        tasks: mix.workload.tasks.iter().map(spec).collect(),
+        tasks: TaskSpec::all(&mix.workload),
         samples: Vec::new(),
     };
     let mut coruns = Vec::new();
@@ -225,13 +225,5 @@ fn corun(workload: &Workload, runs: &[Setting], rates: &[device::Rate]) -> Corun
     Corun {
         config: 0,
         tasks: tasks.collect(),
-    }
-}
-
-fn spec(task: &doc::Task) -> TaskSpec {
-    TaskSpec {
-        flops_per_sample: task.flops_per_sample.map(units::Flops::get),
-        bytes_per_sample: task.bytes_per_sample,
-        batches: task.batch_sizes.clone(),
     }
 }

@@ -225,6 +225,7 @@ fn nothing_known(workload: &Workload) -> Dataset {
         flops_per_sample: None,
         bytes_per_sample: None,
         batches: task.batch_sizes.clone(),
+        copy_of: None,
     });
     Dataset {
         tasks: tasks.collect(),

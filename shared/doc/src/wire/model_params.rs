@@ -187,6 +187,10 @@ pub struct FamilyError {
 pub struct TaskParams {
     /// Name.
     pub id: String,
+    /// Position of the first task of the same model, where there is one: its `poly`, `gp` and trees
+    /// serve this one too, and all that was measured of either taught both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_of: Option<u32>,
     /// What was measured of it.
     pub evidence: Evidence,
     /// Solo steps on the whole device, by batch size.
@@ -342,6 +346,9 @@ pub struct GpParams {
     pub own_features: Option<u32>,
     /// Positions in `points`.
     pub points: Vec<u32>,
+    /// Whose step is meant at each of them, by position in the workload; absent: that of the task itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<u32>,
     /// Weight of each.
     pub weights: Vec<f64>,
     /// Factor on the noise of each; large for measurements that were found to be wrong.

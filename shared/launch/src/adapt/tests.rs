@@ -58,6 +58,7 @@ fn data() -> Dataset {
         flops_per_sample: None,
         bytes_per_sample: None,
         batches: vec![Batch::new(16).unwrap(), Batch::new(32).unwrap()],
+        copy_of: None,
     };
     Dataset {
         tasks: vec![spec.clone(), spec],

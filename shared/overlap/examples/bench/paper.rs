@@ -93,6 +93,7 @@ impl Predicted {
                 flops_per_sample: None,
                 bytes_per_sample: None,
                 batches: sizes.clone(),
+                copy_of: None,
             })
             .collect();
         let options = FitOptions {

@@ -5,9 +5,9 @@
 
 DATA holds the measurements (problems.py says what they are), OUT gets the problems, BENCH is the
 program `bench-real`. Peers see every throughput of the training samples, runs of one task
-included, as one row: the logarithms of batch size, share and solo step, which task it is, and of
-the others their number, the sum of their shares, the mean logarithm of their solo steps, and which
-they are. They learn the logarithm of the throughput over the solo rate.
+included, as one row: the logarithms of batch size, share and solo step, which model it is, and of
+the others their number, the sum of their shares, the mean logarithm of their solo steps, and the
+shares of each model. They learn the logarithm of the throughput over the solo rate.
 
 Errors are those of single throughputs, untrimmed; of `mixes` those of the ratios to 100 %. Of these
 it is told, too, how large the error is with everyone at 50 and at 14 %, and in which part of the mixes of
@@ -55,8 +55,10 @@ def solo(table, task, batch):
 def rows_of(samples, table, names):
     import numpy as np
 
-    at = {name: k for k, name in enumerate(names)}
-    n = len(names)
+    # Copies of a model count as one.
+    models = sorted({problems.model_of(name) for name in names})
+    at = {name: models.index(problems.model_of(name)) for name in names}
+    n = len(models)
     x, y = [], []
     for sample in samples:
         for k, (task, batch, share, rate) in enumerate(sample):
@@ -66,7 +68,7 @@ def rows_of(samples, table, names):
             which, whom = np.zeros(n), np.zeros(n)
             which[at[task]] = 1
             for t, _, s, _ in others:
-                whom[at[t]] = s / 100
+                whom[at[t]] += s / 100
             x.append(np.concatenate([[
                 np.log(batch), np.log(share / 100), np.log(batch / own), len(others),
                 sum(s for _, _, s, _ in others) / 100, np.mean(steps) if steps else 0.0,

@@ -180,14 +180,21 @@ def all_problems(data, seeds, gpus):
             yield from make(f"{data}/{name}", seeds)
 
 
+def model_of(task):
+    """The model that a task trains: copies are told apart by what follows the dot."""
+    return task.partition(".")[0]
+
+
 def write(problem, folder):
     """The problem for `bench-real`; returns the names of its tasks by number."""
     names = sorted({row[0] for s in problem.train + problem.held for row in s})
+    models = sorted({model_of(name) for name in names})
     number = {name: k for k, name in enumerate(names)}
     with open(f"{folder}/{problem.name}.csv", "w") as out:
-        out.write("set,config,task,batch,share_percent,throughput\n")
+        out.write("set,config,task,model,batch,share_percent,throughput\n")
         for kind, samples in (("train", problem.train), ("held", problem.held)):
             for k, sample in enumerate(samples):
                 for task, batch, share, rate in sample:
-                    out.write(f"{kind},{k},{number[task]},{batch},{share:.2f},{rate!r}\n")
+                    model = models.index(model_of(task))
+                    out.write(f"{kind},{k},{number[task]},{model},{batch},{share:.2f},{rate!r}\n")
     return names

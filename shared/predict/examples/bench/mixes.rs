@@ -123,6 +123,7 @@ impl Bed {
                 flops_per_sample: Some(network.flops_per_sample()),
                 bytes_per_sample: Some(network.bytes_per_sample()),
                 batches: batches.clone(),
+                copy_of: None,
             });
         }
         Ok((Self { sim, programs }, tasks))

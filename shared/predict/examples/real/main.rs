@@ -1,7 +1,7 @@
 //! Learns recorded co-runs and predicts those that were held out.
 //!
 //! `bench-real FOLDER`: every `NAME.csv` in the folder is a problem with the columns
-//! `set,config,task,batch,share_percent,throughput`, tasks numbered from 0; rows of the set `train`
+//! `set,config,task,model,batch,share_percent,throughput`, tasks and their models numbered from 0; rows of the set `train`
 //! are learnt as `mt-fit` learns a profile, those of `held` predicted. Writes `NAME.out` with
 //! `config,task,samples_per_s,std_error` and, as the last line, the CPU seconds of the fit.
 //! `benches/real` makes the problems of measurements by others and judges the answers.
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Predictions of the held-out configurations of one problem.
 fn answers(path: &Path) -> Result<String, Box<dyn Error>> {
-    let (train, held) = read(path)?;
+    let (train, held, models) = read(path)?;
     let tasks = train
         .values()
         .flat_map(|(a, _)| a)
@@ -47,11 +47,16 @@ fn answers(path: &Path) -> Result<String, Box<dyn Error>> {
             batches[a.task].push(a.batch);
         }
     }
-    let tasks = batches.into_iter().map(|batches| TaskSpec {
-        flops_per_sample: None,
-        bytes_per_sample: None,
-        batches,
-    });
+    let like = |task: usize| models[..task].iter().position(|m| *m == models[task]);
+    let tasks = batches
+        .into_iter()
+        .enumerate()
+        .map(|(task, batches)| TaskSpec {
+            flops_per_sample: None,
+            bytes_per_sample: None,
+            batches,
+            copy_of: like(task),
+        });
     let samples = train.into_values().map(|(active, throughput)| Sample {
         active,
         throughput,
@@ -78,25 +83,31 @@ fn answers(path: &Path) -> Result<String, Box<dyn Error>> {
     Ok(out)
 }
 
-fn read(path: &Path) -> Result<(Configurations, Configurations), Box<dyn Error>> {
+/// What is learnt, what is held out, and the model of every task.
+fn read(path: &Path) -> Result<(Configurations, Configurations, Vec<usize>), Box<dyn Error>> {
     let (mut train, mut held) = (Configurations::new(), Configurations::new());
+    let mut models = Vec::new();
     for line in fs::read_to_string(path)?.lines().skip(1) {
-        let [set, config, task, batch, share, rate] = line.split(',').collect::<Vec<_>>()[..]
+        let [set, config, task, model, batch, share, rate] =
+            line.split(',').collect::<Vec<_>>()[..]
         else {
-            return Err(format!("{line:?} has not six cells").into());
+            return Err(format!("{line:?} has not seven cells").into());
         };
         let into = if set == "train" {
             &mut train
         } else {
             &mut held
         };
+        let (task, model): (usize, usize) = (task.parse()?, model.parse()?);
+        models.resize(models.len().max(task + 1), usize::MAX);
+        models[task] = model;
         let (active, throughput) = into.entry(config.parse()?).or_default();
         active.push(Setting {
-            task: task.parse()?,
+            task,
             batch: Batch::new(batch.parse()?)?,
             share: Share::from_percent(share.parse()?)?,
         });
         throughput.push(rate.parse()?);
     }
-    Ok((train, held))
+    Ok((train, held, models))
 }

@@ -26,6 +26,7 @@ fn many_at_once_are_what_they_are_one_by_one() {
         flops_per_sample: None,
         bytes_per_sample: None,
         batches: Vec::new(),
+        copy_of: None,
     };
     let solo = |task, batch| Setting {
         task,

@@ -50,6 +50,7 @@ fn run_for(
         flops_per_sample: None,
         bytes_per_sample: None,
         batches,
+        copy_of: None,
     };
     let mut data = Dataset {
         tasks: vec![spec; 3],
@@ -234,6 +235,7 @@ fn coruns_until_near(earlier: Option<&Predictor>) -> usize {
         flops_per_sample: None,
         bytes_per_sample: None,
         batches,
+        copy_of: None,
     };
     let mut data = Dataset {
         tasks: vec![spec; 3],
@@ -305,6 +307,7 @@ fn one_model_of_many_tasks_chooses_a_lot() {
         flops_per_sample: None,
         bytes_per_sample: None,
         batches,
+        copy_of: None,
     };
     let mut data = Dataset {
         tasks: vec![spec; TASKS],

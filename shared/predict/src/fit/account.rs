@@ -63,7 +63,8 @@ pub(super) fn task_report(
     error_percent: Option<f64>,
 ) -> TaskReport {
     let law = &base.laws[task];
-    let others = (0..law.slowdown.len()).filter(|j| *j != task);
+    let copies = base.layout.copies;
+    let others = (0..law.slowdown.len()).filter(|j| copies || *j != task);
     let most = others
         .map(|j| (j, law.slowdown[j]))
         .max_by(|a, b| a.1.total_cmp(&b.1));

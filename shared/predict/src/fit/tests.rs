@@ -28,6 +28,7 @@ fn learns_a_smooth_law_of_shares() {
                 flops_per_sample: None,
                 bytes_per_sample: None,
                 batches: vec![Batch::new(64).unwrap()],
+                copy_of: None,
             };
             2
         ],

@@ -35,9 +35,15 @@ impl Predictor {
                 most: MAX_TASKS,
             });
         }
-        let layout = Layout { tasks: n };
+        let kind = kinds(params)?;
+        let kinds = kind.iter().max().map_or(0, |k| k + 1);
+        let layout = Layout {
+            tasks: kinds,
+            copies: kinds < n,
+        };
         let mut base = Base {
             layout,
+            kind,
             anchors: Vec::new(),
             parts: Vec::new(),
             anchored: params.anchored,
@@ -69,6 +75,7 @@ impl Predictor {
             .tasks
             .iter()
             .enumerate()
+            .filter(|(_, t)| t.copy_of.is_none())
             .map(|(i, t)| parts(t, i, params.method, &base, &points))
             .collect::<Result<_, _>>()?;
         let unseen = match &params.unseen {
@@ -80,11 +87,30 @@ impl Predictor {
         Ok(Self {
             method: params.method,
             base,
-            tasks,
+            parts: tasks,
             trust,
             unseen,
         })
     }
+}
+
+/// Kind of every task.
+fn kinds(params: &ModelParams) -> Result<Vec<usize>, PredictError> {
+    let mut kind: Vec<usize> = Vec::new();
+    for (i, t) in params.tasks.iter().enumerate() {
+        let path = format!("$.predictor.tasks[{i}]");
+        let Some(first) = t.copy_of else {
+            kind.push(kind.iter().max().map_or(0, |last| last + 1));
+            continue;
+        };
+        let at = first as usize;
+        if at >= i || params.tasks[at].copy_of.is_some() {
+            let problem = format!("task {first} is no earlier task that is no copy itself");
+            return Err(bad(format!("{path}.copy_of"), problem));
+        }
+        kind.push(kind[at]);
+    }
+    Ok(kind)
 }
 
 fn anchor(t: &TaskParams, path: &str) -> Result<Anchor, PredictError> {
@@ -266,7 +292,10 @@ fn parts(
                 base.layout.fill(scene, at, &mut x);
                 x[..base.layout.len()].to_vec()
             };
-            let tasks = vec![task; g.points.len()];
+            let tasks = match g.tasks.is_empty() {
+                true => vec![task; g.points.len()],
+                false => g.tasks.iter().map(|t| *t as usize).collect(),
+            };
             Some(process(g, &tasks, base, points, &path, row)?)
         }
         _ => None,
@@ -323,7 +352,7 @@ pub(super) fn process(
     numbers(path, &[g.signal, g.noise], true)?;
     numbers(path, &g.weights, false)?;
     numbers(path, &g.noise_factor, true)?;
-    let mut rows = Vec::with_capacity(n);
+    let (mut rows, mut places) = (Vec::with_capacity(n), Vec::with_capacity(n));
     for (k, task) in g.points.iter().zip(tasks) {
         let Some(active) = points.get(*k as usize) else {
             return Err(bad(path, format!("point {k} of {}", points.len())));
@@ -333,6 +362,7 @@ pub(super) fn process(
         };
         let scene = Scene::new(base, active);
         rows.push(row(&scene, at));
+        places.push(at);
     }
     length(path, g.inverse_length.len(), rows[0].len())?;
     if let Some(own) = g.own_features.filter(|own| *own as usize > rows[0].len()) {
@@ -352,6 +382,7 @@ pub(super) fn process(
     Ok(GpPart {
         gp,
         points: g.points.iter().map(|k| *k as usize).collect(),
+        places,
         noise_factor: g.noise_factor.clone(),
     })
 }

@@ -3,7 +3,7 @@ use doc::params::{UnseenParams, UnseenUse};
 use units::Batch;
 
 use super::read::process;
-use super::write::write_process;
+use super::write::{tasks_of, write_process};
 use super::{bad, length, not_negative, numbers};
 use crate::base::Base;
 use crate::error::PredictError;
@@ -12,13 +12,13 @@ use crate::report::UnseenError;
 use crate::unseen::{Unseen, Use};
 use crate::validation::Weights;
 
-pub(super) fn write(u: &Unseen) -> UnseenParams {
+pub(super) fn write(u: &Unseen, points: &[Vec<Setting>]) -> UnseenParams {
     let pool = &u.pool;
     let batches = |v: &Vec<Batch>| v.iter().map(|b| u64::from(b.get())).collect();
     UnseenParams {
         seen_batches: u.seen.iter().map(batches).collect(),
         gp: write_process(&pool.part),
-        tasks: pool.tasks.iter().map(|t| *t as u32).collect(),
+        tasks: tasks_of(&pool.part, points),
         mean: pool.mean,
         known_weight: u.weights.known,
         far_weight: Some(u.weights.far).filter(|far| *far != u.weights.known),
@@ -46,7 +46,7 @@ pub(super) fn read(
     length(
         &format!("{path}.seen_batches"),
         u.seen_batches.len(),
-        base.layout.tasks,
+        base.kind.len(),
     )?;
     numbers(&format!("{path}.mean"), &[u.mean], false)?;
     let weights = Weights {
@@ -73,7 +73,6 @@ pub(super) fn read(
             .collect::<Result<_, _>>()?,
         pool: Pool {
             part: process(&u.gp, &tasks, base, points, &format!("{path}.gp"), row)?,
-            tasks,
             mean: u.mean,
         },
         weights,

@@ -4,7 +4,7 @@ use doc::params::{self as written, ModelParams, TaskParams};
 
 use super::unseen;
 use crate::fit::Fitted;
-use crate::model::GpPart;
+use crate::model::{GpPart, Parts};
 use crate::part_share;
 use crate::trees::Trees;
 
@@ -25,7 +25,7 @@ impl Fitted {
                 .iter()
                 .map(|v| v.iter().map(point).collect())
                 .collect(),
-            unseen: p.unseen.as_ref().map(unseen::write),
+            unseen: p.unseen.as_ref().map(|u| unseen::write(u, &self.points)),
             domain: written::Domain {
                 configurations: self.configurations as u64,
                 most_together: p.base.most_together as u32,
@@ -58,10 +58,25 @@ impl Fitted {
 
     fn task(&self, i: usize, id: &str) -> TaskParams {
         let p = &self.predictor;
-        let (base, parts, trust) = (&p.base, &p.tasks[i], &p.trust[i]);
+        let (base, trust) = (&p.base, &p.trust[i]);
+        let first = base.kind.iter().position(|k| *k == base.kind[i]);
+        let copy_of = first.filter(|first| *first < i);
+        let none = Parts::default();
+        let parts = match copy_of {
+            Some(_) => &none,
+            None => &p.parts[base.kind[i]],
+        };
+        let gp = |g: &GpPart| written::GpParams {
+            tasks: match base.kind.iter().filter(|k| **k == base.kind[i]).count() {
+                1 => Vec::new(),
+                _ => tasks_of(g, &self.points),
+            },
+            ..write_process(g)
+        };
         let (anchor, law) = (&base.anchors[i], &base.laws[i]);
         TaskParams {
             id: id.to_owned(),
+            copy_of: copy_of.map(|k| k as u32),
             evidence: base.evidence[i],
             solo: anchor
                 .points
@@ -88,7 +103,7 @@ impl Fitted {
                 scale: p.scale.clone(),
                 weights: p.weights.clone(),
             }),
-            gp: parts.gp.as_ref().map(write_process),
+            gp: parts.gp.as_ref().map(gp),
             trees: parts.trees.as_ref().map(write_trees),
             solo_trees: parts.solo_trees.as_ref().map(write_trees),
             spread: trust.spread,
@@ -119,6 +134,12 @@ fn write_part(p: &part_share::Point) -> written::SoloPart {
     }
 }
 
+/// Whose step each point of a process is, by position in the workload.
+pub(super) fn tasks_of(g: &GpPart, points: &[Vec<Setting>]) -> Vec<u32> {
+    let places = g.points.iter().zip(&g.places);
+    places.map(|(k, at)| points[*k][*at].task as u32).collect()
+}
+
 pub(super) fn write_process(g: &GpPart) -> written::GpParams {
     written::GpParams {
         inverse_length: g.gp.hyper.inverse_length.clone(),
@@ -126,6 +147,7 @@ pub(super) fn write_process(g: &GpPart) -> written::GpParams {
         noise: g.gp.hyper.noise,
         own_features: g.gp.hyper.own.map(|k| k as u32),
         points: g.points.iter().map(|k| *k as u32).collect(),
+        tasks: Vec::new(),
         weights: g.gp.alpha.clone(),
         noise_factor: g.noise_factor.clone(),
     }

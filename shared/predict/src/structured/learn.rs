@@ -211,8 +211,8 @@ impl Row<'_> {
 /// first with half-busy others, then twice with what the last turn says. In the first turn every
 /// task has an exponent of its own, if the form has it fitted; the median of those that met others
 /// stands for all after it.
-pub(crate) fn fit_all(meetings: &[Vec<Meeting>], form: Form) -> Vec<Option<Law>> {
-    refit(meetings, None, form, 3)
+pub(crate) fn fit_all(meetings: &[Vec<Meeting>], form: Form, copies: &[bool]) -> Vec<Option<Law>> {
+    refit(meetings, None, form, 3, copies)
 }
 
 /// As [`fit_all`], by so many `turns` from the `laws` of an earlier fit on.
@@ -221,6 +221,7 @@ pub(crate) fn refit(
     mut laws: Option<Vec<Option<Law>>>,
     form: Form,
     turns: usize,
+    copies: &[bool],
 ) -> Vec<Option<Law>> {
     let tasks = meetings.len();
     let met = met(meetings);
@@ -243,7 +244,9 @@ pub(crate) fn refit(
                 free_exponent,
             };
             let mut law = fit_one(rows(m, laws.as_deref()), start, &pulls);
-            law.slowdown[i] = 0.0;
+            if !copies[i] {
+                law.slowdown[i] = 0.0;
+            }
             Some(law)
         });
         let mut next: Vec<Option<Law>> = next.collect();

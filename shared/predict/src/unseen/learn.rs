@@ -97,7 +97,10 @@ fn co_runs(data: &Dataset) -> Vec<BTreeMap<Batch, Vec<usize>>> {
         for (a, p) in s.active.iter().zip(&s.throughput) {
             if s.active.len() > 1 && *p > 0.0 {
                 let own: &mut Vec<usize> = v[a.task].entry(a.batch).or_default();
-                own.push(k);
+                // Of two copies at one batch size the co-run counts once.
+                if own.last() != Some(&k) {
+                    own.push(k);
+                }
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The predictor: models written for ever, robustness, round trips.
 
+mod copies;
 mod forever;
 mod robust;
 mod written;

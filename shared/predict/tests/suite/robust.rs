@@ -48,6 +48,7 @@ fn dataset(tasks: usize, n: usize, noise: f64, seed: u64) -> Dataset {
         flops_per_sample: None,
         bytes_per_sample: None,
         batches: BATCHES.map(|b| Batch::new(b).unwrap()).to_vec(),
+        copy_of: None,
     };
     let mut configurations: Vec<Vec<Setting>> = Vec::new();
     for task in 0..tasks {

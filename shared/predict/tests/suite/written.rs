@@ -69,6 +69,7 @@ fn every_family_is_read_as_it_was_written() {
         batches: BATCHES
             .map(|b| Batch::new(b).expect("a batch size"))
             .to_vec(),
+        copy_of: None,
     };
     let data = Dataset {
         tasks: vec![spec; tasks],

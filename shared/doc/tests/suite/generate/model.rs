@@ -54,15 +54,24 @@ fn poly() -> impl Strategy<Value = wire::PolyParams> {
 
 fn gp() -> impl Strategy<Value = wire::GpParams> {
     let lists = (numbers(), numbers(), numbers(), vec(any::<u32>(), 0..4));
-    let rest = (finite(), finite(), option::of(any::<u32>()));
+    let rest = (
+        finite(),
+        finite(),
+        option::of(any::<u32>()),
+        vec(any::<u32>(), 0..4),
+    );
     (lists, rest).prop_map(
-        |((inverse_length, weights, noise_factor, points), (signal, noise, own_features))| {
+        |(
+            (inverse_length, weights, noise_factor, points),
+            (signal, noise, own_features, tasks),
+        )| {
             wire::GpParams {
                 inverse_length,
                 signal,
                 noise,
                 own_features,
                 points,
+                tasks,
                 weights,
                 noise_factor,
             }
@@ -108,11 +117,16 @@ fn task() -> impl Strategy<Value = wire::TaskParams> {
         option::of((share_percent(), share_percent())),
         vec(share_percent(), 0..3),
         vec(solo_part(), 0..3),
-        (option::of(finite()), option::of(finite())),
+        (
+            option::of(finite()),
+            option::of(finite()),
+            option::of(any::<u32>()),
+        ),
     );
     (name(), known, parts, ranges).prop_map(
         |(id, (evidence, solo, law, n), (poly, gp, trees, solo_trees), ranges)| wire::TaskParams {
             id,
+            copy_of: ranges.5.2,
             evidence,
             solo,
             solo_slope_s: n[0],

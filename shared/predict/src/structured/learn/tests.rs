@@ -109,7 +109,7 @@ fn jacobian_agrees_with_differences() {
 
 #[test]
 fn recovers_its_own_law_from_clean_data() {
-    let laws = fit_all(&meetings(), Form::Overlapping);
+    let laws = fit_all(&meetings(), Form::Overlapping, &[false; 3]);
     assert!(worst(&laws) < 0.02, "{} {laws:?}", worst(&laws));
 }
 
@@ -120,7 +120,7 @@ fn one_outlier_in_twenty_hardly_moves_it() {
         m[7].step *= 3.0;
         m[22].step *= 0.2;
     }
-    let laws = fit_all(&all, Form::Overlapping);
+    let laws = fit_all(&all, Form::Overlapping, &[false; 3]);
     assert!(worst(&laws) < 0.06, "{} {laws:?}", worst(&laws));
 }
 
