@@ -3,9 +3,10 @@
 use corun::{Setting, Throughput};
 use doc::{DeviceKind, Workload};
 use overlap::{
-    Instance, ModelRates, Outcome, OverlapError, PlanError, one_after_another, simulate_held,
+    Instance, ModelRates, Outcome, OverlapError, Phase, PhaseKind, PlanError, one_after_another,
+    simulate_held,
 };
-use units::Batch;
+use units::{Batch, Share};
 
 use crate::changed::Shifted;
 use crate::verdict::finish;
@@ -170,6 +171,47 @@ impl Round {
         let (order, holds) = (&played.order, &played.holds);
         let again = simulate_held(&self.instance, &rates, &batches(settings), order, holds);
         again.map(|s| s.makespan_s)
+    }
+
+    /// The sets of tasks that compute at once for at least a part `least` of the time in which any
+    /// does, with what each task runs with then, longest first.
+    pub(crate) fn met(
+        &self,
+        played: &Outcome,
+        settings: &[Setting],
+        least: f64,
+    ) -> Vec<Vec<Setting>> {
+        let phases = played.schedule.phases.iter();
+        let computes: Vec<&Phase> = phases.filter(|p| p.kind == PhaseKind::Compute).collect();
+        let mut times: Vec<f64> = computes.iter().flat_map(|p| [p.start_s, p.end_s]).collect();
+        times.sort_by(f64::total_cmp);
+        let planned: Vec<Share> = settings.iter().map(|s| s.share).collect();
+        let mut met: Vec<(Vec<Setting>, f64)> = Vec::new();
+        for (from, to) in times.iter().zip(times.iter().skip(1)) {
+            let mut now = vec![false; settings.len()];
+            for phase in &computes {
+                now[phase.task] |= phase.start_s <= *from && phase.end_s >= *to;
+            }
+            let shares = if self.divides {
+                overlap::divided(&planned, &now)
+            } else {
+                planned.clone()
+            };
+            let each = settings.iter().zip(shares).zip(&now);
+            let set: Vec<Setting> = each
+                .filter(|(_, now)| **now)
+                .map(|((s, share), _)| Setting { share, ..*s })
+                .collect();
+            match met.iter_mut().find(|(known, _)| *known == set) {
+                Some((_, seconds)) => *seconds += to - from,
+                None if set.is_empty() => {}
+                None => met.push((set, to - from)),
+            }
+        }
+        met.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let whole: f64 = met.iter().map(|(_, seconds)| seconds).sum();
+        let long = met.into_iter().filter(|(_, s)| *s >= least * whole);
+        long.map(|(set, _)| set).collect()
     }
 
     /// Seconds with one task at a time on the whole device, transfers beside the compute of

@@ -4,28 +4,43 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use doc::{Corun, Measured, Profile, Sample};
-use units::{Share, TaskId};
+use units::{Batch, Share, TaskId};
 
 /// Co-runs that a model carries at most: beside them its own parameters stay the larger part,
 /// and a profile of the default budget has 40.
 const MOST: usize = 256;
 
 /// The co-runs of all tasks that a plan may choose from: of more than 256 those best in turn
-/// by total throughput, by the total relative to alone, and by the least of that.
+/// by total throughput, by the total relative to alone, and by the least of that. And the runs of a
+/// part of the tasks at the batch sizes of one of these, by which it is known how a round goes on
+/// when a task has ended.
 #[must_use]
 pub fn candidates(profile: &Profile) -> Vec<Corun> {
     let tasks = &profile.header.workload.tasks;
-    let whole = |s: &&Sample| {
-        let known = |t: &doc::Task| {
-            let found = s.tasks.iter().find(|m| m.id == t.id);
-            found.is_some_and(|m| m.throughput.get() > 0.0 && t.batch_sizes.contains(&m.batch))
-        };
-        s.tasks.len() == tasks.len() && tasks.iter().all(known)
+    let batches = |id: &TaskId| {
+        let known = tasks.iter().find(|t| t.id == *id);
+        known.map_or(&[][..], |t| &t.batch_sizes)
     };
-    let mut all: Vec<&Sample> = profile.samples.iter().filter(whole).collect();
-    if all.len() > MOST {
-        all = best(all, &alone(profile));
+    let usable = |s: &&Sample| {
+        let advances = |m: &Measured| m.throughput.get() > 0.0 && batches(&m.id).contains(&m.batch);
+        s.tasks.iter().all(advances)
+    };
+    let (mut whole, parts): (Vec<&Sample>, Vec<&Sample>) = profile
+        .samples
+        .iter()
+        .filter(usable)
+        .partition(|s| s.tasks.len() == tasks.len());
+    if whole.len() > MOST {
+        whole = best(whole, &alone(profile));
     }
+    let sizes: BTreeSet<Vec<_>> = whole.iter().map(|s| sizes(s)).collect();
+    let is_part = |s: &&Sample| {
+        let among = |whole: &Vec<_>| s.tasks.iter().all(|m| whole.contains(&(&m.id, m.batch)));
+        sizes.iter().any(among)
+    };
+    let mut all: Vec<&Sample> = parts.into_iter().filter(is_part).take(MOST).collect();
+    all.append(&mut whole);
+    all.sort_by_key(|s| s.config);
     all.into_iter()
         .map(|sample| {
             let of = |t: &doc::Task| sample.tasks.iter().find(|m| m.id == t.id).cloned();
@@ -35,6 +50,12 @@ pub fn candidates(profile: &Profile) -> Vec<Corun> {
             }
         })
         .collect()
+}
+
+fn sizes(sample: &Sample) -> Vec<(&TaskId, Batch)> {
+    let mut all: Vec<_> = sample.tasks.iter().map(|m| (&m.id, m.batch)).collect();
+    all.sort();
+    all
 }
 
 /// Largest throughput of each task alone on the whole device.
@@ -111,15 +132,19 @@ mod tests {
     }
 
     #[test]
-    fn co_runs_of_all_tasks_that_advanced_are_kept_in_the_order_of_the_workload() {
+    fn co_runs_of_all_tasks_that_advanced_and_their_parts_are_kept_in_the_order_of_the_workload() {
         let kept = candidates(&profile(3));
-        assert_eq!(kept.iter().map(|c| c.config).collect::<Vec<_>>(), [2, 3]);
-        assert_eq!(kept[0].tasks[0].id.as_str(), "a");
+        assert_eq!(
+            kept.iter().map(|c| c.config).collect::<Vec<_>>(),
+            [0, 1, 2, 3]
+        );
+        assert_eq!(kept[2].tasks[0].id.as_str(), "a");
     }
 
     #[test]
     fn of_many_the_best_by_each_measure_are_kept() {
-        let kept = candidates(&profile(600));
+        let mut kept = candidates(&profile(600));
+        kept.retain(|c| c.tasks.len() == 2);
         assert_eq!(kept.len(), MOST);
         // The totals are equal, so that the first count; the least is largest half-way.
         let configs: BTreeSet<u64> = kept.iter().map(|c| c.config).collect();

@@ -311,17 +311,10 @@ impl Design<'_> {
     fn expected_improvement(&self, model: &Predictor, active: &[Setting], best: f64) -> f64 {
         let predicted = model.estimate(active, false);
         let rates: Vec<f64> = predicted.iter().map(|p| p.samples_per_s).collect();
-        let errors: Vec<f64> = predicted.iter().map(|p| p.std_error).collect();
+        let errors: Vec<f64> = predicted.iter().map(|p| CAUTION * p.std_error).collect();
         let solo = self.solos(model, active);
-        let s = CAUTION * self.goal.deviation(&rates, &errors, &solo);
-        let gap = self.goal.value(&rates, &solo) - best;
         let kept = self.keeps_floor(&rates, &errors, &solo);
-        if s <= 0.0 {
-            return kept * gap.max(0.0);
-        }
-        let z = gap / s;
-        // Far below the best the two terms cancel to a rounding error, which may be negative.
-        kept * (s * (z * math::stats::normal_cdf(z) + math::stats::normal_pdf(z))).max(0.0)
+        kept * self.goal.expected_improvement(&rates, &errors, &solo, best)
     }
 
     /// Probability that every task keeps the floor, their rates taken as independent.
@@ -332,9 +325,9 @@ impl Design<'_> {
         let tasks = rates.iter().zip(errors).zip(solo);
         tasks
             .map(|((rate, error), solo)| {
-                let (above, s) = (rate - self.floor * solo, CAUTION * error);
-                if s > 0.0 {
-                    math::stats::normal_cdf(above / s)
+                let above = rate - self.floor * solo;
+                if *error > 0.0 {
+                    math::stats::normal_cdf(above / error)
                 } else {
                     f64::from(u8::from(above >= 0.0))
                 }

@@ -158,7 +158,7 @@ fn interval(frame: &Frame<'_>, value: &Value) -> (f64, f64) {
     (objective, objective - INTERVAL * variance.sqrt())
 }
 
-/// The measured co-runs of a model by configuration, each with the mean of its measurements.
+/// The measured co-runs of all tasks of a model by configuration, each with the mean of its measurements.
 fn means(model: &Model) -> Vec<Mean> {
     let exact = model.workload.device.kind == DeviceKind::Sim;
     let same = |a: &Corun, b: &Corun| {
@@ -166,7 +166,8 @@ fn means(model: &Model) -> Vec<Mean> {
         run(a) == run(b)
     };
     let mut groups: Vec<Vec<&Corun>> = Vec::new();
-    for corun in &model.measured {
+    let whole = |c: &&Corun| c.tasks.len() == model.workload.tasks.len();
+    for corun in model.measured.iter().filter(whole) {
         match groups.iter_mut().find(|g| same(g[0], corun)) {
             Some(group) => group.push(corun),
             None => groups.push(vec![corun]),

@@ -207,9 +207,7 @@ fn profile(
         };
         sequence.observe(&runs, Some(&measured.rates));
         data.samples.push(lesson(&runs, &measured.rates));
-        if runs.len() == mix.workload.tasks.len() {
-            coruns.push(corun(&mix.workload, &runs, &measured.rates));
-        }
+        coruns.push(corun(&mix.workload, &runs, &measured.rates));
     }
     Ok((data, coruns))
 }

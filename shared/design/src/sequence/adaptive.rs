@@ -234,7 +234,8 @@ impl Adaptive {
     }
 
     /// The plan that would be chosen now, in every second turn until it is measured: what the user
-    /// will run is then known and not predicted, and a prediction that is too good is found out.
+    /// will run is then known and not predicted, and a prediction that is too good is found out. Of
+    /// a round that is each set of tasks that runs together in it.
     /// In turns throughout rather than at the end: how much is still to come must change nothing,
     /// so that a profile can be gone on with under a larger budget.
     fn planned(&self) -> Option<Configuration> {
@@ -245,8 +246,8 @@ impl Adaptive {
             return None;
         }
         let plan = self.wanted.plan.best(&self.data, self.wanted.seed);
-        let plan = plan.into_iter().next()?;
-        (self.may(&plan) && !self.tried.contains(&plan)).then_some(plan)
+        let mut plan = plan.into_iter();
+        plan.find(|runs| self.may(runs) && !self.tried.contains(runs))
     }
 
     /// The best co-run of all tasks so far with some of three or more left out.

@@ -29,8 +29,9 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The best plan by a model of the data, anywhere: what runs on each GPU. Empty where nothing
-    /// can be learnt yet, or is feasible.
+    /// The best plan by a model of the data, anywhere: what runs on each GPU, or of a round on one
+    /// the sets of tasks that run together, longest first. Empty where nothing can be learnt yet,
+    /// or is feasible.
     pub fn best(&self, data: &Dataset, seed: u64) -> Vec<Configuration> {
         let options = FitOptions {
             evaluations: EVALUATIONS,
@@ -70,7 +71,7 @@ impl Asked {
         }
         let found = solve(model, &problem, &options).map(|found| found.solutions);
         let best = found.into_iter().flatten().next();
-        best.map(|best| best.settings).into_iter().collect()
+        best.map_or_else(Vec::new, |best| problem.met(model, &best.settings))
     }
 }
 

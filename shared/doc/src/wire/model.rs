@@ -19,8 +19,9 @@ pub struct Model {
     /// What the configurations were chosen for, as the profile says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aim: Option<Aim>,
-    /// Measured co-runs of all tasks, which a plan may choose from beside what is predicted; of
-    /// many only the best. Absent in models that do not say.
+    /// Measured co-runs of all tasks, which a plan may choose from beside what is predicted, of
+    /// many only the best; and runs of a part of the tasks at the same batch sizes, by which a
+    /// round is known that goes on when a task has ended. Absent in models that do not say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub measured: Vec<Corun>,
     /// Which tools made this document.
@@ -32,12 +33,12 @@ impl Wire for Model {
     const SCHEMA: &'static str = "mt.model/1";
 }
 
-/// A measured co-run of all tasks of a workload.
+/// A measured run of all tasks of a workload or of a part of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Corun {
     /// Number of the configuration in the profile.
     pub config: u64,
-    /// What each task ran with, and its throughput, in the order of the workload.
+    /// What each task that ran had, and its throughput, in the order of the workload.
     pub tasks: Vec<MeasuredTask>,
 }
