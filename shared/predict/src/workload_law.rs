@@ -86,12 +86,19 @@ pub(crate) fn complete(
         .collect();
     let known: Vec<&Law> = known.iter().collect();
     let (overlap, exponent) = form.usual();
+    // How a task gains from its share is known of those that ran at several, alone or not: where nothing
+    // but solo runs was measured, on slices of an A100 (MISO), constants in its place took the error with 10
+    // slices from 12 to 18 %.
+    let scaled = laws.iter().zip(together.iter().zip(varied));
+    let scaled = scaled.filter(|(_, (together, varied))| **together || **varied);
+    let scaled: Vec<Law> = scaled.filter_map(|(l, _)| l.clone()).collect();
+    let scaled: Vec<&Law> = scaled.iter().collect();
     let pace = Pace {
         fixed: 0.0,
         per_sample: 0.0,
         crowding: usual(&known, |l| l.pace.crowding, 0.4),
-        bend: usual(&known, |l| l.pace.bend, 0.4),
-        sharpness: usual(&known, |l| l.pace.sharpness, 3.0),
+        bend: usual(&scaled, |l| l.pace.bend, 0.4),
+        sharpness: usual(&scaled, |l| l.pace.sharpness, 3.0),
         overlap: usual(&known, |l| l.pace.overlap, overlap),
         exponent: usual(&known, |l| l.pace.exponent, exponent),
     };
