@@ -324,7 +324,10 @@ def page(table, args):
         "out, and what was assumed of each source, [`judge.py`](judge.py) what the peers see. Not all of this",
         "was unseen when the predictor was made: kernel and weights of its process of all tasks were compared",
         "on pairs of the V100, and how intervals of solo rates are scored was left as it was after a look at the",
-        "slices. How intervals of co-runs are calibrated was judged on the K80 and on simulated mixes.",
+        "slices. How intervals of co-runs are calibrated was judged on the K80 and on simulated mixes. When a",
+        "solo step stands, how far apart two tasks are and how tasks at one share scale was judged on the",
+        "K80 and on other draws of the same pairs and slices; that a family may win by being surely",
+        "better, after one draw of `mixes-solos` here.",
         "",
         f"Run on {datetime.date.today()}, on {processor()}; "
         f"{args.seeds} draws of each size.",

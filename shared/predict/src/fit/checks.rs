@@ -1,18 +1,21 @@
 //! The choice of the family, by cross-validation.
 
 use doc::Method;
+use math::stats;
 
 use super::account::{learning_curve, worst};
 use crate::dataset::Dataset;
 use crate::error::PredictError;
 use crate::report::FitReport;
-use crate::validation::{
-    self, Calibration, Known, Left, Weights, cross_validate, pool_weights, total_error_percent,
-};
+use crate::validation::{self, Calibration, Known, Left, Weights, cross_validate, pool_weights};
 
-/// A later family must be better by this factor to be chosen: both errors are of few
-/// configurations, and a mean of models has the smaller risk.
+/// A later family must be better by this factor to be chosen, or surely: errors of few
+/// configurations differ by chance, and a mean of models has the smaller risk.
 const WORTH: f64 = 0.7;
+/// Standard errors of the mean gain that are sure: twice what is asked of a weight, as a mean of
+/// models is left for one of them. Of 540 co-runs of mixes (MISO) the blend left 9.5 % and the process 6.7,
+/// of other draws 12.3 and 8.5: without this, one draw kept the blend.
+const SURE: f64 = 3.0;
 
 /// What cross-validation says: the family, and its predictions of what was left out.
 pub(crate) struct Checks {
@@ -59,14 +62,18 @@ impl Checks {
             false => Weights::default(),
         };
         // Each family as it would answer: with the process of all tasks where it has one.
-        let merits: Vec<(Method, f64)> = families
-            .iter()
-            .filter_map(|m| {
-                let moved = moved(&left, weights_of(*m));
-                Some((*m, total_error_percent(checked, &moved, *m)?))
-            })
-            .collect();
-        let method = choose(families, &merits);
+        let tried = families.iter().map(|m| {
+            let moved = moved(&left, weights_of(*m));
+            let errors = validation::total_errors(checked, &moved, *m);
+            (
+                *m,
+                errors.iter().map(|(_, e)| e.abs()).collect::<Vec<f64>>(),
+            )
+        });
+        let tried: Vec<(Method, Vec<f64>)> = tried.collect();
+        let merit = |(m, e): &(Method, Vec<f64>)| Some((*m, validation::trimmed(e.clone())?));
+        let merits: Vec<(Method, f64)> = tried.iter().filter_map(merit).collect();
+        let method = choose(families, &tried);
         let weights = weights_of(method);
         let halves = moved(&validation::leave_out(checked, known, 2)?, weights);
         let left = moved(&left, weights);
@@ -117,18 +124,34 @@ pub(super) fn pools(method: Method) -> bool {
     matches!(method, Method::Gp | Method::Blend)
 }
 
-/// The best family; a later one only if it is clearly better.
-fn choose(families: &[Method], merits: &[(Method, f64)]) -> Method {
+/// The best family by the errors of left-out co-runs; a later one only if it is clearly better.
+fn choose(families: &[Method], tried: &[(Method, Vec<f64>)]) -> Method {
     let fallback = if families.contains(&Method::Gp) {
         Method::Gp
     } else {
         families[0]
     };
-    let mut best: Option<(Method, f64)> = None;
-    for &(m, e) in merits {
-        if best.is_none_or(|(_, b)| e < WORTH * b) {
-            best = Some((m, e));
+    let mut best: Option<(Method, f64, &[f64])> = None;
+    for (method, errors) in tried {
+        let Some(error) = validation::trimmed(errors.clone()) else {
+            continue;
+        };
+        let better = |(_, least, by_best): (Method, f64, &[f64])| {
+            error < WORTH * least || surely_less(errors, by_best)
+        };
+        if best.is_none_or(better) {
+            best = Some((*method, error, errors));
         }
     }
-    best.map_or(fallback, |(m, _)| m)
+    best.map_or(fallback, |(method, ..)| method)
+}
+
+/// Whether the first errors are less than the others of the same co-runs by more than chance explains;
+/// they count up to 1, as those beyond are bad measurements or equally useless.
+fn surely_less(errors: &[f64], others: &[f64]) -> bool {
+    let both = errors.iter().zip(others);
+    let gains: Vec<f64> = both.map(|(a, b)| b.min(1.0) - a.min(1.0)).collect();
+    let gain = stats::mean(&gains).unwrap_or(0.0);
+    let square: f64 = gains.iter().map(|g| (g - gain).powi(2)).sum();
+    gain > SURE * square.sqrt() / gains.len() as f64
 }
