@@ -199,7 +199,8 @@ fn values_of_goals() {
     assert_eq!(Goal::Weighted(vec![1.0, 2.0]).value(&rates, &solo), 110.0);
     assert_eq!(Goal::MaxMin.value(&rates, &solo), 0.3);
     assert_eq!(Goal::Round(vec![100.0, 15.0]).value(&rates, &solo), 0.5);
-    assert_eq!(Goal::MaxMin.deviation(&rates, &[5.0, 6.0], &solo), 0.06);
+    let certain = Goal::MaxMin.expected_improvement(&rates, &[0.0, 0.0], &solo, 0.25);
+    assert!((certain - 0.05).abs() < 1e-9, "{certain}");
 }
 
 /// Co-runs until the choice of the model is near the best of a device on which task 0 became
