@@ -269,7 +269,9 @@ impl Problem {
         rates: &C,
         settings: &[Setting],
     ) -> Vec<Vec<Setting>> {
-        let met = self.round.as_ref().and_then(|round| {
+        let round = self.round.as_ref();
+        let round = round.filter(|_| self.objective == ObjectiveKind::Round);
+        let met = round.and_then(|round| {
             let played = round.played(rates, settings).ok()?;
             Some(round.met(&played, settings, LEAST_PART))
         });
