@@ -27,8 +27,8 @@ pub struct Args {
     /// Uploads keep the order of the downloads (with `--rates fixed`: FedMT Algorithm 1)
     #[arg(long)]
     single_order: bool,
-    /// Hold no compute back: without this a task may wait, downloaded, for the end of another
-    /// where both then run better
+    /// Hold nothing back: without this the compute of a task may wait for the end of another's, and
+    /// transfers may go one at a time, where tasks then run better
     #[arg(long)]
     no_wait: bool,
     /// How transfers share the link; absent: as the plan says
