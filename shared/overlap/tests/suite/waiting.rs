@@ -252,11 +252,12 @@ fn played(jobs: &[(f64, f64, f64)], rates: &TableRates, holds: &[Hold]) -> f64 {
         upload_s,
     };
     let n = jobs.len();
-    let instance = Instance::new(jobs.iter().map(job).collect(), Link::Full).unwrap();
-    let fast = simulate_held(&instance, rates, &[], &in_order(n), holds).unwrap();
+    let instance =
+        Instance::new(jobs.iter().map(job).collect(), Link::Full).expect("a valid round");
+    let fast = simulate_held(&instance, rates, &[], &in_order(n), holds).expect("a valid round");
     let order: Vec<usize> = (0..n).collect();
     let (orders, none) = ((&order[..], Some(&order[..])), vec![0.0; n]);
-    let plain = plain_makespan(&instance, rates, &[], orders, holds, &none).unwrap();
+    let plain = plain_makespan(&instance, rates, &[], orders, holds, &none).expect("a valid round");
     assert!((fast.makespan_s - plain).abs() <= 1e-12 * plain);
     plain
 }
@@ -292,7 +293,7 @@ fn full_and_half(seed: u64) -> (f64, f64, bool) {
         _ => hurting_rates(&mut rng, n),
     };
     let half = round(&mut rng, n, Link::Half);
-    let full = Instance::new(half.jobs().to_vec(), Link::Full).unwrap();
+    let full = Instance::new(half.jobs().to_vec(), Link::Full).expect("a valid round");
     let full = seconds(&full, &rates, &Options::default());
     let half = seconds(&half, &rates, &Options::default());
     assert!(full.proven() && half.proven());
