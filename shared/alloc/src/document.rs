@@ -48,6 +48,37 @@ pub struct Request {
 }
 
 impl Request {
+    /// What a plan was asked to be; none of one that does not say what it maximises.
+    #[must_use]
+    pub fn of_plan(plan: &Plan) -> Option<Self> {
+        let found = plan.feasible()?;
+        let held = &found.constraints;
+        let limits = Limits {
+            step: held.share_step,
+            rv: held.rv,
+            floor: held.starvation_floor.unwrap_or(0.0),
+            memory: held.memory,
+            policy: held.batch,
+            mismatch: held.mismatch,
+            balance: held.balance,
+            solo: held.solo,
+        };
+        Some(Self {
+            objective: found.objective.kind,
+            limits,
+            options: Options::default(),
+            mismatch_front: false,
+            fairness_front: false,
+            explain: false,
+            // What asks again does not stop because a plan made for it earlier lies outside.
+            outside: true,
+            measured: true,
+            damping: None,
+            max_batch: None,
+            least_mismatch: false,
+        })
+    }
+
     /// Whether choices are looked at for more than the plan.
     fn looks_again(&self) -> bool {
         let limits = &self.limits;

@@ -5,6 +5,7 @@ mod bounds;
 pub mod compute;
 pub mod link;
 mod orders;
+mod starts;
 
 use std::collections::BTreeMap;
 
@@ -55,6 +56,7 @@ pub fn judge(timeline: &Timeline, j: &mut Judge) {
         Err(why) => return j.unjudged("phases", why),
     };
     link::judge(timeline, &jobs, &lanes, j);
+    starts::judge(timeline, &lanes, j);
     match Rates::of_timeline(timeline) {
         Err(why) => j.unjudged("phases", format!("compute cannot be recomputed: {why}")),
         Ok(mut rates) => {

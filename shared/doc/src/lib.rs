@@ -65,7 +65,7 @@ pub use read::{Document, Documents, Records};
 pub use run::{EventKind, EventPayload, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
 pub use schedule::{Schedule, ScheduledTask};
 pub use schema::{error_reference, readers, schemas};
-pub use timeline::{Phase, Timeline};
+pub use timeline::{Hold, Phase, Timeline};
 pub use training::{Arrival, TrainingBatch, TrainingEvent, TrainingNews};
 pub use wire::{
     Aim, Balance, BatchPolicy, Chosen, ConstraintKind, DesignKind, DeviceFingerprint, DeviceKind,

@@ -1,6 +1,6 @@
 use units::{Batch, Seconds, TaskId};
 
-use crate::wire::{self, Hold, PhaseKind, RatesKind, ScheduleClass, Search, TaskBatch, Wire};
+use crate::wire::{self, PhaseKind, RatesKind, ScheduleClass, Search, TaskBatch, Wire};
 use crate::{Checker, Code, Document, Plan, Provenance};
 
 /// The order of transfers and compute of one round.
@@ -19,9 +19,8 @@ pub struct Timeline {
     pub download_order: Vec<usize>,
     /// Indices into the plan's tasks, in the order of uploads.
     pub upload_order: Vec<usize>,
-    /// For each task of the plan, until the end of whose compute its own is held back; empty if
-    /// nothing is.
-    pub holds: Vec<Option<usize>>,
+    /// What is held back though it could start, each phase once at most.
+    pub holds: Vec<Hold>,
     /// Batch size of each task of the plan, where known.
     pub batches: Vec<Option<Batch>>,
     /// Every phase of every task, by start time.
@@ -59,6 +58,19 @@ pub struct Phase {
     pub end: Seconds,
 }
 
+/// The phase of a task that is held back until a phase of another task has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hold {
+    /// Index into the plan's tasks.
+    pub task: usize,
+    /// The phase that starts later.
+    pub phase: PhaseKind,
+    /// Index of the task that is waited for.
+    pub until: usize,
+    /// The phase of it whose end is waited for.
+    pub end_of: PhaseKind,
+}
+
 impl Document for Timeline {
     type Wire = wire::Timeline;
 
@@ -67,6 +79,9 @@ impl Document for Timeline {
         let download_order = order(&wire.download_order, &plan, "download_order", c);
         let upload_order = order(&wire.upload_order, &plan, "upload_order", c);
         let holds = holds(&wire.holds, &plan, c);
+        if let (Some(holds), Some(down), Some(up)) = (&holds, &download_order, &upload_order) {
+            no_circle(holds, down, up, &plan, c);
+        }
         let batches = batches(&wire.batches, &plan, c);
         let phases = c.list("phases", &wire.phases, |p, c| phase(p, &plan, c));
         let makespan = c.unit("makespan_s", Seconds::new(wire.makespan_s));
@@ -97,7 +112,7 @@ impl Document for Timeline {
         let name = |i: usize| self.plan.tasks[i].id.as_str().to_owned();
         let names = |order: &[usize]| order.iter().map(|&i| name(i)).collect();
         let batches = self.batches.iter().enumerate();
-        let holds = self.holds.iter().enumerate();
+        let holds = self.holds.iter();
         wire::Timeline {
             schema: wire::Timeline::SCHEMA.to_owned(),
             id: self.id.clone(),
@@ -106,11 +121,15 @@ impl Document for Timeline {
             download_order: names(&self.download_order),
             upload_order: names(&self.upload_order),
             holds: holds
-                .filter_map(|(i, until)| {
-                    until.map(|j| Hold {
-                        task: name(i),
-                        until_computed: name(j),
-                    })
+                .map(|h| {
+                    let until = |kind| (h.end_of == kind).then(|| name(h.until));
+                    wire::Hold {
+                        task: name(h.task),
+                        phase: h.phase,
+                        until_downloaded: until(PhaseKind::Download),
+                        until_computed: until(PhaseKind::Compute),
+                        until_uploaded: until(PhaseKind::Upload),
+                    }
                 })
                 .collect(),
             batches: batches
@@ -181,40 +200,92 @@ fn batches(wire: &[TaskBatch], plan: &Plan, c: &mut Checker) -> Option<Vec<Optio
     Some(batches)
 }
 
-/// Who waits for whom: a task waits for one other at most, and none for itself by a detour.
-fn holds(wire: &[Hold], plan: &Plan, c: &mut Checker) -> Option<Vec<Option<usize>>> {
-    if wire.is_empty() {
-        return Some(Vec::new());
-    }
-    let mut holds = vec![None; plan.tasks.len()];
-    let pairs = c.list("holds", wire, |hold, c| {
+/// Which phases are held until which end: each once, by another task.
+fn holds(wire: &[wire::Hold], plan: &Plan, c: &mut Checker) -> Option<Vec<Hold>> {
+    let holds = c.list("holds", wire, |hold, c| {
         let task = c.field("task", |c| find(&hold.task, plan, c));
-        let until = c.field("until_computed", |c| find(&hold.until_computed, plan, c));
-        Some((task?, until?))
-    })?;
-    for &(task, until) in &pairs {
-        if holds[task].replace(until).is_some() {
-            c.field("holds", |c| {
-                let problem = format_args!("task {} is held twice", plan.tasks[task].id);
-                c.fault(Code::Duplicate, problem, "hold it until one other ends");
-            });
+        let untils = [
+            (
+                "until_downloaded",
+                &hold.until_downloaded,
+                PhaseKind::Download,
+            ),
+            ("until_computed", &hold.until_computed, PhaseKind::Compute),
+            ("until_uploaded", &hold.until_uploaded, PhaseKind::Upload),
+        ];
+        let mut named = untils
+            .into_iter()
+            .filter_map(|(field, name, kind)| Some((field, name.as_ref()?, kind)));
+        let (Some((field, name, end_of)), None) = (named.next(), named.next()) else {
+            let problem = "it must have one of until_downloaded, until_computed, until_uploaded";
+            let advice = "name the one phase whose end is waited for";
+            c.fault(Code::Conflict, format_args!("{problem}"), advice);
             return None;
-        }
-    }
-    for start in 0..holds.len() {
-        let mut at = Some(start);
-        for _ in 0..=holds.len() {
-            at = at.and_then(|i| holds[i]);
-        }
-        if at.is_some() {
+        };
+        let until = c.field(field, |c| find(name, plan, c));
+        Some(Hold {
+            task: task?,
+            phase: hold.phase,
+            until: until?,
+            end_of,
+        })
+    })?;
+    for (at, h) in holds.iter().enumerate() {
+        let same = |g: &Hold| (g.task, g.phase) == (h.task, h.phase);
+        if holds[..at].iter().any(same) {
             c.field("holds", |c| {
-                let problem = format_args!("task {} waits for itself", plan.tasks[start].id);
-                c.fault(Code::Conflict, problem, "remove one hold of the circle");
+                let task = &plan.tasks[h.task].id;
+                let problem = format_args!("a phase of task {task} is held twice");
+                c.fault(Code::Duplicate, problem, "hold it until one end");
             });
             return None;
         }
     }
     Some(holds)
+}
+
+/// Every phase can start some time: none waits for itself by way of the phases of its task, the
+/// turns of its direction and what holds it. On a link that all share there are no turns, but
+/// nothing either that an order so read forbids.
+fn no_circle(holds: &[Hold], downloads: &[usize], uploads: &[usize], plan: &Plan, c: &mut Checker) {
+    let mut started = vec![[false; 3]; plan.tasks.len()];
+    let turn = |order: &[usize], i: usize| {
+        let place = order.iter().position(|&j| j == i)?;
+        place.checked_sub(1).map(|before| order[before])
+    };
+    loop {
+        let mut more = false;
+        for i in 0..plan.tasks.len() {
+            for kind in [PhaseKind::Download, PhaseKind::Compute, PhaseKind::Upload] {
+                let own = kind as usize;
+                let before = match kind {
+                    PhaseKind::Download => turn(downloads, i),
+                    PhaseKind::Compute => None,
+                    PhaseKind::Upload => turn(uploads, i),
+                };
+                let held = |h: &Hold| {
+                    (h.task, h.phase) == (i, kind) && !started[h.until][h.end_of as usize]
+                };
+                let may = (own == 0 || started[i][own - 1])
+                    && before.is_none_or(|j| started[j][own])
+                    && !holds.iter().any(held);
+                if may && !started[i][own] {
+                    started[i][own] = true;
+                    more = true;
+                }
+            }
+        }
+        if !more {
+            break;
+        }
+    }
+    let stuck = |h: &&Hold| !started[h.task][h.phase as usize];
+    if let Some(h) = holds.iter().find(stuck) {
+        c.field("holds", |c| {
+            let problem = format_args!("task {} waits for itself", plan.tasks[h.task].id);
+            c.fault(Code::Conflict, problem, "remove one hold of the circle");
+        });
+    }
 }
 
 fn phase(wire: &wire::Phase, plan: &Plan, c: &mut Checker) -> Option<Phase> {

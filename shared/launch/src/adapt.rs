@@ -1,6 +1,6 @@
 //! Between rounds: the model is corrected by what was measured, and the plan is solved anew.
 
-use allocation::{Limits, Request, plan_workload};
+use allocation::{Request, plan_workload};
 use doc::{Model, Plan, TaskSummary, Timeline};
 use overlap::{PlanRequest, order_plan};
 use predict::Predictor;
@@ -46,7 +46,7 @@ pub(crate) fn adapted(
     }
     let model = corrected(launch, model, &rates, part)?;
     let predictor = Predictor::from_model(&model).map_err(|e| e.to_string())?;
-    let request = request(plan)?;
+    let request = Request::of_plan(plan).ok_or("the plan does not say what it maximises")?;
     let mut new = plan_workload(&predictor, &model.workload, &request, &[], None)
         .map_err(|e| e.to_string())?;
     if new.feasible().is_none() {
@@ -96,37 +96,6 @@ fn corrected(launch: &Launch, model: &Model, rates: &[f64], part: f64) -> Result
         }
     }
     Ok(model)
-}
-
-/// What the plan was asked to be.
-fn request(plan: &Plan) -> Result<Request, String> {
-    let found = plan.feasible();
-    let found = found.ok_or("the plan does not say what it maximises")?;
-    let held = &found.constraints;
-    let limits = Limits {
-        step: held.share_step,
-        rv: held.rv,
-        floor: held.starvation_floor.unwrap_or(0.0),
-        memory: held.memory,
-        policy: held.batch,
-        mismatch: held.mismatch,
-        balance: held.balance,
-        solo: held.solo,
-    };
-    Ok(Request {
-        objective: found.objective.kind,
-        limits,
-        options: allocation::Options::default(),
-        mismatch_front: false,
-        fairness_front: false,
-        explain: false,
-        // A run does not stop because a plan made for it earlier lies outside.
-        outside: true,
-        measured: true,
-        damping: None,
-        max_batch: None,
-        least_mismatch: false,
-    })
 }
 
 fn ordered(

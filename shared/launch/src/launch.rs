@@ -251,9 +251,9 @@ impl Launch {
         Some(rates)
     }
 
-    /// For each task, until the end of whose compute its own is held back; empty if nothing is.
+    /// What the timeline holds back.
     #[must_use]
-    pub fn holds(&self) -> Vec<Option<usize>> {
+    pub fn holds(&self) -> Vec<doc::Hold> {
         let timeline = self.timeline.as_ref();
         timeline.map_or_else(Vec::new, |t| t.holds.clone())
     }

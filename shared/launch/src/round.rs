@@ -9,7 +9,7 @@ mod happen;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use doc::{EventPayload, PhaseKind, TaskSummary};
+use doc::{EventPayload, Hold, PhaseKind, TaskSummary};
 use host::{Host, Regrants};
 use jobs::{JobId, Journal, as_seconds};
 use overlap::{Order, Transfer, divided};
@@ -20,7 +20,7 @@ use crate::session::{READER_GONE, signal_text};
 use crate::settings::Settings;
 use crate::sink::{Row, Sink};
 use crate::task::TaskRun;
-use crate::turns::{Stage, may_begin};
+use crate::turns::{Stage, is_held, may_begin};
 
 /// A turn of the loop takes [`host::LOOK`] and the work of a moment. One that took longer than this was
 /// none: this process was stopped (Ctrl-Z, SIGSTOP), or the machine slept.
@@ -57,8 +57,7 @@ pub(crate) struct Round<'r> {
     with: Context<'r>,
     tasks: Vec<TaskRun>,
     order: Order,
-    /// Until the end of whose compute each task is held.
-    holds: Vec<Option<usize>>,
+    holds: Vec<Hold>,
     number: u32,
     begun: Instant,
     /// When the last turn of the loop began, on the clock of this machine.
@@ -79,6 +78,16 @@ pub(crate) struct Round<'r> {
     signal: Option<i32>,
 }
 
+/// What is held back in a round. With `--no-overlap` all downloads come first and all uploads last,
+/// so that what waits for a later kind of phase than its own would wait for ever.
+fn holds_of(with: &Context<'_>) -> Vec<Hold> {
+    let mut holds = with.launch.holds();
+    if with.settings.no_overlap {
+        holds.retain(|h| h.end_of <= h.phase);
+    }
+    holds
+}
+
 impl<'r> Round<'r> {
     pub(crate) fn new(with: Context<'r>, number: u32) -> Self {
         let begun = with.host.now();
@@ -91,7 +100,7 @@ impl<'r> Round<'r> {
         Self {
             tasks,
             order: with.launch.order(),
-            holds: with.launch.holds(),
+            holds: holds_of(&with),
             number,
             begun,
             turned: Instant::now(),
@@ -282,11 +291,9 @@ impl<'r> Round<'r> {
             }
             let all_down = stages.iter().all(|s| *s > Stage::Downloading);
             for (i, stage) in stages.iter().enumerate() {
-                // A task that was given up holds nobody back.
-                let until = self.holds.get(i).copied().flatten();
-                let held = until.is_some_and(|j| stages[j] <= Stage::Computing);
-                let gate = !held && (!self.with.settings.no_overlap || all_down);
-                if *stage == Stage::WaitCompute && gate {
+                let gate = !self.with.settings.no_overlap || all_down;
+                let waits = *stage == Stage::WaitCompute;
+                if waits && gate && !is_held(&self.holds, i, PhaseKind::Compute, &stages) {
                     self.begin_phase(i, Stage::Computing);
                     computing.push(self.name(i));
                     begun = true;
@@ -302,14 +309,18 @@ impl<'r> Round<'r> {
         }
     }
 
-    /// With `--no-overlap` no upload begins while a task has not computed.
+    /// The transfers that are not held; with `--no-overlap` no upload begins while a task has not
+    /// computed.
     fn permitted(&self, transfers: Vec<Transfer>, stages: &[Stage]) -> Vec<Transfer> {
         let computed = stages.iter().all(|s| *s > Stage::Computing);
         transfers
             .into_iter()
-            .filter(|t| match t {
-                Transfer::Download(_) => true,
-                Transfer::Upload(_) => computed || !self.with.settings.no_overlap,
+            .filter(|t| match *t {
+                Transfer::Download(i) => !is_held(&self.holds, i, PhaseKind::Download, stages),
+                Transfer::Upload(i) => {
+                    (computed || !self.with.settings.no_overlap)
+                        && !is_held(&self.holds, i, PhaseKind::Upload, stages)
+                }
             })
             .collect()
     }

@@ -1,5 +1,6 @@
 //! Whose turn it is to transfer.
 
+use doc::{Hold, PhaseKind};
 use overlap::{Order, Transfer};
 
 /// Where a task is in its round.
@@ -29,6 +30,22 @@ impl Stage {
     pub fn is_over(self) -> bool {
         matches!(self, Stage::Done | Stage::Failed)
     }
+}
+
+/// Whether a phase of a task is held until one of another task that has not ended. A task that
+/// was given up holds nobody back.
+#[must_use]
+pub fn is_held(holds: &[Hold], task: usize, phase: PhaseKind, stages: &[Stage]) -> bool {
+    let runs = |h: &Hold| {
+        let last = match h.end_of {
+            PhaseKind::Download => Stage::Downloading,
+            PhaseKind::Compute => Stage::Computing,
+            PhaseKind::Upload => Stage::Uploading,
+        };
+        stages[h.until] <= last
+    };
+    let mut own = holds.iter().filter(|h| (h.task, h.phase) == (task, phase));
+    own.any(runs)
 }
 
 /// The transfers that may begin now. As in the timeline, one begins as soon as its turn has come
@@ -106,6 +123,33 @@ mod tests {
         assert_eq!(begin(&[Uploading, WaitUpload, Computing]), []);
         assert_eq!(begin(&[Failed, WaitUpload, Computing]), [up(1)]);
         assert_eq!(begin(&[Done, Done, Done]), []);
+    }
+
+    #[test]
+    fn a_phase_is_held_until_the_end_that_its_hold_names() {
+        let hold = |phase, end_of| {
+            [Hold {
+                task: 0,
+                phase,
+                until: 1,
+                end_of,
+            }]
+        };
+        let held = |end_of, stage| {
+            let holds = hold(PhaseKind::Download, end_of);
+            is_held(&holds, 0, PhaseKind::Download, &[WaitDownload, stage])
+        };
+        for (end_of, last, next) in [
+            (PhaseKind::Download, Downloading, Stage::WaitCompute),
+            (PhaseKind::Compute, Computing, WaitUpload),
+            (PhaseKind::Upload, Uploading, Done),
+        ] {
+            assert!(held(end_of, WaitDownload) && held(end_of, last));
+            assert!(!held(end_of, next) && !held(end_of, Failed));
+        }
+        let other = hold(PhaseKind::Upload, PhaseKind::Upload);
+        let stages = [WaitDownload, Computing];
+        assert!(!is_held(&other, 0, PhaseKind::Download, &stages));
     }
 
     #[test]

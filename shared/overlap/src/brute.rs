@@ -1,7 +1,7 @@
 use units::Batch;
 
 use crate::cache::RateCache;
-use crate::round::{Order, PhaseKind, Transfer, play};
+use crate::round::{Hold, Order, PhaseKind, Transfer, play};
 use crate::{Instance, Link, OverlapError, Rates};
 
 /// The least makespan of all orders, in seconds, by trying them all: both permutations on a
@@ -39,86 +39,180 @@ pub fn brute_force(
     Ok(best)
 }
 
-/// The least makespan of all schedules of [`crate::Schedules::Waiting`] on a full-duplex link, by
-/// trying every order of downloads with every way to hold compute back, each played by a plain
-/// simulation of its own. Tries `n!^2` rounds and is for tests.
+/// The least makespan of all schedules of [`crate::Schedules::Alternating`] on a full-duplex link, by
+/// trying every order of downloads, and every sequence of transfers one at a time, with every way
+/// to hold compute back, each played by a plain simulation of its own. Tries `n!^2 (1 + (2n)! / 2^n /
+/// n!)` rounds and is for tests.
 pub fn brute_force_waiting(
     instance: &Instance,
     rates: &dyn Rates,
     batches: &[Batch],
 ) -> Result<f64, OverlapError> {
     let n = instance.len();
+    let none = vec![0.0; n];
     let mut best = f64::INFINITY;
-    for downloads in permutations(n) {
+    let mut sequences = Vec::new();
+    one_at_a_time(n, &mut Vec::new(), &mut sequences);
+    let apart = sequences.iter().map(|transfers| {
+        let of = |kind: PhaseKind| -> Vec<usize> {
+            let those = transfers.iter().filter(|t| t.0 == kind);
+            those.map(|t| t.1).collect()
+        };
+        let (downloads, uploads) = (of(PhaseKind::Download), of(PhaseKind::Upload));
+        let waits = transfers
+            .windows(2)
+            .filter(|w| w[0].0 != w[1].0 && w[0].1 != w[1].1);
+        let holds = waits.map(|w| Hold {
+            task: w[1].1,
+            phase: w[1].0,
+            until: w[0].1,
+            end_of: w[0].0,
+        });
+        (downloads, Some(uploads), holds.collect::<Vec<Hold>>())
+    });
+    let together = permutations(n)
+        .into_iter()
+        .map(|downloads| (downloads, None, Vec::new()));
+    for (downloads, uploads, transfers) in together.chain(apart) {
         // Digit `k` of the code says until whose end the k-th download is held; `k`: nobody's.
         let codes: usize = (1..=n).product();
         for mut code in 0..codes {
-            let mut holds = vec![None; n];
+            let mut holds = transfers.clone();
             for k in 0..n {
-                holds[downloads[k]] = (code % (k + 1) < k).then(|| downloads[code % (k + 1)]);
+                if code % (k + 1) < k {
+                    holds.push(Hold {
+                        task: downloads[k],
+                        phase: PhaseKind::Compute,
+                        until: downloads[code % (k + 1)],
+                        end_of: PhaseKind::Compute,
+                    });
+                }
                 code /= k + 1;
             }
-            let none = vec![0.0; n];
-            let end = plain_makespan(instance, rates, batches, &downloads, &holds, &none)?;
+            let orders = (&downloads[..], uploads.as_deref());
+            let end = plain_makespan(instance, rates, batches, orders, &holds, &none)?;
             best = best.min(end);
         }
     }
     Ok(best)
 }
 
-/// Makespan of a full-duplex round with the given order of downloads, in which compute starts
-/// when its download has ended, the task of its hold has ended, and `earliest[i]` seconds have
-/// passed; uploads go first come first served. From event to event, without tables. For tests.
+/// Every sequence of the transfers of `n` tasks in which each downloads before it uploads.
+fn one_at_a_time(
+    n: usize,
+    made: &mut Vec<(PhaseKind, usize)>,
+    out: &mut Vec<Vec<(PhaseKind, usize)>>,
+) {
+    if made.len() == 2 * n {
+        out.push(made.clone());
+    }
+    for i in 0..n {
+        let downloaded = made.contains(&(PhaseKind::Download, i));
+        let kind = if downloaded {
+            PhaseKind::Upload
+        } else {
+            PhaseKind::Download
+        };
+        if !made.contains(&(kind, i)) {
+            made.push((kind, i));
+            one_at_a_time(n, made, out);
+            made.pop();
+        }
+    }
+}
+
+/// Makespan of a full-duplex round with the given orders of downloads and uploads (absent: first
+/// come first served), in which a phase starts when its turn has come, what it is held until has
+/// ended, and, of compute, `earliest[i]` seconds have passed. Phase by phase, without tables. For
+/// tests.
 pub fn plain_makespan(
     instance: &Instance,
     rates: &dyn Rates,
     batches: &[Batch],
-    downloads: &[usize],
-    holds: &[Option<usize>],
+    (downloads, uploads): (&[usize], Option<&[usize]>),
+    holds: &[Hold],
     earliest: &[f64],
 ) -> Result<f64, OverlapError> {
     let (jobs, n) = (instance.jobs(), instance.len());
-    let mut ready = earliest.to_vec();
-    let mut clock = 0.0;
-    for &i in downloads {
-        clock += jobs[i].download_s;
-        ready[i] = ready[i].max(clock);
-    }
-    let mut left: Vec<f64> = jobs.iter().map(|j| j.work).collect();
-    let mut end = vec![f64::INFINITY; n];
+    // Seconds of transfers and samples of compute that are left; whether each has begun; its end.
+    let mut left: Vec<[f64; 3]> = (jobs.iter())
+        .map(|j| [j.download_s, j.work, j.upload_s])
+        .collect();
+    let mut begun = vec![[false; 3]; n];
+    let mut end = vec![[f64::INFINITY; 3]; n];
     let mut now = 0.0_f64;
-    while end.iter().any(|e| e.is_infinite()) {
-        let free = |i: usize| holds[i].is_none_or(|j| end[j] <= now);
-        let open = |i: usize| end[i].is_infinite() && free(i);
-        let active: Vec<usize> = (0..n).filter(|&i| open(i) && ready[i] <= now).collect();
-        let arrival = (0..n)
-            .filter(|&i| open(i) && ready[i] > now)
-            .map(|i| ready[i])
-            .fold(f64::INFINITY, f64::min);
+    while end.iter().any(|e| e[2].is_infinite()) {
+        // What takes no time may let another begin at once.
+        while begin(
+            &mut begun,
+            &mut end,
+            &left,
+            (downloads, uploads),
+            (holds, earliest),
+            now,
+        ) {}
+        let runs = |i: usize, k: usize| begun[i][k] && end[i][k].is_infinite();
+        let set = (0..n)
+            .filter(|&i| runs(i, 1))
+            .fold(0u32, |set, i| set | 1 << i);
         let mut row = vec![0.0; n];
-        if !active.is_empty() {
-            let set = active.iter().fold(0u32, |set, &i| set | 1 << i);
+        if set != 0 {
             rates.rates(set, batches, &mut row)?;
         }
-        let first = active
-            .iter()
-            .map(|&i| now + left[i] / row[i])
-            .fold(f64::INFINITY, f64::min);
-        let next = first.min(arrival);
-        for &i in &active {
-            let done = now + left[i] / row[i] <= next * (1.0 + 1e-13);
-            left[i] -= row[i] * (next - now);
+        let speed = |i: usize, k: usize| if k == 1 { row[i] } else { 1.0 };
+        let running: Vec<(usize, usize)> = (0..n)
+            .flat_map(|i| (0..3).map(move |k| (i, k)))
+            .filter(|&(i, k)| runs(i, k))
+            .collect();
+        let ends = running.iter().map(|&(i, k)| now + left[i][k] / speed(i, k));
+        let waits = earliest.iter().copied().filter(|&at| at > now);
+        let next = ends.chain(waits).fold(f64::INFINITY, f64::min);
+        for &(i, k) in &running {
+            let done = now + left[i][k] / speed(i, k) <= next * (1.0 + 1e-13);
+            left[i][k] -= speed(i, k) * (next - now);
             if done {
-                end[i] = next;
+                end[i][k] = next;
             }
         }
         now = next;
     }
-    let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|&a, &b| end[a].total_cmp(&end[b]));
-    Ok(order
-        .iter()
-        .fold(0.0, |free: f64, &i| free.max(end[i]) + jobs[i].upload_s))
+    Ok(end.iter().fold(0.0, |m: f64, e| m.max(e[2])))
+}
+
+/// Begins what may begin now, for [`plain_makespan`]; whether there was anything.
+fn begin(
+    begun: &mut [[bool; 3]],
+    end: &mut [[f64; 3]],
+    left: &[[f64; 3]],
+    (downloads, uploads): (&[usize], Option<&[usize]>),
+    (holds, earliest): (&[Hold], &[f64]),
+    now: f64,
+) -> bool {
+    const KINDS: [PhaseKind; 3] = [PhaseKind::Download, PhaseKind::Compute, PhaseKind::Upload];
+    let n = begun.len();
+    let mut first_come: Vec<usize> = (0..n).collect();
+    first_come.sort_by(|&a, &b| end[a][1].total_cmp(&end[b][1]));
+    let turns = [downloads, &[], uploads.unwrap_or(&first_come)];
+    let mut any = false;
+    for (k, kind) in KINDS.into_iter().enumerate() {
+        for i in 0..n {
+            let over = |i: usize, k: usize| end[i][k] <= now;
+            let busy = k != 1 && (0..n).any(|j| begun[j][k] && !over(j, k));
+            let turn = k == 1 || turns[k].iter().find(|&&j| !begun[j][k]) == Some(&i);
+            let ready = k == 0 || over(i, k - 1);
+            let late = k == 1 && earliest[i] > now;
+            let held =
+                |h: &Hold| (h.task, h.phase) == (i, kind) && !over(h.until, h.end_of as usize);
+            if !begun[i][k] && ready && turn && !busy && !late && !holds.iter().any(held) {
+                begun[i][k] = true;
+                any = true;
+                if left[i][k] <= 0.0 {
+                    end[i][k] = now;
+                }
+            }
+        }
+    }
+    any
 }
 
 /// When each task has computed; that does not depend on the order of uploads.

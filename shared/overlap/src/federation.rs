@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use doc::{PhaseKind, Plan, Timeline};
 use predict::Predictor;
-use units::{Samples, TaskId};
+use units::{Batch, Samples, Share, TaskId};
 
 use crate::plan::{PlanError, PlanRequest, order_plan};
 use crate::renew::renewed;
@@ -21,7 +21,9 @@ pub struct Device {
     pub fairness: Option<f64>,
     /// What each task trains on.
     pub volumes: Vec<(TaskId, Samples)>,
-    /// With less to train on, where it is later than a deadline.
+    /// Planned anew, where it is later than a deadline and another plan ends sooner.
+    pub replanned: Option<Replanned>,
+    /// With less to train on, where it is later than a deadline even so.
     pub shortened: Option<Shortened>,
 }
 
@@ -32,11 +34,48 @@ impl Device {
         self.volumes.iter().map(|(_, s)| s.as_f64()).sum()
     }
 
+    /// When it ends with all its samples, planned anew where that is sooner.
+    #[must_use]
+    pub fn replanned_s(&self) -> f64 {
+        (self.replanned.as_ref()).map_or(self.makespan_s, |r| r.makespan_s)
+    }
+
+    /// When it ends where the deadline is kept.
+    #[must_use]
+    pub fn kept_s(&self) -> f64 {
+        self.shortened.map_or(self.replanned_s(), |s| s.makespan_s)
+    }
+
     /// Samples of all tasks where the deadline is kept; none where it cannot be.
     #[must_use]
     pub fn kept_samples(&self) -> f64 {
         let kept = self.shortened.as_ref().map_or(1.0, |s| s.part);
         self.volumes.iter().map(|(_, s)| part_of(*s, kept)).sum()
+    }
+}
+
+/// A late device with the batch sizes and shares of its shortest round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Replanned {
+    /// When its round then ends, with all its samples.
+    pub makespan_s: f64,
+    /// What each task then gets, where its plan says it.
+    pub settings: Vec<(TaskId, Option<Batch>, Option<Share>)>,
+}
+
+impl Replanned {
+    /// The device of a timeline.
+    #[must_use]
+    pub fn of(timeline: &Timeline) -> Self {
+        let plan = &timeline.plan;
+        let of = |(i, task): (usize, &doc::PlanTask)| {
+            let given = plan.given(i);
+            (task.id.clone(), timeline.batches[i], given.share)
+        };
+        Self {
+            makespan_s: timeline.makespan.get(),
+            settings: plan.tasks.iter().enumerate().map(of).collect(),
+        }
     }
 }
 
@@ -117,7 +156,12 @@ pub struct Federation {
 
 impl Federation {
     /// Adds the device of a timeline.
-    pub fn add(&mut self, timeline: &Timeline, shortened: Option<Shortened>) {
+    pub fn add(
+        &mut self,
+        timeline: &Timeline,
+        replanned: Option<Replanned>,
+        shortened: Option<Shortened>,
+    ) {
         let number = self.devices.len() + 1;
         let name = timeline.id.clone();
         if timeline.makespan.get() > self.makespan_s() {
@@ -132,6 +176,7 @@ impl Federation {
             volumes: tasks
                 .filter_map(|t| Some((t.id.clone(), t.samples?)))
                 .collect(),
+            replanned,
             shortened,
         });
     }
@@ -157,8 +202,7 @@ impl Federation {
     /// End of the round in seconds where late devices keep the deadline.
     #[must_use]
     pub fn kept_makespan_s(&self) -> f64 {
-        let end = |d: &Device| d.shortened.map_or(d.makespan_s, |s| s.makespan_s);
-        self.devices.iter().map(end).fold(0.0, f64::max)
+        self.devices.iter().map(Device::kept_s).fold(0.0, f64::max)
     }
 
     /// Seconds that a device of the federation waits for the straggler.
@@ -283,9 +327,9 @@ mod tests {
         let (quick, late) = (plan("quick", 2_000), plan("late", 20_000));
         let mut federation = Federation::default();
         let deadline = 12.0;
-        federation.add(&ordered(quick.clone()), None);
+        federation.add(&ordered(quick.clone()), None, None);
         let kept = shortened(&late, deadline);
-        federation.add(&ordered(late), Some(kept));
+        federation.add(&ordered(late), None, Some(kept));
         assert_eq!(federation.straggler().unwrap().name, "late");
         assert!(federation.makespan_s() > deadline && federation.kept_makespan_s() <= deadline);
         let own = (20_000.0 * kept.part).floor();

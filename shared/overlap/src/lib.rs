@@ -14,8 +14,8 @@
 //!
 //! # Invariants
 //! * Given an order, a transfer starts as soon as its turn has come, the link is free and, for an
-//!   upload, compute has ended; compute starts when the download ends, or where it is held
-//!   ([`Holds`]) at the end of another task's compute.
+//!   upload, compute has ended; compute starts when the download ends. What is held ([`Holds`])
+//!   starts at the end of a phase of another task, if that is later.
 //! * A proof names the [`Schedules`] that it is about; lower bounds hold for any schedule, with
 //!   any idling.
 //! * The same input gives the same answer, unless a time limit is set and reached.
@@ -27,6 +27,7 @@ mod branch;
 mod brute;
 mod cache;
 mod error;
+mod events;
 mod federation;
 mod full;
 mod gpu;
@@ -47,12 +48,12 @@ pub use batches::{BatchChoices, vary};
 pub use bounds::{LowerBounds, lower_bounds};
 pub use brute::{brute_force, brute_force_waiting, plain_makespan};
 pub use error::OverlapError;
-pub use federation::{Device, Federation, Shortened, shorten};
+pub use federation::{Device, Federation, Replanned, Shortened, shorten};
 pub use instance::{Instance, Job, Link, MAX_TASKS};
 pub use plan::{PlanError, PlanRequest, order_plan, plan_instance, workload_instance};
 pub use rates::{AllActive, FixedRates, ModelRates, Rates, TableRates};
 pub use round::{
-    Holds, Order, Phase, PhaseKind, Schedule, Transfer, overlap_off, simulate, simulate_held,
+    Hold, Holds, Order, Phase, PhaseKind, Schedule, Transfer, overlap_off, simulate, simulate_held,
 };
 pub use search::Stop;
 pub use serial::one_after_another;

@@ -316,6 +316,14 @@ pub(crate) fn planned_batches(plan: &Plan) -> Result<Vec<Batch>, PlanError> {
     plan.tasks.iter().enumerate().map(batch).collect()
 }
 
+fn kind_of_phase(kind: PhaseKind) -> doc::PhaseKind {
+    match kind {
+        PhaseKind::Download => doc::PhaseKind::Download,
+        PhaseKind::Compute => doc::PhaseKind::Compute,
+        PhaseKind::Upload => doc::PhaseKind::Upload,
+    }
+}
+
 fn timeline(
     plan: Plan,
     kind: RatesKind,
@@ -340,6 +348,12 @@ fn timeline(
     let batches = (0..plan.tasks.len())
         .map(|i| outcome.batches.get(i).copied().or(plan.given(i).batch))
         .collect();
+    let holds = outcome.holds.iter().map(|h| doc::Hold {
+        task: h.task,
+        phase: kind_of_phase(h.phase),
+        until: h.until,
+        end_of: kind_of_phase(h.end_of),
+    });
     let phases: Result<Vec<doc::Phase>, PlanError> = outcome
         .schedule
         .phases
@@ -347,11 +361,7 @@ fn timeline(
         .map(|p| {
             Ok(doc::Phase {
                 task: p.task,
-                kind: match p.kind {
-                    PhaseKind::Download => doc::PhaseKind::Download,
-                    PhaseKind::Compute => doc::PhaseKind::Compute,
-                    PhaseKind::Upload => doc::PhaseKind::Upload,
-                },
+                kind: kind_of_phase(p.kind),
                 start: seconds(p.start_s)?,
                 end: seconds(p.end_s)?,
             })
@@ -363,7 +373,7 @@ fn timeline(
         single_order,
         download_order: orders.0,
         upload_order: orders.1,
-        holds: outcome.holds.clone(),
+        holds: holds.collect(),
         batches,
         phases: phases?,
         makespan: seconds(outcome.schedule.makespan_s)?,
@@ -373,6 +383,7 @@ fn timeline(
         proven_among: outcome.proven().then_some(match outcome.certificate.class {
             Schedules::NeverWaiting => doc::ScheduleClass::NeverWaiting,
             Schedules::Waiting => doc::ScheduleClass::Waiting,
+            Schedules::Alternating => doc::ScheduleClass::Alternating,
             Schedules::Any => doc::ScheduleClass::Any,
         }),
         overlap_off: seconds(outcome.overlap_off_s)?,

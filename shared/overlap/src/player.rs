@@ -2,7 +2,7 @@
 
 use crate::cache::RateCache;
 use crate::gpu::Gpu;
-use crate::round::{Holds, Order, Transfer, hold, play};
+use crate::round::{ComputeHolds, Order, Transfer, hold, play};
 use crate::{Instance, Job, Link};
 
 /// Plays sequences of transfers.
@@ -14,8 +14,8 @@ pub(crate) struct Player<'a, 'r> {
     instance: &'a Instance,
     pub rates: &'a mut RateCache<'r>,
     single: bool,
-    /// What is held back in all that is played; marks know of none.
-    pub holds: Holds,
+    /// What compute is held back in all that is played; marks know of none.
+    pub holds: ComputeHolds,
     ends: Vec<(f64, usize)>,
     /// Before each download of the sequence last marked: the processor, and when the uplink is
     /// free.
@@ -36,7 +36,7 @@ impl<'a, 'r> Player<'a, 'r> {
             instance,
             rates,
             single,
-            holds: Holds::new(),
+            holds: ComputeHolds::new(),
             ends: Vec::with_capacity(instance.len()),
             marks: Vec::new(),
         }

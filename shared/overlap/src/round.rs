@@ -1,6 +1,7 @@
 use units::Batch;
 
 use crate::cache::RateCache;
+use crate::events::Events;
 use crate::gpu::Gpu;
 use crate::{Instance, Job, Link, OverlapError, Rates};
 
@@ -81,12 +82,56 @@ impl Order {
     }
 }
 
-/// What is held back on purpose, though it could start: `holds[i]` is the task at the end of
-/// whose compute that of task `i` starts, if its download has ended by then. A task without a
-/// hold computes as soon as it is downloaded; an empty list holds nothing.
+/// Until the end of whose compute that of each task is held, where it is; an empty list holds
+/// nothing. What the searches that play many rounds know of [`Holds`].
+pub(crate) type ComputeHolds = Vec<Option<usize>>;
+
+/// The phase of a task that is held back on purpose, though it could start, until a phase of
+/// another task has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Hold {
+    /// The task that is held.
+    pub task: usize,
+    /// The phase of it that starts later.
+    pub phase: PhaseKind,
+    /// The task that is waited for.
+    pub until: usize,
+    /// The phase of that task whose end is waited for.
+    pub end_of: PhaseKind,
+}
+
+/// All that is held back, each phase once at most. Without a hold a transfer starts as soon as its
+/// turn has come and its link is free, and compute as soon as the download has ended.
 ///
-/// Holding the compute is at least as good as holding the download: the link is free sooner.
-pub type Holds = Vec<Option<usize>>;
+/// On a full-duplex link any phase may be held. On a half-duplex one the order of the transfers
+/// says which waits for which, and compute alone is held, until that of a task downloaded before.
+pub type Holds = Vec<Hold>;
+
+/// The holds of compute until the end of another's.
+pub(crate) fn compute_holds(until: &[Option<usize>]) -> Holds {
+    let held = until.iter().enumerate();
+    held.filter_map(|(task, until)| {
+        Some(Hold {
+            task,
+            phase: PhaseKind::Compute,
+            until: (*until)?,
+            end_of: PhaseKind::Compute,
+        })
+    })
+    .collect()
+}
+
+/// The same for each of `n` tasks; none if something else is held too.
+fn only_compute(holds: &[Hold], n: usize) -> Option<ComputeHolds> {
+    let mut until = vec![None; n];
+    for h in holds {
+        if (h.phase, h.end_of) != (PhaseKind::Compute, PhaseKind::Compute) {
+            return None;
+        }
+        until[h.task] = Some(h.until);
+    }
+    Some(until)
+}
 
 /// The three phases of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -122,7 +167,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    fn new(mut phases: Vec<Phase>) -> Self {
+    pub(crate) fn new(mut phases: Vec<Phase>) -> Self {
         phases.sort_by(|a, b| {
             a.start_s
                 .total_cmp(&b.start_s)
@@ -153,13 +198,13 @@ pub fn simulate(
     simulate_held(instance, rates, batches, order, &[])
 }
 
-/// Plays a round with holds, one for each task or none ([`Holds`]).
+/// Plays a round with holds.
 pub fn simulate_held(
     instance: &Instance,
     rates: &dyn Rates,
     batches: &[Batch],
     order: &Order,
-    holds: &[Option<usize>],
+    holds: &[Hold],
 ) -> Result<Schedule, OverlapError> {
     check(instance, order)?;
     check_holds(instance, order, holds)?;
@@ -169,27 +214,72 @@ pub fn simulate_held(
     Ok(schedule)
 }
 
-/// A task waits only for one that is downloaded before it, so that none waits for ever.
-fn check_holds(
-    instance: &Instance,
-    order: &Order,
-    holds: &[Option<usize>],
-) -> Result<(), OverlapError> {
+/// Each phase is held once, by another task, and none waits for itself by a detour.
+fn check_holds(instance: &Instance, order: &Order, holds: &[Hold]) -> Result<(), OverlapError> {
     let n = instance.len();
-    let mut place = vec![usize::MAX; n];
-    for (at, i) in order.downloads().into_iter().enumerate() {
-        place[i] = at;
+    let known = holds
+        .iter()
+        .all(|h| h.task < n && h.until < n && h.task != h.until);
+    let twice = holds
+        .iter()
+        .enumerate()
+        .any(|(k, h)| (holds[..k].iter()).any(|g| (g.task, g.phase) == (h.task, h.phase)));
+    if !known || twice {
+        return Err(OverlapError::BadOrder(
+            "a phase may be held once, until a phase of another task ends",
+        ));
     }
-    let fine =
-        |(i, until): (usize, &Option<usize>)| until.is_none_or(|j| j < n && place[j] < place[i]);
-    let complete = holds.is_empty() || holds.len() == n;
-    if complete && holds.iter().enumerate().all(fine) {
-        Ok(())
-    } else {
-        Err(OverlapError::BadOrder(
-            "a task may be held only until the end of one downloaded before it",
-        ))
+    match order {
+        Order::PerDirection { downloads, uploads } => {
+            if waits_for_itself(downloads, uploads, holds) {
+                return Err(OverlapError::BadOrder("a phase waits for its own end"));
+            }
+        }
+        _ => {
+            let mut place = vec![usize::MAX; n];
+            for (at, i) in order.downloads().into_iter().enumerate() {
+                place[i] = at;
+            }
+            let fine = only_compute(holds, n).is_some()
+                && holds.iter().all(|h| place[h.until] < place[h.task]);
+            if !fine {
+                return Err(OverlapError::BadOrder(
+                    "on this link compute alone may be held, until that of a task downloaded before",
+                ));
+            }
+        }
     }
+    Ok(())
+}
+
+/// Whether some phase of a full-duplex round never starts: each waits for the phase of its task
+/// before it, for its turn in its direction, and for what it is held until.
+fn waits_for_itself(downloads: &[usize], uploads: &[usize], holds: &[Hold]) -> bool {
+    let n = downloads.len();
+    let node = |task: usize, phase: PhaseKind| 3 * task + phase as usize;
+    let mut before: Vec<Vec<usize>> = vec![Vec::new(); 3 * n];
+    for i in 0..n {
+        before[3 * i + 1].push(3 * i);
+        before[3 * i + 2].push(3 * i + 1);
+    }
+    for (order, phase) in [
+        (downloads, PhaseKind::Download),
+        (uploads, PhaseKind::Upload),
+    ] {
+        for pair in order.windows(2) {
+            before[node(pair[1], phase)].push(node(pair[0], phase));
+        }
+    }
+    for h in holds {
+        before[node(h.task, h.phase)].push(node(h.until, h.end_of));
+    }
+    let mut ended = vec![false; 3 * n];
+    while let Some(next) =
+        (0..3 * n).find(|&p| !ended[p] && before[p].iter().all(|&earlier| ended[earlier]))
+    {
+        ended[next] = true;
+    }
+    ended.contains(&false)
 }
 
 fn check(instance: &Instance, order: &Order) -> Result<(), OverlapError> {
@@ -242,19 +332,25 @@ pub(crate) fn play(
     instance: &Instance,
     rates: &mut RateCache<'_>,
     order: &Order,
-    holds: &[Option<usize>],
+    holds: &[Hold],
 ) -> Schedule {
     let jobs = instance.jobs();
-    match order {
-        Order::PerDirection { downloads, uploads } => {
-            per_direction(jobs, rates, downloads, uploads, holds)
+    let until = only_compute(holds, jobs.len());
+    match (order, until) {
+        (Order::PerDirection { downloads, uploads }, None) => {
+            Events::new(jobs, holds).play(downloads, uploads, rates)
         }
-        Order::OneByOne(transfers) => one_by_one(jobs, rates, transfers, holds),
-        Order::Together => together(jobs, rates),
+        (Order::PerDirection { downloads, uploads }, Some(until)) => {
+            per_direction(jobs, rates, downloads, uploads, &until)
+        }
+        (Order::OneByOne(transfers), until) => {
+            one_by_one(jobs, rates, transfers, &until.unwrap_or_default())
+        }
+        (Order::Together, _) => together(jobs, rates),
     }
 }
 
-/// The task until whose end task `i` is held.
+/// The task until the end of whose compute that of task `i` is held.
 pub(crate) fn hold(holds: &[Option<usize>], i: usize) -> Option<usize> {
     holds.get(i).copied().flatten()
 }

@@ -1,4 +1,5 @@
 mod estimate;
+mod one_at_a_time;
 mod outcome;
 mod prune;
 mod vary;
@@ -17,7 +18,7 @@ use crate::cache::RateCache;
 use crate::full::FullState;
 use crate::half::HalfState;
 use crate::player::Player;
-use crate::round::{Holds, Order, Transfer, play};
+use crate::round::{ComputeHolds, Holds, Order, Transfer, play};
 use crate::{Instance, Link, OverlapError, Rates};
 
 pub use estimate::estimate;
@@ -40,7 +41,8 @@ pub struct Options {
     pub time_limit: Option<Duration>,
     /// Seed of the perturbations of the descent.
     pub seed: u64,
-    /// Compute may be held back until the end of another's, where that ends the round sooner.
+    /// Compute and transfers may be held back until a phase of another task ends, where that ends
+    /// the round sooner.
     pub waits: bool,
 }
 
@@ -322,14 +324,14 @@ impl<'a, 'r> Search<'a, 'r> {
             &first,
             &mut self.nodes,
         );
-        let order = self.order_of(&steps, Holds::new());
+        let order = self.order_of(&steps, ComputeHolds::new());
         self.keep(value, levels, || order);
         self.timed_out |= timed_out(&self.nodes);
         !self.nodes.exhausted()
     }
 
     /// The order that decisions mean, under what is held back.
-    fn order_of(&mut self, steps: &[Step], holds: Holds) -> Order {
+    fn order_of(&mut self, steps: &[Step], holds: ComputeHolds) -> Order {
         if self.instance.link() == Link::Half {
             return Order::OneByOne(steps.iter().map(|s| s.transfer).collect());
         }

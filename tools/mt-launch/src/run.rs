@@ -51,9 +51,9 @@ fn one(
         return scheduled(schedule, args, settings, output, console);
     }
     let planned = Launch::new(document, device).map_err(|f| f.of_source(&source))?;
-    if !args.only.is_empty() && planned.holds().iter().any(Option::is_some) {
+    if !args.only.is_empty() && !planned.holds().is_empty() {
         console.note(
-            "--only: in the timeline a task waits, downloaded, until another has computed, which rests on all of \
+            "--only: in the timeline a task waits until another has computed or sent, which rests on all of \
              its tasks; of those that are launched none waits",
         );
     }

@@ -27,8 +27,8 @@ pub struct Args {
     /// Uploads keep the order of the downloads (with `--rates fixed`: FedMT Algorithm 1)
     #[arg(long)]
     single_order: bool,
-    /// Hold no compute back: without this a task may wait, downloaded, for the end of another
-    /// where both then run better
+    /// Hold nothing back: without this the compute of a task may wait for the end of another's, and
+    /// transfers may go one at a time, where tasks then run better
     #[arg(long)]
     no_wait: bool,
     /// How transfers share the link; absent: as the plan says
@@ -52,8 +52,9 @@ pub struct Args {
     /// idles, what it trains and what its updates weigh (FedMT eq. 1) to FILE (CSV)
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub federation: Option<PathBuf>,
-    /// Say of every device that ends later with how much of its samples it would end by then; the
-    /// table then has the samples, the end and the weights with that too (kept_...)
+    /// Say of every device that ends later how it would end by then: with the batch sizes and shares
+    /// of its shortest round, where its plan carries a model (replanned...), and if that is not
+    /// enough with how much of its samples (kept_...: samples, end and weights)
     #[arg(long, value_name = "SECONDS", requires = "federation")]
     pub deadline: Option<f64>,
     /// Write the seconds of the search into the timeline (they differ from run to run)

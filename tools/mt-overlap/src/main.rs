@@ -1,6 +1,7 @@
 //! Order transfers and compute of a round.
 
 mod args;
+mod replan;
 mod run;
 mod table;
 

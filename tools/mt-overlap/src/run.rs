@@ -2,10 +2,13 @@ use std::time::Instant;
 
 use cli::{Console, Exit, Failure, Input, Output};
 use doc::{Model, Plan, Timeline};
-use overlap::{Federation, Options, PlanError, PlanRequest, Shortened, order_plan, shorten};
+use overlap::{
+    Federation, Options, PlanError, PlanRequest, Replanned, Shortened, order_plan, shorten,
+};
 use predict::Predictor;
 
 use crate::args::Args;
+use crate::replan::replan;
 use crate::table;
 
 /// Writes a timeline for every plan.
@@ -39,9 +42,11 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
             let late = deadline
                 .zip(kept)
                 .filter(|(by, _)| timeline.makespan.get() > *by);
-            let shortened =
-                late.map(|(by, plan)| predictors.shorten(&plan, &request, &options, by));
-            federation.add(&timeline, shortened.transpose()?);
+            let (replanned, shortened) = match late {
+                Some((by, plan)) => predictors.hurry(plan, &timeline, &request, &options, by)?,
+                None => (None, None),
+            };
+            federation.add(&timeline, replanned, shortened);
         }
         output.document(&timeline)?;
     }
@@ -68,20 +73,36 @@ impl Predictors {
     ) -> Result<Timeline, Failure> {
         let name = plan.id.clone();
         let predictor = self.of_plan(&plan)?;
-        order_plan(plan, predictor, request, options).map_err(|error| failure(name, &error))
+        order_plan(plan, predictor, request, options).map_err(|error| not_ordered(name, &error))
     }
 
-    /// With how much of its samples a device keeps a deadline.
-    fn shorten(
+    /// How a late device keeps a deadline: planned anew, where that ends sooner, and if that is not
+    /// enough with less to train on.
+    fn hurry(
         &mut self,
-        plan: &Plan,
+        mut plan: Plan,
+        before: &Timeline,
         request: &PlanRequest,
         options: &Options,
         deadline_s: f64,
-    ) -> Result<Shortened, Failure> {
-        let predictor = self.of_plan(plan)?;
-        shorten(plan, predictor, request, options, deadline_s)
-            .map_err(|error| failure(plan.id.clone(), &error))
+    ) -> Result<(Option<Replanned>, Option<Shortened>), Failure> {
+        let name = plan.id.clone();
+        let predictor = self.of_plan(&plan)?;
+        let another = replan(&plan, predictor, request, options);
+        let mut another = another.map_err(|error| Failure::Input(named(name.clone(), error)))?;
+        another = another.filter(|t| t.makespan < before.makespan);
+        let replanned = another.as_ref().map(Replanned::of);
+        let mut request = request.clone();
+        if let Some(timeline) = another {
+            if timeline.makespan.get() <= deadline_s {
+                return Ok((replanned, None));
+            }
+            // Its volumes are those of the round already.
+            (plan, request.workload) = (timeline.plan, None);
+        }
+        let shortened = shorten(&plan, predictor, &request, options, deadline_s);
+        let shortened = shortened.map_err(|error| not_ordered(name, &error))?;
+        Ok((replanned, Some(shortened)))
     }
 
     fn of_plan(&mut self, plan: &Plan) -> Result<Option<&Predictor>, Failure> {
@@ -104,10 +125,14 @@ impl Predictors {
     }
 }
 
-fn failure(name: Option<String>, error: &PlanError) -> Failure {
-    let text = name.map_or_else(|| error.to_string(), |name| format!("plan {name}: {error}"));
+fn not_ordered(name: Option<String>, error: &PlanError) -> Failure {
     match error {
-        PlanError::Infeasible => Failure::Negative(text),
-        _ => Failure::Input(text),
+        PlanError::Infeasible => Failure::Negative(named(name, error)),
+        _ => Failure::Input(named(name, error)),
     }
+}
+
+/// What is wrong, with the plan that it is about.
+fn named(name: Option<String>, error: impl std::fmt::Display) -> String {
+    name.map_or_else(|| error.to_string(), |name| format!("plan {name}: {error}"))
 }

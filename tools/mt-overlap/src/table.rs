@@ -1,7 +1,7 @@
 //! The table of a federation's devices.
 
 use cli::{Console, Failure, Output};
-use overlap::{Device, Federation};
+use overlap::{Device, Federation, Replanned};
 
 /// Writes the table, and says how the round ends.
 pub fn write(
@@ -15,6 +15,7 @@ pub fn write(
     let mut heading = vec!["device", "makespan_s", "waiting_s", "compute_idle_s"];
     heading.extend(["samples", "samples_per_s", "fairness", "weights"]);
     if deadline.is_some() {
+        heading.extend(["replanned_makespan_s", "replanned"]);
         heading.extend(["kept_percent", "kept_samples"]);
         heading.extend(["kept_makespan_s", "kept_weights"]);
     }
@@ -33,11 +34,12 @@ pub fn write(
         ];
         if deadline.is_some() {
             let kept = device.shortened.map_or(1.0, |s| s.part);
-            let end = device.shortened.map_or(device.makespan_s, |s| s.makespan_s);
             row.extend([
+                device.replanned_s().to_string(),
+                device.replanned.as_ref().map_or(String::new(), settings),
                 (100.0 * kept).to_string(),
                 device.kept_samples().to_string(),
-                end.to_string(),
+                device.kept_s().to_string(),
                 each(&after),
             ]);
         }
@@ -58,6 +60,16 @@ fn each(weights: &[(impl std::fmt::Display, f64)]) -> String {
     weights.join(" ")
 }
 
+/// Batch size and share of each task of a device.
+fn settings(replanned: &Replanned) -> String {
+    let settings = replanned.settings.iter().map(|(task, batch, share)| {
+        let batch = batch.map_or(String::new(), |b| b.to_string());
+        let share = share.map_or(String::new(), |s| format!("@{}%", s.percent()));
+        format!("{task}={batch}{share}")
+    });
+    settings.collect::<Vec<_>>().join(" ")
+}
+
 fn tell(federation: &Federation, deadline: Option<f64>, console: &Console) {
     let Some(straggler) = federation.straggler() else {
         return;
@@ -76,7 +88,17 @@ fn tell(federation: &Federation, deadline: Option<f64>, console: &Console) {
         federation.samples_per_s(),
     ));
     let Some(deadline) = deadline else { return };
+    let replanned: Vec<&Device> = devices.iter().filter(|d| d.replanned.is_some()).collect();
     let late: Vec<&Device> = devices.iter().filter(|d| d.shortened.is_some()).collect();
+    if !replanned.is_empty() {
+        let enough = replanned.iter().filter(|d| d.shortened.is_none()).count();
+        let end = devices.iter().map(Device::replanned_s).fold(0.0, f64::max);
+        console.note(&format!(
+            "{} late devices end sooner with other batch sizes and shares, {enough} of them by the \
+             deadline: with all samples the round ends after {end:.3} s",
+            replanned.len(),
+        ));
+    }
     if late.is_empty() {
         return console.note(&format!(
             "every device ends by the deadline of {deadline} s"

@@ -1,7 +1,7 @@
 //! Every order of transfers of a small round: none may be faster than the lower bound, nor than
 //! the makespan if that is said to be the best.
 
-use doc::{Duplex, Timeline};
+use doc::{Duplex, ScheduleClass, Timeline};
 
 use super::{Job, compute};
 use crate::judge::Judge;
@@ -22,7 +22,17 @@ pub fn judge(timeline: &Timeline, jobs: &[Job], rates: &mut Rates, j: &mut Judge
         .or(carried)
         .map_or(Duplex::Full, |l| l.duplex);
     let best = match duplex {
-        Duplex::Full if jobs.len() <= FULL_TASKS => best_full(timeline, jobs, rates),
+        Duplex::Full if jobs.len() <= FULL_TASKS => {
+            let best = best_full(timeline, jobs, rates);
+            // Transfers may also go one at a time, which is of the classes from this one on.
+            let apart = timeline.proven_among >= Some(ScheduleClass::Alternating);
+            match best {
+                Ok(best) if apart && jobs.len() <= HALF_TASKS => {
+                    best_half(timeline, jobs, rates).map(|half| best.min(half))
+                }
+                best => best,
+            }
+        }
         Duplex::Half if jobs.len() <= HALF_TASKS => best_half(timeline, jobs, rates),
         Duplex::Shared => return,
         _ => return j.unjudged("proven", "too many tasks to try every order"),

@@ -23,7 +23,7 @@ pub struct Timeline {
     pub download_order: Vec<String>,
     /// Names of the tasks in the order of their uploads.
     pub upload_order: Vec<String>,
-    /// Tasks whose compute is held back though they are downloaded, because another runs better
+    /// Phases that are held back though they could start, because another task runs better
     /// without them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<Hold>,
@@ -83,19 +83,40 @@ pub enum ScheduleClass {
     NeverWaiting,
     /// The compute of a task may also be held until that of a task downloaded before it ends.
     Waiting,
+    /// On a full-duplex link, all transfers may also go one at a time: each waits for the one
+    /// before it, whichever way that goes. These are the rounds of a half-duplex link.
+    Alternating,
     /// Any schedule, with any idling of links and processor.
     Any,
 }
 
-/// A task whose compute is held back.
+/// A phase of a task that is held back. It starts at the end of a phase of another task, the one
+/// `until_` field that is there, or when it could start anyway if that is later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hold {
     /// Name of the task.
     pub task: String,
-    /// Its compute starts at the end of this task's compute, or of its own download if that is
-    /// later.
-    pub until_computed: String,
+    /// The phase of it that is held; its compute where absent.
+    #[serde(default = "compute", skip_serializing_if = "is_compute")]
+    pub phase: PhaseKind,
+    /// Until the end of this task's download.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_downloaded: Option<String>,
+    /// Until the end of this task's compute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_computed: Option<String>,
+    /// Until the end of this task's upload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_uploaded: Option<String>,
+}
+
+fn compute() -> PhaseKind {
+    PhaseKind::Compute
+}
+
+fn is_compute(kind: &PhaseKind) -> bool {
+    *kind == PhaseKind::Compute
 }
 
 /// Batch size of a task.

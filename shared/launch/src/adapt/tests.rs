@@ -86,7 +86,7 @@ fn launch(method: Method) -> Launch {
     };
     let request = Request {
         objective: ObjectiveKind::Fairness,
-        limits: Limits::default(),
+        limits: allocation::Limits::default(),
         options: allocation::Options::default(),
         mismatch_front: false,
         fairness_front: false,

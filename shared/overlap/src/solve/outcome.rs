@@ -12,6 +12,9 @@ pub enum Schedules {
     NeverWaiting,
     /// The compute of a task may also be held until that of a task downloaded before it ends.
     Waiting,
+    /// On a full-duplex link, all transfers may also go one at a time: each waits for the one
+    /// before it, whichever way that goes. These are the rounds of a half-duplex link.
+    Alternating,
     /// Any schedule, with any idling of links and processor.
     Any,
 }

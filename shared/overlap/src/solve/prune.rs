@@ -1,6 +1,7 @@
 use search::Budget;
 use units::Batch;
 
+use super::one_at_a_time::one_link;
 use super::{best_steps, meets};
 use crate::anytime::mitten;
 use crate::bounds::Floor;
@@ -44,6 +45,11 @@ fn shorter(
     let first = mitten(instance, &floor.compute);
     let mut nodes = Budget::new(nodes, None);
     let how = (false, waits);
-    let (_, steps) = best_steps(instance, cache, floor, how, below_s, &first, &mut nodes);
-    !steps.is_empty() || nodes.exhausted()
+    let mut may = |instance: &Instance| {
+        let (_, steps) = best_steps(instance, cache, floor, how, below_s, &first, &mut nodes);
+        !steps.is_empty() || nodes.exhausted()
+    };
+    let half = one_link(instance)
+        .filter(|half| waits && instance.link() == Link::Full && !meets(below_s, floor, half));
+    may(instance) || half.is_some_and(|half| may(&half))
 }

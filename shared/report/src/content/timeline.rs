@@ -58,12 +58,23 @@ pub fn report(timeline: &Timeline, plan_shown: bool) -> Report {
         listed(timeline.download_order.iter().map(name)),
     );
     report.fact("uploads", listed(timeline.upload_order.iter().map(name)));
-    let held = timeline.holds.iter().enumerate();
-    let held: Vec<String> = held
-        .filter_map(|(i, until)| Some(format!("{} until {} ends", name(&i), name(until.as_ref()?))))
-        .collect();
+    let held = timeline.holds.iter().map(|h| {
+        let (task, until) = (name(&h.task), name(&h.until));
+        match (h.phase, h.end_of) {
+            (PhaseKind::Compute, PhaseKind::Compute) => format!("{task} until {until} ends"),
+            (phase, end_of) => {
+                let (phase, end_of) = (phase_name(phase), phase_name(end_of));
+                format!("{phase} of {task} until the {end_of} of {until} ends")
+            }
+        }
+    });
+    let held: Vec<String> = held.collect();
     if !held.is_empty() {
-        report.fact("compute held", listed(held));
+        let transfers = timeline.holds.iter().any(|h| h.phase != PhaseKind::Compute);
+        report.fact(
+            if transfers { "held" } else { "compute held" },
+            listed(held),
+        );
     }
     let changed = timeline.plan.tasks.iter().zip(&timeline.batches);
     let changed = changed.filter_map(|(task, batch)| {
@@ -110,6 +121,10 @@ fn proof(class: Option<ScheduleClass>) -> &'static str {
         Some(ScheduleClass::Any) => "of all schedules, whatever waits, none ends sooner",
         Some(ScheduleClass::Waiting) => {
             "none ends sooner in which compute may wait for the end of another's, transfers do not wait"
+        }
+        Some(ScheduleClass::Alternating) => {
+            "none ends sooner in which compute may wait for the end of another's, transfers do not wait or \
+             go one at a time"
         }
         Some(ScheduleClass::NeverWaiting) => "none ends sooner in which nothing waits",
         None => "no other order ends sooner",

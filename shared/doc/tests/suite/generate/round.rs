@@ -36,7 +36,10 @@ pub fn timeline() -> BoxedStrategy<wire::Timeline> {
                     .windows(2)
                     .map(|w| wire::Hold {
                         task: w[1].clone(),
-                        until_computed: w[0].clone(),
+                        phase: PhaseKind::Compute,
+                        until_downloaded: (gap > 1.0).then(|| w[0].clone()),
+                        until_computed: (gap <= 1.0).then(|| w[0].clone()),
+                        until_uploaded: None,
                     })
                     .collect(),
                 batches: vec![wire::TaskBatch {

@@ -1,0 +1,81 @@
+//! When phases start: as soon as they may, or at the end of what they are held until.
+
+use doc::{Duplex, Hold, Phase, PhaseKind, Timeline};
+
+use super::Lane;
+use crate::judge::Judge;
+
+/// Judges every start: nothing waits unless the timeline says what for.
+pub fn judge(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
+    let carried = timeline.plan.workload().and_then(|w| w.link);
+    let duplex = timeline
+        .plan
+        .link
+        .or(carried)
+        .map_or(Duplex::Full, |l| l.duplex);
+    let room = 1e-9 * timeline.makespan.get();
+    for (at, hold) in timeline.holds.iter().enumerate() {
+        let start = span(lanes, hold.task, hold.phase).0;
+        let end = span(lanes, hold.until, hold.end_of).1;
+        if start < end - room {
+            j.field("holds", |j| {
+                j.index(at, |j| {
+                    let claimed = format!("the phase starts at {start}");
+                    j.lie(
+                        "",
+                        claimed,
+                        format!("at least {end}, until when it is held"),
+                    );
+                });
+            });
+        }
+    }
+    for (at, phase) in timeline.phases.iter().enumerate() {
+        let own = match phase.kind {
+            PhaseKind::Download => 0.0,
+            PhaseKind::Compute => lanes[phase.task].download.end,
+            PhaseKind::Upload => lanes[phase.task].compute.end,
+        };
+        let held = |h: &&Hold| (h.task, h.phase) == (phase.task, phase.kind);
+        let held = timeline.holds.iter().filter(held);
+        let held = held.map(|h| span(lanes, h.until, h.end_of).1);
+        let turn = link_free(timeline, at, duplex);
+        let earliest = held.fold(own.max(turn), f64::max);
+        let start = phase.start.get();
+        if start > earliest + room {
+            j.field("phases", |j| {
+                j.index(at, |j| {
+                    j.lie(
+                        "start_s",
+                        start,
+                        format!("{earliest}, since nothing holds it longer"),
+                    );
+                });
+            });
+        }
+    }
+}
+
+fn span(lanes: &[Lane], task: usize, kind: PhaseKind) -> (f64, f64) {
+    let span = match kind {
+        PhaseKind::Download => lanes[task].download,
+        PhaseKind::Compute => lanes[task].compute,
+        PhaseKind::Upload => lanes[task].upload,
+    };
+    (span.start, span.end)
+}
+
+/// When the transfers before one have left it the link; 0 for compute, and where all share the link.
+fn link_free(timeline: &Timeline, at: usize, duplex: Duplex) -> f64 {
+    let phase = &timeline.phases[at];
+    let shares_link = |p: &&Phase| match duplex {
+        Duplex::Full => p.kind == phase.kind,
+        Duplex::Half => p.kind != PhaseKind::Compute,
+        Duplex::Shared => false,
+    };
+    if phase.kind == PhaseKind::Compute {
+        return 0.0;
+    }
+    let before = timeline.phases[..at].iter().filter(shares_link);
+    before.map(|p| p.end.get()).fold(0.0, f64::max)
+}
