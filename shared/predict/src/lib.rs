@@ -8,6 +8,9 @@
 //! a Gaussian process learns what the law leaves. Everything is learnt and predicted as the
 //! logarithm of the step time, because errors are relative.
 //!
+//! Tasks that the workload describes alike are copies of one model: what is measured of one is
+//! learnt for all, unless their solo runs differ.
+//!
 //! Beside the models of the tasks stands one process of all of them, which learns from ten co-runs
 //! what each task's own model would need a hundred for. It counts wholly unless left-out co-runs say
 //! that the tasks' own models are better by more than chance; where a batch size, or a task, never
