@@ -13,7 +13,7 @@ use units::Share;
 use crate::judge::Judge;
 use crate::workload;
 
-/// Co-runs that a model carries at most.
+/// Co-runs of all tasks that a model carries at most, and as many of a part of them.
 const MOST_MEASURED: usize = 256;
 
 /// Judges a model.
@@ -138,17 +138,32 @@ impl Refit {
     /// What the model says was measured stands in the profile, and of few co-runs all.
     fn measured(&self, model: &Model, j: &mut Judge) {
         let tasks = &model.workload.tasks;
-        let whole = |s: &&doc::Sample| {
+        let usable = |s: &&doc::Sample| {
             let kept = |m: &doc::Measured| {
                 let task = tasks.iter().find(|t| t.id == m.id);
                 task.is_some_and(|t| t.batch_sizes.contains(&m.batch)) && m.throughput.get() > 0.0
             };
-            s.tasks.len() == tasks.len() && s.tasks.iter().all(kept)
+            s.tasks.iter().all(kept)
         };
-        let all = self.profile.samples.iter().filter(whole).count();
+        let samples = self.profile.samples.iter().filter(usable);
+        let (whole, parts): (Vec<_>, Vec<_>) = samples.partition(|s| s.tasks.len() == tasks.len());
+        // Of the runs of a part of the tasks those that tell how one of the carried goes on.
+        let carried = || {
+            model
+                .measured
+                .iter()
+                .filter(|c| c.tasks.len() == tasks.len())
+        };
+        let among = |m: &doc::Measured, c: &doc::Corun| {
+            let same = |t: &doc::Measured| (&t.id, t.batch) == (&m.id, m.batch);
+            c.tasks.iter().any(same)
+        };
+        let is_part = |s: &&&doc::Sample| carried().any(|c| s.tasks.iter().all(|m| among(m, c)));
+        let parts = parts.iter().filter(is_part).count();
+        let all = whole.len().min(MOST_MEASURED) + parts.min(MOST_MEASURED);
         // A model need not carry them, and of many it carries the best.
-        if !model.measured.is_empty() && model.measured.len() != all.min(MOST_MEASURED) {
-            let truth = format!("{} of the profile", all.min(MOST_MEASURED));
+        if !model.measured.is_empty() && model.measured.len() != all {
+            let truth = format!("{all} of the profile");
             j.lie(
                 "measured",
                 format!("{} co-runs", model.measured.len()),

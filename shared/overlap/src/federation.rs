@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 
+mod table;
+
 use doc::{PhaseKind, Plan, Timeline};
 use predict::Predictor;
 use units::{Batch, Samples, Share, TaskId};

@@ -1,9 +1,7 @@
 //! Order transfers and compute of a round.
 
 mod args;
-mod replan;
 mod run;
-mod table;
 
 use std::process::ExitCode;
 

@@ -1,5 +1,6 @@
 use std::time::Instant;
 
+use allocation::replan;
 use cli::{Console, Exit, Failure, Input, Output};
 use doc::{Model, Plan, Timeline};
 use overlap::{
@@ -8,8 +9,6 @@ use overlap::{
 use predict::Predictor;
 
 use crate::args::Args;
-use crate::replan::replan;
-use crate::table;
 
 /// Writes a timeline for every plan.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
@@ -51,8 +50,15 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         output.document(&timeline)?;
     }
     output.finish()?;
-    if let Some(table) = table {
-        table::write(&federation, deadline, table, console)?;
+    if let Some(mut table) = table {
+        let mut rows = Vec::new();
+        let written = federation.write_csv(deadline, &mut rows);
+        written.map_err(|e| Failure::Environment(format!("cannot write the table: {e}")))?;
+        table.text(&String::from_utf8_lossy(&rows))?;
+        table.finish()?;
+        for remark in federation.remarks(deadline) {
+            console.note(&remark);
+        }
     }
     Ok(Exit::Done)
 }

@@ -93,7 +93,8 @@ fn solo_runs_come_first_and_every_co_run_is_new_and_allowed() {
             assert!(runs.len() < 3 || total.hundredths() >= 15_000);
             parts += usize::from(runs.len() == 2);
         }
-        assert!((4..=30).contains(&parts), "{design:?} {parts}");
+        // The best co-run of three tasks, which may stay the best, has three parts.
+        assert!((3..=30).contains(&parts), "{design:?} {parts}");
     }
 }
 
@@ -221,14 +222,8 @@ fn on_devices_that_drift_solo_runs_are_repeated_between_co_runs() {
 }
 
 fn nothing_known(workload: &Workload) -> Dataset {
-    let tasks = workload.tasks.iter().map(|task| TaskSpec {
-        flops_per_sample: None,
-        bytes_per_sample: None,
-        batches: task.batch_sizes.clone(),
-        copy_of: None,
-    });
     Dataset {
-        tasks: tasks.collect(),
+        tasks: TaskSpec::all(workload),
         samples: Vec::new(),
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use doc::Method;
 use math::stats;
@@ -116,8 +116,12 @@ fn by_batch(data: &Dataset) -> Vec<Vec<usize>> {
 /// The same: a task.
 fn by_task(data: &Dataset) -> Vec<Vec<usize>> {
     let tables = co_runs(data).into_iter().filter(|t| !t.is_empty());
+    // Copies of a model may run in one co-run at several batch sizes.
     let parts: Vec<Vec<usize>> = tables
-        .map(|t| t.into_values().flatten().collect())
+        .map(|t| {
+            let own: BTreeSet<usize> = t.into_values().flatten().collect();
+            own.into_iter().collect()
+        })
         .collect();
     if parts.len() < LEAST_TASKS {
         return Vec::new();

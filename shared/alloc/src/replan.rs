@@ -1,9 +1,10 @@
 //! Another plan for a device that is late: the batch sizes and shares of its shortest round.
 
-use allocation::{Request, plan_workload};
 use doc::{ObjectiveKind, Plan, RatesKind, Timeline};
 use overlap::{Options, PlanRequest, order_plan};
 use predict::Predictor;
+
+use crate::{Request, plan_workload};
 
 /// The round of a plan's device if it is planned anew for the shortest round, under what the plan
 /// was constrained by. None where that is no question: its rates are not those of a model, it does
