@@ -220,15 +220,14 @@ impl Lineage {
         }
     }
 
-    /// Living processes, other than this one, that are not older than the run's owner.
-    pub(crate) fn young(&self) -> Vec<Identity> {
+    /// Living processes, other than this one, that are not older than the run's owner, with their
+    /// process groups.
+    pub(crate) fn young(&self) -> Vec<(Identity, i32)> {
         let own = std::process::id().cast_signed();
         let young = |pid| {
             let s = stat(pid).filter(|s| s.start >= self.since && !is_dead(s.state))?;
-            Some(Identity {
-                pid,
-                start: s.start,
-            })
+            let start = s.start;
+            Some((Identity { pid, start }, s.group))
         };
         all().filter(|&pid| pid != own).filter_map(young).collect()
     }

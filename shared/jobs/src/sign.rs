@@ -71,9 +71,19 @@ impl Sign {
 
     /// The living processes with this sign that provably are of the run. This one is none of them.
     pub(crate) fn find(&self, lineage: &Lineage) -> Vec<Identity> {
-        let mut carriers = lineage.young();
-        carriers.retain(|p| self.is_on(p.pid));
-        lineage.claim(&carriers)
+        self.find_with_group(lineage, None)
+    }
+
+    /// The same, and the living processes of a process group of the run. One look at every process
+    /// serves both: it is the larger part of what the end of a job costs.
+    pub(crate) fn find_with_group(&self, lineage: &Lineage, group: Option<i32>) -> Vec<Identity> {
+        let young = lineage.young();
+        let is_on = |p: &Identity| self.is_on(p.pid);
+        let carriers: Vec<Identity> = young.iter().map(|(p, _)| *p).filter(is_on).collect();
+        let mut found = lineage.claim(&carriers);
+        let members = young.iter().filter(|(_, of)| Some(*of) == group);
+        found.extend(members.map(|(p, _)| *p));
+        found
     }
 
     fn is_on(&self, pid: i32) -> bool {

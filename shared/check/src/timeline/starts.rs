@@ -39,7 +39,7 @@ pub fn judge(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
         let held = |h: &&Hold| (h.task, h.phase) == (phase.task, phase.kind);
         let held = timeline.holds.iter().filter(held);
         let held = held.map(|h| span(lanes, h.until, h.end_of).1);
-        let turn = link_free(timeline, at, duplex);
+        let turn = link_free(timeline, at, duplex, room);
         let earliest = held.fold(own.max(turn), f64::max);
         let start = phase.start.get();
         if start > earliest + room {
@@ -66,9 +66,10 @@ fn span(lanes: &[Lane], task: usize, kind: PhaseKind) -> (f64, f64) {
 }
 
 /// When the transfers before one have left it the link; 0 for compute, and where all share the link.
-fn link_free(timeline: &Timeline, at: usize, duplex: Duplex) -> f64 {
+/// One that takes no time and has the same start as this one may come before or after it.
+fn link_free(timeline: &Timeline, at: usize, duplex: Duplex, room: f64) -> f64 {
     let phase = &timeline.phases[at];
-    let shares_link = |p: &&Phase| match duplex {
+    let shares_link = |p: &Phase| match duplex {
         Duplex::Full => p.kind == phase.kind,
         Duplex::Half => p.kind != PhaseKind::Compute,
         Duplex::Shared => false,
@@ -76,6 +77,8 @@ fn link_free(timeline: &Timeline, at: usize, duplex: Duplex) -> f64 {
     if phase.kind == PhaseKind::Compute {
         return 0.0;
     }
-    let before = timeline.phases[..at].iter().filter(shares_link);
-    before.map(|p| p.end.get()).fold(0.0, f64::max)
+    let others = timeline.phases.iter().enumerate();
+    let before = others
+        .filter(|(k, p)| *k != at && shares_link(p) && p.end.get() <= phase.start.get() + room);
+    before.map(|(_, p)| p.end.get()).fold(0.0, f64::max)
 }

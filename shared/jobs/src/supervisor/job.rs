@@ -240,8 +240,7 @@ impl Job {
     /// elsewhere; how many.
     pub(super) fn put_away(&mut self) -> usize {
         let pid = self.pid();
-        let mut left: Vec<Identity> = self.sign.find(&Lineage::own());
-        left.extend(process::of_group(pid));
+        let mut left = self.sign.find_with_group(&Lineage::own(), Some(pid));
         // Also what has shed the signs and the process group stays in this one.
         let members = self.cgroup.as_deref().map(cgroup::members_by);
         // A daemon that the job has started for others as well is not its own.
