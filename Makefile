@@ -42,13 +42,13 @@ test-faults: ## Launch jobs that misbehave in every way, with the long soak
 	MT_FAULTS=full $(CARGO) test -p mt-launch --test faults -- --nocapture
 
 soak: ## Launch 8 jobs of which 5 % kill themselves for TIME seconds (1800 if absent); nothing may grow
-	$(CARGO) build --workspace --bins
-	MT_SOAK_S=$(or $(TIME),1800) $(CARGO) test -p mt-launch --test faults -- a_soak_of_minutes --nocapture
+	$(CARGO) build --release --workspace --bins
+	MT_SOAK_S=$(or $(TIME),1800) $(CARGO) test --release -p mt-launch --test faults -- a_soak_of_minutes --nocapture
 
 hostile: ## Give every tool 1,000 mutated documents (MUTANTS=N), and mt-check 300 generated pipelines (PIPELINES=N)
-	$(CARGO) build --workspace --bins
+	$(CARGO) build --release --workspace --bins
 	MT_HOSTILE=$(or $(MUTANTS),1000) MT_HONEST=$(or $(PIPELINES),300) \
-		$(CARGO) test -p mt-tests --test attacks -- hostile:: honest:: --nocapture
+		$(CARGO) test --release -p mt-tests --test attacks -- hostile:: honest:: --nocapture
 
 test-sim: ## Play a million simulated launches on a host that misbehaves (SEEDS=N: so many)
 	MT_SIM_SEEDS=$(or $(SEEDS),1000000) $(CARGO) test --release -p mt-launch-engine --test simulation -- --nocapture
