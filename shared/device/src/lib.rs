@@ -25,7 +25,7 @@ pub use cost::{Costs, Tally, Way};
 pub use error::{MeasureError, OpenError};
 pub use inventory::inventory;
 pub use jobs::{Cpus, CpusError};
-pub use measure::{Device, Measurement, Rate, Window};
+pub use measure::{Device, MOST_REPEATS, Measurement, Rate, Window};
 pub use pool::{Capacity, Patience};
 pub use real::{Real, Setup};
 pub use replay::Replay;

@@ -6,6 +6,10 @@ use crate::MeasureError;
 /// One task of a configuration.
 use corun::Setting;
 
+/// Windows of one configuration that are averaged at most: the mean of a thousand is thirty times as
+/// sure as one of them, and what drifts meanwhile is not averaged away by more.
+pub const MOST_REPEATS: u32 = 1_000;
+
 /// How long and how often to measure.
 ///
 /// A device counts from when every task is ready and its warm-up is over. It ends the window
@@ -19,7 +23,7 @@ pub struct Window {
     pub most: Seconds,
     /// Relative standard error that is good enough, for example 0.01.
     pub precision: f64,
-    /// Windows to average, at least 1.
+    /// Windows to average, 1 to [`MOST_REPEATS`].
     pub repeats: u32,
 }
 

@@ -3,6 +3,7 @@
 use campaign::Settings;
 use cli::Failure;
 use design::{DesignSettings, Strategy, WindowSettings};
+use device::MOST_REPEATS;
 use doc::{DeviceKind, ObjectiveKind};
 use units::{Seconds, Share, TotalShare};
 
@@ -109,11 +110,10 @@ fn window(args: &WindowArgs) -> Result<WindowSettings, Failure> {
     let seconds = |option: &str, value: f64| {
         Seconds::new(within(option, value, 0.0, 86_400.0)?).map_err(|error| usage(option, error))
     };
-    if args.repeats == 0 {
-        return Err(usage(
-            "--repeats",
-            "0 windows measure nothing; give 1 or more",
-        ));
+    if !(1..=MOST_REPEATS).contains(&args.repeats) {
+        let (asked, most) = (args.repeats, MOST_REPEATS);
+        let problem = format!("{asked} windows cannot be averaged; give 1 to {most}");
+        return Err(usage("--repeats", problem));
     }
     Ok(WindowSettings {
         least: args.window.map(|s| seconds("--window", s)).transpose()?,

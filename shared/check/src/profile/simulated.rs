@@ -1,7 +1,7 @@
 //! Simulating again: the simulator is deterministic, so that every number must be the same.
 
 use corun::Setting;
-use device::{Device, Measurement, Options, Sim, Window};
+use device::{Device, MOST_REPEATS, Measurement, Options, Sim, Window};
 use doc::{Profile, Sample};
 use units::{Batch, Seconds, Share, TaskId};
 
@@ -62,6 +62,9 @@ fn again(sim: &mut Sim, profile: &Profile, sample: &Sample, j: &mut Judge) {
     let Some(runs) = configuration(profile, runs) else {
         return j.lie("tasks", "these tasks", "tasks in the order of the workload");
     };
+    if sample.repeats > MOST_REPEATS {
+        return j.lie("repeats", sample.repeats, format!("at most {MOST_REPEATS}"));
+    }
     let measured = match measure(sim, &runs, profile.header.window, sample.repeats) {
         Ok(measured) => measured,
         Err(error) => return j.lie("tasks", "a measurement", error),
