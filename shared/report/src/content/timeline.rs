@@ -109,7 +109,8 @@ pub fn bar(start: f64, end: f64, whole: f64) -> String {
     if whole <= 0.0 {
         return String::new();
     }
-    let place = |t: f64| (t / whole * BAR).round() as usize;
+    // A document may claim a whole that is shorter than what it is the whole of.
+    let place = |t: f64| (t / whole * BAR).round().min(BAR) as usize;
     let from = place(start).min(BAR as usize - 1);
     let length = place(end).saturating_sub(from).max(1);
     format!("{}{}", " ".repeat(from), "█".repeat(length))
@@ -152,4 +153,20 @@ fn phases(timeline: &Timeline) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_no_longer_than_its_line() {
+        for (start, end, whole) in [(0.0, 1.0, 1e-300), (1e300, 1e301, 1.0), (0.9, 1.0, 1.0)] {
+            let drawn = bar(start, end, whole).chars().count();
+            assert!(
+                drawn > 0 && drawn <= BAR as usize,
+                "{start} {end} {whole}: {drawn}"
+            );
+        }
+    }
 }
