@@ -109,8 +109,11 @@ lint: schemas-check ## Format, clippy, documentation, warnings denied, and depen
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
-	if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --all-features check; \
-		else echo "cargo-deny is not installed: licences and sources are a test, advisories are not looked at"; fi
+	if ! $(CARGO) deny --version >/dev/null 2>&1; then \
+		echo "cargo-deny is not installed: licences and sources are a test, advisories are not looked at"; \
+	else $(CARGO) deny --all-features check bans licenses sources && \
+		if $(CARGO) deny --all-features fetch db >/dev/null 2>&1; then $(CARGO) deny --all-features check advisories; \
+		else echo "the database of advisories cannot be reached: advisories are not looked at"; fi; fi
 
 schemas: ## Write the JSON Schemas and the page of faults
 	$(CARGO) run -q -p mt-doc --example schemas -- schemas
