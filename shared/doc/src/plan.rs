@@ -98,6 +98,12 @@ impl Plan {
             .or_else(|| self.model.as_ref().map(|m| &m.workload))
     }
 
+    /// The link of the plan, else that of the workload that it carries.
+    #[must_use]
+    pub fn known_link(&self) -> Option<Link> {
+        self.link.or(self.workload().and_then(|w| w.link))
+    }
+
     /// How the answer was found, where the writer says it.
     pub fn search_mut(&mut self) -> Option<&mut wire::Search> {
         match &mut self.answer {

@@ -96,7 +96,7 @@ pub fn order_plan(
         plan = renewed(plan, now)?;
     }
     if let Some(duplex) = request.duplex {
-        let link = plan.link.or(plan.workload().and_then(|w| w.link));
+        let link = plan.known_link();
         // The timeline carries the link that it assumes.
         plan.link = link.map(|l| doc::Link { duplex, ..l });
     }

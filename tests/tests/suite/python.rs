@@ -67,12 +67,13 @@ worker.done()
     folder
         .run("mt-launch plan.json -o run.ndjson && mt-check run.ndjson")
         .assert_code(0);
-    // Steps that are read at once are told as one, so that both losses may be of the same.
+    // Fifty steps, each of 0.82 times the loss before it. The first that is told may be the last of
+    // several that were read at once, so that the last is judged by what it must be.
     let ends = folder.run(
         "python3 -B -c \"import sys; sys.path.insert(0, '$MODULE')
 from mt_tools import documents
 for task in documents.read('run.ndjson')[-1]['tasks']:
-    print(task['id'], task['finished'], task['samples'], task['last_loss'] <= task['first_loss'])\""
+    print(task['id'], task['finished'], task['samples'], task['last_loss'] < 1e-4)\""
             .replace("$MODULE", &module())
             .as_str(),
     );

@@ -47,7 +47,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
         });
     }
     let plan = events.first().and_then(plan_of);
-    let link = plan.and_then(|p| p.link.or(p.workload().and_then(|w| w.link)));
+    let link = plan.and_then(|p| p.known_link());
     let duplex = link.map_or(Duplex::Shared, |l| l.duplex);
     for phases in rounds.values() {
         sequence(phases, j);

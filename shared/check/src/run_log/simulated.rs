@@ -114,8 +114,7 @@ impl Round<'_> {
     fn judge(&self, planned: &Timeline, rates: &mut Rates, j: &mut Judge) {
         let mut played = planned.clone();
         played.phases = self.phases(planned);
-        let carried = planned.plan.workload().and_then(|w| w.link);
-        if planned.plan.link.or(carried).map(|l| l.duplex) == Some(Duplex::Shared) {
+        if planned.plan.known_link().map(|l| l.duplex) == Some(Duplex::Shared) {
             // Transfers at once begin when they may, in whatever order that is.
             played.download_order.clear();
             played.upload_order.clear();

@@ -24,12 +24,8 @@ pub fn judge(timeline: &Timeline, jobs: &[Job], rates: &mut Rates, j: &mut Judge
         Ok(fastest) => fastest,
         Err(why) => return j.unjudged("lower_bound_s", why),
     };
-    let carried = timeline.plan.workload().and_then(|w| w.link);
-    let duplex = timeline
-        .plan
-        .link
-        .or(carried)
-        .map_or(Duplex::Full, |l| l.duplex);
+    let link = timeline.plan.known_link();
+    let duplex = link.map_or(Duplex::Full, |l| l.duplex);
     let simple = simple(jobs, &fastest, duplex);
     let claimed = timeline.lower_bound.get();
     if claimed < simple * (1.0 - 1e-9) {

@@ -32,12 +32,8 @@ pub fn judge(timeline: &Timeline, jobs: &[Job], lanes: &[Lane], j: &mut Judge) {
     let downloads = of(doc::PhaseKind::Download);
     let uploads = of(doc::PhaseKind::Upload);
     let scale = timeline.makespan.get();
-    let carried = timeline.plan.workload().and_then(|w| w.link);
-    let duplex = timeline
-        .plan
-        .link
-        .or(carried)
-        .map_or(Duplex::Full, |l| l.duplex);
+    let link = timeline.plan.known_link();
+    let duplex = link.map_or(Duplex::Full, |l| l.duplex);
     match duplex {
         Duplex::Full => {
             one_at_a_time(downloads, scale, j);

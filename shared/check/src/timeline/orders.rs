@@ -15,12 +15,8 @@ const HALF_TASKS: usize = 4;
 /// Judges `lower_bound_s` and `proven` by trying all orders that the search was asked for, at the batch
 /// sizes of the timeline.
 pub fn judge(timeline: &Timeline, jobs: &[Job], rates: &mut Rates, j: &mut Judge) {
-    let carried = timeline.plan.workload().and_then(|w| w.link);
-    let duplex = timeline
-        .plan
-        .link
-        .or(carried)
-        .map_or(Duplex::Full, |l| l.duplex);
+    let link = timeline.plan.known_link();
+    let duplex = link.map_or(Duplex::Full, |l| l.duplex);
     let best = match duplex {
         Duplex::Full if jobs.len() <= FULL_TASKS => {
             let best = best_full(timeline, jobs, rates);

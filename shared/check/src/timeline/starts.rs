@@ -7,14 +7,10 @@ use crate::judge::Judge;
 
 /// Judges every start: nothing waits unless the timeline says what for.
 pub fn judge(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
-    let carried = timeline.plan.workload().and_then(|w| w.link);
     // Where no link is known its transfers take no time, and may go one at a time all the same
     // (`mt-overlap --link half`).
-    let duplex = timeline
-        .plan
-        .link
-        .or(carried)
-        .map_or(Duplex::Half, |l| l.duplex);
+    let link = timeline.plan.known_link();
+    let duplex = link.map_or(Duplex::Half, |l| l.duplex);
     let room = 1e-9 * timeline.makespan.get();
     for (at, hold) in timeline.holds.iter().enumerate() {
         let start = span(lanes, hold.task, hold.phase).0;

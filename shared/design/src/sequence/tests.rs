@@ -17,8 +17,8 @@ fn workload(memory: &str) -> Workload {
     let text = format!(
         r#"{{"schema":"mt.workload/1","device":{{"kind":"sim"{memory}}},"tasks":[
         {{"id":"a","model":"vgg16","batch_sizes":[16,32],"memory":{{"fixed_bytes":10,"bytes_per_sample":1}}}},
-        {{"id":"b","model":"vgg16","batch_sizes":[64],"memory":{{"fixed_bytes":10,"bytes_per_sample":1}}}},
-        {{"id":"c","model":"vgg16","batch_sizes":[8,128],"memory":{{"fixed_bytes":10,"bytes_per_sample":1}}}}]}}"#
+        {{"id":"b","model":"alexnet","batch_sizes":[64],"memory":{{"fixed_bytes":10,"bytes_per_sample":1}}}},
+        {{"id":"c","model":"resnet18","batch_sizes":[8,128],"memory":{{"fixed_bytes":10,"bytes_per_sample":1}}}}]}}"#
     );
     read(&text)
 }
@@ -93,8 +93,7 @@ fn solo_runs_come_first_and_every_co_run_is_new_and_allowed() {
             assert!(runs.len() < 3 || total.hundredths() >= 15_000);
             parts += usize::from(runs.len() == 2);
         }
-        // The best co-run of three tasks, which may stay the best, has three parts.
-        assert!((3..=30).contains(&parts), "{design:?} {parts}");
+        assert!((4..=30).contains(&parts), "{design:?} {parts}");
     }
 }
 

@@ -48,8 +48,7 @@ pub fn report(timeline: &Timeline, plan_shown: bool) -> Report {
         RatesKind::Fixed => "always those of all tasks together",
     };
     report.fact("compute rates", rates);
-    let carried = timeline.plan.workload().and_then(|w| w.link);
-    if let Some(link) = timeline.plan.link.or(carried) {
+    if let Some(link) = timeline.plan.known_link() {
         report.fact("link", workload::link(link));
     }
     let name = |&i: &usize| timeline.plan.tasks[i].id.clone();
