@@ -2,6 +2,6 @@
 //! predictor of them.
 
 pub use crate::wire::{
-    Domain, Evidence, FamilyError, GpParams, LawParams, ModelParams, Point, PolyParams, SoloPart,
-    SoloStep, TaskParams, TreesParams, UnseenParams, UnseenUse, Validation, WorkloadLaw,
+    Domain, Evidence, FamilyError, GpParams, LawParams, Matern, ModelParams, Point, PolyParams,
+    SoloPart, SoloStep, TaskParams, TreesParams, UnseenParams, UnseenUse, Validation, WorkloadLaw,
 };

@@ -1,4 +1,4 @@
-//! Gaussian-process regression with a Matern 5/2 kernel and one length per feature.
+//! Gaussian-process regression with a Matern kernel and one length per feature.
 //!
 //! Rasmussen and Williams, *Gaussian Processes for Machine Learning*, equations 2.23-2.26 (mean
 //! and variance), 2.30 and 5.9 (marginal likelihood and its gradient), 5.12 (leave-one-out).
@@ -23,9 +23,8 @@ pub(crate) struct Hyper {
     pub signal: f64,
     /// Variance of the noise of one observation.
     pub noise: f64,
-    /// Features of the first of two groups, in the kernel of two groups ([`effects`]); `None`: one
-    /// Matern kernel of all features.
-    pub own: Option<usize>,
+    /// In the kernel of two groups ([`effects`]); `None`: one Matern 5/2 kernel of all features.
+    pub groups: Option<TwoGroups>,
 }
 
 /// Observations: feature-major inputs, targets, and a factor on the noise variance of each.
@@ -80,7 +79,7 @@ impl Observations {
     }
 }
 
-pub(crate) use effects::Groups;
+pub(crate) use effects::{Groups, TwoGroups};
 pub(crate) use sparse::sparse;
 
 /// Added to the noise so that repeated configurations keep the covariance definite.
@@ -279,7 +278,7 @@ impl Hyper {
             inverse_length: (0..d).map(|k| best.x[k].exp() / spread[k]).collect(),
             signal: best.x[d].exp(),
             noise: best.x[d + 1].exp(),
-            own: None,
+            groups: None,
         }
     }
 }
@@ -326,8 +325,8 @@ impl Gp {
                 *v *= w;
             }
         }
-        let cov = match hyper.own {
-            Some(own) => effects::covariance(obs, &scaled, own, hyper.signal, hyper.noise),
+        let cov = match hyper.groups {
+            Some(of) => effects::covariance(obs, &scaled, of, hyper.signal, hyper.noise),
             None => {
                 let [cov, _] = covariance(obs, &scaled, hyper.signal, hyper.noise);
                 cov
@@ -357,7 +356,7 @@ impl Gp {
     fn covariances<const N: usize>(&self, x: [&[f64]; N], k: &mut [[f64; MOST_POINTS]; N]) {
         let (n, signal) = (padded(self.len()), self.hyper.signal);
         let d = self.hyper.inverse_length.len();
-        let Some(own) = self.hyper.own else {
+        let Some(TwoGroups { own, matern }) = self.hyper.groups else {
             self.distances(x, 0..d, k);
             for k in k {
                 matern::all(&mut k[..n], signal);
@@ -368,8 +367,8 @@ impl Gp {
         self.distances(x, 0..own, k);
         self.distances(x, own..d, &mut others);
         for (k, others) in k.iter_mut().zip(&mut others) {
-            matern::all(&mut k[..n], 1.0);
-            matern::all(&mut others[..n], 1.0);
+            matern::of(matern, &mut k[..n]);
+            matern::of(matern, &mut others[..n]);
             effects::join(&mut k[..n], &others[..n], signal);
         }
     }

@@ -87,7 +87,7 @@ impl PoolRows {
 impl Pool {
     fn scaled(&self, base: &Base, scene: &Scene, at: usize) -> [f64; MAX_FEATURES] {
         let mut x = [0.0; MAX_FEATURES];
-        let in_groups = self.part.gp.hyper.own.is_some();
+        let in_groups = self.part.gp.hyper.groups.is_some();
         base.layout.fill_pool(scene, at, in_groups, &mut x);
         self.part.gp.scale(&mut x);
         x

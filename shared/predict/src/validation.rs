@@ -25,7 +25,7 @@ use crate::training::Rows;
 pub(crate) use intervals::{
     Calibration, HALF_WIDTH, calibrate, conformal, scale_of, scale_of_pool,
 };
-pub(crate) use weights::{Weights, pool_weights, sure_weight};
+pub(crate) use weights::{VERY_SURE, Weights, pool_weights, sure_gain, sure_weight};
 
 /// Factor on the standard deviation of what lies outside what was measured. Chosen, not fitted: how far a
 /// user will go beyond is not known. Errors of left-out throughputs are counted with it, so that it widens the

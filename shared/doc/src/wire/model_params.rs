@@ -329,7 +329,25 @@ pub struct PolyParams {
     pub weights: Vec<f64>,
 }
 
-/// Gaussian process with a Matern 5/2 kernel on the logarithm of (step / law).
+/// Smoothness of a Matern kernel.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
+)]
+pub enum Matern {
+    /// 5/2: functions bend twice.
+    #[default]
+    #[serde(rename = "5/2")]
+    FiveHalves,
+    /// 3/2: functions bend once.
+    #[serde(rename = "3/2")]
+    ThreeHalves,
+}
+
+const fn is_five_halves(m: &Matern) -> bool {
+    matches!(m, Matern::FiveHalves)
+}
+
+/// Gaussian process with a Matern kernel on the logarithm of (step / law).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GpParams {
@@ -344,6 +362,9 @@ pub struct GpParams {
     /// of all features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_features: Option<u32>,
+    /// Smoothness of the kernel, 5/2 where absent; 3/2 only of two groups.
+    #[serde(default, skip_serializing_if = "is_five_halves")]
+    pub matern: Matern,
     /// Positions in `points`.
     pub points: Vec<u32>,
     /// Whose step is meant at each of them, by position in the workload; absent: that of the task itself.

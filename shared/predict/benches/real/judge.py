@@ -227,7 +227,7 @@ def main():
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--gpus", default="v100,p100")
     parser.add_argument("--only", default="")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--json")
     parser.add_argument("--page")
     args = parser.parse_args()
@@ -325,9 +325,10 @@ def page(table, args):
         "was unseen when the predictor was made: kernel and weights of its process of all tasks were compared",
         "on pairs of the V100, and how intervals of solo rates are scored was left as it was after a look at the",
         "slices. How intervals of co-runs are calibrated was judged on the K80 and on simulated mixes. When a",
-        "solo step stands, how far apart two tasks are and how tasks at one share scale was judged on the",
-        "K80 and on other draws of the same pairs and slices; that a family may win by being surely",
-        "better, after one draw of `mixes-solos` here.",
+        "solo step stands, how far apart two tasks are, how tasks at one share scale, the smoothness of the",
+        "process of all tasks and the priors of its hyper-parameters were judged on the K80 and on other draws of",
+        "the same pairs and slices; how sure a weight must be, on other left-out jobs, too; that a family may win",
+        "by being surely better, after one draw of `mixes-solos` here.",
         "",
         f"Run on {datetime.date.today()}, on {processor()}; "
         f"{args.seeds} draws of each size.",

@@ -2,7 +2,8 @@
 
 Every problem is a list of samples to learn and a list to predict; a sample is a list of
 (task, batch, share in percent, throughput). A task is named; it runs at most once in a co-run, so
-copies of a model are tasks of their own. All draws are seeded by the problem's name.
+copies of a model are tasks of their own. All draws are seeded by the problem's name;
+those of pairs and slices are others than the ones that choices were made by.
 
 What is assumed of each source:
 
@@ -56,7 +57,7 @@ def gavel(path, gpu, seeds):
     for n in SIZES:
         for seed in range(seeds):
             name = f"gavel-{gpu}-{n}.{seed}"
-            drawn = random.Random(name).sample(pairs, len(pairs))
+            drawn = random.Random(f"page {name}").sample(pairs, len(pairs))
             train = solos + [s for _, _, s in drawn[:n]]
             yield Problem(f"gavel-{gpu}-{n}", name, train, [s for _, _, s in drawn[n:]])
     for fold in range(0, 10, 4):
@@ -88,7 +89,7 @@ def slices(path, seeds):
     for n in SIZES[:3]:
         for seed in range(seeds):
             name = f"slices-{n}.{seed}"
-            drawn = random.Random(name).sample(part, len(part))
+            drawn = random.Random(f"page {name}").sample(part, len(part))
             yield Problem(f"slices-{n}", name, full + drawn[:n], drawn[n:])
 
 

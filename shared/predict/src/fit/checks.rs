@@ -1,22 +1,18 @@
 //! The choice of the family, by cross-validation.
 
 use doc::Method;
-use math::stats;
 
 use super::account::{learning_curve, worst};
 use crate::dataset::Dataset;
 use crate::error::PredictError;
 use crate::report::FitReport;
-use crate::validation::{self, Calibration, Known, Left, Weights, cross_validate, pool_weights};
+use crate::validation::{
+    self, Calibration, Known, Left, VERY_SURE, Weights, cross_validate, pool_weights, sure_gain,
+};
 
 /// A later family must be better by this factor to be chosen, or surely: errors of few
 /// configurations differ by chance, and a mean of models has the smaller risk.
 const WORTH: f64 = 0.7;
-/// Standard errors of the mean gain that are sure: twice what is asked of a weight, as a mean of
-/// models is left for one of them. Of 540 co-runs of mixes (MISO) the blend left 9.5 % and the process 6.7,
-/// of other draws 12.3 and 8.5: without this, one draw kept the blend.
-const SURE: f64 = 3.0;
-
 /// What cross-validation says: the family, and its predictions of what was left out.
 pub(crate) struct Checks {
     pub(crate) method: Method,
@@ -137,21 +133,11 @@ fn choose(families: &[Method], tried: &[(Method, Vec<f64>)]) -> Method {
             continue;
         };
         let better = |(_, least, by_best): (Method, f64, &[f64])| {
-            error < WORTH * least || surely_less(errors, by_best)
+            error < WORTH * least || sure_gain(errors, by_best, VERY_SURE).is_some()
         };
         if best.is_none_or(better) {
             best = Some((*method, error, errors));
         }
     }
     best.map_or(fallback, |(method, ..)| method)
-}
-
-/// Whether the first errors are less than the others of the same co-runs by more than chance explains;
-/// they count up to 1, as those beyond are bad measurements or equally useless.
-fn surely_less(errors: &[f64], others: &[f64]) -> bool {
-    let both = errors.iter().zip(others);
-    let gains: Vec<f64> = both.map(|(a, b)| b.min(1.0) - a.min(1.0)).collect();
-    let gain = stats::mean(&gains).unwrap_or(0.0);
-    let square: f64 = gains.iter().map(|g| (g - gain).powi(2)).sum();
-    gain > SURE * square.sqrt() / gains.len() as f64
 }

@@ -1,8 +1,9 @@
-//! The Matern 5/2 kernel (Rasmussen and Williams, *Gaussian Processes for Machine Learning*, equation
-//! 4.17): the one that every process here has.
+//! Matern kernels (Rasmussen and Williams, *Gaussian Processes for Machine Learning*, equation 4.17).
 
+use doc::params::Matern;
 use math::exp;
 
+const SQRT_3: f64 = 1.732_050_807_568_877_2;
 const SQRT_5: f64 = 2.236_067_977_499_79;
 
 /// `s (1 + a + a^2/3) e^-a` with `a = sqrt(5 r2)`, of a squared distance in length scales.
@@ -20,6 +21,21 @@ pub(crate) fn with_slope(r2: f64, signal: f64) -> (f64, f64) {
         matern(r2, signal),
         signal * (5.0 / 3.0) * (1.0 + a) * exp(-a),
     )
+}
+
+/// The kernel of variance 1 of each squared distance, in place; the one of smoothness 3/2 is
+/// `(1 + a) e^-a` with `a = sqrt(3 r2)`.
+#[inline(always)]
+pub(crate) fn of(smoothness: Matern, r2: &mut [f64]) {
+    match smoothness {
+        Matern::FiveHalves => all(r2, 1.0),
+        Matern::ThreeHalves => {
+            for v in r2 {
+                let a = SQRT_3 * v.sqrt();
+                *v = (1.0 + a) * exp(-a);
+            }
+        }
+    }
 }
 
 /// [`matern`] of each, in place.
@@ -47,5 +63,22 @@ mod tests {
             );
         }
         assert_eq!(with_slope(0.0, 3.0), (3.0, 5.0));
+    }
+
+    #[test]
+    fn the_rougher_kernel_falls_faster_at_first() {
+        for r2 in [0.0, 0.01, 0.1, 1.0] {
+            let value = |smoothness| {
+                let mut k = [r2];
+                of(smoothness, &mut k);
+                k[0]
+            };
+            let [smooth, rough] = [Matern::FiveHalves, Matern::ThreeHalves].map(value);
+            assert_eq!(smooth, matern(r2, 1.0));
+            assert!(
+                rough <= smooth && (r2 > 0.0 || rough == 1.0),
+                "{r2}: {rough}"
+            );
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::domain::Domain;
 use crate::error::PredictError;
 use crate::features::{Layout, MAX_FEATURES, SUMS, Scene};
 use crate::fit::PartSpread;
-use crate::gp::{Gp, Hyper, Observations};
+use crate::gp::{Gp, Hyper, Observations, TwoGroups};
 use crate::model::{GpPart, MOST_POINTS, Parts};
 use crate::part_share::{self, PartShares};
 use crate::poly::Poly;
@@ -369,13 +369,20 @@ pub(super) fn process(
         let problem = format!("{own} features of the task itself among {}", rows[0].len());
         return Err(bad(format!("{path}.own_features"), problem));
     }
+    if g.matern != written::Matern::default() && g.own_features.is_none() {
+        let problem = "3/2 without own_features";
+        return Err(bad(format!("{path}.matern"), problem));
+    }
     let mut obs = Observations::new(&rows, vec![0.0; n]);
     obs.noise_factor.copy_from_slice(&g.noise_factor);
     let hyper = Hyper {
         inverse_length: g.inverse_length.clone(),
         signal: g.signal,
         noise: g.noise,
-        own: g.own_features.map(|k| k as usize),
+        groups: g.own_features.map(|own| TwoGroups {
+            own: own as usize,
+            matern: g.matern,
+        }),
     };
     let gp =
         Gp::with_weights(hyper, &obs, g.weights.clone()).map_err(|e| bad(path, e.to_string()))?;

@@ -11,7 +11,7 @@ use crate::fit::Checks;
 use crate::gp::Hyper;
 use crate::pool::{Pool, PoolRows};
 use crate::report::UnseenError;
-use crate::validation::{self, HALF_WIDTH, Known, Part, Wanted, trimmed};
+use crate::validation::{self, HALF_WIDTH, Known, Part, VERY_SURE, Wanted, trimmed};
 
 /// Most parts that are left out: each costs as much as a fit. Twelve were half of what a fit with
 /// cross-validation took.
@@ -159,7 +159,8 @@ impl Use {
             interval_scale: 1.0,
             error: None,
         };
-        best.weight = validation::sure_weight(|weight| Use { weight, ..best }.errors(&all));
+        best.weight =
+            validation::sure_weight(VERY_SURE, |weight| Use { weight, ..best }.errors(&all));
         let n = all.len() as f64;
         best.factor = best.least_error_factor(&all).powf(n / (n + FACTOR_PRIOR));
         best.error = Some(UnseenError {

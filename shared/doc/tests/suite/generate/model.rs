@@ -58,18 +58,20 @@ fn gp() -> impl Strategy<Value = wire::GpParams> {
         finite(),
         finite(),
         option::of(any::<u32>()),
+        matern(),
         vec(any::<u32>(), 0..4),
     );
     (lists, rest).prop_map(
         |(
             (inverse_length, weights, noise_factor, points),
-            (signal, noise, own_features, tasks),
+            (signal, noise, own_features, matern, tasks),
         )| {
             wire::GpParams {
                 inverse_length,
                 signal,
                 noise,
                 own_features,
+                matern,
                 points,
                 tasks,
                 weights,
@@ -86,6 +88,13 @@ fn trees() -> impl Strategy<Value = wire::TreesParams> {
         threshold,
         value,
     })
+}
+
+fn matern() -> impl Strategy<Value = wire::Matern> {
+    prop_oneof![
+        Just(wire::Matern::FiveHalves),
+        Just(wire::Matern::ThreeHalves),
+    ]
 }
 
 fn evidence() -> impl Strategy<Value = wire::Evidence> {
