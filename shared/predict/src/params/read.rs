@@ -352,6 +352,10 @@ pub(super) fn process(
     numbers(path, &[g.signal, g.noise], true)?;
     numbers(path, &g.weights, false)?;
     numbers(path, &g.noise_factor, true)?;
+    if g.matern != written::Matern::default() && g.own_features.is_none() {
+        let problem = "3/2 without own_features";
+        return Err(bad(format!("{path}.matern"), problem));
+    }
     let (mut rows, mut places) = (Vec::with_capacity(n), Vec::with_capacity(n));
     for (k, task) in g.points.iter().zip(tasks) {
         let Some(active) = points.get(*k as usize) else {
@@ -368,10 +372,6 @@ pub(super) fn process(
     if let Some(own) = g.own_features.filter(|own| *own as usize > rows[0].len()) {
         let problem = format!("{own} features of the task itself among {}", rows[0].len());
         return Err(bad(format!("{path}.own_features"), problem));
-    }
-    if g.matern != written::Matern::default() && g.own_features.is_none() {
-        let problem = "3/2 without own_features";
-        return Err(bad(format!("{path}.matern"), problem));
     }
     let mut obs = Observations::new(&rows, vec![0.0; n]);
     obs.noise_factor.copy_from_slice(&g.noise_factor);

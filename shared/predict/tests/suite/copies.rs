@@ -1,7 +1,7 @@
 //! Tasks of one model teach each other.
 
 use corun::Setting;
-use doc::{Documents, Frames, Workload};
+use doc::Workload;
 use predict::{Dataset, FitOptions, Method, Predictor, Sample, TaskSpec, fit, fit_by_merit};
 use units::{Batch, Share};
 
@@ -10,22 +10,13 @@ const BATCHES: [u64; 3] = [16, 32, 64];
 fn workload() -> Workload {
     let task =
         |(id, model)| format!(r#"{{"id":"{id}","batch_sizes":[16,32,64],"model":"{model}"}}"#);
-    let list: Vec<String> = [
+    let list = [
         ("a", "vgg16"),
         ("b", "alexnet"),
         ("c", "vgg16"),
         ("d", "vgg16"),
-    ]
-    .map(task)
-    .to_vec();
-    let text = format!(
-        r#"{{"schema":"mt.workload/1","device":{{"kind":"replay"}},"tasks":[{}]}}"#,
-        list.join(",")
-    );
-    Documents::new(Frames::new(text.as_bytes(), "workload"))
-        .next()
-        .expect("a document")
-        .expect("a valid one")
+    ];
+    crate::workload(&list.map(task))
 }
 
 fn setting(task: usize, batch: u64, percent: f64) -> Setting {

@@ -1,7 +1,7 @@
 //! A model that is written and read says the same, to the bit.
 
 use corun::Setting;
-use doc::{Documents, Frames, Workload};
+use doc::{Documents, Frames, Model, Workload};
 use predict::{Dataset, FitOptions, Method, Predictor, Sample, TaskSpec, fit};
 use units::{Batch, Share};
 
@@ -10,14 +10,7 @@ const BATCHES: [u64; 3] = [16, 32, 64];
 fn workload(tasks: usize) -> Workload {
     let task = |i| format!(r#"{{"id":"t{i}","batch_sizes":[16,32,64],"job":{{"argv":["x"]}}}}"#);
     let list: Vec<String> = (0..tasks).map(task).collect();
-    let text = format!(
-        r#"{{"schema":"mt.workload/1","device":{{"kind":"replay"}},"tasks":[{}]}}"#,
-        list.join(",")
-    );
-    Documents::new(Frames::new(text.as_bytes(), "workload"))
-        .next()
-        .expect("a document")
-        .expect("a valid one")
+    crate::workload(&list)
 }
 
 fn active(task: usize, k: usize) -> Setting {
@@ -98,4 +91,23 @@ fn every_family_is_read_as_it_was_written() {
             assert_eq!(out, [a[0].samples_per_s, a[1].samples_per_s]);
         }
     }
+}
+
+#[test]
+fn a_rough_kernel_of_one_group_is_refused() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/forever");
+    let text =
+        std::fs::read_to_string(folder.join("v1-gp-two-groups-rough.json")).expect("a model");
+    let text = text.replacen(r#""own_features":6,"#, "", 1);
+    let model: Model = Documents::new(Frames::new(text.as_bytes(), "model"))
+        .next()
+        .expect("a document")
+        .expect("a valid one");
+    let error = Predictor::from_model(&model)
+        .expect_err("a refusal")
+        .to_string();
+    assert!(
+        error.contains("unseen.gp.matern: 3/2 without own_features"),
+        "{error}"
+    );
 }
