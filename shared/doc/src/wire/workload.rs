@@ -144,7 +144,8 @@ pub enum Duplex {
     Shared,
 }
 
-/// One training task.
+/// One training task. `model`, `layers`, `flops_per_sample` with `bytes_per_sample`, or `job` says what it
+/// trains; recorded tasks (`replay`) need none of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Task {

@@ -166,9 +166,9 @@ fn memory(wire: &wire::Memory, c: &mut Checker) -> Option<Memory> {
     })
 }
 
-pub(super) fn task(wire: &wire::Task, c: &mut Checker) -> Option<Task> {
+pub(super) fn task(wire: &wire::Task, recorded: bool, c: &mut Checker) -> Option<Task> {
     let id = c.unit("id", TaskId::new(&wire.id));
-    check_model_source(wire, c);
+    check_model_source(wire, recorded, c);
     let flops = c.optional_unit("flops_per_sample", wire.flops_per_sample, Flops::new);
     let bytes = wire
         .bytes_per_sample
@@ -205,7 +205,7 @@ pub(super) fn task(wire: &wire::Task, c: &mut Checker) -> Option<Task> {
     })
 }
 
-fn check_model_source(wire: &wire::Task, c: &mut Checker) {
+fn check_model_source(wire: &wire::Task, recorded: bool, c: &mut Checker) {
     if wire.model.is_some() && !wire.layers.is_empty() {
         c.field("layers", |c| {
             let advice = "keep `model` (a name) or `layers` (your own)";
@@ -218,7 +218,8 @@ fn check_model_source(wire: &wire::Task, c: &mut Checker) {
             c.fault(Code::TooMany, problem, "give at most 10000");
         });
     }
-    let known = wire.model.is_some()
+    let known = recorded
+        || wire.model.is_some()
         || !wire.layers.is_empty()
         || wire.flops_per_sample.is_some()
         || wire.job.is_some();

@@ -159,6 +159,24 @@ fn a_nested_document_has_its_place() {
 }
 
 #[test]
+fn only_recorded_tasks_need_not_say_what_they_train() {
+    let workload = |kind: &str| {
+        json!({"schema": "mt.workload/1", "device": {"kind": kind},
+               "tasks": [{"id": "a", "batch_sizes": [8]}]})
+    };
+    assert_eq!(faults_of(&workload("replay")), []);
+    for kind in ["auto", "sim", "cpu", "cuda"] {
+        let [fault] = &faults_of(&workload(kind))[..] else {
+            panic!("{kind}");
+        };
+        assert_eq!(
+            (fault.code, fault.path.as_str()),
+            (Code::MissingField, "$.tasks[0]")
+        );
+    }
+}
+
+#[test]
 fn every_code_can_be_looked_up() {
     let page = error_reference();
     for &code in Code::ALL {
