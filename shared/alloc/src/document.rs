@@ -48,6 +48,24 @@ pub struct Request {
 }
 
 impl Request {
+    /// The plan of the largest `objective` within limits and within what was measured.
+    #[must_use]
+    pub fn new(objective: ObjectiveKind, limits: Limits) -> Self {
+        Self {
+            objective,
+            limits,
+            options: Options::default(),
+            mismatch_front: false,
+            fairness_front: false,
+            explain: false,
+            outside: false,
+            measured: true,
+            damping: None,
+            max_batch: None,
+            least_mismatch: false,
+        }
+    }
+
     /// What a plan was asked to be; none of one that does not say what it maximises.
     #[must_use]
     pub fn of_plan(plan: &Plan) -> Option<Self> {
@@ -64,18 +82,9 @@ impl Request {
             solo: held.solo,
         };
         Some(Self {
-            objective: found.objective.kind,
-            limits,
-            options: Options::default(),
-            mismatch_front: false,
-            fairness_front: false,
-            explain: false,
             // What asks again does not stop because a plan made for it earlier lies outside.
             outside: true,
-            measured: true,
-            damping: None,
-            max_batch: None,
-            least_mismatch: false,
+            ..Self::new(found.objective.kind, limits)
         })
     }
 

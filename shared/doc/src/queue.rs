@@ -79,12 +79,7 @@ impl QueueEvent {
     /// # Errors
     /// [`ReadError::Faults`] with every fault of the event.
     pub fn read(frame: &Frame) -> Result<Self, ReadError> {
-        let wire = frame.wire::<wire::QueueEvent>()?;
-        let mut checker = Checker::default();
-        match Self::from_wire(&wire, &mut checker) {
-            Some(event) if checker.is_clean() => Ok(event),
-            _ => Err(frame.faults(checker.into_faults())),
-        }
+        frame.content()
     }
 }
 
@@ -92,14 +87,7 @@ impl Document for QueueEvent {
     type Wire = wire::QueueEvent;
 
     fn from_wire(wire: &wire::QueueEvent, c: &mut Checker) -> Option<Self> {
-        let schema = wire::QueueEvent::SCHEMA;
-        if let Some(found) = wire.schema.as_deref().filter(|s| *s != schema) {
-            c.field("schema", |c| {
-                let problem = format_args!("this is a {found:?} document");
-                let advice = format_args!("write {schema:?}, or leave it out");
-                c.fault(Code::WrongSchema, problem, advice);
-            });
-        }
+        c.optional_schema(wire.schema.as_deref(), wire::QueueEvent::SCHEMA);
         let time = c.unit("time_s", Seconds::new(wire.time_s));
         check_fields(wire, c);
         let what = news(wire, c);

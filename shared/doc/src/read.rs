@@ -172,6 +172,11 @@ impl Frame {
                 format!("give one of kind {:?}", D::Wire::RECORD.unwrap_or_default()),
             ));
         }
+        self.content()
+    }
+
+    /// The same of a document that may leave its schema out.
+    pub(crate) fn content<D: Document>(&self) -> Result<D, ReadError> {
         let wire = self.wire::<D::Wire>()?;
         let mut checker = Checker::default();
         match D::from_wire(&wire, &mut checker) {

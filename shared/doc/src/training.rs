@@ -110,12 +110,7 @@ impl TrainingEvent {
     /// # Errors
     /// [`ReadError::Faults`] with every fault of the event.
     pub fn read(frame: &Frame) -> Result<Self, ReadError> {
-        let wire = frame.wire::<wire::TrainingEvent>()?;
-        let mut checker = Checker::default();
-        match Self::from_wire(&wire, &mut checker) {
-            Some(event) if checker.is_clean() => Ok(event),
-            _ => Err(frame.faults(checker.into_faults())),
-        }
+        frame.content()
     }
 }
 
@@ -123,18 +118,7 @@ impl Document for TrainingEvent {
     type Wire = wire::TrainingEvent;
 
     fn from_wire(wire: &wire::TrainingEvent, c: &mut Checker) -> Option<Self> {
-        if let Some(found) = wire
-            .schema
-            .as_deref()
-            .filter(|s| *s != wire::TrainingEvent::SCHEMA)
-        {
-            c.field("schema", |c| {
-                let problem = format_args!("this is a {found:?} document");
-                let advice =
-                    format_args!("write {:?}, or leave it out", wire::TrainingEvent::SCHEMA);
-                c.fault(Code::WrongSchema, problem, advice);
-            });
-        }
+        c.optional_schema(wire.schema.as_deref(), wire::TrainingEvent::SCHEMA);
         let time = c.unit("time_s", Seconds::new(wire.time_s));
         check_fields(wire, c);
         let what = news(wire, c);

@@ -124,19 +124,7 @@ fn chain(
     let fitted = fit_by_merit(&data, &FitOptions::default())?;
     let params = fitted.params(&mix.workload);
     let predictor = Predictor::from_params(&params, &mix.workload)?;
-    let request = Request {
-        objective,
-        limits: limits(mix),
-        options: Options::default(),
-        mismatch_front: false,
-        fairness_front: false,
-        explain: false,
-        outside: false,
-        measured: true,
-        damping: None,
-        max_batch: None,
-        least_mismatch: false,
-    };
+    let request = Request::new(objective, limits(mix));
     let settings = |measured: &[Corun]| -> Result<Vec<Setting>, Failure> {
         let plan = plan_workload(&predictor, &mix.workload, &request, measured, None)?;
         let found = plan.feasible().ok_or("the plan is infeasible")?;

@@ -85,17 +85,8 @@ fn launch(method: Method) -> Launch {
         provenance: Vec::new(),
     };
     let request = Request {
-        objective: ObjectiveKind::Fairness,
-        limits: allocation::Limits::default(),
-        options: allocation::Options::default(),
-        mismatch_front: false,
-        fairness_front: false,
-        explain: false,
         outside: true,
-        measured: true,
-        damping: None,
-        max_batch: None,
-        least_mismatch: false,
+        ..Request::new(ObjectiveKind::Fairness, allocation::Limits::default())
     };
     let predictor = Predictor::from_model(&model).unwrap();
     let mut plan = plan_workload(&predictor, &workload, &request, &[], None).unwrap();
