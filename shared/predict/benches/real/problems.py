@@ -60,11 +60,11 @@ def gavel(path, gpu, seeds):
             drawn = random.Random(f"page {name}").sample(pairs, len(pairs))
             train = solos + [s for _, _, s in drawn[:n]]
             yield Problem(f"gavel-{gpu}-{n}", name, train, [s for _, _, s in drawn[n:]])
-    for fold in range(0, 10, 4):
+    for fold in range(10):
         held = [s for k, (_, _, s) in enumerate(pairs) if k * 7 % 10 == fold]
         train = solos + [s for k, (_, _, s) in enumerate(pairs) if k * 7 % 10 != fold]
         yield Problem(f"gavel-{gpu}-pairs", f"gavel-{gpu}-pairs.{fold}", train, held)
-    for at in range(0, len(jobs), 6):
+    for at in range(1, len(jobs), 2):
         job = jobs[at]
         held = [s for a, b, s in pairs if job in (a, b)]
         train = solos + [s for a, b, s in pairs if job not in (a, b)]
