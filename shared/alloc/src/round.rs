@@ -1,10 +1,9 @@
 //! The length of a round as `mt-overlap` plays it.
 
 use corun::{Setting, Throughput};
-use doc::{DeviceKind, Workload};
+use doc::{DeviceKind, PhaseKind, Workload};
 use overlap::{
-    Instance, ModelRates, Outcome, OverlapError, Phase, PhaseKind, PlanError, one_after_another,
-    simulate_held,
+    Instance, ModelRates, Outcome, OverlapError, Phase, PlanError, one_after_another, simulate_held,
 };
 use units::{Batch, Share};
 

@@ -59,7 +59,7 @@ pub struct Phase {
 }
 
 /// The phase of a task that is held back until a phase of another task has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Hold {
     /// Index into the plan's tasks.
     pub task: usize,
@@ -69,6 +69,45 @@ pub struct Hold {
     pub until: usize,
     /// The phase of it whose end is waited for.
     pub end_of: PhaseKind,
+}
+
+impl Hold {
+    /// The first of `holds` whose phase never starts: it waits for itself by way of the phases of a
+    /// task, the turns of each direction and what holds others. On a link that all share there are no
+    /// turns, but nothing either that an order so read forbids.
+    #[must_use]
+    pub fn stuck(
+        holds: &[Hold],
+        tasks: usize,
+        downloads: &[usize],
+        uploads: &[usize],
+    ) -> Option<Hold> {
+        let node = |task: usize, phase: PhaseKind| 3 * task + phase as usize;
+        let mut before: Vec<Vec<usize>> = vec![Vec::new(); 3 * tasks];
+        for i in 0..tasks {
+            before[3 * i + 1].push(3 * i);
+            before[3 * i + 2].push(3 * i + 1);
+        }
+        for (order, phase) in [
+            (downloads, PhaseKind::Download),
+            (uploads, PhaseKind::Upload),
+        ] {
+            for pair in order.windows(2) {
+                before[node(pair[1], phase)].push(node(pair[0], phase));
+            }
+        }
+        for h in holds {
+            before[node(h.task, h.phase)].push(node(h.until, h.end_of));
+        }
+        let mut ended = vec![false; 3 * tasks];
+        while let Some(next) =
+            (0..3 * tasks).find(|&p| !ended[p] && before[p].iter().all(|&earlier| ended[earlier]))
+        {
+            ended[next] = true;
+        }
+        let never = |h: &&Hold| !ended[node(h.task, h.phase)];
+        holds.iter().find(never).copied()
+    }
 }
 
 impl Document for Timeline {
@@ -244,43 +283,9 @@ fn holds(wire: &[wire::Hold], plan: &Plan, c: &mut Checker) -> Option<Vec<Hold>>
     Some(holds)
 }
 
-/// Every phase can start some time: none waits for itself by way of the phases of its task, the
-/// turns of its direction and what holds it. On a link that all share there are no turns, but
-/// nothing either that an order so read forbids.
+/// Every phase can start some time.
 fn no_circle(holds: &[Hold], downloads: &[usize], uploads: &[usize], plan: &Plan, c: &mut Checker) {
-    let mut started = vec![[false; 3]; plan.tasks.len()];
-    let turn = |order: &[usize], i: usize| {
-        let place = order.iter().position(|&j| j == i)?;
-        place.checked_sub(1).map(|before| order[before])
-    };
-    loop {
-        let mut more = false;
-        for i in 0..plan.tasks.len() {
-            for kind in [PhaseKind::Download, PhaseKind::Compute, PhaseKind::Upload] {
-                let own = kind as usize;
-                let before = match kind {
-                    PhaseKind::Download => turn(downloads, i),
-                    PhaseKind::Compute => None,
-                    PhaseKind::Upload => turn(uploads, i),
-                };
-                let held = |h: &Hold| {
-                    (h.task, h.phase) == (i, kind) && !started[h.until][h.end_of as usize]
-                };
-                let may = (own == 0 || started[i][own - 1])
-                    && before.is_none_or(|j| started[j][own])
-                    && !holds.iter().any(held);
-                if may && !started[i][own] {
-                    started[i][own] = true;
-                    more = true;
-                }
-            }
-        }
-        if !more {
-            break;
-        }
-    }
-    let stuck = |h: &&Hold| !started[h.task][h.phase as usize];
-    if let Some(h) = holds.iter().find(stuck) {
+    if let Some(h) = Hold::stuck(holds, plan.tasks.len(), downloads, uploads) {
         c.field("holds", |c| {
             let problem = format_args!("task {} waits for itself", plan.tasks[h.task].id);
             c.fault(Code::Conflict, problem, "remove one hold of the circle");

@@ -1,7 +1,8 @@
+use doc::{Hold, PhaseKind};
 use units::Batch;
 
 use crate::cache::RateCache;
-use crate::round::{Hold, Order, PhaseKind, Transfer, play};
+use crate::round::{Order, Transfer, play};
 use crate::{Instance, Link, OverlapError, Rates};
 
 /// The least makespan of all orders, in seconds, by trying them all: both permutations on a

@@ -1,7 +1,9 @@
+use doc::{Hold, PhaseKind};
+
 use crate::Job;
 use crate::cache::RateCache;
 use crate::gpu::Gpu;
-use crate::round::{Hold, Phase, PhaseKind, Schedule};
+use crate::round::{Phase, Schedule};
 
 /// The phases of a task in turn.
 const PHASES: [PhaseKind; 3] = [PhaseKind::Download, PhaseKind::Compute, PhaseKind::Upload];

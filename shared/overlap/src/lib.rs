@@ -52,9 +52,7 @@ pub use federation::{Device, Federation, Replanned, Shortened, shorten};
 pub use instance::{Instance, Job, Link, MAX_TASKS};
 pub use plan::{PlanError, PlanRequest, order_plan, plan_instance, workload_instance};
 pub use rates::{AllActive, FixedRates, ModelRates, Rates, TableRates};
-pub use round::{
-    Hold, Holds, Order, Phase, PhaseKind, Schedule, Transfer, overlap_off, simulate, simulate_held,
-};
+pub use round::{Holds, Order, Phase, Schedule, Transfer, overlap_off, simulate, simulate_held};
 pub use search::Stop;
 pub use serial::one_after_another;
 pub use shares::divided;

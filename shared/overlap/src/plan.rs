@@ -1,6 +1,6 @@
 use doc::{
-    Answer, DeviceKind, Duplex, OtherTasks, Plan, PlanTask, Proof, RatesKind, Search, Timeline,
-    Workload,
+    Answer, DeviceKind, Duplex, OtherTasks, PhaseKind, Plan, PlanTask, Proof, RatesKind, Search,
+    Timeline, Workload,
 };
 use predict::Predictor;
 use units::{Batch, Seconds, Share, TaskId};
@@ -9,7 +9,7 @@ use crate::renew::renewed;
 use crate::variation::Variation;
 use crate::{
     AllActive, FixedRates, Instance, Job, Link, ModelRates, Options, Order, Outcome, OverlapError,
-    PhaseKind, Rates, Schedules, TableRates, solve,
+    Rates, Schedules, TableRates, solve,
 };
 
 /// Longest round, in seconds: 30,000 years. In a longer one the 15 digits of a number no longer tell the
@@ -316,14 +316,6 @@ pub(crate) fn planned_batches(plan: &Plan) -> Result<Vec<Batch>, PlanError> {
     plan.tasks.iter().enumerate().map(batch).collect()
 }
 
-fn kind_of_phase(kind: PhaseKind) -> doc::PhaseKind {
-    match kind {
-        PhaseKind::Download => doc::PhaseKind::Download,
-        PhaseKind::Compute => doc::PhaseKind::Compute,
-        PhaseKind::Upload => doc::PhaseKind::Upload,
-    }
-}
-
 fn timeline(
     plan: Plan,
     kind: RatesKind,
@@ -348,12 +340,6 @@ fn timeline(
     let batches = (0..plan.tasks.len())
         .map(|i| outcome.batches.get(i).copied().or(plan.given(i).batch))
         .collect();
-    let holds = outcome.holds.iter().map(|h| doc::Hold {
-        task: h.task,
-        phase: kind_of_phase(h.phase),
-        until: h.until,
-        end_of: kind_of_phase(h.end_of),
-    });
     let phases: Result<Vec<doc::Phase>, PlanError> = outcome
         .schedule
         .phases
@@ -361,7 +347,7 @@ fn timeline(
         .map(|p| {
             Ok(doc::Phase {
                 task: p.task,
-                kind: kind_of_phase(p.kind),
+                kind: p.kind,
                 start: seconds(p.start_s)?,
                 end: seconds(p.end_s)?,
             })
@@ -373,7 +359,7 @@ fn timeline(
         single_order,
         download_order: orders.0,
         upload_order: orders.1,
-        holds: holds.collect(),
+        holds: outcome.holds.clone(),
         batches,
         phases: phases?,
         makespan: seconds(outcome.schedule.makespan_s)?,

@@ -1,3 +1,4 @@
+use doc::{Hold, PhaseKind};
 use units::Batch;
 
 use crate::cache::RateCache;
@@ -86,20 +87,6 @@ impl Order {
 /// nothing. What the searches that play many rounds know of [`Holds`].
 pub(crate) type ComputeHolds = Vec<Option<usize>>;
 
-/// The phase of a task that is held back on purpose, though it could start, until a phase of
-/// another task has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Hold {
-    /// The task that is held.
-    pub task: usize,
-    /// The phase of it that starts later.
-    pub phase: PhaseKind,
-    /// The task that is waited for.
-    pub until: usize,
-    /// The phase of that task whose end is waited for.
-    pub end_of: PhaseKind,
-}
-
 /// All that is held back, each phase once at most. Without a hold a transfer starts as soon as its
 /// turn has come and its link is free, and compute as soon as the download has ended.
 ///
@@ -131,17 +118,6 @@ fn only_compute(holds: &[Hold], n: usize) -> Option<ComputeHolds> {
         until[h.task] = Some(h.until);
     }
     Some(until)
-}
-
-/// The three phases of a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PhaseKind {
-    /// Fetch the model.
-    Download,
-    /// Train.
-    Compute,
-    /// Send the update.
-    Upload,
 }
 
 /// One phase of one task.
@@ -231,7 +207,7 @@ fn check_holds(instance: &Instance, order: &Order, holds: &[Hold]) -> Result<(),
     }
     match order {
         Order::PerDirection { downloads, uploads } => {
-            if waits_for_itself(downloads, uploads, holds) {
+            if Hold::stuck(holds, n, downloads, uploads).is_some() {
                 return Err(OverlapError::BadOrder("a phase waits for its own end"));
             }
         }
@@ -250,36 +226,6 @@ fn check_holds(instance: &Instance, order: &Order, holds: &[Hold]) -> Result<(),
         }
     }
     Ok(())
-}
-
-/// Whether some phase of a full-duplex round never starts: each waits for the phase of its task
-/// before it, for its turn in its direction, and for what it is held until.
-fn waits_for_itself(downloads: &[usize], uploads: &[usize], holds: &[Hold]) -> bool {
-    let n = downloads.len();
-    let node = |task: usize, phase: PhaseKind| 3 * task + phase as usize;
-    let mut before: Vec<Vec<usize>> = vec![Vec::new(); 3 * n];
-    for i in 0..n {
-        before[3 * i + 1].push(3 * i);
-        before[3 * i + 2].push(3 * i + 1);
-    }
-    for (order, phase) in [
-        (downloads, PhaseKind::Download),
-        (uploads, PhaseKind::Upload),
-    ] {
-        for pair in order.windows(2) {
-            before[node(pair[1], phase)].push(node(pair[0], phase));
-        }
-    }
-    for h in holds {
-        before[node(h.task, h.phase)].push(node(h.until, h.end_of));
-    }
-    let mut ended = vec![false; 3 * n];
-    while let Some(next) =
-        (0..3 * n).find(|&p| !ended[p] && before[p].iter().all(|&earlier| ended[earlier]))
-    {
-        ended[next] = true;
-    }
-    ended.contains(&false)
 }
 
 fn check(instance: &Instance, order: &Order) -> Result<(), OverlapError> {

@@ -1,5 +1,5 @@
 use corun::Setting;
-use doc::{Any, EventKind, Frames, PhaseKind, RunEvent};
+use doc::{Any, EventKind, Frames, RunEvent};
 use host::{SimHost, SimulatedGpu};
 use overlap::{TableRates, plan_instance, simulate};
 use proptest::prelude::*;
@@ -170,12 +170,7 @@ proptest! {
             };
             phases += 1;
             let i = launch.plan.task_index(task).unwrap();
-            let kind = match phase {
-                PhaseKind::Download => overlap::PhaseKind::Download,
-                PhaseKind::Compute => overlap::PhaseKind::Compute,
-                PhaseKind::Upload => overlap::PhaseKind::Upload,
-            };
-            let same = expected.phases.iter().find(|p| p.task == i && p.kind == kind).unwrap();
+            let same = expected.phases.iter().find(|p| p.task == i && p.kind == *phase).unwrap();
             prop_assert!((start.get() - same.start_s).abs() < 1e-6, "{event:?} {same:?}");
             prop_assert!((end.get() - same.end_s).abs() < 1e-6, "{event:?} {same:?}");
         }

@@ -4,6 +4,7 @@
 //! others as a hold of compute does, at times that no end of compute names. Every round of a
 //! half-duplex link can be played so: its restriction never makes a round shorter.
 
+use doc::{Hold, PhaseKind};
 use search::Budget;
 
 use super::waiting::{UNPRICED_TASKS, held_by};
@@ -12,7 +13,7 @@ use crate::anytime::{descend, hold_back, mitten, seeds};
 use crate::bounds::Floor;
 use crate::cache::RateCache;
 use crate::player::Player;
-use crate::round::{Hold, Holds, Order, PhaseKind, Transfer, compute_holds, play};
+use crate::round::{Holds, Order, Transfer, compute_holds, play};
 use crate::{Instance, Link};
 
 /// Plays of the descent over sequences of transfers. A sweep of `n` tasks takes about `8 n^2`.

@@ -1,9 +1,10 @@
 //! Rounds in which some compute is held back on purpose.
 
 use crate::common::{co_run_rates, fixed_rates, never_waiting, rng, round};
+use doc::{Hold, PhaseKind};
 use overlap::{
-    Hold, Instance, Job, Link, Options, Order, PhaseKind, Schedules, TableRates, Transfer,
-    brute_force_waiting, may_end_before, plain_makespan, simulate_held, solve,
+    Instance, Job, Link, Options, Order, Schedules, TableRates, Transfer, brute_force_waiting,
+    may_end_before, plain_makespan, simulate_held, solve,
 };
 use proptest::prelude::*;
 use rand::Rng;
