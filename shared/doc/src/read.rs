@@ -203,23 +203,16 @@ impl Frame {
             },
             None => (error, &self.bytes),
         };
-        match error {
-            error if error.inner().is_data() => {
-                let found = shape::structural_faults::<W>(bytes);
-                if found.is_empty() {
-                    return Err(self.first_fault(&error));
-                }
-                Err(self.faults(found))
-            }
-            error => Err(self.syntax(error.inner())),
+        // Not by what kind of error it is: a number in place of a word is one of syntax to the reader.
+        let found = shape::structural_faults::<W>(bytes);
+        if found.is_empty() {
+            return Err(self.first_fault(&error));
         }
+        Err(self.faults(found))
     }
 
     /// What a strict reader has stopped at.
     fn first_fault(&self, error: &serde_path_to_error::Error<serde_json::Error>) -> ReadError {
-        if !error.inner().is_data() {
-            return self.syntax(error.inner());
-        }
         // What is wrong may come before the place where the text ends to be JSON.
         if let Err(broken) = serde_json::from_slice::<serde::de::IgnoredAny>(&self.bytes) {
             return self.syntax(&broken);

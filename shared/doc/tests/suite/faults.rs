@@ -159,6 +159,26 @@ fn a_nested_document_has_its_place() {
 }
 
 #[test]
+fn a_number_in_place_of_a_word_is_no_fault_of_syntax() {
+    let mut workload = json!({"schema": "mt.workload/1", "device": {"kind": 5},
+        "tasks": [{"id": "a", "batch_sizes": [8], "model": "vgg16"}]});
+    let [fault] = &faults_of(&workload)[..] else {
+        panic!("one fault");
+    };
+    assert_eq!(fault.path, "$.device.kind");
+    assert_ne!(fault.code, Code::Syntax);
+    // Too large for each deviation to be told: the first is.
+    workload["id"] = json!("x".repeat(3 << 20));
+    let [fault] = &faults_of(&workload)[..] else {
+        panic!("one fault");
+    };
+    assert_eq!(
+        (fault.code, fault.path.as_str()),
+        (Code::WrongType, "$.device.kind")
+    );
+}
+
+#[test]
 fn only_recorded_tasks_need_not_say_what_they_train() {
     let workload = |kind: &str| {
         json!({"schema": "mt.workload/1", "device": {"kind": kind},
