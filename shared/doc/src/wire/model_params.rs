@@ -334,11 +334,11 @@ pub struct PolyParams {
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
 )]
 pub enum Matern {
-    /// 5/2: functions bend twice.
+    /// 5/2: of functions that can be differentiated twice.
     #[default]
     #[serde(rename = "5/2")]
     FiveHalves,
-    /// 3/2: functions bend once.
+    /// 3/2: of functions that can be differentiated once.
     #[serde(rename = "3/2")]
     ThreeHalves,
 }

@@ -10,9 +10,9 @@
 //! Duvenaud, Nickisch and Rasmussen 2011, equation 7). From few co-runs the sums are learnt long before
 //! the product: a task that met two others tells of the third. Of pairs of trainings on a V100
 //! (Gavel) it left 27 % with 20 pairs where one kernel of all features left 32 %, and 20 where that
-//! left 24 % with 40. Its smoothness is 3/2, as what a co-run does may
-//! change abruptly from one batch size to the next: of 40 and 125 pairs it left 4 to 5 % less than 5/2 on
-//! a P100, 2 to 3 % less on a K80, 1 % less on a V100 (7 draws that no table is made of).
+//! left 24 % with 40. Its smoothness is 3/2, as what a co-run does may change abruptly from one batch
+//! size to the next: of 40 and 125 pairs it left 4 to 5 % less than 5/2 on a P100, 2 to 3 % less on a
+//! K80, 1 % less on a V100 (7 draws that no table is made of).
 
 use std::collections::HashMap;
 
