@@ -1,6 +1,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::is_default;
+
 /// Family of a predictor.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -343,10 +345,6 @@ pub enum Matern {
     ThreeHalves,
 }
 
-const fn is_five_halves(m: &Matern) -> bool {
-    matches!(m, Matern::FiveHalves)
-}
-
 /// Gaussian process with a Matern kernel on the logarithm of (step / law).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -363,7 +361,7 @@ pub struct GpParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_features: Option<u32>,
     /// Smoothness of the kernel, 5/2 where absent; 3/2 only of two groups.
-    #[serde(default, skip_serializing_if = "is_five_halves")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub matern: Matern,
     /// Positions in `points`.
     pub points: Vec<u32>,

@@ -328,7 +328,8 @@ def page(table, args):
         "solo step stands, how far apart two tasks are, how tasks at one share scale, the smoothness of the",
         "process of all tasks and the priors of its hyper-parameters were judged on the K80 and on other draws of",
         "the same pairs and slices; how sure a weight must be, on other left-out jobs, too; that a family may win",
-        "by being surely better, after one draw of `mixes-solos` here.",
+        "by being surely better, after one draw of `mixes-solos` here. The rows of pairs, jobs, mixes and ParvaGPU",
+        "were watched meanwhile, those of draws were not.",
         "",
         f"Run on {datetime.date.today()}, on {processor()}; "
         f"{args.seeds} draws of each size.",

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use corun::Setting;
-use doc::{Documents, Frames, Model};
+use doc::Model;
 use predict::Predictor;
 use units::Share;
 
@@ -25,10 +25,7 @@ fn models() -> Vec<PathBuf> {
 
 fn answers(path: &Path) -> String {
     let file = std::io::BufReader::new(fs::File::open(path).expect("a model"));
-    let model: Model = Documents::new(Frames::new(file, "model"))
-        .next()
-        .expect("a document")
-        .expect("a valid one");
+    let model: Model = crate::read(file);
     let predictor = Predictor::from_model(&model).expect("a predictor");
     let mut out = String::new();
     for k in 0..12_u32 {

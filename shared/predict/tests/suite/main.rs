@@ -5,7 +5,17 @@ mod forever;
 mod robust;
 mod written;
 
-use doc::{Documents, Frames, Workload};
+use std::io::BufRead;
+
+use doc::{Document, Documents, Frames, Workload};
+
+/// The document that `from` begins with.
+fn read<D: Document>(from: impl BufRead) -> D {
+    Documents::new(Frames::new(from, "document"))
+        .next()
+        .expect("a document")
+        .expect("a valid one")
+}
 
 /// A workload of replayed tasks, written out.
 fn workload(tasks: &[String]) -> Workload {
@@ -13,8 +23,5 @@ fn workload(tasks: &[String]) -> Workload {
         r#"{{"schema":"mt.workload/1","device":{{"kind":"replay"}},"tasks":[{}]}}"#,
         tasks.join(",")
     );
-    Documents::new(Frames::new(text.as_bytes(), "workload"))
-        .next()
-        .expect("a document")
-        .expect("a valid one")
+    read(text.as_bytes())
 }

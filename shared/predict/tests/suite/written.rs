@@ -1,7 +1,7 @@
 //! A model that is written and read says the same, to the bit.
 
 use corun::Setting;
-use doc::{Documents, Frames, Model, Workload};
+use doc::{Model, Workload};
 use predict::{Dataset, FitOptions, Method, Predictor, Sample, TaskSpec, fit};
 use units::{Batch, Share};
 
@@ -99,10 +99,7 @@ fn a_rough_kernel_of_one_group_is_refused() {
     let text =
         std::fs::read_to_string(folder.join("v1-gp-two-groups-rough.json")).expect("a model");
     let text = text.replacen(r#""own_features":6,"#, "", 1);
-    let model: Model = Documents::new(Frames::new(text.as_bytes(), "model"))
-        .next()
-        .expect("a document")
-        .expect("a valid one");
+    let model: Model = crate::read(text.as_bytes());
     let error = Predictor::from_model(&model)
         .expect_err("a refusal")
         .to_string();
