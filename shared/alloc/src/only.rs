@@ -7,10 +7,10 @@ use predict::Predictor;
 use units::{Batch, SamplesPerSec, Share};
 
 use crate::cap::cap;
-use crate::document::refused;
+use crate::pipeline::{plan_workload, refused};
 use crate::planner::PlannerError;
-use crate::subset::Subset;
-use crate::{Request, plan_workload};
+use crate::rates::Subset;
+use crate::request::Request;
 
 /// Most tasks that such a plan may be of: its table has a row for every set of them that may compute at
 /// the same time, 1,023 of 10.

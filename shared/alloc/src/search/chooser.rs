@@ -1,5 +1,7 @@
-use crate::Throughput;
-use crate::instance::{Instance, TOLERANCE};
+use corun::Throughput;
+
+use crate::instance::Instance;
+use crate::tolerance::TOLERANCE;
 
 /// Finds batch sizes when what each task gains at each of them is known: all combinations within
 /// memory and (where loads are given) mismatch, best first, by depth-first search with the bound that the rest gains its

@@ -1,13 +1,13 @@
 use std::collections::HashMap;
 
-use corun::{Setting, shrink_to_fit};
+use corun::{Setting, Throughput, shrink_to_fit};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::Throughput;
-use crate::additive::Additive;
-use crate::instance::{Instance, Point};
-use crate::shortlist::Shortlist;
+use super::additive::Additive;
+use super::point::Point;
+use super::shortlist::Shortlist;
+use crate::instance::Instance;
 
 /// Constraints first, then the objective.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,9 +1,13 @@
 use std::num::NonZero;
 use std::thread;
 
-use crate::Throughput;
-use crate::chooser::Chooser;
-use crate::instance::{Instance, Judged, Point};
+use corun::Throughput;
+
+use super::budget::{ENUMERATED, affordable_points, round_points};
+use super::chooser::Chooser;
+use super::point::Point;
+use crate::answer::{Effort, Options};
+use crate::instance::{Instance, Judged};
 
 /// Co-runs handed to the predictor at a time.
 const CHUNK: usize = 256;
@@ -125,6 +129,31 @@ pub(crate) fn share_points<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> u1
     }
     sums.iter()
         .fold(0, |a, &s| a.saturating_add(ways[s as usize]))
+}
+
+/// The batch combinations, and the number of points, if enumeration is wanted and small enough.
+pub(crate) fn enumerable<C: Throughput + ?Sized>(
+    inst: &Instance<'_, C>,
+    options: &Options,
+) -> Option<(Vec<Vec<u8>>, u64)> {
+    let most = match options.effort {
+        Effort::Local => return None,
+        Effort::Auto => options.max_points,
+        Effort::Exact => u64::MAX,
+    };
+    let most = if inst.is_round() {
+        most.min(round_points(inst))
+    } else if options.effort == Effort::Auto && inst.rates.interference().is_none() {
+        affordable_points(inst.n, ENUMERATED, most)
+    } else {
+        most
+    };
+    let shares = share_points(inst);
+    let most_combinations = u128::from(most) / shares.max(1);
+    let combinations = combinations(inst, usize::try_from(most_combinations).ok()?)?;
+    let points = shares.checked_mul(combinations.len() as u128)?;
+    let points = u64::try_from(points).ok()?;
+    (points <= most).then_some((combinations, points))
 }
 
 /// Levels of all tasks with one of the allowed sums, one after another: the sums ascend, and

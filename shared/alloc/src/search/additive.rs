@@ -1,6 +1,9 @@
-use crate::chooser::Chooser;
-use crate::instance::{Instance, Point, TOLERANCE};
-use crate::{SampleTime, Throughput};
+use corun::{SampleTime, Throughput};
+
+use super::chooser::Chooser;
+use super::point::Point;
+use crate::instance::Instance;
+use crate::tolerance::TOLERANCE;
 
 /// A problem whose tasks act on each other only through the interference
 /// `x_i = sum_j c_ij w_j` ([`Throughput::interference`]), with everything tabulated.

@@ -1,9 +1,12 @@
 use doc::ObjectiveKind;
 use units::{Batch, Share};
 
-use crate::instance::TOLERANCE;
-use crate::verdict::finish;
-use crate::{AllocError, Problem, Setting, Throughput};
+use corun::{Setting, Throughput};
+
+use crate::compute::{finish, together};
+use crate::error::AllocError;
+use crate::problem::Problem;
+use crate::tolerance::TOLERANCE;
 
 /// A simpler scheme that a plan is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -166,13 +169,6 @@ impl Scheme {
         };
         need <= most.get() as f64
     }
-}
-
-/// Rates of all tasks running together.
-pub(crate) fn together<C: Throughput + ?Sized>(rates: &C, settings: &[Setting]) -> Vec<f64> {
-    let mut out = vec![0.0; settings.len()];
-    rates.means(settings, &mut out);
-    out
 }
 
 fn samples(problem: &Problem, i: usize) -> f64 {

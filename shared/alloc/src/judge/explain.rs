@@ -1,8 +1,13 @@
 use units::Share;
 
-use crate::baseline::together;
-use crate::instance::{Instance, Point};
-use crate::{AllocError, Problem, Solution, Throughput};
+use corun::Throughput;
+
+use crate::answer::Solution;
+use crate::compute::together;
+use crate::error::AllocError;
+use crate::instance::Instance;
+use crate::problem::Problem;
+use crate::search::Point;
 
 /// What a change of one task's share would do, everything else as it is.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,4 +1,4 @@
-use crate::instance::Point;
+use super::point::Point;
 
 /// The best points seen so far, best first; equal values in the order of the points, so that
 /// the list does not depend on the order of the search.

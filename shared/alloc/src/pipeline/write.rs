@@ -1,25 +1,48 @@
 //! What was found, as a plan.
 
-use corun::Setting;
+use corun::{Setting, Throughput};
 use doc::{
-    Baseline, BatchPolicy, Choice, Constraints, Decision, Estimate, Feasible, GpuPlan, Marginal,
-    Objective, ObjectiveKind, ParetoPoint, PlanTask, Search, Workload,
+    Answer, Baseline, BatchPolicy, Choice, Constraints, Decision, Feasible, GpuPlan, Infeasibility,
+    Infeasible, Marginal, Objective, ObjectiveKind, ParetoPoint, Plan, PlanTask, Search, Workload,
 };
-use units::{Batch, Samples, SamplesPerSec, Share};
+use units::{Batch, Samples, Share};
 
-use super::{Part, Request};
-use crate::baseline::Scheme;
-use crate::explain::marginals;
+use crate::answer::{Options, Report, Solution};
+use crate::error::AllocError;
+use crate::front::{Front, fairness_front, mismatch_front};
+use crate::judge::{Scheme, marginals, verdict};
+use crate::part::Part;
 use crate::penalty::DomainPenalty;
-use crate::solve::{Options, Report, Solution, search};
-use crate::subset::Subset;
-use crate::verdict::verdict;
-use crate::{AllocError, Front, Limits, Problem, Throughput, fairness_front, mismatch_front};
+use crate::problem::{Limits, Problem};
+use crate::quantities::{estimate, rate};
+use crate::rates::Subset;
+use crate::request::Request;
+use crate::search::search;
 
 /// How much more and less share `--explain` looks at.
 const EXPLAINED_CHANGE: Share = Share::from_hundredths(500);
-/// Half width of a 95 % interval in standard deviations.
-pub(crate) const INTERVAL: f64 = 1.96;
+/// The plan of a workload for which nothing needs to be searched, because `reason` forbids all.
+pub(crate) fn refused(workload: &Workload, limits: &Limits, reason: Infeasibility) -> Plan {
+    let none = Infeasible {
+        reasons: vec![reason],
+        constraints: Some(constraints(limits)),
+        search: None,
+    };
+    written(workload, Vec::new(), Answer::Infeasible(none))
+}
+
+pub(super) fn written(workload: &Workload, tasks: Vec<PlanTask>, answer: Answer) -> Plan {
+    Plan {
+        id: workload.id.clone(),
+        link: workload.link,
+        tasks,
+        answer,
+        rates: Vec::new(),
+        model: None,
+        workload: None,
+        provenance: Vec::new(),
+    }
+}
 
 /// What was found, and what it is compared with; without alternatives.
 pub(super) fn feasible<C: Throughput + ?Sized>(
@@ -186,20 +209,6 @@ fn std_errors<C: Throughput + ?Sized>(rates: &C, p: &Part) -> Vec<f64> {
         .map(whole)
         .collect();
     rates.std_errors(&active)
-}
-
-pub(crate) fn rate(value: f64) -> Result<SamplesPerSec, AllocError> {
-    SamplesPerSec::new(value).map_err(|error| AllocError::Prediction {
-        what: error.to_string(),
-    })
-}
-
-fn estimate(mean: f64, std_error: f64) -> Result<Estimate, AllocError> {
-    Ok(Estimate {
-        mean: rate(mean)?,
-        low: rate((mean - INTERVAL * std_error).max(0.0))?,
-        high: rate(mean + INTERVAL * std_error)?,
-    })
 }
 
 /// Every scheme at the batch sizes of the plan; on several GPUs, on the same tasks of each.

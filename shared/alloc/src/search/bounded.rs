@@ -1,7 +1,10 @@
-use crate::Throughput;
-use crate::additive::Additive;
-use crate::instance::{Fold, Point, TOLERANCE};
-use crate::shortlist::Shortlist;
+use corun::Throughput;
+
+use super::additive::Additive;
+use super::point::Point;
+use super::shortlist::Shortlist;
+use crate::instance::Fold;
+use crate::tolerance::TOLERANCE;
 
 /// Outcome of a search that may be cut short.
 #[derive(Debug, Clone, Copy, PartialEq)]
