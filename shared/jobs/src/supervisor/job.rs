@@ -48,9 +48,29 @@ struct Pipe {
     fd: std::fs::File,
     cutter: LineCutter,
     last: Last,
+    unlogged: Unlogged,
     /// Whether its lines may tell progress: standard output, and standard error where a regular
     /// expression looks for the job's own log lines.
     tells: bool,
+}
+
+/// The line under way, which the log gets whole: both pipes of a job, and those of the processes that
+/// replace it, share one file, where a line in pieces would tear those of the others apart.
+#[derive(Debug, Default)]
+struct Unlogged(Vec<u8>);
+
+impl Unlogged {
+    /// Takes bytes in and returns those that the log gets now: up to the last end of a line, or all
+    /// where the line under way is too long to be kept.
+    fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.0.extend_from_slice(bytes);
+        let end = self.0.iter().rposition(|b| matches!(b, b'\n' | b'\r'));
+        match end {
+            _ if self.0.len() > LineCutter::LONGEST => std::mem::take(&mut self.0),
+            Some(end) => self.0.drain(..=end).collect(),
+            None => Vec::new(),
+        }
+    }
 }
 
 /// What a line was before it was written over: of a progress bar only the last state is shown.
@@ -100,6 +120,7 @@ impl Job {
                 fd: nonblocking(fd).into(),
                 cutter: LineCutter::default(),
                 last: Last::default(),
+                unlogged: Unlogged::default(),
                 tells,
             })
             .collect();
@@ -197,7 +218,11 @@ impl Job {
                 }
             };
             busy |= n == chunk.len();
-            if let Err(error) = self.log.append(&chunk[..n]) {
+            let lines = match n {
+                0 => std::mem::take(&mut pipe.unlogged.0),
+                n => pipe.unlogged.push(&chunk[..n]),
+            };
+            if let Err(error) = self.log.append(&lines) {
                 gathered.log_failed = Some(format!("{}: {error}", self.log.path().display()));
             }
             let mut overlong = 0;
@@ -311,6 +336,11 @@ impl Job {
         // A short read may have been followed by the end of the pipe.
         self.read(id, chunk, queue, echo);
         self.read(id, chunk, queue, echo);
+        // Of a pipe that somebody else keeps open.
+        for pipe in &mut self.pipes {
+            // That the log has failed was told when it failed first, or is now of no use.
+            self.log.append(&std::mem::take(&mut pipe.unlogged.0)).ok();
+        }
     }
 
     /// How it ended; one that cannot be killed is not waited for.

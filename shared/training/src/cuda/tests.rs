@@ -35,7 +35,7 @@ fn driver(folder: &Path) -> Option<PathBuf> {
             Some(folder.to_owned())
         }
         Err(error) => {
-            eprintln!("skipped: no C++ compiler ({error})");
+            testkit::skipped("cc", format!("no C++ compiler ({error})"));
             None
         }
     }
@@ -112,7 +112,7 @@ fn a_driver_that_lacks_a_function_is_named_and_no_panic() {
         .arg(&source)
         .output();
     if built.is_err() {
-        eprintln!("skipped: no C compiler");
+        testkit::skipped("cc", "no C compiler");
         return;
     }
     let (ok, text) = in_child(folder.path(), "share", &[]);
