@@ -1,8 +1,8 @@
 use units::{Batch, SamplesPerSec, Seconds, Share, TaskId};
 
+use crate::checker::{optional, unique_ids};
 use crate::plan::choice;
 use crate::wire::{self, StopReason, Wire};
-use crate::workload::optional;
 use crate::{
     Aim, Checker, Choice, Code, DesignKind, DeviceFingerprint, Document, GpuUse, Provenance,
     Workload,
@@ -171,7 +171,7 @@ impl Document for Sample {
             });
         }
         let tasks = c.list("tasks", &wire.tasks, measured);
-        crate::workload::unique_ids(c, "tasks", wire.tasks.iter().map(|t| t.id.as_str()));
+        unique_ids(c, "tasks", wire.tasks.iter().map(|t| t.id.as_str()));
         let window = c.unit("window_s", Seconds::new(wire.window_s));
         let gpu = optional(c, "gpu", wire.gpu.as_ref(), |gpu, c| {
             gpu_use(gpu, wire.tasks.len(), c)
