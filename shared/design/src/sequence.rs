@@ -9,7 +9,7 @@ mod space;
 
 pub use adaptive::{Adaptive, lesson};
 pub use random::Random;
-pub use space::Space;
+pub use space::{Configuration, Space};
 
 use std::collections::VecDeque;
 
@@ -26,9 +26,6 @@ use units::Share;
 
 use crate::DesignError;
 use crate::settings::{self, DesignSettings, Strategy};
-
-/// Tasks that run together, by index in the workload, ascending.
-pub type Configuration = Vec<Setting>;
 
 /// A sequence of configurations. The same seed and measurements give the same sequence, and a
 /// larger budget only adds to it.

@@ -1,8 +1,9 @@
 use units::{Batch, SamplesPerSec, Seconds, Share, TaskId};
 
+use crate::checker::{optional, unique_ids};
 use crate::plan::choice;
 use crate::wire::{self, StopReason, Wire};
-use crate::workload::{optional, positive};
+use crate::workload::validate::positive;
 use crate::{
     Aim, Checker, Choice, Code, DesignKind, DeviceFingerprint, Document, GpuUse, GradientNoise,
     Provenance, Workload,
@@ -188,7 +189,7 @@ impl Document for Sample {
             });
         }
         let tasks = c.list("tasks", &wire.tasks, measured);
-        crate::workload::unique_ids(c, "tasks", wire.tasks.iter().map(|t| t.id.as_str()));
+        unique_ids(c, "tasks", wire.tasks.iter().map(|t| t.id.as_str()));
         let window = c.unit("window_s", Seconds::new(wire.window_s));
         let gpu = optional(c, "gpu", wire.gpu.as_ref(), |gpu, c| {
             gpu_use(gpu, wire.tasks.len(), c)
@@ -365,7 +366,7 @@ impl Document for ProfileEnd {
         let cost = c.unit("cost_s", Seconds::new(wire.cost_s));
         let noise_scales = c.list("noise_scales", &wire.noise_scales, noise_scale);
         let ids = wire.noise_scales.iter().map(|n| n.id.as_str());
-        crate::workload::unique_ids(c, "noise_scales", ids);
+        unique_ids(c, "noise_scales", ids);
         Some(Self {
             measured: wire.measured,
             failed: wire.failed,

@@ -25,7 +25,7 @@ pub use placement::{Placement, Wanted, Which};
 pub use text::{Format, variables_of};
 
 use log::Record;
-use place::Place;
+use place::{Place, environment};
 
 /// A program to become.
 #[derive(Debug, Clone)]
@@ -36,10 +36,6 @@ pub struct Program {
     pub log: Option<PathBuf>,
     /// Where run directories are.
     pub runs: PathBuf,
-}
-
-fn environment(error: impl ToString) -> Failure {
-    Failure::Environment(error.to_string())
 }
 
 /// Puts this process under the share and becomes the program. Returns only if that fails, or if
@@ -60,7 +56,7 @@ pub fn exec(
         Some(path) => Some(Record::open(path, placement, &program.argv)?),
         None => None,
     };
-    let place = Place::take(placement, program, console)?;
+    let place = Place::take(placement, &program.runs, console)?;
     let charge = Charge::this(place.run(), place.shared_daemon()).map_err(environment)?;
     charge.start(&attendant(&charge)).map_err(environment)?;
     place.enter()?;

@@ -1,10 +1,4 @@
-use crate::OverlapError;
-
-/// Most tasks of one round: a set of tasks is a `u32`, so that a state of the search is small, and
-/// one bit stays spare for `1 << n`. Plans may have 64 tasks: of those, rounds of one GPU with more
-/// than 31 are refused ([`OverlapError`]); a wider set would double every key of the search for a
-/// size at which no search proves anything.
-pub const MAX_TASKS: usize = 31;
+use crate::{MAX_TASKS, OverlapError};
 
 /// One task of a round.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,6 +1,7 @@
 mod estimate;
 mod one_at_a_time;
 mod outcome;
+mod proof;
 mod prune;
 mod vary;
 mod waiting;

@@ -4,7 +4,6 @@ mod data;
 mod network;
 
 use std::num::NonZero;
-use std::ops::AddAssign;
 
 use cli::Failure;
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -15,6 +14,7 @@ use units::Batch;
 use crate::config::Network;
 use crate::trainer::Trainer;
 use data::Clusters;
+pub use network::Outcome;
 use network::{Layout, Workspace};
 
 /// Gradients that are computed and forgotten before the job says that it is ready.
@@ -40,22 +40,6 @@ struct Lane {
     work: Workspace,
     /// Of the samples of the last step.
     outcome: Outcome,
-}
-
-/// How well some samples were told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Outcome {
-    /// Sum of their losses.
-    pub loss: f64,
-    /// Samples whose class had the largest output.
-    pub correct: u64,
-}
-
-impl AddAssign for Outcome {
-    fn add_assign(&mut self, other: Self) {
-        self.loss += other.loss;
-        self.correct += other.correct;
-    }
 }
 
 impl CpuTrainer {

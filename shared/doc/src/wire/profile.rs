@@ -1,9 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    DeviceKind, GradientNoise, MeasuredNoiseScale, ObjectiveKind, Provenance, Wire, Workload,
-};
+use super::{DeviceKind, GradientNoise, MeasuredNoiseScale, Provenance, Wire, Workload};
 
 /// First record of a profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +33,26 @@ pub struct ProfileHeader {
 impl Wire for ProfileHeader {
     const SCHEMA: &'static str = "mt.profile/1";
     const RECORD: Option<&'static str> = Some("header");
+}
+
+/// What is maximised.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum ObjectiveKind {
+    /// Total throughput `sum P_i`, samples per second.
+    Raw,
+    /// Total of throughput relative to solo `sum P_i / S_i`.
+    Fairness,
+    /// Weighted total `sum w_i P_i`, samples per second.
+    Weighted,
+    /// The least `P_i / S_i`.
+    MaxMin,
+    /// Minus the time of the round in seconds: transfers in the best order that was found, compute
+    /// at the rates of the tasks that compute. On several GPUs minus the time until every task has
+    /// trained on its samples, without transfers.
+    Round,
 }
 
 /// What measurements were chosen for: the plan that they are to lead to. `mt-solve` asks for the

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{PATIENCE, Version, find, remove_tree};
+use super::find::{self, Version};
+use super::remove::{PATIENCE, remove_tree};
 use crate::{Resource, RunDir};
 
 /// The control group of one run, with one group below it for each job that needs no quota: a

@@ -4,7 +4,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Version;
+/// The version of the interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// `cpu.cfs_quota_us` and `cpu.cfs_period_us`.
+    V1,
+    /// `cpu.max`.
+    V2,
+}
 
 /// A directory below which a group may be made.
 #[derive(Debug, Clone, PartialEq, Eq)]

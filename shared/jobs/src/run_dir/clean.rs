@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Owner, Resource};
+use super::ledger::{Owner, Resource};
 use crate::private::{check_private_dir, reopen_private};
 use crate::sign::Sign;
 use crate::{cgroup, process};

@@ -12,7 +12,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use units::TaskId;
 
-use super::{Echo, Event, Exit, Happening, JobId, OrderError, PATIENCE};
+use super::event::{Echo, Event, Exit, Happening, JobId, OrderError, PATIENCE};
 use crate::lines::LineCutter;
 use crate::log::RotatingLog;
 use crate::process::{self, Identity, Lineage};

@@ -11,7 +11,7 @@ use jobs::RunDir;
 use jobs::cgroup::{Cgroups, Group};
 use jobs::mps::{Mps, MpsError, MpsOptions, SharedMps};
 
-use super::{Placement, Program, environment};
+use super::placement::Placement;
 
 /// The share, made for this process.
 pub(super) struct Place {
@@ -27,6 +27,11 @@ enum Kind {
     /// A daemon of somebody else.
     Daemon(Mps, Vec<(OsString, OsString)>),
     Shared(SharedMps, Vec<(OsString, OsString)>),
+}
+
+/// The machine cannot.
+pub(super) fn environment(error: impl ToString) -> Failure {
+    Failure::Environment(error.to_string())
 }
 
 /// The hidden verb that says by its exit status whether this process would be a client of MPS.
@@ -47,11 +52,11 @@ impl Place {
     /// Makes the share.
     pub(super) fn take(
         placement: &Placement,
-        program: &Program,
+        runs: &Path,
         console: &Console,
     ) -> Result<Self, Failure> {
         // The attendant works in another folder.
-        let runs = std::path::absolute(&program.runs).map_err(environment)?;
+        let runs = std::path::absolute(runs).map_err(environment)?;
         let (mut run, cleaned) = RunDir::create(&runs, "mt-launch exec").map_err(environment)?;
         for left in cleaned.iter().flat_map(|dead| &dead.left) {
             console.warn(&format!("left where it is: {left}"));

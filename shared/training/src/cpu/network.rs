@@ -5,7 +5,23 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, Zip};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::Outcome;
+use std::ops::AddAssign;
+
+/// How well some samples were told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Outcome {
+    /// Sum of their losses.
+    pub loss: f64,
+    /// Samples whose class had the largest output.
+    pub correct: u64,
+}
+
+impl AddAssign for Outcome {
+    fn add_assign(&mut self, other: Self) {
+        self.loss += other.loss;
+        self.correct += other.correct;
+    }
+}
 
 /// Where the parameters of each layer stand in one flat vector: weights, row by row of the input,
 /// then biases.

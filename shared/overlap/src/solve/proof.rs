@@ -1,0 +1,58 @@
+//! What a search has proven of the best round that it found.
+
+use search::{Certificate, Stop};
+
+use super::outcome::{Outcome, Schedules};
+use super::{SAME, Search};
+use crate::round::{Order, overlap_off_cached, play};
+
+impl Search<'_, '_> {
+    /// The best round found and its certificate.
+    pub(super) fn outcome(self) -> Outcome {
+        let (levels, order) = self.best.unwrap_or((Vec::new(), Order::Together));
+        if !levels.is_empty() {
+            self.rates.set_levels(&levels);
+        }
+        let schedule = play(self.instance, self.rates, &order, &self.holds);
+        let met = self.best_s <= self.floor_s * (1.0 + SAME) && self.floor_s.is_finite();
+        let stop = if self.timed_out {
+            Stop::TimeLimit
+        } else if !(self.complete || self.bound_met || met) {
+            Stop::Budget
+        } else if self.assumed {
+            Stop::Heuristic
+        } else if self.bound_met || met {
+            Stop::BoundMet
+        } else {
+            Stop::Bounded
+        };
+        let class = match stop {
+            Stop::BoundMet => Schedules::Any,
+            _ => self.class,
+        };
+        let lower_bound_s = if stop.is_proof() && class == Schedules::Any {
+            schedule.makespan_s
+        } else {
+            self.floor_s.min(schedule.makespan_s)
+        };
+        let bound = if stop.is_proof() {
+            schedule.makespan_s
+        } else {
+            lower_bound_s
+        };
+        Outcome {
+            batches: self.rates.batches().to_vec(),
+            overlap_off_s: overlap_off_cached(self.instance, self.rates),
+            order,
+            holds: self.holds,
+            schedule,
+            lower_bound_s,
+            certificate: Certificate {
+                stop,
+                bound: Some(bound),
+                class,
+            },
+            points: self.nodes.spent() + self.plays,
+        }
+    }
+}
