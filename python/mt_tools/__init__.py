@@ -3,6 +3,7 @@
     from mt_tools import Worker                     a training loop of your own
     from mt_tools.huggingface import MtCallback     transformers.Trainer(callbacks=[MtCallback()])
     from mt_tools.lightning import MtCallback       lightning.Trainer(callbacks=[MtCallback()])
+    from mt_tools.norms import GradientNorms        gradient noise, for a loop of your own (PyTorch)
     from mt_tools import documents                  documents.read("plan.json")
     mt_tools.nvflare                                components for a site of NVFlare
 

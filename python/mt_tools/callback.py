@@ -15,14 +15,14 @@ class Teller:
         self._batch = self.worker.batch
         self._ready = False
 
-    def step(self, samples, loss=None):
+    def step(self, samples, loss=None, norms=None):
         """Answers whether to go on, after a step over so many samples."""
         go_on = True
         if not self._ready:
             self._ready = True
             self.worker.ready()
             go_on = self.worker.wait()
-        go_on = self.worker.step(samples, loss) and go_on
+        go_on = self.worker.step(samples, loss, norms) and go_on
         if self.worker.batch != self._batch:
             raise SystemExit(
                 f"told to train with batches of {self.worker.batch}, but this loop has batches of {self._batch}: "

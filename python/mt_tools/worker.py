@@ -24,7 +24,7 @@ A loop on a GPU, where steps are started before those before them are done:
     worker.train(step, drain)
 
 `step(batch)` starts one training step and returns what was finished meanwhile, as pairs (samples,
-loss); a step may only be reported once it is done. `drain()` waits for everything that was started and
+loss), or (samples, loss, norms) with what mt_tools.norms makes of its gradients; a step may only be reported once it is done. `drain()` waits for everything that was started and
 returns it in the same form.
 
 Alone (MT_POOL unset) the script trains until MT_SAMPLES is reached, or until it is stopped. With
@@ -51,6 +51,18 @@ def _read_lines(stream, lines):
 
 def _nothing():
     return []
+
+
+def _norms(norms=None):
+    """As a member of a step: squared norms of the mean gradients over a small and a large number of
+    samples; nothing where there are none or they have diverged."""
+    if norms is None:
+        return {}
+    small, small_sq, large, large_sq = norms
+    squares = float(small_sq), float(large_sq)
+    if not all(map(math.isfinite, squares)):
+        return {}
+    return {"norms": {"small": int(small), "small_sq": squares[0], "large": int(large), "large_sq": squares[1]}}
 
 
 class Worker:
@@ -100,13 +112,13 @@ class Worker:
         """Says that all is trained. `steps` and `train` do so themselves."""
         self.tell(mt="done", samples=self.trained)
 
-    def step(self, samples, loss=None):
-        """Tells of a step that has been made.
+    def step(self, samples, loss=None, norms=None):
+        """Tells of a step that has been made. `norms`: what mt_tools.norms makes of its gradients.
 
         Answers whether to go on: False once MT_SAMPLES are trained, or after `quit`. In pool mode it
         waits here while the script is to be parked. A loop over `steps` need not look at the answer.
         """
-        self._report([(samples, loss)])
+        self._report([(samples, loss, norms)])
         if self._within_steps:
             return True
         if self.samples is not None and self.trained >= self.samples:
@@ -147,10 +159,11 @@ class Worker:
             self._report(step(size))
 
     def _report(self, finished):
-        for samples, loss in finished:
+        for samples, loss, *norms in finished:
             self.trained += samples
             # JSON has no NaN: a loss that has diverged is left out.
             more = {"loss": float(loss)} if loss is not None and math.isfinite(loss) else {}
+            more.update(_norms(*norms))
             self.tell(mt="step", samples=samples, **more)
 
     def _end_task(self, drain):
@@ -194,7 +207,7 @@ class Worker:
 class Pipeline:
     """Steps under way on a device: started now, reported `depth` steps later.
 
-    `wait(token)` blocks until the step of that token is done and returns its loss.
+    `wait(token)` blocks until the step of that token is done and returns its loss, or (loss, norms).
     """
 
     def __init__(self, wait, depth=2):
@@ -215,5 +228,6 @@ class Pipeline:
         finished = []
         while len(self._under_way) > left:
             samples, token = self._under_way.popleft()
-            finished.append((samples, self._wait(token)))
+            told = self._wait(token)
+            finished.append((samples, *told) if isinstance(told, tuple) else (samples, told))
         return finished

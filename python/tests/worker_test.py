@@ -29,6 +29,21 @@ class Protocol(unittest.TestCase):
         self.assertEqual([t["samples"] for t in told[1:-1]], [32, 32, 16])
         self.assertEqual(told[-1], {"mt": "done", "samples": 80})
 
+    def test_norms_are_told_with_their_step(self):
+        out = io.StringIO()
+        worker = Worker(32, stdout=out)
+        worker.step(32, 0.5, norms=(8, 2.0, 32, 1.0))
+        # A training that diverges tells neither.
+        worker.step(32, float("nan"), norms=(8, float("inf"), 32, 1.0))
+        pipeline = Pipeline(lambda token: token, depth=0)
+        worker._report(pipeline.add(32, (0.25, (8, 2, 32, 1))) + pipeline.add(32, (0.25, None)))
+        norms = {"small": 8, "small_sq": 2.0, "large": 32, "large_sq": 1.0}
+        self.assertEqual(lines(out.getvalue()), [
+            {"mt": "step", "samples": 32, "loss": 0.5, "norms": norms},
+            {"mt": "step", "samples": 32},
+            {"mt": "step", "samples": 32, "loss": 0.25, "norms": norms},
+            {"mt": "step", "samples": 32, "loss": 0.25}])
+
     def test_a_step_is_told_when_it_is_done_and_not_before(self):
         waited = []
         pipeline = Pipeline(lambda token: waited.append(token) or 0.0, depth=2)

@@ -33,6 +33,7 @@ impl Recorded {
                 let rate = |task: &doc::Measured| Rate {
                     throughput: task.throughput,
                     stderr: task.stderr,
+                    gradient: task.gradient,
                 };
                 Some(sample.tasks.iter().map(rate).collect())
             }

@@ -5,7 +5,10 @@ use std::path::Path;
 
 use corun::Setting;
 use device::{Device, MeasureError, Measurement, Window};
-use doc::{Choice, Failure as Failed, Header, Measured, ProfileEnd, Sample, Workload};
+use doc::{
+    Choice, Failure as Failed, Header, Measured, MeasuredNoiseScale, ProfileEnd, Sample, Workload,
+};
+use efficiency::{Moments, NoiseScale};
 use predict::design::Progress;
 use units::Seconds;
 
@@ -54,6 +57,8 @@ struct Totals {
     /// The first configuration of the most tasks.
     widest: Option<Configuration>,
     drift: Drift,
+    /// Of each task, what the gradients of each window say.
+    gradients: BTreeMap<usize, Vec<Moments>>,
 }
 
 /// How solo runs that were measured again differ from the first time.
@@ -124,10 +129,36 @@ impl Session<'_> {
             failed: totals.failed,
             cost: Seconds::new(totals.cost_s).map_err(DesignError::Cost)?,
             stopped: self.sequence.stopped(),
-            noise_scales: Vec::new(),
+            noise_scales: self.noise_scales(&totals.gradients, sink),
         };
         sink.record(Record::End(&end)).map_err(SessionError::Sink)?;
         Ok(totals.widest)
+    }
+
+    /// Noise scales of the tasks that report norms, each window a block; a person is told which, and why
+    /// there is none where norms do not suffice.
+    fn noise_scales(
+        &self,
+        gradients: &BTreeMap<usize, Vec<Moments>>,
+        sink: &mut impl Sink,
+    ) -> Vec<MeasuredNoiseScale> {
+        let mut found = Vec::new();
+        for (&task, blocks) in gradients.iter().filter(|(_, blocks)| !blocks.is_empty()) {
+            let id = &self.header.workload.tasks[task].id;
+            match NoiseScale::of(blocks) {
+                Ok(noise) => {
+                    let NoiseScale {
+                        samples, stderr, ..
+                    } = noise;
+                    sink.note(&format!(
+                        "{id}: gradient noise scale {samples:.3} samples, standard error {stderr:.2}"
+                    ));
+                    found.push(noise.to_document(id.clone()));
+                }
+                Err(why) => sink.note(&format!("{id}: no gradient noise scale: {why}")),
+            }
+        }
+        found
     }
 
     fn records<S: Sink>(&mut self, sink: &mut S) -> Result<Totals, SessionError<S::Error>> {
@@ -157,6 +188,10 @@ impl Session<'_> {
                         totals.widest = Some(runs.clone());
                     }
                     totals.drift.add(&runs, sample);
+                    for (run, task) in runs.iter().zip(&sample.tasks) {
+                        let blocks = totals.gradients.entry(run.task).or_default();
+                        blocks.extend(task.gradient.as_ref().map(Moments::from));
+                    }
                     totals.cost_s += sample.window.get() * f64::from(sample.repeats);
                     sink.record(Record::Sample(sample)).map_err(failed)?;
                 }
@@ -204,7 +239,7 @@ impl Session<'_> {
                     share: run.share,
                     throughput: rate.throughput,
                     stderr: rate.stderr,
-                    gradient: None,
+                    gradient: rate.gradient,
                 })
                 .collect(),
             window: measurement.window,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use efficiency::{Moments, NormsError};
 use host::{Host, LOOK};
 use jobs::{Exit, Happening, JobId};
 
@@ -48,6 +49,10 @@ pub struct Counted {
     pub window: Duration,
     /// The last loss of each job, if told.
     pub losses: Vec<Option<f64>>,
+    /// Gradients of the steps of each job that reported norms.
+    pub gradients: Vec<Moments>,
+    /// Jobs whose norms were left out, and why.
+    pub bad_norms: Vec<(usize, NormsError)>,
 }
 
 /// Why there is no throughput.
@@ -108,17 +113,27 @@ pub fn count(
     let begun = Instant::now();
     let mut tracks: BTreeMap<JobId, Track> = jobs.iter().map(|j| (*j, Track::new(begun))).collect();
     let mut window_start = None;
+    let mut bad_norms = Vec::new();
     loop {
         if interrupted.load(Ordering::Relaxed) {
             return Err(CountError::Interrupted);
         }
         for event in host.poll(Some(Instant::now() + LOOK)) {
             match event.what {
-                Happening::Steps { samples, loss, .. } => {
+                Happening::Steps {
+                    samples,
+                    loss,
+                    gradient,
+                    ..
+                } => {
                     let track = tracks.get_mut(&event.job);
                     // Steps from before it parked were read before it said so.
                     let track = track.ok_or(CountError::Restless(event.job))?;
                     track.step(event.at, samples, loss, window_start.is_some());
+                    track.gradient.merge(&gradient);
+                }
+                Happening::NormsLeftOut(why) => {
+                    bad_norms.extend(jobs.iter().position(|j| *j == event.job).zip(Some(why)));
                 }
                 Happening::Exited {
                     exit,
@@ -147,6 +162,8 @@ pub fn count(
                         rates,
                         window,
                         losses,
+                        gradients: jobs.iter().map(|j| tracks[j].gradient).collect(),
+                        bad_norms,
                     });
                 }
             }
@@ -225,6 +242,8 @@ struct Track {
     seen: bool,
     last: Instant,
     loss: Option<f64>,
+    /// Also of the warm-up: gradients do not depend on how fast steps are made.
+    gradient: Moments,
     /// Times of the steps in the window, with the samples of each. The first only begins the
     /// count.
     steps: Vec<(Instant, u64)>,
@@ -242,6 +261,7 @@ impl Track {
             seen: false,
             last: begun,
             loss: None,
+            gradient: Moments::default(),
             steps: Vec::new(),
         }
     }

@@ -1,4 +1,4 @@
-use doc::{DeviceFingerprint, GpuUse};
+use doc::{DeviceFingerprint, GpuUse, GradientNoise};
 use units::{SamplesPerSec, Seconds};
 
 use crate::MeasureError;
@@ -34,6 +34,8 @@ pub struct Rate {
     pub throughput: SamplesPerSec,
     /// Its standard error, where the device can tell.
     pub stderr: Option<SamplesPerSec>,
+    /// What the gradients of its steps say about the noise scale, where the training reports norms.
+    pub gradient: Option<GradientNoise>,
 }
 
 /// What was measured of a configuration.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use corun::Setting;
 use doc::{DeviceFingerprint, DeviceKind, Workload};
+use efficiency::{Moments, NormsError};
 use host::discovery::{self, Gpu, MpsSupport};
 use host::{ControlGroups, Host, Meter, MpsHost, MpsSetup, Processes, Shares};
 use jobs::mps::MpsOptions;
@@ -41,6 +42,8 @@ pub struct Real {
     fingerprint: DeviceFingerprint,
     names: Vec<String>,
     costs: Costs,
+    /// Tasks whose norms of gradients are none, and why.
+    bad_norms: BTreeMap<usize, NormsError>,
     sms: BTreeMap<Share, u32>,
     /// Tells how the GPU is used; why not in words, where there is one.
     meter: Option<Result<Arc<Meter>, String>>,
@@ -176,6 +179,7 @@ impl Real {
             names: workload.tasks.iter().map(|t| t.id.to_string()).collect(),
             costs: Costs::default(),
             sms: BTreeMap::new(),
+            bad_norms: BTreeMap::new(),
             meter: None,
             interrupted: options.interrupted.clone(),
             neighbours,
@@ -222,7 +226,12 @@ impl Real {
         let repeats = window.repeats.max(1) as usize;
         while counts.len() < repeats {
             match count::count(self.pool.host(), &jobs, &limits, &self.interrupted) {
-                Ok(counted) => counts.push(counted),
+                Ok(counted) => {
+                    for &(job, why) in &counted.bad_norms {
+                        self.bad_norms.entry(configuration[job].task).or_insert(why);
+                    }
+                    counts.push(counted);
+                }
                 // It is ended, so that this window was the last that it spoiled.
                 Err(CountError::Restless(job)) => self.pool.distrust(job),
                 Err(error) => return Err(self.failed(configuration, &error)),
@@ -360,6 +369,10 @@ impl Device for Real {
                 restless.join(", ")
             );
         }
+        for (task, why) in &self.bad_norms {
+            let name = &self.names[*task];
+            text += &format!("; norms of gradients of {name} are left out: {why}");
+        }
         if let Some(Err(why)) = &self.meter {
             text += &format!("; NVML does not tell how the GPU was used: {why}");
         }
@@ -417,6 +430,10 @@ fn averaged(counts: &[Counted]) -> Result<Measurement, MeasureError> {
             .sum::<f64>()
             .sqrt()
             / windows;
+        let mut gradient = Moments::default();
+        for count in counts {
+            gradient.merge(&count.gradients[job]);
+        }
         let squares: f64 = rates.iter().map(|r| (r.samples_per_s - mean).powi(2)).sum();
         let outer = if counts.len() > 1 {
             (squares / (windows - 1.0) / windows).sqrt()
@@ -426,6 +443,7 @@ fn averaged(counts: &[Counted]) -> Result<Measurement, MeasureError> {
         Ok::<Rate, MeasureError>(Rate {
             throughput: SamplesPerSec::new(mean).map_err(bad)?,
             stderr: Some(SamplesPerSec::new(inner.max(outer)).map_err(bad)?),
+            gradient: gradient.to_document(),
         })
     };
     let jobs = counts.first().map_or(0, |c| c.rates.len());

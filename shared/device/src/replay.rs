@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use corun::Setting;
 use doc::{Code, DeviceFingerprint, DeviceKind, Profile, Workload};
+use efficiency::Moments;
 use units::{SamplesPerSec, Seconds, TaskId};
 
 use crate::{Device, MeasureError, Measurement, OpenError, Rate, Window};
@@ -80,6 +81,7 @@ fn recorded_rate(task: &doc::Measured) -> RecordedTask<Rate> {
     let rate = Rate {
         throughput: task.throughput,
         stderr: task.stderr,
+        gradient: task.gradient,
     };
     (task.id.clone(), task.batch, task.share, rate)
 }
@@ -121,7 +123,12 @@ fn mean(group: &[Measurement]) -> Result<Measurement, String> {
                     m.rates[i].stderr.map(|s| (weight * s.get()).powi(2))
                 })
                 .sum();
+            let mut gradient = Moments::default();
+            for told in group.iter().filter_map(|m| m.rates[i].gradient.as_ref()) {
+                gradient.merge(&Moments::from(told));
+            }
             Ok(Rate {
+                gradient: gradient.to_document(),
                 throughput: SamplesPerSec::new(throughput)?,
                 stderr: variance.map(|v| SamplesPerSec::new(v.sqrt())).transpose()?,
             })

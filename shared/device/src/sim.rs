@@ -105,6 +105,7 @@ fn mean_rate(rates: &[f64], sigma: f64) -> Result<Rate, MeasureError> {
             true => Some(SamplesPerSec::new(stderr).map_err(failed)?),
             false => None,
         },
+        gradient: None,
     })
 }
 

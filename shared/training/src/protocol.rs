@@ -3,6 +3,9 @@
 use cli::{Failure, Output};
 use units::Batch;
 
+use crate::cpu::Norms;
+use crate::trainer::Step;
+
 /// The lines that a job writes.
 pub struct Reporter {
     output: Output,
@@ -32,8 +35,9 @@ impl Reporter {
     }
 
     /// One step done.
-    pub fn step(&mut self, samples: Batch, loss: f64) -> Result<(), Failure> {
-        self.told_step("", u64::from(samples.get()), loss, "")
+    pub fn step(&mut self, samples: Batch, step: Step) -> Result<(), Failure> {
+        let norms = Norms::member(step.norms);
+        self.told_step("", u64::from(samples.get()), step.loss, &norms)
     }
 
     /// One step done, which is the number `step` over all restarts; `accuracy` is the part of its
@@ -42,11 +46,12 @@ impl Reporter {
         &mut self,
         step: u64,
         samples: u64,
-        loss: f64,
+        told: Step,
         accuracy: f64,
     ) -> Result<(), Failure> {
-        let more = format!(",\"accuracy\":{accuracy}");
-        self.told_step(&format!("\"step\":{step},"), samples, loss, &more)
+        let norms = Norms::member(told.norms);
+        let more = format!(",\"accuracy\":{accuracy}{norms}");
+        self.told_step(&format!("\"step\":{step},"), samples, told.loss, &more)
     }
 
     fn told_step(

@@ -71,9 +71,9 @@ impl Session<'_> {
         let Ok(size) = Batch::new(size) else {
             return Ok(false);
         };
-        let loss = self.trainer.step(size)?;
+        let step = self.trainer.step(size)?;
         self.samples += u64::from(size.get());
-        self.reporter.step(size, loss)?;
+        self.reporter.step(size, step)?;
         Ok(left > u64::from(size.get()))
     }
 

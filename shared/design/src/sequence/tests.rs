@@ -63,6 +63,7 @@ fn rates(runs: &[Setting]) -> Vec<Rate> {
             )
             .unwrap(),
             stderr: None,
+            gradient: None,
         })
         .collect()
 }

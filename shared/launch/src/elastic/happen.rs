@@ -54,8 +54,11 @@ impl Session<'_> {
                 samples,
                 loss,
                 last,
-                ..
-            } if rank == 0 => self.stepped(i, event.at, (*steps, *samples), (*loss, *last)),
+                gradient,
+            } if rank == 0 => {
+                self.members[i].progress.gradient.merge(gradient);
+                self.stepped(i, event.at, (*steps, *samples), (*loss, *last));
+            }
             Happening::Parked if rank == 0 => self.parked(i),
             Happening::Done { .. } if rank == 0 => self.members[i].done = true,
             _ => {}

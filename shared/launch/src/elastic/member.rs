@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use doc::{Arrival, Expected, TaskSummary, TrainingBatch};
+use efficiency::Moments;
 use jobs::{Exit, JobId, as_seconds};
 use units::Batch;
 
@@ -116,6 +117,8 @@ pub(super) struct Counters {
     pub(super) told: Option<Duration>,
     pub(super) loss: Option<f64>,
     pub(super) first_loss: Option<f64>,
+    /// Gradients of the steps that reported norms, since the last progress that was told.
+    pub(super) gradient: Moments,
     recent: VecDeque<f64>,
     pub(super) reported_at: Option<Instant>,
     /// The last step when it was last tried to tell of it.
@@ -139,6 +142,7 @@ impl Counters {
             return;
         }
         self.dropped.0 = 0;
+        self.gradient = Moments::default();
         self.reported_at = Some(last_step);
         self.told = Some(self.trained);
         self.reported_samples = self.samples;
