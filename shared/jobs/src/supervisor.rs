@@ -165,7 +165,11 @@ pub struct Supervisor {
 }
 
 /// Takes what jobs print, with the task's name.
-struct Echo(Box<EchoFn>);
+struct Echo {
+    take: Box<EchoFn>,
+    /// Whether it also takes the states of a line that was written over.
+    all: bool,
+}
 type EchoFn = dyn FnMut(&TaskId, &[u8]);
 
 impl std::fmt::Debug for Echo {
@@ -233,7 +237,19 @@ impl Supervisor {
 
     /// Passes every line that a job prints to `echo` as well.
     pub fn follow(&mut self, echo: impl FnMut(&TaskId, &[u8]) + 'static) {
-        self.echo = Some(Echo(Box::new(echo)));
+        self.echo = Some(Echo {
+            take: Box::new(echo),
+            all: false,
+        });
+    }
+
+    /// As [`Supervisor::follow`], with every state of a line that is written over: a progress bar
+    /// tells how far a job is by nothing else.
+    pub fn watch(&mut self, watch: impl FnMut(&TaskId, &[u8]) + 'static) {
+        self.echo = Some(Echo {
+            take: Box::new(watch),
+            all: true,
+        });
     }
 
     /// Starts a job.
