@@ -46,7 +46,7 @@ pub use log::{LogLimits, RotatingLog};
 pub use neighbours::Neighbours;
 pub use passing::{PASSED_VARIABLES, Passing};
 pub use private::open_private_dir;
-pub use protocol::{Counter, Message, NO_MATCH, Progress, ProgressError, Units};
+pub use protocol::{Counter, Message, NO_MATCH, Progress, ProgressError, Units, without_colours};
 pub use run_dir::{Cleaned, Resource, RunDir, RunDirError};
 pub use sign::{MARK, bear_sign};
 pub use signals::{Arrived, Signals, pass_on, relay};

@@ -135,7 +135,11 @@ pub enum OrderError {
 }
 
 /// Takes what jobs print, with the task's name.
-pub(super) struct Echo(pub(super) Box<EchoFn>);
+pub(super) struct Echo {
+    pub(super) take: Box<EchoFn>,
+    /// Whether it also takes the states of a line that was written over.
+    pub(super) all: bool,
+}
 pub(super) type EchoFn = dyn FnMut(&TaskId, &[u8]);
 
 impl std::fmt::Debug for Echo {

@@ -227,9 +227,12 @@ impl Job {
             }
             let mut overlong = 0;
             let line = |line: &[u8], over: bool| {
-                if let Some(echo) = echo {
-                    pipe.last
-                        .show(line, over, |line| (echo.0)(&self.task, line));
+                match echo {
+                    Some(echo) if echo.all => (echo.take)(&self.task, line),
+                    Some(echo) => pipe
+                        .last
+                        .show(line, over, |line| (echo.take)(&self.task, line)),
+                    None => {}
                 }
                 if pipe.tells {
                     gathered.line(&mut self.progress, line);
