@@ -5,9 +5,14 @@
     Trainer(model, arguments, ..., callbacks=[callback]).train()
 """
 
+from __future__ import annotations
+
+from typing import Optional
+
 from transformers import TrainerCallback
 
 from .callback import Teller
+from .worker import Worker
 
 
 class MtCallback(TrainerCallback):
@@ -18,12 +23,12 @@ class MtCallback(TrainerCallback):
     (`logging_steps`). Of several processes the first tells.
     """
 
-    def __init__(self, worker=None):
+    def __init__(self, worker: Optional[Worker] = None) -> None:
         self._teller = Teller(worker)
         self._loss = None
 
     @property
-    def batch(self):
+    def batch(self) -> int:
         """Batch size to train with: MT_BATCH_SIZE."""
         return self._teller.worker.batch
 

@@ -5,12 +5,17 @@
     Trainer(..., callbacks=[callback]).fit(model, loader)
 """
 
+from __future__ import annotations
+
+from typing import Optional
+
 try:
     from lightning.pytorch.callbacks import Callback
 except ImportError:
     from pytorch_lightning.callbacks import Callback
 
 from .callback import Teller
+from .worker import Worker
 
 
 def _samples(batch):
@@ -31,11 +36,11 @@ class MtCallback(Callback):
     Of several processes the first tells, and counts its batch for each of them.
     """
 
-    def __init__(self, worker=None):
+    def __init__(self, worker: Optional[Worker] = None) -> None:
         self._teller = Teller(worker)
 
     @property
-    def batch(self):
+    def batch(self) -> int:
         """Batch size to train with: MT_BATCH_SIZE."""
         return self._teller.worker.batch
 

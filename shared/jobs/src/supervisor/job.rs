@@ -382,15 +382,16 @@ impl Gathered {
             Some(Message::Parked) => Happening::Parked,
             Some(Message::Done { samples }) => Happening::Done { samples },
             Some(Message::Step {
+                steps,
                 samples,
                 loss,
                 step,
-            }) => return self.step(samples, loss, step),
+            }) => return self.step((steps, samples), loss, step),
         };
         self.events.push(what);
     }
 
-    fn step(&mut self, more: u64, new: Option<f64>, number: Option<u64>) {
+    fn step(&mut self, (count, more): (u64, u64), new: Option<f64>, number: Option<u64>) {
         if let Some(Happening::Steps {
             steps,
             samples,
@@ -398,13 +399,13 @@ impl Gathered {
             last,
         }) = self.events.last_mut()
         {
-            *steps += 1;
+            *steps = steps.saturating_add(count);
             *last = number.or(*last);
             *samples = samples.saturating_add(more);
             *loss = new.or(*loss);
         } else {
             self.events.push(Happening::Steps {
-                steps: 1,
+                steps: count,
                 samples: more,
                 loss: new,
                 last: number,

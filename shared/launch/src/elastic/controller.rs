@@ -27,6 +27,10 @@ pub(super) struct Controller {
     events: Spool,
     answers: Receiver<Answer>,
     alive: bool,
+    /// Whether it has decided anything.
+    decided: bool,
+    /// Why it is not heard any more, until when its exit status is waited for.
+    ending: Option<(String, Instant)>,
     /// An event could not be handed over, which has been told.
     told_deaf: bool,
 }
@@ -39,6 +43,8 @@ pub(super) enum Answer {
     Bad(String),
     /// It has ended, or is not listened to any more; why.
     Ended(String),
+    /// It has failed before it has decided anything: what it was started with is wrong.
+    Failed(String),
 }
 
 impl Controller {
@@ -72,6 +78,8 @@ impl Controller {
             events,
             answers,
             alive: true,
+            decided: false,
+            ending: None,
             told_deaf: false,
         })
     }
@@ -104,17 +112,40 @@ impl Controller {
     pub(super) fn answer(&mut self) -> Option<Answer> {
         match self.answers.try_recv() {
             Ok(Answer::Ended(why)) => {
-                self.alive = false;
-                Some(Answer::Ended(why))
+                self.ending = Some((why, Instant::now() + LEAVE));
             }
-            Ok(answer) => Some(answer),
-            Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) if self.alive => {
-                self.alive = false;
-                Some(Answer::Ended("it says nothing any more".to_owned()))
+            Ok(answer) => {
+                self.decided |= matches!(answer, Answer::Decision(_));
+                return Some(answer);
             }
-            Err(TryRecvError::Disconnected) => None,
+            Err(TryRecvError::Disconnected) if self.alive && self.ending.is_none() => {
+                let why = "it says nothing any more".to_owned();
+                self.ending = Some((why, Instant::now() + LEAVE));
+            }
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => {}
         }
+        self.end()
+    }
+
+    /// Its end, once its exit status is known, which comes a moment after its output has ended.
+    fn end(&mut self) -> Option<Answer> {
+        let (why, until) = self.ending.as_ref()?;
+        let status = match self.child.try_wait() {
+            Ok(Some(status)) => Some(status),
+            _ if Instant::now() < *until => return None,
+            _ => None,
+        };
+        let why = why.clone();
+        (self.alive, self.ending) = (false, None);
+        Some(match status.filter(|s| !s.success() && !self.decided) {
+            Some(status) => Answer::Failed(status.to_string()),
+            None => Answer::Ended(why),
+        })
+    }
+
+    /// Whether its exit status is waited for.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.is_some()
     }
 }
 

@@ -434,3 +434,28 @@ fn a_launch_with_a_daemon_of_its_own_keeps_the_gpu() {
     done(machine.exec(&arguments).spawn().unwrap());
     machine.no_daemon();
 }
+
+#[test]
+fn a_log_on_a_full_disk_loses_no_status() {
+    if !has_cgroups() {
+        return;
+    }
+    let corner = Corner::new();
+    let arguments = [
+        "--device",
+        "cpu",
+        "--share",
+        "20",
+        "--log",
+        "/dev/full",
+        "--",
+    ];
+    for (script, code) in [("exit 5", 5), ("kill -11 $$", 128 + 11)] {
+        let mut command = exec(&corner, &arguments);
+        let output = command.args(["sh", "-c", script]).output().unwrap();
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{err}");
+        assert!(err.contains("warning: --log has no line"), "{err}");
+        nothing_remains(&corner);
+    }
+}
