@@ -80,7 +80,7 @@ pub fn run_elastic(
             .look(workload, elastic.parts.is_some(), console)?;
     }
     let arrivals = Arrivals::open(elastic.arrivals.as_deref(), workload, console)?;
-    let run = run_dir(settings, console)?;
+    let mut run = run_dir(settings, console)?;
     let logs = settings
         .care
         .logs
@@ -89,7 +89,7 @@ pub fn run_elastic(
     std::fs::create_dir_all(&logs)
         .map_err(|error| Failure::Environment(format!("{}: {error}", logs.display())))?;
     // Started before the host takes stock of the children that are no strays.
-    let controller = Controller::start(&elastic.controller)?;
+    let controller = Controller::start(&elastic.controller, &mut run)?;
     let count = match elastic.parts {
         Some(_) => 1,
         None => workload.device.gpus as usize,

@@ -450,3 +450,42 @@ fn a_script_without_the_protocol_is_done_when_it_ends_with_0() {
         corner.nothing_is_left();
     }
 }
+
+/// What a controller starts, in a session of its own, with an environment of its own, or both.
+const STARTS: &str = "setsid sleep 271828 & env -i setsid sleep 271828 & (setsid sleep 271828 &) &";
+
+fn sleepers() -> usize {
+    let is_one = |pid: &i32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line == b"sleep\0271828\0"
+    };
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|e| e.file_name().to_str()?.parse().ok());
+    pids.filter(is_one).count()
+}
+
+#[test]
+fn what_a_controller_starts_ends_with_the_launch() {
+    needs_cgroups!();
+    let case = case(&[("a", 0.0, 10)]);
+    let script = [
+        STARTS.to_owned(),
+        decision(1, &[("a", 1)]),
+        "cat >/dev/null".to_owned(),
+    ];
+    let ran = case.run(&script.join("\n"));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(sleepers(), 0);
+    // Killed, it cannot put anything away itself.
+    let script = [
+        STARTS.to_owned(),
+        "sleep 0.5; kill -9 $PPID; sleep 100".to_owned(),
+    ];
+    let ran = case.run(&script.join("\n"));
+    assert_eq!(ran.code, None, "{}", ran.stderr);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while sleepers() > 0 {
+        assert!(std::time::Instant::now() < deadline, "{} left", sleepers());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
