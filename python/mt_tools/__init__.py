@@ -10,6 +10,13 @@
 Nothing is imported but Python's own library until a module that needs more is.
 """
 
-from .worker import Pipeline, Worker
+from importlib import metadata
 
-__all__ = ["Pipeline", "Worker"]
+from .worker import EnvironmentVariableError, Pipeline, Worker
+
+try:
+    __version__ = metadata.version("mt-tools")
+except metadata.PackageNotFoundError:  # From the source tree, without a wheel.
+    __version__ = "0+source"
+
+__all__ = ["EnvironmentVariableError", "Pipeline", "Worker", "__version__"]

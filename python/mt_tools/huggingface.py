@@ -5,10 +5,15 @@
     Trainer(model, arguments, ..., callbacks=[callback]).train()
 """
 
+from __future__ import annotations
+
+from typing import Optional
+
 from transformers import TrainerCallback
 
 from .callback import Teller
 from .norms import GradientNorms
+from .worker import Worker
 
 
 class MtCallback(TrainerCallback):
@@ -23,7 +28,7 @@ class MtCallback(TrainerCallback):
     before the last, since after that the trainer clips.
     """
 
-    def __init__(self, worker=None):
+    def __init__(self, worker: Optional[Worker] = None) -> None:
         self._teller = Teller(worker)
         self._loss = None
         self._gradients = None
@@ -31,7 +36,7 @@ class MtCallback(TrainerCallback):
         self._norms = None
 
     @property
-    def batch(self):
+    def batch(self) -> int:
         """Batch size to train with: MT_BATCH_SIZE."""
         return self._teller.worker.batch
 

@@ -5,6 +5,10 @@
     Trainer(..., callbacks=[callback]).fit(model, loader)
 """
 
+from __future__ import annotations
+
+from typing import Optional
+
 try:
     from lightning.pytorch.callbacks import Callback
 except ImportError:
@@ -12,6 +16,7 @@ except ImportError:
 
 from .callback import Teller
 from .norms import GradientNorms
+from .worker import Worker
 
 
 def _samples(batch):
@@ -34,14 +39,14 @@ class MtCallback(Callback):
     batch is worth; of several processes it does not.
     """
 
-    def __init__(self, worker=None):
+    def __init__(self, worker: Optional[Worker] = None) -> None:
         self._teller = Teller(worker)
         self._gradients = None
         self._samples = self._index = 0
         self._norms = None
 
     @property
-    def batch(self):
+    def batch(self) -> int:
         """Batch size to train with: MT_BATCH_SIZE."""
         return self._teller.worker.batch
 

@@ -26,11 +26,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Iterable, List, Optional, Tuple
 
+from .worker import Norms
+
 if TYPE_CHECKING:
     import torch
-
-# Samples of a part, its squared norm, samples of the step, its squared norm.
-Norms = Tuple[int, Any, int, Any]
 
 # As mt-worker.
 EVERY = 8

@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import pathlib
+import shlex
 import sys
 import tempfile
 import types
@@ -34,6 +35,7 @@ def told(out):
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
+@mock.patch.object(Worker, "PAUSE_S", 0)
 class Callbacks(unittest.TestCase):
     def test_hugging_face(self):
         out = io.StringIO()
@@ -143,6 +145,13 @@ class NvFlare(unittest.TestCase):
         site = lambda name: SimpleNamespace(get_identity_name=lambda: name)  # noqa: E731
         self.assertEqual(launcher.get_command(meta, site("site-1")).split(),
                          "mt-launch exec --plan '/plan a.json' --task a -- python -m worker".split())
+        for options in ("--log 'a b;rm'", ["--log", "a b;rm"]):
+            launcher = self.module.ShareProcessLauncher("/p", options)
+            words = shlex.split(launcher.get_command(meta, site("site-1")))
+            self.assertEqual(words[4:8], ["--log", "a b;rm", "--task", "a"])
+        for bad in ("-- sh", "--task b", ["--plan=x"]):
+            with self.assertRaisesRegex(ValueError, "set by this launcher"):
+                self.module.ShareProcessLauncher("/p", bad)
         for other in (meta, {}, {"resource_spec": None}):
             self.assertEqual(launcher.get_command(other, site("site-2")), "python -m worker")
 

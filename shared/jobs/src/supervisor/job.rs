@@ -394,6 +394,7 @@ impl Gathered {
             Some(Message::Parked) => Happening::Parked,
             Some(Message::Done { samples }) => Happening::Done { samples },
             Some(Message::Step {
+                steps,
                 samples,
                 loss,
                 step,
@@ -405,13 +406,19 @@ impl Gathered {
                     Some(Err(why)) => self.bad_norms = self.bad_norms.or(Some(why)),
                     None => {}
                 }
-                return self.step(samples, loss, step, &gradient);
+                return self.step((steps, samples), loss, step, &gradient);
             }
         };
         self.events.push(what);
     }
 
-    fn step(&mut self, more: u64, new: Option<f64>, number: Option<u64>, norms: &Moments) {
+    fn step(
+        &mut self,
+        (count, more): (u64, u64),
+        new: Option<f64>,
+        number: Option<u64>,
+        norms: &Moments,
+    ) {
         if let Some(Happening::Steps {
             steps,
             samples,
@@ -420,14 +427,14 @@ impl Gathered {
             gradient,
         }) = self.events.last_mut()
         {
-            *steps += 1;
+            *steps = steps.saturating_add(count);
             *last = number.or(*last);
             *samples = samples.saturating_add(more);
             *loss = new.or(*loss);
             gradient.merge(norms);
         } else {
             self.events.push(Happening::Steps {
-                steps: 1,
+                steps: count,
                 samples: more,
                 loss: new,
                 last: number,

@@ -210,9 +210,9 @@ impl Member {
     /// Takes steps in.
     pub(super) fn stepped(&mut self, at: Instant, steps: u64, samples: u64, loss: Option<f64>) {
         let p = &mut self.progress;
-        p.step += steps;
+        p.step = p.step.saturating_add(steps);
         p.samples = p.samples.saturating_add(samples);
-        p.steps_since_ready += steps;
+        p.steps_since_ready = p.steps_since_ready.saturating_add(steps);
         let before = p.last_step.unwrap_or(at);
         p.trained += at.saturating_duration_since(before);
         p.last_step = Some(at);
@@ -303,6 +303,16 @@ impl Member {
             end: p.exit.map(process_end),
             ..TaskSummary::new(self.arrival.task.clone())
         }
+    }
+
+    /// Whether its program may end by itself with exit code 0, as scripts without the worker protocol
+    /// do. One that tells its steps has ended too early where fewer than declared were made.
+    pub(super) fn may_end(&self, takes_orders: bool) -> bool {
+        let runs = matches!(self.stage, Stage::Starting | Stage::Training);
+        let silent = self.progress.step == 0 && !takes_orders;
+        let declared = self.arrival.total_steps.is_some() || self.arrival.total_samples.is_some();
+        let free = !declared && self.arrival.target_loss.is_none() && !takes_orders;
+        runs && self.fault.is_none() && (silent || free || self.has_reached())
     }
 
     /// What it does, in a word.
