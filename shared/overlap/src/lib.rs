@@ -49,7 +49,7 @@ pub use bounds::{LowerBounds, lower_bounds};
 pub use brute::{brute_force, brute_force_waiting, plain_makespan};
 pub use error::OverlapError;
 pub use federation::{Device, Federation, Replanned, Shortened, shorten};
-pub use instance::{Instance, Job, Link, MAX_TASKS};
+pub use instance::{Instance, Job, Link, MAX_TASKS, Set};
 pub use plan::{PlanError, PlanRequest, order_plan, plan_instance, workload_instance};
 pub use rates::{AllActive, FixedRates, ModelRates, Rates, TableRates};
 pub use round::{Holds, Order, Phase, Schedule, Transfer, overlap_off, simulate, simulate_held};

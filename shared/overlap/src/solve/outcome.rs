@@ -1,7 +1,8 @@
 use search::{Certificate, Stop};
 use units::Batch;
 
-use super::{SAME, Search};
+use super::{SAME, Search, meets};
+use crate::bounds::Floor;
 use crate::round::{Holds, Order, Schedule, overlap_off_cached, play};
 
 /// Schedules that a certificate is about, from few to all. Each class holds the one before.
@@ -63,6 +64,32 @@ impl Outcome {
     }
 }
 
+impl Outcome {
+    /// This outcome, or the round of `other` where that is shorter: a search of some of the same
+    /// batch sizes, so that the bound, and what is proven of a class of schedules, stay this one's.
+    pub(super) fn or_shorter(self, other: Self) -> Self {
+        let points = self.points + other.points;
+        if other.schedule.makespan_s >= self.schedule.makespan_s * (1.0 - SAME) {
+            return Self { points, ..self };
+        }
+        let lower_bound_s = self.lower_bound_s.min(other.schedule.makespan_s);
+        let bound = if self.proven() {
+            other.schedule.makespan_s
+        } else {
+            lower_bound_s
+        };
+        Self {
+            lower_bound_s,
+            certificate: Certificate {
+                bound: Some(bound),
+                ..self.certificate
+            },
+            points,
+            ..other
+        }
+    }
+}
+
 impl Search<'_, '_> {
     /// The best round found and its certificate.
     pub(super) fn outcome(self) -> Outcome {
@@ -72,7 +99,9 @@ impl Search<'_, '_> {
         }
         let schedule = play(self.instance, self.rates, &order, &self.holds);
         let met = self.best_s <= self.floor_s * (1.0 + SAME) && self.floor_s.is_finite();
-        let stop = if self.timed_out {
+        let stop = if meets(self.best_s, &Floor::of_link(self.instance), self.instance) {
+            Stop::BoundMet
+        } else if self.timed_out {
             Stop::TimeLimit
         } else if !(self.complete || self.bound_met || met) {
             Stop::Budget
