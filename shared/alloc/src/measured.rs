@@ -430,6 +430,7 @@ mod tests {
             share: Share::from_percent(share).unwrap(),
             throughput: SamplesPerSec::new(rate).unwrap(),
             stderr: error.map(|e| SamplesPerSec::new(e).unwrap()),
+            launch: doc::Launch::default(),
         };
         Corun {
             config,

@@ -182,6 +182,7 @@ fn row(workload: &Workload, row: &Row) -> Option<Measured> {
         share: row.share,
         throughput: row.throughput?,
         stderr: row.stderr,
+        launch: doc::Launch::default(),
     })
 }
 

@@ -248,7 +248,7 @@ impl Counter {
 }
 
 /// A line without the colours and cursor movements of a terminal (ECMA-48 control sequences).
-fn without_colours(line: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn without_colours(line: &[u8]) -> Cow<'_, [u8]> {
     const ESCAPE: u8 = 0x1b;
     if !line.contains(&ESCAPE) {
         return Cow::Borrowed(line);
