@@ -62,7 +62,8 @@ pub use plan::{
     WorkAlone,
 };
 pub use profile::{
-    Failure, Header, Measured, MeasuredNoiseScale, Profile, ProfileEnd, ProfileRecord, Sample,
+    Failure, Header, Launch, Measured, MeasuredNoiseScale, Profile, ProfileEnd, ProfileRecord,
+    Sample, WholeRun,
 };
 pub use queue::{QueueEvent, QueueNews, QueueStart, QueueTask};
 pub use read::{Documents, Records};
@@ -73,7 +74,7 @@ pub use timeline::{Hold, Phase, Timeline};
 pub use training::{Arrival, TrainingBatch, TrainingEvent, TrainingNews};
 pub use wire::{
     Aim, Balance, BatchPolicy, Chosen, ConstraintKind, DesignKind, DeviceFingerprint, DeviceKind,
-    Duplex, EfficiencySource, GpuDescription, GpuUse, GradientNoise, HostDescription,
+    Duplex, EfficiencySource, FailureCause, GpuDescription, GpuUse, GradientNoise, HostDescription,
     Infeasibility, LayerDescription, LayerGroup, ListedDevice, Method, Objective, ObjectiveKind,
     PhaseKind, Progress, Proof, Provenance, RatesKind, ScheduleBaseline, ScheduleBound,
     ScheduleClass, SchedulePolicy, Scheme, Search, SoloRate, StopReason, Switching, SwitchingMode,
