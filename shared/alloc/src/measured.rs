@@ -429,6 +429,7 @@ mod tests {
             share: Share::from_percent(share).unwrap(),
             throughput: SamplesPerSec::new(rate).unwrap(),
             stderr: error.map(|e| SamplesPerSec::new(e).unwrap()),
+            gradient: None,
         };
         Corun {
             config,

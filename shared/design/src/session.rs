@@ -124,6 +124,7 @@ impl Session<'_> {
             failed: totals.failed,
             cost: Seconds::new(totals.cost_s).map_err(DesignError::Cost)?,
             stopped: self.sequence.stopped(),
+            noise_scales: Vec::new(),
         };
         sink.record(Record::End(&end)).map_err(SessionError::Sink)?;
         Ok(totals.widest)
@@ -203,6 +204,7 @@ impl Session<'_> {
                     share: run.share,
                     throughput: rate.throughput,
                     stderr: rate.stderr,
+                    gradient: None,
                 })
                 .collect(),
             window: measurement.window,

@@ -2,10 +2,10 @@ use units::{Batch, SamplesPerSec, Seconds, Share, TaskId};
 
 use crate::plan::choice;
 use crate::wire::{self, StopReason, Wire};
-use crate::workload::optional;
+use crate::workload::{optional, positive};
 use crate::{
-    Aim, Checker, Choice, Code, DesignKind, DeviceFingerprint, Document, GpuUse, Provenance,
-    Workload,
+    Aim, Checker, Choice, Code, DesignKind, DeviceFingerprint, Document, GpuUse, GradientNoise,
+    Provenance, Workload,
 };
 
 /// A profile: measured co-runs of the tasks of a workload on a device.
@@ -68,6 +68,8 @@ pub struct Measured {
     pub throughput: SamplesPerSec,
     /// Standard error of the throughput.
     pub stderr: Option<SamplesPerSec>,
+    /// What the gradients of its steps say about the noise scale.
+    pub gradient: Option<GradientNoise>,
 }
 
 /// A configuration that could not be measured.
@@ -82,7 +84,7 @@ pub struct Failure {
 }
 
 /// Last record of a finished profile.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ProfileEnd {
     /// Configurations measured.
     pub measured: u64,
@@ -92,6 +94,21 @@ pub struct ProfileEnd {
     pub cost: Seconds,
     /// Why the profile ended.
     pub stopped: StopReason,
+    /// Noise scales from the gradients of all samples.
+    pub noise_scales: Vec<MeasuredNoiseScale>,
+}
+
+/// The noise scale of one task, from all that its training reported.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasuredNoiseScale {
+    /// Name of the task.
+    pub id: TaskId,
+    /// Gradient noise scale in samples: above 0.
+    pub samples: f64,
+    /// Its standard error.
+    pub stderr: f64,
+    /// Training steps whose norms were used.
+    pub steps: u64,
 }
 
 /// One record of a profile.
@@ -249,13 +266,59 @@ pub(crate) fn measured(wire: &wire::MeasuredTask, c: &mut Checker) -> Option<Mea
         wire.stderr_samples_per_s,
         SamplesPerSec::new,
     );
+    let gradient = optional(c, "gradient", wire.gradient.as_ref(), gradient);
     Some(Measured {
+        gradient: gradient?,
         id: id?,
         batch: batch?,
         share: share?,
         throughput: throughput?,
         stderr: stderr?,
     })
+}
+
+/// Both means are finite; how far they are apart is for the estimator to judge.
+pub(crate) fn gradient(wire: &GradientNoise, c: &mut Checker) -> Option<GradientNoise> {
+    let figures = [
+        ("squared_norm", wire.squared_norm),
+        ("variance", wire.variance),
+    ];
+    let wrong = figures
+        .into_iter()
+        .find(|(_, value)| value.abs() > units::MOST);
+    if wire.steps > 0 && wrong.is_none() {
+        return Some(*wire);
+    }
+    let (field, value) = wrong.unwrap_or(("steps", 0.0));
+    c.field(field, |c| {
+        let problem = format_args!("{value} is no mean over the steps of a training");
+        let advice = "leave `gradient` out where nothing was measured; give numbers up to 1e30";
+        c.fault(Code::OutOfRange, problem, advice);
+    });
+    None
+}
+
+fn noise_scale(wire: &wire::MeasuredNoiseScale, c: &mut Checker) -> Option<MeasuredNoiseScale> {
+    let id = c.unit("id", TaskId::new(&wire.id));
+    let samples = positive(c, "noise_scale", wire.noise_scale, "noise scale", false);
+    let stderr = positive(c, "stderr", wire.stderr, "standard error", true);
+    Some(MeasuredNoiseScale {
+        id: id?,
+        samples: samples?,
+        stderr: stderr?,
+        steps: wire.steps,
+    })
+}
+
+impl MeasuredNoiseScale {
+    fn to_wire(&self) -> wire::MeasuredNoiseScale {
+        wire::MeasuredNoiseScale {
+            id: self.id.as_str().to_owned(),
+            noise_scale: self.samples,
+            stderr: self.stderr,
+            steps: self.steps,
+        }
+    }
 }
 
 impl Measured {
@@ -266,6 +329,7 @@ impl Measured {
             share_percent: self.share.percent(),
             samples_per_s: self.throughput.get(),
             stderr_samples_per_s: self.stderr.map(SamplesPerSec::get),
+            gradient: self.gradient,
         }
     }
 }
@@ -299,11 +363,15 @@ impl Document for ProfileEnd {
 
     fn from_wire(wire: &wire::ProfileEnd, c: &mut Checker) -> Option<Self> {
         let cost = c.unit("cost_s", Seconds::new(wire.cost_s));
+        let noise_scales = c.list("noise_scales", &wire.noise_scales, noise_scale);
+        let ids = wire.noise_scales.iter().map(|n| n.id.as_str());
+        crate::workload::unique_ids(c, "noise_scales", ids);
         Some(Self {
             measured: wire.measured,
             failed: wire.failed,
             cost: cost?,
             stopped: wire.stopped,
+            noise_scales: noise_scales?,
         })
     }
 
@@ -316,6 +384,11 @@ impl Document for ProfileEnd {
             failed: self.failed,
             cost_s: self.cost.get(),
             stopped: self.stopped,
+            noise_scales: self
+                .noise_scales
+                .iter()
+                .map(MeasuredNoiseScale::to_wire)
+                .collect(),
         }
     }
 }

@@ -203,6 +203,7 @@ impl SimHost {
                     samples,
                     loss,
                     last: None,
+                    gradient: efficiency::Moments::default(),
                 },
             );
         }

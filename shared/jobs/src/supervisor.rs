@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use efficiency::{Moments, NormsError};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use units::{Batch, TaskId};
 
@@ -61,6 +62,8 @@ pub enum Happening {
         loss: Option<f64>,
         /// Number of the last step over all restarts, if the job counts them.
         last: Option<u64>,
+        /// Gradients of all of them that reported norms.
+        gradient: Moments,
     },
     /// It waits for orders.
     Parked,
@@ -74,6 +77,8 @@ pub enum Happening {
     /// What it tells may be meant otherwise, or it has left the control group that its share holds
     /// in; why.
     Doubt(String),
+    /// Norms of its gradients are none and were left out; why. Once for each job.
+    NormsLeftOut(NormsError),
     /// Lines that were too long to be looked at (they are in the log).
     Overlong(u64),
     /// It does not end, not even by SIGKILL, and is given up; `Exited` follows.

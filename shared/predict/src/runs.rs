@@ -325,6 +325,7 @@ impl Found {
                     share,
                     throughput: SamplesPerSec::new(count.samples as f64 / count.seconds).ok()?,
                     stderr: count.error(),
+                    gradient: None,
                 })
             });
             Some(Sample {

@@ -207,6 +207,7 @@ fn corun(workload: &Workload, runs: &[Setting], rates: &[device::Rate]) -> Corun
         share: run.share,
         throughput: rate.throughput,
         stderr: rate.stderr,
+        gradient: None,
     });
     Corun {
         config: 0,

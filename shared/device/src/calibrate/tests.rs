@@ -39,6 +39,7 @@ fn profile() -> Profile {
                 share: run.share,
                 throughput: rate.throughput,
                 stderr: None,
+                gradient: None,
             });
         Sample {
             config: config as u64,

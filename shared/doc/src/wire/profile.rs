@@ -1,7 +1,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DeviceKind, ObjectiveKind, Provenance, Wire, Workload};
+use super::{
+    DeviceKind, GradientNoise, MeasuredNoiseScale, ObjectiveKind, Provenance, Wire, Workload,
+};
 
 /// First record of a profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -152,6 +154,9 @@ pub struct MeasuredTask {
     /// Standard error of the throughput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr_samples_per_s: Option<f64>,
+    /// What the gradients of its steps say about the noise scale, where the training reports norms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gradient: Option<GradientNoise>,
 }
 
 /// A configuration that could not be measured.
@@ -203,6 +208,9 @@ pub struct ProfileEnd {
     pub cost_s: f64,
     /// Why the profile ended.
     pub stopped: StopReason,
+    /// Noise scales from the `gradient` of all samples; tasks whose norms do not suffice are absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub noise_scales: Vec<MeasuredNoiseScale>,
 }
 
 impl Wire for ProfileEnd {

@@ -2,7 +2,8 @@ use std::collections::BTreeSet;
 
 use units::{Bandwidth, Batch, Bytes, Flops, MOST, Samples, Seconds, TaskId, UnitError, Weight};
 
-use super::{DeviceSpec, GpuSpec, HostCost, Job, Link, Memory, Task, UpdateBytes};
+use super::efficiency::{reference, rounds_to_target};
+use super::{DeviceSpec, Efficiency, GpuSpec, HostCost, Job, Link, Memory, Task, UpdateBytes};
 use crate::wire;
 use crate::{Checker, Code, GpuDescription};
 
@@ -41,7 +42,7 @@ pub(crate) fn unique_ids<'a>(c: &mut Checker, field: &str, ids: impl Iterator<It
     });
 }
 
-fn positive(
+pub(crate) fn positive(
     c: &mut Checker,
     name: &str,
     value: f64,
@@ -174,6 +175,14 @@ pub(super) fn task(wire: &wire::Task, recorded: bool, c: &mut Checker) -> Option
         .bytes_per_sample
         .map(|v| positive(c, "bytes_per_sample", v, "number of bytes", false));
     let batch_sizes = batch_sizes(&wire.batch_sizes, c);
+    let batch = reference(wire, c);
+    let efficiency = optional(
+        c,
+        "efficiency",
+        wire.efficiency.as_ref(),
+        Efficiency::from_wire,
+    );
+    let rounds = rounds_to_target(wire.rounds_to_target, c);
     let samples = c.optional_unit("samples", wire.samples, Samples::new);
     let update = optional(c, "update_bytes", wire.update_bytes.as_ref(), update_bytes);
     let weight = c.optional_unit("weight", wire.weight, Weight::new);
@@ -193,6 +202,9 @@ pub(super) fn task(wire: &wire::Task, recorded: bool, c: &mut Checker) -> Option
             Some(value) => Some(value?),
         },
         batch_sizes: batch_sizes?,
+        batch: batch?,
+        efficiency: efficiency?,
+        rounds_to_target: rounds?,
         samples: samples?,
         update_bytes: update?,
         weight: weight?,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin};
 use std::time::{Duration, Instant};
 
+use efficiency::{Moments, NormsError};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -38,6 +39,8 @@ pub(super) struct Job {
     enclosed: bool,
     /// Whether it was told that a process has left the group, or the first never was in it.
     left: bool,
+    /// Whether it was told that its norms are none.
+    norms_told: bool,
 }
 
 #[derive(Debug)]
@@ -118,6 +121,7 @@ impl Job {
             enclosed: enclosure.is_some(),
             cgroup: enclosure.or_else(|| spec.cgroup_procs.clone()),
             left: refused,
+            norms_told: false,
         })
     }
 
@@ -215,6 +219,10 @@ impl Job {
         }
         for index in closed.into_iter().rev() {
             self.pipes.remove(index);
+        }
+        if gathered.bad_norms.is_some() {
+            gathered.bad_norms = gathered.bad_norms.filter(|_| !self.norms_told);
+            self.norms_told = true;
         }
         gathered.tell(id, queue);
         busy
@@ -339,6 +347,7 @@ struct Gathered {
     overlong: u64,
     log_failed: Option<String>,
     doubt: Option<String>,
+    bad_norms: Option<NormsError>,
 }
 
 impl Gathered {
@@ -355,29 +364,41 @@ impl Gathered {
                 samples,
                 loss,
                 step,
-            }) => return self.step(samples, loss, step),
+                norms,
+            }) => {
+                let mut gradient = Moments::default();
+                match norms {
+                    Some(Ok(norms)) => gradient.add(&norms),
+                    Some(Err(why)) => self.bad_norms = self.bad_norms.or(Some(why)),
+                    None => {}
+                }
+                return self.step(samples, loss, step, &gradient);
+            }
         };
         self.events.push(what);
     }
 
-    fn step(&mut self, more: u64, new: Option<f64>, number: Option<u64>) {
+    fn step(&mut self, more: u64, new: Option<f64>, number: Option<u64>, norms: &Moments) {
         if let Some(Happening::Steps {
             steps,
             samples,
             loss,
             last,
+            gradient,
         }) = self.events.last_mut()
         {
             *steps += 1;
             *last = number.or(*last);
             *samples = samples.saturating_add(more);
             *loss = new.or(*loss);
+            gradient.merge(norms);
         } else {
             self.events.push(Happening::Steps {
                 steps: 1,
                 samples: more,
                 loss: new,
                 last: number,
+                gradient: *norms,
             });
         }
     }
@@ -387,12 +408,14 @@ impl Gathered {
         let overlong = (self.overlong > 0).then_some(Happening::Overlong(self.overlong));
         let failed = self.log_failed.map(Happening::LogFailed);
         let doubt = self.doubt.map(Happening::Doubt);
+        let bad_norms = self.bad_norms.map(Happening::NormsLeftOut);
         let all = self
             .events
             .into_iter()
             .chain(overlong)
             .chain(failed)
-            .chain(doubt);
+            .chain(doubt)
+            .chain(bad_norms);
         queue.extend(all.map(|what| Event { job, at, what }));
     }
 }

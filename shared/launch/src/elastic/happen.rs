@@ -39,6 +39,10 @@ impl Session<'_> {
                 let text = format!("the log of {} ends here: {why}", self.id(i));
                 self.sink.warn(&text);
             }
+            Happening::NormsLeftOut(why) => {
+                let text = format!("{}: norms of gradients are left out: {why}", self.id(i));
+                self.sink.warn(&text);
+            }
             Happening::Ready { .. } => {
                 self.settle(i, rank);
                 if rank == 0 {
@@ -50,6 +54,7 @@ impl Session<'_> {
                 samples,
                 loss,
                 last,
+                ..
             } if rank == 0 => self.stepped(i, event.at, (*steps, *samples), (*loss, *last)),
             Happening::Parked if rank == 0 => self.parked(i),
             Happening::Done { .. } if rank == 0 => self.members[i].done = true,

@@ -33,6 +33,11 @@ impl Round<'_> {
                 let name = self.name(i);
                 self.with.sink.warn(&format!("{name}: {why}"));
             }
+            Happening::NormsLeftOut(why) => {
+                let name = self.name(i);
+                let text = format!("{name}: norms of gradients are left out: {why}");
+                self.with.sink.warn(&text);
+            }
             Happening::Unkillable => {
                 let name = self.name(i);
                 self.with.sink.warn(&format!(

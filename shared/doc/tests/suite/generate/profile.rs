@@ -74,9 +74,28 @@ fn gpu_use() -> impl Strategy<Value = wire::GpuUse> {
     })
 }
 
+/// What the gradients of some steps say.
+pub fn gradient() -> impl Strategy<Value = GradientNoise> {
+    let of = |(steps, squared_norm, variance)| GradientNoise {
+        steps,
+        squared_norm,
+        variance,
+    };
+    (count(), finite(), finite()).prop_map(of)
+}
+
 /// A measured configuration.
 pub fn sample() -> impl Strategy<Value = wire::ProfileSample> {
-    let one = || (batch(), share_percent(), positive(), option::of(positive()));
+    let one = || {
+        let noise = option::of(gradient());
+        (
+            batch(),
+            share_percent(),
+            positive(),
+            option::of(positive()),
+            noise,
+        )
+    };
     let tasks = names().prop_flat_map(move |names| (Just(names.clone()), vec(one(), names.len())));
     (
         any::<u64>(),
@@ -99,12 +118,15 @@ pub fn sample() -> impl Strategy<Value = wire::ProfileSample> {
                 config,
                 tasks: tasks
                     .map(
-                        |(id, (batch, share_percent, samples_per_s, stderr))| wire::MeasuredTask {
-                            id,
-                            batch,
-                            share_percent,
-                            samples_per_s,
-                            stderr_samples_per_s: stderr,
+                        |(id, (batch, share_percent, samples_per_s, stderr, gradient))| {
+                            wire::MeasuredTask {
+                                id,
+                                batch,
+                                share_percent,
+                                samples_per_s,
+                                stderr_samples_per_s: stderr,
+                                gradient,
+                            }
                         },
                     )
                     .collect(),
@@ -138,8 +160,19 @@ pub fn failure() -> impl Strategy<Value = wire::ProfileFailure> {
 
 /// The last record of a profile.
 pub fn end() -> impl Strategy<Value = wire::ProfileEnd> {
-    (any::<u64>(), any::<u64>(), positive()).prop_map(|(measured, failed, cost_s)| {
+    let scale = option::of((name(), positive(), positive(), any::<u64>()));
+    let counts = (any::<u64>(), any::<u64>());
+    (counts, positive(), scale).prop_map(|((measured, failed), cost_s, scale)| {
+        let scale = scale.map(
+            |(id, noise_scale, stderr, steps)| wire::MeasuredNoiseScale {
+                id,
+                noise_scale,
+                stderr,
+                steps,
+            },
+        );
         wire::ProfileEnd {
+            noise_scales: scale.into_iter().collect(),
             schema: wire::ProfileEnd::SCHEMA.to_owned(),
             record: "end".to_owned(),
             measured,
