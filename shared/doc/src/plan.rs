@@ -3,6 +3,7 @@ mod breakdown;
 mod constraints;
 mod points;
 mod rates;
+mod target;
 mod verdict;
 
 use units::{Batch, Samples, SamplesPerSec, Share, TaskId, UnitError};
@@ -16,6 +17,7 @@ pub use breakdown::{GpuPlan, Marginal};
 pub use constraints::Constraints;
 pub use points::{Baseline, Candidate, Candidates, ParetoPoint};
 pub use rates::RateRow;
+pub use target::{FastestSamples, Target, TaskTarget};
 pub use verdict::{Verdict, WorkAlone};
 
 /// Batch sizes and shares of every task, or why there are none.

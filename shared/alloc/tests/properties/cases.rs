@@ -62,6 +62,7 @@ pub(crate) fn task() -> impl Strategy<Value = Task> {
                 per_sample: Bytes::new(memory).unwrap(),
             }),
             work_per_sample: Some(work),
+            progress: allocation::Progress::default(),
         },
     )
 }

@@ -1,6 +1,7 @@
 //! The first line of a report: is sharing worth it, and by how much?
 
-use doc::{Answer, Plan, Scheme, Verdict, WorkKind};
+use doc::{Answer, Feasible, ObjectiveKind, Plan, Scheme, Target, Verdict, WorkKind};
+use units::Batch;
 
 use crate::number::{change, plain};
 
@@ -41,7 +42,10 @@ pub const LEGEND: [(&str, &str); 10] = [
 pub fn headline(plan: &Plan) -> String {
     let verdict = match &plan.answer {
         Answer::Infeasible(_) => return "No plan meets the constraints.".to_owned(),
-        Answer::Feasible(found) => found.verdict.as_ref(),
+        Answer::Feasible(found) => match &found.target {
+            Some(target) => return of_target(found, target),
+            None => found.verdict.as_ref(),
+        },
         Answer::ByHand(_) => None,
     };
     verdict.map_or(String::new(), of_verdict)
@@ -51,6 +55,7 @@ pub fn headline(plan: &Plan) -> String {
 /// with nobody, or where nothing is feasible.
 pub fn verdict_note(plan: &Plan) -> Option<String> {
     let found = plan.feasible().filter(|_| plan.tasks.len() > 1)?;
+    let to_target = found.target.as_ref().map(|t| of_target(found, t));
     let verdict = found.verdict.as_ref().map_or_else(
         || {
             "whether sharing is worth it is not said: by the model a task that is left alone, or with \
@@ -60,7 +65,58 @@ pub fn verdict_note(plan: &Plan) -> Option<String> {
         of_verdict,
     );
     let name = plan.id.as_deref().map(|id| format!("{id}: "));
-    Some(name.unwrap_or_default() + &verdict)
+    Some(name.unwrap_or_default() + &to_target.unwrap_or(verdict))
+}
+
+/// When the targets are reached, with the batch sizes that each time holds for.
+fn of_target(found: &Feasible, t: &Target) -> String {
+    let (together, alone) = (t.together.get(), t.one_after_another.get());
+    let advice = if t.share { "Share" } else { "Do not share" };
+    let certain = if t.share {
+        t.together_high.is_some_and(|high| high.get() < alone)
+    } else {
+        t.together_low.get() >= alone
+    };
+    let doubt = if certain {
+        ""
+    } else {
+        " (within the error of the prediction)"
+    };
+    let which = match found.objective.kind {
+        ObjectiveKind::ProgressLast => "last",
+        _ => "mean",
+    };
+    let high = t.together_high.map_or_else(
+        || " and more".to_owned(),
+        |high| format!(" to {}", plain(high.get())),
+    );
+    let fastest = t.fastest_samples.as_ref().map_or_else(String::new, |f| {
+        let sizes = sizes(f.tasks.iter().map(|c| c.batch));
+        let seconds = plain(f.seconds.get());
+        format!(" The shortest round ({sizes}) would be there in {seconds} s.")
+    });
+    format!(
+        "{advice}{doubt} at {}: target ({which} of the tasks) in {} s (95 %: {}{high}); one after \
+         another in {} s, at its best {} ({}).{fastest}",
+        sizes(found.decisions.iter().map(|d| d.batch)),
+        plain(together),
+        plain(t.together_low.get()),
+        plain(alone),
+        sizes(t.tasks.iter().map(|t| t.alone_batch)),
+        change(alone / together),
+    )
+}
+
+/// Batch sizes of all tasks: one where they are the same.
+fn sizes(all: impl Iterator<Item = Batch>) -> String {
+    let all: Vec<Batch> = all.collect();
+    match all.first() {
+        Some(first) if all.iter().all(|b| b == first) => format!("batch size {first}"),
+        _ => {
+            let each: Vec<String> = all.iter().map(ToString::to_string).collect();
+            format!("batch sizes {}", each.join(", "))
+        }
+    }
 }
 
 fn of_verdict(v: &Verdict) -> String {
