@@ -74,13 +74,15 @@ impl Choices {
 pub struct Value {
     /// Predicted throughput of every task, samples per second.
     pub rates: Vec<f64>,
+    /// Batch size of every task.
+    pub batch: Vec<Batch>,
     /// Standard error of each.
     pub errors: Vec<f64>,
     /// Throughput of every task alone that the plan compares with: the best of its batch sizes, or
     /// that of its own.
     pub solo: Vec<f64>,
-    /// Seconds until the last task of its GPU has trained on its samples; 0 where the objective
-    /// is another than `round`.
+    /// Seconds until the last task of its GPU has trained on its samples, or until the task is at its
+    /// target by compute alone; 0 where the objective is another.
     pub last_end: Vec<f64>,
 }
 
@@ -110,7 +112,7 @@ impl<'a> Frame<'a> {
             predictor,
             kind: found.map_or(ObjectiveKind::Raw, |found| found.objective.kind),
             constraints: found.map(|found| &found.constraints),
-            round: Round::of(workload),
+            round: Round::of_workload(workload),
             data: data.collect(),
         }
     }
@@ -120,6 +122,7 @@ impl<'a> Frame<'a> {
         let n = choices.batch.len();
         let mut value = Value {
             rates: vec![0.0; n],
+            batch: choices.batch.clone(),
             errors: vec![0.0; n],
             solo: (0..n).map(|i| self.solo(i, choices.batch[i])).collect(),
             last_end: vec![0.0; n],
@@ -137,6 +140,12 @@ impl<'a> Frame<'a> {
             for (&i, p) in tasks.iter().zip(self.predictor.predict(&active)) {
                 value.rates[i] = p.samples_per_s;
                 value.errors[i] = p.std_error;
+            }
+            if self.is_to_target() && self.round.is_none() {
+                let ends = self.computed_times(choices, &tasks, 0.0);
+                for &i in &tasks {
+                    value.last_end[i] = ends.as_ref().map_or(f64::INFINITY, |ends| ends[i]);
+                }
             }
             if self.kind == ObjectiveKind::Round {
                 let end = last_end(self, choices, tasks.clone(), self.data.clone(), 0.0);
@@ -174,6 +183,12 @@ impl<'a> Frame<'a> {
             ObjectiveKind::Fairness | ObjectiveKind::MaxMin => value.rates[i] / value.solo[i],
             ObjectiveKind::Weighted => self.weight(i) * value.rates[i],
             ObjectiveKind::Round => -value.last_end[i],
+            ObjectiveKind::ProgressLast if self.is_to_target() => -value.last_end[i],
+            ObjectiveKind::Progress if self.is_to_target() => -self.part(i) * value.last_end[i],
+            ObjectiveKind::ProgressLast => self.progress(i, value.batch[i], value.rates[i]),
+            ObjectiveKind::Progress => {
+                self.part(i) * self.progress(i, value.batch[i], value.rates[i])
+            }
         };
         self.join(tasks.iter().map(|&i| of(i)))
     }
@@ -190,24 +205,26 @@ impl<'a> Frame<'a> {
     ) {
         match self.round_of_objective() {
             None => j.number(name, claimed, truth),
-            Some(round) => match round.together(self, choices) {
+            Some(_) => match self.played(choices) {
                 Some(range) => range.judge(name, -claimed, j),
                 None => j.same(name, claimed, f64::NEG_INFINITY),
             },
         }
     }
 
-    /// The round with transfers, where its length is the objective.
+    /// The round with transfers, where the objective is its length or that of several.
     pub fn round_of_objective(&self) -> Option<&Round> {
         self.round
             .as_ref()
-            .filter(|_| self.kind == ObjectiveKind::Round)
+            .filter(|_| self.kind == ObjectiveKind::Round || self.is_to_target())
     }
 
     /// Joins the objectives of tasks, or of GPUs.
     pub fn join(&self, values: impl Iterator<Item = f64>) -> f64 {
         match self.kind {
-            ObjectiveKind::MaxMin | ObjectiveKind::Round => values.fold(f64::INFINITY, f64::min),
+            ObjectiveKind::MaxMin | ObjectiveKind::Round | ObjectiveKind::ProgressLast => {
+                values.fold(f64::INFINITY, f64::min)
+            }
             _ => values.sum(),
         }
     }
@@ -303,9 +320,13 @@ impl<'a> Frame<'a> {
                 .iter()
                 .position(|g| *g == choices.gpu[i])
                 .unwrap_or(i);
+            let reference = task.batch.unwrap_or(task.batch_sizes[0]);
             let fault = match policy {
                 _ if !task.batch_sizes.contains(&batch) => "it is none of the task's",
                 BatchPolicy::Fixed if Some(batch) != largest => "it is not the task's largest",
+                BatchPolicy::Reference if batch != reference => {
+                    "it is not the task's reference size"
+                }
                 BatchPolicy::Same if batch != choices.batch[first] => "others differ",
                 _ => continue,
             };
