@@ -186,11 +186,9 @@ impl Problem {
         rate: f64,
     ) -> f64 {
         let task = &self.tasks[i];
-        let most = task
-            .batches
-            .iter()
-            .map(|&b| rates.solo(i, b) * task.progress.efficiency(b))
-            .fold(0.0, f64::max);
+        let alone = self.sizes(i).into_iter();
+        let alone = alone.map(|b| rates.solo(i, b) * task.progress.efficiency(b));
+        let most = alone.fold(0.0, f64::max);
         rate * task.progress.efficiency(batch) / most
     }
 
@@ -254,13 +252,23 @@ impl Problem {
         sum
     }
 
+    /// Batch sizes that a task may have alone, to compare with: all, but where sizes stay at the
+    /// reference that one, since nothing is known of what others are worth.
+    #[must_use]
+    pub fn sizes(&self, i: usize) -> Vec<Batch> {
+        match self.limits.policy {
+            BatchPolicy::Reference => vec![self.tasks[i].reference()],
+            _ => self.tasks[i].batches.clone(),
+        }
+    }
+
     /// `S_i` of task `i` at batch size `batch`, as [`Limits::solo`] says; samples per second.
     #[must_use]
     pub fn solo<C: Throughput + ?Sized>(&self, rates: &C, i: usize, batch: Batch) -> f64 {
         match self.limits.solo {
             SoloRate::SameBatch => rates.solo(i, batch),
             SoloRate::Best => {
-                let all = self.tasks[i].batches.iter().map(|&b| rates.solo(i, b));
+                let all = self.sizes(i).into_iter().map(|b| rates.solo(i, b));
                 all.fold(0.0, f64::max)
             }
         }

@@ -162,10 +162,20 @@ impl<'a> Frame<'a> {
         match compared {
             SoloRate::SameBatch => self.predictor.solo(task, own),
             SoloRate::Best => {
-                let sizes = &self.workload.tasks[task].batch_sizes;
-                let rates = sizes.iter().map(|&b| self.predictor.solo(task, b));
+                let sizes = self.sizes(task).into_iter();
+                let rates = sizes.map(|b| self.predictor.solo(task, b));
                 rates.fold(f64::NEG_INFINITY, f64::max)
             }
+        }
+    }
+
+    /// Batch sizes that a task is compared with alone: those of its workload, but where the plan keeps
+    /// the reference size that one.
+    pub fn sizes(&self, task: usize) -> Vec<Batch> {
+        let task = &self.workload.tasks[task];
+        match self.constraints.map(|c| c.batch) {
+            Some(BatchPolicy::Reference) => vec![task.batch.unwrap_or(task.batch_sizes[0])],
+            _ => task.batch_sizes.clone(),
         }
     }
 

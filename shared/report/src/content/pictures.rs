@@ -69,7 +69,9 @@ fn fronts(report: &mut Report, plan: &Feasible) {
             ObjectiveKind::Progress | ObjectiveKind::ProgressLast if objective.value < 0.0 => {
                 "minus the time to target"
             }
-            ObjectiveKind::Progress | ObjectiveKind::ProgressLast => "progress / most progress alone",
+            ObjectiveKind::Progress | ObjectiveKind::ProgressLast => {
+                "progress / most progress alone"
+            }
         };
         let measure = match objective.kind {
             ObjectiveKind::Raw | ObjectiveKind::Weighted => "samples/s",

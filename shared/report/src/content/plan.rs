@@ -90,11 +90,7 @@ fn is_time(kind: ObjectiveKind, value: f64) -> bool {
 /// The value of an objective as people say it: documents hold a time as a negative number, so
 /// that more is always better.
 fn told(kind: ObjectiveKind, value: f64) -> f64 {
-    if is_time(kind, value) {
-        -value
-    } else {
-        value
-    }
+    if is_time(kind, value) { -value } else { value }
 }
 
 /// How many times better a plan is than another in the plan's objective.

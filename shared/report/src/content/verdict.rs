@@ -1,6 +1,9 @@
 //! The first line of a report: is sharing worth it, and by how much?
 
-use doc::{Answer, Feasible, ObjectiveKind, Plan, Scheme, Target, Verdict, WorkKind};
+use doc::{
+    Answer, BatchPolicy, Feasible, Objective, ObjectiveKind, Plan, Scheme, Target, Verdict,
+    WorkKind,
+};
 use units::Batch;
 
 use crate::number::{change, plain};
@@ -44,28 +47,31 @@ pub fn headline(plan: &Plan) -> String {
         Answer::Infeasible(_) => return "No plan meets the constraints.".to_owned(),
         Answer::Feasible(found) => match &found.target {
             Some(target) => return of_target(found, target),
-            None => found.verdict.as_ref(),
+            None => by_rate(found).or_else(|| Some(of_verdict(found, found.verdict.as_ref()?))),
         },
         Answer::ByHand(_) => None,
     };
-    verdict.map_or(String::new(), of_verdict)
+    verdict.unwrap_or_default()
 }
 
 /// The verdict of a plan that has just been made, after its name; nothing of one task, which shares
 /// with nobody, or where nothing is feasible.
 pub fn verdict_note(plan: &Plan) -> Option<String> {
     let found = plan.feasible().filter(|_| plan.tasks.len() > 1)?;
-    let to_target = found.target.as_ref().map(|t| of_target(found, t));
+    let progress = match &found.target {
+        Some(target) => Some(of_target(found, target)),
+        None => by_rate(found),
+    };
     let verdict = found.verdict.as_ref().map_or_else(
         || {
             "whether sharing is worth it is not said: by the model a task that is left alone, or with \
              some of the others, does not advance"
                 .to_owned()
         },
-        of_verdict,
+        |verdict| of_verdict(found, verdict),
     );
     let name = plan.id.as_deref().map(|id| format!("{id}: "));
-    Some(name.unwrap_or_default() + &to_target.unwrap_or(verdict))
+    Some(name.unwrap_or_default() + &progress.unwrap_or(verdict))
 }
 
 /// When the targets are reached, with the batch sizes that each time holds for.
@@ -107,6 +113,34 @@ fn of_target(found: &Feasible, t: &Target) -> String {
     )
 }
 
+/// Progress per second over what each task makes alone, of a plan for that.
+fn by_rate(found: &Feasible) -> Option<String> {
+    let Objective { kind, value } = found.objective;
+    let which = match kind {
+        ObjectiveKind::Progress => "mean",
+        ObjectiveKind::ProgressLast => "least",
+        _ => return None,
+    };
+    let serial = found
+        .baselines
+        .iter()
+        .find(|b| b.name == Scheme::Temporal)?;
+    let advice = if value > serial.objective {
+        "Share"
+    } else {
+        "Do not share"
+    };
+    Some(format!(
+        "{advice} at {}: {:.0} % of the progress that a task makes alone ({which} of the tasks); one after \
+         another {:.0} %, at its best {} ({}).",
+        sizes(found.decisions.iter().map(|d| d.batch)),
+        100.0 * value,
+        100.0 * serial.objective,
+        sizes(serial.tasks.iter().map(|c| c.batch)),
+        change(value / serial.objective),
+    ))
+}
+
 /// Batch sizes of all tasks: one where they are the same.
 fn sizes(all: impl Iterator<Item = Batch>) -> String {
     let all: Vec<Batch> = all.collect();
@@ -119,7 +153,7 @@ fn sizes(all: impl Iterator<Item = Batch>) -> String {
     }
 }
 
-fn of_verdict(v: &Verdict) -> String {
+fn of_verdict(found: &Feasible, v: &Verdict) -> String {
     let (together, alone) = (v.together.get(), v.one_after_another.get());
     let advice = if v.share { "Share" } else { "Do not share" };
     let certain = if v.share {
@@ -159,8 +193,12 @@ fn of_verdict(v: &Verdict) -> String {
             format!(", of a mixture of {}", parts.join(", "))
         }
     };
+    let size = match found.constraints.batch {
+        BatchPolicy::Reference => "reference",
+        _ => "best",
+    };
     format!(
-        "{advice}{doubt}: together {} ({interval}), one after another {}, each at its best batch \
+        "{advice}{doubt}: together {} ({interval}), one after another {}, each at its {size} batch \
          size{mixture} ({}).{}",
         show(together),
         show(alone),
