@@ -4,6 +4,7 @@ mod choice;
 mod constraints;
 mod points;
 mod rates;
+mod target;
 mod task;
 mod verdict;
 
@@ -22,6 +23,7 @@ pub(crate) use choice::choice;
 pub use constraints::Constraints;
 pub use points::{Baseline, Candidate, Candidates, ParetoPoint};
 pub use rates::RateRow;
+pub use target::{FastestSamples, Target, TaskTarget};
 pub use task::PlanTask;
 pub use verdict::{Verdict, WorkAlone};
 

@@ -163,12 +163,20 @@ pub struct Job {
 }
 
 impl Workload {
-    /// What a plan maximises where nobody says: the length of the round where every task has its
-    /// samples, since a throughput of unequal volumes answers nothing that was asked; else the
-    /// total throughput.
+    /// Whether it is known of every task what a sample is worth at each batch size.
+    #[must_use]
+    pub fn knows_efficiency(&self) -> bool {
+        self.tasks.iter().all(|t| t.efficiency.is_some())
+    }
+
+    /// What a plan maximises where nobody says: progress where it is known of every task what a sample
+    /// is worth; else the length of the round where every task has its samples, since a throughput of
+    /// unequal volumes answers nothing that was asked; else the total throughput.
     #[must_use]
     pub fn default_objective(&self) -> ObjectiveKind {
-        if self.tasks.iter().all(|t| t.samples.is_some()) {
+        if self.knows_efficiency() {
+            ObjectiveKind::Progress
+        } else if self.tasks.iter().all(|t| t.samples.is_some()) {
             ObjectiveKind::Round
         } else {
             ObjectiveKind::Raw

@@ -1,4 +1,4 @@
-use doc::ObjectiveKind;
+use doc::BatchPolicy;
 use units::{Batch, Share};
 
 use corun::{Setting, Throughput};
@@ -119,8 +119,15 @@ impl Scheme {
             Scheme::Temporal => vec![1.0 / solo.iter().map(|s| 1.0 / s).sum::<f64>(); n],
             _ => together(rates, &settings),
         };
+        let to_target = |places: &[usize], s: &[Setting]| match self {
+            Scheme::Temporal => problem.serial_round_of(rates, places, s),
+            _ => problem.round_of(rates, places, s, 0.0),
+        };
         let finish = match (self, &problem.round) {
-            _ if problem.objective != ObjectiveKind::Round => 0.0,
+            _ if !problem.is_timed() => 0.0,
+            _ if problem.is_progress() => problem
+                .seconds_to_target(&settings, to_target)
+                .unwrap_or(f64::INFINITY),
             (Scheme::Temporal, Some(round)) => round.one_after_another(&solo),
             (_, Some(round)) => round.seconds(rates, &settings),
             (Scheme::Temporal, None) => (0..n).map(|i| samples(problem, i) / solo[i]).sum(),
@@ -133,9 +140,9 @@ impl Scheme {
         let relative = || p.iter().zip(&reference).map(|(p, s)| p / s);
         let fairness = relative().sum();
         let least = relative().fold(f64::INFINITY, f64::min);
-        let objective = match problem.objective {
-            ObjectiveKind::Round => -finish,
-            _ => problem.value(&p, &reference),
+        let objective = match () {
+            _ if problem.is_timed() => -finish,
+            _ => problem.value(rates, &settings, &p, &reference),
         };
         let fed = least >= problem.limits.floor * (1.0 - TOLERANCE);
         let balanced = problem
@@ -151,6 +158,37 @@ impl Scheme {
             raw,
             fairness,
         })
+    }
+
+    /// The scheme at batch sizes of its own where the plan is for progress and chooses them: from those
+    /// of the plan, that of one task is changed as long as the objective gains. Else at those of the plan.
+    pub(crate) fn at_its_best<C: Throughput + ?Sized>(
+        self,
+        rates: &C,
+        problem: &Problem,
+        batches: &[Batch],
+    ) -> Result<SchemeResult, AllocError> {
+        let mut best = self.predict(rates, problem, batches)?;
+        if !problem.is_progress() || problem.limits.policy != BatchPolicy::Free {
+            return Ok(best);
+        }
+        loop {
+            let before = best.objective;
+            for i in 0..problem.tasks.len() {
+                for &batch in &problem.tasks[i].batches {
+                    let mut sizes: Vec<Batch> = best.settings.iter().map(|s| s.batch).collect();
+                    sizes[i] = batch;
+                    let other = self.predict(rates, problem, &sizes)?;
+                    if other.objective > best.objective {
+                        best = other;
+                    }
+                }
+            }
+            // Rounding of sums is no gain.
+            if best.objective <= before + TOLERANCE * before.abs() {
+                return Ok(best);
+            }
+        }
     }
 
     fn fits(self, problem: &Problem, batches: &[Batch]) -> bool {

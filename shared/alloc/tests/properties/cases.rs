@@ -1,9 +1,10 @@
 //! Random problems, small enough for the slow twin.
 #![expect(clippy::unwrap_used, reason = "test data is valid or the test fails")]
 
-use allocation::{InterferenceLaw, Limits, Problem, Task, TaskLaw};
+use allocation::{InterferenceLaw, Limits, Problem, Progress, Task, TaskLaw};
 use corun::{Setting, Throughput};
 use doc::{Balance, BatchPolicy, Memory, ObjectiveKind, SoloRate};
+use efficiency::Law;
 use proptest::prelude::*;
 use units::{Batch, Bytes, Samples, Share, TotalShare, Weight};
 
@@ -62,8 +63,19 @@ pub(crate) fn task() -> impl Strategy<Value = Task> {
                 per_sample: Bytes::new(memory).unwrap(),
             }),
             work_per_sample: Some(work),
+            progress: allocation::Progress::default(),
         },
     )
+}
+
+/// A noise scale, rounds to the target, and a part in the mean.
+fn progress() -> impl Strategy<Value = Progress> {
+    (1.0..500.0_f64, 1.0..50.0_f64, 0.1..1.0_f64).prop_map(|(scale, rounds, part)| Progress {
+        law: Some(Law::of_noise_scale(scale, Batch::new(16).unwrap())),
+        rounds,
+        part,
+        reference: None,
+    })
 }
 
 pub(crate) fn limits(n: usize) -> impl Strategy<Value = Limits> {
@@ -75,6 +87,7 @@ pub(crate) fn limits(n: usize) -> impl Strategy<Value = Limits> {
         BatchPolicy::Free,
         BatchPolicy::Fixed,
         BatchPolicy::Same,
+        BatchPolicy::Reference,
     ]);
     let balance = prop::sample::select(vec![Balance::Batch, Balance::Workload, Balance::Time]);
     let mismatch = prop::option::of(0.0..60.0_f64);
@@ -100,21 +113,33 @@ pub(crate) fn objective() -> impl Strategy<Value = ObjectiveKind> {
         ObjectiveKind::Weighted,
         ObjectiveKind::MaxMin,
         ObjectiveKind::Round,
+        ObjectiveKind::Progress,
+        ObjectiveKind::ProgressLast,
     ])
 }
 
 pub(crate) fn case() -> impl Strategy<Value = (InterferenceLaw, Problem)> {
     (1_usize..=3).prop_flat_map(|n| {
         let tasks = prop::collection::vec(task(), n);
-        (law(n), tasks, objective(), limits(n)).prop_map(|(law, tasks, objective, limits)| {
-            let problem = Problem {
-                tasks,
-                objective,
-                limits,
-                round: None,
+        let worth = (prop::collection::vec(progress(), n), any::<bool>());
+        let of =
+            |(law, mut tasks, objective, limits, (worth, rounds)): (_, Vec<Task>, _, Limits, _)| {
+                let worth: Vec<Progress> = worth;
+                for (task, progress) in tasks.iter_mut().zip(worth) {
+                    task.progress = progress;
+                    // Progress per second, where nothing else needs volumes.
+                    let counted = objective == ObjectiveKind::Round || limits.mismatch.is_some();
+                    task.samples = task.samples.filter(|_| rounds || counted);
+                }
+                let problem = Problem {
+                    tasks,
+                    objective,
+                    limits,
+                    round: None,
+                };
+                (law, problem)
             };
-            (law, problem)
-        })
+        (law(n), tasks, objective(), limits(n), worth).prop_map(of)
     })
 }
 

@@ -17,7 +17,12 @@ proptest! {
         let listed = solve(&Opaque(&law), &problem, &options).unwrap();
         // With no combination of batch sizes there is nothing to bound.
         if expected.is_some() {
-            let proof = if problem.objective == ObjectiveKind::Round {
+            let progress = matches!(
+                problem.objective,
+                ObjectiveKind::Progress | ObjectiveKind::ProgressLast
+            );
+            let volumes = problem.tasks.iter().all(|t| t.samples.is_some());
+            let proof = if problem.objective == ObjectiveKind::Round || (progress && volumes) {
                 Proof::Enumerated
             } else {
                 Proof::Bounded

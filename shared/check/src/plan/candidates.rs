@@ -88,7 +88,7 @@ fn measured(claimed: &Candidate, model: &Model, frame: &Frame<'_>, j: &mut Judge
     if let Some(fault) = frame.broken(&mean.choices, &own, true) {
         j.lie("tasks", "within the constraints", fault);
     }
-    if frame.kind == ObjectiveKind::Round {
+    if frame.kind == ObjectiveKind::Round || frame.is_to_target() {
         return length(claimed, j);
     }
     let (value, low) = interval(frame, &own);
@@ -112,7 +112,7 @@ fn by_model(claimed: &Candidate, frame: &Frame<'_>, j: &mut Judge) {
     let Some(choices) = of(&claimed.tasks, frame, j) else {
         return;
     };
-    if frame.kind == ObjectiveKind::Round {
+    if frame.kind == ObjectiveKind::Round || frame.is_to_target() {
         return length(claimed, j);
     }
     let (value, low) = interval(frame, &frame.evaluate(&choices));

@@ -38,7 +38,7 @@ impl<'a> Frame<'a> {
             predictor,
             kind: found.map_or(ObjectiveKind::Raw, |found| found.objective.kind),
             constraints: found.map(|found| &found.constraints),
-            round: Round::of(workload),
+            round: Round::of_workload(workload),
             data: data.collect(),
         }
     }
@@ -48,6 +48,7 @@ impl<'a> Frame<'a> {
         let n = choices.batch.len();
         let mut value = Value {
             rates: vec![0.0; n],
+            batch: choices.batch.clone(),
             errors: vec![0.0; n],
             solo: (0..n).map(|i| self.solo(i, choices.batch[i])).collect(),
             last_end: vec![0.0; n],
@@ -65,6 +66,12 @@ impl<'a> Frame<'a> {
             for (&i, p) in tasks.iter().zip(self.predictor.predict(&active)) {
                 value.rates[i] = p.samples_per_s;
                 value.errors[i] = p.std_error;
+            }
+            if self.is_to_target() && self.round.is_none() {
+                let ends = self.computed_times(choices, &tasks, 0.0);
+                for &i in &tasks {
+                    value.last_end[i] = ends.as_ref().map_or(f64::INFINITY, |ends| ends[i]);
+                }
             }
             if self.kind == ObjectiveKind::Round {
                 let end = last_end(
@@ -87,10 +94,20 @@ impl<'a> Frame<'a> {
         match compared {
             SoloRate::SameBatch => self.predictor.solo(task, own),
             SoloRate::Best => {
-                let sizes = &self.workload.tasks[task].batch_sizes;
-                let rates = sizes.iter().map(|&b| self.predictor.solo(task, b));
+                let sizes = self.sizes(task).into_iter();
+                let rates = sizes.map(|b| self.predictor.solo(task, b));
                 rates.fold(f64::NEG_INFINITY, f64::max)
             }
+        }
+    }
+
+    /// Batch sizes that a task is compared with alone: those of its workload, but where the plan keeps
+    /// the reference size that one.
+    pub fn sizes(&self, task: usize) -> Vec<Batch> {
+        let task = &self.workload.tasks[task];
+        match self.constraints.map(|c| c.batch) {
+            Some(BatchPolicy::Reference) => vec![task.batch.unwrap_or(task.batch_sizes[0])],
+            _ => task.batch_sizes.clone(),
         }
     }
 
@@ -108,6 +125,12 @@ impl<'a> Frame<'a> {
             ObjectiveKind::Fairness | ObjectiveKind::MaxMin => value.rates[i] / value.solo[i],
             ObjectiveKind::Weighted => self.weight(i) * value.rates[i],
             ObjectiveKind::Round => -value.last_end[i],
+            ObjectiveKind::ProgressLast if self.is_to_target() => -value.last_end[i],
+            ObjectiveKind::Progress if self.is_to_target() => -self.part(i) * value.last_end[i],
+            ObjectiveKind::ProgressLast => self.progress(i, value.batch[i], value.rates[i]),
+            ObjectiveKind::Progress => {
+                self.part(i) * self.progress(i, value.batch[i], value.rates[i])
+            }
         };
         self.join(tasks.iter().map(|&i| of(i)))
     }
@@ -124,24 +147,26 @@ impl<'a> Frame<'a> {
     ) {
         match self.round_of_objective() {
             None => j.number(name, claimed, truth),
-            Some(round) => match round.together(self.predictor, choices) {
+            Some(_) => match self.played(choices) {
                 Some(range) => range.judge(name, -claimed, j),
                 None => j.same(name, claimed, f64::NEG_INFINITY),
             },
         }
     }
 
-    /// The round with transfers, where its length is the objective.
+    /// The round with transfers, where the objective is its length or that of several.
     pub fn round_of_objective(&self) -> Option<&Round> {
         self.round
             .as_ref()
-            .filter(|_| self.kind == ObjectiveKind::Round)
+            .filter(|_| self.kind == ObjectiveKind::Round || self.is_to_target())
     }
 
     /// Joins the objectives of tasks, or of GPUs.
     pub fn join(&self, values: impl Iterator<Item = f64>) -> f64 {
         match self.kind {
-            ObjectiveKind::MaxMin | ObjectiveKind::Round => values.fold(f64::INFINITY, f64::min),
+            ObjectiveKind::MaxMin | ObjectiveKind::Round | ObjectiveKind::ProgressLast => {
+                values.fold(f64::INFINITY, f64::min)
+            }
             _ => values.sum(),
         }
     }
@@ -237,9 +262,13 @@ impl<'a> Frame<'a> {
                 .iter()
                 .position(|g| *g == choices.gpu[i])
                 .unwrap_or(i);
+            let reference = task.batch.unwrap_or(task.batch_sizes[0]);
             let fault = match policy {
                 _ if !task.batch_sizes.contains(&batch) => "it is none of the task's",
                 BatchPolicy::Fixed if Some(batch) != largest => "it is not the task's largest",
+                BatchPolicy::Reference if batch != reference => {
+                    "it is not the task's reference size"
+                }
                 BatchPolicy::Same if batch != choices.batch[first] => "others differ",
                 _ => continue,
             };

@@ -66,10 +66,17 @@ fn fronts(report: &mut Report, plan: &Feasible) {
             ObjectiveKind::Weighted => "weighted throughput",
             ObjectiveKind::MaxMin => "least throughput / solo throughput",
             ObjectiveKind::Round => "minus the time of the round",
+            ObjectiveKind::Progress | ObjectiveKind::ProgressLast if objective.value < 0.0 => {
+                "minus the time to target"
+            }
+            ObjectiveKind::Progress | ObjectiveKind::ProgressLast => {
+                "progress / most progress alone"
+            }
         };
         let measure = match objective.kind {
             ObjectiveKind::Raw | ObjectiveKind::Weighted => "samples/s",
             ObjectiveKind::Round => "s",
+            ObjectiveKind::Progress | ObjectiveKind::ProgressLast if objective.value < 0.0 => "s",
             _ => "ratio",
         };
         let plot = Plot {

@@ -65,28 +65,38 @@ fn feasible(report: &mut Report, plan: &Plan, found: &Feasible) {
 }
 
 /// Unit of an objective.
-fn unit(kind: ObjectiveKind) -> &'static str {
+fn unit(kind: ObjectiveKind, value: f64) -> &'static str {
     match kind {
         ObjectiveKind::Raw | ObjectiveKind::Weighted => "samples/s",
         ObjectiveKind::Fairness => "sum of P/S",
         ObjectiveKind::MaxMin => "least P/S",
         ObjectiveKind::Round => "s",
+        ObjectiveKind::Progress if is_time(kind, value) => "s to target (mean)",
+        ObjectiveKind::Progress => "of the most progress alone (mean)",
+        ObjectiveKind::ProgressLast if is_time(kind, value) => "s to target (last)",
+        ObjectiveKind::ProgressLast => "of the most progress alone (least)",
+    }
+}
+
+/// Whether a value of an objective is a time, which documents hold as a negative number; that of progress
+/// is one where the tasks have rounds.
+fn is_time(kind: ObjectiveKind, value: f64) -> bool {
+    match kind {
+        ObjectiveKind::Round => true,
+        ObjectiveKind::Progress | ObjectiveKind::ProgressLast => value < 0.0,
+        _ => false,
     }
 }
 
 /// The value of an objective as people say it: documents hold a time as a negative number, so
 /// that more is always better.
 fn told(kind: ObjectiveKind, value: f64) -> f64 {
-    if kind == ObjectiveKind::Round {
-        -value
-    } else {
-        value
-    }
+    if is_time(kind, value) { -value } else { value }
 }
 
 /// How many times better a plan is than another in the plan's objective.
 fn gain(kind: ObjectiveKind, plan: f64, other: f64) -> f64 {
-    if kind == ObjectiveKind::Round {
+    if is_time(kind, plan) {
         other / plan
     } else {
         plan / other
@@ -101,7 +111,7 @@ fn total_share(report: &mut Report, rv: Option<TotalShare>) {
 
 fn facts(report: &mut Report, found: &Feasible) {
     let Objective { kind, value } = found.objective;
-    let (value, unit) = (plain(told(kind, value)), unit(kind));
+    let (value, unit) = (plain(told(kind, value)), unit(kind, value));
     report.fact(
         "objective",
         format!("{}: {value} {unit}", doc::name_of(&kind)),
@@ -124,7 +134,8 @@ fn facts(report: &mut Report, found: &Feasible) {
 fn chosen(candidates: &Candidates, kind: ObjectiveKind) -> String {
     let text = |c: &Candidate| {
         let (value, low) = (told(kind, c.objective), told(kind, c.low));
-        format!("{} {} (95 %: {})", plain(value), unit(kind), plain(low))
+        let unit = unit(kind, c.objective);
+        format!("{} {unit} (95 %: {})", plain(value), plain(low))
     };
     let config = candidates.measured.config;
     let number = config.map_or(String::new(), |c| format!(", configuration {c}"));
@@ -147,7 +158,7 @@ fn searched(search: &Search, kind: ObjectiveKind) -> String {
         Proof::NotProven => "not proven to be the best",
     };
     let bound = search.bound.filter(|_| search.proof == Proof::NotProven);
-    let limit = if kind == ObjectiveKind::Round {
+    let limit = if bound.is_some_and(|bound| is_time(kind, bound)) {
         "none can be below"
     } else {
         "none can exceed"
@@ -197,7 +208,11 @@ fn baselines(found: &Feasible) -> Table {
         .column("scheme", "scheme", "")
         .measured("total_samples_per_s", "throughput", "samples/s")
         .measured("fairness", "fairness", "sum of P/S")
-        .measured("objective", "objective", unit(objective.kind))
+        .measured(
+            "objective",
+            "objective",
+            unit(objective.kind, objective.value),
+        )
         .column("plan_gain", "plan gains", "")
         .column("shares_percent", "shares", "%")
         .column("feasible", "feasible", "");
@@ -232,7 +247,11 @@ fn baselines(found: &Feasible) -> Table {
 
 fn points(key: &'static str, title: &str, kind: ObjectiveKind, points: &[ParetoPoint]) -> Table {
     let mut table = Table::new(key, title)
-        .measured("objective", "objective", unit(kind))
+        .measured(
+            "objective",
+            "objective",
+            unit(kind, points.first().map_or(0.0, |p| p.objective)),
+        )
         .measured("total_samples_per_s", "throughput", "samples/s")
         .measured("fairness", "fairness", "sum of P/S")
         .measured("mismatch", "mismatch", "")
