@@ -211,7 +211,12 @@ fn every_layer() -> Vec<Layer> {
 
 fn train() {
     let mut trainer = trainer(0.05, 0.9);
-    let mut loss = |n| trainer.step(batch(n)).unwrap_or_else(|e| panic!("{e:?}")).loss;
+    let mut loss = |n| {
+        trainer
+            .step(batch(n))
+            .unwrap_or_else(|e| panic!("{e:?}"))
+            .loss
+    };
     let first = loss(20);
     let mut last = first;
     for _ in 0..40 {
