@@ -1,6 +1,8 @@
 //! Noise scales: from the gradients that stand in a profile and in runs, with arithmetic of its own.
 
-use doc::{EfficiencyCurve, EfficiencySource, EventPayload, GradientNoise, Profile, RunEvent, Task};
+use doc::{
+    EfficiencyCurve, EfficiencySource, EventPayload, GradientNoise, Profile, RunEvent, Task,
+};
 use units::TaskId;
 
 use crate::judge::Judge;
@@ -98,14 +100,24 @@ pub fn of_profile(profile: &Profile, j: &mut Judge) {
 }
 
 /// What a model says of the efficiency of a task, where its profile and runs stand before it.
-pub fn of_model(task: &Task, declared: &Task, profile: &Profile, runs: &[Vec<RunEvent>], j: &mut Judge) {
+pub fn of_model(
+    task: &Task,
+    declared: &Task,
+    profile: &Profile,
+    runs: &[Vec<RunEvent>],
+    j: &mut Judge,
+) {
     let Some(claimed) = &task.efficiency else {
         return;
     };
     match claimed.source {
         EfficiencySource::Declared => {
             if declared.efficiency.as_ref() != Some(claimed) {
-                j.lie("efficiency", "declared", "not what the profile's workload declares");
+                j.lie(
+                    "efficiency",
+                    "declared",
+                    "not what the profile's workload declares",
+                );
             }
         }
         EfficiencySource::Learnt => {
@@ -123,7 +135,11 @@ pub fn of_model(task: &Task, declared: &Task, profile: &Profile, runs: &[Vec<Run
             });
             let Some(own) = own else {
                 if declared.efficiency.as_ref() != Some(claimed) {
-                    j.lie("efficiency", "measured", "norms of gradients do not give one");
+                    j.lie(
+                        "efficiency",
+                        "measured",
+                        "norms of gradients do not give one",
+                    );
                 }
                 return;
             };

@@ -7,8 +7,8 @@ use corun::Setting;
 use device::{Device, Options, Sim};
 use doc::params::ModelParams;
 use doc::{DeviceFingerprint, DeviceKind, Method, Model, Profile, RunEvent, Workload};
-use predict::{Dataset, FitOptions, Fitted, PredictError, Predictor, fit, fit_by_merit, runs};
 use predict::runs::RunError;
+use predict::{Dataset, FitOptions, Fitted, PredictError, Predictor, fit, fit_by_merit, runs};
 use units::Share;
 
 use crate::judge::Judge;
