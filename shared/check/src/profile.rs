@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use doc::{DesignKind, DeviceKind, Profile, StopReason};
 
 use crate::judge::Judge;
-use crate::{model, workload};
+use crate::{efficiency, model, workload};
 
 /// Judges a profile. Paths name records: `$.samples[3]` is the fourth sample record.
 pub fn judge(profile: &Profile, j: &mut Judge) {
@@ -24,6 +24,7 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
     });
     design(profile, j);
     counts(profile, j);
+    efficiency::of_profile(profile, j);
     configurations(profile, j);
     let imported = profile.header.design == DesignKind::Imported;
     match profile.header.device.kind {
