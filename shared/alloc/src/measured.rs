@@ -464,6 +464,7 @@ mod tests {
             throughput: SamplesPerSec::new(rate).unwrap(),
             stderr: error.map(|e| SamplesPerSec::new(e).unwrap()),
             gradient: None,
+            launch: doc::Launch::default(),
         };
         Corun {
             config,

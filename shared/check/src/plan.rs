@@ -5,8 +5,10 @@ mod baselines;
 mod candidates;
 mod choices;
 mod figures;
+mod frame;
 mod infeasible;
 mod points;
+mod progress;
 mod proof;
 mod round;
 mod table;
@@ -18,7 +20,8 @@ use predict::Predictor;
 
 use crate::judge::Judge;
 use crate::{model, workload};
-use choices::{Choices, Frame};
+use choices::Choices;
+use frame::Frame;
 
 /// Judges a plan with the model and workload in it.
 pub fn judge(plan: &Plan, j: &mut Judge) {

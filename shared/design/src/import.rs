@@ -184,6 +184,7 @@ fn row(workload: &Workload, row: &Row) -> Option<Measured> {
         throughput: row.throughput?,
         stderr: row.stderr,
         gradient: None,
+        launch: doc::Launch::default(),
     })
 }
 

@@ -1,8 +1,9 @@
-use units::{Batch, SamplesPerSec, Seconds, Share, TaskId};
+use units::{Batch, Samples, SamplesPerSec, Seconds, Share, TaskId};
 
+use crate::checker::{optional, unique_ids};
 use crate::plan::choice;
-use crate::wire::{self, StopReason, Wire};
-use crate::workload::{optional, positive};
+use crate::wire::{self, FailureCause, StopReason, Wire};
+use crate::workload::validate::positive;
 use crate::{
     Aim, Checker, Choice, Code, DesignKind, DeviceFingerprint, Document, GpuUse, GradientNoise,
     Provenance, Workload,
@@ -70,6 +71,26 @@ pub struct Measured {
     pub stderr: Option<SamplesPerSec>,
     /// What the gradients of its steps say about the noise scale.
     pub gradient: Option<GradientNoise>,
+    /// What its launches took, where it was launched for this sample.
+    pub launch: Launch,
+}
+
+/// What launches of a job took, outside its training too: means over the launches of one sample.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Launch {
+    /// From the launch until it trained; `None`: it was parked and woken, or tells no progress.
+    pub startup: Option<Seconds>,
+    /// A run from launch to exit, where it ended by itself.
+    pub run: Option<WholeRun>,
+}
+
+/// A run that ended by itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WholeRun {
+    /// From launch to exit.
+    pub time: Seconds,
+    /// Samples in all.
+    pub samples: Samples,
 }
 
 /// A configuration that could not be measured.
@@ -81,6 +102,12 @@ pub struct Failure {
     pub tasks: Vec<Choice>,
     /// Why there is no measurement.
     pub reason: String,
+    /// The kind of reason, where it is known.
+    pub cause: Option<FailureCause>,
+    /// The task whose job is the reason.
+    pub task: Option<TaskId>,
+    /// The last lines that this job printed.
+    pub output: Option<String>,
 }
 
 /// Last record of a finished profile.
@@ -188,7 +215,7 @@ impl Document for Sample {
             });
         }
         let tasks = c.list("tasks", &wire.tasks, measured);
-        crate::workload::unique_ids(c, "tasks", wire.tasks.iter().map(|t| t.id.as_str()));
+        unique_ids(c, "tasks", wire.tasks.iter().map(|t| t.id.as_str()));
         let window = c.unit("window_s", Seconds::new(wire.window_s));
         let gpu = optional(c, "gpu", wire.gpu.as_ref(), |gpu, c| {
             gpu_use(gpu, wire.tasks.len(), c)
@@ -267,6 +294,7 @@ pub(crate) fn measured(wire: &wire::MeasuredTask, c: &mut Checker) -> Option<Mea
         SamplesPerSec::new,
     );
     let gradient = optional(c, "gradient", wire.gradient.as_ref(), gradient);
+    let launch = launch(wire, c);
     Some(Measured {
         gradient: gradient?,
         id: id?,
@@ -274,6 +302,7 @@ pub(crate) fn measured(wire: &wire::MeasuredTask, c: &mut Checker) -> Option<Mea
         share: share?,
         throughput: throughput?,
         stderr: stderr?,
+        launch: launch?,
     })
 }
 
@@ -321,6 +350,41 @@ impl MeasuredNoiseScale {
     }
 }
 
+/// A run has samples and a time, and its start-up is a part of it.
+fn launch(wire: &wire::MeasuredTask, c: &mut Checker) -> Option<Launch> {
+    let startup = c.optional_unit("startup_s", wire.startup_s, Seconds::new);
+    let time = c.optional_unit("run_s", wire.run_s, Seconds::new);
+    let samples = c.optional_unit("run_samples", wire.run_samples, Samples::new);
+    let (startup, time, samples) = (startup?, time?, samples?);
+    let run = match (time, samples) {
+        (None, None) => None,
+        (Some(time), Some(samples)) => Some(WholeRun { time, samples }),
+        (time, _) => {
+            let (field, problem) = match time {
+                Some(_) => ("run_samples", "a run has a time and no samples"),
+                None => ("run_s", "a run has samples and no time"),
+            };
+            let advice = "give both run_s and run_samples, or neither";
+            c.field(field, |c| c.fault(Code::NeedsMore, problem, advice));
+            return None;
+        }
+    };
+    if let (Some(startup), Some(run)) = (startup, run)
+        && startup > run.time
+    {
+        let problem = format!(
+            "{} s of start-up in a run of {} s",
+            startup.get(),
+            run.time.get()
+        );
+        c.field("startup_s", |c| {
+            c.fault(Code::OutOfRange, problem, "a part is at most the whole");
+        });
+        return None;
+    }
+    Some(Launch { startup, run })
+}
+
 impl Measured {
     pub(crate) fn to_wire(&self) -> wire::MeasuredTask {
         wire::MeasuredTask {
@@ -330,6 +394,9 @@ impl Measured {
             samples_per_s: self.throughput.get(),
             stderr_samples_per_s: self.stderr.map(SamplesPerSec::get),
             gradient: self.gradient,
+            startup_s: self.launch.startup.map(Seconds::get),
+            run_s: self.launch.run.map(|run| run.time.get()),
+            run_samples: self.launch.run.map(|run| run.samples.get()),
         }
     }
 }
@@ -339,10 +406,22 @@ impl Document for Failure {
 
     fn from_wire(wire: &wire::ProfileFailure, c: &mut Checker) -> Option<Self> {
         let tasks = c.list("tasks", &wire.tasks, choice);
+        let task = c.optional_unit("task", wire.task.as_deref(), TaskId::new);
+        if let Some(id) = wire.task.as_deref()
+            && !wire.tasks.iter().any(|t| t.id == id)
+        {
+            c.field("task", |c| {
+                let problem = format_args!("{id:?} was not to run");
+                c.fault(Code::UnknownName, problem, "name one of the record's tasks");
+            });
+        }
         Some(Self {
             config: wire.config,
             tasks: tasks?,
             reason: wire.reason.clone(),
+            cause: wire.cause,
+            task: task?,
+            output: wire.output.clone(),
         })
     }
 
@@ -354,6 +433,9 @@ impl Document for Failure {
             config: self.config,
             tasks: self.tasks.iter().map(Choice::to_wire).collect(),
             reason: self.reason.clone(),
+            cause: self.cause,
+            task: self.task.as_ref().map(|t| t.as_str().to_owned()),
+            output: self.output.clone(),
         }
     }
 }
@@ -365,7 +447,7 @@ impl Document for ProfileEnd {
         let cost = c.unit("cost_s", Seconds::new(wire.cost_s));
         let noise_scales = c.list("noise_scales", &wire.noise_scales, noise_scale);
         let ids = wire.noise_scales.iter().map(|n| n.id.as_str());
-        crate::workload::unique_ids(c, "noise_scales", ids);
+        unique_ids(c, "noise_scales", ids);
         Some(Self {
             measured: wire.measured,
             failed: wire.failed,

@@ -1,6 +1,6 @@
 mod efficiency;
 mod renew;
-mod validate;
+pub(crate) mod validate;
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,11 @@ use units::{Bandwidth, Batch, Bytes, Flops, Samples, TaskId, Weight};
 
 use crate::wire;
 use crate::{
-    Checker, Code, DeviceKind, Document, Duplex, GpuDescription, LayerDescription, ObjectiveKind,
-    Progress, Provenance,
+    DeviceKind, Duplex, GpuDescription, LayerDescription, ObjectiveKind, Progress, Provenance,
 };
 
 pub use efficiency::{Efficiency, EfficiencyCurve};
 pub use renew::OtherTasks;
-pub(crate) use validate::{gpu_description, link, optional, positive, unique_ids, update_bytes};
 
 /// Most tasks of one workload: sets of tasks are bit sets of 64.
 pub(crate) const MAX_TASKS: usize = 64;
@@ -192,49 +190,6 @@ impl Workload {
     }
 }
 
-impl Document for Workload {
-    type Wire = wire::Workload;
-
-    fn from_wire(wire: &wire::Workload, c: &mut Checker) -> Option<Self> {
-        let device = c.field("device", |c| validate::device(&wire.device, c));
-        let link = optional(c, "link", wire.link.as_ref(), link);
-        if wire.tasks.is_empty() {
-            c.field("tasks", |c| {
-                c.fault(Code::NothingToDo, "no task", "add at least one task");
-            });
-        }
-        if wire.tasks.len() > MAX_TASKS {
-            c.field("tasks", |c| {
-                let problem = format_args!("{} tasks", wire.tasks.len());
-                c.fault(Code::TooMany, problem, "give at most 64");
-            });
-            return None;
-        }
-        // Recorded measurements need no description of what was measured.
-        let recorded = wire.device.kind == DeviceKind::Replay;
-        let tasks = c.list("tasks", &wire.tasks, |t, c| validate::task(t, recorded, c));
-        unique_ids(c, "tasks", wire.tasks.iter().map(|t| t.id.as_str()));
-        Some(Self {
-            id: wire.id.clone(),
-            device: device?,
-            link: link?,
-            tasks: tasks?,
-            provenance: wire.provenance.clone(),
-        })
-    }
-
-    fn to_wire(&self) -> wire::Workload {
-        wire::Workload {
-            schema: <wire::Workload as wire::Wire>::SCHEMA.to_owned(),
-            id: self.id.clone(),
-            device: self.device.to_wire(),
-            link: self.link.map(Link::to_wire),
-            tasks: self.tasks.iter().map(Task::to_wire).collect(),
-            provenance: self.provenance.clone(),
-        }
-    }
-}
-
 impl DeviceSpec {
     fn to_wire(&self) -> wire::Device {
         let (gpu, gpu_description) = match &self.gpu {
@@ -316,11 +271,6 @@ impl Task {
 }
 
 impl Job {
-    /// Validates; records every fault in `c`.
-    pub(crate) fn from_wire(wire: &wire::Job, c: &mut Checker) -> Option<Self> {
-        validate::job(wire, c)
-    }
-
     pub(crate) fn to_wire(&self) -> wire::Job {
         wire::Job {
             argv: self.argv.clone(),

@@ -100,6 +100,16 @@ impl Moments {
         self.variance += other.variance;
     }
 
+    /// The steps after `earlier`, which were taken into these sums first.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            steps: self.steps.saturating_sub(earlier.steps),
+            squared_norm: self.squared_norm - earlier.squared_norm,
+            variance: self.variance - earlier.variance,
+        }
+    }
+
     /// The sums as a document has them: means. `None`: no step.
     #[must_use]
     pub fn to_document(&self) -> Option<GradientNoise> {

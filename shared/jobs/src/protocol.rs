@@ -17,8 +17,10 @@ pub enum Message {
         /// Whether the worker is a client of NVIDIA MPS.
         mps: Option<bool>,
     },
-    /// Trained on so many samples since the last step.
+    /// Trained on so many samples since the last step that was told.
     Step {
+        /// Steps that the line tells of: 1, or more from a worker that tells quick ones together.
+        steps: u64,
         /// Samples.
         samples: u64,
         /// Training loss; finite.
@@ -102,6 +104,7 @@ struct Line {
     samples: Option<u64>,
     loss: Option<f64>,
     step: Option<u64>,
+    steps: Option<u64>,
     sms: Option<u32>,
     mps: Option<bool>,
     norms: Option<Norms>,
@@ -275,6 +278,7 @@ impl Counter {
             self.first.push(samples);
         }
         Some(Message::Step {
+            steps: 1,
             samples,
             loss,
             step: None,
@@ -284,7 +288,8 @@ impl Counter {
 }
 
 /// A line without the colours and cursor movements of a terminal (ECMA-48 control sequences).
-fn without_colours(line: &[u8]) -> Cow<'_, [u8]> {
+#[must_use]
+pub fn without_colours(line: &[u8]) -> Cow<'_, [u8]> {
     const ESCAPE: u8 = 0x1b;
     if !line.contains(&ESCAPE) {
         return Cow::Borrowed(line);
@@ -318,6 +323,7 @@ fn parse_protocol(line: &[u8]) -> Option<Message> {
             mps: line.mps,
         },
         Kind::Step => Message::Step {
+            steps: line.steps.filter(is_believable).unwrap_or(1).max(1),
             samples: line.samples.filter(is_believable)?,
             loss: line.loss.and_then(finite),
             step: line.step,
@@ -362,6 +368,7 @@ mod tests {
         assert_eq!(p.parse(br#"{"mt":"ready"}"#), Some(ready));
         assert_eq!(p.parse(br#"{"mt":"loaded"}"#), Some(Message::Loaded));
         let step = Message::Step {
+            steps: 1,
             samples: 128,
             loss: Some(2.3),
             step: Some(7),
@@ -369,6 +376,12 @@ mod tests {
         };
         let line = br#" {"mt":"step","samples":128,"step":7,"loss":2.3,"lr":1} "#;
         assert_eq!(p.parse(line), Some(step));
+        let told = |line: &str| match Progress::Protocol.parse(line.as_bytes()) {
+            Some(Message::Step { steps, samples, .. }) => (steps, samples),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(told(r#"{"mt":"step","samples":96,"steps":3}"#), (3, 96));
+        assert_eq!(told(r#"{"mt":"step","samples":96,"steps":0}"#), (1, 96));
         for bad in [
             &b"epoch 3"[..],
             br#"{"mt":"step"}"#,
@@ -427,6 +440,7 @@ mod tests {
         let mut p = p.unwrap();
         let step = |loss| {
             Some(Message::Step {
+                steps: 1,
                 samples: 64,
                 loss,
                 step: None,

@@ -326,6 +326,7 @@ impl Found {
                     throughput: SamplesPerSec::new(count.samples as f64 / count.seconds).ok()?,
                     stderr: count.error(),
                     gradient: None,
+                    launch: doc::Launch::default(),
                 })
             });
             Some(Sample {

@@ -1,5 +1,7 @@
-//! A workload to begin with, and the tools by their names.
+//! A workload to begin with, the tools by their names, and all of them in one command.
 
+mod args;
+mod chain;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -10,7 +12,9 @@ use doc::{
 };
 use units::{Bandwidth, Batch, Bytes, Samples, TaskId};
 
-pub use tools::{Tool, Words};
+pub use args::{Device, RunArgs};
+pub use chain::run;
+pub use tools::{Tool, Words, missing, program};
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]

@@ -4,7 +4,8 @@ use corun::Setting;
 use doc::{Feasible, Proof};
 use units::{Share, TotalShare};
 
-use super::choices::{Choices, Frame, Value};
+use super::choices::{Choices, Value};
+use super::frame::Frame;
 use crate::judge::Judge;
 
 /// Improvement that is more than rounding. A search compares sums in another order, and meets

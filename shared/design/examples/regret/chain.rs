@@ -208,6 +208,7 @@ fn corun(workload: &Workload, runs: &[Setting], rates: &[device::Rate]) -> Corun
         throughput: rate.throughput,
         stderr: rate.stderr,
         gradient: None,
+        launch: rate.launch,
     });
     Corun {
         config: 0,

@@ -40,6 +40,7 @@ fn profile() -> Profile {
                 throughput: rate.throughput,
                 stderr: None,
                 gradient: None,
+                launch: doc::Launch::default(),
             });
         Sample {
             config: config as u64,

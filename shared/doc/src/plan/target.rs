@@ -1,7 +1,8 @@
 use units::{Batch, Seconds, TaskId};
 
-use super::{Choice, choice};
-use crate::workload::{optional, positive};
+use super::choice::{Choice, choice};
+use crate::checker::optional;
+use crate::workload::validate::positive;
 use crate::{Checker, Code, wire};
 
 /// When the tasks reach their targets: the seconds that the objective of the plan counts.

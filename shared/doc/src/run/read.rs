@@ -3,8 +3,8 @@
 use units::{Batch, SamplesPerSec, Seconds, Share, TaskId, UnitError};
 
 use super::{EventPayload, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
+use crate::checker::optional;
 use crate::wire::{self, EventKind};
-use crate::workload::optional;
 use crate::{Checker, Code, Document, Plan, Timeline};
 
 impl Document for RunEvent {

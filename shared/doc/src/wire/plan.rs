@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use std::collections::BTreeMap;
 
-use super::{Choice, Link, Model, Provenance, UpdateBytes, Wire, Workload};
+use super::{Choice, Link, Model, ObjectiveKind, Provenance, UpdateBytes, Wire, Workload};
 
 /// Batch sizes and shares of every task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -140,34 +140,6 @@ pub struct RateRow {
     pub active: Vec<String>,
     /// Throughput of each of them.
     pub samples_per_s: BTreeMap<String, f64>,
-}
-
-/// What is maximised.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum ObjectiveKind {
-    /// Total throughput `sum P_i`, samples per second.
-    Raw,
-    /// Total of throughput relative to solo `sum P_i / S_i`.
-    Fairness,
-    /// Weighted total `sum w_i P_i`, samples per second.
-    Weighted,
-    /// The least `P_i / S_i`.
-    MaxMin,
-    /// Minus the time of the round in seconds: transfers in the best order that was found, compute
-    /// at the rates of the tasks that compute. On several GPUs minus the time until every task has
-    /// trained on its samples, without transfers.
-    Round,
-    /// Where every task has samples, minus the weighted mean of the tasks' times to target in seconds:
-    /// task i takes `n_i = N_i / E_i(B_i)` rounds (`rounds_to_target` at the reference batch size, 1 where
-    /// it is not given), each as long as the round of the tasks that have not reached theirs. Otherwise the
-    /// weighted mean of progress per second over the most that the task makes alone,
-    /// `P_i E_i(B_i) / max_B S_i(B) E_i(B)`.
-    Progress,
-    /// The same of the task that is worst off: minus the last time to target, or the least progress.
-    ProgressLast,
 }
 
 /// The best measured co-run and the best by the model, both under the constraints. The one whose

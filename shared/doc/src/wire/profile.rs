@@ -1,9 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    DeviceKind, GradientNoise, MeasuredNoiseScale, ObjectiveKind, Provenance, Wire, Workload,
-};
+use super::{DeviceKind, GradientNoise, MeasuredNoiseScale, Provenance, Wire, Workload};
 
 /// First record of a profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +33,34 @@ pub struct ProfileHeader {
 impl Wire for ProfileHeader {
     const SCHEMA: &'static str = "mt.profile/1";
     const RECORD: Option<&'static str> = Some("header");
+}
+
+/// What is maximised.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum ObjectiveKind {
+    /// Total throughput `sum P_i`, samples per second.
+    Raw,
+    /// Total of throughput relative to solo `sum P_i / S_i`.
+    Fairness,
+    /// Weighted total `sum w_i P_i`, samples per second.
+    Weighted,
+    /// The least `P_i / S_i`.
+    MaxMin,
+    /// Minus the time of the round in seconds: transfers in the best order that was found, compute
+    /// at the rates of the tasks that compute. On several GPUs minus the time until every task has
+    /// trained on its samples, without transfers.
+    Round,
+    /// Where every task has samples, minus the weighted mean of the tasks' times to target in seconds:
+    /// task i takes `n_i = N_i / E_i(B_i)` rounds (`rounds_to_target` at the reference batch size, 1 where
+    /// it is not given), each as long as the round of the tasks that have not reached theirs. Otherwise the
+    /// weighted mean of progress per second over the most that the task makes alone,
+    /// `P_i E_i(B_i) / max_B S_i(B) E_i(B)`.
+    Progress,
+    /// The same of the task that is worst off: minus the last time to target, or the least progress.
+    ProgressLast,
 }
 
 /// What measurements were chosen for: the plan that they are to lead to. `mt-solve` asks for the
@@ -157,6 +183,16 @@ pub struct MeasuredTask {
     /// What the gradients of its steps say about the noise scale, where the training reports norms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gradient: Option<GradientNoise>,
+    /// Time from the launch of the job until it trained, mean over its launches for this sample;
+    /// absent where it was parked and only woken, or tells no progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub startup_s: Option<f64>,
+    /// Time from launch to exit of a job that ended by itself, mean over such runs in this sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_s: Option<f64>,
+    /// Samples of such a run, as the job told them; the task's `samples` where it told none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_samples: Option<u64>,
 }
 
 /// A configuration that could not be measured.
@@ -173,6 +209,43 @@ pub struct ProfileFailure {
     pub tasks: Vec<Choice>,
     /// Why there is no measurement.
     pub reason: String,
+    /// The kind of reason, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<FailureCause>,
+    /// The task whose job is the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// The last lines that this job printed, at most 2 KiB, without control characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+}
+
+/// Why a job could not be measured.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum FailureCause {
+    /// It ended with an exit code other than 0, or by a signal.
+    Crash,
+    /// It ended because Python could not import a module.
+    Module,
+    /// It ended because it misses arguments or does not know them.
+    Arguments,
+    /// It could not be started.
+    Program,
+    /// It ran, but nothing that it printed tells progress.
+    Silent,
+    /// It printed nothing within the time that a job has to start.
+    Timeout,
+    /// It trained and then told no progress for too long.
+    Stall,
+    /// Memory did not suffice.
+    Memory,
+    /// It trains for too short a time to be measured.
+    Short,
+    /// Anything else.
+    Other,
 }
 
 impl Wire for ProfileFailure {
@@ -230,4 +303,6 @@ pub enum StopReason {
     Budget,
     /// The expected gain fell below the tolerance.
     Tolerance,
+    /// A task failed alone, so that no co-run of it can be compared with anything.
+    Failure,
 }

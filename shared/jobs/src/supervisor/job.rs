@@ -12,7 +12,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use units::TaskId;
 
-use super::{Echo, Event, Exit, Happening, JobId, OrderError, PATIENCE};
+use super::event::{Echo, Event, Exit, Happening, JobId, OrderError, PATIENCE};
 use crate::lines::LineCutter;
 use crate::log::RotatingLog;
 use crate::process::{self, Identity, Lineage};
@@ -48,9 +48,29 @@ struct Pipe {
     fd: std::fs::File,
     cutter: LineCutter,
     last: Last,
+    unlogged: Unlogged,
     /// Whether its lines may tell progress: standard output, and standard error where a regular
     /// expression looks for the job's own log lines.
     tells: bool,
+}
+
+/// The line under way, which the log gets whole: both pipes of a job, and those of the processes that
+/// replace it, share one file, where a line in pieces would tear those of the others apart.
+#[derive(Debug, Default)]
+struct Unlogged(Vec<u8>);
+
+impl Unlogged {
+    /// Takes bytes in and returns those that the log gets now: up to the last end of a line, or all
+    /// where the line under way is too long to be kept.
+    fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.0.extend_from_slice(bytes);
+        let end = self.0.iter().rposition(|b| matches!(b, b'\n' | b'\r'));
+        match end {
+            _ if self.0.len() > LineCutter::LONGEST => std::mem::take(&mut self.0),
+            Some(end) => self.0.drain(..=end).collect(),
+            None => Vec::new(),
+        }
+    }
 }
 
 /// What a line was before it was written over: of a progress bar only the last state is shown.
@@ -100,6 +120,7 @@ impl Job {
                 fd: nonblocking(fd).into(),
                 cutter: LineCutter::default(),
                 last: Last::default(),
+                unlogged: Unlogged::default(),
                 tells,
             })
             .collect();
@@ -197,14 +218,21 @@ impl Job {
                 }
             };
             busy |= n == chunk.len();
-            if let Err(error) = self.log.append(&chunk[..n]) {
+            let lines = match n {
+                0 => std::mem::take(&mut pipe.unlogged.0),
+                n => pipe.unlogged.push(&chunk[..n]),
+            };
+            if let Err(error) = self.log.append(&lines) {
                 gathered.log_failed = Some(format!("{}: {error}", self.log.path().display()));
             }
             let mut overlong = 0;
             let line = |line: &[u8], over: bool| {
-                if let Some(echo) = echo {
-                    pipe.last
-                        .show(line, over, |line| (echo.0)(&self.task, line));
+                match echo {
+                    Some(echo) if echo.all => (echo.take)(&self.task, line),
+                    Some(echo) => pipe
+                        .last
+                        .show(line, over, |line| (echo.take)(&self.task, line)),
+                    None => {}
                 }
                 if pipe.tells {
                     gathered.line(&mut self.progress, line);
@@ -311,6 +339,11 @@ impl Job {
         // A short read may have been followed by the end of the pipe.
         self.read(id, chunk, queue, echo);
         self.read(id, chunk, queue, echo);
+        // Of a pipe that somebody else keeps open.
+        for pipe in &mut self.pipes {
+            // That the log has failed was told when it failed first, or is now of no use.
+            self.log.append(&std::mem::take(&mut pipe.unlogged.0)).ok();
+        }
     }
 
     /// How it ended; one that cannot be killed is not waited for.
@@ -361,6 +394,7 @@ impl Gathered {
             Some(Message::Parked) => Happening::Parked,
             Some(Message::Done { samples }) => Happening::Done { samples },
             Some(Message::Step {
+                steps,
                 samples,
                 loss,
                 step,
@@ -372,13 +406,19 @@ impl Gathered {
                     Some(Err(why)) => self.bad_norms = self.bad_norms.or(Some(why)),
                     None => {}
                 }
-                return self.step(samples, loss, step, &gradient);
+                return self.step((steps, samples), loss, step, &gradient);
             }
         };
         self.events.push(what);
     }
 
-    fn step(&mut self, more: u64, new: Option<f64>, number: Option<u64>, norms: &Moments) {
+    fn step(
+        &mut self,
+        (count, more): (u64, u64),
+        new: Option<f64>,
+        number: Option<u64>,
+        norms: &Moments,
+    ) {
         if let Some(Happening::Steps {
             steps,
             samples,
@@ -387,14 +427,14 @@ impl Gathered {
             gradient,
         }) = self.events.last_mut()
         {
-            *steps += 1;
+            *steps = steps.saturating_add(count);
             *last = number.or(*last);
             *samples = samples.saturating_add(more);
             *loss = new.or(*loss);
             gradient.merge(norms);
         } else {
             self.events.push(Happening::Steps {
-                steps: 1,
+                steps: count,
                 samples: more,
                 loss: new,
                 last: number,

@@ -61,6 +61,7 @@ fn configurations(profile: &Profile) -> String {
         Some(StopReason::Complete) => "",
         Some(StopReason::Budget) => "; the budget was used up",
         Some(StopReason::Tolerance) => "; the expected gain fell below the tolerance",
+        Some(StopReason::Failure) => "; a task failed alone",
     };
     let failed = match profile.failures.len() {
         0 => String::new(),

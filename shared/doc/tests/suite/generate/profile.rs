@@ -86,15 +86,11 @@ pub fn gradient() -> impl Strategy<Value = GradientNoise> {
 
 /// A measured configuration.
 pub fn sample() -> impl Strategy<Value = wire::ProfileSample> {
-    let one = || {
+    let launch = || (option::of(0.0..1e3), option::of((1e3..1e6, 1_u64..1 << 53)));
+    let one = move || {
+        let rate = (positive(), option::of(positive()));
         let noise = option::of(gradient());
-        (
-            batch(),
-            share_percent(),
-            positive(),
-            option::of(positive()),
-            noise,
-        )
+        (batch(), share_percent(), rate, launch(), noise)
     };
     let tasks = names().prop_flat_map(move |names| (Just(names.clone()), vec(one(), names.len())));
     (
@@ -118,7 +114,16 @@ pub fn sample() -> impl Strategy<Value = wire::ProfileSample> {
                 config,
                 tasks: tasks
                     .map(
-                        |(id, (batch, share_percent, samples_per_s, stderr, gradient))| {
+                        |(
+                            id,
+                            (
+                                batch,
+                                share_percent,
+                                (samples_per_s, stderr),
+                                (startup_s, run),
+                                gradient,
+                            ),
+                        )| {
                             wire::MeasuredTask {
                                 id,
                                 batch,
@@ -126,6 +131,9 @@ pub fn sample() -> impl Strategy<Value = wire::ProfileSample> {
                                 samples_per_s,
                                 stderr_samples_per_s: stderr,
                                 gradient,
+                                startup_s,
+                                run_s: run.map(|(time, _)| time),
+                                run_samples: run.map(|(_, samples)| samples),
                             }
                         },
                     )
@@ -149,13 +157,20 @@ pub fn choices() -> impl Strategy<Value = Vec<wire::Choice>> {
 
 /// A configuration that failed.
 pub fn failure() -> impl Strategy<Value = wire::ProfileFailure> {
-    (any::<u64>(), choices(), text()).prop_map(|(config, tasks, reason)| wire::ProfileFailure {
-        schema: wire::ProfileFailure::SCHEMA.to_owned(),
-        record: "failure".to_owned(),
-        config,
-        tasks,
-        reason,
-    })
+    let cause = option::of(Just(FailureCause::Crash));
+    let more = (cause, any::<bool>(), option::of(text()));
+    (any::<u64>(), choices(), text(), more).prop_map(
+        |(config, tasks, reason, (cause, named, output))| wire::ProfileFailure {
+            schema: wire::ProfileFailure::SCHEMA.to_owned(),
+            record: "failure".to_owned(),
+            config,
+            task: tasks.first().filter(|_| named).map(|t| t.id.clone()),
+            tasks,
+            reason,
+            cause,
+            output,
+        },
+    )
 }
 
 /// The last record of a profile.

@@ -1,16 +1,16 @@
+//! What parts that are left out whole teach of batch sizes and tasks that were never seen.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use doc::Method;
 use math::stats;
 use units::Batch;
 
-use super::{Unseen, Use};
+use super::checks::Checks;
 use crate::dataset::Dataset;
-use crate::features::Scene;
-use crate::fit::Checks;
 use crate::gp::Hyper;
 use crate::pool::{Pool, PoolRows};
-use crate::report::UnseenError;
+use crate::unseen::{Unseen, UnseenError, Use};
 use crate::validation::{self, HALF_WIDTH, Known, Part, VERY_SURE, Wanted, trimmed};
 
 /// Most parts that are left out: each costs as much as a fit. Twelve were half of what a fit with
@@ -133,7 +133,7 @@ fn by_task(data: &Dataset) -> Vec<Vec<usize>> {
 fn some(data: &Dataset, mut parts: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     let all = data.samples.iter().filter(|s| s.active.len() > 1).count();
     parts.retain(|p| p.len() >= LEAST_LEFT && all - p.len() >= LEAST_KEPT);
-    let kept = crate::model::evenly(parts.len(), MOST_PARTS);
+    let kept = math::stats::evenly(parts.len(), MOST_PARTS);
     kept.into_iter().map(|k| parts[k].clone()).collect()
 }
 
@@ -250,7 +250,7 @@ fn leave_out(
     let pool = PoolRows::of(&fold.data, &fold.base).condition(hyper)?;
     let mut left = Vec::new();
     for s in part.iter().map(|k| &data.samples[*k]) {
-        let scene = Scene::new(&fold.base, &s.active);
+        let scene = fold.base.scene(&s.active);
         for (at, (a, p)) in s.active.iter().zip(&s.throughput).enumerate() {
             if *p <= 0.0 {
                 continue;

@@ -1,9 +1,6 @@
-use corun::Setting;
-
 use crate::base::Base;
-use crate::features::{MAX_FEATURES, Scene};
-use crate::structured::{Meeting, Other};
-use crate::{Dataset, Sample};
+use crate::dataset::{Dataset, Sample};
+use crate::features::MAX_FEATURES;
 
 /// The measurements of one task among others, row by row. Its solo runs are no rows: what they say
 /// is in the anchors, which everything learnt here is relative to.
@@ -25,34 +22,15 @@ pub(crate) struct Rows {
     pub error: Vec<Option<f64>>,
 }
 
-/// Meetings of every task, with the position of the sample and of the task in it; throughputs of
-/// zero are left out.
-pub(crate) fn meetings(data: &Dataset) -> Vec<Vec<Meeting>> {
-    let mut all = vec![Vec::new(); data.tasks.len()];
-    for s in &data.samples {
-        for (at, (a, &p)) in s.active.iter().zip(&s.throughput).enumerate() {
-            if p > 0.0 {
-                all[a.task].push(Meeting {
-                    batch: a.batch.as_f64(),
-                    share: a.share.fraction(),
-                    others: others(&s.active, at),
-                    step: a.batch.as_f64() / p,
-                });
-            }
-        }
-    }
-    all
-}
-
 impl Rows {
-    /// Rows of every task, in the order of [`meetings`].
+    /// Rows of every task, in the order of the samples; throughputs of zero are left out.
     pub fn of_all(data: &Dataset, base: &Base) -> Vec<Rows> {
         let mut rows = vec![Rows::default(); data.tasks.len()];
         let mut x = [0.0; MAX_FEATURES];
         let several = |s: &&Sample| s.active.len() > 1;
         let samples = data.samples.iter().enumerate();
         for (k, s) in samples.filter(|(_, s)| several(s) || !base.anchored) {
-            let scene = Scene::new(base, &s.active);
+            let scene = base.scene(&s.active);
             for (at, (a, &p)) in s.active.iter().zip(&s.throughput).enumerate() {
                 if p <= 0.0 {
                     continue;
@@ -74,17 +52,4 @@ impl Rows {
     pub fn len(&self) -> usize {
         self.sample.len()
     }
-}
-
-fn others(active: &[Setting], at: usize) -> Vec<Other> {
-    active
-        .iter()
-        .enumerate()
-        .filter(|(k, _)| *k != at)
-        .map(|(_, a)| Other {
-            task: a.task,
-            batch: a.batch.as_f64(),
-            share: a.share.fraction(),
-        })
-        .collect()
 }

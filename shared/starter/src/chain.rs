@@ -9,10 +9,13 @@ use std::time::Duration;
 use cli::{Console, Exit, Failure};
 use jobs::Signals;
 
-use crate::args::RunArgs;
-use crate::run::{missing, program};
+use crate::RunArgs;
+use crate::tools::{missing, program};
 
 /// Runs the tools one after another; the first that does not succeed ends it.
+///
+/// # Errors
+/// The failure of the first tool that fails, with what was kept.
 pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
     if let Err(error) = fs::File::open(&args.workload) {
         return Err(match error.kind() {
