@@ -8,6 +8,7 @@ mod figures;
 mod frame;
 mod infeasible;
 mod points;
+mod progress;
 mod proof;
 mod round;
 mod table;

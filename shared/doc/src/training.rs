@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use units::{Batch, Samples, Seconds, TaskId, Weight};
 
+use crate::checker::optional;
 use crate::wire::{self, TrainingEventKind, Wire as _};
-use crate::workload::optional;
 use crate::{Checker, Code, Document, Frame, GradientNoise, ReadError};
 
 /// Something that happened to a training, as an allocator of GPUs is told.

@@ -50,8 +50,9 @@ pub(crate) fn law(n: usize) -> impl Strategy<Value = InterferenceLaw> {
 
 pub(crate) fn task() -> impl Strategy<Value = Task> {
     let batches = prop::sample::subsequence(vec![8_u64, 16, 32, 64, 128], 1..=3);
-    (batches, 1_u64..100, 0.5..4.0_f64, 0_u64..50, 1e8..1e10_f64).prop_map(
-        |(batches, samples, weight, memory, work)| Task {
+    let needs = (0_u64..50, 1e8..1e10_f64);
+    (batches, 1_u64..100, 0.5..4.0_f64, needs, progress()).prop_map(
+        |(batches, samples, weight, (memory, work), progress)| Task {
             batches: batches
                 .into_iter()
                 .map(|b| Batch::new(b).unwrap())
@@ -63,7 +64,7 @@ pub(crate) fn task() -> impl Strategy<Value = Task> {
                 per_sample: Bytes::new(memory).unwrap(),
             }),
             work_per_sample: Some(work),
-            progress: allocation::Progress::default(),
+            progress,
         },
     )
 }
@@ -121,25 +122,31 @@ pub(crate) fn objective() -> impl Strategy<Value = ObjectiveKind> {
 pub(crate) fn case() -> impl Strategy<Value = (InterferenceLaw, Problem)> {
     (1_usize..=3).prop_flat_map(|n| {
         let tasks = prop::collection::vec(task(), n);
-        let worth = (prop::collection::vec(progress(), n), any::<bool>());
-        let of =
-            |(law, mut tasks, objective, limits, (worth, rounds)): (_, Vec<Task>, _, Limits, _)| {
-                let worth: Vec<Progress> = worth;
-                for (task, progress) in tasks.iter_mut().zip(worth) {
-                    task.progress = progress;
-                    // Progress per second, where nothing else needs volumes.
-                    let counted = objective == ObjectiveKind::Round || limits.mismatch.is_some();
-                    task.samples = task.samples.filter(|_| rounds || counted);
-                }
-                let problem = Problem {
-                    tasks,
-                    objective,
-                    limits,
-                    round: None,
-                };
-                (law, problem)
+        (law(n), tasks, objective(), limits(n)).prop_map(|(law, tasks, objective, limits)| {
+            let problem = Problem {
+                tasks,
+                objective,
+                limits,
+                round: None,
             };
-        (law(n), tasks, objective(), limits(n), worth).prop_map(of)
+            (law, problem)
+        })
+    })
+}
+
+/// Progress per second, of tasks without volumes.
+pub(crate) fn progress_by_rate() -> impl Strategy<Value = (InterferenceLaw, Problem)> {
+    let last = any::<bool>();
+    (case(), last).prop_map(|((law, mut problem), last)| {
+        problem.objective = match last {
+            true => ObjectiveKind::ProgressLast,
+            false => ObjectiveKind::Progress,
+        };
+        problem.limits.mismatch = None;
+        for task in &mut problem.tasks {
+            task.samples = None;
+        }
+        (law, problem)
     })
 }
 

@@ -1,6 +1,6 @@
 use units::{Batch, Seconds, TaskId};
 
-use super::{Choice, choice};
+use super::choice::{Choice, choice};
 use crate::checker::optional;
 use crate::workload::validate::positive;
 use crate::{Checker, Code, wire};
