@@ -1,3 +1,4 @@
+mod efficiency;
 mod renew;
 pub(crate) mod validate;
 
@@ -10,6 +11,7 @@ use crate::{
     DeviceKind, Duplex, GpuDescription, LayerDescription, ObjectiveKind, Progress, Provenance,
 };
 
+pub use efficiency::{Efficiency, EfficiencyCurve};
 pub use renew::OtherTasks;
 
 /// Most tasks of one workload: sets of tasks are bit sets of 64.
@@ -84,6 +86,12 @@ pub struct Task {
     pub bytes_per_sample: Option<f64>,
     /// Batch sizes to choose from, ascending.
     pub batch_sizes: Vec<Batch>,
+    /// Reference batch size, one of `batch_sizes`; `None`: the smallest. See [`Task::reference`].
+    pub batch: Option<Batch>,
+    /// What a sample is worth at each batch size.
+    pub efficiency: Option<Efficiency>,
+    /// Rounds until the target at the reference batch size: finite and above 0.
+    pub rounds_to_target: Option<f64>,
     /// Local data volume of a round.
     pub samples: Option<Samples>,
     /// Bytes to move in a round.
@@ -214,6 +222,16 @@ impl UpdateBytes {
 }
 
 impl Task {
+    /// The batch size that `rounds_to_target` holds for, and that a plan keeps where no efficiency is
+    /// known.
+    ///
+    /// # Panics
+    /// Never: a task has at least one batch size.
+    #[must_use]
+    pub fn reference(&self) -> Batch {
+        self.batch.unwrap_or(self.batch_sizes[0])
+    }
+
     fn to_wire(&self) -> wire::Task {
         wire::Task {
             id: self.id.as_str().to_owned(),
@@ -227,6 +245,9 @@ impl Task {
                 .iter()
                 .map(|b| u64::from(b.get()))
                 .collect(),
+            batch: self.batch.map(|b| u64::from(b.get())),
+            efficiency: self.efficiency.as_ref().map(Efficiency::to_wire),
+            rounds_to_target: self.rounds_to_target,
             samples: self.samples.map(Samples::get),
             update_bytes: self.update_bytes.map(UpdateBytes::to_wire),
             weight: self.weight.map(Weight::get),

@@ -204,6 +204,7 @@ impl SimHost {
                     samples,
                     loss,
                     last: None,
+                    gradient: efficiency::Moments::default(),
                 },
             );
         }

@@ -217,6 +217,15 @@ pub(crate) fn holds(procs: &Path, pid: i32) -> bool {
     all.lines().any(|line| line.parse() == Ok(pid))
 }
 
+/// Takes this process out of the groups of runs that it was started in, which end with whatever is in
+/// them. A group that refuses it holds it where it is.
+pub(crate) fn leave_runs() {
+    for group in find::outside_of_runs() {
+        // No permission, or a group of version 2 that takes no processes.
+        fs::write(group.join("cgroup.procs"), "0").ok();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

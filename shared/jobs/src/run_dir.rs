@@ -48,6 +48,10 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// process inside a driver that hangs) is reported and left to a later start.
 const PATIENCE_OF_A_START: Duration = Duration::from_secs(1);
 
+/// Length of a run's token: long enough that no two runs meet by chance, short enough for the path
+/// of a socket (108 bytes).
+const TOKEN: usize = 12;
+
 impl RunDir {
     /// Where run directories are: `mt-tools-UID` in the folder for temporary files.
     #[must_use]
@@ -76,7 +80,7 @@ impl RunDir {
     fn make(base: &Path, tool: &str) -> io::Result<Self> {
         let path = tempfile::Builder::new()
             .prefix("run-")
-            .rand_bytes(12)
+            .rand_bytes(TOKEN)
             .permissions(fs::Permissions::from_mode(0o700))
             .tempdir_in(base)?
             .keep();
@@ -143,6 +147,11 @@ impl RunDir {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether a name is as a token is.
+    pub(crate) fn is_token(name: &str) -> bool {
+        name.len() == TOKEN && name.bytes().all(|b| b.is_ascii_alphanumeric())
     }
 
     /// A name that no other run has: 12 letters and digits.

@@ -98,7 +98,19 @@ impl Supervisor {
 
     /// Passes every line that a job prints to `echo` as well.
     pub fn follow(&mut self, echo: impl FnMut(&TaskId, &[u8]) + 'static) {
-        self.echo = Some(Echo(Box::new(echo)));
+        self.echo = Some(Echo {
+            take: Box::new(echo),
+            all: false,
+        });
+    }
+
+    /// As [`Supervisor::follow`], with every state of a line that is written over: a progress bar
+    /// tells how far a job is by nothing else.
+    pub fn watch(&mut self, watch: impl FnMut(&TaskId, &[u8]) + 'static) {
+        self.echo = Some(Echo {
+            take: Box::new(watch),
+            all: true,
+        });
     }
 
     /// Starts a job.

@@ -70,7 +70,12 @@ pub fn exec(
     match command.stdout(Stdio::piped()).spawn() {
         Ok(child) => {
             let exit = watch(child, record, &place, console);
-            record.write()?;
+            // How the program ended is worth more than a line on it: a full disk must not turn a day
+            // of training into a failure. Nor may this return before the place is handed over, since
+            // removing it would kill this process, which is inside.
+            if let Err(failure) = record.write() {
+                console.warn(&format!("--log has no line of this program: {failure}"));
+            }
             place.leave_to_the_attendant();
             exit
         }
@@ -115,8 +120,9 @@ fn watch(
     place: &Place,
     console: &Console,
 ) -> Result<Exit, Failure> {
-    jobs::relay(child.id().cast_signed()).map_err(environment)?;
-    let output = copy(&mut child, console).inspect_err(|_| {
+    let relayed = jobs::relay(child.id().cast_signed()).map_err(environment);
+    let output = relayed.and_then(|()| copy(&mut child, console));
+    let output = output.inspect_err(|_| {
         // It has not done anything yet.
         child.kill().and_then(|()| child.wait().map(drop)).ok();
     })?;

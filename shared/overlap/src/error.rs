@@ -1,11 +1,7 @@
 use doc::{OtherTasks, PlanTask};
 use units::TaskId;
 
-/// Most tasks of one round: a set of tasks is a `u32`, so that a state of the search is small, and
-/// one bit stays spare for `1 << n`. Plans may have 64 tasks: of those, rounds of one GPU with more
-/// than 31 are refused ([`OverlapError`]); a wider set would double every key of the search for a
-/// size at which no search proves anything.
-pub const MAX_TASKS: usize = 31;
+use crate::set::MAX_TASKS;
 
 /// Longest round, in seconds: 30,000 years. In a longer one the 15 digits of a number no longer tell the
 /// start and the end of a phase of a second apart.

@@ -1,4 +1,5 @@
-use crate::{MAX_TASKS, OverlapError};
+use crate::OverlapError;
+use crate::set::{MAX_TASKS, Set};
 
 /// One task of a round.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -72,13 +73,13 @@ impl Instance {
     }
 
     /// The set of all tasks.
-    pub(crate) fn everyone(&self) -> u32 {
-        (1u32 << self.jobs.len()) - 1
+    pub(crate) fn everyone(&self) -> Set {
+        Set::MAX >> (MAX_TASKS - self.jobs.len())
     }
 }
 
 /// Indices of the tasks of a set, ascending.
-pub(crate) fn members(mut set: u32) -> impl Iterator<Item = usize> {
+pub(crate) fn members(mut set: Set) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         (set != 0).then(|| {
             let i = set.trailing_zeros() as usize;

@@ -9,7 +9,7 @@ use crate::renew::renewed;
 use crate::variation::{Variation, planned_batches};
 use crate::{
     AllActive, FixedRates, Instance, Job, Link, ModelRates, Options, Order, Outcome, OverlapError,
-    Rates, Schedules, TableRates, solve,
+    Rates, Schedules, Set, TableRates, solve,
 };
 
 /// What to order a plan by.
@@ -183,10 +183,8 @@ fn table(plan: &Plan) -> Result<TableRates, PlanError> {
     Ok(table)
 }
 
-fn set_of(tasks: &[usize]) -> u32 {
-    tasks
-        .iter()
-        .fold(0, |set, &i| set | 1u32.wrapping_shl(i as u32))
+fn set_of(tasks: &[usize]) -> Set {
+    tasks.iter().fold(0, |set, &i| set | 1 << i)
 }
 
 fn model<'p>(

@@ -1,5 +1,7 @@
-//! A workload to begin with, and the tools by their names.
+//! A workload to begin with, the tools by their names, and all of them in one command.
 
+mod args;
+mod chain;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -10,7 +12,9 @@ use doc::{
 };
 use units::{Bandwidth, Batch, Bytes, Samples, TaskId};
 
-pub use tools::{Tool, Words};
+pub use args::{Device, RunArgs};
+pub use chain::run;
+pub use tools::{Tool, Words, missing, program};
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]
@@ -156,6 +160,9 @@ fn task(start: &Start, kind: DeviceKind, index: usize) -> Option<Task> {
             .into_iter()
             .filter_map(|b| Batch::new(b).ok())
             .collect(),
+        batch: None,
+        efficiency: None,
+        rounds_to_target: None,
         samples: Samples::new(samples).ok(),
         update_bytes: start.script.is_none().then_some(UpdateBytes {
             down: bytes,

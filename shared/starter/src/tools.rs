@@ -1,8 +1,10 @@
 //! The tools by their names.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Subcommand, ValueHint};
+use cli::Failure;
 
 /// The tools, in the order of the pipe: `mt TOOL` is `mt-TOOL`.
 #[derive(Debug, Subcommand)]
@@ -67,4 +69,23 @@ impl Tool {
         };
         (name, words.words)
     }
+}
+
+/// A tool beside this program, else on `PATH`.
+#[must_use]
+pub fn program(name: &str) -> PathBuf {
+    let file = format!("mt-{name}");
+    let own = std::env::current_exe().ok();
+    let beside = own.and_then(|own| Some(own.parent()?.join(&file)));
+    beside
+        .filter(|path| path.is_file())
+        .unwrap_or_else(|| file.into())
+}
+
+/// A tool that cannot be started.
+#[must_use]
+pub fn missing(name: &str, error: &std::io::Error) -> Failure {
+    Failure::Environment(format!(
+        "cannot run mt-{name}: {error}; install it beside mt, or in a folder of PATH"
+    ))
 }

@@ -221,7 +221,14 @@ fn dependencies_point_one_way() {
             );
         }
     };
-    for planner in ["predict", "alloc", "overlap", "cluster", "learning"] {
+    for planner in [
+        "efficiency",
+        "predict",
+        "alloc",
+        "overlap",
+        "cluster",
+        "learning",
+    ] {
         never(planner, &["cli", "jobs", "host", "device", "launch"]);
     }
     // The judge may not call what it judges.

@@ -1,11 +1,14 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum, ValueHint};
-use doc::DeviceKind;
+use clap::{Parser, Subcommand, ValueHint};
 
 const EXAMPLES: &str = "\
 Examples:
+  mt try 'python3 train.py'
+      is it worth it to run two of it together? An answer within a minute or so, from your own command
+  mt try 'python3 a.py --lr 0.1' 'python3 b.py'
+      the same of two commands
   mt init && mt run
       three models on this machine's GPU, or on a simulated one: measured, planned, launched, reported
   mt init --script train.py --tasks 2 && mt run --objective fairness
@@ -15,21 +18,36 @@ Examples:
 
 Exit codes: those of the tool that ended last; 2 bad usage; 3 a tool is not installed.";
 
+const TRY: &str = "\
+Each different command runs alone, then all run together, as plain processes on this machine (on a GPU under
+NVIDIA MPS where that can be). How far they get is read from what they print: the worker protocol, tqdm bars,
+percent, i/n, epoch, step, iter or samples and a number, else lines of one shape, else the end of the run.
+Whole runs are compared, start-up included, where their length is known.
+
+Exit codes: 0 an answer, also 'not worth it' and a difference within the noise; 1 a command failed, alone or
+beside the others, or prints nothing to go by; 2 a command that is not there; 3 the environment cannot;
+130 Ctrl-C. In every case nothing is left running.";
+
 /// First steps with the mt tools, and each of them by its name
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
 pub struct Args {
     #[command(subcommand)]
-    pub verb: Verb,
+    pub verb: Option<Verb>,
+    /// Look after a run directory: clean it up once its owner is dead (started by mt)
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub guard: Option<PathBuf>,
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Say whether it is worth it to run commands together, by running them for a minute
+    Try(TryArgs),
     /// Write a workload to begin with, and say what to change in it
     Init(InitArgs),
     /// Measure, plan, launch and report a workload, into a folder
-    Run(RunArgs),
+    Run(starter::RunArgs),
     #[command(flatten)]
     Tool(starter::Tool),
     /// Print the help of a command
@@ -37,6 +55,27 @@ pub enum Verb {
         /// Its name; absent: mt itself
         command: Option<OsString>,
     },
+}
+
+/// Arguments of `try`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = TRY)]
+pub struct TryArgs {
+    /// Commands, each in quotes as one argument; no shell is involved
+    #[arg(value_name = "CMD", required = true)]
+    pub commands: Vec<String>,
+    /// How many copies of a single command to run together; absent: 2
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=16))]
+    pub copies: Option<u32>,
+    /// Progress to look at in each run; absent: 5 to 20 s, as many runs as there are
+    #[arg(long, value_name = "SECONDS")]
+    pub seconds: Option<f64>,
+    /// How long a command may run alone that prints no progress
+    #[arg(long, value_name = "SECONDS", default_value_t = 120.0)]
+    pub limit: f64,
+    /// Folder to make for the workload and what the commands print; absent: mt-try, mt-try-2, ...
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub output: Option<PathBuf>,
 }
 
 /// Arguments of `init`.
@@ -51,7 +90,7 @@ pub struct InitArgs {
     pub force: bool,
     /// Device; absent: cuda where MPS can share a GPU, else sim (with --script: cpu)
     #[arg(long, value_enum, value_name = "KIND")]
-    pub device: Option<Device>,
+    pub device: Option<starter::Device>,
     /// GPU to simulate, by its name in the catalogue: rtx-3090, a100, ... (implies --device sim)
     #[arg(long, value_name = "NAME", conflicts_with_all = ["device", "script"])]
     pub gpu: Option<String>,
@@ -62,48 +101,4 @@ pub struct InitArgs {
     /// Training script of every task; a file *.py is started by python3
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub script: Option<String>,
-}
-
-/// Arguments of `run`.
-#[derive(Debug, clap::Args)]
-pub struct RunArgs {
-    /// Workload
-    #[arg(value_name = "FILE", default_value = "workload.json", value_hint = ValueHint::FilePath)]
-    pub workload: PathBuf,
-    /// Folder to make for the documents; absent: the workload's name with -run
-    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub output: Option<PathBuf>,
-    /// What to maximise, in the profile as in the plan
-    #[arg(long, value_enum, value_name = "OBJECTIVE", default_value_t = cli::ObjectiveArg::Round)]
-    pub objective: cli::ObjectiveArg,
-    /// Co-runs to measure; absent: as mt-profile chooses
-    #[arg(long, value_name = "N")]
-    pub budget: Option<u32>,
-    /// Where to run, in place of what the workload says
-    #[arg(long, value_enum, value_name = "KIND")]
-    pub device: Option<Device>,
-    /// Stop before the launch
-    #[arg(long)]
-    pub no_launch: bool,
-}
-
-/// A device of a workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Device {
-    /// The GPU simulator
-    Sim,
-    /// Real processes under CPU quotas
-    Cpu,
-    /// Real processes under NVIDIA MPS
-    Cuda,
-}
-
-impl From<Device> for DeviceKind {
-    fn from(device: Device) -> Self {
-        match device {
-            Device::Sim => Self::Sim,
-            Device::Cpu => Self::Cpu,
-            Device::Cuda => Self::Cuda,
-        }
-    }
 }

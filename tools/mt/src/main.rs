@@ -1,8 +1,8 @@
 //! First steps with the mt tools, and each of them by its name.
 
 mod args;
-mod chain;
 mod run;
+mod trying;
 
 use std::process::ExitCode;
 

@@ -1,37 +1,34 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use cli::{Console, Exit, Failure, Output};
 use doc::DeviceKind;
 
 use crate::args::{Args, InitArgs, Verb};
-use crate::chain;
+use crate::trying;
 
 /// Does what is asked for.
 pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
-    match args.verb {
+    if let Some(run) = &args.guard {
+        return cli::guard(|| jobs::guard::clean_up(run).map(drop));
+    }
+    let Some(verb) = args.verb else {
+        return help(None);
+    };
+    match verb {
+        Verb::Try(args) => trying::run(&args, console),
         Verb::Init(args) => init(&args, console),
-        Verb::Run(args) => chain::run(&args, console),
+        Verb::Run(args) => starter::run(&args, console),
         Verb::Tool(tool) => {
             let (name, words) = tool.split();
-            let error = Command::new(program(name)).args(words).exec();
-            Err(missing(name, &error))
+            let error = Command::new(starter::program(name)).args(words).exec();
+            Err(starter::missing(name, &error))
         }
         Verb::Help { command } => help(command),
     }
-}
-
-/// A tool beside this program, else on `PATH`.
-pub fn program(name: &str) -> PathBuf {
-    let file = format!("mt-{name}");
-    let own = std::env::current_exe().ok();
-    let beside = own.and_then(|own| Some(own.parent()?.join(&file)));
-    beside
-        .filter(|path| path.is_file())
-        .unwrap_or_else(|| file.into())
 }
 
 /// Becomes `mt COMMAND --help`, which a tool answers by itself.
@@ -40,13 +37,6 @@ fn help(command: Option<OsString>) -> Result<Exit, Failure> {
     let mut help = Command::new(own);
     let error = help.args(command).arg("--help").exec();
     Err(Failure::Environment(format!("cannot run mt: {error}")))
-}
-
-/// A tool that cannot be started.
-pub fn missing(name: &str, error: &std::io::Error) -> Failure {
-    Failure::Environment(format!(
-        "cannot run mt-{name}: {error}; install it beside mt, or in a folder of PATH"
-    ))
 }
 
 fn init(args: &InitArgs, console: &Console) -> Result<Exit, Failure> {

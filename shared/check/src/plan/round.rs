@@ -15,8 +15,6 @@ use super::choices::Choices;
 use crate::judge::Judge;
 use crate::rates::divide;
 
-/// Most tasks that a round is ordered for.
-const MOST_TASKS: usize = 31;
 /// Up to this many tasks every order is played: 24 of them.
 const EVERY_ORDER: usize = 4;
 /// Up to this many tasks every order of one after another is played: 5,040 of them.
@@ -69,9 +67,9 @@ impl Range {
 
 impl Round {
     /// The round of a workload; `None` where a plan is about compute alone: on several GPUs,
-    /// without volumes, or with more tasks than are ordered.
+    /// or without volumes.
     pub fn of(workload: &Workload) -> Option<Self> {
-        if workload.device.gpus != 1 || workload.tasks.len() > MOST_TASKS {
+        if workload.device.gpus != 1 {
             return None;
         }
         let link = workload.link;

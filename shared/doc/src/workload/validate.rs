@@ -1,7 +1,9 @@
 use units::{Bandwidth, Batch, Bytes, Flops, MOST, Samples, Seconds, TaskId, UnitError, Weight};
 
+use super::efficiency::{reference, rounds_to_target};
 use super::{
-    DeviceSpec, GpuSpec, HostCost, Job, Link, MAX_TASKS, Memory, Task, UpdateBytes, Workload,
+    DeviceSpec, Efficiency, GpuSpec, HostCost, Job, Link, MAX_TASKS, Memory, Task, UpdateBytes,
+    Workload,
 };
 use crate::checker::{optional, unique_ids};
 use crate::wire;
@@ -55,7 +57,7 @@ impl Document for Workload {
     }
 }
 
-fn positive(
+pub(crate) fn positive(
     c: &mut Checker,
     name: &str,
     value: f64,
@@ -188,6 +190,14 @@ fn task(wire: &wire::Task, recorded: bool, c: &mut Checker) -> Option<Task> {
         .bytes_per_sample
         .map(|v| positive(c, "bytes_per_sample", v, "number of bytes", false));
     let batch_sizes = batch_sizes(&wire.batch_sizes, c);
+    let batch = reference(wire, c);
+    let efficiency = optional(
+        c,
+        "efficiency",
+        wire.efficiency.as_ref(),
+        Efficiency::from_wire,
+    );
+    let rounds = rounds_to_target(wire.rounds_to_target, c);
     let samples = c.optional_unit("samples", wire.samples, Samples::new);
     let update = optional(c, "update_bytes", wire.update_bytes.as_ref(), update_bytes);
     let weight = c.optional_unit("weight", wire.weight, Weight::new);
@@ -207,6 +217,9 @@ fn task(wire: &wire::Task, recorded: bool, c: &mut Checker) -> Option<Task> {
             Some(value) => Some(value?),
         },
         batch_sizes: batch_sizes?,
+        batch: batch?,
+        efficiency: efficiency?,
+        rounds_to_target: rounds?,
         samples: samples?,
         update_bytes: update?,
         weight: weight?,

@@ -39,6 +39,17 @@ impl Enclosures {
         })
     }
 
+    /// Makes a group `name` beside those of the jobs and returns its `cgroup.procs`; it is removed with all
+    /// others of the run.
+    pub(crate) fn beside(run: &mut RunDir, name: &str) -> Option<PathBuf> {
+        let all = Self::create(run)?;
+        let group = all.dir.join(name);
+        // The jobs' groups are made later, below the same one.
+        std::mem::forget(all);
+        fs::create_dir(&group).ok()?;
+        Some(group.join("cgroup.procs"))
+    }
+
     /// Removes the group of a job that has ended, and those that could not be removed before. `procs`
     /// is its `cgroup.procs`.
     pub(crate) fn discard(&mut self, procs: &Path) {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use efficiency::{Moments, NormsError};
 use units::{Batch, TaskId};
 
 /// A job of a [`crate::Supervisor`]; never given twice.
@@ -49,6 +50,8 @@ pub enum Happening {
         loss: Option<f64>,
         /// Number of the last step over all restarts, if the job counts them.
         last: Option<u64>,
+        /// Gradients of all of them that reported norms.
+        gradient: Moments,
     },
     /// It waits for orders.
     Parked,
@@ -62,6 +65,8 @@ pub enum Happening {
     /// What it tells may be meant otherwise, or it has left the control group that its share holds
     /// in; why.
     Doubt(String),
+    /// Norms of its gradients are none and were left out; why. Once for each job.
+    NormsLeftOut(NormsError),
     /// Lines that were too long to be looked at (they are in the log).
     Overlong(u64),
     /// It does not end, not even by SIGKILL, and is given up; `Exited` follows.
@@ -130,7 +135,11 @@ pub enum OrderError {
 }
 
 /// Takes what jobs print, with the task's name.
-pub(super) struct Echo(pub(super) Box<EchoFn>);
+pub(super) struct Echo {
+    pub(super) take: Box<EchoFn>,
+    /// Whether it also takes the states of a line that was written over.
+    pub(super) all: bool,
+}
 pub(super) type EchoFn = dyn FnMut(&TaskId, &[u8]);
 
 impl std::fmt::Debug for Echo {

@@ -15,8 +15,9 @@ use super::placement::Placement;
 
 /// The share, made for this process.
 pub(super) struct Place {
-    run: RunDir,
+    // Dropped before the run directory, which stays where there are groups of it.
     kind: Kind,
+    run: RunDir,
 }
 
 enum Kind {

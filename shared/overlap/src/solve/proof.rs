@@ -3,8 +3,35 @@
 use search::{Certificate, Stop};
 
 use super::outcome::{Outcome, Schedules};
-use super::{SAME, Search};
+use super::{SAME, Search, meets};
+use crate::bounds::Floor;
 use crate::round::{Order, overlap_off_cached, play};
+
+impl Outcome {
+    /// This outcome, or the round of `other` where that is shorter: a search of some of the same
+    /// batch sizes, so that the bound, and what is proven of a class of schedules, stay this one's.
+    pub(super) fn or_shorter(self, other: Self) -> Self {
+        let points = self.points + other.points;
+        if other.schedule.makespan_s >= self.schedule.makespan_s * (1.0 - SAME) {
+            return Self { points, ..self };
+        }
+        let lower_bound_s = self.lower_bound_s.min(other.schedule.makespan_s);
+        let bound = if self.proven() {
+            other.schedule.makespan_s
+        } else {
+            lower_bound_s
+        };
+        Self {
+            lower_bound_s,
+            certificate: Certificate {
+                bound: Some(bound),
+                ..self.certificate
+            },
+            points,
+            ..other
+        }
+    }
+}
 
 impl Search<'_, '_> {
     /// The best round found and its certificate.
@@ -15,7 +42,9 @@ impl Search<'_, '_> {
         }
         let schedule = play(self.instance, self.rates, &order, &self.holds);
         let met = self.best_s <= self.floor_s * (1.0 + SAME) && self.floor_s.is_finite();
-        let stop = if self.timed_out {
+        let stop = if meets(self.best_s, &Floor::of_link(self.instance), self.instance) {
+            Stop::BoundMet
+        } else if self.timed_out {
             Stop::TimeLimit
         } else if !(self.complete || self.bound_met || met) {
             Stop::Budget

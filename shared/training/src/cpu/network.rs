@@ -113,6 +113,13 @@ impl Workspace {
         &self.gradients
     }
 
+    /// Adds another gradient to that of the last call.
+    pub fn add(&mut self, other: &[f32]) {
+        for (g, more) in self.gradients.iter_mut().zip(other) {
+            *g += more;
+        }
+    }
+
     /// Computes the gradient over the rows of `samples` and returns how they were told apart.
     pub fn gradient(
         &mut self,

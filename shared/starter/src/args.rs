@@ -1,0 +1,50 @@
+//! Arguments of `mt run`.
+
+use std::path::PathBuf;
+
+use clap::{ValueEnum, ValueHint};
+use doc::DeviceKind;
+
+/// Arguments of `run`.
+#[derive(Debug, clap::Args)]
+pub struct RunArgs {
+    /// Workload
+    #[arg(value_name = "FILE", default_value = "workload.json", value_hint = ValueHint::FilePath)]
+    pub workload: PathBuf,
+    /// Folder to make for the documents; absent: the workload's name with -run
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub output: Option<PathBuf>,
+    /// What to maximise, in the profile as in the plan
+    #[arg(long, value_enum, value_name = "OBJECTIVE", default_value_t = cli::ObjectiveArg::Round)]
+    pub objective: cli::ObjectiveArg,
+    /// Co-runs to measure; absent: as mt-profile chooses
+    #[arg(long, value_name = "N")]
+    pub budget: Option<u32>,
+    /// Where to run, in place of what the workload says
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub device: Option<Device>,
+    /// Stop before the launch
+    #[arg(long)]
+    pub no_launch: bool,
+}
+
+/// A device of a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Device {
+    /// The GPU simulator
+    Sim,
+    /// Real processes under CPU quotas
+    Cpu,
+    /// Real processes under NVIDIA MPS
+    Cuda,
+}
+
+impl From<Device> for DeviceKind {
+    fn from(device: Device) -> Self {
+        match device {
+            Device::Sim => Self::Sim,
+            Device::Cpu => Self::Cpu,
+            Device::Cuda => Self::Cuda,
+        }
+    }
+}

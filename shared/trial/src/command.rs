@@ -1,0 +1,322 @@
+//! A command as it is typed, without a shell.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use units::TaskId;
+
+/// A program with its arguments, and variables that are set before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// Name, of its script or its program.
+    pub id: TaskId,
+    /// Program and arguments; not empty.
+    pub argv: Vec<String>,
+    /// `NAME=VALUE` words before the program.
+    pub env: BTreeMap<String, String>,
+}
+
+/// Why a command cannot be run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// It is not one.
+    #[error("{text:?}: {why}")]
+    Words {
+        /// The command.
+        text: String,
+        /// What is wrong and what to do.
+        why: &'static str,
+    },
+    /// There is no such program.
+    #[error("{text:?}: there is no program {program}{hint}")]
+    Program {
+        /// The command.
+        text: String,
+        /// Its first word.
+        program: String,
+        /// What may be meant.
+        hint: String,
+    },
+    /// There is no such script.
+    #[error("{text:?}: there is no file {script}{hint}")]
+    Script {
+        /// The command.
+        text: String,
+        /// The file.
+        script: String,
+        /// What may be meant.
+        hint: String,
+    },
+}
+
+/// Likeness (Jaro-Winkler) from which a name is suggested: `pyhton3` for `python3`, 0.97.
+const ALIKE: f64 = 0.88;
+
+impl Command {
+    /// Cuts one line into words as a shell does: by spaces, with quotes and backslashes.
+    ///
+    /// # Errors
+    /// [`CommandError::Words`] where it would need a shell, or is empty.
+    pub fn parse(text: &str) -> Result<Self, CommandError> {
+        let wrong = |why| CommandError::Words {
+            text: text.to_owned(),
+            why,
+        };
+        let words = split(text).map_err(wrong)?;
+        Self::of(words)
+            .ok_or_else(|| wrong("no program is named; write for example 'python3 train.py'"))
+    }
+
+    /// Of words that are cut already.
+    #[must_use]
+    pub fn of(words: Vec<String>) -> Option<Self> {
+        let mut env = BTreeMap::new();
+        let mut argv = words.into_iter().peekable();
+        while let Some((name, value)) = argv.peek().and_then(|word| assignment(word)) {
+            env.insert(name, value);
+            argv.next();
+        }
+        let argv: Vec<String> = argv.collect();
+        let id = TaskId::new(&name_of(&argv)?).ok()?;
+        Some(Self { id, argv, env })
+    }
+
+    /// The line again.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let set = self
+            .env
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"));
+        let words: Vec<String> = set.chain(self.argv.iter().cloned()).collect();
+        words.join(" ")
+    }
+
+    /// Looks for the program and, of an interpreter, for its script.
+    ///
+    /// # Errors
+    /// [`CommandError`] with what may be meant.
+    pub fn check(&self) -> Result<(), CommandError> {
+        let program = &self.argv[0];
+        if !is_there(program) {
+            return Err(CommandError::Program {
+                text: self.text(),
+                program: program.clone(),
+                hint: program_hint(program),
+            });
+        }
+        let Some(script) = self.script().filter(|script| !Path::new(script).exists()) else {
+            return Ok(());
+        };
+        Err(CommandError::Script {
+            text: self.text(),
+            script: script.to_owned(),
+            hint: script_hint(script),
+        })
+    }
+
+    /// The script that an interpreter of Python or a shell is given.
+    fn script(&self) -> Option<&str> {
+        let program = file_name(&self.argv[0]);
+        let interprets = [
+            "python", "pypy", "bash", "sh", "Rscript", "julia", "perl", "node",
+        ];
+        if !interprets.iter().any(|name| program.starts_with(name)) {
+            return None;
+        }
+        // `-m MODULE` and `-c CODE` name no file; what other options take is not known.
+        let first = self.argv.get(1)?;
+        (!first.starts_with('-')).then_some(first)
+    }
+}
+
+/// Names for copies, and for commands of one name: `train`, `train-2`.
+#[must_use]
+pub fn distinct(mut commands: Vec<Command>) -> Vec<Command> {
+    let mut seen: Vec<TaskId> = Vec::new();
+    for command in &mut commands {
+        let base = command.id.as_str().to_owned();
+        let mut number = 1;
+        while seen.contains(&command.id) {
+            number += 1;
+            if let Ok(id) = TaskId::new(&format!("{base}-{number}")) {
+                command.id = id;
+            }
+        }
+        seen.push(command.id.clone());
+    }
+    commands
+}
+
+fn split(text: &str) -> Result<Vec<String>, &'static str> {
+    const SHELL: &str =
+        "it needs a shell, and none is involved; put it into a file and give 'sh FILE'";
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\'' => {
+                let quoted = word.get_or_insert_default();
+                loop {
+                    match chars.next() {
+                        Some('\'') => break,
+                        Some(c) => quoted.push(c),
+                        None => return Err("a quote is not closed"),
+                    }
+                }
+            }
+            '"' => {
+                let quoted = word.get_or_insert_default();
+                loop {
+                    match chars.next() {
+                        Some('"') => break,
+                        Some('\\') => quoted.extend(chars.next()),
+                        Some('$' | '`') => return Err(SHELL),
+                        Some(c) => quoted.push(c),
+                        None => return Err("a quote is not closed"),
+                    }
+                }
+            }
+            '\\' => word.get_or_insert_default().extend(chars.next()),
+            '|' | '&' | ';' | '<' | '>' | '$' | '`' | '(' | ')' | '*' => return Err(SHELL),
+            c if c.is_whitespace() => words.extend(word.take()),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+fn assignment(word: &str) -> Option<(String, String)> {
+    let (name, value) = word.split_once('=')?;
+    let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_name = name.chars().all(letters) && name.starts_with(|c: char| !c.is_ascii_digit());
+    is_name.then(|| (name.to_owned(), value.to_owned()))
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The script's name without its ending, else the program's.
+fn name_of(argv: &[String]) -> Option<String> {
+    let is_script = |word: &&String| word.ends_with(".py") || word.ends_with(".sh");
+    let word = argv.iter().find(is_script).or(argv.first())?;
+    let stem = file_name(word).split('.').next().unwrap_or_default();
+    let legal = |c: char| match c {
+        c if c.is_ascii_alphanumeric() || c == '_' => c,
+        _ => '-',
+    };
+    let name: String = stem.chars().map(legal).take(40).collect();
+    Some(if name.is_empty() {
+        "job".to_owned()
+    } else {
+        name
+    })
+}
+
+fn is_program(path: &Path) -> bool {
+    let metadata = path.metadata();
+    metadata.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+fn folders() -> Vec<PathBuf> {
+    std::env::var_os("PATH").map_or_else(Vec::new, |path| std::env::split_paths(&path).collect())
+}
+
+fn is_there(program: &str) -> bool {
+    if program.contains('/') {
+        return is_program(Path::new(program));
+    }
+    folders()
+        .iter()
+        .any(|folder| is_program(&folder.join(program)))
+}
+
+/// The name most like `wanted` among the files of some folders.
+fn nearest(wanted: &str, folders: &[PathBuf]) -> Option<String> {
+    let files = folders
+        .iter()
+        .filter_map(|folder| folder.read_dir().ok())
+        .flatten();
+    let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
+    let likeness = |name: &str| strsim::jaro_winkler(name, wanted);
+    let best = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(&best) >= ALIKE).then_some(best)
+}
+
+fn program_hint(program: &str) -> String {
+    let path = Path::new(program);
+    if program.contains('/') && path.exists() {
+        return " that can be executed: make it so (chmod +x), or name its interpreter".to_owned();
+    }
+    if path.exists() {
+        return format!(
+            " on PATH; for the file of this folder write ./{program}, or python3 {program}"
+        );
+    }
+    match nearest(file_name(program), &folders()) {
+        Some(name) => format!("; did you mean {name}?"),
+        None => "; give its path, or activate the environment that it is in".to_owned(),
+    }
+}
+
+fn script_hint(script: &str) -> String {
+    let path = Path::new(script);
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    match nearest(file_name(script), &[folder.to_owned()]) {
+        Some(name) => format!("; did you mean {}?", folder.join(name).display()),
+        None => " here; commands are started in this folder".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_cut_as_a_shell_cuts_them() {
+        let command = Command::parse(r#"A=1 LR="0 1" python3 my\ train.py --x 'a b' """#).unwrap();
+        assert_eq!(command.argv, ["python3", "my train.py", "--x", "a b", ""]);
+        assert_eq!(command.env["LR"], "0 1");
+        assert_eq!(command.id.as_str(), "my-train");
+        for (text, why) in [
+            ("", "no program"),
+            ("A=1", "no program"),
+            ("python3 'x", "not closed"),
+            ("python3 x.py > log", "needs a shell"),
+            ("echo $HOME", "needs a shell"),
+        ] {
+            let error = Command::parse(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn copies_have_names_of_their_own() {
+        let one = Command::parse("python3 train.py").unwrap();
+        let names: Vec<String> = distinct(vec![one.clone(), one.clone(), one])
+            .iter()
+            .map(|c| c.id.to_string())
+            .collect();
+        assert_eq!(names, ["train", "train-2", "train-3"]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_named_with_what_may_be_meant() {
+        let folder = std::env::temp_dir().join("trial-command-test");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("train.py"), "").unwrap();
+        let check = |text: &str| Command::parse(text).unwrap().check();
+        let error = check(&format!("sh {}/trian.py", folder.display())).unwrap_err();
+        assert!(error.to_string().contains("train.py?"), "{error}");
+        let error = check("ssh-kegen x").unwrap_err().to_string();
+        assert!(error.contains("there is no program ssh-kegen"), "{error}");
+        let error = check(&format!("{}/train.py", folder.display())).unwrap_err();
+        assert!(error.to_string().contains("chmod"), "{error}");
+        assert_eq!(check("sh -c true"), Ok(()));
+    }
+}

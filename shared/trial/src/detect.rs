@@ -1,0 +1,375 @@
+//! What a command's own output counts.
+//!
+//! Every line is offered to a fixed list of counters; the one that advances most often, and least
+//! often falls, counts the work. Numbers that are no count (a loss, a rate) rise and fall in turn, so
+//! that they score nothing.
+
+use jobs::{Message, Progress, without_colours};
+use regex::Regex;
+
+use crate::Marks;
+
+/// A counter: its expression with the group `total`, the word for what it counts, whether a
+/// coarser counter of epochs multiplies what it says of the end (`of`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Form {
+    /// The expression, as `progress.regex` of a workload has it; empty: the worker protocol, or
+    /// lines of one shape, which no expression counts.
+    pub regex: &'static str,
+    /// What is counted, in the plural.
+    pub unit: &'static str,
+}
+
+/// From fine to coarse: of equal scores the first is taken.
+pub const FORMS: [Form; 6] = [
+    Form {
+        regex: r"(?i)(?:\bseen|\bsamples|\bexamples|\bimages|\btokens)\s*[:=]?\s*(?P<total>[0-9]+)(?:\s*/\s*(?P<of>[0-9]+))?",
+        unit: "samples",
+    },
+    // The last fraction of a line: an epoch stands before the step. `tqdm`, `[50/200]`, `50/200`.
+    Form {
+        regex: r"(?:^|.*[^0-9.])(?P<total>[0-9]+)\s*/\s*(?P<of>[0-9]+)",
+        unit: "steps",
+    },
+    Form {
+        regex: r"(?i)\b(?:global[ _]?step|steps?|iterations?|iters?|it|batch)\b\s*[:=#]?\s*\[?\s*(?P<total>[0-9]+)(?:\s*/\s*(?P<of>[0-9]+))?",
+        unit: "steps",
+    },
+    Form {
+        regex: r"(?P<total>[0-9]+(?:\.[0-9]+)?)\s?%",
+        unit: "percent",
+    },
+    EPOCHS,
+    Form {
+        regex: r"(?i)\b(?P<total>[0-9]+)\s+(?:samples|images|examples|sequences|steps|iterations|batches)\b",
+        unit: "steps",
+    },
+];
+
+/// The counter of epochs, which says how often a counter within an epoch begins anew.
+const EPOCHS: Form = Form {
+    regex: r"(?i)\bepochs?\s*[:=#]?\s*\[?\s*(?P<total>[0-9]+(?:\.[0-9]+)?)(?:\s*/\s*(?P<of>[0-9]+))?",
+    unit: "epochs",
+};
+const PROTOCOL: Form = Form {
+    regex: "",
+    unit: "samples",
+};
+const LINES: Form = Form {
+    regex: "",
+    unit: "lines",
+};
+
+/// A number that counts on.
+#[derive(Debug, Clone)]
+pub struct Counter {
+    /// What it is read by.
+    pub form: Form,
+    /// When how much was done.
+    pub marks: Marks,
+    /// What its last line says that the whole is, where it says so.
+    of: Option<f64>,
+    regex: Option<Regex>,
+    work: f64,
+    last: Option<f64>,
+    advances: u32,
+    falls: u32,
+    /// Samples of the last step, of the worker protocol.
+    step: Option<u64>,
+}
+
+impl Counter {
+    fn new(form: Form) -> Self {
+        Self {
+            form,
+            marks: Marks::default(),
+            of: None,
+            // The expressions are constants and a test compiles them.
+            regex: Regex::new(form.regex)
+                .ok()
+                .filter(|_| !form.regex.is_empty()),
+            work: 0.0,
+            last: None,
+            advances: 0,
+            falls: 0,
+            step: None,
+        }
+    }
+
+    fn look(&mut self, at: f64, line: &str) {
+        let Some(groups) = self.regex.as_ref().and_then(|r| r.captures(line)) else {
+            return;
+        };
+        let number = |name| groups.name(name).and_then(|m| m.as_str().parse().ok());
+        let Some(now) = number("total") else { return };
+        self.of = number("of").or(self.of);
+        // A count that falls has begun anew, as jobs::Counter takes it.
+        let fell = self.last.is_some_and(|last| now < last);
+        let more = match self.last {
+            Some(last) if !fell => now - last,
+            _ => now,
+        };
+        self.last = Some(now);
+        self.falls += u32::from(fell);
+        if more > 0.0 || self.marks.count() == 0 {
+            self.add(at, more);
+        }
+    }
+
+    fn add(&mut self, at: f64, more: f64) {
+        self.work += more;
+        self.advances += 1;
+        self.marks.push(at, self.work);
+    }
+
+    /// How sure it is that this counts: of numbers that rise and fall in turn half are falls.
+    fn score(&self) -> i64 {
+        match self.advances {
+            // One mark is no progress yet.
+            0 | 1 => 0,
+            _ => i64::from(self.advances) - 2 * i64::from(self.falls),
+        }
+    }
+}
+
+/// Finds out what a command counts.
+#[derive(Debug, Clone)]
+pub struct Detector {
+    protocol: Counter,
+    counters: Vec<Counter>,
+    epochs: Option<f64>,
+    names_epochs: bool,
+    /// Lines by their shape: the text with every number replaced.
+    shapes: Vec<(String, Counter)>,
+    lines: u64,
+}
+
+/// Lines after which the choice stands: what a script prints in its first epoch.
+const SETTLED: u64 = 400;
+/// Shapes of lines that are told apart: the messages of a start-up, and then what repeats.
+const SHAPES: usize = 32;
+/// Lines of one shape that are believed to count work: a warning may come three times.
+const REPEATED: u32 = 5;
+
+impl Default for Detector {
+    fn default() -> Self {
+        Self {
+            protocol: Counter::new(PROTOCOL),
+            counters: FORMS.into_iter().map(Counter::new).collect(),
+            epochs: None,
+            names_epochs: false,
+            shapes: Vec::new(),
+            lines: 0,
+        }
+    }
+}
+
+impl Detector {
+    /// Takes a line that was printed at `at` seconds.
+    pub fn line(&mut self, at: f64, line: &[u8]) {
+        match Progress::Protocol.parse(line) {
+            Some(Message::Step { samples, .. }) => {
+                self.protocol.step = Some(samples);
+                self.protocol.add(at, samples as f64);
+                return;
+            }
+            Some(_) => return,
+            None => {}
+        }
+        let plain = without_colours(line);
+        let text = String::from_utf8_lossy(&plain);
+        if text.trim().is_empty() {
+            return;
+        }
+        self.lines += 1;
+        if self.lines == SETTLED
+            && let Some(form) = self.best().map(|best| best.form)
+        {
+            self.counters.retain(|counter| counter.form == form);
+            self.shapes.clear();
+        }
+        for counter in &mut self.counters {
+            counter.look(at, &text);
+            if counter.form == EPOCHS && counter.marks.count() > 0 {
+                self.names_epochs = true;
+                self.epochs = counter.of;
+            }
+        }
+        if self.lines < SETTLED || !self.shapes.is_empty() {
+            self.shape(at, &text);
+        }
+    }
+
+    fn shape(&mut self, at: f64, text: &str) {
+        let mut shape = String::new();
+        for c in text.trim().chars() {
+            let c = if c.is_ascii_digit() { '0' } else { c };
+            if c != '0' || !shape.ends_with('0') {
+                shape.push(c);
+            }
+        }
+        if let Some((_, counter)) = self.shapes.iter_mut().find(|(known, _)| *known == shape) {
+            counter.add(at, 1.0);
+        } else if self.shapes.len() < SHAPES {
+            let mut counter = Counter::new(LINES);
+            counter.add(at, 1.0);
+            self.shapes.push((shape, counter));
+        }
+    }
+
+    /// The counter that counts the work, if one does.
+    #[must_use]
+    pub fn best(&self) -> Option<&Counter> {
+        if self.protocol.advances > 0 {
+            return Some(&self.protocol);
+        }
+        // The first of the best: `max_by_key` takes the last.
+        let counters = self.counters.iter().rev();
+        let best = counters.max_by_key(|counter| counter.score());
+        best.filter(|counter| counter.score() > 0).or_else(|| {
+            let shapes = self.shapes.iter().map(|(_, counter)| counter);
+            shapes
+                .max_by_key(|counter| counter.advances)
+                .filter(|counter| counter.advances >= REPEATED)
+        })
+    }
+
+    /// Work of the whole run, where the lines say it: what a counter within an epoch ends at times
+    /// the number of epochs.
+    #[must_use]
+    pub fn total(&self) -> Option<f64> {
+        let best = self.best()?;
+        let of = match best.form {
+            form if form == EPOCHS => return self.epochs,
+            Form {
+                unit: "percent", ..
+            } => 100.0,
+            _ => best.of?,
+        };
+        match (self.names_epochs, self.epochs) {
+            // `Epoch 3/10` is the last fraction of its line as well.
+            (true, Some(epochs)) if best.falls == 0 && epochs == of && self.one_number() => {
+                Some(of)
+            }
+            (true, Some(epochs)) => Some(of * epochs),
+            (true, None) => None,
+            (false, _) => (best.falls == 0).then_some(of),
+        }
+    }
+
+    /// Whether the best counter and that of epochs read the same number.
+    fn one_number(&self) -> bool {
+        let epochs = self.counters.iter().find(|c| c.form == EPOCHS);
+        let best = self.best();
+        epochs.zip(best).is_none_or(|(a, b)| a.last == b.last)
+    }
+
+    /// Samples of a step, where the worker protocol tells them.
+    #[must_use]
+    pub const fn step(&self) -> Option<u64> {
+        self.protocol.step
+    }
+
+    /// A detector that looks for what another has found.
+    #[must_use]
+    pub fn same(&self) -> Self {
+        let mut fresh = Self::default();
+        if let Some(form) = self.best().map(|best| best.form).filter(|f| *f != LINES) {
+            fresh.counters.retain(|counter| counter.form == form);
+        }
+        fresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(lines: &[&str]) -> (&'static str, f64, Option<f64>) {
+        let mut detector = Detector::default();
+        for (second, line) in lines.iter().enumerate() {
+            detector.line(second as f64, line.as_bytes());
+        }
+        let best = detector.best();
+        (
+            best.map_or("nothing", |best| best.form.unit),
+            best.map_or(0.0, |best| best.work),
+            detector.total(),
+        )
+    }
+
+    #[test]
+    fn every_expression_counts() {
+        for form in FORMS {
+            let units = jobs::Units::default();
+            assert!(Progress::from_regex(form.regex, units).is_ok(), "{form:?}");
+        }
+    }
+
+    #[test]
+    fn lines_as_people_write_them() {
+        let cases: [(&[&str], (&str, f64, Option<f64>)); 9] = [
+            (
+                &[
+                    "Epoch 1/10, step 50/200, loss 0.31",
+                    "Epoch 1/10, step 100/200, loss 0.29",
+                    "Epoch 1/10, step 150/200, loss 0.33",
+                    "Epoch 1/10, step 200/200, loss 0.2",
+                    "Epoch 2/10, step 50/200, loss 0.1",
+                ],
+                ("steps", 250.0, Some(2000.0)),
+            ),
+            (
+                &["step 20 loss 0.5", "step 40 loss 0.4", "step 60 loss 0.6"],
+                ("steps", 60.0, None),
+            ),
+            (
+                &[
+                    "Epoch 0:   3%|█         | 10/350 [00:00<00:09, 35.20it/s]",
+                    "Epoch 0:   6%|█         | 20/350 [00:00<00:09, 34.90it/s]",
+                    "Epoch 0:   9%|█         | 30/350 [00:00<00:09, 36.20it/s]",
+                ],
+                ("steps", 30.0, None),
+            ),
+            (
+                &[
+                    "epoch 1: loss=0.31 time=9.8s",
+                    "epoch 2: loss=0.3 time=9.7s",
+                ],
+                ("epochs", 2.0, None),
+            ),
+            (
+                &["Epoch 1/4", "Epoch 2/4", "Epoch 3/4"],
+                ("steps", 3.0, Some(4.0)),
+            ),
+            (
+                &["[10/1500] error 0.1", "[20/1500] error 0.3"],
+                ("steps", 20.0, Some(1500.0)),
+            ),
+            (
+                &[
+                    "Train Epoch: 0 [0/32000] error: 0.3",
+                    "Train Epoch: 0 [640/32000] error: 0.2",
+                    "Train Epoch: 0 [1280/32000] error: 0.4",
+                ],
+                ("steps", 1280.0, None),
+            ),
+            (
+                &[
+                    "loss 0.31",
+                    "loss 0.27",
+                    "loss 0.29",
+                    "loss 0.2",
+                    "loss 0.1",
+                ],
+                ("lines", 5.0, None),
+            ),
+            (&["loading", "12 files", "ready"], ("nothing", 0.0, None)),
+        ];
+        for (lines, wanted) in cases {
+            assert_eq!(found(lines), wanted, "{lines:?}");
+        }
+        let protocol = r#"{"mt":"step","samples":128}"#;
+        assert_eq!(found(&["x", protocol, protocol]), ("samples", 256.0, None));
+    }
+}

@@ -1,0 +1,27 @@
+//! Is it worth it to run these commands together?
+//!
+//! Each command runs alone for some seconds, then all run together, as plain processes without
+//! shares. How far they get is read from what they print ([`detect`]); a command that prints nothing
+//! is measured by its whole run. [`answer`] compares like with like: whole runs, start-up included on
+//! both sides, where the length of every run is known; else the seconds that a fixed amount of work
+//! takes, start-up on neither side.
+//!
+//! - No answer without evidence: every command has run alone and all of them together.
+//! - A stage ([`Stage`]) knows no processes and no clock, so that tests play it.
+//! - [`run()`] ends every process that it has started, however it ends.
+
+pub mod answer;
+mod command;
+pub mod detect;
+mod marks;
+mod run;
+mod stage;
+mod words;
+mod workload;
+
+pub use command::{Command, CommandError, distinct};
+pub use marks::{Marks, Rate};
+pub use run::{Failed, Settings, Told, Trial, TrialError, check, free_folder, run};
+pub use stage::{Ended, Stage, Track};
+pub use words::{cost, table, told, verdict};
+pub use workload::workload;

@@ -1,0 +1,477 @@
+//! Runs the stages as processes of this machine.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use host::discovery::{self, MpsSupport};
+use jobs::cgroup::{Enclosures, cores};
+use jobs::mps::{Mps, MpsOptions};
+use jobs::{Exit, Happening, JobId, JobSpec, LogLimits, Progress, RunDir, Signals, Supervisor};
+use units::{Share, TaskId};
+
+use crate::answer::{Alone, Beside, Compared, Unknown, beside};
+use crate::stage::Limits;
+use crate::{Command, CommandError, Ended, Stage, Track};
+
+/// How to try.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Seconds of progress to look at in each stage.
+    pub window: f64,
+    /// Most seconds of one command alone.
+    pub limit: f64,
+    /// Folder of the logs, which is there.
+    pub folder: PathBuf,
+}
+
+/// What a trial found.
+#[derive(Debug, Clone)]
+pub struct Trial {
+    /// The commands.
+    pub commands: Vec<Command>,
+    /// Each alone, with the detector that found its progress.
+    pub alone: Vec<(Alone, Track)>,
+    /// Each beside the others.
+    pub beside: Vec<Beside>,
+    /// The seconds of both ways.
+    pub compared: Compared,
+    /// Together had not ended when it had taken this much longer than one after another.
+    pub gave_up: bool,
+    /// Seconds in which all trained, of the last stage.
+    pub joint: f64,
+}
+
+/// What is told while it runs.
+#[derive(Debug)]
+pub enum Told<'a> {
+    /// Where the commands run.
+    Place(String),
+    /// A stage begins: its number from 1, of how many, and who runs.
+    Begins(usize, usize, Vec<&'a Command>),
+    /// A command was measured alone.
+    Alone(&'a Command, &'a Alone),
+    /// Seconds of the stage so far, with the last line of each command's output.
+    Now(f64, String),
+}
+
+/// A command that failed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failed {
+    /// Its name.
+    pub id: TaskId,
+    /// As it was given.
+    pub text: String,
+    /// Whether the others ran beside it; it did not fail alone then.
+    pub beside: bool,
+    /// How it ended.
+    pub ended: Ended,
+    /// Where all of its output is.
+    pub log: PathBuf,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// Commands that cannot be started; nothing was.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Commands(Vec<CommandError>),
+    /// One failed.
+    #[error("{}", crate::words::failed(.0))]
+    Failed(Box<Failed>),
+    /// One cannot be judged.
+    #[error("{}", crate::words::unknown(.id, *.why, *.beside, *.seconds))]
+    Unknown {
+        /// Which.
+        id: TaskId,
+        /// Why.
+        why: Unknown,
+        /// Whether the others ran beside it.
+        beside: bool,
+        /// How long it was watched.
+        seconds: f64,
+    },
+    /// A signal ended it.
+    #[error("stopped by signal {0}")]
+    Signal(i32),
+    /// This machine cannot.
+    #[error("{0}")]
+    Environment(String),
+}
+
+fn environment(error: impl std::fmt::Display) -> TrialError {
+    TrialError::Environment(error.to_string())
+}
+
+/// From SIGTERM to SIGKILL: a script that saves a checkpoint when it is told to end takes a second or two.
+const GRACE: Duration = Duration::from_secs(3);
+/// How often it is looked whether a stage is over.
+const LOOK: Duration = Duration::from_millis(50);
+/// Output is read this often at most, so that a script that prints thousands of lines a second is not
+/// slowed by its reader; short against any window.
+const COALESCE: Duration = Duration::from_millis(20);
+/// How much longer than one after another the commands may take together before they are given up.
+const PATIENCE: f64 = 1.2;
+
+/// Tries commands: each different one alone, then all together.
+///
+/// # Errors
+/// [`TrialError`]. No process is left running in any case.
+pub fn run(
+    commands: &[Command],
+    settings: &Settings,
+    signals: Signals,
+    tell: &mut dyn FnMut(Told<'_>),
+) -> Result<Trial, TrialError> {
+    let mut bench = Bench::open(settings, signals)?;
+    tell(Told::Place(bench.place.clone()));
+    let kinds = kinds(commands);
+    let distinct = kinds
+        .iter()
+        .collect::<std::collections::BTreeSet<_>>()
+        .len();
+    let stages = distinct + 1;
+    let mut known: Vec<(Alone, Track)> = Vec::new();
+    for (index, command) in commands.iter().enumerate() {
+        if kinds[index] != index {
+            known.push(known[kinds[index]].clone());
+            continue;
+        }
+        let number = kinds[..=index]
+            .iter()
+            .enumerate()
+            .filter(|(i, k)| i == *k)
+            .count();
+        tell(Told::Begins(number, stages, vec![command]));
+        let limits = Limits {
+            window: settings.window,
+            limit: settings.limit,
+        };
+        let stage = Stage::new(vec![Track::default()], limits);
+        let (mut stage, seconds) = bench.play(&[command], stage, false, tell)?;
+        let track = stage.tracks.remove(0);
+        let alone = Alone::of(&track).map_err(|why| TrialError::Unknown {
+            id: command.id.clone(),
+            why,
+            beside: false,
+            seconds,
+        })?;
+        tell(Told::Alone(command, &alone));
+        known.push((alone, track));
+    }
+    together(commands, known, &mut bench, stages, tell)
+}
+
+/// The last stage.
+fn together(
+    commands: &[Command],
+    known: Vec<(Alone, Track)>,
+    bench: &mut Bench,
+    stages: usize,
+    tell: &mut dyn FnMut(Told<'_>),
+) -> Result<Trial, TrialError> {
+    let all: Vec<&Command> = commands.iter().collect();
+    tell(Told::Begins(stages, stages, all.clone()));
+    let alone: Vec<Alone> = known.iter().map(|(alone, _)| *alone).collect();
+    let wholes: Option<Vec<f64>> = alone.iter().map(Alone::seconds).collect();
+    let serial = wholes.map(|wholes| wholes.iter().sum::<f64>());
+    let startup = alone.iter().map(|a| a.startup).fold(0.0, f64::max);
+    let limit = bench
+        .settings
+        .limit
+        .max(settings_limit(serial, startup, bench.settings.limit));
+    let tracks = known
+        .iter()
+        .map(|(_, track)| track.beside_others())
+        .collect();
+    let limits = Limits {
+        window: bench.settings.window,
+        limit,
+    };
+    let (stage, seconds) = bench.play(&all, Stage::new(tracks, limits), true, tell)?;
+    let found = beside(&stage, &alone);
+    let gave_up = serial.is_some_and(|serial| seconds >= serial * PATIENCE)
+        && stage.tracks.iter().any(|track| track.ended.is_none());
+    let mut reached = Vec::new();
+    for (index, (one, alone)) in found.into_iter().zip(&alone).enumerate() {
+        let nothing = Beside {
+            startup: alone.startup,
+            rate: alone.rate,
+            whole: None,
+        };
+        reached.push(match one {
+            Some(one) => one,
+            None if gave_up => nothing,
+            None => {
+                return Err(TrialError::Unknown {
+                    id: commands[index].id.clone(),
+                    why: Unknown::Silent,
+                    beside: true,
+                    seconds,
+                });
+            }
+        });
+    }
+    let mut compared = Compared::of(&alone, &reached);
+    if gave_up {
+        compared.together = compared.together.max(seconds);
+    }
+    let until = stage.first_end().min(seconds);
+    Ok(Trial {
+        commands: commands.to_vec(),
+        alone: known,
+        beside: reached,
+        compared,
+        gave_up,
+        joint: (until - stage.joint().unwrap_or(0.0)).max(0.0),
+    })
+}
+
+/// How long all may take together: what prints nothing is waited for until sharing has lost.
+fn settings_limit(serial: Option<f64>, startup: f64, limit: f64) -> f64 {
+    serial.map_or(limit + startup, |serial| serial * PATIENCE)
+}
+
+/// For each command the first that is the same but for its name.
+fn kinds(commands: &[Command]) -> Vec<usize> {
+    let same = |a: &Command, b: &Command| a.argv == b.argv && a.env == b.env;
+    let first = |c: &Command| commands.iter().position(|other| same(other, c));
+    commands
+        .iter()
+        .map(|c| first(c).unwrap_or_default())
+        .collect()
+}
+
+/// Looks for the program and the script of every command.
+///
+/// # Errors
+/// [`TrialError::Commands`] with all that is missing.
+pub fn check(commands: &[Command]) -> Result<(), TrialError> {
+    let kinds = kinds(commands);
+    let faults: Vec<CommandError> = commands
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| kinds[*index] == *index)
+        .filter_map(|(_, command)| command.check().err())
+        .collect();
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(TrialError::Commands(faults)),
+    }
+}
+
+/// Lines as they came, with who printed them.
+type Lines = Rc<RefCell<Vec<(TaskId, Instant, Vec<u8>)>>>;
+
+/// What the stages run on.
+struct Bench<'a> {
+    settings: &'a Settings,
+    // Dropped in this order: jobs, then the daemon that they are clients of, then the directory whose
+    // ledger names both.
+    supervisor: Supervisor,
+    _mps: Option<Mps>,
+    _run: RunDir,
+    lines: Lines,
+    place: String,
+    base: BTreeMap<OsString, OsString>,
+}
+
+impl<'a> Bench<'a> {
+    fn open(settings: &'a Settings, signals: Signals) -> Result<Self, TrialError> {
+        let (mut run, _) = RunDir::create(&RunDir::default_base(), "mt").map_err(environment)?;
+        run.guard().map_err(environment)?;
+        let (place, mps) = place();
+        let mut supervisor = Supervisor::new(run.token()).map_err(environment)?;
+        supervisor.contain(Enclosures::create(&mut run));
+        supervisor.sweep_strays();
+        supervisor.listen(signals);
+        supervisor.coalesce(COALESCE);
+        let lines = Lines::default();
+        let taken = Rc::clone(&lines);
+        supervisor.watch(move |task, line| {
+            let line = (task.clone(), Instant::now(), line.to_vec());
+            taken.borrow_mut().push(line);
+        });
+        let mut base: BTreeMap<OsString, OsString> = std::env::vars_os()
+            // Those of a launch around this one are not meant for these commands.
+            .filter(|(name, _)| !name.to_string_lossy().starts_with("MT_"))
+            .collect();
+        // Python writes to a pipe in blocks of 8 KiB: minutes of progress in one piece.
+        base.entry("PYTHONUNBUFFERED".into())
+            .or_insert_with(|| "1".into());
+        if let Some(mps) = &mps {
+            base.extend(mps.client_environment(Share::FULL));
+        }
+        Ok(Self {
+            settings,
+            supervisor,
+            _mps: mps,
+            _run: run,
+            lines,
+            place,
+            base,
+        })
+    }
+
+    /// Runs a stage until it is over, and ends what it has started; how long it took.
+    fn play(
+        &mut self,
+        commands: &[&Command],
+        mut stage: Stage,
+        beside: bool,
+        tell: &mut dyn FnMut(Told<'_>),
+    ) -> Result<(Stage, f64), TrialError> {
+        let began = Instant::now();
+        let mut running: BTreeMap<JobId, usize> = BTreeMap::new();
+        for (index, command) in commands.iter().enumerate() {
+            let job = self.supervisor.spawn(&self.spec(command, beside));
+            running.insert(job.map_err(environment)?, index);
+        }
+        while !stage.is_over(began.elapsed().as_secs_f64()) {
+            let events = self.supervisor.poll(LOOK);
+            if let Some(signal) = self.supervisor.arrived().first {
+                self.end();
+                return Err(TrialError::Signal(signal));
+            }
+            self.read(commands, &mut stage, began);
+            for event in events {
+                let Happening::Exited { exit, tail, .. } = event.what else {
+                    continue;
+                };
+                let at = event.at.duration_since(began).as_secs_f64();
+                if let Some(&index) = running.get(&event.job) {
+                    stage.tracks[index].ended = Some(Ended { at, exit, tail });
+                }
+            }
+            tell(Told::Now(
+                began.elapsed().as_secs_f64(),
+                far(commands, &stage),
+            ));
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        self.end();
+        self.lines.borrow_mut().clear();
+        let failed = stage
+            .tracks
+            .iter()
+            .zip(commands)
+            .find(|(track, _)| track.failed());
+        match failed.and_then(|(track, command)| Some((track.ended.clone()?, command))) {
+            None => Ok((stage, seconds)),
+            Some((ended, command)) => Err(TrialError::Failed(Box::new(Failed {
+                id: command.id.clone(),
+                text: command.text(),
+                beside,
+                ended,
+                log: self.log(command, beside),
+            }))),
+        }
+    }
+
+    fn read(&self, commands: &[&Command], stage: &mut Stage, began: Instant) {
+        for (task, at, line) in self.lines.borrow_mut().drain(..) {
+            let seconds = at.duration_since(began).as_secs_f64();
+            if let Some(index) = commands.iter().position(|c| c.id == task) {
+                stage.tracks[index].detector.line(seconds, &line);
+            }
+        }
+    }
+
+    /// Ends all jobs and waits until they have gone.
+    fn end(&mut self) {
+        self.supervisor.stop_all(GRACE);
+        while self.supervisor.running() > 0 {
+            self.supervisor.poll(LOOK);
+        }
+    }
+
+    fn log(&self, command: &Command, beside: bool) -> PathBuf {
+        let when = if beside { "together" } else { "alone" };
+        self.settings
+            .folder
+            .join(format!("{}-{when}.log", command.id))
+    }
+
+    fn spec(&self, command: &Command, beside: bool) -> JobSpec {
+        let mut env = self.base.clone();
+        let own = command.env.iter();
+        env.extend(own.map(|(name, value)| (name.into(), value.into())));
+        JobSpec {
+            task: command.id.clone(),
+            argv: command.argv.iter().map(OsString::from).collect(),
+            env,
+            cwd: None,
+            orders: false,
+            progress: Progress::Protocol,
+            cgroup_procs: None,
+            cpus: Vec::new(),
+            log: self.log(command, beside),
+            log_limits: LogLimits::default(),
+        }
+    }
+}
+
+/// How far the commands have got, in a line.
+fn far(commands: &[&Command], stage: &Stage) -> String {
+    let one = |(command, track): (&&Command, &Track)| {
+        let id = &command.id;
+        let last = track
+            .detector
+            .best()
+            .and_then(|b| Some((b.marks.last()?.1, b.form.unit)));
+        match (last, &track.ended) {
+            (_, Some(ended)) => format!("{id} ended after {:.1} s", ended.at),
+            (Some((work, unit)), None) => format!("{id} {work} {unit}"),
+            (None, None) => format!("{id} no progress yet"),
+        }
+    };
+    let all: Vec<String> = commands.iter().zip(&stage.tracks).map(one).collect();
+    all.join(", ")
+}
+
+/// Where the commands run, in words, with the daemon where a GPU can be shared by one.
+fn place() -> (String, Option<Mps>) {
+    let processors = format!("{} processors", cores());
+    let Ok(gpus) = discovery::discover() else {
+        return (format!("this machine's {processors}, without shares"), None);
+    };
+    let name = gpus
+        .first()
+        .map_or_else(String::new, |gpu| gpu.name.clone());
+    let plain = |why: &str| {
+        let text = format!("{name} and {processors}, in turns and not under MPS ({why})");
+        (text, None)
+    };
+    match gpus.first().map(|gpu| &gpu.mps) {
+        Some(MpsSupport::Available { .. }) => {
+            let daemon = MpsOptions::from_environment().and_then(|options| Mps::start(&options));
+            match daemon {
+                Ok(mps) => (format!("{name} under MPS, and {processors}"), Some(mps)),
+                Err(error) => plain(&error.to_string()),
+            }
+        }
+        Some(MpsSupport::Unavailable { reason }) => plain(reason),
+        None => (format!("this machine's {processors}, without shares"), None),
+    }
+}
+
+/// Whether a way ended by itself.
+#[must_use]
+pub(crate) fn status(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("exit status {code}"),
+        Exit::Signal(signal) => format!("signal {signal}"),
+    }
+}
+
+/// A folder for the logs that is not there yet: `NAME`, `NAME-2`, ...
+#[must_use]
+pub fn free_folder(name: &str) -> PathBuf {
+    let numbered = (2..).map(|n| PathBuf::from(format!("{name}-{n}")));
+    let is_free = |path: &PathBuf| std::fs::symlink_metadata(path).is_err();
+    let mut all = std::iter::once(Path::new(name).to_owned()).chain(numbered);
+    all.find(is_free).unwrap_or_else(|| name.into())
+}

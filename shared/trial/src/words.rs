@@ -1,0 +1,289 @@
+//! What a trial says.
+
+use std::fmt::Write as _;
+
+use units::TaskId;
+
+use crate::answer::{Alone, Basis, Compared, Unknown, Verdict};
+use crate::run::status;
+use crate::{Command, Failed, Settings, Told, Trial};
+
+/// Lines of a failed command's output that are shown: the end of a traceback with its cause.
+const TAIL_LINES: usize = 12;
+/// Seconds below which a whole comparison is too short to plan for.
+const SHORT: f64 = 2.0;
+
+/// What it will cost, before anything starts.
+#[must_use]
+pub fn cost(commands: &[Command], distinct: usize, settings: &Settings) -> String {
+    let who = match distinct {
+        1 => format!("{} alone", commands[0].id),
+        n => format!("each of {n} commands alone"),
+    };
+    let stages = distinct + 1;
+    let about = settings.window * stages as f64;
+    format!(
+        "{stages} runs: {who}, then {} together. About {about:.0} s and {stages} start-ups; a command \
+         that prints no progress is waited for until it ends, at most {:.0} s (--limit).",
+        match commands.len() {
+            2 => "both".to_owned(),
+            n => format!("all {n}"),
+        },
+        settings.limit
+    )
+}
+
+/// What is told while it runs.
+#[must_use]
+pub fn told(told: &Told<'_>) -> String {
+    match told {
+        Told::Place(place) => format!("on {place}"),
+        Told::Begins(number, of, commands) => match commands.as_slice() {
+            [one] => format!("[{number}/{of}] {} alone", one.id),
+            all => format!("[{number}/{of}] {} together", all.len()),
+        },
+        Told::Alone(command, alone) => format!("      {}: {}", command.id, facts(alone)),
+        Told::Now(seconds, far) => format!("      {seconds:.0} s: {far}"),
+    }
+}
+
+fn facts(alone: &Alone) -> String {
+    let Some(seconds) = alone.seconds() else {
+        return format!(
+            "start-up {:.1} s, then {}; how long it runs is not known",
+            alone.startup,
+            speed(alone)
+        );
+    };
+    if alone.is_silent() {
+        return format!("the whole run takes {seconds:.1} s (it prints no progress)");
+    }
+    let how = match alone.whole {
+        Some(_) => "takes",
+        None => "will take",
+    };
+    format!(
+        "start-up {:.1} s, then {}; the whole run {how} {seconds:.1} s",
+        alone.startup,
+        speed(alone)
+    )
+}
+
+fn speed(alone: &Alone) -> String {
+    format!("{} {}/s", number(alone.rate.per_s), alone.unit)
+}
+
+/// Three digits.
+fn number(value: f64) -> String {
+    match value {
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v if v >= 1.0 => format!("{v:.2}"),
+        v => format!("{v:.3}"),
+    }
+}
+
+/// Each command alone and beside the others, a line for each.
+#[must_use]
+pub fn table(trial: &Trial) -> String {
+    let head = [
+        "",
+        "start-up",
+        "speed alone",
+        "whole alone",
+        "speed together",
+    ];
+    let mut rows = vec![head.map(str::to_owned)];
+    for ((command, (alone, _)), beside) in
+        trial.commands.iter().zip(&trial.alone).zip(&trial.beside)
+    {
+        let part = 100.0 * beside.rate.per_s / alone.rate.per_s;
+        rows.push([
+            command.id.to_string(),
+            if alone.is_silent() {
+                "-".to_owned()
+            } else {
+                format!("{:.1} s", alone.startup)
+            },
+            speed(alone),
+            alone
+                .seconds()
+                .map_or_else(|| "unknown".to_owned(), |s| format!("{s:.1} s")),
+            if trial.gave_up {
+                "-".to_owned()
+            } else {
+                format!("{part:.0} % of alone")
+            },
+        ]);
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..head.len()).map(|c| width(c).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            let _infallible = write!(line, "{cell:<width$}  ");
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// The answer, with what its seconds mean.
+#[must_use]
+pub fn verdict(trial: &Trial) -> String {
+    let compared = &trial.compared;
+    let gain = 100.0 * compared.gain();
+    let noise = 200.0 * compared.error;
+    let seconds = format!(
+        "together {}{:.1} s, one after another {:.1} s",
+        if trial.gave_up { "more than " } else { "" },
+        compared.together,
+        compared.serial
+    );
+    let answer = match compared.verdict() {
+        _ if trial.gave_up => format!("Not worth it: {seconds}."),
+        Verdict::Worth => format!("Worth it: {seconds}: {gain:.0} % faster (± {noise:.0} %)."),
+        Verdict::NotWorth => {
+            format!(
+                "Not worth it: {seconds}: {:.0} % slower (± {noise:.0} %).",
+                -gain
+            )
+        }
+        Verdict::WithinNoise => format!(
+            "Cannot tell: {seconds}; a difference of {gain:+.0} % is within the noise (± {noise:.0} %)."
+        ),
+    };
+    format!("{answer}\n{}", meaning(trial, compared))
+}
+
+fn meaning(trial: &Trial, compared: &Compared) -> String {
+    let startups = |list: Vec<f64>| -> String {
+        let all: Vec<String> = list.iter().map(|s| format!("{s:.1}")).collect();
+        all.join(" + ")
+    };
+    let alone: Vec<f64> = trial.alone.iter().map(|(a, _)| a.startup).collect();
+    let mut text = match compared.basis {
+        Basis::WholeRuns => {
+            let ran = trial.alone.iter().all(|(alone, _)| alone.whole.is_some());
+            let how = |measured: bool| if measured { "measured" } else { "predicted" };
+            format!(
+                "Both are whole runs with their start-up (alone {} s); together is {}, one after another {}.",
+                startups(alone),
+                match compared.measured {
+                    true => "measured".to_owned(),
+                    false => format!("predicted from {:.0} s in which all trained", trial.joint),
+                },
+                how(ran)
+            )
+        }
+        Basis::Seconds(work) => format!(
+            "The work is what each does alone in {work:.0} s, since how long they run is not known; \
+             start-up (alone {} s) is in neither.",
+            startups(alone)
+        ),
+    };
+    if compared.serial < SHORT {
+        text += "\nSuch short runs are not worth planning for: their start-up decides.";
+    }
+    text
+}
+
+/// A command that failed: how, its last lines, and what to change.
+pub(crate) fn failed(failed: &Failed) -> String {
+    let Failed {
+        id,
+        text,
+        beside,
+        ended,
+        log,
+    } = failed;
+    let what = if *beside {
+        format!("Not together: beside the others {id} fails, and alone it did not")
+    } else {
+        format!("{id} fails")
+    };
+    let mut out = format!("{what}: {} after {:.1} s", status(ended.exit), ended.at);
+    let lines: Vec<&str> = ended
+        .tail
+        .lines()
+        .filter(|l| !l.trim().is_empty())
+        .collect();
+    if lines.is_empty() {
+        out += "; it printed nothing";
+    }
+    for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
+        let shown = line
+            .rsplit('\r')
+            .find(|part| !part.is_empty())
+            .unwrap_or(line);
+        out += &format!("\n  | {shown}");
+    }
+    out += &format!(
+        "\n{}\nall that it printed: {}",
+        advice(failed),
+        log.display()
+    );
+    if !beside {
+        out += &format!("\nits command: {text}");
+    }
+    out
+}
+
+/// What to change, by the last lines.
+fn advice(failed: &Failed) -> String {
+    let tail = failed.ended.tail.to_ascii_lowercase();
+    let has = |word: &str| tail.contains(word);
+    let id = &failed.id;
+    if has("out of memory") || has("memoryerror") || has("cannot allocate memory") {
+        return if failed.beside {
+            "Their memory does not suffice for all at once: run them one after another, or give them smaller \
+             batches or models and try again."
+                .to_owned()
+        } else {
+            "Its memory does not suffice even alone: give it a smaller batch or model.".to_owned()
+        };
+    }
+    if has("no module named") {
+        return "Install the module, or name the python of the environment that has it \
+                (venv/bin/python train.py)."
+            .to_owned();
+    }
+    if has("usage:") || has("arguments are required") {
+        return format!(
+            "Give its arguments within the quotes: '{} --option value'.",
+            failed.text
+        );
+    }
+    if has("cuda_visible_devices") || has("invalid device ordinal") || has("no cuda gpus") {
+        return "It wants other GPUs than it sees; this compares commands that share one device: ask for one, or \
+                run it where there are more."
+            .to_owned();
+    }
+    if has("address already in use") {
+        return "Two of them want one port: give each its own.".to_owned();
+    }
+    if failed.beside {
+        return format!(
+            "Something that both use is in the way (a file, a port, memory); look at what {id} says."
+        );
+    }
+    "Mend that first: run the command by itself until it works, then try again.".to_owned()
+}
+
+/// A command that cannot be judged, and what to do.
+pub(crate) fn unknown(id: &TaskId, why: Unknown, beside: bool, seconds: f64) -> String {
+    let when = if beside { " beside the others" } else { "" };
+    match why {
+        Unknown::Silent => format!(
+            "Cannot tell: {id} printed no progress in {seconds:.0} s{when} and did not end.\n\
+             Print a line that counts, for example print(f\"step {{step}}\"), or give it as long as it takes to \
+             end: --limit SECONDS."
+        ),
+        Unknown::Stuck => format!(
+            "Cannot tell: {id} printed one step of progress in {seconds:.0} s{when} and no second.\n\
+             Give it the time of two epochs: --limit SECONDS, or print more often."
+        ),
+    }
+}
