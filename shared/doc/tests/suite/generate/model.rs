@@ -263,6 +263,9 @@ fn measured(task: &wire::Task) -> wire::MeasuredTask {
         share_percent: 66.66,
         samples_per_s: 12.5,
         stderr_samples_per_s: Some(0.25),
+        startup_s: Some(5.0),
+        run_s: Some(60.0),
+        run_samples: Some(640),
     }
 }
 
