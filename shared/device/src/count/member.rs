@@ -38,6 +38,8 @@ pub(crate) struct Member {
     /// Whether it is counted by whole runs.
     pub(crate) whole: bool,
     pub(crate) track: Track,
+    /// What its last run printed at its end.
+    pub(crate) tail: String,
     /// Runs that ended by themselves: from launch to exit, and the samples.
     pub(crate) runs: Vec<(Duration, u64)>,
     /// Start-ups that the job itself told the end of.
@@ -67,6 +69,7 @@ impl Member {
             first_step: Duration::ZERO,
             whole: pool.is_whole(run.task),
             track: Track::default(),
+            tail: String::new(),
             runs: Vec::new(),
             startups: startup.into_iter().map(|s| s.as_secs_f64()).collect(),
             firsts: Vec::new(),

@@ -156,6 +156,10 @@ fn how_a_job_failed_is_told_apart() {
             "echo 'usage: a [-h] --data DATA' >&2; exit 2",
             FailureCause::Arguments,
         ),
+        (
+            "while :; do echo step 40 of 40; sleep 0.05; done",
+            FailureCause::Silent,
+        ),
         ("no-such-program-here", FailureCause::Program),
         ("echo 'CUDA out of memory'; exit 1", FailureCause::Memory),
         ("echo step 1; sleep 0.02; echo step 2", FailureCause::Short),
