@@ -60,6 +60,12 @@ fn design(profile: &Profile, j: &mut Judge) {
         let truth = "another: only an adaptive design knows a gain";
         j.field("end", |j| j.lie("stopped", "tolerance", truth));
     }
+    let last = profile.failures.iter().max_by_key(|f| f.config);
+    let alone = last.is_some_and(|f| f.tasks.len() == 1);
+    if stopped == Some(StopReason::Failure) && !alone {
+        let truth = "another: the last failure is not one of a task alone";
+        j.field("end", |j| j.lie("stopped", "failure", truth));
+    }
 }
 
 /// What the end record says of the records before it.
