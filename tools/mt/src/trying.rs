@@ -34,7 +34,10 @@ pub fn run(args: &TryArgs, console: &Console) -> Result<Exit, Failure> {
         }
         Ok(seconds.as_secs_f64())
     };
-    let asked = args.seconds.map(|value| given("seconds", value)).transpose()?;
+    let asked = args
+        .seconds
+        .map(|value| given("seconds", value))
+        .transpose()?;
     let share = SHARED / (distinct + 1) as f64;
     let folder = args.output.clone();
     let settings = Settings {
