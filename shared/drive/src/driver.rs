@@ -11,6 +11,7 @@ use units::{SamplesPerSec, Seconds, TaskId};
 
 use crate::parked::Parked;
 use crate::seats::{Seats, Who};
+use crate::view::View;
 use crate::{Agenda, Place, Settings};
 
 /// Longest wait for an event, so that signals and back-offs are looked at.
@@ -42,6 +43,8 @@ pub(crate) struct Driver<'a> {
     pub stopped: Option<String>,
     /// Seconds since a plan was last made anew.
     pub replanned: Instant,
+    /// What people see meanwhile.
+    pub view: View,
 }
 
 /// A process.
@@ -152,6 +155,7 @@ impl Driver<'_> {
             for event in self.supervisor.poll(self.patience()) {
                 self.happened(event);
             }
+            self.show();
         }
     }
 
