@@ -23,6 +23,7 @@ Data are drawn at random around a pattern for each of ten classes: nothing is do
 
 import argparse
 import json
+import math
 import os
 import signal
 import sys
@@ -36,6 +37,8 @@ CLASSES = 10
 PIXELS = 32
 # Reports whose mean loss is compared with --target-loss, as in the paper of Wei and Shudo.
 WINDOW = 10
+# One step in so many tells norms of gradients.
+EVERY = 8
 
 
 def vgg(width):
@@ -185,7 +188,13 @@ class Training:
         loss = F.cross_entropy(outputs, labels, reduction="sum") / total
         loss.backward()
         hits = (outputs.argmax(1) == labels).sum().item()
-        told = torch.tensor([loss.item(), hits / total, float(self.stop)], device=self.device)
+        # Ranks are parts of the batch: norms of their gradients and of the sum tell the gradient noise
+        # (mt_tools.norms, written out here). Those of the size of the first are compared.
+        looked_at = len(self.sizes) > 1 and self.step % EVERY == 0
+        square = 0.0
+        if looked_at and self.sizes[self.rank] == self.sizes[0]:
+            square = self.square() * (total / self.sizes[0]) ** 2 / self.sizes.count(self.sizes[0])
+        told = torch.tensor([loss.item(), hits / total, float(self.stop), square], device=self.device)
         if len(self.sizes) > 1:
             flat = torch.cat([p.grad.reshape(-1) for p in self.model.parameters()] + [told])
             dist.all_reduce(flat)
@@ -195,13 +204,21 @@ class Training:
                 parameter.grad.copy_(flat[at : at + n].view_as(parameter))
                 at += n
             told = flat[at:]
+        whole = self.square() if looked_at else 0.0
         self.optimiser.step()
         self.step += 1
         self.samples += total
-        loss, accuracy, stop = told.tolist()
+        loss, accuracy, stop, square = told.tolist()
         self.losses = (self.losses + [loss])[-WINDOW:]
-        self.tell(mt="step", step=self.step, samples=total, loss=loss, accuracy=accuracy)
+        norms = {}
+        if looked_at and math.isfinite(square + whole):
+            norms["norms"] = {"small": self.sizes[0], "small_sq": square, "large": total, "large_sq": whole}
+        self.tell(mt="step", step=self.step, samples=total, loss=loss, accuracy=accuracy, **norms)
         return stop > 0
+
+    def square(self):
+        """Squared norm of the gradient."""
+        return float(sum(p.grad.float().pow(2).sum() for p in self.model.parameters()))
 
     def is_done(self):
         if self.options.steps and self.step >= self.options.steps:

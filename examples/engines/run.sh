@@ -33,7 +33,7 @@ MD
         sh "$root/examples/$engine/run.sh" "$PWD/out/$engine" >"out/$engine.md" || status=$?
         case $status in
             0) cat "out/$engine.md" ;;
-            3) echo "## $engine: not installed here" ;;
+            3) echo "## $engine: not run here" ;;
             *) exit "$status" ;;
         esac
         echo

@@ -4,7 +4,11 @@
 # The tools are on PATH. Flower is installed into target/engines/flower, a virtual environment.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-[ -n "${MT_PLAN:-}" ] || exit 3
+if [ ! -s "${MT_PLAN:-}" ]; then
+    echo "run.sh: MT_PLAN names no plan (it is '${MT_PLAN:-}'): make one by sh examples/engines/plan.sh plan.json," \
+        "then MT_PLAN=\$PWD/plan.json sh $0" >&2
+    exit 3
+fi
 out=${1:-out}
 venv=$(sh "$here/../engines/venv.sh" flower "$here/requirements.txt")
 rm -rf "$out"

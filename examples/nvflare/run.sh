@@ -5,7 +5,11 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-[ -n "${MT_PLAN:-}" ] || exit 3
+if [ ! -s "${MT_PLAN:-}" ]; then
+    echo "run.sh: MT_PLAN names no plan (it is '${MT_PLAN:-}'): make one by sh examples/engines/plan.sh plan.json," \
+        "then MT_PLAN=\$PWD/plan.json sh $0" >&2
+    exit 3
+fi
 out=${1:-out}
 venv=$(sh "$here/../engines/venv.sh" nvflare "$here/requirements.txt")
 rm -rf "$out"

@@ -6,7 +6,7 @@ import json
 import pathlib
 import sys
 
-local, plan, options = pathlib.Path(sys.argv[1]), sys.argv[2], " ".join(sys.argv[3:])
+local, plan, options = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
 resources = json.loads((local / "resources.json.default").read_text())
 ours = [
     {"id": "resource_manager", "path": "mt_tools.nvflare.TaskResourceManager", "args": {"plan": plan}},

@@ -18,6 +18,7 @@ import sys
 # In the repository mt_tools is found without being installed; one that is installed comes first.
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
 from mt_tools import Pipeline, Worker  # noqa: E402
+from mt_tools.norms import GradientNorms  # noqa: E402
 
 MODELS = {
     "alexnet": "alexnet",
@@ -50,6 +51,9 @@ def arguments(argv=None):
                         help="automatic mixed precision (bf16 if no kind is given)")
     parser.add_argument("--channels-last", action="store_true", help="channels-last memory format")
     parser.add_argument("--lr", type=float, default=0.01)
+    parser.add_argument("--micro-batches", type=int, default=1, metavar="N",
+                        help="accumulate the gradient of a step over N parts; from two on their norms are told, from "
+                             "which mt-tools estimates what a larger batch is worth (default 1)")
     parser.add_argument("--warm-up", type=int, default=5, help="steps before the script says that it is ready")
     parser.add_argument("--device", default=None, help="cuda or cpu (default: cuda where there is one)")
     parser.add_argument("--seed", type=int, default=0)
@@ -195,7 +199,7 @@ class Checkpoint:
         if self.path and self.steps % self.every == 0:
             # The weights are those after this step: it has to be counted with them.
             finished += self.trainer.pipeline.drain()
-            self.save(self.worker.trained + sum(samples for samples, _ in finished))
+            self.save(self.worker.trained + sum(samples for samples, *_ in finished))
         return finished
 
 
@@ -211,34 +215,46 @@ class Trainer:
         self.kind = kinds[args.amp]
         self.scaler = grad_scaler(torch, device, args.amp == "fp16")
         self.pipeline = Pipeline(self.wait)
+        self.micro_batches = max(1, args.micro_batches)
+        self.norms = GradientNorms(self.net.parameters())
 
     def step(self, size):
         torch = self.torch
         x, y = self.batches.next(size)
         self.optimiser.zero_grad(set_to_none=True)
-        with torch.autocast(self.device.type, dtype=self.kind, enabled=self.kind is not None):
-            loss = torch.nn.functional.cross_entropy(self.net(x), y)
-        self.scaler.scale(loss).backward()
+        whole = torch.zeros((), device=self.device)
+        parts = min(self.micro_batches, size)
+        for some_x, some_y in zip(x.tensor_split(parts), y.tensor_split(parts)):
+            with torch.autocast(self.device.type, dtype=self.kind, enabled=self.kind is not None):
+                loss = torch.nn.functional.cross_entropy(self.net(some_x), some_y) * (len(some_y) / size)
+            self.scaler.scale(loss).backward()
+            whole += loss.detach()
+            if parts > 1:
+                self.norms.part(len(some_y))
+        norms = self.norms.whole()
         self.scaler.step(self.optimiser)
         self.scaler.update()
-        return self.pipeline.add(size, self.token(loss.detach()))
+        return self.pipeline.add(size, self.token(whole, norms))
 
-    def token(self, loss):
-        """A copy of the loss on its way to the processor, and the event after it: waiting for that
-        does not wait for the steps started since."""
+    def token(self, loss, norms):
+        """A copy of the loss and of squared norms on its way to the processor, the sizes of these, and the
+        event after it: waiting for that does not wait for the steps started since."""
+        sizes = norms and (norms[0], norms[2])
+        told = self.torch.stack([loss, *(norms[1::2] if norms else ())])
         if self.device.type != "cuda":
-            return loss, None
-        host = self.torch.empty((), pin_memory=True)
-        host.copy_(loss.float(), non_blocking=True)
+            return told, sizes, None
+        host = self.torch.empty(told.shape, pin_memory=True)
+        host.copy_(told, non_blocking=True)
         event = self.torch.cuda.Event()
         event.record()
-        return host, event
+        return host, sizes, event
 
     def wait(self, token):
-        value, event = token
+        told, sizes, event = token
         if event is not None:
             event.synchronize()
-        return float(value)
+        loss, *squares = told.tolist()
+        return loss, sizes and (sizes[0], squares[0], sizes[1], squares[1])
 
 
 def mps_enabled():

@@ -3,12 +3,20 @@
     from mt_tools import Worker                     a training loop of your own
     from mt_tools.huggingface import MtCallback     transformers.Trainer(callbacks=[MtCallback()])
     from mt_tools.lightning import MtCallback       lightning.Trainer(callbacks=[MtCallback()])
+    from mt_tools.norms import GradientNorms        gradient noise, for a loop of your own (PyTorch)
     from mt_tools import documents                  documents.read("plan.json")
     mt_tools.nvflare                                components for a site of NVFlare
 
 Nothing is imported but Python's own library until a module that needs more is.
 """
 
-from .worker import Pipeline, Worker
+from importlib import metadata
 
-__all__ = ["Pipeline", "Worker"]
+from .worker import EnvironmentVariableError, Pipeline, Worker
+
+try:
+    __version__ = metadata.version("mt-tools")
+except metadata.PackageNotFoundError:  # From the source tree, without a wheel.
+    __version__ = "0+source"
+
+__all__ = ["EnvironmentVariableError", "Pipeline", "Worker", "__version__"]

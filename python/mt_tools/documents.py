@@ -5,6 +5,8 @@
     documents.frame("samples", "profile.ndjson")       the same as a pandas.DataFrame
 """
 
+from __future__ import annotations
+
 import csv
 import io
 import json
@@ -12,11 +14,21 @@ import os
 import re
 import subprocess
 import sys
+from typing import TYPE_CHECKING, Any, Dict, List, TextIO, Union
+
+if TYPE_CHECKING:
+    import pandas
+
+Source = Union[str, "os.PathLike[str]"]
 
 _SPACE = re.compile(r"\s*")
 
 
-def read(source="-"):
+class ToolNotFoundError(FileNotFoundError):
+    """A program of mt-tools is not on PATH."""
+
+
+def read(source: Union[Source, TextIO] = "-") -> List[Dict[str, Any]]:
     """Every document of a file, of standard input (`-`), or of an open text file, as a list of dictionaries.
 
     Files of one document and of one a line are both read. A ValueError names the file and the line.
@@ -45,9 +57,9 @@ def _parse(text, name):
         found.append(document)
 
 
-def table(name, *files):
-    """The rows of a table of `mt-report --format csv` as dictionaries, with numbers and booleans as such
-    and None where a cell is empty.
+def table(name: str, *files: Source) -> List[Dict[str, Any]]:
+    """The rows of a table of `mt-report --format csv` as dictionaries, with whole numbers, other numbers and
+    booleans as such and None where a cell is empty.
 
     The names of tables are those of mt-report; one that a document does not have is a ValueError that
     lists them.
@@ -59,13 +71,15 @@ def table(name, *files):
 def _value(text):
     if text in ("", "true", "false"):
         return {"": None, "true": True, "false": False}[text]
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            pass
+    return text
 
 
-def frame(name, *files):
+def frame(name: str, *files: Source) -> pandas.DataFrame:
     """The same table as a `pandas.DataFrame`."""
     import pandas
 
@@ -74,7 +88,12 @@ def frame(name, *files):
 
 def _csv(name, files):
     command = ["mt-report", "--format", "csv", "--table", name, *map(os.fspath, files)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, text=True, capture_output=True)
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, text=True, capture_output=True)
+    except FileNotFoundError:
+        raise ToolNotFoundError(
+            "mt-report is not on PATH: install the wheel (pip install mt-tools) or the programs (make install)"
+        ) from None
     if done.returncode:
         raise ValueError(done.stderr.strip())
     return done.stdout

@@ -5,12 +5,18 @@
     Trainer(..., callbacks=[callback]).fit(model, loader)
 """
 
+from __future__ import annotations
+
+from typing import Optional
+
 try:
     from lightning.pytorch.callbacks import Callback
 except ImportError:
     from pytorch_lightning.callbacks import Callback
 
 from .callback import Teller
+from .norms import GradientNorms
+from .worker import Worker
 
 
 def _samples(batch):
@@ -28,21 +34,43 @@ def _loss(outputs):
 class MtCallback(Callback):
     """Tells of every step, and ends the training after MT_SAMPLES samples.
 
-    Of several processes the first tells, and counts its batch for each of them.
+    Of several processes the first tells, and counts its batch for each of them. With
+    `accumulate_grad_batches` it also tells norms of gradients, from which mt-tools estimates what a larger
+    batch is worth; of several processes it does not.
     """
 
-    def __init__(self, worker=None):
+    def __init__(self, worker: Optional[Worker] = None) -> None:
         self._teller = Teller(worker)
+        self._gradients = None
+        self._samples = self._index = 0
+        self._norms = None
 
     @property
-    def batch(self):
+    def batch(self) -> int:
         """Batch size to train with: MT_BATCH_SIZE."""
         return self._teller.worker.batch
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        self._samples, self._index = _samples(batch), batch_idx
+
+    def on_after_backward(self, trainer, pl_module):
+        # Before gradients are clipped. Those of several processes are averaged already.
+        if trainer.accumulate_grad_batches < 2 or trainer.world_size > 1:
+            return
+        if self._gradients is None:
+            self._gradients = GradientNorms(pl_module.parameters())
+        self._gradients.part(self._samples)
+        if (self._index + 1) % trainer.accumulate_grad_batches == 0:
+            self._norms = self._gradients.whole()
+        elif trainer.is_last_batch:
+            # The last step of an epoch may have fewer micro-batches.
+            self._gradients.forget()
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         if trainer.is_global_zero:
             samples = _samples(batch) * trainer.world_size
-            if not self._teller.step(samples, _loss(outputs)):
+            norms, self._norms = self._norms, None
+            if not self._teller.step(samples, _loss(outputs), norms):
                 trainer.should_stop = True
 
     def on_train_end(self, trainer, pl_module):

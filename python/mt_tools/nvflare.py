@@ -11,9 +11,12 @@ in the place of those of the same ids, and in a job's `meta.json`, which task of
     "resource_spec": {"site-1": {"mt_task": "a"}, "site-2": {"mt_task": "a"}}
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shlex
+from typing import Sequence, Union
 
 from nvflare.apis.job_def import JobMetaKey
 from nvflare.apis.resource_manager_spec import ResourceConsumerSpec
@@ -21,18 +24,26 @@ from nvflare.app_common.job_launcher.client_process_launcher import ClientProces
 from nvflare.app_common.resource_managers.auto_clean_resource_manager import AutoCleanResourceManager
 
 TASK = "mt_task"
+OWN = ("--plan", "--task", "--share")
 
 
 class ShareProcessLauncher(ClientProcessJobLauncher):
     """Starts a job's process under the share of its task, by `mt-launch exec`.
 
-    `plan` is a plan or timeline, `options` further options of `mt-launch exec` (`--log FILE`). A job
+    `plan` is a plan or timeline, `options` further options of `mt-launch exec`: a list
+    (`["--log", "FILE"]`), or a text that is split as a shell splits it and never given to one. A job
     without a task is started without a share.
     """
 
-    def __init__(self, plan, options=""):
+    def __init__(self, plan: str, options: Union[str, Sequence[str]] = "") -> None:
         super().__init__()
-        self.prefix = f"mt-launch exec --plan {shlex.quote(os.path.abspath(plan))} {options}"
+        words = shlex.split(options) if isinstance(options, str) else list(options)
+        for word in words:
+            if not isinstance(word, str):
+                raise TypeError(f"options: {word!r} is no text; give a list such as ['--log', 'FILE']")
+            if word == "--" or word.split("=")[0] in OWN:
+                raise ValueError(f"options: {word} is set by this launcher; give other options of mt-launch exec")
+        self.prefix = shlex.join(["mt-launch", "exec", "--plan", os.path.abspath(plan), *words])
 
     def get_command(self, job_meta, fl_ctx):
         command = super().get_command(job_meta, fl_ctx)
@@ -48,7 +59,7 @@ class TaskResourceManager(AutoCleanResourceManager):
     which the throughput of every task beside the others was predicted.
     """
 
-    def __init__(self, plan, expiration_period=30):
+    def __init__(self, plan: str, expiration_period: int = 30) -> None:
         with open(plan, encoding="utf-8") as file:
             document = json.load(file)
         tasks = document.get("plan", document)["tasks"]

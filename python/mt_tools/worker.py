@@ -24,16 +24,22 @@ A loop on a GPU, where steps are started before those before them are done:
     worker.train(step, drain)
 
 `step(batch)` starts one training step and returns what was finished meanwhile, as pairs (samples,
-loss); a step may only be reported once it is done. `drain()` waits for everything that was started and
-returns it in the same form.
+loss), or (samples, loss, norms) with what mt_tools.norms makes of its gradients; a step may only be
+reported once it is done. `drain()` waits for everything that was started and returns it in the same form.
 
 Alone (MT_POOL unset) the script trains until MT_SAMPLES is reached, or until it is stopped. With
 MT_POOL=1 it obeys lines on standard input: run, park, batch N, quit; the end of input is quit. After
 `task ROUND RANK`, which mt-cluster says before every task of a schedule, MT_SAMPLES are those of this
 task: the worker says `done`, calls `synchronise(ROUND, RANK)` if the script has given one, says `parked`,
 and waits for the next.
+
+Steps that are quicker than a twentieth of a second are told together, in one line with their number, their
+samples and the latest loss: a reader on the same machine would otherwise take time from the training.
 """
 
+from __future__ import annotations
+
+import atexit
 import collections
 import json
 import math
@@ -41,16 +47,50 @@ import os
 import queue
 import sys
 import threading
+import time
+from typing import Any, Callable, Deque, Iterable, Iterator, List, Optional, TextIO, Tuple
+
+Norms = Tuple[int, Any, int, Any]
+"""Samples of a part of a batch, its squared norm, samples of the batch, its squared norm."""
+
+Finished = List[Tuple[Any, ...]]
+"""Steps that are done: (samples, loss) of each, or (samples, loss, norms)."""
 
 
-def _read_lines(stream, lines):
+class EnvironmentVariableError(ValueError):
+    """A variable that a training is started with holds something else than it should."""
+
+
+def _whole_number(name: str, least: int) -> Optional[int]:
+    """The number that a variable holds; None where it is unset or empty."""
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit()) or int(text) < least:
+        raise EnvironmentVariableError(f"{name} is {text!r}: it must be a whole number, at least {least}")
+    return int(text)
+
+
+def _read_lines(stream: TextIO, lines: queue.Queue) -> None:
     for line in stream:
         lines.put(line.split())
     lines.put(["quit"])
 
 
-def _nothing():
+def _nothing() -> Finished:
     return []
+
+
+def _norms(norms: Optional[Norms] = None) -> dict:
+    """As a member of a step: squared norms of the mean gradients over a small and a large number of
+    samples; nothing where there are none or they have diverged."""
+    if norms is None:
+        return {}
+    small, small_sq, large, large_sq = norms
+    squares = float(small_sq), float(large_sq)
+    if not all(map(math.isfinite, squares)):
+        return {}
+    return {"norms": {"small": int(small), "small_sq": squares[0], "large": int(large), "large_sq": squares[1]}}
 
 
 class Worker:
@@ -60,14 +100,27 @@ class Worker:
     been. A script that goes on from a checkpoint sets `trained` before its first step.
     """
 
-    def __init__(self, batch, samples=None, pool=False, stdin=None, stdout=None):
+    PAUSE_S = 0.05
+    """Least seconds between two lines on steps."""
+
+    def __init__(
+        self,
+        batch: int,
+        samples: Optional[int] = None,
+        pool: bool = False,
+        stdin: Optional[TextIO] = None,
+        stdout: Optional[TextIO] = None,
+    ) -> None:
         self.batch = batch
         self.samples = samples
         self.pool = pool
         self.trained = 0
         self.running = not pool
-        self.synchronise = None
-        self._task = None
+        self.synchronise: Optional[Callable[[int, int], None]] = None
+        self._untold: Tuple[int, int, dict] = (0, 0, {})  # steps, samples, the latest loss and norms
+        self._told_at = -math.inf
+        atexit.register(self._last_words)
+        self._task: Optional[Tuple[int, int]] = None
         self._within_steps = False
         self._told_to_quit = False
         self._out = stdout or sys.stdout
@@ -77,36 +130,40 @@ class Worker:
             threading.Thread(target=_read_lines, args=(source, self._orders), daemon=True).start()
 
     @classmethod
-    def from_environment(cls, batch=None):
-        """Reads MT_BATCH_SIZE, MT_SAMPLES and MT_POOL; `batch` holds where the first is unset."""
-        env = os.environ
-        size = int(env.get("MT_BATCH_SIZE") or batch or 64)
-        samples = int(env["MT_SAMPLES"]) if env.get("MT_SAMPLES") else None
-        return cls(size, samples, env.get("MT_POOL", "") not in ("", "0"))
+    def from_environment(cls, batch: Optional[int] = None) -> Worker:
+        """Reads MT_BATCH_SIZE, MT_SAMPLES and MT_POOL; `batch` holds where the first is unset. An
+        EnvironmentVariableError names a variable that holds no such number."""
+        size = _whole_number("MT_BATCH_SIZE", 1) or batch or 64
+        samples = _whole_number("MT_SAMPLES", 0)
+        return cls(size, samples, os.environ.get("MT_POOL", "") not in ("", "0"))
 
-    def tell(self, **members):
-        """Prints one line of the protocol."""
+    def tell(self, **members: Any) -> None:
+        """Prints one line of the protocol, after the steps that are not told yet."""
+        self._flush()
+        self._print(members)
+
+    def _print(self, members):
         # Not by print(), which some frameworks replace by one that logs. One write, so that nothing of
         # another thread comes between.
         self._out.write(json.dumps(members, separators=(",", ":")) + "\n")
         self._out.flush()
 
-    def ready(self, mps=None, sms=None):
+    def ready(self, mps: Optional[bool] = None, sms: Optional[int] = None) -> None:
         """Says that the script is warm and what it sees of its share."""
         more = {k: v for k, v in (("mps", mps), ("sms", sms)) if v is not None}
         self.tell(mt="ready", **more)
 
-    def done(self):
+    def done(self) -> None:
         """Says that all is trained. `steps` and `train` do so themselves."""
         self.tell(mt="done", samples=self.trained)
 
-    def step(self, samples, loss=None):
-        """Tells of a step that has been made.
+    def step(self, samples: int, loss: Optional[float] = None, norms: Optional[Norms] = None) -> bool:
+        """Tells of a step that has been made. `norms`: what mt_tools.norms makes of its gradients.
 
         Answers whether to go on: False once MT_SAMPLES are trained, or after `quit`. In pool mode it
         waits here while the script is to be parked. A loop over `steps` need not look at the answer.
         """
-        self._report([(samples, loss)])
+        self._report([(samples, loss, norms)])
         if self._within_steps:
             return True
         if self.samples is not None and self.trained >= self.samples:
@@ -115,12 +172,12 @@ class Worker:
             self._end_task(_nothing)
         return self.wait()
 
-    def wait(self):
+    def wait(self) -> bool:
         """In pool mode, takes orders, and waits while the script is to be parked; False after `quit`.
         A loop over somebody else's batches calls it before its first step."""
         return self._obey(_nothing)
 
-    def steps(self, drain=_nothing):
+    def steps(self, drain: Callable[[], Finished] = _nothing) -> Iterator[int]:
         """Yields the batch size of every step to make, the last one cut so that MT_SAMPLES are met
         exactly; then says `done`. `drain` is that of `train`."""
         started = self.trained
@@ -141,17 +198,42 @@ class Worker:
         self._report(drain())
         self.done()
 
-    def train(self, step, drain=_nothing):
+    def train(self, step: Callable[[int], Finished], drain: Callable[[], Finished] = _nothing) -> None:
         """Trains until the samples are done or the orders end, then says `done`."""
         for size in self.steps(drain):
             self._report(step(size))
 
-    def _report(self, finished):
-        for samples, loss in finished:
+    def _report(self, finished: Finished) -> None:
+        for samples, loss, *norms in finished:
+            samples = int(samples)
             self.trained += samples
+            steps, untold, latest = self._untold
             # JSON has no NaN: a loss that has diverged is left out.
-            more = {"loss": float(loss)} if loss is not None and math.isfinite(loss) else {}
-            self.tell(mt="step", samples=samples, **more)
+            known = loss is not None and math.isfinite(loss)
+            # A step without a loss, or without norms, does not take away those of one before it. Of several
+            # norms the last are told: steps that are left out for the clock are a fair sample.
+            members = {"loss": float(loss)} if known else {}
+            members.update(_norms(*norms))
+            self._untold = (steps + 1, untold + samples, {**latest, **members})
+            if time.monotonic() - self._told_at >= self.PAUSE_S:
+                self._flush()
+
+    def _flush(self) -> None:
+        """Tells the steps that are not told yet, in one line."""
+        steps, samples, members = self._untold
+        if not steps:
+            return
+        self._untold, self._told_at = (0, 0, {}), time.monotonic()
+        if steps > 1:
+            members["steps"] = steps
+        self._print({"mt": "step", "samples": samples, **members})
+
+    def _last_words(self) -> None:
+        """A script that ends without `done`, also by an exception, has told all of its steps."""
+        try:
+            self._flush()
+        except (OSError, ValueError):
+            pass  # Standard output is closed: nobody is left to tell.
 
     def _end_task(self, drain):
         self._report(drain())
@@ -194,20 +276,20 @@ class Worker:
 class Pipeline:
     """Steps under way on a device: started now, reported `depth` steps later.
 
-    `wait(token)` blocks until the step of that token is done and returns its loss.
+    `wait(token)` blocks until the step of that token is done and returns its loss, or (loss, norms).
     """
 
-    def __init__(self, wait, depth=2):
+    def __init__(self, wait: Callable[[Any], Any], depth: int = 2) -> None:
         self._wait = wait
         self._depth = depth
-        self._under_way = collections.deque()
+        self._under_way: Deque[Tuple[int, Any]] = collections.deque()
 
-    def add(self, samples, token):
+    def add(self, samples: int, token: Any) -> Finished:
         """Notes a step that was started; returns those that are done, as pairs (samples, loss)."""
         self._under_way.append((samples, token))
         return self._finish(self._depth)
 
-    def drain(self):
+    def drain(self) -> Finished:
         """Waits for all; returns them likewise."""
         return self._finish(0)
 
@@ -215,5 +297,6 @@ class Pipeline:
         finished = []
         while len(self._under_way) > left:
             samples, token = self._under_way.popleft()
-            finished.append((samples, self._wait(token)))
+            told = self._wait(token)
+            finished.append((samples, *told) if isinstance(told, tuple) else (samples, told))
         return finished

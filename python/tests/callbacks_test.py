@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import pathlib
+import shlex
 import sys
 import tempfile
 import types
@@ -34,6 +35,7 @@ def told(out):
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
+@mock.patch.object(Worker, "PAUSE_S", 0)
 class Callbacks(unittest.TestCase):
     def test_hugging_face(self):
         out = io.StringIO()
@@ -73,6 +75,44 @@ class Callbacks(unittest.TestCase):
             {"mt": "ready"}, {"mt": "step", "samples": 4, "loss": 2.0}, {"mt": "step", "samples": 4},
             {"mt": "done", "samples": 8}])
 
+    def test_hugging_face_tells_norms_of_micro_batches(self):
+        out = io.StringIO()
+        with stand_in(transformers={"TrainerCallback": object}):
+            module = importlib.import_module("mt_tools.huggingface")
+        callback = module.MtCallback(Worker(8, samples=640, stdout=out))
+        arguments = SimpleNamespace(train_batch_size=8, gradient_accumulation_steps=4, world_size=1)
+        state = SimpleNamespace(is_world_process_zero=True)
+        model = SimpleNamespace(parameters=lambda: ["p"])
+        squares = iter([4.0, 9.0, 5.0])
+        with mock.patch.object(module.GradientNorms, "_square", lambda _: next(squares)):
+            for substeps in (3, 2, 3):  # The second step is the last of an epoch.
+                for _ in range(substeps):
+                    callback.on_substep_end(arguments, state, None, model=model)
+                callback.on_step_end(arguments, state, None)
+        steps = [t for t in told(out) if t["mt"] == "step"]
+        self.assertEqual([t.get("norms") for t in steps], [
+            {"small": 8, "small_sq": 36.0, "large": 24, "large_sq": 9.0}, None, None])
+
+    def test_lightning_tells_norms_of_micro_batches(self):
+        out = io.StringIO()
+        with stand_in(lightning__pytorch__callbacks={"Callback": object}):
+            module = importlib.import_module("mt_tools.lightning")
+        callback = module.MtCallback(Worker(4, samples=800, stdout=out))
+        trainer = SimpleNamespace(is_global_zero=True, world_size=1, should_stop=False, is_last_batch=False,
+                                  accumulate_grad_batches=2)
+        module_of = SimpleNamespace(parameters=lambda: ["p"])
+        squares = iter([4.0, 9.0])
+        with mock.patch.object(module.GradientNorms, "_square", lambda _: next(squares)):
+            for index in range(3):
+                trainer.is_last_batch = index == 2
+                batch = [range(4)]
+                callback.on_train_batch_start(trainer, module_of, batch, index)
+                callback.on_after_backward(trainer, module_of)
+                callback.on_train_batch_end(trainer, module_of, None, batch, index)
+        steps = [t for t in told(out) if t["mt"] == "step"]
+        self.assertEqual([t.get("norms") for t in steps], [
+            None, {"small": 4, "small_sq": 16.0, "large": 8, "large_sq": 9.0}, None])
+
     def test_a_batch_size_that_the_framework_cannot_change_is_refused(self):
         from mt_tools.callback import Teller
         teller = Teller(Worker(4, pool=True, stdin=io.StringIO("batch 8\nrun\n"), stdout=io.StringIO()))
@@ -105,6 +145,13 @@ class NvFlare(unittest.TestCase):
         site = lambda name: SimpleNamespace(get_identity_name=lambda: name)  # noqa: E731
         self.assertEqual(launcher.get_command(meta, site("site-1")).split(),
                          "mt-launch exec --plan '/plan a.json' --task a -- python -m worker".split())
+        for options in ("--log 'a b;rm'", ["--log", "a b;rm"]):
+            launcher = self.module.ShareProcessLauncher("/p", options)
+            words = shlex.split(launcher.get_command(meta, site("site-1")))
+            self.assertEqual(words[4:8], ["--log", "a b;rm", "--task", "a"])
+        for bad in ("-- sh", "--task b", ["--plan=x"]):
+            with self.assertRaisesRegex(ValueError, "set by this launcher"):
+                self.module.ShareProcessLauncher("/p", bad)
         for other in (meta, {}, {"resource_spec": None}):
             self.assertEqual(launcher.get_command(other, site("site-2")), "python -m worker")
 

@@ -1,11 +1,13 @@
 """Tests of reading documents; those of tables need mt-report on PATH."""
 
 import io
+import os
 import pathlib
 import shutil
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from mt_tools import documents  # noqa: E402
@@ -43,6 +45,11 @@ class Documents(unittest.TestCase):
         line = '{"schema":"mt.run/1","event":"progress","time_s":1.5,"fill":"' + "x" * 330 + '"}\n'
         self.assertEqual(len(documents.read(io.StringIO(line * 20_000))), 20_000)
 
+    def test_a_missing_program_is_named(self):
+        with mock.patch.dict(os.environ, {"PATH": "/nowhere"}):
+            with self.assertRaisesRegex(documents.ToolNotFoundError, "mt-report is not on PATH: install"):
+                documents.table("samples", "p.ndjson")
+
     @unittest.skipUnless(shutil.which("mt-report"), "mt-report is not on PATH")
     def test_tables_are_those_of_mt_report(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +57,8 @@ class Documents(unittest.TestCase):
             path.write_text(PROFILE)
             row = documents.table("samples", path)[0]
             self.assertEqual((row["task"], row["batch"], row["throughput"], row["stderr"], row["simulated"]),
-                             ("a", 64.0, 123.5, None, True))
+                             ("a", 64, 123.5, None, True))
+            self.assertIs(type(row["batch"]), int)
             with self.assertRaisesRegex(ValueError, "nothing.*samples"):
                 documents.table("nothing", path)
             try:

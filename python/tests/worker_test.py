@@ -4,19 +4,66 @@ import io
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import time
+import typing
 import unittest
 from unittest import mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from mt_tools import Pipeline, Worker  # noqa: E402
+ROOT = str(pathlib.Path(__file__).resolve().parents[1])
+sys.path.insert(0, ROOT)
+import mt_tools  # noqa: E402
+from mt_tools import EnvironmentVariableError, Pipeline, Worker  # noqa: E402
 
 
 def lines(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
+class Merging(unittest.TestCase):
+    def told(self, times, losses, end):
+        """What is told of steps of 8 samples that end at `times`, and then `end`."""
+        out = io.StringIO()
+        worker = Worker(8, stdout=out)
+        with mock.patch("mt_tools.worker.time.monotonic") as clock:
+            for at, loss in zip(times, losses):
+                clock.return_value = at
+                worker.step(8, loss)
+            before = lines(out.getvalue())
+            end(worker)
+        return before, lines(out.getvalue())[len(before):]
+
+    def test_quick_steps_are_told_together_and_the_last_with_done(self):
+        times = [i / 1000 for i in range(1000)]
+        before, after = self.told(times, [1.0] * 1000, Worker.done)
+        self.assertLessEqual(len(before), 20)
+        self.assertEqual(before[0], {"mt": "step", "samples": 8, "loss": 1.0})
+        self.assertEqual(sum(t.get("steps", 1) for t in before + after[:-1]), 1000)
+        self.assertEqual(sum(t["samples"] for t in before + after[:-1]), 8000)
+        self.assertEqual(after[-1], {"mt": "done", "samples": 8000})
+
+    def test_slow_steps_are_told_each(self):
+        before, after = self.told([0.0, 0.06, 0.12], [1.0, None, 3.0], Worker.done)
+        self.assertEqual(len(before), 3)
+        self.assertEqual(len(after), 1)
+
+    def test_a_rare_loss_is_not_lost(self):
+        _, after = self.told([0, 0.01, 0.02, 0.03], [3.0, None, 2.0, None], Worker.done)
+        self.assertEqual(after[0], {"mt": "step", "samples": 24, "steps": 3, "loss": 2.0})
+
+    def test_a_script_that_ends_without_done_has_told_its_steps(self):
+        script = "from mt_tools import Worker; w = Worker(8); w.step(8); w.step(8); w.step(8); raise ValueError"
+        run = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+        told = lines(run.stdout)
+        self.assertEqual([t["samples"] for t in told], [8, 16])
+
+    def test_park_comes_after_the_steps(self):
+        _, after = self.told([0, 0.01], [1.0, 1.0], lambda worker: worker._take(["park"], lambda: []))
+        self.assertEqual([t["mt"] for t in after], ["step", "parked"])
+
+
+@mock.patch.object(Worker, "PAUSE_S", 0)
 class Protocol(unittest.TestCase):
     def test_alone_it_meets_the_count_exactly(self):
         out = io.StringIO()
@@ -28,6 +75,21 @@ class Protocol(unittest.TestCase):
         self.assertEqual(told[0], {"mt": "ready", "mps": True, "sms": 40})
         self.assertEqual([t["samples"] for t in told[1:-1]], [32, 32, 16])
         self.assertEqual(told[-1], {"mt": "done", "samples": 80})
+
+    def test_norms_are_told_with_their_step(self):
+        out = io.StringIO()
+        worker = Worker(32, stdout=out)
+        worker.step(32, 0.5, norms=(8, 2.0, 32, 1.0))
+        # A training that diverges tells neither.
+        worker.step(32, float("nan"), norms=(8, float("inf"), 32, 1.0))
+        pipeline = Pipeline(lambda token: token, depth=0)
+        worker._report(pipeline.add(32, (0.25, (8, 2, 32, 1))) + pipeline.add(32, (0.25, None)))
+        norms = {"small": 8, "small_sq": 2.0, "large": 32, "large_sq": 1.0}
+        self.assertEqual(lines(out.getvalue()), [
+            {"mt": "step", "samples": 32, "loss": 0.5, "norms": norms},
+            {"mt": "step", "samples": 32},
+            {"mt": "step", "samples": 32, "loss": 0.25, "norms": norms},
+            {"mt": "step", "samples": 32, "loss": 0.25}])
 
     def test_a_step_is_told_when_it_is_done_and_not_before(self):
         waited = []
@@ -79,6 +141,18 @@ class Protocol(unittest.TestCase):
         with mock.patch.dict(os.environ, {"MT_POOL": "1"}, clear=True):
             worker = Worker.from_environment(128)
             self.assertEqual((worker.batch, worker.samples, worker.pool), (128, None, True))
+
+    def test_a_variable_that_holds_no_number_is_named(self):
+        for name, value in (("MT_BATCH_SIZE", "12x"), ("MT_BATCH_SIZE", "0"), ("MT_SAMPLES", "-3"), ("MT_SAMPLES", "1e3")):
+            with mock.patch.dict(os.environ, {name: value}, clear=True):
+                with self.assertRaisesRegex(EnvironmentVariableError, f"{name} is '{value}'"):
+                    Worker.from_environment()
+
+    def test_the_package_has_a_version_and_types(self):
+        self.assertRegex(mt_tools.__version__, r"^[0-9]")
+        self.assertTrue(pathlib.Path(mt_tools.__file__).with_name("py.typed").exists())
+        for function in (Worker.step, Worker.from_environment, Pipeline.add):
+            self.assertIn("return", typing.get_type_hints(function))
 
     def test_a_plain_loop_meets_the_count_exactly(self):
         out = io.StringIO()

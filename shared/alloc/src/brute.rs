@@ -1,7 +1,9 @@
 use doc::{Balance, BatchPolicy, ObjectiveKind};
 use units::{Batch, Share, TotalShare};
 
-use crate::{Problem, Setting, Throughput};
+use corun::{Setting, Throughput};
+
+use crate::problem::Problem;
 
 /// A choice that meets all constraints.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,13 +1,15 @@
+use corun::Throughput;
 use doc::Proof;
 
-use crate::additive::{Additive, LevelRows};
-use crate::changed::Remembered;
-use crate::exhaustive::{all_levels, combinations as combinations_within, share_points, sweep};
-use crate::instance::{Goal, Instance, Judged, Point};
-use crate::solve::{
-    Effort, Options, Solution, enumerable, search_instance, search_points, solution,
+use crate::answer::{Effort, Options, Solution};
+use crate::error::AllocError;
+use crate::instance::{Goal, Instance, Judged};
+use crate::problem::Problem;
+use crate::rates::Remembered;
+use crate::search::{
+    Additive, LevelRows, Point, all_levels, combinations as combinations_within, enumerable,
+    search_instance, search_points, share_points, sweep,
 };
-use crate::{AllocError, Problem, Throughput};
 
 /// Largest table of shares and combinations that the exact front of an additive problem builds, in a
 /// second. One of 100 million, of 5 tasks of 4 batch sizes with a given sum, took 5.6.
@@ -205,7 +207,7 @@ fn front_solutions<C: Throughput + ?Sized>(
     let mut points: Vec<Solution> = line
         .entries
         .iter()
-        .map(|(_, _, p)| solution(inst, p))
+        .map(|(_, _, p)| inst.solution(p))
         .collect();
     points.reverse();
     points

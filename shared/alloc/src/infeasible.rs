@@ -1,10 +1,14 @@
-use doc::{BatchPolicy, ConstraintKind, Infeasibility, ObjectiveKind};
+use doc::{ConstraintKind, Infeasibility, ObjectiveKind};
 use units::TotalShare;
 
+use corun::Throughput;
+
+use crate::answer::{Options, Solution};
+use crate::error::AllocError;
 use crate::instance::{Instance, Quantity};
-use crate::least::{brief, first, least};
-use crate::solve::{Options, Solution};
-use crate::{AllocError, Problem, Throughput};
+use crate::least::{first, least};
+use crate::problem::Problem;
+use crate::search::brief;
 
 /// Says which constraints stand in the way: each one that, relaxed alone to the value named,
 /// makes the problem feasible; where no single one does, each that cannot be met even alone, or
@@ -24,7 +28,7 @@ pub(crate) fn explain_infeasible<C: Throughput + ?Sized>(
     let options = brief(rates, options);
     let active: Vec<ConstraintKind> = CONSTRAINTS
         .into_iter()
-        .filter(|&c| is_active(c, problem))
+        .filter(|&c| problem.is_limited(c))
         .collect();
     let mut found = Vec::new();
     for &c in &active {
@@ -36,7 +40,7 @@ pub(crate) fn explain_infeasible<C: Throughput + ?Sized>(
         for &c in &active {
             let mut only = problem.clone();
             for &other in active.iter().filter(|&&o| o != c) {
-                drop_from(other, &mut only);
+                only.drop_limit(other);
             }
             if let Some(best) = best_alone(c, rates, &only, &options)? {
                 let along = "is needed, and other constraints must be relaxed too";
@@ -56,31 +60,6 @@ const CONSTRAINTS: [ConstraintKind; 5] = [
     ConstraintKind::Batch,
 ];
 
-pub(crate) fn is_active(kind: ConstraintKind, problem: &Problem) -> bool {
-    let l = &problem.limits;
-    match kind {
-        ConstraintKind::StarvationFloor => l.floor > 0.0,
-        ConstraintKind::Mismatch => l.mismatch.is_some(),
-        ConstraintKind::Memory => l.memory.is_some(),
-        ConstraintKind::Rv => l.rv.is_some(),
-        ConstraintKind::Batch => l.policy != BatchPolicy::Free,
-        // Not a limit of the problem but of the rates: `DomainPenalty` sees to it.
-        ConstraintKind::Domain => false,
-    }
-}
-
-pub(crate) fn drop_from(kind: ConstraintKind, problem: &mut Problem) {
-    let l = &mut problem.limits;
-    match kind {
-        ConstraintKind::StarvationFloor => l.floor = 0.0,
-        ConstraintKind::Mismatch => l.mismatch = None,
-        ConstraintKind::Memory => l.memory = None,
-        ConstraintKind::Rv => l.rv = None,
-        ConstraintKind::Batch => l.policy = BatchPolicy::Free,
-        ConstraintKind::Domain => {}
-    }
-}
-
 /// The best value of this constraint under which the others can be met; `None` if none is.
 fn best_alone<C: Throughput + ?Sized>(
     kind: ConstraintKind,
@@ -89,7 +68,7 @@ fn best_alone<C: Throughput + ?Sized>(
     options: &Options,
 ) -> Result<Option<f64>, AllocError> {
     let mut relaxed = problem.clone();
-    drop_from(kind, &mut relaxed);
+    relaxed.drop_limit(kind);
     match kind {
         ConstraintKind::Mismatch => return least(rates, &relaxed, Quantity::Mismatch, options),
         ConstraintKind::Memory => return least(rates, &relaxed, Quantity::Memory, options),

@@ -1,43 +1,15 @@
 use doc::{Balance, BatchPolicy, ObjectiveKind};
 use units::{Batch, Share};
 
+use corun::{Setting, Throughput};
+
+use crate::answer::Solution;
+use crate::compute::finish;
+use crate::error::AllocError;
 use crate::penalty::beyond;
-use crate::verdict::finish;
-use crate::{AllocError, Problem, Setting, Throughput};
-
-/// Slack on constraints, relative where they are: sums of a few rounded terms.
-pub(crate) const TOLERANCE: f64 = 1e-9;
-
-/// A choice for every task: index into its batch sizes, and multiple of the share step.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Point {
-    pub batch: Vec<u8>,
-    pub level: Vec<u16>,
-}
-
-impl Point {
-    pub const fn empty() -> Self {
-        Self {
-            batch: Vec::new(),
-            level: Vec::new(),
-        }
-    }
-}
-
-impl Clone for Point {
-    fn clone(&self) -> Self {
-        Self {
-            batch: self.batch.clone(),
-            level: self.level.clone(),
-        }
-    }
-
-    /// Keeps the memory, as the derived form would not.
-    fn clone_from(&mut self, other: &Self) {
-        self.batch.clone_from(&other.batch);
-        self.level.clone_from(&other.level);
-    }
-}
+use crate::problem::Problem;
+use crate::search::Point;
+use crate::tolerance::TOLERANCE;
 
 /// What is maximised, as a sum or a minimum over the tasks of a gain of each; the length of a
 /// round is neither ([`Instance::round_value`]), for which the gains are those with all tasks
@@ -353,7 +325,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
     /// Value of the objective `round` that choices are ranked by: minus the seconds until the
     /// round ends ([`crate::Round`]), or where only compute is asked for, until the last task has
     /// trained on its samples if one that ends leaves the device to the others
-    /// ([`crate::verdict::finish`]); minus infinity where a task does not advance, and where the
+    /// ([`finish`]); minus infinity where a task does not advance, and where the
     /// value is below `cutoff` and it takes less time to see that.
     pub fn round_value(&self, settings: &[Setting], cutoff: f64) -> f64 {
         match &self.problem.round {
@@ -404,6 +376,20 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
     /// Rates and judgement of one point.
     pub fn look(&self, point: &Point) -> (Vec<f64>, Judged) {
         self.look_above(point, f64::NEG_INFINITY)
+    }
+
+    /// A point as a choice with what it reaches.
+    pub fn solution(&self, point: &Point) -> Solution {
+        let (rates, judged) = self.look(point);
+        Solution {
+            settings: self.settings(point),
+            rates,
+            objective: judged.value,
+            mismatch: judged.mismatch,
+            raw: judged.raw,
+            fairness: judged.fairness,
+            least: judged.least,
+        }
     }
 
     /// As [`Instance::look`]; a round whose value is below `cutoff` may be judged worst of all.

@@ -1,15 +1,16 @@
-//! The least bound under which anything is feasible, and choices that keep bounds which a search
-//! of something else misses.
+//! The least bound under which anything is feasible.
 
-use doc::{ConstraintKind, ObjectiveKind, Proof};
-use units::{Bytes, TotalShare};
+use corun::Throughput;
+use doc::Proof;
+use units::Bytes;
 
-use crate::exhaustive::{combinations, least_mismatch};
-use crate::infeasible::{drop_from, is_active};
-use crate::instance::{Goal, Instance, Quantity, TOLERANCE};
+use crate::answer::{Options, Solution};
+use crate::error::AllocError;
+use crate::instance::{Goal, Instance, Quantity};
 use crate::penalty::beyond;
-use crate::solve::{Effort, Options, Solution, affordable_points, search, search_instance};
-use crate::{AllocError, Problem, Throughput};
+use crate::problem::Problem;
+use crate::search::{combinations, least_mismatch, search, search_instance};
+use crate::tolerance::TOLERANCE;
 
 /// Halvings of an interval when the least feasible bound is sought, no search proves it and it
 /// depends on rates, so that nothing lists what it may be. Each is a search or two; 12 leave 1/4096
@@ -22,32 +23,6 @@ const CLOSE: f64 = 0.03;
 /// is named to the digit: those of 8 tasks of 4 batch sizes, in a few milliseconds. Beyond, the
 /// interval is halved.
 const LISTED: usize = 1 << 16;
-/// Points of each search. It is about whether anything is feasible, which the first ascents of a
-/// search decide; 200,000 took ten times as long and found no more.
-const POINTS: u64 = 20_000;
-/// The same, times the square of the number of tasks, where each point is predicted: of 5 tasks
-/// 1,600, so that all the searches for one bound take a second at most, of 3 tasks 4,400. With 90,000
-/// the property tests of the advice find no better bounds, and 4 tasks took 4 seconds.
-const PREDICTED: u64 = 40_000;
-
-/// The options of searches for whether anything is feasible at all.
-pub(crate) fn brief<C: Throughput + ?Sized>(rates: &C, options: &Options) -> Options {
-    let points = match rates.interference() {
-        Some(_) => POINTS,
-        None => affordable_points(rates.task_count(), PREDICTED, POINTS),
-    };
-    Options {
-        top: 1,
-        effort: match options.effort {
-            Effort::Exact => Effort::Auto,
-            effort => effort,
-        },
-        max_points: options.max_points.min(points),
-        reasons: false,
-        ..options.clone()
-    }
-}
-
 /// The best choice, if one is found.
 pub(crate) fn first<C: Throughput + ?Sized>(
     rates: &C,
@@ -175,48 +150,4 @@ fn memory(problem: &Problem, plan: &Solution) -> f64 {
     needs
         .map(|(t, s)| t.memory.map_or(0.0, |m| m.at(s.batch)))
         .sum()
-}
-
-/// A choice that keeps the constraints of a problem whose own search found none and proved
-/// nothing: what searches find that are for a constraint alone, without it, or that are shorter.
-/// It is what an explanation names as reachable, so that whoever follows it is not refused again.
-pub(crate) fn witness<C: Throughput + ?Sized>(
-    inst: &Instance<'_, C>,
-    options: &Options,
-) -> Option<Solution> {
-    let brief = brief(inst.rates, options);
-    let problem = inst.problem;
-    let keeps = |s: &Solution| {
-        let point = inst.point_of(&s.settings)?;
-        let total: TotalShare = s.settings.iter().map(|s| s.share).sum();
-        let summed = problem.limits.rv.is_none_or(|rv| rv == total);
-        (summed && inst.look(&point).1.violation == 0.0).then(|| s.clone())
-    };
-    for kind in [
-        ConstraintKind::Mismatch,
-        ConstraintKind::Memory,
-        ConstraintKind::StarvationFloor,
-        ConstraintKind::Rv,
-    ] {
-        if !is_active(kind, problem) {
-            continue;
-        }
-        let mut relaxed = problem.clone();
-        drop_from(kind, &mut relaxed);
-        let goal = match kind {
-            ConstraintKind::Mismatch => Goal::Least(Quantity::Mismatch),
-            ConstraintKind::Memory => Goal::Least(Quantity::Memory),
-            ConstraintKind::StarvationFloor => Goal::Objective(ObjectiveKind::MaxMin),
-            _ => inst.goal,
-        };
-        let Ok(mut other) = Instance::new(inst.rates, &relaxed) else {
-            continue;
-        };
-        other.goal = goal;
-        let found = search_instance(&other, &brief).0;
-        if let Some(found) = found.first().and_then(keeps) {
-            return Some(found);
-        }
-    }
-    None
 }

@@ -10,12 +10,11 @@ use doc::{BatchPolicy, Candidate, Candidates, Choice, Chosen, Corun, DeviceKind,
 use doc::{Proof, Workload};
 use units::{Batch, Share, TotalShare};
 
-use crate::baseline::together;
-use crate::document::INTERVAL;
-use crate::instance::TOLERANCE;
-use crate::solve::{Report, Solution};
-use crate::verdict::finish;
-use crate::{Problem, Round};
+use crate::answer::{Report, Solution};
+use crate::compute::{finish, together};
+use crate::problem::Problem;
+use crate::round::Round;
+use crate::tolerance::{INTERVAL, TOLERANCE};
 use overlap::Outcome;
 
 /// Standard error of a measured throughput that comes without one, as a part of it, but for the
@@ -430,6 +429,8 @@ mod tests {
             share: Share::from_percent(share).unwrap(),
             throughput: SamplesPerSec::new(rate).unwrap(),
             stderr: error.map(|e| SamplesPerSec::new(e).unwrap()),
+            gradient: None,
+            launch: doc::Launch::default(),
         };
         Corun {
             config,

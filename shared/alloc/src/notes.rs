@@ -2,7 +2,8 @@
 
 use doc::{ConstraintKind, Infeasible, Model, Workload};
 
-use crate::{Request, Round};
+use crate::request::Request;
+use crate::round::Round;
 
 /// Where the plan is for something else than what was measured.
 #[must_use]

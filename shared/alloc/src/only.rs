@@ -7,10 +7,10 @@ use predict::Predictor;
 use units::{Batch, SamplesPerSec, Share};
 
 use crate::cap::cap;
-use crate::document::refused;
+use crate::pipeline::{plan_workload, refused};
 use crate::planner::PlannerError;
-use crate::subset::Subset;
-use crate::{Request, plan_workload};
+use crate::rates::Subset;
+use crate::request::Request;
 
 /// Most tasks that such a plan may be of: its table has a row for every set of them that may compute at
 /// the same time, 1,023 of 10.
@@ -128,7 +128,7 @@ fn rates(plan: &Plan, predictor: &Predictor, model: &Model, places: Vec<usize>) 
         DeviceKind::Cpu => rates.that_divide(),
         _ => rates,
     };
-    let row = |set: u32| {
+    let row = |set: u64| {
         let active: Vec<usize> = (0..n).filter(|i| set >> i & 1 == 1).collect();
         let mut all = vec![0.0; n];
         rates.rates(set, &batches, &mut all).ok()?;
@@ -136,7 +136,7 @@ fn rates(plan: &Plan, predictor: &Predictor, model: &Model, places: Vec<usize>) 
         let rates = active.iter().map(rate).collect::<Option<_>>()?;
         Some(RateRow { active, rates })
     };
-    (1..1_u32 << n).filter_map(row).collect()
+    (1..1_u64 << n).filter_map(row).collect()
 }
 
 fn outside(plan: &Plan, predictor: &Predictor, model: &Model, places: &[usize]) -> Vec<String> {

@@ -1,13 +1,16 @@
 use std::collections::HashMap;
 
+use corun::Throughput;
 use doc::{Infeasibility, ObjectiveKind, Proof};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::changed::Remembered;
-use crate::solve::{Effort, Options, Outcome, Report, Solution, solve};
-use crate::subset::Subset;
-use crate::{AllocError, Problem, Throughput};
+use crate::answer::{Effort, Options, Outcome, Report, Solution};
+use crate::error::AllocError;
+use crate::problem::Problem;
+use crate::rates::{Remembered, Subset};
+use crate::search::search;
+use crate::solve::solve;
 
 /// Most tasks for which every partition is considered.
 const EXACT_TASKS: usize = 10;
@@ -94,7 +97,7 @@ fn solve_subset<C: Throughput + ?Sized>(
     members: &[usize],
     options: &Options,
 ) -> Result<Outcome, AllocError> {
-    let (solutions, report) = crate::solve::search(&Subset::new(rates, members), part, options)?;
+    let (solutions, report) = search(&Subset::new(rates, members), part, options)?;
     Ok(Outcome {
         solutions,
         report,

@@ -4,7 +4,7 @@
 use corun::{SampleTime, Setting, Throughput};
 use units::{Batch, Share};
 
-use crate::Problem;
+use crate::problem::{Problem, Task};
 
 /// Factor on the rates for every setting of a co-run that lies outside. Small enough that no sum
 /// of outside rates beats a feasible co-run inside; not 0, so that a local search that starts
@@ -26,7 +26,7 @@ impl<'a, C: Throughput + ?Sized> DomainPenalty<'a, C> {
     pub(crate) fn new(inner: &'a C, problem: &Problem, open: bool) -> Self {
         let corner = |least: bool| -> Vec<Setting> {
             let tasks = problem.tasks.iter().enumerate();
-            let one = |(task, t): (usize, &crate::Task)| {
+            let one = |(task, t): (usize, &Task)| {
                 let batches = t.batches.iter().copied();
                 let (batch, share) = if least {
                     (batches.min(), problem.limits.step)
@@ -128,7 +128,7 @@ pub(crate) fn beyond<C: Throughput + ?Sized>(rates: &C, active: &[Setting]) -> u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{InterferenceLaw, Limits, Task, TaskLaw};
+    use crate::{InterferenceLaw, Limits, TaskLaw};
 
     /// Knows nothing of shares below 40 %; says whether interference adds up.
     struct Measured(InterferenceLaw, bool);

@@ -7,8 +7,9 @@ use doc::{Answer, Decision, Model, Plan, Workload};
 use predict::{PredictError, Predictor};
 
 use crate::cap::cap;
-use crate::document::refused;
-use crate::{AllocError, Request, plan_workload};
+use crate::error::AllocError;
+use crate::pipeline::{plan_workload, refused};
+use crate::request::Request;
 
 /// Plans models one after another. One whose parameters are those of the model before needs no
 /// new predictor, and one that differs in its name alone no new search: a federation of

@@ -1,9 +1,10 @@
-use doc::{Balance, BatchPolicy, Memory, ObjectiveKind, SoloRate};
+use doc::{Balance, BatchPolicy, ConstraintKind, Memory, ObjectiveKind, SoloRate, Workload};
 use units::{Batch, Bytes, Samples, Share, TotalShare, Weight};
 
 use corun::{MAX_TASKS, Setting, Throughput};
 
-use crate::{AllocError, Round};
+use crate::error::AllocError;
+use crate::round::Round;
 
 /// One task as the search sees it.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,6 +112,33 @@ impl Problem {
         self.objective == ObjectiveKind::Round || self.limits.mismatch.is_some()
     }
 
+    /// Whether a constraint limits the choices.
+    pub(crate) fn is_limited(&self, kind: ConstraintKind) -> bool {
+        let l = &self.limits;
+        match kind {
+            ConstraintKind::StarvationFloor => l.floor > 0.0,
+            ConstraintKind::Mismatch => l.mismatch.is_some(),
+            ConstraintKind::Memory => l.memory.is_some(),
+            ConstraintKind::Rv => l.rv.is_some(),
+            ConstraintKind::Batch => l.policy != BatchPolicy::Free,
+            // Not a limit of the problem but of the rates: `DomainPenalty` sees to it.
+            ConstraintKind::Domain => false,
+        }
+    }
+
+    /// Takes the constraint away.
+    pub(crate) fn drop_limit(&mut self, kind: ConstraintKind) {
+        let l = &mut self.limits;
+        match kind {
+            ConstraintKind::StarvationFloor => l.floor = 0.0,
+            ConstraintKind::Mismatch => l.mismatch = None,
+            ConstraintKind::Memory => l.memory = None,
+            ConstraintKind::Rv => l.rv = None,
+            ConstraintKind::Batch => l.policy = BatchPolicy::Free,
+            ConstraintKind::Domain => {}
+        }
+    }
+
     /// Whether each choice is worth what the best order of its transfers makes of it.
     pub(crate) fn is_ordered(&self) -> bool {
         self.objective == ObjectiveKind::Round && self.round.is_some()
@@ -191,4 +219,56 @@ impl Problem {
                 .filter(|_| tasks.len() == self.tasks.len()),
         }
     }
+}
+
+impl Problem {
+    /// The problem of a workload. The work of a sample, for the balance `workload`, is what a
+    /// sample adds to the solo step time (`gamma_1 (alpha f + beta m)` in FedMT's law).
+    #[must_use]
+    pub fn of_workload<C: Throughput + ?Sized>(
+        rates: &C,
+        workload: &Workload,
+        objective: ObjectiveKind,
+        limits: Limits,
+    ) -> Problem {
+        let one = Weight::new(1.0);
+        let tasks = workload
+            .tasks
+            .iter()
+            .enumerate()
+            .filter_map(|(i, t)| {
+                Some(Task {
+                    batches: t.batch_sizes.clone(),
+                    samples: t.samples,
+                    weight: t.weight.or(one.as_ref().ok().copied())?,
+                    memory: t.memory,
+                    work_per_sample: work_per_sample(rates, i, &t.batch_sizes),
+                })
+            })
+            .collect();
+        Problem {
+            tasks,
+            objective,
+            limits,
+            // `notes::transfers` says why there is none.
+            round: Round::of_workload(workload).ok(),
+        }
+    }
+}
+
+/// Slope of the solo step time over the batch size, or its mean where only one size is known.
+fn work_per_sample<C: Throughput + ?Sized>(
+    rates: &C,
+    task: usize,
+    batches: &[Batch],
+) -> Option<f64> {
+    let (&first, &last) = (batches.first()?, batches.last()?);
+    let step = |b: Batch| b.as_f64() / rates.solo(task, b);
+    let slope = (step(last) - step(first)) / (last.as_f64() - first.as_f64());
+    let mean = 1.0 / rates.solo(task, last);
+    Some(if first < last && slope > 0.0 {
+        slope
+    } else {
+        mean
+    })
 }

@@ -4,7 +4,8 @@ use doc::{ObjectiveKind, Plan, RatesKind, Timeline};
 use overlap::{Options, PlanRequest, order_plan};
 use predict::Predictor;
 
-use crate::{Request, plan_workload};
+use crate::pipeline::plan_workload;
+use crate::request::Request;
 
 /// The round of a plan's device if it is planned anew for the shortest round, under what the plan
 /// was constrained by. None where that is no question: its rates are not those of a model, it does

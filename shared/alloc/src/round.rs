@@ -7,8 +7,8 @@ use overlap::{
 };
 use units::{Batch, Share};
 
-use crate::changed::Shifted;
-use crate::verdict::finish;
+use crate::compute::finish;
+use crate::rates::Shifted;
 
 /// Up to this many tasks every choice is ordered exactly: a round of 3 tasks has 36 orders, one of
 /// 4 has 576. Beyond, choices are ranked by heuristic orders and the best few are ordered with care.

@@ -1,9 +1,10 @@
 //! Of choices that are equally good for the worst-off task, or equally fair, the one of the highest
 //! throughput.
 
-use crate::Throughput;
-use crate::instance::{Instance, Judged, Point};
-use crate::solve::{CLIMBED, affordable_points};
+use corun::Throughput;
+
+use crate::instance::{Instance, Judged};
+use crate::search::{CLIMBED, Point, affordable_points};
 
 /// Part of the objective below which two choices are as good as each other: rounding of a
 /// prediction, and nothing that a plan could be preferred for.

@@ -14,6 +14,9 @@ use crate::interrupt::Signals;
 /// in a log that it goes on, and 60 lines an hour.
 const LINE_EVERY: Duration = Duration::from_secs(60);
 
+/// A design without a budget has so many configurations that their number says nothing.
+const MANY: u64 = 1 << 40;
+
 /// Writes records, shows a bar, and ends the session after a signal.
 pub struct Written<'a> {
     out: &'a mut Output,
@@ -26,6 +29,51 @@ pub struct Written<'a> {
     below: [String; 2],
     /// When the last line was said, or the session began.
     said: Instant,
+    /// What measuring has taken so far.
+    pace: Pace,
+}
+
+/// How long configurations take, where that is told.
+#[derive(Debug, Default)]
+struct Pace {
+    told: bool,
+    begun: Option<Instant>,
+    took: Duration,
+    measured: u32,
+}
+
+/// Configurations after which the time for the rest is told: the shortest of a few windows and start-ups
+/// is half of the longest, so fewer say little.
+const ENOUGH_MEASURED: u32 = 4;
+
+/// A time for people, rounded as it is known: `40 s`, `9 min`.
+fn about(seconds: f64) -> String {
+    if seconds < 90.0 {
+        format!("{:.0} s", seconds.max(1.0))
+    } else if seconds < 5_400.0 {
+        format!("{:.0} min", seconds / 60.0)
+    } else {
+        format!("{:.1} h", seconds / 3_600.0)
+    }
+}
+
+impl Pace {
+    /// Notes that a configuration was measured; what the rest takes by the mean of those so far, once.
+    fn note(&mut self, left: u64) -> Option<String> {
+        // What was recorded before takes no time.
+        self.took += self.begun.take()?.elapsed();
+        self.measured += 1;
+        if !self.told || self.measured != ENOUGH_MEASURED || left == 0 {
+            return None;
+        }
+        let each = self.took.as_secs_f64() / f64::from(self.measured);
+        let rest = about(each * left as f64);
+        Some(format!(
+            "{} configurations measured in {}; the other {left} take about {rest}",
+            self.measured,
+            about(self.took.as_secs_f64())
+        ))
+    }
 }
 
 impl<'a> Written<'a> {
@@ -45,7 +93,29 @@ impl<'a> Written<'a> {
             workload: None,
             below: Default::default(),
             said: Instant::now(),
+            pace: Pace::default(),
         }
+    }
+
+    /// Says what the session is to take on a device where that is worth knowing, and again when some
+    /// configurations have been measured.
+    pub fn expects(&mut self, window: &device::Window) {
+        self.pace.told = true;
+        let Some(length) = self.bar.length().filter(|n| *n < MANY) else {
+            return;
+        };
+        let times = length as f64 * f64::from(window.repeats);
+        let (least, most) = (window.least.get(), window.most.get());
+        let again = match length > u64::from(ENOUGH_MEASURED) {
+            true => format!(", told more exactly after {ENOUGH_MEASURED}"),
+            false => String::new(),
+        };
+        self.console.note(&format!(
+            "{length} configurations, each {least} to {most} s and the start of its jobs: {} to \
+             {}{again}",
+            about(times * least),
+            about(times * most)
+        ));
     }
 
     /// Shows the lines below the bar, each cut to the terminal: one that it broke would be counted as one
@@ -82,6 +152,7 @@ impl Sink for Written<'_> {
     }
 
     fn measuring(&mut self, configuration: &str) {
+        self.pace.begun = Some(Instant::now());
         self.below[0] = format!("measuring {configuration}");
         self.show();
     }
@@ -89,6 +160,9 @@ impl Sink for Written<'_> {
     fn progress(&mut self, done: u64, length: u64, design: Option<&Progress>) {
         self.bar.set_length(length);
         self.bar.set_position(done);
+        if let Some(text) = self.pace.note(length.saturating_sub(done)) {
+            self.note(&text);
+        }
         let best = self.best(design);
         if !self.console.can_redraw() && self.said.elapsed() >= LINE_EVERY {
             self.said = Instant::now();

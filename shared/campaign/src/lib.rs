@@ -6,6 +6,7 @@
 //! the record at hand.
 
 mod console;
+mod failed;
 mod interrupt;
 mod resume;
 mod run;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cli::{Console, Existing, Exit, Failure, Output};
+use design::Outcome;
 use design::import::Import;
 use design::sequence::{Conditions, Configuration, Sequence};
 use design::session::{self, Session};
@@ -11,7 +12,8 @@ use doc::{DesignKind, DeviceKind, DeviceList, GpuSpec, Header, Model, Profile, W
 use predict::Predictor;
 
 use crate::Settings;
-use crate::console::{Written, failure as failed, session_failure};
+use crate::console::{Written, failure as exit, session_failure};
+use crate::failed;
 use crate::interrupt::Signals;
 use crate::resume;
 use crate::source::{Job, Jobs, Place, is_document, runs};
@@ -44,9 +46,15 @@ pub fn run(settings: &Settings, console: &Console) -> Result<Exit, Failure> {
     let mut prepared = Some(context.prepare(first, &signals)?);
     let mut out = context.output()?;
     let mut empty = 0_usize;
+    let mut stopped = 0_usize;
     while let Some(job) = prepared {
-        let measured = context.profile(job, earlier.next(), &signals, &mut out)?;
-        empty += usize::from(!measured);
+        let outcome = context.profile(job, earlier.next(), &signals, &mut out)?;
+        if let Some(failure) = &outcome.failure {
+            console.error(&failed::told(failure));
+            stopped += 1;
+        } else {
+            empty += usize::from(outcome.widest.is_none());
+        }
         prepared = match signals.while_idle(|| jobs.next_job())?? {
             None => None,
             Some(job) => Some(context.prepare(job, &signals)?),
@@ -56,6 +64,12 @@ pub fn run(settings: &Settings, console: &Console) -> Result<Exit, Failure> {
         console.warn("the profile to go on with has more workloads than the input");
     }
     out.finish()?;
+    if stopped > 0 {
+        return Err(Failure::Negative(format!(
+            "{stopped} of the profiles ended early, because a task failed alone; correct it, then \
+             --resume measures the rest"
+        )));
+    }
     if empty > 0 {
         // The records are written, since they say why; but nothing can be learnt from them.
         return Err(Failure::Negative(format!(
@@ -149,13 +163,11 @@ impl<'a> Context<'a> {
             let kind = is_document(&mut reader).map_err(|error| Failure::file(csv, &error))?;
             if kind == Some(true) {
                 for run in runs(reader, &source, self.console) {
-                    import
-                        .read_run(&run?, &source)
-                        .map_err(|e| failed(e, None))?;
+                    import.read_run(&run?, &source).map_err(|e| exit(e, None))?;
                 }
                 continue;
             }
-            for note in import.read(reader, &source).map_err(|e| failed(e, None))? {
+            for note in import.read(reader, &source).map_err(|e| exit(e, None))? {
                 self.console.note(&note);
             }
         }
@@ -164,7 +176,7 @@ impl<'a> Context<'a> {
         }
         let imported = import
             .finish(self.settings.seed)
-            .map_err(|e| failed(e, None))?;
+            .map_err(|e| exit(e, None))?;
         let mut out = self.output()?;
         let signals = Signals::default();
         imported.write(&mut Written::new(&mut out, self.console, &signals, 0))?;
@@ -222,14 +234,13 @@ impl<'a> Context<'a> {
         Ok(Prepared { opened, job })
     }
 
-    /// Whether anything could be measured.
     fn profile(
         &self,
         prepared: Prepared,
         earlier: Option<Profile>,
         signals: &Signals,
         out: &mut Output,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Outcome, Failure> {
         let Prepared { mut opened, job } = prepared;
         if let Some(note) = &opened.note {
             self.console.note(note);
@@ -252,7 +263,7 @@ impl<'a> Context<'a> {
                     seed,
                 };
                 Sequence::designed(&opened.workload, &self.settings.design, conditions)
-                    .map_err(|e| failed(e, None))?
+                    .map_err(|e| exit(e, None))?
             }
         };
         let mut provenance = opened.workload.provenance.clone();
@@ -272,25 +283,29 @@ impl<'a> Context<'a> {
         };
         let recorded = match (earlier, &self.settings.resume) {
             (Some(profile), Some(path)) => {
-                design::resume::records(path, profile, &header).map_err(|e| failed(e, None))?
+                design::resume::records(path, profile, &header).map_err(|e| exit(e, None))?
             }
             _ => Vec::new(),
         };
         let mut written = Written::new(out, self.console, signals, sequence.length);
-        let widest = Session {
+        if real {
+            written.expects(&window);
+        }
+        let outcome = Session {
             device: opened.device.as_mut(),
             header: &header,
             sequence,
             window,
             recorded,
             resumed: self.settings.resume.as_deref(),
+            real,
         }
         .run(&mut written)
         .map_err(|error| session_failure(error, signals))?;
-        if let (Some(path), Some(configuration)) = (&self.settings.trace, &widest) {
+        if let (Some(path), Some(configuration)) = (&self.settings.trace, &outcome.widest) {
             self.trace(path, &header.workload, configuration)?;
         }
-        Ok(widest.is_some())
+        Ok(outcome)
     }
 }
 

@@ -5,6 +5,7 @@ mod baselines;
 mod candidates;
 mod choices;
 mod figures;
+mod frame;
 mod infeasible;
 mod points;
 mod proof;
@@ -17,7 +18,8 @@ use predict::Predictor;
 
 use crate::judge::Judge;
 use crate::{model, workload};
-use choices::{Choices, Frame};
+use choices::Choices;
+use frame::Frame;
 
 /// Judges a plan with the model and workload in it.
 pub fn judge(plan: &Plan, j: &mut Judge) {

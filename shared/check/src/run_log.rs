@@ -2,6 +2,7 @@
 
 mod assignments;
 mod device;
+mod event;
 mod gpus;
 mod moves;
 mod outcome;
@@ -13,12 +14,13 @@ mod tally;
 mod training;
 mod verdict;
 
-use doc::{EventKind, EventPayload, Plan, Planned, RunEvent, TaskSummary};
+use doc::{EventKind, EventPayload, Planned, RunEvent};
 use units::{SamplesPerSec, TaskId};
 
 use crate::judge::Judge;
 use crate::rates::{Rates, everyone};
 use crate::{plan, timeline};
+use event::{at_event, plan_of, summaries};
 
 /// Judges the events of a run; answers its name. Paths name events: `$.events[3]`.
 pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
@@ -40,19 +42,6 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) -> Option<String> {
     plan_of(events.first()?)?.id.clone()
 }
 
-/// The plan that an event carries.
-fn plan_of(event: &RunEvent) -> Option<&Plan> {
-    event.planned().map(Planned::plan)
-}
-
-/// What became of each task, as a round or a run says at its end.
-fn summaries(event: &RunEvent) -> &[TaskSummary] {
-    match &event.payload {
-        EventPayload::Round { tasks, .. } | EventPayload::Summary { tasks, .. } => tasks,
-        _ => &[],
-    }
-}
-
 /// Throughput of each task of what is planned while all run, where it is known: predicted anew if
 /// a timeline has changed batch sizes, or why it cannot be.
 fn rates_of(planned: &Planned) -> Result<Vec<Option<f64>>, String> {
@@ -71,11 +60,6 @@ fn rates_of(planned: &Planned) -> Result<Vec<Option<f64>>, String> {
             Ok((0..plan.tasks.len()).map(planned).collect())
         }
     }
-}
-
-/// Looks into event `at` while `look` runs.
-fn at_event(at: usize, j: &mut Judge, look: impl FnOnce(&mut Judge)) {
-    j.field("events", |j| j.index(at, look));
 }
 
 /// Timelines and plans that stand in events.

@@ -4,7 +4,7 @@ mod residency;
 
 use std::collections::BTreeMap;
 
-use doc::{Cluster, ClusterJob, GpuGroup, Schedule, ScheduleBound, ScheduledTask, SwitchingMode};
+use doc::{Cluster, ClusterJob, GpuGroup, Schedule, ScheduleBound, ScheduledTask};
 
 use crate::judge::{Judge, ROUNDING, close};
 
@@ -315,9 +315,4 @@ fn baselines(schedule: &Schedule, j: &mut Judge) {
             });
         });
     }
-}
-
-/// Whether a mode charges hits.
-fn charges_hits(mode: SwitchingMode) -> bool {
-    mode == SwitchingMode::Hare
 }

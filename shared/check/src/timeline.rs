@@ -3,6 +3,7 @@
 
 mod bounds;
 pub mod compute;
+mod lane;
 pub mod link;
 mod orders;
 mod starts;
@@ -13,33 +14,9 @@ use doc::{PhaseKind, Proof, RatesKind, Timeline};
 
 use crate::judge::Judge;
 use crate::plan;
-use crate::rates::{Rates, everyone};
+use crate::rates::Rates;
 
-/// One task of a round.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Job {
-    /// Seconds of its download alone on the link.
-    pub download: f64,
-    /// Samples to compute.
-    pub work: f64,
-    /// Seconds of its upload alone on the link.
-    pub upload: f64,
-}
-
-/// Start and end in seconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Span {
-    pub start: f64,
-    pub end: f64,
-}
-
-/// The three phases of one task.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Lane {
-    pub download: Span,
-    pub compute: Span,
-    pub upload: Span,
-}
+pub use lane::{Lane, jobs, lanes};
 
 /// Judges a timeline with the plan in it.
 pub fn judge(timeline: &Timeline, j: &mut Judge) {
@@ -181,43 +158,6 @@ fn figures(timeline: &Timeline, j: &mut Judge) {
     }
 }
 
-/// The phases of every task, each there once.
-pub fn lanes(timeline: &Timeline, j: &mut Judge) -> Option<Vec<Lane>> {
-    let find = |task: usize, kind: PhaseKind, j: &mut Judge| {
-        let mut found = timeline
-            .phases
-            .iter()
-            .filter(|p| p.task == task && p.kind == kind);
-        let first = found.next().map(|p| Span {
-            start: p.start.get(),
-            end: p.end.get(),
-        });
-        let count = usize::from(first.is_some()) + found.count();
-        if count != 1 {
-            let id = &timeline.plan.tasks[task].id;
-            j.lie(
-                "phases",
-                format!("{count} phases {kind:?} of task {id}"),
-                "one",
-            );
-        }
-        first.filter(|_| count == 1)
-    };
-    let lanes: Vec<Option<Lane>> = (0..timeline.plan.tasks.len())
-        .map(|i| {
-            let download = find(i, PhaseKind::Download, j);
-            let compute = find(i, PhaseKind::Compute, j);
-            let upload = find(i, PhaseKind::Upload, j);
-            Some(Lane {
-                download: download?,
-                compute: compute?,
-                upload: upload?,
-            })
-        })
-        .collect();
-    lanes.into_iter().collect()
-}
-
 /// Compute follows the download and the upload follows compute, in the orders claimed.
 pub fn order_of_phases(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
     let room = 1e-9 * timeline.makespan.get();
@@ -254,36 +194,4 @@ pub fn order_of_phases(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
             j.lie(name, "this order", "another by the start of the phases");
         }
     }
-}
-
-/// Durations and work of every task, or what is missing.
-pub fn jobs(timeline: &Timeline) -> Result<Vec<Job>, String> {
-    let plan = &timeline.plan;
-    let workload = plan.workload();
-    let link = plan.link.or_else(|| workload.and_then(|w| w.link));
-    plan.tasks
-        .iter()
-        .map(|task| {
-            let of_workload = workload.and_then(|w| Some(&w.tasks[w.task_index(&task.id)?]));
-            let samples = task.samples.or(of_workload.and_then(|t| t.samples));
-            let bytes = task
-                .update_bytes
-                .or(of_workload.and_then(|t| t.update_bytes));
-            let bytes = bytes.unwrap_or_default();
-            Ok(Job {
-                download: link.map_or(0.0, |l| bytes.down.transfer_seconds(l.down)),
-                work: samples
-                    .map(units::Samples::as_f64)
-                    .ok_or_else(|| format!("task {} does not say how many samples", task.id))?,
-                upload: link.map_or(0.0, |l| bytes.up.transfer_seconds(l.up)),
-            })
-        })
-        .collect()
-}
-
-/// End of compute of every task when all start at once.
-fn all_at_once(jobs: &[Job], rates: &mut Rates) -> Result<f64, String> {
-    let starts = vec![0.0; jobs.len()];
-    let ends = compute::ends(jobs, &starts, everyone(jobs.len()), rates)?;
-    Ok(ends.into_iter().fold(0.0, f64::max))
 }

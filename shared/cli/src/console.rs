@@ -1,3 +1,4 @@
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -5,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use doc::Provenance;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::spool::{Spool, Worth};
 use crate::{Failure, terminal};
@@ -185,10 +186,17 @@ impl Console {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(length), target);
-        let template =
-            format!("{{prefix}} [{{bar:30}}] {{pos}}/{{len}} {unit} {{eta}} left\n{{msg}}");
+        let template = format!("{{prefix}} [{{bar:30}}] {{pos}}/{{len}} {unit}{{left}}\n{{msg}}");
         if let Ok(style) = ProgressStyle::with_template(&template) {
-            bar.set_style(style);
+            // As long as nothing is done, nothing is known of the time for the rest.
+            let left = |state: &ProgressState, out: &mut dyn fmt::Write| {
+                if state.pos() > 0 {
+                    let seconds = HumanDuration(state.eta());
+                    // The bar is drawn into memory, which takes everything.
+                    write!(out, ", {seconds:#} left").ok();
+                }
+            };
+            bar.set_style(style.with_key("left", left));
         }
         bar.with_prefix(self.tool)
     }

@@ -11,26 +11,10 @@ mod pool;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use pool::Pool;
+use pool::{Moment, Pool};
 
 use crate::state::{Priorities, Progress, State};
 use crate::{Assignment, Problem};
-
-/// A moment in seconds, ordered.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Moment(pub f64);
-
-impl Eq for Moment {}
-impl PartialOrd for Moment {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Moment {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
-    }
-}
 
 /// A started task: job, GPU, and its class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

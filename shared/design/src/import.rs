@@ -129,6 +129,7 @@ impl Import {
                 failed: 0,
                 cost: unknown,
                 stopped: StopReason::Complete,
+                noise_scales: Vec::new(),
             },
             samples,
         })
@@ -182,6 +183,8 @@ fn row(workload: &Workload, row: &Row) -> Option<Measured> {
         share: row.share,
         throughput: row.throughput?,
         stderr: row.stderr,
+        gradient: None,
+        launch: doc::Launch::default(),
     })
 }
 

@@ -10,6 +10,7 @@
 mod ask;
 pub mod configs;
 mod error;
+mod findings;
 pub mod import;
 pub mod resume;
 pub mod sequence;
@@ -22,6 +23,6 @@ pub mod trace;
 pub use ask::{Predicted, RowForm, ask, rows_text};
 pub use error::DesignError;
 pub use sequence::{Configuration, Sequence};
-pub use session::{SessionError, describe_progress};
+pub use session::{Outcome, SessionError, describe_progress};
 pub use settings::{DesignSettings, Strategy, WindowSettings};
 pub use sink::{Record, Sink};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use corun::Setting;
 use device::Rate;
-use doc::{Choice, Failure as Failed, Header, Profile, Sample, Workload};
+use doc::{Choice, Failure as Failed, Header, Profile, Sample, StopReason, Workload};
 
 use crate::DesignError;
 
@@ -33,6 +33,8 @@ impl Recorded {
                 let rate = |task: &doc::Measured| Rate {
                     throughput: task.throughput,
                     stderr: task.stderr,
+                    gradient: task.gradient,
+                    launch: task.launch,
                 };
                 Some(sample.tasks.iter().map(rate).collect())
             }
@@ -98,5 +100,12 @@ pub fn records(
     let failures = profile.failures.into_iter().map(Recorded::Failure);
     let mut records: Vec<Recorded> = samples.chain(failures).collect();
     records.sort_by_key(Recorded::config);
+    // What a profile ended with was to be corrected, and is measured again.
+    if profile
+        .end
+        .is_some_and(|end| end.stopped == StopReason::Failure)
+    {
+        records.pop();
+    }
     Ok(records)
 }

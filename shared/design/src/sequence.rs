@@ -9,7 +9,7 @@ mod space;
 
 pub use adaptive::{Adaptive, lesson};
 pub use random::Random;
-pub use space::Space;
+pub use space::{Configuration, Space};
 
 use std::collections::VecDeque;
 
@@ -22,13 +22,9 @@ use predict::{Predictor, TaskSpec};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
-use units::Share;
 
 use crate::DesignError;
 use crate::settings::{self, DesignSettings, Strategy};
-
-/// Tasks that run together, by index in the workload, ascending.
-pub type Configuration = Vec<Setting>;
 
 /// A sequence of configurations. The same seed and measurements give the same sequence, and a
 /// larger budget only adds to it.
@@ -39,6 +35,12 @@ pub struct Sequence {
     again: VecDeque<Configuration>,
     /// Co-runs since the last of them.
     coruns: usize,
+    /// Solo runs at part shares, which are taken between co-runs; only where measuring takes time.
+    parts: VecDeque<Configuration>,
+    /// Co-runs since the last of those.
+    unparted: usize,
+    /// Configurations that may still be measured.
+    left: u64,
     /// Configurations in all, as far as that is known.
     pub length: u64,
     /// What the header of the profile says.
@@ -48,6 +50,10 @@ pub struct Sequence {
 /// Co-runs between two solo runs that are measured again: drift is seen within a few co-runs, and
 /// a seventh of the samples is what that costs.
 const COMPARED_EVERY: usize = 6;
+
+/// Co-runs between two solo runs at part shares. They say how a task scales by itself and cost one
+/// worker each; what they gain was not measured, so that co-runs have the larger part.
+const PARTED_EVERY: usize = 2;
 
 /// What comes after the listed configurations.
 enum Chooser {
@@ -80,6 +86,9 @@ impl Sequence {
             chooser: Chooser::Nothing(StopReason::Complete),
             again: VecDeque::new(),
             coruns: 0,
+            parts: VecDeque::new(),
+            unparted: 0,
+            left: u64::MAX,
             kind: DesignKind::Given,
         }
     }
@@ -93,18 +102,43 @@ impl Sequence {
     ) -> Result<Self, DesignError> {
         let mut plan = Self::without_repeats(workload, settings, conditions)?;
         if conditions.drifts {
-            let whole = |c: &&Configuration| c.len() == 1 && c[0].share == Share::FULL;
-            let alone = plan.listed.as_slice().iter().filter(whole);
-            for solo in alone {
-                if plan.again.iter().all(|c| c[0].task != solo[0].task) {
-                    plan.again.push_back(solo.clone());
-                }
-            }
-            let solos = plan.listed.as_slice().iter().filter(|c| c.len() == 1);
-            let coruns = plan.length.saturating_sub(solos.count() as u64);
-            plan.length = plan.length.saturating_add(coruns / COMPARED_EVERY as u64);
+            plan.between(workload, settings, conditions)?;
         }
         Ok(plan)
+    }
+
+    /// On a device where measuring takes time: solo runs between the co-runs, at part shares and
+    /// again, and a budget for all that is measured. Solo runs on the whole device, and one co-run, are
+    /// measured whatever the budget: without them nothing can be learnt.
+    fn between(
+        &mut self,
+        workload: &Workload,
+        settings: &DesignSettings,
+        conditions: Conditions<'_>,
+    ) -> Result<(), DesignError> {
+        let listed = self.listed.as_slice();
+        let solos: Vec<&Configuration> = listed.iter().filter(|c| c.len() == 1).collect();
+        for &solo in &solos {
+            if self.again.iter().all(|c| c[0].task != solo[0].task) {
+                self.again.push_back(solo.clone());
+            }
+        }
+        if conditions.only.is_none() {
+            let mut parts = Space::new(workload, settings, None)?.part_solos();
+            // Another stream than that of the design.
+            parts.shuffle(&mut StdRng::seed_from_u64(!conditions.seed));
+            self.parts = parts.into();
+        }
+        let several = u64::from(workload.tasks.len() > 1);
+        let least = solos.len() as u64 + several;
+        let coruns = self.length.saturating_sub(solos.len() as u64);
+        let repeats = several * (coruns / COMPARED_EVERY as u64);
+        let all = self
+            .length
+            .saturating_add(self.parts.len() as u64 + repeats);
+        self.left = settings.budget.unwrap_or(u64::MAX).max(least).min(all);
+        self.length = self.left;
+        Ok(())
     }
 
     fn without_repeats(
@@ -120,11 +154,6 @@ impl Sequence {
             solos.retain(|solo| only.contains(solo));
         }
         if conditions.drifts {
-            // They say how a task scales by itself, are cheap (one worker), and start workers that
-            // co-runs need anyway. Not measured on a real device what they gain.
-            if only.is_none() && workload.tasks.len() > 1 {
-                solos.extend(space.part_solos());
-            }
             solos.shuffle(&mut rng);
         }
         let alone = workload.tasks.len() == 1;
@@ -135,6 +164,8 @@ impl Sequence {
                 let chooser = Chooser::Adaptive(Box::new(adaptive));
                 return Ok(Self::open(solos, chooser, DesignKind::Adaptive, budget));
             }
+            // A task alone has nothing to be planned with; how it scales is told by its part shares.
+            (Strategy::Adaptive, None) if conditions.drifts => Vec::new(),
             (Strategy::Adaptive | Strategy::Random, None) => {
                 let chooser =
                     Chooser::Random(Box::new(Random::new(space, rng, settings.subsets, budget)));
@@ -160,6 +191,9 @@ impl Sequence {
             chooser,
             again: VecDeque::new(),
             coruns: 0,
+            parts: VecDeque::new(),
+            unparted: 0,
+            left: u64::MAX,
             kind,
         }
     }
@@ -189,12 +223,24 @@ impl Sequence {
             chooser: Chooser::Nothing(stopped),
             again: VecDeque::new(),
             coruns: 0,
+            parts: VecDeque::new(),
+            unparted: 0,
+            left: u64::MAX,
             kind,
         }
     }
 
     /// The next configuration to measure.
     pub fn next_configuration(&mut self) -> Result<Option<Configuration>, DesignError> {
+        let Some(left) = self.left.checked_sub(1) else {
+            return Ok(None);
+        };
+        let next = self.following()?;
+        self.left = if next.is_some() { left } else { 0 };
+        Ok(next)
+    }
+
+    fn following(&mut self) -> Result<Option<Configuration>, DesignError> {
         if self.coruns == COMPARED_EVERY {
             self.coruns = 0;
             if let Some(solo) = self.again.pop_front() {
@@ -202,9 +248,17 @@ impl Sequence {
                 return Ok(Some(solo));
             }
         }
+        if self.unparted == PARTED_EVERY {
+            self.unparted = 0;
+            if let Some(part) = self.parts.pop_front() {
+                return Ok(Some(part));
+            }
+        }
         let next = self.designed_next()?;
-        self.coruns += usize::from(next.as_ref().is_some_and(|c| c.len() > 1));
-        Ok(next)
+        let together = next.as_ref().is_some_and(|c| c.len() > 1);
+        self.coruns += usize::from(together);
+        self.unparted += usize::from(together);
+        Ok(next.or_else(|| self.parts.pop_front()))
     }
 
     fn designed_next(&mut self) -> Result<Option<Configuration>, DesignError> {
@@ -236,7 +290,9 @@ impl Sequence {
 
     /// Why there is no next one.
     pub fn stopped(&self) -> StopReason {
+        let more = !self.parts.is_empty() || self.listed.len() > 0;
         match &self.chooser {
+            Chooser::Nothing(_) if more => StopReason::Budget,
             Chooser::Nothing(stopped) => *stopped,
             Chooser::Random(random) if random.exhausted() => StopReason::Complete,
             Chooser::Random(_) => StopReason::Budget,

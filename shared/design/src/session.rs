@@ -5,11 +5,16 @@ use std::path::Path;
 
 use corun::Setting;
 use device::{Device, MeasureError, Measurement, Window};
-use doc::{Choice, Failure as Failed, Header, Measured, ProfileEnd, Sample, Workload};
+use doc::{
+    Choice, Failure as Failed, FailureCause, Header, Measured, MeasuredNoiseScale, ProfileEnd,
+    Sample, StopReason, Workload,
+};
+use efficiency::{Moments, NoiseScale};
 use predict::design::Progress;
 use units::Seconds;
 
 use crate::DesignError;
+use crate::findings::Findings;
 use crate::resume::Recorded;
 use crate::sequence::{Configuration, Sequence};
 use crate::sink::{Record, Sink};
@@ -28,6 +33,18 @@ pub struct Session<'a> {
     pub recorded: Vec<Recorded>,
     /// Where that came from.
     pub resumed: Option<&'a Path>,
+    /// Whether measuring takes time, so that it ends with the first task that fails alone, and
+    /// what contradicts itself is told.
+    pub real: bool,
+}
+
+/// What came of a session.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The first configuration of the most tasks; `None` if nothing could be measured.
+    pub widest: Option<Configuration>,
+    /// The failure of a task alone with which the session ended.
+    pub failure: Option<Failed>,
 }
 
 /// Why a session ended early.
@@ -51,9 +68,11 @@ struct Totals {
     measured: u64,
     failed: u64,
     cost_s: f64,
-    /// The first configuration of the most tasks.
-    widest: Option<Configuration>,
+    outcome: Outcome,
     drift: Drift,
+    /// Of each task, what the gradients of each window say.
+    gradients: BTreeMap<usize, Vec<Moments>>,
+    findings: Findings,
 }
 
 /// How solo runs that were measured again differ from the first time.
@@ -104,29 +123,60 @@ impl Drift {
 
 impl Session<'_> {
     /// Measures what has not been measured and writes every record.
-    /// Returns the first configuration of the most tasks; `None` if nothing could be measured.
     ///
     /// # Errors
     /// [`SessionError`]; every finished record has been written before.
-    pub fn run<S: Sink>(
-        mut self,
-        sink: &mut S,
-    ) -> Result<Option<Configuration>, SessionError<S::Error>> {
+    pub fn run<S: Sink>(mut self, sink: &mut S) -> Result<Outcome, SessionError<S::Error>> {
         let result = self.records(sink);
         sink.ended(self.sequence.progress().filter(|_| result.is_ok()));
         let totals = result?;
-        if let Some(text) = self.device.summary() {
+        if let Some(text) = self.device.summary().filter(|_| totals.measured > 0) {
             sink.note(&text);
         }
         totals.drift.tell(&self.header.workload, sink);
+        if self.real {
+            for warning in totals.findings.warnings(&self.header.workload) {
+                sink.warn(&warning);
+            }
+        }
         let end = ProfileEnd {
             measured: totals.measured,
             failed: totals.failed,
             cost: Seconds::new(totals.cost_s).map_err(DesignError::Cost)?,
-            stopped: self.sequence.stopped(),
+            stopped: match totals.outcome.failure {
+                Some(_) => StopReason::Failure,
+                None => self.sequence.stopped(),
+            },
+            noise_scales: self.noise_scales(&totals.gradients, sink),
         };
         sink.record(Record::End(&end)).map_err(SessionError::Sink)?;
-        Ok(totals.widest)
+        Ok(totals.outcome)
+    }
+
+    /// Noise scales of the tasks that report norms, each window a block; a person is told which, and why
+    /// there is none where norms do not suffice.
+    fn noise_scales(
+        &self,
+        gradients: &BTreeMap<usize, Vec<Moments>>,
+        sink: &mut impl Sink,
+    ) -> Vec<MeasuredNoiseScale> {
+        let mut found = Vec::new();
+        for (&task, blocks) in gradients.iter().filter(|(_, blocks)| !blocks.is_empty()) {
+            let id = &self.header.workload.tasks[task].id;
+            match NoiseScale::of(blocks) {
+                Ok(noise) => {
+                    let NoiseScale {
+                        samples, stderr, ..
+                    } = noise;
+                    sink.note(&format!(
+                        "{id}: gradient noise scale {samples:.3} samples, standard error {stderr:.2}"
+                    ));
+                    found.push(noise.to_document(id.clone()));
+                }
+                Err(why) => sink.note(&format!("{id}: no gradient noise scale: {why}")),
+            }
+        }
+        found
     }
 
     fn records<S: Sink>(&mut self, sink: &mut S) -> Result<Totals, SessionError<S::Error>> {
@@ -151,21 +201,35 @@ impl Session<'_> {
             match &record {
                 Recorded::Sample(sample) => {
                     totals.measured += 1;
-                    let widest = totals.widest.as_ref().map_or(0, Vec::len);
+                    let widest = totals.outcome.widest.as_ref().map_or(0, Vec::len);
                     if runs.len() > widest {
-                        totals.widest = Some(runs.clone());
+                        totals.outcome.widest = Some(runs.clone());
                     }
                     totals.drift.add(&runs, sample);
+                    for (run, task) in runs.iter().zip(&sample.tasks) {
+                        let blocks = totals.gradients.entry(run.task).or_default();
+                        blocks.extend(task.gradient.as_ref().map(Moments::from));
+                    }
+                    let told = totals.findings.add(&self.header.workload, sample);
+                    if self.real {
+                        told.iter().for_each(|text| sink.warn(text));
+                    }
                     totals.cost_s += sample.window.get() * f64::from(sample.repeats);
                     sink.record(Record::Sample(sample)).map_err(failed)?;
                 }
                 Recorded::Failure(failure) => {
                     totals.failed += 1;
                     sink.record(Record::Failure(failure)).map_err(failed)?;
+                    if self.is_hopeless(&runs, failure, &totals.findings) {
+                        totals.outcome.failure = Some(failure.clone());
+                    }
                 }
             }
             config += 1;
             sink.progress(config, self.sequence.length, self.sequence.progress());
+            if totals.outcome.failure.is_some() {
+                return Ok(totals);
+            }
         }
         if recorded.next().is_some() {
             return Err(self.other_design("more configurations").into());
@@ -173,14 +237,28 @@ impl Session<'_> {
         Ok(totals)
     }
 
+    /// Whether a task has failed alone that never ran: every co-run of it would fail too, and could not be
+    /// compared with anything. Where memory did not suffice a smaller batch size may do.
+    fn is_hopeless(&self, runs: &[Setting], failure: &Failed, findings: &Findings) -> bool {
+        let [run] = runs else { return false };
+        let task = &self.header.workload.tasks[run.task];
+        let smaller = || task.batch_sizes.iter().any(|batch| *batch < run.batch);
+        let batch = failure.cause == Some(FailureCause::Memory) && smaller();
+        self.real && !batch && !findings.has_run(&task.id)
+    }
+
     fn measure(&mut self, config: u64, runs: &[Setting]) -> Result<Recorded, DesignError> {
         match self.device.measure(runs, &self.window) {
             Ok(measurement) => Ok(Recorded::Sample(self.sample(config, runs, &measurement))),
-            Err(MeasureError::Failed(reason) | MeasureError::OutOfMemory(reason)) => {
+            Err(MeasureError::Failed(failed)) => {
+                let tasks = &self.header.workload.tasks;
                 Ok(Recorded::Failure(Failed {
                     config,
                     tasks: choices(&self.header.workload, runs),
-                    reason,
+                    reason: failed.reason,
+                    cause: failed.cause,
+                    task: failed.task.map(|task| tasks[task].id.clone()),
+                    output: Some(failed.output).filter(|output| !output.is_empty()),
                 }))
             }
             Err(MeasureError::Unusable(reason)) => Err(DesignError::Device(reason)),
@@ -203,6 +281,8 @@ impl Session<'_> {
                     share: run.share,
                     throughput: rate.throughput,
                     stderr: rate.stderr,
+                    gradient: rate.gradient,
+                    launch: rate.launch,
                 })
                 .collect(),
             window: measurement.window,

@@ -6,45 +6,20 @@
 //! may have capitals, and columns that nobody knows are left alone. What cannot be told is refused
 //! with its cause: a share in percent below 1 is most likely a fraction.
 
+mod faulty;
 mod header;
 mod row;
 
 use std::io::{BufRead, Read};
 
-use doc::{Code, Fault, Faults, MAX_DOCUMENT_BYTES, Workload};
-use units::{Batch, SamplesPerSec, Share};
+use doc::{Code, MAX_DOCUMENT_BYTES, Workload};
 
 use crate::DesignError;
+use faulty::Faulty;
+pub use header::Throughput;
 use header::columns;
-use row::Reading;
-
-/// Faults that are shown; of more only the number is told. A wrong column faults every row, and the
-/// first rows say all that there is to say of it.
-const MOST_SHOWN: usize = 20;
-
-/// One row.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Row {
-    /// Index of the task in the workload.
-    pub task: usize,
-    /// Batch size.
-    pub batch: Batch,
-    /// Share.
-    pub share: Share,
-    /// Throughput, where there is a column.
-    pub throughput: Option<SamplesPerSec>,
-    /// Its standard error, where the cell is not empty.
-    pub stderr: Option<SamplesPerSec>,
-}
-
-/// Whether every row must have a throughput.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Throughput {
-    /// It must.
-    Needed,
-    /// It is not looked at.
-    Ignored,
-}
+pub use row::Row;
+use row::{Adjusted, Reading};
 
 /// A table as it was read.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,50 +30,6 @@ pub struct Table {
     pub labels: Vec<String>,
     /// What was understood otherwise than it stands there, or left alone.
     pub notes: Vec<String>,
-}
-
-/// Counts of what a note is worth.
-#[derive(Debug, Default)]
-struct Adjusted {
-    /// Shares with more digits than a share has.
-    rounded: usize,
-    /// Empty throughputs.
-    unmeasured: usize,
-}
-
-struct Faulty<'a> {
-    source: &'a str,
-    lines: Vec<String>,
-}
-
-impl Faulty<'_> {
-    fn add(&mut self, line: u64, column: &str, problem: String, advice: &str) {
-        let path = match column {
-            "" => String::new(),
-            column => format!("column {column}"),
-        };
-        let faults = Faults {
-            source_name: self.source.to_owned(),
-            line,
-            lines: Vec::new(),
-            faults: vec![Fault {
-                code: Code::BadCsv,
-                path,
-                problem,
-                advice: advice.to_owned(),
-            }],
-        };
-        self.lines.extend(faults.lines());
-    }
-
-    fn failure(mut self) -> Option<DesignError> {
-        let more = self.lines.len().saturating_sub(MOST_SHOWN);
-        self.lines.truncate(MOST_SHOWN);
-        if more > 0 {
-            self.lines.push(format!("{}: {more} more", self.source));
-        }
-        (!self.lines.is_empty()).then(|| DesignError::Table(self.lines.join("\n")))
-    }
 }
 
 /// Reads the configurations of a table.

@@ -1,334 +1,420 @@
 //! Throughput of jobs that run together, counted by the times of their steps.
+//!
+//! What counts are the *stretches* in which all jobs train: from the first step of the last that
+//! starts until the last step of the first that ends. A job that ends by itself with success is
+//! started again while the measurement lasts; start-ups and ends are told apart from training. A job that
+//! tells no progress, or tells it at its end only, is counted by whole runs.
 
-use std::collections::BTreeMap;
+pub(crate) mod member;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use host::{Host, LOOK};
-use jobs::{Exit, Happening, JobId};
+use corun::Setting;
+use doc::FailureCause;
+use host::LOOK;
+use jobs::{Event, Exit, Happening, JobId};
+
+use crate::MeasureError;
+use crate::cause;
+use crate::error::Failed;
+use crate::pool::Pool;
+use crate::track::{self, FEWEST_LATE, FEWEST_STEPS, JobRate};
+use member::{Member, Phase};
 
 /// How long to wait and to count.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
+pub(crate) struct Limits {
+    /// Longest time from the start of a job until it trains.
+    pub(crate) ready: Duration,
     /// Longest time between two steps.
-    pub stall: Duration,
+    pub(crate) stall: Duration,
     /// What is not counted at first, beside each job's first step.
-    pub warm_up: Duration,
+    pub(crate) warm_up: Duration,
     /// Shortest window.
-    pub least: Duration,
-    /// Longest window; it is extended further only until each job has [`FEWEST_STEPS`].
-    pub most: Duration,
+    pub(crate) least: Duration,
+    /// Longest window; it is extended further only until each job has [`FEWEST_LATE`] intervals.
+    pub(crate) most: Duration,
     /// Relative standard error that is good enough.
-    pub precision: f64,
-}
-
-/// Fewest steps that give a throughput, beside the first, which only begins the count. The standard
-/// error comes from their spread, and of `n` normal values that spread is itself uncertain by about
-/// `1 / sqrt(2 (n - 1))`: 41 % of 4, 71 % of 2. More would keep a job with steps of a minute from
-/// being measured within the longest window.
-pub const FEWEST_STEPS: usize = 4;
-
-/// Throughput of one job.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct JobRate {
-    /// Samples per second.
-    pub samples_per_s: f64,
-    /// Standard error of it.
-    pub std_error: f64,
-    /// Steps that were counted.
-    pub steps: usize,
+    pub(crate) precision: f64,
 }
 
 /// What was counted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Counted {
+pub(crate) struct Counted {
     /// One for each job, in the order asked for.
-    pub rates: Vec<JobRate>,
+    pub(crate) rates: Vec<JobRate>,
     /// Length of the window.
-    pub window: Duration,
-    /// The last loss of each job, if told.
-    pub losses: Vec<Option<f64>>,
+    pub(crate) window: Duration,
 }
 
 /// Why there is no throughput.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CountError {
-    /// A job ended.
-    #[error("job {index} ended ({how}) while it was measured{}", last_words(tail))]
-    Ended {
-        /// Which, in the order asked for.
-        index: usize,
-        /// Exit code or signal.
-        how: String,
-        /// The end of its log.
-        tail: String,
-        /// Whether it failed for want of memory.
-        out_of_memory: bool,
-    },
-    /// What a job tells may be meant otherwise, so that every rate would be wrong.
-    #[error("{0}")]
-    Doubt(String),
+#[derive(Debug)]
+pub(crate) enum CountError {
+    /// It is this configuration's, and this job is the reason.
+    Job(JobId, Box<Failed>),
     /// A job that is not measured trained beside those that are.
-    #[error("a job trained that should be parked")]
     Restless(JobId),
-    /// A job made no step for too long.
-    #[error("job {index} made no step for {} s{}", after.as_secs_f64(), last_words(tail))]
-    Stalled {
-        /// Which.
-        index: usize,
-        /// How long it had.
-        after: Duration,
-        /// The end of its log.
-        tail: String,
-    },
-    /// A signal arrived.
-    #[error("interrupted")]
-    Interrupted,
+    /// Anything else that ends the measurement.
+    Other(MeasureError),
 }
 
-pub(crate) fn last_words(tail: &str) -> String {
-    match tail.lines().last() {
-        None => String::new(),
-        Some(line) => format!("; its last line was: {line}"),
+impl From<MeasureError> for CountError {
+    fn from(error: MeasureError) -> Self {
+        Self::Other(error)
     }
 }
 
-/// Counts the steps of jobs that all run: after the warm-up, for at least `limits.least`, until
-/// the relative standard error of every job is at most `limits.precision` or `limits.most` has
-/// passed.
-///
-/// # Errors
-/// [`CountError`].
-pub fn count(
-    host: &mut dyn Host,
-    jobs: &[JobId],
-    limits: &Limits,
-    interrupted: &AtomicBool,
-) -> Result<Counted, CountError> {
-    let begun = Instant::now();
-    let mut tracks: BTreeMap<JobId, Track> = jobs.iter().map(|j| (*j, Track::new(begun))).collect();
-    let mut window_start = None;
-    loop {
-        if interrupted.load(Ordering::Relaxed) {
-            return Err(CountError::Interrupted);
-        }
-        for event in host.poll(Some(Instant::now() + LOOK)) {
-            match event.what {
-                Happening::Steps { samples, loss, .. } => {
-                    let track = tracks.get_mut(&event.job);
-                    // Steps from before it parked were read before it said so.
-                    let track = track.ok_or(CountError::Restless(event.job))?;
-                    track.step(event.at, samples, loss, window_start.is_some());
-                }
-                Happening::Exited {
-                    exit,
-                    tail,
-                    out_of_memory,
-                    ..
-                } => ended(jobs, event.job, exit, tail, out_of_memory)?,
-                Happening::Doubt(why) => return Err(CountError::Doubt(why)),
-                _ => {}
-            }
-        }
-        let now = Instant::now();
-        stalled(host, jobs, &tracks, limits.stall, now)?;
-        match window_start {
-            None => {
-                let warm = now.duration_since(begun) >= limits.warm_up;
-                if warm && tracks.values().all(|t| t.seen) {
-                    window_start = Some(now);
-                }
-            }
-            Some(start) => {
-                let window = now.duration_since(start);
-                if let Some(rates) = finished(jobs, &tracks, window, limits) {
-                    let losses = jobs.iter().map(|j| tracks[j].loss).collect();
-                    return Ok(Counted {
-                        rates,
-                        window,
-                        losses,
-                    });
-                }
-            }
-        }
-    }
+/// Time between two looks while jobs step quickly. A look costs about 0.1 ms whatever has come, so that
+/// one at every line took most of a processor at 15,000 lines a second; what has come meanwhile is
+/// counted to the moment of the look, off by less than one step of a job that is so quick.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Runs of one job in one measurement. A job whose runs are so short beside the others' that they
+/// never train together for long would be started for ever.
+const MOST_RUNS: usize = 50;
+
+/// A measurement of a configuration under way.
+pub(crate) struct Count<'a> {
+    pool: &'a mut Pool,
+    members: Vec<Member>,
+    limits: Limits,
+    interrupted: &'a AtomicBool,
+    /// When the stretch under way began.
+    stretch: Option<Instant>,
+    /// Length of those that have ended.
+    counted: Duration,
+    /// When the first stretch of the window began.
+    begun: Option<Instant>,
+    /// When steps were last read.
+    looked: Instant,
 }
 
-fn finished(
-    jobs: &[JobId],
-    tracks: &BTreeMap<JobId, Track>,
-    window: Duration,
-    limits: &Limits,
-) -> Option<Vec<JobRate>> {
-    if window < limits.least {
-        return None;
-    }
-    let rates: Option<Vec<JobRate>> = jobs.iter().map(|j| tracks[j].rate()).collect();
-    let rates = rates?;
-    let good = |r: &JobRate| r.std_error <= limits.precision * r.samples_per_s;
-    (window >= limits.most || rates.iter().all(good)).then_some(rates)
-}
-
-fn stalled(
-    host: &dyn Host,
-    jobs: &[JobId],
-    tracks: &BTreeMap<JobId, Track>,
-    limit: Duration,
-    now: Instant,
-) -> Result<(), CountError> {
-    for (job, track) in tracks {
-        if now.duration_since(track.last) > limit {
-            return Err(CountError::Stalled {
-                index: position(jobs, *job),
-                after: limit,
-                tail: host.tail(*job),
-            });
-        }
-    }
-    Ok(())
-}
-
-fn ended(
-    jobs: &[JobId],
-    job: JobId,
-    exit: Exit,
-    tail: String,
-    out_of_memory: bool,
-) -> Result<(), CountError> {
-    let Some(index) = jobs.iter().position(|j| *j == job) else {
-        return Ok(());
-    };
-    let how = how(exit);
-    Err(CountError::Ended {
-        index,
-        how,
-        tail,
-        out_of_memory,
-    })
-}
-
-/// How a process ended, in words.
-pub(crate) fn how(exit: Exit) -> String {
-    match exit {
-        Exit::Code(code) => format!("exit code {code}"),
-        Exit::Signal(signal) => format!("signal {signal}"),
-    }
-}
-
-fn position(jobs: &[JobId], job: JobId) -> usize {
-    jobs.iter().position(|j| *j == job).unwrap_or_default()
-}
-
-/// The steps of one job.
-struct Track {
-    /// A step has been seen at all.
-    seen: bool,
-    last: Instant,
-    loss: Option<f64>,
-    /// Times of the steps in the window, with the samples of each. The first only begins the
-    /// count.
-    steps: Vec<(Instant, u64)>,
-}
-
-/// Parts of a window whose spread gives the standard error, uncertain by 16 % with 20. Successive
-/// steps are not independent, and long parts are nearly so: 10 to 30 of them are the usual number
-/// (Schmeiser, Batch Size Effects in the Analysis of Simulation Output, 1982). A window of fewer
-/// steps has one part for each.
-const MOST_GROUPS: usize = 20;
-
-impl Track {
-    fn new(begun: Instant) -> Self {
-        Self {
-            seen: false,
-            last: begun,
-            loss: None,
-            steps: Vec::new(),
-        }
-    }
-
-    fn step(&mut self, at: Instant, samples: u64, loss: Option<f64>, counted: bool) {
-        self.seen = true;
-        self.last = at;
-        self.loss = loss.or(self.loss);
-        if counted {
-            self.steps.push((at, samples));
-        }
-    }
-
-    /// `sum of samples / time` from the first to the last step; its standard error from groups of
-    /// successive steps as batch means: with `d_g = samples_g - rate * time_g`, it is
-    /// `sqrt(G / (G - 1) * sum d_g^2) / time` (ratio estimator).
-    fn rate(&self) -> Option<JobRate> {
-        let steps = self
-            .steps
-            .len()
-            .checked_sub(1)
-            .filter(|n| *n >= FEWEST_STEPS)?;
-        let time = |a: usize, b: usize| {
-            self.steps[b]
-                .0
-                .duration_since(self.steps[a].0)
-                .as_secs_f64()
-        };
-        let samples = |a: usize, b: usize| -> f64 {
-            self.steps[a + 1..=b].iter().map(|(_, n)| *n as f64).sum()
-        };
-        let total = time(0, steps);
-        if total <= 0.0 {
-            return None;
-        }
-        let rate = samples(0, steps) / total;
-        let groups = steps.min(MOST_GROUPS);
-        let spread: f64 = (0..groups)
-            .map(|g| {
-                let (a, b) = (steps * g / groups, steps * (g + 1) / groups);
-                (samples(a, b) - rate * time(a, b)).powi(2)
-            })
-            .sum();
-        let groups = groups as f64;
-        Some(JobRate {
-            samples_per_s: rate,
-            std_error: (groups / (groups - 1.0) * spread).sqrt() / total,
-            steps,
+impl<'a> Count<'a> {
+    /// Of a configuration whose jobs have been started.
+    pub(crate) fn new(
+        pool: &'a mut Pool,
+        configuration: &[Setting],
+        limits: Limits,
+        interrupted: &'a AtomicBool,
+    ) -> Result<Self, MeasureError> {
+        let members = configuration.iter().map(|run| Member::new(pool, run));
+        Ok(Self {
+            members: members.collect::<Result<_, _>>()?,
+            pool,
+            limits,
+            interrupted,
+            stretch: None,
+            counted: Duration::ZERO,
+            begun: None,
+            looked: Instant::now(),
         })
     }
+
+    /// Counts one window: after the warm-up, for at least `least`, until the relative standard error of
+    /// every job is at most `precision`, or a job has done its whole work, or `most` has passed.
+    pub(crate) fn window(&mut self) -> Result<Counted, CountError> {
+        self.stretch = None;
+        self.counted = Duration::ZERO;
+        self.begun = None;
+        for member in &mut self.members {
+            member.renew();
+        }
+        loop {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Err(MeasureError::Interrupted.into());
+            }
+            self.pause();
+            for event in self.pool.host().poll(Some(Instant::now() + LOOK)) {
+                self.pool.note(&event);
+                if let Some(counted) = self.happened(event)? {
+                    return Ok(counted);
+                }
+            }
+            // One that is counted by whole runs trains without a sign of it.
+            self.begin();
+            let now = Instant::now();
+            self.overdue(now)?;
+            if let Some(counted) = self.finished(now, false) {
+                return Ok(counted);
+            }
+        }
+    }
+
+    /// Ends a job that trains although it should be parked.
+    pub(crate) fn distrust(&mut self, job: JobId) {
+        self.pool.distrust(job);
+    }
+
+    pub(crate) fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Waits until [`PAUSE`] after steps were last read.
+    fn pause(&mut self) {
+        let quick = self.members.iter().any(|m| m.is_quick(PAUSE));
+        let since = self.looked.elapsed();
+        if quick && since < PAUSE {
+            std::thread::sleep(PAUSE - since);
+        }
+        self.looked = Instant::now();
+    }
+
+    fn happened(&mut self, event: Event) -> Result<Option<Counted>, CountError> {
+        let Some(index) = self.members.iter().position(|m| m.job == event.job) else {
+            return match event.what {
+                Happening::Steps { .. } => Err(CountError::Restless(event.job)),
+                _ => Ok(None),
+            };
+        };
+        match event.what {
+            Happening::Ready { .. } => self.ready(index, event.at)?,
+            Happening::Steps {
+                samples,
+                steps,
+                gradient,
+                ..
+            } => {
+                self.members[index].gradient.merge(&gradient);
+                self.step(index, event.at, samples, steps)?;
+            }
+            Happening::NormsLeftOut(why) => self.members[index].bad_norms = Some(why),
+            Happening::Doubt(why) => return Err(MeasureError::Unusable(why).into()),
+            Happening::Exited {
+                exit: Exit::Code(0),
+                tail,
+                ..
+            } => return self.ended(index, event.at, &tail),
+            Happening::Exited {
+                exit,
+                tail,
+                out_of_memory,
+                ..
+            } => {
+                let cause = cause::of_exit(exit, &tail, out_of_memory);
+                let when = match self.members[index].phase {
+                    Phase::Starting => "at its start",
+                    Phase::Training { .. } => "while it was measured",
+                };
+                let last = cause::last_line(&tail);
+                let what = format!("ended ({}) {when}{last}", cause::how(exit));
+                return Err(self.failed(index, cause, &what, &tail));
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// A job of a pool that was started again waits to be told to train.
+    fn ready(&mut self, index: usize, at: Instant) -> Result<(), CountError> {
+        let member = &mut self.members[index];
+        if matches!(member.phase, Phase::Starting) {
+            member.is_ready(at);
+            if self.pool.is_of_pool(&member.run) {
+                self.pool.settled(&member.run)?;
+                self.pool.wake(&[member.run])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn step(
+        &mut self,
+        index: usize,
+        at: Instant,
+        samples: u64,
+        steps: u64,
+    ) -> Result<(), CountError> {
+        let member = &mut self.members[index];
+        if matches!(member.phase, Phase::Starting) && !self.pool.is_of_pool(&member.run) {
+            self.pool.settled(&member.run)?;
+        }
+        member.step(at, samples, steps);
+        self.begin();
+        if self.stretch.is_some() {
+            self.members[index].track.step(at, samples);
+        }
+        Ok(())
+    }
+
+    /// Begins a stretch once all jobs train.
+    fn begin(&mut self) {
+        if self.stretch.is_some() {
+            return;
+        }
+        let since: Option<Vec<Instant>> = self.members.iter().map(Member::trains_since).collect();
+        let Some(start) = since.and_then(|all| all.into_iter().max()) else {
+            return;
+        };
+        self.stretch = Some(start);
+        self.begun.get_or_insert(start);
+        for member in &mut self.members {
+            member.track.begin();
+        }
+    }
+
+    /// Where the count of the stretch under way begins, at `now`: after the warm-up, or a quarter of a
+    /// stretch that is shorter than four of them.
+    fn warm(&self, now: Instant) -> Option<Instant> {
+        let start = self.stretch?;
+        let length = now.saturating_duration_since(start);
+        Some(start + self.limits.warm_up.min(length / 4))
+    }
+
+    /// A job ended by itself, with success.
+    fn ended(
+        &mut self,
+        index: usize,
+        at: Instant,
+        tail: &str,
+    ) -> Result<Option<Counted>, CountError> {
+        let samples = self.pool.samples(self.members[index].run.task);
+        let member = &mut self.members[index];
+        let Some(trained) = member.end(at, samples) else {
+            let what = format!(
+                "ended (exit code 0) and told no progress{}",
+                cause::last_line(tail)
+            );
+            return Err(self.failed(index, FailureCause::Silent, &what, tail));
+        };
+        let last = member.last;
+        if trained < self.limits.warm_up {
+            let what = format!(
+                "trains for {:.2} s in a run, too short a time to be measured or planned for",
+                trained.as_secs_f64()
+            );
+            return Err(self.failed(index, FailureCause::Short, &what, tail));
+        }
+        if self.members[index].whole {
+            let run = self.members[index].run.task;
+            self.pool.runs_whole(run, trained);
+            self.begin_whole(index);
+        }
+        if let (Some(start), Some(warm)) = (self.stretch, self.warm(last)) {
+            self.counted += last.saturating_duration_since(warm.max(start));
+            for member in &mut self.members {
+                member.track.close(warm, last);
+            }
+            self.stretch = None;
+        }
+        if let Some(counted) = self.finished(at, true) {
+            return Ok(Some(counted));
+        }
+        if self.members[index].runs.len() >= MOST_RUNS {
+            let what = format!(
+                "ended {MOST_RUNS} times before the others had trained beside it for {} s",
+                self.limits.least.as_secs_f64()
+            );
+            return Err(self.failed(index, FailureCause::Short, &what, tail));
+        }
+        let run = self.members[index].run;
+        self.pool.start(&run)?;
+        let job = self.pool.job_of(&run)?;
+        self.members[index].restarted(job, Instant::now());
+        Ok(None)
+    }
+
+    /// A job turned out to be one that is counted by whole runs: it has trained since its launch, and
+    /// with it all others that trained then.
+    fn begin_whole(&mut self, index: usize) {
+        if self.stretch.is_none() && self.members.len() == 1 {
+            self.stretch = self.members[index].launched;
+            self.begun = self.begun.or(self.stretch);
+        }
+    }
+
+    fn rates(&self, now: Instant, least: usize) -> Option<Vec<JobRate>> {
+        let from = self.warm(now);
+        let rate = |m: &Member| match m.whole {
+            true => track::of_runs(&m.runs),
+            false => m.track.rate(from, least),
+        };
+        self.members.iter().map(rate).collect()
+    }
+
+    /// The result, if it is good enough, or as good as it gets.
+    fn finished(&self, now: Instant, ended: bool) -> Option<Counted> {
+        let limits = &self.limits;
+        let begun = self.begun?;
+        let late = now.saturating_duration_since(begun) >= limits.most + limits.warm_up;
+        let current = self
+            .warm(now)
+            .map(|from| now.saturating_duration_since(from));
+        let window = self.counted + current.unwrap_or_default();
+        if window < limits.least && !late {
+            return None;
+        }
+        let rates = self.rates(
+            now,
+            if late || ended {
+                FEWEST_LATE
+            } else {
+                FEWEST_STEPS
+            },
+        )?;
+        let precise = |r: &JobRate| {
+            let error = r.std_error.unwrap_or(f64::INFINITY);
+            error <= limits.precision * r.samples_per_s
+        };
+        let done = |(member, rate): (&Member, &JobRate)| {
+            !member.runs.is_empty()
+                || self.pool.samples(member.run.task).is_some_and(|samples| {
+                    window.as_secs_f64() * rate.samples_per_s >= samples as f64
+                })
+        };
+        let enough = late || rates.iter().all(precise) || self.members.iter().zip(&rates).any(done);
+        enough.then_some(Counted { rates, window })
+    }
+
+    fn overdue(&mut self, now: Instant) -> Result<(), CountError> {
+        let together = self.members.len();
+        for index in 0..together {
+            let member = &self.members[index];
+            let job = member.job;
+            let silent = now.saturating_duration_since(member.last);
+            if let Some(limit) = self.pool.whole_limit(&member.run, together)
+                && member.whole
+            {
+                let limit = limit.max(self.limits.ready);
+                if silent > limit {
+                    let what = format!("was not done after {} s", tenths(limit));
+                    let tail = self.pool.host().tail(job);
+                    return Err(self.failed(index, FailureCause::Timeout, &what, &tail));
+                }
+                continue;
+            }
+            // One that was woken has nothing to start. A script that prints once in an epoch takes
+            // as long for each as for the first.
+            let training = member.phase != Phase::Starting || member.launched.is_none();
+            let limit = match training {
+                true => self.limits.stall.max(2 * member.first_step),
+                false => self.limits.ready,
+            };
+            if silent <= limit {
+                continue;
+            }
+            let tail = self.pool.host().tail(job);
+            let (cause, what) = match training {
+                true => (
+                    FailureCause::Stall,
+                    format!("made no step for {} s", tenths(limit)),
+                ),
+                false => self.pool.late(&self.members[index].run, limit, &tail),
+            };
+            let what = format!("{what}{}", cause::last_line(&tail));
+            return Err(self.failed(index, cause, &what, &tail));
+        }
+        Ok(())
+    }
+
+    fn failed(&self, index: usize, cause: FailureCause, what: &str, tail: &str) -> CountError {
+        let member = &self.members[index];
+        let failed = self.pool.failed(&member.run, cause, what, tail);
+        CountError::Job(member.job, Box::new(failed))
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn track(intervals: impl Iterator<Item = f64>) -> Track {
-        let mut at = Instant::now();
-        let mut track = Track::new(at);
-        track.step(at, 10, None, true);
-        for s in intervals {
-            at += Duration::from_secs_f64(s);
-            track.step(at, 10, None, true);
-        }
-        track
-    }
-
-    #[test]
-    fn even_steps_have_no_error() {
-        let rate = track(std::iter::repeat_n(0.1, 50)).rate().unwrap();
-        assert!((rate.samples_per_s - 100.0).abs() < 1e-6);
-        assert!(rate.std_error < 1e-6);
-        assert_eq!(rate.steps, 50);
-        assert!(track(std::iter::repeat_n(0.1, 3)).rate().is_none());
-    }
-
-    #[test]
-    fn the_error_is_that_of_the_mean() {
-        // Independent intervals of 0.1 s +- 20 %: over 2000 steps the mean is known to
-        // 0.2 / sqrt(2000) = 0.45 %.
-        let mut state = 1u64;
-        let intervals = (0..2000).map(|_| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
-            if state >> 63 == 0 { 0.08 } else { 0.12 }
-        });
-        let rate = track(intervals).rate().unwrap();
-        let relative = rate.std_error / rate.samples_per_s;
-        assert!((0.002..0.009).contains(&relative), "{relative}");
-    }
+/// Seconds to a tenth.
+fn tenths(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10.0).round() / 10.0
 }

@@ -1,15 +1,39 @@
-use doc::{DeviceKind, Fault};
+use doc::{DeviceKind, FailureCause, Fault};
+
+/// A configuration that could not be measured. It is recorded in the profile in place of a sample.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Failed {
+    /// Why, for people.
+    pub reason: String,
+    /// The kind of reason; `None`: a recording does not say.
+    pub cause: Option<FailureCause>,
+    /// The task whose job is the reason, by its index in the workload.
+    pub task: Option<usize>,
+    /// The last lines that this job printed; may be empty.
+    pub output: String,
+}
+
+impl Failed {
+    /// A failure that no job is the reason of.
+    #[must_use]
+    pub fn new(cause: FailureCause, reason: String) -> Self {
+        Self {
+            reason,
+            cause: Some(cause),
+            task: None,
+            output: String::new(),
+        }
+    }
+}
 
 /// Why a configuration has no measurement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MeasureError {
-    /// This configuration cannot run here (a job that crashes, a stall); others may. The reason is
-    /// recorded in the profile in place of a sample.
+    /// This configuration cannot run here (a job that crashes, a stall, too little memory); others
+    /// may.
     #[error("{0}")]
-    Failed(String),
-    /// This configuration needs more memory than there is; recorded as any other that failed.
-    #[error("{0}")]
-    OutOfMemory(String),
+    Failed(Box<Failed>),
     /// The device cannot be used any more: a lost daemon, a permission taken away.
     #[error("{0}")]
     Unusable(String),
@@ -39,6 +63,19 @@ pub enum OpenError {
     /// path of the fault is one in the workload.
     #[error("{0}")]
     Workload(Fault),
+}
+
+impl MeasureError {
+    /// A failure that no job is the reason of.
+    pub(crate) fn failed(cause: FailureCause, reason: String) -> Self {
+        Self::Failed(Box::new(Failed::new(cause, reason)))
+    }
+
+    /// Whether memory did not suffice.
+    #[must_use]
+    pub fn is_memory(&self) -> bool {
+        matches!(self, Self::Failed(f) if f.cause == Some(FailureCause::Memory))
+    }
 }
 
 impl From<host::OpenError> for OpenError {

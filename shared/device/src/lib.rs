@@ -9,8 +9,10 @@
 //! any more ([`MeasureError::Unusable`], which ends the measuring).
 
 mod calibrate;
+mod cause;
 mod cost;
 mod count;
+mod effort;
 mod error;
 mod inventory;
 mod measure;
@@ -19,10 +21,11 @@ mod real;
 mod replay;
 mod select;
 mod sim;
+mod track;
 
 pub use calibrate::{Calibrated, calibrate};
 pub use cost::{Costs, Tally, Way};
-pub use error::{MeasureError, OpenError};
+pub use error::{Failed, MeasureError, OpenError};
 pub use inventory::inventory;
 pub use jobs::{Cpus, CpusError};
 pub use measure::{Device, MOST_REPEATS, Measurement, Rate, Window};

@@ -1,4 +1,4 @@
-use doc::{DeviceFingerprint, GpuUse};
+use doc::{DeviceFingerprint, GpuUse, GradientNoise, Launch};
 use units::{SamplesPerSec, Seconds};
 
 use crate::MeasureError;
@@ -12,9 +12,10 @@ pub const MOST_REPEATS: u32 = 1_000;
 
 /// How long and how often to measure.
 ///
-/// A device counts from when every task is ready and its warm-up is over. It ends the window
-/// when `least` has passed and the relative standard error of every task's throughput is at most
-/// `precision`, or when `most` has passed.
+/// A device counts while every task trains, after a warm-up. It ends the window when `least` has
+/// passed and the relative standard error of every task's throughput is at most `precision`, or a task
+/// has trained as long as its own work lasts, or `most` has passed. Where a job ends by itself
+/// before, it is started again; what the others do meanwhile is not counted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
     /// Shortest window.
@@ -34,6 +35,10 @@ pub struct Rate {
     pub throughput: SamplesPerSec,
     /// Its standard error, where the device can tell.
     pub stderr: Option<SamplesPerSec>,
+    /// What the gradients of its steps say about the noise scale, where the training reports norms.
+    pub gradient: Option<GradientNoise>,
+    /// What launches of the job took, where it was launched for this measurement.
+    pub launch: Launch,
 }
 
 /// What was measured of a configuration.

@@ -9,19 +9,19 @@
 
 mod evict;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use corun::Setting;
-use doc::{PhaseKind, Task};
+use doc::{FailureCause, PhaseKind, Task};
 use host::{Grant, Health, Host, HostError, LOOK, Recovery, Regrants, Work};
 use jobs::{Event, Happening, JobId, LogLimits, Order};
 use units::{Batch, Share};
 
-use crate::MeasureError;
-use crate::count::{how, last_words};
+use crate::error::Failed;
+use crate::{MeasureError, cause};
 
 /// How patient a device is with its jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +71,9 @@ struct Worker {
     job: JobId,
     /// Whether it reads orders.
     pool: bool,
+    launched: Instant,
+    /// How long it took to start, until that is asked for.
+    startup: Option<Duration>,
     ready: bool,
     /// Multiprocessors that it has said it sees.
     sms: Option<u32>,
@@ -92,6 +95,8 @@ pub(crate) struct Pool {
     started: u64,
     /// Tasks whose workers train on after they have said that they are parked.
     restless: BTreeSet<usize>,
+    /// Tasks that tell nothing before they end, with their shortest run.
+    whole: BTreeMap<usize, Duration>,
 }
 
 /// How many workers a configuration needed that did not wait already.
@@ -120,6 +125,7 @@ impl Pool {
             clock: 0,
             started: 0,
             restless: BTreeSet::new(),
+            whole: BTreeMap::new(),
         }
     }
 
@@ -132,13 +138,12 @@ impl Pool {
         self.workers.len()
     }
 
-    /// Has a settled worker for every run, parked or (where it takes no orders) training, and
-    /// returns their jobs in order.
+    /// Has a worker for every run: settled and parked, or (where it takes no orders) just launched.
     pub(crate) fn gather(
         &mut self,
         configuration: &[Setting],
         interrupted: &AtomicBool,
-    ) -> Result<(Vec<JobId>, Gathered), MeasureError> {
+    ) -> Result<Gathered, MeasureError> {
         self.clock += 1;
         let mut gathered = Gathered::default();
         let host = &self.host;
@@ -148,24 +153,28 @@ impl Pool {
                 self.workers[index].used = self.clock;
             }
         }
-        for run in configuration {
-            if self.position(run).is_some() {
-                continue;
-            }
+        let missing = configuration.iter().filter(|r| self.position(r).is_none());
+        let missing: Vec<Setting> = missing.copied().collect();
+        let (of_pool, alone): (Vec<_>, Vec<_>) =
+            missing.into_iter().partition(|run| self.is_of_pool(run));
+        for run in &of_pool {
             self.make_room(run, configuration);
             self.start(run)?;
-            if self.tasks[run.task].job.as_ref().is_some_and(|j| j.pool) {
-                gathered.started += 1;
-            } else {
-                gathered.restarted += 1;
-            }
+            gathered.started += 1;
         }
         self.wait_ready(interrupted)?;
-        let jobs = configuration
-            .iter()
-            .map(|run| self.settled(run))
-            .collect::<Result<_, _>>()?;
-        Ok((jobs, gathered))
+        for run in configuration {
+            if self.is_of_pool(run) {
+                self.settled(run)?;
+            }
+        }
+        // Those train at once, so they come last.
+        for run in &alone {
+            self.make_room(run, configuration);
+            self.start(run)?;
+            gathered.restarted += 1;
+        }
+        Ok(gathered)
     }
 
     /// Lets the workers of a configuration train, at its batch sizes.
@@ -184,7 +193,10 @@ impl Pool {
             }
             for order in orders {
                 let told = self.host.order(worker.job, order);
-                told.map_err(|e| failed(run, &self.tasks, &e.to_string()))?;
+                told.map_err(|e| {
+                    let tail = self.host.tail(worker.job);
+                    refusal(run, &self.tasks, &e.to_string(), &tail)
+                })?;
             }
             worker.run.batch = run.batch;
             worker.parked = false;
@@ -252,14 +264,92 @@ impl Pool {
             && (worker.pool || worker.run.batch == run.batch)
     }
 
+    /// Whether the task of a run has workers that take orders.
+    pub(crate) fn is_of_pool(&self, run: &Setting) -> bool {
+        self.tasks[run.task].job.as_ref().is_some_and(|j| j.pool)
+    }
+
+    /// Samples of a round of a task, where the workload says.
+    pub(crate) fn samples(&self, task: usize) -> Option<u64> {
+        self.tasks[task].samples.map(units::Samples::get)
+    }
+
+    /// Notes that a task tells nothing before it ends, after `time` just now.
+    pub(crate) fn runs_whole(&mut self, task: usize, time: Duration) {
+        let known = self.whole.entry(task).or_insert(time);
+        *known = time.min(*known);
+    }
+
+    /// Whether a task is counted by whole runs.
+    pub(crate) fn is_whole(&self, task: usize) -> bool {
+        self.whole.contains_key(&task)
+    }
+
+    /// How long a run of such a task may take among `together`: four times what its share of the
+    /// device, divided by all, would make of its shortest run. It is there for a job that hangs.
+    pub(crate) fn whole_limit(&self, run: &Setting, together: usize) -> Option<Duration> {
+        let shortest = self.whole.get(&run.task)?;
+        Some(shortest.mul_f64(4.0 * together as f64 / run.share.fraction().max(0.01)))
+    }
+
+    /// When the job of a run was launched, and how long a worker took to start that was launched for this
+    /// configuration.
+    pub(crate) fn launch_of(&mut self, run: &Setting) -> (Option<Instant>, Option<Duration>) {
+        let Some(index) = self.position(run) else {
+            return (None, None);
+        };
+        let worker = &mut self.workers[index];
+        (Some(worker.launched), worker.startup.take())
+    }
+
+    /// What it means that a job has not trained after `limit`.
+    pub(crate) fn late(
+        &self,
+        run: &Setting,
+        limit: Duration,
+        tail: &str,
+    ) -> (FailureCause, String) {
+        let seconds = limit.as_secs_f64();
+        if tail.is_empty() {
+            return (
+                FailureCause::Timeout,
+                format!("told no progress within {seconds} s"),
+            );
+        }
+        let progress = self.tasks[run.task].job.as_ref().map(|j| &j.progress);
+        let regex = progress.is_some_and(|p| p.regex.is_some());
+        let no_match = if regex { jobs::NO_MATCH } else { "" };
+        (
+            FailureCause::Silent,
+            format!("told no progress within {seconds} s{no_match}"),
+        )
+    }
+
+    /// A failure of the job of a run, which printed `tail` last.
+    pub(crate) fn failed(
+        &self,
+        run: &Setting,
+        cause: FailureCause,
+        what: &str,
+        tail: &str,
+    ) -> Failed {
+        Failed {
+            reason: format!("task {}: {what}", self.tasks[run.task].id),
+            cause: Some(cause),
+            task: Some(run.task),
+            output: jobs::plain(tail),
+        }
+    }
+
     fn position(&self, run: &Setting) -> Option<usize> {
         self.workers.iter().position(|w| self.serves(w, run))
     }
 
-    fn start(&mut self, run: &Setting) -> Result<(), MeasureError> {
+    /// Launches the job of a run.
+    pub(crate) fn start(&mut self, run: &Setting) -> Result<(), MeasureError> {
         let task = &self.tasks[run.task];
         let Some(job) = &task.job else {
-            return Err(failed(run, &self.tasks, "it has no job to start"));
+            return Err(refusal(run, &self.tasks, "it has no job to start", ""));
         };
         self.started += 1;
         let name = format!(
@@ -283,15 +373,18 @@ impl Pool {
             processors: self.cpus[run.task].clone(),
             ..Grant::of(run.share)
         };
+        let launched = Instant::now();
         let admitted = self.host.admit(&work, &grant);
         let admitted = admitted.map_err(|e| self.refused(run, &e))?;
         let Some(id) = admitted else {
-            return Err(failed(run, &self.tasks, "its job has no program"));
+            return Err(refusal(run, &self.tasks, "its job has no program", ""));
         };
         self.workers.push(Worker {
             run: *run,
             job: id,
             pool: job.pool,
+            launched,
+            startup: None,
             ready: false,
             sms: None,
             parked: job.pool,
@@ -302,11 +395,10 @@ impl Pool {
 
     /// What a refusal of the host means for the measuring.
     fn refused(&self, run: &Setting, error: &HostError) -> MeasureError {
-        let text = format!("task {}: {error}", self.tasks[run.task].id);
         if error.is_of_the_job() {
-            MeasureError::Failed(text)
+            refusal(run, &self.tasks, &error.to_string(), "")
         } else {
-            MeasureError::Unusable(text)
+            MeasureError::Unusable(format!("task {}: {error}", self.tasks[run.task].id))
         }
     }
 
@@ -317,15 +409,11 @@ impl Pool {
                 return Err(MeasureError::Interrupted);
             }
             if Instant::now() > deadline {
-                let progress = self.tasks[late.run.task].job.as_ref().map(|j| &j.progress);
-                let regex = progress.is_some_and(|p| p.regex.is_some());
-                let what = format!(
-                    "was not ready after {} s{}{}",
-                    self.patience.ready.as_secs_f64(),
-                    if regex { jobs::NO_MATCH } else { "" },
-                    last_words(&self.host.tail(late.job))
-                );
-                return Err(failed(&late.run, &self.tasks, &what));
+                let tail = self.host.tail(late.job);
+                let (cause, what) = self.late(&late.run, self.patience.ready, &tail);
+                let what = format!("{what}{}", cause::last_line(&tail));
+                let failed = self.failed(&late.run, cause, &what, &tail);
+                return Err(MeasureError::Failed(Box::new(failed)));
             }
             for event in self.host.poll(Some(deadline.min(Instant::now() + LOOK))) {
                 let run = self.worker(event.job).map(|w| w.run);
@@ -343,23 +431,27 @@ impl Pool {
                     },
                 ) = (run, &event.what)
                 {
-                    let what = format!("ended ({}) at its start{}", how(*exit), last_words(tail));
-                    let text = format!("task {}: {what}", self.tasks[run.task].id);
-                    return Err(if *out_of_memory {
-                        MeasureError::OutOfMemory(text)
-                    } else {
-                        MeasureError::Failed(text)
-                    });
+                    let last = cause::last_line(tail);
+                    let what = format!("ended ({}) at its start{last}", cause::how(*exit));
+                    let cause = cause::of_exit(*exit, tail, *out_of_memory);
+                    let failed = self.failed(&run, cause, &what, tail);
+                    return Err(MeasureError::Failed(Box::new(failed)));
                 }
             }
         }
         Ok(())
     }
 
-    /// The job of a run once it is known to run at its share.
-    fn settled(&mut self, run: &Setting) -> Result<JobId, MeasureError> {
+    /// The job of a run.
+    pub(crate) fn job_of(&self, run: &Setting) -> Result<JobId, MeasureError> {
+        let job = self.position(run).map(|index| self.workers[index].job);
+        job.ok_or_else(|| refusal(run, &self.tasks, "has no worker", ""))
+    }
+
+    /// Sees to it that the job of a run has its share.
+    pub(crate) fn settled(&mut self, run: &Setting) -> Result<(), MeasureError> {
         let Some(index) = self.position(run) else {
-            return Err(failed(run, &self.tasks, "has no worker"));
+            return Err(refusal(run, &self.tasks, "has no worker", ""));
         };
         let job = self.workers[index].job;
         let mut settled = Ok(());
@@ -371,21 +463,26 @@ impl Pool {
             Ok(settled) => self.workers[index].sms = settled.sms,
             Err(error) => return Err(self.refused(run, &error)),
         }
-        Ok(job)
+        Ok(())
     }
 
     fn worker(&self, job: JobId) -> Option<&Worker> {
         self.workers.iter().find(|w| w.job == job)
     }
 
-    fn note(&mut self, event: &Event) {
+    pub(crate) fn note(&mut self, event: &Event) {
         let Some(index) = self.workers.iter().position(|w| w.job == event.job) else {
             return;
         };
         let worker = &mut self.workers[index];
         match event.what {
             // A job that is not told of the protocol is ready with its first step.
-            Happening::Ready { .. } | Happening::Steps { .. } => worker.ready = true,
+            Happening::Ready { .. } | Happening::Steps { .. } => {
+                if !worker.ready {
+                    worker.startup = Some(event.at.saturating_duration_since(worker.launched));
+                }
+                worker.ready = true;
+            }
             Happening::Parked => worker.parked = true,
             Happening::Exited { .. } => {
                 self.workers.remove(index);
@@ -414,6 +511,12 @@ impl Pool {
     }
 }
 
-fn failed(run: &Setting, tasks: &[Task], what: &str) -> MeasureError {
-    MeasureError::Failed(format!("task {}: {what}", tasks[run.task].id))
+/// A failure before a job could train.
+fn refusal(run: &Setting, tasks: &[Task], what: &str, tail: &str) -> MeasureError {
+    MeasureError::Failed(Box::new(Failed {
+        reason: format!("task {}: {what}", tasks[run.task].id),
+        cause: Some(FailureCause::Program),
+        task: Some(run.task),
+        output: jobs::plain(tail),
+    }))
 }

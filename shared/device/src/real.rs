@@ -7,16 +7,20 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use corun::Setting;
-use doc::{DeviceFingerprint, DeviceKind, Workload};
+use doc::{DeviceFingerprint, DeviceKind, FailureCause, Workload};
+use efficiency::NormsError;
 use host::discovery::{self, Gpu, MpsSupport};
 use host::{ControlGroups, Host, Meter, MpsHost, MpsSetup, Processes, Shares};
 use jobs::mps::MpsOptions;
-use jobs::{Neighbours, RunDir};
+use jobs::{JobId, Neighbours, RunDir};
 use units::{SamplesPerSec, Seconds, Share};
 
 use crate::cost::{Costs, Way};
-use crate::count::{self, CountError, Counted};
+use crate::count::member::Member;
+use crate::count::{self, Count, CountError, Counted};
+use crate::effort::Effort;
 use crate::pool::{Capacity, Gathered, Patience, Pool};
+use crate::track::JobRate;
 use crate::{Device, MeasureError, Measurement, OpenError, Options, Rate, Window};
 
 /// How to measure on a GPU.
@@ -41,6 +45,9 @@ pub struct Real {
     fingerprint: DeviceFingerprint,
     names: Vec<String>,
     costs: Costs,
+    /// Tasks whose norms of gradients are none, and why.
+    bad_norms: BTreeMap<usize, NormsError>,
+    effort: Effort,
     sms: BTreeMap<Share, u32>,
     /// Tells how the GPU is used; why not in words, where there is one.
     meter: Option<Result<Arc<Meter>, String>>,
@@ -175,7 +182,9 @@ impl Real {
             patience: limits.0,
             names: workload.tasks.iter().map(|t| t.id.to_string()).collect(),
             costs: Costs::default(),
+            effort: Effort::default(),
             sms: BTreeMap::new(),
+            bad_norms: BTreeMap::new(),
             meter: None,
             interrupted: options.interrupted.clone(),
             neighbours,
@@ -206,10 +215,11 @@ impl Real {
         configuration: &[Setting],
         window: &Window,
     ) -> Result<(Measurement, Gathered), MeasureError> {
-        let (jobs, gathered) = self.pool.gather(configuration, &self.interrupted)?;
+        let gathered = self.pool.gather(configuration, &self.interrupted)?;
         self.sms.extend(self.pool.sms_seen());
         self.pool.wake(configuration)?;
         let limits = count::Limits {
+            ready: self.patience.ready,
             stall: self.patience.stall,
             warm_up: self.patience.warm_up,
             least: seconds(window.least),
@@ -218,52 +228,39 @@ impl Real {
         };
         let meter = self.meter.as_ref().and_then(|meter| meter.clone().ok());
         let reading = meter.as_ref().map(|meter| meter.begin());
+        let effort = self.effort.begin();
+        let mut count = Count::new(&mut self.pool, configuration, limits, &self.interrupted)?;
         let mut counts = Vec::new();
         let repeats = window.repeats.max(1) as usize;
         while counts.len() < repeats {
-            match count::count(self.pool.host(), &jobs, &limits, &self.interrupted) {
+            match count.window() {
                 Ok(counted) => counts.push(counted),
                 // It is ended, so that this window was the last that it spoiled.
-                Err(CountError::Restless(job)) => self.pool.distrust(job),
-                Err(error) => return Err(self.failed(configuration, &error)),
+                Err(CountError::Restless(job)) => count.distrust(job),
+                // One that stalled would stall again.
+                Err(CountError::Job(job, failed)) => {
+                    self.pool.end(job);
+                    return Err(MeasureError::Failed(failed));
+                }
+                Err(CountError::Other(error)) => return Err(error),
             }
         }
+        self.effort.end(effort);
+        for member in count.members() {
+            if let Some(why) = member.bad_norms {
+                self.bad_norms.entry(member.run.task).or_insert(why);
+            }
+        }
+        let launched = averaged(&counts, count.members());
+        let jobs: Vec<JobId> = count.members().iter().map(|m| m.job).collect();
         let gpu = reading.and_then(|reading| {
             let groups = jobs.iter().map(|&job| self.pool.host().pid(job));
             // A job that has just ended holds nothing; no process has this group.
             let groups: Vec<i32> = groups.map(|group| group.unwrap_or(-1)).collect();
             reading.end(&groups)
         });
-        let measurement = Measurement {
-            gpu,
-            ..averaged(&counts)?
-        };
+        let measurement = Measurement { gpu, ..launched? };
         Ok((measurement, gathered))
-    }
-
-    /// Translates a failed count, and ends the worker that it is about: one that stalled would
-    /// stall again.
-    fn failed(&mut self, configuration: &[Setting], error: &CountError) -> MeasureError {
-        let index = match error {
-            CountError::Interrupted => return MeasureError::Interrupted,
-            CountError::Restless(_) => return MeasureError::Unusable(error.to_string()),
-            CountError::Doubt(why) => return MeasureError::Unusable(why.clone()),
-            CountError::Ended { index, .. } | CountError::Stalled { index, .. } => *index,
-        };
-        let text = error.to_string();
-        let Some(run) = configuration.get(index) else {
-            return MeasureError::Failed(text);
-        };
-        self.pool.end_run(run);
-        let text = text.replacen(&format!("job {index}"), "the job", 1);
-        let text = format!("task {}: {text}", self.names[run.task]);
-        match error {
-            CountError::Ended {
-                out_of_memory: true,
-                ..
-            } => MeasureError::OutOfMemory(text),
-            _ => MeasureError::Failed(text),
-        }
     }
 
     /// The configuration, again where that can help: once with fresh workers for one that does not
@@ -283,7 +280,7 @@ impl Real {
                     self.pool.end_all();
                     true
                 }
-                Err(MeasureError::OutOfMemory(_)) => self.pool.shrink(configuration),
+                Err(error) if error.is_memory() => self.pool.shrink(configuration),
                 _ => false,
             };
             if !again {
@@ -318,10 +315,6 @@ impl Device for Real {
             self.pool.end_all();
             return Err(error);
         }
-        let noted = |reason: String| match note {
-            Some(note) => format!("{reason} ({note})"),
-            None => reason,
-        };
         match result {
             Ok((measurement, gathered)) => {
                 let way = match gathered {
@@ -333,8 +326,12 @@ impl Device for Real {
                 self.costs.note(way, begun.elapsed(), counted);
                 Ok(measurement)
             }
-            Err(MeasureError::Failed(reason)) => Err(MeasureError::Failed(noted(reason))),
-            Err(MeasureError::OutOfMemory(reason)) => Err(MeasureError::OutOfMemory(noted(reason))),
+            Err(MeasureError::Failed(mut failed)) => {
+                if let Some(note) = note {
+                    failed.reason = format!("{} ({note})", failed.reason);
+                }
+                Err(MeasureError::Failed(failed))
+            }
             Err(other) => Err(other),
         }
     }
@@ -360,6 +357,11 @@ impl Device for Real {
                 restless.join(", ")
             );
         }
+        for (task, why) in &self.bad_norms {
+            let name = &self.names[*task];
+            text += &format!("; norms of gradients of {name} are left out: {why}");
+        }
+        text += &self.effort.told();
         if let Some(Err(why)) = &self.meter {
             text += &format!("; NVML does not tell how the GPU was used: {why}");
         }
@@ -381,8 +383,18 @@ fn run_dir(runs: &Path, kind: DeviceKind, guarded: bool) -> Result<RunDir, OpenE
     Ok(run)
 }
 
+/// Every task has a job whose program and script exist: nothing is started otherwise.
 fn check_jobs(workload: &Workload, kind: DeviceKind) -> Result<(), OpenError> {
     let Some(index) = workload.tasks.iter().position(|t| t.job.is_none()) else {
+        for (index, task) in workload.tasks.iter().enumerate() {
+            let checked = task.job.as_ref().map_or(Ok(()), jobs::program::check);
+            checked.map_err(|missing| {
+                let path = format!("$.tasks[{index}].job.argv[{}]", missing.word);
+                let problem = format!("task {}: {}", task.id, missing.problem);
+                let code = doc::Code::UnknownName;
+                OpenError::workload(code, &path, problem, &missing.advice)
+            })?;
+        }
         return Ok(());
     };
     let kind = host::word(kind);
@@ -404,34 +416,39 @@ fn seconds(value: Seconds) -> Duration {
 }
 
 /// Means over windows; the standard error is the larger of what the windows say each for itself
-/// and what their spread says.
-fn averaged(counts: &[Counted]) -> Result<Measurement, MeasureError> {
+/// and what their spread says. Of one run of a job that tells no progress there is none.
+fn averaged(counts: &[Counted], members: &[Member]) -> Result<Measurement, MeasureError> {
     let windows = counts.len() as f64;
-    let bad = |e: units::UnitError| MeasureError::Failed(e.to_string());
-    let rate = |job: usize| {
+    let bad = |e: units::UnitError| MeasureError::failed(FailureCause::Other, e.to_string());
+    let rate = |(job, member): (usize, &Member)| {
         let rates: Vec<_> = counts.iter().map(|c| c.rates[job]).collect();
         let mean = rates.iter().map(|r| r.samples_per_s).sum::<f64>() / windows;
-        let inner = rates
-            .iter()
-            .map(|r| r.std_error.powi(2))
-            .sum::<f64>()
-            .sqrt()
-            / windows;
+        let squares: Option<f64> = rates.iter().map(|r| r.std_error.map(|e| e.powi(2))).sum();
+        let inner = squares.map(|sum| sum.sqrt() / windows);
         let squares: f64 = rates.iter().map(|r| (r.samples_per_s - mean).powi(2)).sum();
-        let outer = if counts.len() > 1 {
-            (squares / (windows - 1.0) / windows).sqrt()
-        } else {
-            0.0
+        let outer = (counts.len() > 1).then(|| (squares / (windows - 1.0) / windows).sqrt());
+        let stderr = match (inner, outer) {
+            (Some(inner), Some(outer)) => Some(inner.max(outer)),
+            (inner, outer) => inner.or(outer),
+        };
+        let all = JobRate {
+            samples_per_s: mean,
+            std_error: stderr,
         };
         Ok::<Rate, MeasureError>(Rate {
             throughput: SamplesPerSec::new(mean).map_err(bad)?,
-            stderr: Some(SamplesPerSec::new(inner.max(outer)).map_err(bad)?),
+            gradient: member.gradient.to_document(),
+            stderr: stderr.map(SamplesPerSec::new).transpose().map_err(bad)?,
+            launch: member.launch(&all),
         })
     };
-    let jobs = counts.first().map_or(0, |c| c.rates.len());
     let length = counts.iter().map(|c| c.window.as_secs_f64()).sum::<f64>() / windows;
     Ok(Measurement {
-        rates: (0..jobs).map(rate).collect::<Result<_, _>>()?,
+        rates: members
+            .iter()
+            .enumerate()
+            .map(rate)
+            .collect::<Result<_, _>>()?,
         window: Seconds::new(length).map_err(bad)?,
         repeats: u32::try_from(counts.len()).unwrap_or(u32::MAX),
         gpu: None,

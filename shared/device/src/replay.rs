@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 
 use corun::Setting;
-use doc::{Code, DeviceFingerprint, DeviceKind, Profile, Workload};
+use doc::{Code, DeviceFingerprint, DeviceKind, FailureCause, Profile, Workload};
+use efficiency::Moments;
 use units::{SamplesPerSec, Seconds, TaskId};
 
-use crate::{Device, MeasureError, Measurement, OpenError, Rate, Window};
+use crate::{Device, Failed, MeasureError, Measurement, OpenError, Rate, Window};
 
 /// A profile that answers in place of the device on which it was measured.
 #[derive(Debug)]
 pub struct Replay {
     fingerprint: DeviceFingerprint,
-    recorded: BTreeMap<Vec<Setting>, Result<Measurement, String>>,
+    recorded: BTreeMap<Vec<Setting>, Result<Measurement, Failed>>,
     configurations: Vec<Vec<Setting>>,
 }
 
@@ -41,9 +42,13 @@ impl Replay {
                 gpu: sample.gpu.clone(),
             });
         }
-        let mut recorded: BTreeMap<Vec<Setting>, Result<Measurement, String>> = BTreeMap::new();
+        let mut recorded: BTreeMap<Vec<Setting>, Result<Measurement, Failed>> = BTreeMap::new();
         for (runs, group) in groups {
-            recorded.insert(runs, mean(&group));
+            let mean = mean(&group);
+            recorded.insert(
+                runs,
+                mean.map_err(|why| Failed::new(FailureCause::Other, why)),
+            );
         }
         for failure in &recording.failures {
             let tasks = failure.tasks.iter();
@@ -52,7 +57,7 @@ impl Replay {
                 && !recorded.contains_key(&runs)
             {
                 configurations.push(runs.clone());
-                recorded.insert(runs, Err(failure.reason.clone()));
+                recorded.insert(runs, Err(failed(workload, failure)));
             }
         }
         if recorded.is_empty() {
@@ -74,12 +79,24 @@ impl Replay {
     }
 }
 
+fn failed(workload: &Workload, failure: &doc::Failure) -> Failed {
+    let task = failure.task.as_ref();
+    Failed {
+        reason: failure.reason.clone(),
+        cause: failure.cause,
+        task: task.and_then(|id| workload.task_index(id)),
+        output: failure.output.clone().unwrap_or_default(),
+    }
+}
+
 type RecordedTask<T> = (TaskId, units::Batch, units::Share, T);
 
 fn recorded_rate(task: &doc::Measured) -> RecordedTask<Rate> {
     let rate = Rate {
         throughput: task.throughput,
         stderr: task.stderr,
+        gradient: task.gradient,
+        launch: task.launch,
     };
     (task.id.clone(), task.batch, task.share, rate)
 }
@@ -121,9 +138,15 @@ fn mean(group: &[Measurement]) -> Result<Measurement, String> {
                     m.rates[i].stderr.map(|s| (weight * s.get()).powi(2))
                 })
                 .sum();
+            let mut gradient = Moments::default();
+            for told in group.iter().filter_map(|m| m.rates[i].gradient.as_ref()) {
+                gradient.merge(&Moments::from(told));
+            }
             Ok(Rate {
+                gradient: gradient.to_document(),
                 throughput: SamplesPerSec::new(throughput)?,
                 stderr: variance.map(|v| SamplesPerSec::new(v.sqrt())).transpose()?,
+                launch: group.first().map(|m| m.rates[i].launch).unwrap_or_default(),
             })
         })
         .collect();
@@ -154,7 +177,7 @@ impl Device for Replay {
     ) -> Result<Measurement, MeasureError> {
         match self.recorded.get(configuration) {
             Some(Ok(measurement)) => Ok(measurement.clone()),
-            Some(Err(reason)) => Err(MeasureError::Failed(reason.clone())),
+            Some(Err(failed)) => Err(MeasureError::Failed(Box::new(failed.clone()))),
             None => Err(MeasureError::Unrecorded),
         }
     }

@@ -3,7 +3,7 @@
 mod noise;
 
 use corun::Setting;
-use doc::{DeviceFingerprint, Workload};
+use doc::{DeviceFingerprint, FailureCause, Launch, Workload};
 use gpusim::Trace;
 use host::{SimError, SimulatedGpu};
 use units::{SamplesPerSec, Seconds};
@@ -44,8 +44,8 @@ impl Sim {
 impl From<SimError> for MeasureError {
     fn from(error: SimError) -> Self {
         match error {
-            SimError::OutOfMemory { .. } => Self::OutOfMemory(error.to_string()),
-            _ => Self::Failed(error.to_string()),
+            SimError::OutOfMemory { .. } => Self::failed(FailureCause::Memory, error.to_string()),
+            _ => Self::failed(FailureCause::Other, error.to_string()),
         }
     }
 }
@@ -73,7 +73,8 @@ impl Device for Sim {
                 rates[position].push(rate * factor);
             }
         }
-        let failed = |error: units::UnitError| MeasureError::Failed(error.to_string());
+        let failed =
+            |error: units::UnitError| MeasureError::failed(FailureCause::Other, error.to_string());
         let rates: Result<Vec<Rate>, MeasureError> =
             rates.iter().map(|r| mean_rate(r, sigma)).collect();
         Ok(Measurement {
@@ -88,7 +89,8 @@ impl Device for Sim {
 /// Mean and standard error: the larger of that of the spread and that of the noise asked for;
 /// unknown where there is neither.
 fn mean_rate(rates: &[f64], sigma: f64) -> Result<Rate, MeasureError> {
-    let failed = |error: units::UnitError| MeasureError::Failed(error.to_string());
+    let failed =
+        |error: units::UnitError| MeasureError::failed(FailureCause::Other, error.to_string());
     let n = rates.len() as f64;
     let mean = rates.iter().sum::<f64>() / n;
     let spread = if rates.len() > 1 {
@@ -105,6 +107,8 @@ fn mean_rate(rates: &[f64], sigma: f64) -> Result<Rate, MeasureError> {
             true => Some(SamplesPerSec::new(stderr).map_err(failed)?),
             false => None,
         },
+        gradient: None,
+        launch: Launch::default(),
     })
 }
 

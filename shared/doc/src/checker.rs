@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fmt;
 
 use units::UnitError;
@@ -154,4 +155,34 @@ impl Checker {
         }
         self.faults
     }
+}
+
+/// Converts an optional part in field `name`.
+pub(crate) fn optional<W: ?Sized, T>(
+    c: &mut Checker,
+    name: &str,
+    wire: Option<&W>,
+    convert: impl FnOnce(&W, &mut Checker) -> Option<T>,
+) -> Option<Option<T>> {
+    match wire {
+        None => Some(None),
+        Some(wire) => c.field(name, |c| convert(wire, c)).map(Some),
+    }
+}
+
+/// Records a fault for every name of list `field` that has stood before.
+pub(crate) fn unique_ids<'a>(c: &mut Checker, field: &str, ids: impl Iterator<Item = &'a str>) {
+    let mut seen = BTreeSet::new();
+    c.field(field, |c| {
+        for (i, id) in ids.enumerate() {
+            if !seen.insert(id) {
+                c.index(i, |c| {
+                    c.field("id", |c| {
+                        let problem = format_args!("the name {id:?} is used twice");
+                        c.fault(Code::Duplicate, problem, "rename one of the two");
+                    });
+                });
+            }
+        }
+    });
 }

@@ -91,6 +91,12 @@ codes! {
     BadPattern = 207, "A progress pattern cannot be used.",
         "The regular expression does not compile, or has no group named `samples`.",
         "write a pattern such as `step \\d+ samples (?P<samples>\\d+)`.";
+    NotMonotone = 208, "Progress per sample rises with the batch size.",
+        "In a table of efficiency a larger batch size has more progress per sample (or needs fewer rounds) than a smaller one, by more than noise explains: a figure is mistyped, or a learning rate was not tuned for its batch size.",
+        "correct the row that is named, or remove it.";
+    TooFew = 209, "A list is shorter than it must be.",
+        "For example a table of efficiency with one batch size: it takes two to say what size does.",
+        "add entries, or leave the list out.";
     NeedsMore = 301, "The document lacks something that this tool needs.",
         "A field is optional in the format, but this tool or option cannot work without it.",
         "add the field that is named.";

@@ -2,7 +2,7 @@ use std::io::{self, BufRead, Write};
 
 use crate::read::empty;
 use crate::wire::{GpuDescription, Wire};
-use crate::workload::gpu_description;
+use crate::workload::validate::gpu_description;
 use crate::{Checker, Frames, ReadError};
 
 impl Wire for GpuDescription {

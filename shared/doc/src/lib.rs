@@ -18,6 +18,7 @@ mod checker;
 mod cluster;
 mod code;
 mod devices;
+mod document;
 mod fault;
 mod frame;
 mod gpu;
@@ -48,6 +49,7 @@ pub use checker::Checker;
 pub use cluster::{Cluster, ClusterJob, GpuGroup};
 pub use code::Code;
 pub use devices::DeviceList;
+pub use document::Document;
 pub use fault::{Fault, Faults, ReadError};
 pub use frame::{Frame, Frames, MAX_DEPTH, MAX_DOCUMENT_BYTES};
 pub use gpu::{read_gpu, write_gpu};
@@ -59,9 +61,12 @@ pub use plan::{
     Feasible, Given, GpuPlan, Infeasible, Marginal, ParetoPoint, Plan, PlanTask, RateRow, Verdict,
     WorkAlone,
 };
-pub use profile::{Failure, Header, Measured, Profile, ProfileEnd, ProfileRecord, Sample};
+pub use profile::{
+    Failure, Header, Launch, Measured, MeasuredNoiseScale, Profile, ProfileEnd, ProfileRecord,
+    Sample, WholeRun,
+};
 pub use queue::{QueueEvent, QueueNews, QueueStart, QueueTask};
-pub use read::{Document, Documents, Records};
+pub use read::{Documents, Records};
 pub use run::{EventKind, EventPayload, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
 pub use schedule::{Schedule, ScheduledTask};
 pub use schema::{error_reference, readers, schemas};
@@ -69,12 +74,14 @@ pub use timeline::{Hold, Phase, Timeline};
 pub use training::{Arrival, TrainingBatch, TrainingEvent, TrainingNews};
 pub use wire::{
     Aim, Balance, BatchPolicy, Chosen, ConstraintKind, DesignKind, DeviceFingerprint, DeviceKind,
-    Duplex, GpuDescription, GpuUse, HostDescription, Infeasibility, LayerDescription, LayerGroup,
-    ListedDevice, Method, Objective, ObjectiveKind, PhaseKind, Progress, Proof, Provenance,
-    RatesKind, ScheduleBaseline, ScheduleBound, ScheduleClass, SchedulePolicy, Scheme, Search,
-    SoloRate, StopReason, Switching, SwitchingMode, WorkKind,
+    Duplex, EfficiencySource, FailureCause, GpuDescription, GpuUse, GradientNoise, HostDescription,
+    Infeasibility, LayerDescription, LayerGroup, ListedDevice, Method, Objective, ObjectiveKind,
+    PhaseKind, Progress, Proof, Provenance, RatesKind, ScheduleBaseline, ScheduleBound,
+    ScheduleClass, SchedulePolicy, Scheme, Search, SoloRate, StopReason, Switching, SwitchingMode,
+    WorkKind,
 };
 pub use workload::{
-    DeviceSpec, GpuSpec, HostCost, Job, Link, Memory, OtherTasks, Task, UpdateBytes, Workload,
+    DeviceSpec, Efficiency, EfficiencyCurve, GpuSpec, HostCost, Job, Link, Memory, OtherTasks,
+    Task, UpdateBytes, Workload,
 };
 pub use write::{name_of, write_line, write_pretty};

@@ -1,6 +1,6 @@
+use crate::checker::optional;
 use crate::profile::{Measured, aim, measured};
 use crate::wire;
-use crate::workload::optional;
 use crate::{Aim, Checker, Code, DeviceFingerprint, Document, Provenance, Workload};
 
 /// A fitted predictor with the workload it was fitted to.

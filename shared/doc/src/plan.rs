@@ -1,21 +1,28 @@
 mod answer;
 mod breakdown;
+mod choice;
 mod constraints;
 mod points;
 mod rates;
+mod task;
 mod verdict;
 
-use units::{Batch, Samples, SamplesPerSec, Share, TaskId, UnitError};
+use units::TaskId;
 
+use crate::checker::{optional, unique_ids};
 use crate::wire::{self, Wire};
-use crate::workload::{MAX_TASKS, link, optional, unique_ids, update_bytes};
-use crate::{Checker, Code, Document, Link, Model, Provenance, UpdateBytes, Workload};
+use crate::workload::MAX_TASKS;
+use crate::workload::validate::link;
+use crate::{Checker, Code, Document, Link, Model, Provenance, Workload};
 
 pub use answer::{Answer, ByHand, Decision, Estimate, Feasible, Given, Infeasible};
 pub use breakdown::{GpuPlan, Marginal};
+pub use choice::Choice;
+pub(crate) use choice::choice;
 pub use constraints::Constraints;
 pub use points::{Baseline, Candidate, Candidates, ParetoPoint};
 pub use rates::RateRow;
+pub use task::PlanTask;
 pub use verdict::{Verdict, WorkAlone};
 
 /// Batch sizes and shares of every task, or why there are none.
@@ -40,53 +47,6 @@ pub struct Plan {
     pub workload: Option<Workload>,
     /// Which tools made the document.
     pub provenance: Vec<Provenance>,
-}
-
-/// The work of one task of a plan, and where it runs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlanTask {
-    /// Name.
-    pub id: TaskId,
-    /// GPU, from 0.
-    pub gpu: Option<u32>,
-    /// Samples of a round.
-    pub samples: Option<Samples>,
-    /// Exponential average of the samples over rounds, where damped.
-    pub load: Option<Samples>,
-    /// Bytes to move in a round.
-    pub update_bytes: Option<UpdateBytes>,
-}
-
-/// Batch size and share of one task.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Choice {
-    /// Name.
-    pub id: TaskId,
-    /// Batch size.
-    pub batch: Batch,
-    /// Share.
-    pub share: Share,
-}
-
-impl Choice {
-    pub(crate) fn to_wire(&self) -> wire::Choice {
-        wire::Choice {
-            id: self.id.as_str().to_owned(),
-            batch: u64::from(self.batch.get()),
-            share_percent: self.share.percent(),
-        }
-    }
-}
-
-pub(crate) fn choice(wire: &wire::Choice, c: &mut Checker) -> Option<Choice> {
-    let id = c.unit("id", TaskId::new(&wire.id));
-    let batch = c.unit("batch", Batch::new(wire.batch));
-    let share = c.unit("share_percent", Share::from_percent(wire.share_percent));
-    Some(Choice {
-        id: id?,
-        batch: batch?,
-        share: share?,
-    })
 }
 
 impl Plan {
@@ -160,7 +120,7 @@ impl Document for Plan {
             });
             return None;
         }
-        let tasks = c.list("tasks", &wire.tasks, plan_task);
+        let tasks = c.list("tasks", &wire.tasks, task::plan_task);
         unique_ids(c, "tasks", wire.tasks.iter().map(|t| t.id.as_str()));
         let answer = answer::answer(wire, c);
         let rates = rates::rate_rows(wire, c);
@@ -238,46 +198,4 @@ fn check_tasks_known(tasks: &[PlanTask], workload: &Workload, c: &mut Checker) {
             }
         }
     });
-}
-
-fn plan_task(wire: &wire::PlanTask, c: &mut Checker) -> Option<PlanTask> {
-    let id = c.unit("id", TaskId::new(&wire.id));
-    let samples = c.optional_unit("samples", wire.samples, Samples::new);
-    let load = c.optional_unit("load_samples", wire.load_samples, Samples::new);
-    let update = optional(c, "update_bytes", wire.update_bytes.as_ref(), update_bytes);
-    Some(PlanTask {
-        id: id?,
-        gpu: wire.gpu,
-        samples: samples?,
-        load: load?,
-        update_bytes: update?,
-    })
-}
-
-/// A task that is active but does not advance would never finish.
-fn above_zero(rate: SamplesPerSec) -> Result<SamplesPerSec, UnitError> {
-    if rate.get() > 0.0 {
-        return Ok(rate);
-    }
-    Err(UnitError {
-        quantity: "rate of an active task",
-        value: rate.get().to_string(),
-        expected: "a finite number of samples per second above 0",
-    })
-}
-
-impl PlanTask {
-    fn to_wire(&self, given: Given) -> wire::PlanTask {
-        wire::PlanTask {
-            id: self.id.as_str().to_owned(),
-            batch: given.batch.map(|b| u64::from(b.get())),
-            share_percent: given.share.map(Share::percent),
-            gpu: self.gpu,
-            samples: self.samples.map(Samples::get),
-            load_samples: self.load.map(Samples::get),
-            update_bytes: self.update_bytes.map(UpdateBytes::to_wire),
-            throughput: given.throughput.map(Estimate::to_wire),
-            solo_samples_per_s: given.solo.map(SamplesPerSec::get),
-        }
-    }
 }

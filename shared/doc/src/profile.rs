@@ -1,11 +1,12 @@
-use units::{Batch, SamplesPerSec, Seconds, Share, TaskId};
+use units::{Batch, Samples, SamplesPerSec, Seconds, Share, TaskId};
 
+use crate::checker::{optional, unique_ids};
 use crate::plan::choice;
-use crate::wire::{self, StopReason, Wire};
-use crate::workload::optional;
+use crate::wire::{self, FailureCause, StopReason, Wire};
+use crate::workload::validate::positive;
 use crate::{
-    Aim, Checker, Choice, Code, DesignKind, DeviceFingerprint, Document, GpuUse, Provenance,
-    Workload,
+    Aim, Checker, Choice, Code, DesignKind, DeviceFingerprint, Document, GpuUse, GradientNoise,
+    Provenance, Workload,
 };
 
 /// A profile: measured co-runs of the tasks of a workload on a device.
@@ -68,6 +69,28 @@ pub struct Measured {
     pub throughput: SamplesPerSec,
     /// Standard error of the throughput.
     pub stderr: Option<SamplesPerSec>,
+    /// What the gradients of its steps say about the noise scale.
+    pub gradient: Option<GradientNoise>,
+    /// What its launches took, where it was launched for this sample.
+    pub launch: Launch,
+}
+
+/// What launches of a job took, outside its training too: means over the launches of one sample.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Launch {
+    /// From the launch until it trained; `None`: it was parked and woken, or tells no progress.
+    pub startup: Option<Seconds>,
+    /// A run from launch to exit, where it ended by itself.
+    pub run: Option<WholeRun>,
+}
+
+/// A run that ended by itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WholeRun {
+    /// From launch to exit.
+    pub time: Seconds,
+    /// Samples in all.
+    pub samples: Samples,
 }
 
 /// A configuration that could not be measured.
@@ -79,10 +102,16 @@ pub struct Failure {
     pub tasks: Vec<Choice>,
     /// Why there is no measurement.
     pub reason: String,
+    /// The kind of reason, where it is known.
+    pub cause: Option<FailureCause>,
+    /// The task whose job is the reason.
+    pub task: Option<TaskId>,
+    /// The last lines that this job printed.
+    pub output: Option<String>,
 }
 
 /// Last record of a finished profile.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ProfileEnd {
     /// Configurations measured.
     pub measured: u64,
@@ -92,6 +121,21 @@ pub struct ProfileEnd {
     pub cost: Seconds,
     /// Why the profile ended.
     pub stopped: StopReason,
+    /// Noise scales from the gradients of all samples.
+    pub noise_scales: Vec<MeasuredNoiseScale>,
+}
+
+/// The noise scale of one task, from all that its training reported.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasuredNoiseScale {
+    /// Name of the task.
+    pub id: TaskId,
+    /// Gradient noise scale in samples: above 0.
+    pub samples: f64,
+    /// Its standard error.
+    pub stderr: f64,
+    /// Training steps whose norms were used.
+    pub steps: u64,
 }
 
 /// One record of a profile.
@@ -171,7 +215,7 @@ impl Document for Sample {
             });
         }
         let tasks = c.list("tasks", &wire.tasks, measured);
-        crate::workload::unique_ids(c, "tasks", wire.tasks.iter().map(|t| t.id.as_str()));
+        unique_ids(c, "tasks", wire.tasks.iter().map(|t| t.id.as_str()));
         let window = c.unit("window_s", Seconds::new(wire.window_s));
         let gpu = optional(c, "gpu", wire.gpu.as_ref(), |gpu, c| {
             gpu_use(gpu, wire.tasks.len(), c)
@@ -249,13 +293,96 @@ pub(crate) fn measured(wire: &wire::MeasuredTask, c: &mut Checker) -> Option<Mea
         wire.stderr_samples_per_s,
         SamplesPerSec::new,
     );
+    let gradient = optional(c, "gradient", wire.gradient.as_ref(), gradient);
+    let launch = launch(wire, c);
     Some(Measured {
+        gradient: gradient?,
         id: id?,
         batch: batch?,
         share: share?,
         throughput: throughput?,
         stderr: stderr?,
+        launch: launch?,
     })
+}
+
+/// Both means are finite; how far they are apart is for the estimator to judge.
+pub(crate) fn gradient(wire: &GradientNoise, c: &mut Checker) -> Option<GradientNoise> {
+    let figures = [
+        ("squared_norm", wire.squared_norm),
+        ("variance", wire.variance),
+    ];
+    let wrong = figures
+        .into_iter()
+        .find(|(_, value)| value.abs() > units::MOST);
+    if wire.steps > 0 && wrong.is_none() {
+        return Some(*wire);
+    }
+    let (field, value) = wrong.unwrap_or(("steps", 0.0));
+    c.field(field, |c| {
+        let problem = format_args!("{value} is no mean over the steps of a training");
+        let advice = "leave `gradient` out where nothing was measured; give numbers up to 1e30";
+        c.fault(Code::OutOfRange, problem, advice);
+    });
+    None
+}
+
+fn noise_scale(wire: &wire::MeasuredNoiseScale, c: &mut Checker) -> Option<MeasuredNoiseScale> {
+    let id = c.unit("id", TaskId::new(&wire.id));
+    let samples = positive(c, "noise_scale", wire.noise_scale, "noise scale", false);
+    let stderr = positive(c, "stderr", wire.stderr, "standard error", true);
+    Some(MeasuredNoiseScale {
+        id: id?,
+        samples: samples?,
+        stderr: stderr?,
+        steps: wire.steps,
+    })
+}
+
+impl MeasuredNoiseScale {
+    fn to_wire(&self) -> wire::MeasuredNoiseScale {
+        wire::MeasuredNoiseScale {
+            id: self.id.as_str().to_owned(),
+            noise_scale: self.samples,
+            stderr: self.stderr,
+            steps: self.steps,
+        }
+    }
+}
+
+/// A run has samples and a time, and its start-up is a part of it.
+fn launch(wire: &wire::MeasuredTask, c: &mut Checker) -> Option<Launch> {
+    let startup = c.optional_unit("startup_s", wire.startup_s, Seconds::new);
+    let time = c.optional_unit("run_s", wire.run_s, Seconds::new);
+    let samples = c.optional_unit("run_samples", wire.run_samples, Samples::new);
+    let (startup, time, samples) = (startup?, time?, samples?);
+    let run = match (time, samples) {
+        (None, None) => None,
+        (Some(time), Some(samples)) => Some(WholeRun { time, samples }),
+        (time, _) => {
+            let (field, problem) = match time {
+                Some(_) => ("run_samples", "a run has a time and no samples"),
+                None => ("run_s", "a run has samples and no time"),
+            };
+            let advice = "give both run_s and run_samples, or neither";
+            c.field(field, |c| c.fault(Code::NeedsMore, problem, advice));
+            return None;
+        }
+    };
+    if let (Some(startup), Some(run)) = (startup, run)
+        && startup > run.time
+    {
+        let problem = format!(
+            "{} s of start-up in a run of {} s",
+            startup.get(),
+            run.time.get()
+        );
+        c.field("startup_s", |c| {
+            c.fault(Code::OutOfRange, problem, "a part is at most the whole");
+        });
+        return None;
+    }
+    Some(Launch { startup, run })
 }
 
 impl Measured {
@@ -266,6 +393,10 @@ impl Measured {
             share_percent: self.share.percent(),
             samples_per_s: self.throughput.get(),
             stderr_samples_per_s: self.stderr.map(SamplesPerSec::get),
+            gradient: self.gradient,
+            startup_s: self.launch.startup.map(Seconds::get),
+            run_s: self.launch.run.map(|run| run.time.get()),
+            run_samples: self.launch.run.map(|run| run.samples.get()),
         }
     }
 }
@@ -275,10 +406,22 @@ impl Document for Failure {
 
     fn from_wire(wire: &wire::ProfileFailure, c: &mut Checker) -> Option<Self> {
         let tasks = c.list("tasks", &wire.tasks, choice);
+        let task = c.optional_unit("task", wire.task.as_deref(), TaskId::new);
+        if let Some(id) = wire.task.as_deref()
+            && !wire.tasks.iter().any(|t| t.id == id)
+        {
+            c.field("task", |c| {
+                let problem = format_args!("{id:?} was not to run");
+                c.fault(Code::UnknownName, problem, "name one of the record's tasks");
+            });
+        }
         Some(Self {
             config: wire.config,
             tasks: tasks?,
             reason: wire.reason.clone(),
+            cause: wire.cause,
+            task: task?,
+            output: wire.output.clone(),
         })
     }
 
@@ -290,6 +433,9 @@ impl Document for Failure {
             config: self.config,
             tasks: self.tasks.iter().map(Choice::to_wire).collect(),
             reason: self.reason.clone(),
+            cause: self.cause,
+            task: self.task.as_ref().map(|t| t.as_str().to_owned()),
+            output: self.output.clone(),
         }
     }
 }
@@ -299,11 +445,15 @@ impl Document for ProfileEnd {
 
     fn from_wire(wire: &wire::ProfileEnd, c: &mut Checker) -> Option<Self> {
         let cost = c.unit("cost_s", Seconds::new(wire.cost_s));
+        let noise_scales = c.list("noise_scales", &wire.noise_scales, noise_scale);
+        let ids = wire.noise_scales.iter().map(|n| n.id.as_str());
+        unique_ids(c, "noise_scales", ids);
         Some(Self {
             measured: wire.measured,
             failed: wire.failed,
             cost: cost?,
             stopped: wire.stopped,
+            noise_scales: noise_scales?,
         })
     }
 
@@ -316,6 +466,11 @@ impl Document for ProfileEnd {
             failed: self.failed,
             cost_s: self.cost.get(),
             stopped: self.stopped,
+            noise_scales: self
+                .noise_scales
+                .iter()
+                .map(MeasuredNoiseScale::to_wire)
+                .collect(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use units::{Batch, SamplesPerSec, Seconds, Share, TaskId};
 
-use crate::{DeviceFingerprint, PhaseKind, Plan, Provenance, Timeline};
+use crate::{DeviceFingerprint, GradientNoise, PhaseKind, Plan, Provenance, Timeline};
 
 pub use crate::wire::EventKind;
 
@@ -194,6 +194,8 @@ pub struct TaskProgress {
     /// Time that the task has trained, from when each of its processes was ready to its last step: in this
     /// round where a plan is followed, else since its first start.
     pub trained: Option<Seconds>,
+    /// What the gradients of the steps since the event before say about the noise scale.
+    pub gradient: Option<GradientNoise>,
     /// GPUs that it trains on.
     pub gpus: Option<u32>,
     /// Batch size over all its GPUs.

@@ -7,6 +7,7 @@
 mod allocation;
 mod cluster;
 mod devices;
+mod efficiency;
 mod model;
 mod model_params;
 mod plan;
@@ -21,6 +22,7 @@ mod workload;
 pub use allocation::*;
 pub use cluster::*;
 pub use devices::*;
+pub use efficiency::*;
 pub use model::*;
 pub use model_params::*;
 pub use plan::*;

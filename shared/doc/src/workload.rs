@@ -1,5 +1,6 @@
+mod efficiency;
 mod renew;
-mod validate;
+pub(crate) mod validate;
 
 use std::collections::BTreeMap;
 
@@ -7,12 +8,11 @@ use units::{Bandwidth, Batch, Bytes, Flops, Samples, TaskId, Weight};
 
 use crate::wire;
 use crate::{
-    Checker, Code, DeviceKind, Document, Duplex, GpuDescription, LayerDescription, ObjectiveKind,
-    Progress, Provenance,
+    DeviceKind, Duplex, GpuDescription, LayerDescription, ObjectiveKind, Progress, Provenance,
 };
 
+pub use efficiency::{Efficiency, EfficiencyCurve};
 pub use renew::OtherTasks;
-pub(crate) use validate::{gpu_description, link, optional, unique_ids, update_bytes};
 
 /// Most tasks of one workload: sets of tasks are bit sets of 64.
 pub(crate) const MAX_TASKS: usize = 64;
@@ -86,6 +86,12 @@ pub struct Task {
     pub bytes_per_sample: Option<f64>,
     /// Batch sizes to choose from, ascending.
     pub batch_sizes: Vec<Batch>,
+    /// Reference batch size, one of `batch_sizes`; `None`: the smallest. See [`Task::reference`].
+    pub batch: Option<Batch>,
+    /// What a sample is worth at each batch size.
+    pub efficiency: Option<Efficiency>,
+    /// Rounds until the target at the reference batch size: finite and above 0.
+    pub rounds_to_target: Option<f64>,
     /// Local data volume of a round.
     pub samples: Option<Samples>,
     /// Bytes to move in a round.
@@ -176,49 +182,6 @@ impl Workload {
     }
 }
 
-impl Document for Workload {
-    type Wire = wire::Workload;
-
-    fn from_wire(wire: &wire::Workload, c: &mut Checker) -> Option<Self> {
-        let device = c.field("device", |c| validate::device(&wire.device, c));
-        let link = optional(c, "link", wire.link.as_ref(), link);
-        if wire.tasks.is_empty() {
-            c.field("tasks", |c| {
-                c.fault(Code::NothingToDo, "no task", "add at least one task");
-            });
-        }
-        if wire.tasks.len() > MAX_TASKS {
-            c.field("tasks", |c| {
-                let problem = format_args!("{} tasks", wire.tasks.len());
-                c.fault(Code::TooMany, problem, "give at most 64");
-            });
-            return None;
-        }
-        // Recorded measurements need no description of what was measured.
-        let recorded = wire.device.kind == DeviceKind::Replay;
-        let tasks = c.list("tasks", &wire.tasks, |t, c| validate::task(t, recorded, c));
-        unique_ids(c, "tasks", wire.tasks.iter().map(|t| t.id.as_str()));
-        Some(Self {
-            id: wire.id.clone(),
-            device: device?,
-            link: link?,
-            tasks: tasks?,
-            provenance: wire.provenance.clone(),
-        })
-    }
-
-    fn to_wire(&self) -> wire::Workload {
-        wire::Workload {
-            schema: <wire::Workload as wire::Wire>::SCHEMA.to_owned(),
-            id: self.id.clone(),
-            device: self.device.to_wire(),
-            link: self.link.map(Link::to_wire),
-            tasks: self.tasks.iter().map(Task::to_wire).collect(),
-            provenance: self.provenance.clone(),
-        }
-    }
-}
-
 impl DeviceSpec {
     fn to_wire(&self) -> wire::Device {
         let (gpu, gpu_description) = match &self.gpu {
@@ -259,6 +222,16 @@ impl UpdateBytes {
 }
 
 impl Task {
+    /// The batch size that `rounds_to_target` holds for, and that a plan keeps where no efficiency is
+    /// known.
+    ///
+    /// # Panics
+    /// Never: a task has at least one batch size.
+    #[must_use]
+    pub fn reference(&self) -> Batch {
+        self.batch.unwrap_or(self.batch_sizes[0])
+    }
+
     fn to_wire(&self) -> wire::Task {
         wire::Task {
             id: self.id.as_str().to_owned(),
@@ -272,6 +245,9 @@ impl Task {
                 .iter()
                 .map(|b| u64::from(b.get()))
                 .collect(),
+            batch: self.batch.map(|b| u64::from(b.get())),
+            efficiency: self.efficiency.as_ref().map(Efficiency::to_wire),
+            rounds_to_target: self.rounds_to_target,
             samples: self.samples.map(Samples::get),
             update_bytes: self.update_bytes.map(UpdateBytes::to_wire),
             weight: self.weight.map(Weight::get),
@@ -287,11 +263,6 @@ impl Task {
 }
 
 impl Job {
-    /// Validates; records every fault in `c`.
-    pub(crate) fn from_wire(wire: &wire::Job, c: &mut Checker) -> Option<Self> {
-        validate::job(wire, c)
-    }
-
     pub(crate) fn to_wire(&self) -> wire::Job {
         wire::Job {
             argv: self.argv.clone(),

@@ -9,7 +9,6 @@ use doc::{EventPayload, ProcessEnd, RunEvent, TaskSummary};
 use jobs::{Assignment, JobId, JobSpec, Journal, Progress, Supervisor};
 use units::{SamplesPerSec, Seconds, TaskId};
 
-use crate::parked::Parked;
 use crate::seats::{Seats, Who};
 use crate::view::View;
 use crate::{Agenda, Place, Settings};
@@ -45,6 +44,16 @@ pub(crate) struct Driver<'a> {
     pub replanned: Instant,
     /// What people see meanwhile.
     pub view: View,
+}
+
+/// A process between two tasks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parked {
+    pub job: usize,
+    pub gpu: usize,
+    pub slot: usize,
+    /// When it was told to end.
+    pub leaving: Option<Instant>,
 }
 
 /// A process.

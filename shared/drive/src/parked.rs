@@ -9,18 +9,8 @@ use std::time::{Duration, Instant};
 
 use jobs::{JobId, Order};
 
-use crate::driver::{Driver, Running};
+use crate::driver::{Driver, Parked, Running};
 use crate::{Place, Where};
-
-/// A process between two tasks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Parked {
-    pub job: usize,
-    pub gpu: usize,
-    pub slot: usize,
-    /// When it was told to end.
-    pub leaving: Option<Instant>,
-}
 
 /// Processes parked on a GPU at most, whose memory nothing may be known of: a CUDA context alone
 /// takes some 0.5 GB, so eight of them 4 GB. Where memories are told, they decide too.

@@ -10,25 +10,12 @@
 mod builder;
 mod chains;
 mod mobile;
+mod names;
 mod residual;
 
+use crate::error::NetworkError;
 use crate::layer::Layer;
-use crate::network::NetworkError;
-
-pub(crate) const NAMES: [&str; 9] = [
-    "alexnet",
-    "vgg16",
-    "resnet18",
-    "resnet34",
-    "resnet50",
-    "resnet101",
-    "mobilenet_v3_large",
-    "shufflenet_v2_x1_0",
-    "densenet121",
-];
-pub(crate) const DEFAULT_SIDE: u32 = 32;
-pub(crate) const MIN_SIDE: u32 = 32;
-pub(crate) const MAX_SIDE: u32 = 1024;
+pub(crate) use names::{DEFAULT_SIDE, MAX_SIDE, MIN_SIDE, NAMES};
 
 /// Inputs below this side get the stem with one down-sampling fewer.
 const SMALL_SIDE: u32 = 64;

@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod engine;
+mod error;
 mod gpu;
 mod kernel;
 mod layer;
@@ -12,10 +13,11 @@ mod trace;
 mod tuning;
 mod workload;
 
+pub use error::NetworkError;
 pub use gpu::{Gpu, GpuError, Host};
 pub use kernel::KernelKind;
 pub use layer::{Layer, LayerError, Shape, Window};
-pub use network::{Network, NetworkError};
+pub use network::Network;
 pub use program::Program;
 pub use simulator::{Options, Outcome, RATE_WINDOW_S, SimTask, Simulator, temporal};
 pub use trace::{KernelSpan, OccupancyPoint, Trace};

@@ -3,9 +3,10 @@
 use doc::{DeviceSpec, GpuSpec, LayerDescription, Task};
 use units::{Batch, Bytes};
 
+use crate::error::NetworkError;
 use crate::gpu::{Gpu, GpuError, Host};
 use crate::layer::{Layer, Shape, Window};
-use crate::network::{Network, NetworkError};
+use crate::network::Network;
 use crate::program::Program;
 use crate::simulator::Simulator;
 

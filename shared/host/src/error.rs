@@ -1,10 +1,11 @@
 use doc::{Code, DeviceKind, Fault};
+use gpusim::TaskError;
 use jobs::cgroup::CgroupError;
 use jobs::mps::MpsError;
 use jobs::{ProgressError, SpawnError};
+use units::Bytes;
 
 use crate::Gpus;
-use crate::sim::SimError;
 
 /// What a host could not do.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +74,52 @@ impl HostError {
             | Self::AttachedFault => false,
         }
     }
+}
+
+/// Why the simulated GPU cannot run a configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// The tasks need more memory than the GPU has.
+    #[error(
+        "out of memory: the tasks need {:.2} GB of the GPU's {:.2} GB",
+        need_bytes * 1e-9,
+        memory.get() as f64 * 1e-9
+    )]
+    OutOfMemory {
+        /// What the tasks need.
+        need_bytes: f64,
+        /// What the GPU has.
+        memory: Bytes,
+    },
+    /// A task cannot be compiled to kernels.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    /// A task that the workload does not have.
+    #[error("task {task:?} is not one of the workload that the simulator was opened with")]
+    UnknownTask {
+        /// Its name.
+        task: String,
+    },
+    /// Some steps take so much longer than others that no window holds both.
+    #[error(
+        "the steps of the tasks differ by too many orders of magnitude to be simulated together"
+    )]
+    Uneven,
+    /// A job that virtual time cannot count to the end of.
+    #[error(
+        "it would take {seconds:.0e} s, which the simulator's clock cannot count; look at the samples \
+         and FLOPs of the task, or at the bytes and the bandwidth of its transfer"
+    )]
+    TooLong {
+        /// How long it would take.
+        seconds: f64,
+    },
+    /// A job that never ends, which virtual time cannot wait for.
+    #[error("task {task:?} says no number of samples to stop after, which the simulator needs")]
+    Endless {
+        /// Its name.
+        task: String,
+    },
 }
 
 /// Why a host could not be opened.

@@ -17,8 +17,9 @@ use doc::{DeviceFingerprint, Duplex, Link, PhaseKind, Workload};
 use jobs::{Arrived, Event, Exit, Happening, JobId, Order, OrderError};
 use units::{Seconds, Share};
 
+pub use crate::error::SimError;
 use crate::{Grant, Health, Host, HostError, OpenError, Recovery, Regrants, Settled, Work};
-pub use gpu::{SimError, SimulatedGpu};
+pub use gpu::SimulatedGpu;
 
 /// Simulated jobs.
 #[derive(Debug)]
@@ -203,6 +204,7 @@ impl SimHost {
                     samples,
                     loss,
                     last: None,
+                    gradient: efficiency::Moments::default(),
                 },
             );
         }

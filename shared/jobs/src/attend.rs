@@ -17,10 +17,11 @@ use std::process::{Command, Stdio};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
 
-use crate::RunDir;
 use crate::mps::{self, Membership};
 use crate::process::Identity;
 use crate::sign::{MARK, shed};
+use crate::spawn::with_limit;
+use crate::{RunDir, cgroup};
 
 /// What the attendant looks after.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +77,8 @@ impl Charge {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            .spawn()?;
+            .spawn()
+            .map_err(with_limit)?;
         let stdout = child.stdout.take();
         // The process that was started ends at once: the attendant is a child of it.
         child.wait()?;
@@ -101,6 +103,9 @@ impl Charge {
 pub fn attend(charge: &Charge, ready: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     // A launch that the program is a job of would take us for what the job has left behind.
     shed();
+    // A program around this one (`exec` in `exec`) ends with ours, and what attends it would end us, in
+    // its control group, before we have put anything away.
+    cgroup::leave_runs();
     // In a folder that may be removed meanwhile it would keep a file system busy.
     nix::unistd::daemon(false, true)?;
     let member = charge.mps.as_deref().map(Membership::of);

@@ -2,27 +2,21 @@
 
 mod enclosures;
 mod find;
+mod remove;
 
 pub use enclosures::Enclosures;
+pub use find::Version;
+pub(crate) use remove::{is_of_run, members_by, remove_tree};
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use units::Share;
 
-use crate::process::{self, Identity};
+use crate::process::Identity;
 use crate::{Resource, RunDir};
-
-/// The version of the interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
-    /// `cpu.cfs_quota_us` and `cpu.cfs_period_us`.
-    V1,
-    /// `cpu.max`.
-    V2,
-}
+use remove::PATIENCE;
 
 /// Why shares cannot be enforced.
 #[derive(Debug, thiserror::Error)]
@@ -56,10 +50,6 @@ pub struct Cgroups {
     dir: PathBuf,
     cores: usize,
 }
-
-/// How long removal waits for processes to go. A killed process goes within milliseconds; what has
-/// not gone by then is left to the guard and to the next start.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Shortest period of a quota: short against a window of measuring, and long against the 5 ms
 /// slices in which the kernel hands a quota out.
@@ -201,7 +191,7 @@ impl Group {
     /// Processes in the group.
     #[must_use]
     pub fn processes(&self) -> Vec<Identity> {
-        members(&self.dir)
+        remove::members(&self.dir)
     }
 
     fn write(&self, file: &str, text: &str) -> Result<(), CgroupError> {
@@ -221,58 +211,18 @@ fn quota(share: Share, cores: usize) -> Option<(u64, u64)> {
     Some((quota.max(SHORTEST_QUOTA_US), period.round() as u64))
 }
 
-fn members(dir: &Path) -> Vec<Identity> {
-    members_by(&dir.join("cgroup.procs"))
-}
-
-/// Processes of the group that this `cgroup.procs` is of.
-pub(crate) fn members_by(procs: &Path) -> Vec<Identity> {
-    fs::read_to_string(procs)
-        .unwrap_or_default()
-        .lines()
-        .filter_map(|line| Identity::of(line.parse().ok()?))
-        .collect()
-}
-
 /// Whether a process is in the group that this `cgroup.procs` is of.
 pub(crate) fn holds(procs: &Path, pid: i32) -> bool {
     let all = fs::read_to_string(procs).unwrap_or_default();
     all.lines().any(|line| line.parse() == Ok(pid))
 }
 
-/// Whether `dir` is the control group that a run of this name makes: a real directory of a cgroup
-/// file system, and not whatever a ledger happens to name.
-pub(crate) fn is_of_run(dir: &Path, token: &str) -> bool {
-    use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
-    let named = dir
-        .file_name()
-        .is_some_and(|n| n == &*format!("mt-{token}"));
-    let real = fs::canonicalize(dir).is_ok_and(|path| path == dir);
-    let kind = statfs(dir).map(|s| s.filesystem_type());
-    named && real && kind.is_ok_and(|k| k == CGROUP_SUPER_MAGIC || k == CGROUP2_SUPER_MAGIC)
-}
-
-/// Kills every process of a group and of those below it, and removes them. A group that does not
-/// exist is no error.
-pub(crate) fn remove_tree(dir: &Path, patience: Duration) -> io::Result<()> {
-    let deadline = Instant::now() + patience;
-    let Ok(entries) = fs::read_dir(dir) else {
-        return Ok(());
-    };
-    for entry in entries.flatten() {
-        if entry.file_type().is_ok_and(|t| t.is_dir()) {
-            remove_tree(&entry.path(), patience)?;
-        }
-    }
-    loop {
-        process::kill_all(&members(dir), Duration::from_millis(50));
-        match fs::remove_dir(dir) {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            // A process that has just been killed is still there for a moment.
-            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
-            Err(error) => return Err(error),
-        }
+/// Takes this process out of the groups of runs that it was started in, which end with whatever is in
+/// them. A group that refuses it holds it where it is.
+pub(crate) fn leave_runs() {
+    for group in find::outside_of_runs() {
+        // No permission, or a group of version 2 that takes no processes.
+        fs::write(group.join("cgroup.procs"), "0").ok();
     }
 }
 

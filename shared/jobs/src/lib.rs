@@ -10,6 +10,7 @@
 //! - a job is an argument list; no shell is involved, and its environment is passed explicitly;
 //! - when a job's first process has ended, none of its descendants is left running, also not one
 //!   that made itself a daemon;
+//! - the same holds of a [`Helper`], a program that is no job;
 //! - when this process ends, however it ends, its jobs end; what SIGKILL leaves behind (control
 //!   groups, directories) is found by the next start in the [`RunDir`] of the dead;
 //! - directories are private (mode 0700, files 0600), and a symbolic link is never followed to
@@ -21,6 +22,7 @@ mod care;
 pub mod cgroup;
 mod cpus;
 pub mod guard;
+mod helper;
 mod journal;
 mod lines;
 mod log;
@@ -29,6 +31,7 @@ mod neighbours;
 mod passing;
 mod private;
 pub mod process;
+pub mod program;
 mod protocol;
 mod run_dir;
 mod sign;
@@ -40,9 +43,10 @@ pub use assignment::Assignment;
 pub use care::Care;
 pub use cpus::{Cpus, CpusError};
 pub use guard::Guard;
+pub use helper::Helper;
 pub use journal::{Journal, as_seconds};
 pub use lines::LineCutter;
-pub use log::{LogLimits, RotatingLog};
+pub use log::{LogLimits, RotatingLog, plain};
 pub use neighbours::Neighbours;
 pub use passing::{PASSED_VARIABLES, Passing};
 pub use private::open_private_dir;

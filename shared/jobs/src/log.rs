@@ -3,6 +3,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::private::append_private;
+use crate::protocol::without_colours;
 
 /// How large logs may grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +121,24 @@ impl RotatingLog {
     }
 }
 
+/// Text of a job for people: without the colours and movements of a terminal, without what was
+/// written over on its line, and without other control characters.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let line = |line: &str| {
+        let bytes = without_colours(line.as_bytes());
+        let line = String::from_utf8_lossy(&bytes);
+        let shown = line.trim_end_matches('\r').rsplit('\r').next();
+        let shown = shown.unwrap_or_default().trim_end();
+        shown
+            .chars()
+            .map(|c| if c == '\t' { ' ' } else { c })
+            .filter(|c| !c.is_control())
+            .collect::<String>()
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +161,12 @@ mod tests {
         assert_eq!(read("a.log.2"), "line 3\n");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
         assert!(log.tail().ends_with("line 5"));
+    }
+
+    #[test]
+    fn text_for_people_has_no_control_characters() {
+        let text = "\x1b[31mred\x1b[0m\tline \r\n 10%\r 20%\r\nbell\x07\u{9b}";
+        assert_eq!(plain(text), "red line\n 20%\nbell");
     }
 
     #[test]

@@ -195,6 +195,10 @@ impl Passing {
         let mut all: BTreeMap<OsString, OsString> = std::env::vars_os()
             .filter(|(name, _)| name.to_str().is_some_and(|name| self.keeps(name)))
             .collect();
+        // Python buffers what it prints into a pipe, 8 KiB at a time: progress would come in bursts of
+        // a hundred lines, or only at the end.
+        all.entry("PYTHONUNBUFFERED".into())
+            .or_insert_with(|| "1".into());
         let own = std::env::current_exe().ok();
         if let (Some(path), Some(own)) = (all.get_mut(OsStr::new("PATH")), own) {
             let folders = std::env::split_paths(path).chain(own.parent().map(Path::to_owned));

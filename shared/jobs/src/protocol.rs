@@ -1,7 +1,9 @@
 use std::borrow::Cow;
 
+use efficiency::{GradientNorms, NormsError};
 use regex::bytes::Regex;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 /// One line that a job told.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,14 +17,18 @@ pub enum Message {
         /// Whether the worker is a client of NVIDIA MPS.
         mps: Option<bool>,
     },
-    /// Trained on so many samples since the last step.
+    /// Trained on so many samples since the last step that was told.
     Step {
+        /// Steps that the line tells of: 1, or more from a worker that tells quick ones together.
+        steps: u64,
         /// Samples.
         samples: u64,
         /// Training loss; finite.
         loss: Option<f64>,
         /// Number of the step over all restarts, if the job counts them.
         step: Option<u64>,
+        /// Squared norms of its gradients, if the job reports them, or why they are none.
+        norms: Option<Result<GradientNorms, NormsError>>,
     },
     /// Waiting for orders; no step is under way.
     Parked,
@@ -98,8 +104,40 @@ struct Line {
     samples: Option<u64>,
     loss: Option<f64>,
     step: Option<u64>,
+    steps: Option<u64>,
     sms: Option<u32>,
     mps: Option<bool>,
+    norms: Option<Norms>,
+}
+
+/// The member `norms` of a step. Of any other shape it is no reason to lose the step.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Norms {
+    Told {
+        small: u64,
+        small_sq: Option<f64>,
+        large: u64,
+        large_sq: Option<f64>,
+    },
+    Other(IgnoredAny),
+}
+
+impl Norms {
+    fn read(self) -> Result<GradientNorms, NormsError> {
+        match self {
+            Self::Told {
+                small,
+                small_sq,
+                large,
+                large_sq,
+            } => {
+                let of = |square: Option<f64>| square.unwrap_or(f64::NAN);
+                GradientNorms::new(small, of(small_sq), large, of(large_sq))
+            }
+            Self::Other(_) => Err(NormsError::Shape),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -240,9 +278,11 @@ impl Counter {
             self.first.push(samples);
         }
         Some(Message::Step {
+            steps: 1,
             samples,
             loss,
             step: None,
+            norms: None,
         })
     }
 }
@@ -273,7 +313,9 @@ fn parse_protocol(line: &[u8]) -> Option<Message> {
     if line.first() != Some(&b'{') || line.last() != Some(&b'}') {
         return None;
     }
-    let line: Line = serde_json::from_slice(line).ok()?;
+    let line: Line = serde_json::from_slice(line)
+        .or_else(|_| serde_json::from_slice(&without_nan(line)))
+        .ok()?;
     Some(match line.mt {
         Kind::Loaded => Message::Loaded,
         Kind::Ready => Message::Ready {
@@ -281,15 +323,27 @@ fn parse_protocol(line: &[u8]) -> Option<Message> {
             mps: line.mps,
         },
         Kind::Step => Message::Step {
+            steps: line.steps.filter(is_believable).unwrap_or(1).max(1),
             samples: line.samples.filter(is_believable)?,
             loss: line.loss.and_then(finite),
             step: line.step,
+            norms: line.norms.map(Norms::read),
         },
         Kind::Parked => Message::Parked,
         Kind::Done => Message::Done {
             samples: line.samples,
         },
     })
+}
+
+/// A line in which `NaN` and infinity, which Python writes and JSON does not have, are null: a training that
+/// diverges still makes steps.
+fn without_nan(line: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(line);
+    let text = text
+        .replace("-Infinity", "null")
+        .replace("Infinity", "null");
+    text.replace("NaN", "null").into_bytes()
 }
 
 fn is_believable(samples: &u64) -> bool {
@@ -314,12 +368,20 @@ mod tests {
         assert_eq!(p.parse(br#"{"mt":"ready"}"#), Some(ready));
         assert_eq!(p.parse(br#"{"mt":"loaded"}"#), Some(Message::Loaded));
         let step = Message::Step {
+            steps: 1,
             samples: 128,
             loss: Some(2.3),
             step: Some(7),
+            norms: None,
         };
         let line = br#" {"mt":"step","samples":128,"step":7,"loss":2.3,"lr":1} "#;
         assert_eq!(p.parse(line), Some(step));
+        let told = |line: &str| match Progress::Protocol.parse(line.as_bytes()) {
+            Some(Message::Step { steps, samples, .. }) => (steps, samples),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(told(r#"{"mt":"step","samples":96,"steps":3}"#), (3, 96));
+        assert_eq!(told(r#"{"mt":"step","samples":96,"steps":0}"#), (1, 96));
         for bad in [
             &b"epoch 3"[..],
             br#"{"mt":"step"}"#,
@@ -335,14 +397,54 @@ mod tests {
     }
 
     #[test]
+    fn norms_that_are_none_do_not_cost_the_step() {
+        let step = |norms: &str| {
+            let line = format!(r#"{{"mt":"step","samples":32,"loss":NaN,"norms":{norms}}}"#);
+            match Progress::Protocol.parse(line.as_bytes()) {
+                Some(Message::Step {
+                    samples: 32,
+                    loss: None,
+                    norms,
+                    ..
+                }) => norms,
+                other => panic!("{norms}: {other:?}"),
+            }
+        };
+        let told = |small: &str, small_sq: &str, large: &str, large_sq: &str| {
+            step(&format!(
+                r#"{{"small":{small},"small_sq":{small_sq},"large":{large},"large_sq":{large_sq}}}"#
+            ))
+        };
+        let good = GradientNorms::new(8, 12.0, 32, 4.5);
+        assert_eq!(told("8", "12", "32", "4.5"), Some(good));
+        for (found, wanted) in [
+            (told("8", "NaN", "32", "4.5"), NormsError::NotFinite),
+            (told("8", "12", "32", "-Infinity"), NormsError::NotFinite),
+            (told("8", "12", "32", "null"), NormsError::NotFinite),
+            (told("8", "-12", "32", "4.5"), NormsError::Negative),
+            (told("32", "12", "32", "4.5"), NormsError::Sizes),
+            (told("0", "12", "32", "4.5"), NormsError::Sizes),
+            (told("-8", "12", "32", "4.5"), NormsError::Shape),
+            (told("8", "\"x\"", "32", "4.5"), NormsError::Shape),
+            (step("[1,2]"), NormsError::Shape),
+            (step("{}"), NormsError::Shape),
+        ] {
+            assert_eq!(found, Some(Err(wanted)));
+        }
+        assert_eq!(step("null"), None);
+    }
+
+    #[test]
     fn reads_log_lines_of_others() {
         let p = Progress::from_regex(r"trained (?P<samples>\d+) .*loss=(?P<loss>\S+)", UNITS);
         let mut p = p.unwrap();
         let step = |loss| {
             Some(Message::Step {
+                steps: 1,
                 samples: 64,
                 loss,
                 step: None,
+                norms: None,
             })
         };
         assert_eq!(p.parse(b"[3] trained 64 in 1 s, loss=0.5"), step(Some(0.5)));

@@ -1,4 +1,5 @@
 mod clean;
+mod ledger;
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -6,12 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::guard::Guard;
 use crate::private::{append_private, open_private_dir};
-use crate::process::{Identity, Lineage};
 pub use clean::Cleaned;
+pub(crate) use ledger::Owner;
+pub use ledger::Resource;
 
 /// The private directory of one run, and the ledger of what has to be put away when it ends.
 ///
@@ -31,68 +31,6 @@ pub struct RunDir {
     guard: Option<Guard>,
 }
 
-/// Something that outlives a process that is killed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Resource {
-    /// Processes that carry the signs of this run (the marks of its jobs, and their brands).
-    Mark(String),
-    /// A control group with those below it.
-    Cgroup(PathBuf),
-}
-
-/// Who made a directory that has to be put away.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Owner {
-    tool: String,
-    process: Option<Identity>,
-    /// Who takes in what a dead owner leaves running.
-    #[serde(default)]
-    ancestors: Vec<Identity>,
-}
-
-impl Owner {
-    /// Name of the file that it is kept in.
-    pub(crate) const FILE: &str = "owner.json";
-
-    /// This process.
-    pub(crate) fn this(tool: &str) -> Self {
-        let process = Identity::own();
-        Self {
-            tool: tool.to_owned(),
-            process,
-            ancestors: process.map(Identity::ancestors).unwrap_or_default(),
-        }
-    }
-
-    /// Writes it into its directory.
-    pub(crate) fn write(&self, dir: &Path) -> io::Result<()> {
-        let mut file = append_private(&dir.join(Self::FILE))?;
-        file.write_all(&serde_json::to_vec(self)?)
-    }
-
-    /// The owner of a directory; `None` if it died before it said so.
-    pub(crate) fn read(dir: &Path) -> Option<Self> {
-        let bytes = fs::read(dir.join(Self::FILE)).ok()?;
-        serde_json::from_slice(&bytes).ok()
-    }
-
-    /// Its process id.
-    pub(crate) fn pid(&self) -> Option<i32> {
-        self.process.map(|process| process.pid)
-    }
-
-    /// Whether it still runs.
-    pub(crate) fn is_alive(&self) -> bool {
-        self.process.is_some_and(Identity::is_alive)
-    }
-
-    /// What can be told to be of it.
-    pub(crate) fn lineage(&self) -> Lineage {
-        Lineage::of(self.process, self.ancestors.clone())
-    }
-}
-
 /// Why there is no run directory.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use the run directory {path}: {source}", path = path.display())]
@@ -109,6 +47,10 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// The same for a start that finds the directory of a dead run: what has not gone by then (a
 /// process inside a driver that hangs) is reported and left to a later start.
 const PATIENCE_OF_A_START: Duration = Duration::from_secs(1);
+
+/// Length of a run's token: long enough that no two runs meet by chance, short enough for the path
+/// of a socket (108 bytes).
+const TOKEN: usize = 12;
 
 impl RunDir {
     /// Where run directories are: `mt-tools-UID` in the folder for temporary files.
@@ -138,7 +80,7 @@ impl RunDir {
     fn make(base: &Path, tool: &str) -> io::Result<Self> {
         let path = tempfile::Builder::new()
             .prefix("run-")
-            .rand_bytes(12)
+            .rand_bytes(TOKEN)
             .permissions(fs::Permissions::from_mode(0o700))
             .tempdir_in(base)?
             .keep();
@@ -205,6 +147,11 @@ impl RunDir {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether a name is as a token is.
+    pub(crate) fn is_token(name: &str) -> bool {
+        name.len() == TOKEN && name.bytes().all(|b| b.is_ascii_alphanumeric())
     }
 
     /// A name that no other run has: 12 letters and digits.

@@ -117,9 +117,34 @@ pub(crate) fn spawn(
         },
         _ => SpawnError::Program {
             program: program.to_string_lossy().into_owned(),
-            source,
+            source: with_limit(source),
         },
     })
+}
+
+/// Lets a program that is no job die with the thread that starts it, carry a sign, and be in a control
+/// group if that takes it.
+pub(crate) fn contain(command: &mut Command, sign: &Sign, enclosure: Option<&Path>) {
+    command.env(MARK, sign.mark()).process_group(0);
+    let seat = Seat {
+        quota: None,
+        enclosure: enclosure.and_then(|path| open_procs(path).ok()),
+        cpus: None,
+        brand: sign.brand(),
+    };
+    before_exec(command, seat);
+}
+
+/// The system's words for a process too many ("Resource temporarily unavailable") name no limit.
+pub(crate) fn with_limit(error: io::Error) -> io::Error {
+    if error.raw_os_error() != Some(nix::errno::Errno::EAGAIN as i32) {
+        return error;
+    }
+    io::Error::new(
+        error.kind(),
+        "no more processes may be started: the limit of this user (ulimit -u) or of its control group \
+         (pids.max; in a container, --pids-limit) is reached",
+    )
 }
 
 fn open_procs(path: &Path) -> Result<File, SpawnError> {

@@ -8,7 +8,8 @@
 //! What this holds to, whatever the controller does:
 //!
 //! - it is never waited for: events wait in a bounded queue, of which progress is dropped first;
-//! - where it dies or does not answer, the last allocation stands, and trainings that would never
+//! - where it fails before its first decision, which is how a usage error shows, the launch ends;
+//! - where it dies later or does not answer, the last allocation stands, and trainings that would never
 //!   get a GPU are given those that are free;
 //! - where programs stand by, those of the next allocation load while the ones before them train;
 //! - a decision is taken when the reconfiguration before it has ended, so that every training makes
@@ -79,7 +80,7 @@ pub fn run_elastic(
             .look(workload, elastic.parts.is_some(), console)?;
     }
     let arrivals = Arrivals::open(elastic.arrivals.as_deref(), workload, console)?;
-    let run = run_dir(settings, console)?;
+    let mut run = run_dir(settings, console)?;
     let logs = settings
         .care
         .logs
@@ -88,7 +89,7 @@ pub fn run_elastic(
     std::fs::create_dir_all(&logs)
         .map_err(|error| Failure::Environment(format!("{}: {error}", logs.display())))?;
     // Started before the host takes stock of the children that are no strays.
-    let controller = Controller::start(&elastic.controller)?;
+    let controller = Controller::start(&elastic.controller, &mut run)?;
     let count = match elastic.parts {
         Some(_) => 1,
         None => workload.device.gpus as usize,
@@ -107,12 +108,15 @@ pub fn run_elastic(
         logs,
         elastic.parts,
     );
-    let played = session.play(arrivals, provenance);
+    let (played, broken) = session.play(arrivals, provenance);
     let written = recorder.finish();
     if let Some(others) = neighbours.newcomers() {
         console.warn(&others);
     }
-    conclude(&played, written, console)
+    match broken {
+        Some(failure) => Err(failure),
+        None => conclude(&played, written, console),
+    }
 }
 
 fn open(

@@ -25,7 +25,7 @@ pub use placement::{Placement, Wanted, Which};
 pub use text::{Format, variables_of};
 
 use log::Record;
-use place::Place;
+use place::{Place, environment};
 
 /// A program to become.
 #[derive(Debug, Clone)]
@@ -36,10 +36,6 @@ pub struct Program {
     pub log: Option<PathBuf>,
     /// Where run directories are.
     pub runs: PathBuf,
-}
-
-fn environment(error: impl ToString) -> Failure {
-    Failure::Environment(error.to_string())
 }
 
 /// Puts this process under the share and becomes the program. Returns only if that fails, or if
@@ -60,7 +56,7 @@ pub fn exec(
         Some(path) => Some(Record::open(path, placement, &program.argv)?),
         None => None,
     };
-    let place = Place::take(placement, program, console)?;
+    let place = Place::take(placement, &program.runs, console)?;
     let charge = Charge::this(place.run(), place.shared_daemon()).map_err(environment)?;
     charge.start(&attendant(&charge)).map_err(environment)?;
     place.enter()?;
@@ -74,7 +70,12 @@ pub fn exec(
     match command.stdout(Stdio::piped()).spawn() {
         Ok(child) => {
             let exit = watch(child, record, &place, console);
-            record.write()?;
+            // How the program ended is worth more than a line on it: a full disk must not turn a day
+            // of training into a failure. Nor may this return before the place is handed over, since
+            // removing it would kill this process, which is inside.
+            if let Err(failure) = record.write() {
+                console.warn(&format!("--log has no line of this program: {failure}"));
+            }
             place.leave_to_the_attendant();
             exit
         }
@@ -119,8 +120,9 @@ fn watch(
     place: &Place,
     console: &Console,
 ) -> Result<Exit, Failure> {
-    jobs::relay(child.id().cast_signed()).map_err(environment)?;
-    let output = copy(&mut child, console).inspect_err(|_| {
+    let relayed = jobs::relay(child.id().cast_signed()).map_err(environment);
+    let output = relayed.and_then(|()| copy(&mut child, console));
+    let output = output.inspect_err(|_| {
         // It has not done anything yet.
         child.kill().and_then(|()| child.wait().map(drop)).ok();
     })?;

@@ -13,7 +13,8 @@ use units::TaskId;
 
 use crate::launch::Launch;
 use crate::recorder::Recorder;
-use crate::session::{Played, Session, log_folder, signal_text};
+use crate::round::signal_text;
+use crate::session::{Played, Session, log_folder};
 use crate::settings::Settings;
 
 /// Output of jobs is read at most this often. A look costs about 40 system calls for 8 jobs: at

@@ -16,11 +16,21 @@ use overlap::{Order, Transfer, divided};
 use units::{SamplesPerSec, Seconds, Share, TaskId};
 
 use crate::launch::{Assignment, Launch};
-use crate::session::{READER_GONE, signal_text};
 use crate::settings::Settings;
 use crate::sink::{Row, Sink};
 use crate::task::TaskRun;
 use crate::turns::{Stage, is_held, may_begin};
+
+/// Why a launch ends that nobody listens to.
+pub(crate) const READER_GONE: &str = "the reader of the events has gone";
+
+/// A signal as people know it: its number and its name.
+pub(crate) fn signal_text(signal: i32) -> String {
+    match nix::sys::signal::Signal::try_from(signal) {
+        Ok(known) => format!("signal {signal} ({known})"),
+        Err(_) => format!("signal {signal}"),
+    }
+}
 
 /// A turn of the loop takes [`host::LOOK`] and the work of a moment. One that took longer than this was
 /// none: this process was stopped (Ctrl-Z, SIGSTOP), or the machine slept.

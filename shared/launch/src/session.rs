@@ -10,13 +10,10 @@ use units::{Seconds, TaskId};
 
 use crate::adapt;
 use crate::launch::Launch;
-use crate::round::{Context, Round};
+use crate::round::{Context, READER_GONE, Round};
 use crate::settings::Settings;
 use crate::sink::Sink;
 use crate::task::rate;
-
-/// Why a launch ends that nobody listens to.
-pub(crate) const READER_GONE: &str = "the reader of the events has gone";
 
 /// What lasts over the rounds of a launch.
 pub struct Session<'a> {
@@ -43,14 +40,6 @@ pub struct Played {
     pub failed: Vec<TaskId>,
     /// Tasks that had not ended when the launch was stopped from outside.
     pub interrupted: Vec<TaskId>,
-}
-
-/// A signal as people know it: its number and its name.
-pub(crate) fn signal_text(signal: i32) -> String {
-    match nix::sys::signal::Signal::try_from(signal) {
-        Ok(known) => format!("signal {signal} ({known})"),
-        Err(_) => format!("signal {signal}"),
-    }
 }
 
 /// Name of a task's log.

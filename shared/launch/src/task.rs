@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use doc::{PhaseKind, ProcessEnd, TaskProgress, TaskSummary};
+use efficiency::Moments;
 use jobs::{Exit, JobId, as_seconds};
 use units::{SamplesPerSec, Share};
 
@@ -36,6 +37,8 @@ pub(crate) struct TaskRun {
     /// What the job itself says it has done.
     pub(crate) told_done: Option<u64>,
     pub(crate) loss: Option<f64>,
+    /// Gradients of all steps that reported norms.
+    gradient: Moments,
     pub(crate) restarts: u32,
     pub(crate) restarts_of_phase: u32,
     pub(crate) exit: Option<Exit>,
@@ -72,6 +75,7 @@ pub(crate) struct Reported {
     together: Together,
     first_loss: Option<f64>,
     last_loss: Option<f64>,
+    gradient: Moments,
     /// Progress since then that the reader's queue had no room for.
     dropped: u64,
 }
@@ -114,6 +118,7 @@ impl TaskRun {
             most_samples: 0,
             told_done: None,
             loss: None,
+            gradient: Moments::default(),
             restarts: 0,
             restarts_of_phase: 0,
             exit: None,
@@ -190,6 +195,11 @@ impl TaskRun {
         self.due = self.due.map(|due| due + pause);
     }
 
+    /// What the gradients of steps say that were told with norms.
+    pub(crate) fn gradients(&mut self, gradient: &Moments) {
+        self.gradient.merge(gradient);
+    }
+
     pub(crate) fn step(&mut self, at: Instant, samples: u64, loss: Option<f64>) {
         self.samples = self.samples.saturating_add(samples);
         self.most_samples = self.most_samples.max(self.samples);
@@ -221,6 +231,7 @@ impl TaskRun {
             together.time += time;
         }
         let dropped = self.reported.dropped;
+        let gradient = self.gradient.since(&self.reported.gradient).to_document();
         self.rate = rate.map(SamplesPerSec::get).or(self.rate);
         self.reported = Reported {
             at: Some(self.stepped),
@@ -232,6 +243,7 @@ impl TaskRun {
             together,
             first_loss: self.reported.first_loss.or(self.loss),
             last_loss: self.loss.or(self.reported.last_loss),
+            gradient: self.gradient,
             dropped: 0,
         };
         Some(TaskProgress {
@@ -239,6 +251,7 @@ impl TaskRun {
             rate,
             loss: self.loss,
             trained: Some(as_seconds(self.reported.trained)),
+            gradient,
             dropped,
             ..TaskProgress::default()
         })

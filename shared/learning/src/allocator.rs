@@ -5,24 +5,12 @@ use std::collections::BTreeMap;
 use doc::{Allocation, Allotment, Arrival, TrainingEvent, TrainingNews};
 use units::{Seconds, TaskId};
 
-use crate::problem::{MOST_TASKS, Objective};
+use crate::problem::MOST_TASKS;
 use crate::rule::Policy;
 use crate::scene::{Choice, Occasion, Scene};
+use crate::settings::Settings;
 use crate::speed::ASSUMED_EXPONENT;
 use crate::training::{Length, Training};
-
-/// What an allocator is told once.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
-    /// GPUs of the machine, 1 to [`crate::MOST_GPUS`].
-    pub gpus: u32,
-    /// How GPUs are given.
-    pub policy: Policy,
-    /// What is minimised.
-    pub objective: Objective,
-    /// Pause of a training whose processes change, until one has been measured.
-    pub pause: Seconds,
-}
 
 /// Decides which training has how many GPUs.
 #[derive(Debug)]

@@ -6,8 +6,10 @@
 //! each other, each with a floor below the target (whoever sets a target expects it to be
 //! reached), and the answer is a distribution, given by its quantiles.
 
-use crate::history::REACHED_REPORTS;
 use crate::shape::{SHAPES, Shape};
+
+/// Reports whose mean loss decides that a target is reached (Wei and Shudo: 10 iterations).
+pub const REACHED_REPORTS: usize = 10;
 
 /// A point of a loss curve: the mean of some consecutive steps.
 #[derive(Debug, Clone, Copy, PartialEq)]

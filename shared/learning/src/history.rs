@@ -1,12 +1,9 @@
 use std::collections::VecDeque;
 
-use crate::curve::Point;
+use crate::curve::{Point, REACHED_REPORTS};
 
 /// Steps of a window: the loss delta is taken over so many, as Wei and Shudo do.
 pub const WINDOW_STEPS: u64 = 100;
-/// Reports whose mean loss decides that a target is reached (Wei and Shudo: 10 iterations).
-pub const REACHED_REPORTS: usize = 10;
-
 /// Most groups of a curve. When there are more, neighbours are averaged, so that a training of
 /// any length takes the same memory; a fit looks at 64 points anyway.
 const MOST_GROUPS: usize = 512;

@@ -1,11 +1,11 @@
 use doc::{Expected, Gain};
 use units::Seconds;
 
-use crate::allocator::Settings;
 use crate::curve::Remaining;
 use crate::plan::{Plan, keeping, plan};
 use crate::problem::{Active, Job, Objective, Problem};
 use crate::rule::{self, Policy};
+use crate::settings::Settings;
 use crate::training::Length;
 
 /// Why a decision is looked for.

@@ -32,6 +32,13 @@ pub fn mad_sigma(v: &[f64], centre: f64) -> Option<f64> {
     median(&d).map(|m| 1.4826 * m)
 }
 
+/// At most `most` of the positions 0 to `n`, evenly.
+#[must_use]
+pub fn evenly(n: usize, most: usize) -> Vec<usize> {
+    let m = n.min(most);
+    (0..m).map(|k| k * n / m).collect()
+}
+
 /// Density of the standard normal distribution.
 #[must_use]
 pub fn normal_pdf(z: f64) -> f64 {

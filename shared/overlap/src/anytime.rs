@@ -56,7 +56,7 @@ pub(crate) fn descend(
     player: &mut Player<'_, '_>,
     sequence: &mut Vec<usize>,
     mut value: f64,
-    open: u64,
+    open: u128,
     budget: &mut Budget,
 ) -> f64 {
     let len = sequence.len();
@@ -105,9 +105,10 @@ pub(crate) fn descend(
     value
 }
 
-/// The set of the first `len` entries, at most 62.
-fn everything(len: usize) -> u64 {
-    (1 << len) - 1
+/// The set of the first `len` entries: at most two for each of [`crate::MAX_TASKS`] tasks.
+fn everything(len: usize) -> u128 {
+    // A link that shares itself has no sequence: no entries.
+    u128::MAX.checked_shr(128 - len as u32).unwrap_or(0)
 }
 
 /// A search goes on from an end of a descent that is this much worse than the last, relatively: a
@@ -148,7 +149,7 @@ pub(crate) fn iterate(
             }
         }
         let mut trial = here.clone();
-        let mut open = 0u64;
+        let mut open = 0u128;
         let near = rng.random_range(0..2) == 0;
         for _ in 0..rng.random_range(1..=3) {
             let a = rng.random_range(0..len);

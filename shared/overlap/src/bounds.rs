@@ -115,6 +115,12 @@ impl Floor {
         floor
     }
 
+    /// The bounds of the link alone: they hold whatever the rates are, so that a round that meets
+    /// them is proven even where rates are only assumed to fall.
+    pub fn of_link(instance: &Instance) -> Self {
+        Self::of_tasks(instance, &vec![f64::INFINITY; instance.len()])
+    }
+
     /// The bounds without that of the shared processor, for given highest rates.
     pub fn of_tasks(instance: &Instance, fastest: &[f64]) -> Self {
         let jobs = instance.jobs();

@@ -3,7 +3,7 @@ use units::Batch;
 
 use crate::cache::RateCache;
 use crate::round::{Order, Transfer, play};
-use crate::{Instance, Link, OverlapError, Rates};
+use crate::{Instance, Link, OverlapError, Rates, Set};
 
 /// The least makespan of all orders, in seconds, by trying them all: both permutations on a
 /// full-duplex link, every sequence of transfers on a half-duplex one. With
@@ -155,7 +155,7 @@ pub fn plain_makespan(
         let runs = |i: usize, k: usize| begun[i][k] && end[i][k].is_infinite();
         let set = (0..n)
             .filter(|&i| runs(i, 1))
-            .fold(0u32, |set, i| set | 1 << i);
+            .fold(0, |set: Set, i| set | 1 << i);
         let mut row = vec![0.0; n];
         if set != 0 {
             rates.rates(set, batches, &mut row)?;

@@ -4,7 +4,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use units::Batch;
 
 use crate::instance::members;
-use crate::{OverlapError, Rates};
+use crate::{OverlapError, Rates, Set};
 
 /// Up to this many tasks the sets are indexed by an array.
 const DENSE_TASKS: usize = 20;
@@ -15,7 +15,7 @@ const UNKNOWN: u32 = u32::MAX;
 
 enum Index {
     Dense(Vec<u32>),
-    Sparse(HashMap<u32, u32, SetHash>),
+    Sparse(HashMap<Set, u32, SetHash>),
 }
 
 type SetHash = BuildHasherDefault<SetHasher>;
@@ -36,8 +36,9 @@ impl Hasher for SetHasher {
         }
     }
 
-    fn write_u32(&mut self, value: u32) {
-        self.write_u64(u64::from(value));
+    fn write_u128(&mut self, value: u128) {
+        self.write_u64(value as u64);
+        self.write_u64((value >> 64) as u64);
     }
 
     fn write_u64(&mut self, value: u64) {
@@ -57,7 +58,7 @@ pub(crate) struct RateCache<'r> {
     choices: Vec<Vec<Batch>>,
     levels: Vec<u8>,
     batches: Vec<Batch>,
-    by_levels: HashMap<(u32, u64), u32, SetHash>,
+    by_levels: HashMap<(Set, u128), u32, SetHash>,
     by_set: Index,
     rows: Vec<f64>,
     failure: Option<OverlapError>,
@@ -124,7 +125,7 @@ impl<'r> RateCache<'r> {
     /// `r_i(active)` for every active `i`; a set without rates is remembered as a failure and
     /// runs at rate 1.
     #[inline]
-    pub fn row(&mut self, active: u32) -> &[f64] {
+    pub fn row(&mut self, active: Set) -> &[f64] {
         let at = match &self.by_set {
             Index::Dense(v) => v[active as usize],
             Index::Sparse(m) => m.get(&active).copied().unwrap_or(UNKNOWN),
@@ -138,7 +139,7 @@ impl<'r> RateCache<'r> {
     }
 
     /// As [`Self::row`], but of large rounds nothing is remembered: for looking at every set once.
-    pub fn with(&mut self, active: u32, f: impl FnOnce(&[f64])) {
+    pub fn with(&mut self, active: Set, f: impl FnOnce(&[f64])) {
         if self.n <= REMEMBER_TASKS {
             return f(self.row(active));
         }
@@ -153,10 +154,10 @@ impl<'r> RateCache<'r> {
         self.source.all_sets_of()
     }
 
-    fn look_up(&mut self, active: u32) -> u32 {
+    fn look_up(&mut self, active: Set) -> u32 {
         // Two bits per task: 0 without influence, 1 to 3 its batch level.
-        let levels = members(self.source.depends_on(active)).fold(0u64, |levels, i| {
-            levels | (u64::from(self.levels[i]) + 1) << (2 * i)
+        let levels = members(self.source.depends_on(active)).fold(0u128, |levels, i| {
+            levels | (u128::from(self.levels[i]) + 1) << (2 * i)
         });
         let key = (active, levels);
         let at = match self.by_levels.get(&key) {
@@ -177,7 +178,7 @@ impl<'r> RateCache<'r> {
         at
     }
 
-    fn ask(&mut self, active: u32) {
+    fn ask(&mut self, active: Set) {
         let at = self.rows.len();
         self.rows.resize(at + self.n, 0.0);
         let row = &mut self.rows[at..];
@@ -209,7 +210,7 @@ impl<'r> RateCache<'r> {
         if self.n > LOOK_TASKS {
             return false;
         }
-        (1u32..1 << self.n).all(|set| {
+        (1..(1 as Set) << self.n).all(|set| {
             let whole = self.row(set).to_vec();
             members(set).all(|out| {
                 let fewer = set & !(1 << out);
@@ -245,7 +246,7 @@ impl<'r> RateCache<'r> {
         // 1,024 sets at most, each predicted once and kept.
         const LOOK_TASKS: usize = 10;
         self.n <= LOOK_TASKS
-            && (1u32..1 << self.n).all(|set| {
+            && (1..(1 as Set) << self.n).all(|set| {
                 let together = self.row(set).to_vec();
                 members(set).all(|i| together[i] == self.row(1 << i)[i])
             })

@@ -1,3 +1,12 @@
+use doc::{OtherTasks, PlanTask};
+use units::TaskId;
+
+use crate::set::MAX_TASKS;
+
+/// Longest round, in seconds: 30,000 years. In a longer one the 15 digits of a number no longer tell the
+/// start and the end of a phase of a second apart.
+pub const LONGEST_ROUND_S: f64 = 1e12;
+
 /// Why a round cannot be simulated or ordered.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum OverlapError {
@@ -5,7 +14,7 @@ pub enum OverlapError {
     #[error("there is no task to order")]
     NoTasks,
     /// More tasks than a set of active tasks can hold.
-    #[error("{0} tasks are too many: at most {max}", max = crate::MAX_TASKS)]
+    #[error("{0} tasks are too many: at most {max}", max = MAX_TASKS)]
     TooManyTasks(usize),
     /// A time or an amount of work is negative or not finite.
     #[error("task {task}: {what} is {value}, but must be finite and 0 or more")]
@@ -46,4 +55,64 @@ pub enum OverlapError {
         /// Number of batch sizes given.
         count: usize,
     },
+}
+
+/// Why a plan cannot be ordered.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PlanError {
+    /// The plan is infeasible, so it has no tasks.
+    #[error("the plan is infeasible: there is nothing to order")]
+    Infeasible,
+    /// A task lacks something that its rates or times need.
+    #[error("task {task} has no {what}; {advice}")]
+    Missing {
+        /// The task.
+        task: TaskId,
+        /// What it lacks.
+        what: &'static str,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// There is nothing to take compute rates from.
+    #[error("the plan has no {wanted}; {advice}")]
+    NoRates {
+        /// What was looked for.
+        wanted: &'static str,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The table lacks a set of tasks.
+    #[error(
+        "the table of rates has no row for the active tasks {0}; add one for every set of tasks"
+    )]
+    MissingRow(String),
+    /// A predicted rate is not above 0, so its task would never end.
+    #[error("the rate of task {task} is {value}; fit the model again on more samples")]
+    BadRate {
+        /// The task.
+        task: TaskId,
+        /// Its rate.
+        value: f64,
+    },
+    /// The round is longer than `LONGEST_ROUND_S`.
+    #[error(
+        "the round takes {0:.0e} s, more than the {LONGEST_ROUND_S:.0e} s whose phases a number can \
+         tell apart; check samples, bytes and bandwidth"
+    )]
+    TooLong(f64),
+    /// The workload of the round is of other tasks.
+    #[error("--workload: {0}")]
+    OtherTasks(#[from] OtherTasks),
+    /// The round cannot be ordered for another reason.
+    #[error(transparent)]
+    Other(OverlapError),
+}
+
+/// What a task of a plan lacks.
+pub(crate) fn missing(task: &PlanTask, what: &'static str, advice: &'static str) -> PlanError {
+    PlanError::Missing {
+        task: task.id.clone(),
+        what,
+        advice,
+    }
 }

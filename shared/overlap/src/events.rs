@@ -3,7 +3,7 @@ use doc::{Hold, PhaseKind};
 use crate::Job;
 use crate::cache::RateCache;
 use crate::gpu::Gpu;
-use crate::round::{Phase, Schedule};
+use crate::schedule::{Phase, Schedule};
 
 /// The phases of a task in turn.
 const PHASES: [PhaseKind; 3] = [PhaseKind::Download, PhaseKind::Compute, PhaseKind::Upload];

@@ -6,7 +6,8 @@ use doc::{PhaseKind, Plan, Timeline};
 use predict::Predictor;
 use units::{Batch, Samples, Share, TaskId};
 
-use crate::plan::{PlanError, PlanRequest, order_plan};
+use crate::error::PlanError;
+use crate::plan::{PlanRequest, order_plan};
 use crate::renew::renewed;
 use crate::solve::Options;
 

@@ -2,7 +2,7 @@ use crate::branch::{Scene, State, Step};
 use crate::gpu::Gpu;
 use crate::instance::members;
 use crate::round::Transfer;
-use crate::{Job, MAX_TASKS};
+use crate::{Job, MAX_TASKS, Set};
 
 /// A full-duplex round some of whose downloads have been made; the order of downloads is what is
 /// decided.
@@ -19,11 +19,11 @@ use crate::{Job, MAX_TASKS};
 pub(crate) struct FullState {
     gpu: Gpu,
     /// Tasks not downloaded yet.
-    rest: u32,
+    rest: Set,
     /// When the uplink is free.
     uplink: f64,
     /// Ends of compute that wait for their turn on the uplink, where it keeps the order.
-    ended: u32,
+    ended: Set,
     end: [f64; MAX_TASKS],
     /// Downloads uploaded so far, where the uplink keeps the order.
     served: usize,
@@ -31,7 +31,7 @@ pub(crate) struct FullState {
 
 impl FullState {
     /// Nothing decided about the tasks `everyone`.
-    pub fn new(everyone: u32) -> Self {
+    pub fn new(everyone: Set) -> Self {
         Self {
             gpu: Gpu::new(),
             rest: everyone,
@@ -126,7 +126,7 @@ impl FullState {
 }
 
 impl State for FullState {
-    type Key = u32;
+    type Key = Set;
 
     fn step(
         &self,
@@ -185,7 +185,7 @@ impl State for FullState {
         bound
     }
 
-    fn key(&self) -> u32 {
+    fn key(&self) -> Set {
         self.rest
     }
 

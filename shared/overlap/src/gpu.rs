@@ -1,6 +1,6 @@
-use crate::MAX_TASKS;
 use crate::cache::RateCache;
 use crate::instance::members;
+use crate::{MAX_TASKS, Set};
 
 /// Part of a task's work below which it counts as done: rounding, not time.
 const DONE: f64 = 1e-12;
@@ -9,10 +9,10 @@ const DONE: f64 = 1e-12;
 #[derive(Clone, Copy)]
 pub(crate) struct Gpu {
     pub now: f64,
-    pub active: u32,
+    pub active: Set,
     /// Downloaded tasks whose compute waits for the end of another's.
-    pub held: u32,
-    ended: u32,
+    pub held: Set,
+    ended: Set,
     /// Of the held ones, for whose end they wait.
     until: [u8; MAX_TASKS],
     pub left: [f64; MAX_TASKS],
@@ -47,7 +47,7 @@ impl Gpu {
     }
 
     /// Tasks whose compute has not ended, of those admitted.
-    pub fn unfinished(&self) -> u32 {
+    pub fn unfinished(&self) -> Set {
         self.active | self.held
     }
 
@@ -60,14 +60,14 @@ impl Gpu {
         rates: &mut RateCache<'_>,
         ended: impl FnMut(usize, f64),
     ) {
-        self.run(until, u32::MAX, rates, ended);
+        self.run(until, Set::MAX, rates, ended);
         if until.is_finite() {
             self.now = self.now.max(until);
         }
     }
 
     /// Computes until the last task of `watch` ends.
-    pub fn finish(&mut self, watch: u32, rates: &mut RateCache<'_>, ended: impl FnMut(usize, f64)) {
+    pub fn finish(&mut self, watch: Set, rates: &mut RateCache<'_>, ended: impl FnMut(usize, f64)) {
         self.run(f64::INFINITY, watch, rates, ended);
     }
 
@@ -84,7 +84,7 @@ impl Gpu {
     fn run(
         &mut self,
         until: f64,
-        watch: u32,
+        watch: Set,
         rates: &mut RateCache<'_>,
         mut ended: impl FnMut(usize, f64),
     ) {
@@ -103,7 +103,7 @@ impl Gpu {
                 self.now = until;
                 return;
             }
-            let mut gone = 0u32;
+            let mut gone = 0;
             for i in members(self.active) {
                 let done = row[i] * step;
                 if self.left[i] - done <= DONE * done {

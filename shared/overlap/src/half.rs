@@ -1,8 +1,8 @@
-use crate::MAX_TASKS;
 use crate::branch::{Scene, State, Step};
 use crate::gpu::Gpu;
 use crate::instance::members;
 use crate::round::Transfer;
+use crate::{MAX_TASKS, Set};
 
 /// A half-duplex round some of whose transfers have been made.
 ///
@@ -15,16 +15,16 @@ use crate::round::Transfer;
 #[derive(Clone, Copy)]
 pub(crate) struct HalfState {
     gpu: Gpu,
-    to_download: u32,
+    to_download: Set,
     /// Downloaded but not uploaded.
-    to_upload: u32,
+    to_upload: Set,
     /// Of these, when compute ended; infinite while it runs.
     end: [f64; MAX_TASKS],
 }
 
 impl HalfState {
     /// Nothing decided about the tasks `everyone`.
-    pub fn new(everyone: u32) -> Self {
+    pub fn new(everyone: Set) -> Self {
         Self {
             gpu: Gpu::new(),
             to_download: everyone,
@@ -43,7 +43,7 @@ impl HalfState {
 }
 
 impl State for HalfState {
-    type Key = (u32, u32);
+    type Key = (Set, Set);
 
     fn step(
         &self,
@@ -144,7 +144,7 @@ impl State for HalfState {
         bound
     }
 
-    fn key(&self) -> (u32, u32) {
+    fn key(&self) -> (Set, Set) {
         (self.to_download, self.to_upload)
     }
 

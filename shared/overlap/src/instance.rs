@@ -1,10 +1,5 @@
 use crate::OverlapError;
-
-/// Most tasks of one round: a set of tasks is a `u32`, so that a state of the search is small, and
-/// one bit stays spare for `1 << n`. Plans may have 64 tasks: of those, rounds of one GPU with more
-/// than 31 are refused ([`OverlapError`]); a wider set would double every key of the search for a
-/// size at which no search proves anything.
-pub const MAX_TASKS: usize = 31;
+use crate::set::{MAX_TASKS, Set};
 
 /// One task of a round.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -78,13 +73,13 @@ impl Instance {
     }
 
     /// The set of all tasks.
-    pub(crate) fn everyone(&self) -> u32 {
-        (1u32 << self.jobs.len()) - 1
+    pub(crate) fn everyone(&self) -> Set {
+        Set::MAX >> (MAX_TASKS - self.jobs.len())
     }
 }
 
 /// Indices of the tasks of a set, ascending.
-pub(crate) fn members(mut set: u32) -> impl Iterator<Item = usize> {
+pub(crate) fn members(mut set: Set) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         (set != 0).then(|| {
             let i = set.trailing_zeros() as usize;

@@ -1,20 +1,16 @@
 use doc::{
-    Answer, DeviceKind, Duplex, OtherTasks, PhaseKind, Plan, PlanTask, Proof, RatesKind, Search,
-    Timeline, Workload,
+    Answer, DeviceKind, Duplex, PhaseKind, Plan, Proof, RatesKind, Search, Timeline, Workload,
 };
 use predict::Predictor;
-use units::{Batch, Seconds, Share, TaskId};
+use units::{Seconds, Share, TaskId};
 
+use crate::error::{LONGEST_ROUND_S, PlanError, missing};
 use crate::renew::renewed;
-use crate::variation::Variation;
+use crate::variation::{Variation, planned_batches};
 use crate::{
     AllActive, FixedRates, Instance, Job, Link, ModelRates, Options, Order, Outcome, OverlapError,
-    Rates, Schedules, TableRates, solve,
+    Rates, Schedules, Set, TableRates, solve,
 };
-
-/// Longest round, in seconds: 30,000 years. In a longer one the 15 digits of a number no longer tell the
-/// start and the end of a phase of a second apart.
-pub const LONGEST_ROUND_S: f64 = 1e12;
 
 /// What to order a plan by.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -28,57 +24,6 @@ pub struct PlanRequest {
     pub batch_percent: Option<f64>,
     /// Workload of another round, whose volumes, transfers and link stand in for the plan's.
     pub workload: Option<Workload>,
-}
-
-/// Why a plan cannot be ordered.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum PlanError {
-    /// The plan is infeasible, so it has no tasks.
-    #[error("the plan is infeasible: there is nothing to order")]
-    Infeasible,
-    /// A task lacks something that its rates or times need.
-    #[error("task {task} has no {what}; {advice}")]
-    Missing {
-        /// The task.
-        task: TaskId,
-        /// What it lacks.
-        what: &'static str,
-        /// What to do.
-        advice: &'static str,
-    },
-    /// There is nothing to take compute rates from.
-    #[error("the plan has no {wanted}; {advice}")]
-    NoRates {
-        /// What was looked for.
-        wanted: &'static str,
-        /// What to do.
-        advice: &'static str,
-    },
-    /// The table lacks a set of tasks.
-    #[error(
-        "the table of rates has no row for the active tasks {0}; add one for every set of tasks"
-    )]
-    MissingRow(String),
-    /// A predicted rate is not above 0, so its task would never end.
-    #[error("the rate of task {task} is {value}; fit the model again on more samples")]
-    BadRate {
-        /// The task.
-        task: TaskId,
-        /// Its rate.
-        value: f64,
-    },
-    /// The round is longer than `LONGEST_ROUND_S`.
-    #[error(
-        "the round takes {0:.0e} s, more than the {LONGEST_ROUND_S:.0e} s whose phases a number can \
-         tell apart; check samples, bytes and bandwidth"
-    )]
-    TooLong(f64),
-    /// The workload of the round is of other tasks.
-    #[error("--workload: {0}")]
-    OtherTasks(#[from] OtherTasks),
-    /// The round cannot be ordered for another reason.
-    #[error(transparent)]
-    Other(OverlapError),
 }
 
 /// Orders the round of a plan. `predictor` is that of the plan's model, where it has one.
@@ -148,14 +93,6 @@ fn no_samples(task: &TaskId) -> PlanError {
         task: task.clone(),
         what: "samples",
         advice: "say how many it trains on in a round",
-    }
-}
-
-fn missing(task: &PlanTask, what: &'static str, advice: &'static str) -> PlanError {
-    PlanError::Missing {
-        task: task.id.clone(),
-        what,
-        advice,
     }
 }
 
@@ -246,10 +183,8 @@ fn table(plan: &Plan) -> Result<TableRates, PlanError> {
     Ok(table)
 }
 
-fn set_of(tasks: &[usize]) -> u32 {
-    tasks
-        .iter()
-        .fold(0, |set, &i| set | 1u32.wrapping_shl(i as u32))
+fn set_of(tasks: &[usize]) -> Set {
+    tasks.iter().fold(0, |set, &i| set | 1 << i)
 }
 
 fn model<'p>(
@@ -306,14 +241,6 @@ fn fixed(plan: &Plan, predictor: Option<&Predictor>) -> Result<FixedRates, PlanE
         .rates(set_of(&everyone), &batches, &mut rates)
         .map_err(|e| explain(e, plan))?;
     Ok(FixedRates(rates))
-}
-
-pub(crate) fn planned_batches(plan: &Plan) -> Result<Vec<Batch>, PlanError> {
-    let batch = |(i, task)| {
-        let known = plan.given(i).batch;
-        known.ok_or_else(|| missing(task, "batch", "a model needs its batch size"))
-    };
-    plan.tasks.iter().enumerate().map(batch).collect()
 }
 
 fn timeline(

@@ -3,7 +3,7 @@
 use crate::cache::RateCache;
 use crate::gpu::Gpu;
 use crate::round::{ComputeHolds, Order, Transfer, hold, play};
-use crate::{Instance, Job, Link};
+use crate::{Instance, Job, Link, Set};
 
 /// Plays sequences of transfers.
 ///
@@ -128,7 +128,7 @@ impl<'a, 'r> Player<'a, 'r> {
         let jobs = self.instance.jobs();
         let n = jobs.len();
         let mut gpu = Gpu::new();
-        let mut downloaded = 0u32;
+        let mut downloaded: Set = 0;
         let mut turns = sequence.iter().filter(|&&code| code < n);
         for &code in sequence {
             if code < n {
@@ -155,7 +155,7 @@ impl<'a, 'r> Player<'a, 'r> {
         let mut gpu = Gpu::new();
         let mut todo = priority.to_vec();
         let mut made = Vec::with_capacity(todo.len());
-        let mut ended = 0u32;
+        let mut ended: Set = 0;
         while !todo.is_empty() {
             let turn = made
                 .iter()

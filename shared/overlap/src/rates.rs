@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use corun::{Setting, Throughput};
 use units::{Batch, Share};
 
-use crate::OverlapError;
 use crate::instance::members;
 use crate::shares::divided;
+use crate::{OverlapError, Set};
 
 /// Rates of compute: who advances how fast while a set of tasks computes.
 pub trait Rates {
     /// Writes `r_i(active)` in samples per second to `out[i]` for each `i` of the bit set
     /// `active`; `batches` holds the batch size of every task (it is empty where batch sizes are
     /// not known), `out` has one place per task.
-    fn rates(&self, active: u32, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError>;
+    fn rates(&self, active: Set, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError>;
 
     /// The tasks whose batch sizes the rates of `active` depend on.
-    fn depends_on(&self, active: u32) -> u32 {
+    fn depends_on(&self, active: Set) -> Set {
         active
     }
 
@@ -53,7 +53,7 @@ pub struct FixedRates(
 );
 
 impl Rates for FixedRates {
-    fn rates(&self, active: u32, _: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
+    fn rates(&self, active: Set, _: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
         for i in members(active) {
             out[i] = self.0[i];
         }
@@ -76,11 +76,11 @@ pub struct AllActive<R> {
     /// Where rates come from.
     pub inner: R,
     /// The set of all tasks.
-    pub everyone: u32,
+    pub everyone: Set,
 }
 
 impl<R: Rates> Rates for AllActive<R> {
-    fn rates(&self, active: u32, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
+    fn rates(&self, active: Set, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
         let mut all = vec![0.0; out.len()];
         self.inner.rates(self.everyone, batches, &mut all)?;
         for i in members(active) {
@@ -89,7 +89,7 @@ impl<R: Rates> Rates for AllActive<R> {
         Ok(())
     }
 
-    fn depends_on(&self, _: u32) -> u32 {
+    fn depends_on(&self, _: Set) -> Set {
         self.everyone
     }
 
@@ -105,7 +105,7 @@ impl<R: Rates> Rates for AllActive<R> {
 /// Rates given for each set of active tasks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TableRates {
-    rows: BTreeMap<u32, Vec<f64>>,
+    rows: BTreeMap<Set, Vec<f64>>,
 }
 
 impl TableRates {
@@ -117,13 +117,13 @@ impl TableRates {
 
     /// Sets the rates while `active` computes; `samples_per_s` has one place per task, those of
     /// other tasks are not read. Returns whether the set had none before.
-    pub fn insert(&mut self, active: u32, samples_per_s: Vec<f64>) -> bool {
+    pub fn insert(&mut self, active: Set, samples_per_s: Vec<f64>) -> bool {
         self.rows.insert(active, samples_per_s).is_none()
     }
 }
 
 impl Rates for TableRates {
-    fn rates(&self, active: u32, _: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
+    fn rates(&self, active: Set, _: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
         let row = self
             .rows
             .get(&active)
@@ -166,7 +166,7 @@ impl Rates for TableRates {
 pub struct ModelRates<'p, C: Throughput + ?Sized> {
     predictor: &'p C,
     shares: Vec<Share>,
-    gpus: Vec<u32>,
+    gpus: Vec<Set>,
     /// Index of each task in the predictor's workload.
     tasks: Vec<usize>,
     divides: bool,
@@ -177,7 +177,7 @@ impl<'p, C: Throughput + ?Sized> ModelRates<'p, C> {
     /// `gpus` (a set of tasks for each GPU); the three have the same length.
     #[must_use]
     pub fn new(predictor: &'p C, tasks: Vec<usize>, shares: Vec<Share>, gpu_of: &[u32]) -> Self {
-        let mut sets = BTreeMap::<u32, u32>::new();
+        let mut sets = BTreeMap::<u32, Set>::new();
         for (i, &gpu) in gpu_of.iter().enumerate() {
             *sets.entry(gpu).or_default() |= 1 << i;
         }
@@ -202,7 +202,7 @@ impl<'p, C: Throughput + ?Sized> ModelRates<'p, C> {
 }
 
 impl<C: Throughput + ?Sized> Rates for ModelRates<'_, C> {
-    fn rates(&self, active: u32, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
+    fn rates(&self, active: Set, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
         for &gpu in &self.gpus {
             let here = active & gpu;
             if here == 0 {

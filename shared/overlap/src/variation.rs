@@ -3,8 +3,8 @@
 use doc::{BatchPolicy, Plan, RatesKind, Workload};
 use units::{Batch, Bytes};
 
-use crate::plan::planned_batches;
-use crate::{PlanError, vary};
+use crate::error::{PlanError, missing};
+use crate::vary;
 
 /// Percent by which batch sizes vary where the plan left them free.
 pub const BATCH_PERCENT: f64 = 20.0;
@@ -88,4 +88,13 @@ fn fit_memory(
             choices[i].retain(|b| *b <= planned[i]);
         }
     }
+}
+
+/// Batch size of each task of a plan.
+pub(crate) fn planned_batches(plan: &Plan) -> Result<Vec<Batch>, PlanError> {
+    let batch = |(i, task)| {
+        let known = plan.given(i).batch;
+        known.ok_or_else(|| missing(task, "batch", "a model needs its batch size"))
+    };
+    plan.tasks.iter().enumerate().map(batch).collect()
 }

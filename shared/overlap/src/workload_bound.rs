@@ -2,7 +2,7 @@ use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 
 use crate::cache::RateCache;
 use crate::instance::members;
-use crate::{Instance, Job};
+use crate::{Instance, Job, Set};
 
 /// Bound from the shared processor.
 ///
@@ -67,13 +67,13 @@ impl Sets {
         let whole = kept.last() == Some(&(tasks - 1));
         let mut out = Vec::with_capacity(tasks << tasks.saturating_sub(1));
         let mut from = vec![0; 1 << tasks];
-        for set in 1u32..1 << tasks {
+        for set in 1..(1 as Set) << tasks {
             from[set as usize] = out.len() as u32;
             if whole {
                 rates.with(set, |row| out.extend(members(set).map(|k| row[k])));
                 continue;
             }
-            let full = members(set).fold(0u32, |m, k| m | 1 << kept[k]);
+            let full = members(set).fold(0, |m: Set, k| m | 1 << kept[k]);
             rates.with(full, |row| out.extend(members(set).map(|k| row[kept[k]])));
         }
         Self {
@@ -83,12 +83,12 @@ impl Sets {
         }
     }
 
-    fn all(&self) -> std::ops::Range<u32> {
+    fn all(&self) -> std::ops::Range<Set> {
         1..1 << self.tasks
     }
 
     /// The members of a set, each with its rate.
-    fn members(&self, set: u32) -> impl Iterator<Item = (usize, f64)> {
+    fn members(&self, set: Set) -> impl Iterator<Item = (usize, f64)> {
         let rates = &self.rates[self.from[set as usize] as usize..];
         members(set).zip(rates.iter().copied())
     }
@@ -101,7 +101,7 @@ impl Sets {
     }
 
     /// `v(A)`.
-    fn value(&self, set: u32, prices: &[f64]) -> f64 {
+    fn value(&self, set: Set, prices: &[f64]) -> f64 {
         self.members(set).map(|(i, r)| r * prices[i]).sum()
     }
 }
@@ -162,14 +162,14 @@ impl WorkloadBound {
 
     /// Least seconds until the round ends, while `left(i)` is left of task `i`, the tasks
     /// `active` compute, and no other can for `alone_s` seconds.
-    pub fn rest_s(&self, left: &[f64], active: u32, alone_s: f64) -> f64 {
+    pub fn rest_s(&self, left: &[f64], active: Set, alone_s: f64) -> f64 {
         let priced = self.priced.as_ref();
         priced.map_or(0.0, |p| p.rest_s(left, active, alone_s))
     }
 }
 
 impl Priced {
-    fn rest_s(&self, left: &[f64], active: u32, alone_s: f64) -> f64 {
+    fn rest_s(&self, left: &[f64], active: Set, alone_s: f64) -> f64 {
         let work = left.iter().zip(&self.prices).map(|(w, y)| w * y).sum();
         let first = self.least_s(work);
         let Some(&here) = self.best_within.get(active as usize) else {
@@ -213,7 +213,7 @@ fn stairs(steps: Vec<(f64, f64)>) -> Vec<Stair> {
 /// For each set the highest value of its parts, the set itself included; place 0 is no task.
 fn best_within(mut values: Vec<f64>) -> Vec<f64> {
     for set in 1..values.len() {
-        let parts = members(set as u32).map(|i| values[set & !(1 << i)]);
+        let parts = members(set as Set).map(|i| values[set & !(1 << i)]);
         values[set] = parts.fold(values[set], f64::max);
     }
     values
@@ -242,11 +242,11 @@ fn solve_prices(jobs: &[Job], sets: &Sets) -> Option<Vec<f64>> {
         .zip(&alone)
         .map(|(job, rate)| problem.add_var(job.work / rate, (0.0, f64::INFINITY)))
         .collect();
-    let constraint = |set: u32| -> Vec<(Variable, f64)> {
+    let constraint = |set: Set| -> Vec<(Variable, f64)> {
         let each = sets.members(set);
         each.map(|(i, r)| (vars[i], r / alone[i])).collect()
     };
-    let everyone = (1u32 << jobs.len()) - 1;
+    let everyone = ((1 as Set) << jobs.len()) - 1;
     for set in sets.all() {
         if set.count_ones() <= 2 || set == everyone {
             problem.add_constraint(constraint(set), ComparisonOp::Le, 1.0);
@@ -255,7 +255,7 @@ fn solve_prices(jobs: &[Job], sets: &Sets) -> Option<Vec<f64>> {
     let mut solution = problem.solve().ok()?.into_solution().ok()?;
     let mut prices = vec![0.0; jobs.len()];
     // Most sets are never worth much: between looks at all only the others are looked at.
-    let mut pool: Vec<u32> = Vec::new();
+    let mut pool: Vec<Set> = Vec::new();
     'rounds: for _ in 0..ROUNDS {
         for (i, &var) in vars.iter().enumerate() {
             prices[i] = solution.var_value(var).max(0.0) / alone[i];
@@ -282,7 +282,7 @@ fn solve_prices(jobs: &[Job], sets: &Sets) -> Option<Vec<f64>> {
 
 /// The most violated of the sets that begin with the same task, for each task: so that a few
 /// rounds suffice.
-fn worst_sets(sets: &Sets, prices: &[f64], pool: &[u32]) -> Vec<u32> {
+fn worst_sets(sets: &Sets, prices: &[f64], pool: &[Set]) -> Vec<Set> {
     let mut worst = vec![(0, 1.0 + ENOUGH); sets.tasks];
     for &set in pool {
         let value = sets.value(set, prices);

@@ -6,13 +6,13 @@ use math::exp;
 use units::Share;
 
 use crate::anchor::{self, Anchor, Elsewhere};
+use crate::copies::Copies;
 use crate::dataset::Dataset;
-use crate::domain::Domain;
+use crate::domain::{Domain, Ranges};
 use crate::error::PredictError;
-use crate::features::Layout;
+use crate::features::{Layout, Scene};
 use crate::part_share::{Difference, PartShares};
-use crate::structured::{self, Form, Law, Meeting};
-use crate::training;
+use crate::structured::{self, Form, Law, Meeting, host_load, power};
 use crate::workload_law;
 
 /// Most samples that the laws are fitted to; they have so few constants that more add nothing.
@@ -55,6 +55,35 @@ impl Base {
         self.domain.as_ref().is_none_or(|d| d.has_levels_of(active))
     }
 
+    /// Whether one of `running` tasks lies within what was measured; `ranges` are those of the task.
+    pub fn covers(&self, ranges: &Ranges, a: &Setting, running: usize) -> bool {
+        let share = self.share_range(a.task, running, ranges.shares);
+        running <= self.most_together
+            && (running == 1 || self.ran_together(a.task))
+            && ranges
+                .batches
+                .is_none_or(|(l, h)| (l..=h).contains(&a.batch))
+            && share.is_none_or(|(l, h)| (l..=h).contains(&a.share))
+    }
+
+    /// Smallest and largest share at which a task ran when `running` tasks did; `all`: alone or not.
+    pub fn share_range(
+        &self,
+        task: usize,
+        running: usize,
+        all: Option<(Share, Share)>,
+    ) -> Option<(Share, Share)> {
+        match &self.domain {
+            Some(domain) if running > 1 => domain.range(task),
+            _ => all,
+        }
+    }
+
+    /// Whether a task ran with others.
+    pub fn ran_together(&self, task: usize) -> bool {
+        self.evidence[task] == Evidence::Together
+    }
+
     pub fn learn(data: &Dataset, form: Form) -> Result<Base, PredictError> {
         let tasks = data.tasks.len();
         let solo = anchor::solo_steps(data);
@@ -63,7 +92,7 @@ impl Base {
         if !at_all.contains(&true) {
             return Err(PredictError::NoUsableSample);
         }
-        let meetings = training::meetings(&data.thinned(MOST_FOR_LAWS));
+        let meetings = structured::meetings(&data.thinned(MOST_FOR_LAWS));
         let copies: Vec<bool> = data.tasks.iter().map(|t| t.copy_of.is_some()).collect();
         let mut laws = structured::fit_all(&meetings, form, &copies);
         let workload_law = workload_law::fit(data, &laws);
@@ -109,6 +138,22 @@ impl Base {
         Ok(base)
     }
 
+    /// What was learnt of kinds of tasks, for each task.
+    pub fn of_tasks(mut self, copies: &Copies) -> Self {
+        self.kind.clone_from(&copies.kind);
+        self.anchors = copies.spread(&self.anchors);
+        self.parts = copies.spread(&self.parts);
+        self.laws = copies.spread(&self.laws);
+        for law in &mut self.laws {
+            law.slowdown = copies.spread(&law.slowdown);
+        }
+        self.evidence = copies.spread(&self.evidence);
+        if let Some(domain) = &mut self.domain {
+            domain.shares = copies.spread(&domain.shares);
+        }
+        self
+    }
+
     /// Anchors of all tasks by the present laws.
     fn anchor(&mut self, data: &Dataset, solo: &[BTreeMap<u32, f64>], elsewhere: &[Elsewhere]) {
         self.anchors = (0..data.tasks.len())
@@ -149,6 +194,30 @@ impl Base {
         // A part of the device is never faster than the whole.
         let ln_alone = ln_step + (stretch + part).max(0.0);
         (ln_step, ln_alone, exp(ln_alone - by_law))
+    }
+
+    /// What predictions of a co-run are made of.
+    pub fn scene(&self, active: &[Setting]) -> Scene {
+        let mut s = Scene::empty(active.len(), self.has_levels_of(active));
+        let crowd = host_load(active.len());
+        for (k, a) in active.iter().enumerate() {
+            s.task[k] = a.task;
+            s.kind[k] = self.kind[a.task];
+            s.share[k] = a.share.fraction();
+            let pace = &self.laws[a.task].pace;
+            let host = pace.host(crowd);
+            let device = pace.device(a.batch.as_f64(), s.share[k]);
+            let (ln_step, ln_alone, scale) = self.solo_steps(a.task, a.batch.as_f64(), s.share[k]);
+            s.ln_step[k] = ln_step;
+            s.ln_alone[k] = ln_alone;
+            s.batch[k] = a.batch.as_f64();
+            s.ln_batch[k] = s.batch[k].ln();
+            s.busy[k] = device / pace.join(host, device);
+            s.contention[k] = s.busy[k] * power(s.share[k], pace.exponent);
+            s.host[k] = scale * host;
+            s.device[k] = scale * device;
+        }
+        s
     }
 
     /// Meetings as if the law said the solo step that was measured: runs alone too, so that the laws

@@ -45,7 +45,7 @@ impl Predictor {
                     self.means(run, &mut out[k * n..(k + 1) * n]);
                     continue;
                 }
-                let scene = Scene::new(&self.base, run);
+                let scene = self.base.scene(run);
                 for (at, a) in run.iter().enumerate() {
                     let law = &self.base.laws[a.task];
                     let place = (k * n + at, *a);

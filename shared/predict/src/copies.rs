@@ -5,6 +5,7 @@
 //! 4 to 7 trainings on an A100 with up to three copies of each of 8 models (MISO) that took the error
 //! of the ratio of rates at 14 % to those at 100 % from 16.3 to 7.9 %.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use corun::Setting;
@@ -12,7 +13,6 @@ use math::stats;
 
 use crate::anchor;
 use crate::dataset::{Dataset, Sample, TaskSpec};
-use crate::fit::Fitted;
 
 /// Solo steps of two copies that differ by more than this (in logarithms) are of different models,
 /// whatever the workload says: of another data pipeline, say. Windows end at a standard error of 1 %
@@ -47,13 +47,17 @@ impl Copies {
     }
 
     /// Whether there is any.
-    pub fn any(&self) -> bool {
+    fn any(&self) -> bool {
         self.first.len() < self.kind.len()
     }
 
     /// The measurements with kinds in place of tasks; then a kind may run more than once in a
-    /// co-run, and one that stands for several tasks is a copy of itself.
-    pub fn merge(&self, data: &Dataset) -> Dataset {
+    /// co-run, and one that stands for several tasks is a copy of itself. Without copies they are as
+    /// they were.
+    pub fn merge<'d>(&self, data: &'d Dataset) -> Cow<'d, Dataset> {
+        if !self.any() {
+            return Cow::Borrowed(data);
+        }
         let mut tasks: Vec<TaskSpec> = self.first.iter().map(|t| data.tasks[*t].clone()).collect();
         for (kind, spec) in tasks.iter_mut().enumerate() {
             let own = self.kind.iter().zip(&data.tasks);
@@ -69,10 +73,10 @@ impl Copies {
             active: s.active.iter().map(|a| self.setting(a)).collect(),
             ..s.clone()
         };
-        Dataset {
+        Cow::Owned(Dataset {
             tasks,
             samples: data.samples.iter().map(sample).collect(),
-        }
+        })
     }
 
     fn setting(&self, a: &Setting) -> Setting {
@@ -83,30 +87,8 @@ impl Copies {
     }
 
     /// What is known of each kind, for each task.
-    fn spread<T: Clone>(&self, of: &[T]) -> Vec<T> {
+    pub fn spread<T: Clone>(&self, of: &[T]) -> Vec<T> {
         self.kind.iter().map(|k| of[*k].clone()).collect()
-    }
-
-    /// A model of kinds as one of tasks. Regressions stay one for each kind.
-    pub fn tell_apart(&self, fitted: &mut Fitted) {
-        let p = &mut fitted.predictor;
-        let base = &mut p.base;
-        base.kind = self.kind.clone();
-        base.anchors = self.spread(&base.anchors);
-        base.parts = self.spread(&base.parts);
-        base.laws = self.spread(&base.laws);
-        for law in &mut base.laws {
-            law.slowdown = self.spread(&law.slowdown);
-        }
-        base.evidence = self.spread(&base.evidence);
-        if let Some(domain) = &mut base.domain {
-            domain.shares = self.spread(&domain.shares);
-        }
-        p.trust = self.spread(&p.trust);
-        if let Some(unseen) = &mut p.unseen {
-            unseen.seen = self.spread(&unseen.seen);
-        }
-        fitted.report.tell_copies(self);
     }
 }
 

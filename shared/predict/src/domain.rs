@@ -1,11 +1,9 @@
-//! Where predictions are interpolation: what co-runs covered.
+//! What was measured: where predictions are interpolation.
 
 use corun::Setting;
 use units::{Batch, Share};
 
-use crate::base::Base;
 use crate::dataset::Dataset;
-use crate::predictor::Predictor;
 
 /// Shares (in hundredths of a percent) that count as one level: two and a half points, less than
 /// the least step at which shares are usually profiled (5 %) and more than what MPS rounds away
@@ -80,85 +78,6 @@ fn thin(levels: &mut Vec<Share>) {
     });
 }
 
-/// A configuration that a model does not answer from measurements nearby, and why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outside {
-    /// The batch size lies outside the measured ones of the task.
-    Batch {
-        /// The task.
-        task: usize,
-        /// The batch size asked for.
-        batch: Batch,
-        /// Smallest and largest measured.
-        measured: (Batch, Batch),
-    },
-    /// The share lies outside those at which the task ran: with others, for a co-run.
-    Share {
-        /// The task.
-        task: usize,
-        /// The share asked for.
-        share: Share,
-        /// Smallest and largest measured.
-        measured: (Share, Share),
-    },
-    /// The task never ran with others when it was profiled.
-    NeverTogether {
-        /// The task.
-        task: usize,
-    },
-    /// More tasks at once than were ever measured together.
-    Crowd {
-        /// Tasks at once.
-        tasks: usize,
-        /// Most that were measured together.
-        most: usize,
-    },
-}
-
-impl Outside {
-    /// Whether it is about a task: what is about how many run together is about each.
-    #[must_use]
-    pub fn concerns(&self, of: usize) -> bool {
-        match *self {
-            Outside::Batch { task, .. }
-            | Outside::Share { task, .. }
-            | Outside::NeverTogether { task } => task == of,
-            Outside::Crowd { .. } => true,
-        }
-    }
-
-    /// The reason in words; `name` gives the name of a task by its position in the workload.
-    #[must_use]
-    pub fn reason(&self, name: impl Fn(usize) -> String) -> String {
-        match *self {
-            Outside::Batch {
-                task,
-                batch,
-                measured: (low, high),
-            } => format!(
-                "{} at batch size {batch} (measured: {low} to {high})",
-                name(task)
-            ),
-            Outside::Share {
-                task,
-                share,
-                measured: (low, high),
-            } if low == high => format!("{} at {share} (measured: {low} only)", name(task)),
-            Outside::Share {
-                task,
-                share,
-                measured: (low, high),
-            } => format!("{} at {share} (measured: {low} to {high})", name(task)),
-            Outside::NeverTogether { task } => {
-                format!("{} together with others (measured: alone only)", name(task))
-            }
-            Outside::Crowd { tasks, most } => {
-                format!("{tasks} tasks at once (measured: at most {most})")
-            }
-        }
-    }
-}
-
 /// Smallest and largest batch size and share at which one task ran, alone or not; `None`: it never ran.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ranges {
@@ -181,110 +100,6 @@ impl Ranges {
             batches: rows().map(batch).min().zip(rows().map(batch).max()),
             shares: rows().map(share).min().zip(rows().map(share).max()),
         }
-    }
-
-    /// Whether one of `running` tasks lies within what was measured, with these the ranges of the task.
-    pub fn covers(&self, base: &Base, a: &Setting, running: usize) -> bool {
-        let share = share_range(base, a.task, running, self.shares);
-        running <= base.most_together
-            && (running == 1 || ran_together(base, a.task))
-            && self.batches.is_none_or(|(l, h)| (l..=h).contains(&a.batch))
-            && share.is_none_or(|(l, h)| (l..=h).contains(&a.share))
-    }
-}
-
-fn share_range(
-    base: &Base,
-    task: usize,
-    running: usize,
-    all: Option<(Share, Share)>,
-) -> Option<(Share, Share)> {
-    match &base.domain {
-        Some(domain) if running > 1 => domain.range(task),
-        _ => all,
-    }
-}
-
-fn ran_together(base: &Base, task: usize) -> bool {
-    base.evidence[task] == doc::params::Evidence::Together
-}
-
-impl Predictor {
-    /// What of a configuration lies outside the measured domain; empty: all inside.
-    ///
-    /// The domain of a co-run is that of the measured co-runs: for each task the range of its
-    /// shares among others, and the largest number of tasks together. Fewer tasks than were ever
-    /// measured together are inside: they lie between the solo runs and the co-runs.
-    #[must_use]
-    pub fn outside(&self, active: &[Setting]) -> Vec<Outside> {
-        let mut v = Vec::new();
-        for &a in active {
-            let task = a.task;
-            if active.len() > 1 && !self.ran_together(task) {
-                v.push(Outside::NeverTogether { task });
-            }
-            if let Some(measured) = self.trust[task].batches
-                && !(measured.0..=measured.1).contains(&a.batch)
-            {
-                let batch = a.batch;
-                v.push(Outside::Batch {
-                    task,
-                    batch,
-                    measured,
-                });
-            }
-            if let Some(measured) = self.share_range(task, active.len())
-                && !(measured.0..=measured.1).contains(&a.share)
-            {
-                let share = a.share;
-                v.push(Outside::Share {
-                    task,
-                    share,
-                    measured,
-                });
-            }
-        }
-        if active.len() > self.base.most_together {
-            v.push(Outside::Crowd {
-                tasks: active.len(),
-                most: self.base.most_together,
-            });
-        }
-        v
-    }
-
-    /// Whether [`Predictor::outside`] is empty. Allocates nothing.
-    #[must_use]
-    pub fn covers(&self, active: &[Setting]) -> bool {
-        let within = |a: &Setting| self.covers_setting(a, active.len());
-        active.iter().all(within)
-    }
-
-    /// The same of one of `running` tasks.
-    pub(crate) fn covers_setting(&self, a: &Setting, running: usize) -> bool {
-        let trust = &self.trust[a.task];
-        let measured = Ranges {
-            batches: trust.batches,
-            shares: trust.shares,
-        };
-        measured.covers(&self.base, a, running)
-    }
-
-    /// Most tasks that were measured together; 1 where only solo runs were.
-    #[must_use]
-    pub fn most_together(&self) -> usize {
-        self.base.most_together
-    }
-
-    /// Smallest and largest share at which a task was measured when `running` tasks ran: with
-    /// others for 2 and more. `None`: it never ran so.
-    #[must_use]
-    pub fn share_range(&self, task: usize, running: usize) -> Option<(Share, Share)> {
-        share_range(&self.base, task, running, self.trust[task].shares)
-    }
-
-    fn ran_together(&self, task: usize) -> bool {
-        ran_together(&self.base, task)
     }
 }
 

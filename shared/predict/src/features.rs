@@ -1,7 +1,9 @@
-use corun::{MAX_TASKS, Setting};
+//! What the regressions see of a task in a co-run: the columns of its row, and the numbers that they
+//! are made of.
 
-use crate::base::Base;
-use crate::structured::{Law, host_load, power};
+use corun::MAX_TASKS;
+
+use crate::structured::Law;
 
 /// Most tasks for which each of the others has features of its own; beyond, only sums.
 const MOST_NAMED: usize = 8;
@@ -34,37 +36,37 @@ const SMALL: f64 = 3.0;
 /// Features of each other task.
 const EACH: usize = 5;
 
-/// What predictions of a co-run are made of, once for all its tasks.
+/// What predictions of a co-run are made of, once for all its tasks ([`crate::base::Base::scene`]).
 pub(crate) struct Scene {
-    len: usize,
+    pub len: usize,
     /// Whether co-runs covered its shares and its number of tasks, level by level.
-    has_levels: bool,
-    task: [usize; MAX_TASKS],
-    kind: [usize; MAX_TASKS],
-    share: [f64; MAX_TASKS],
+    pub has_levels: bool,
+    pub task: [usize; MAX_TASKS],
+    pub kind: [usize; MAX_TASKS],
+    pub share: [f64; MAX_TASKS],
     /// Logarithm of the solo step seconds by the anchor, on the whole device.
-    ln_step: [f64; MAX_TASKS],
+    pub ln_step: [f64; MAX_TASKS],
     /// The same at its share; on the whole device in models without that.
-    ln_alone: [f64; MAX_TASKS],
-    batch: [f64; MAX_TASKS],
-    ln_batch: [f64; MAX_TASKS],
+    pub ln_alone: [f64; MAX_TASKS],
+    pub batch: [f64; MAX_TASKS],
+    pub ln_batch: [f64; MAX_TASKS],
     /// Seconds of its step by the law, beside the device and, undisturbed, on it, so that alone
     /// they make the solo step.
-    host: [f64; MAX_TASKS],
-    device: [f64; MAX_TASKS],
+    pub host: [f64; MAX_TASKS],
+    pub device: [f64; MAX_TASKS],
     /// `u_j` of the law: part of its step in which the task uses the device.
-    busy: [f64; MAX_TASKS],
+    pub busy: [f64; MAX_TASKS],
     /// `w_j = u_j R_j^e`.
-    contention: [f64; MAX_TASKS],
+    pub contention: [f64; MAX_TASKS],
 }
 
 impl Scene {
-    /// Of a co-run.
-    pub fn new(base: &Base, active: &[Setting]) -> Self {
+    /// Of `len` tasks, nothing known of them yet.
+    pub fn empty(len: usize, has_levels: bool) -> Self {
         let zero = [0.0; MAX_TASKS];
-        let mut s = Self {
-            len: active.len(),
-            has_levels: base.has_levels_of(active),
+        Self {
+            len,
+            has_levels,
             task: [0; MAX_TASKS],
             kind: [0; MAX_TASKS],
             share: zero,
@@ -76,26 +78,7 @@ impl Scene {
             device: zero,
             busy: zero,
             contention: zero,
-        };
-        let crowd = host_load(active.len());
-        for (k, a) in active.iter().enumerate() {
-            s.task[k] = a.task;
-            s.kind[k] = base.kind[a.task];
-            s.share[k] = a.share.fraction();
-            let pace = &base.laws[a.task].pace;
-            let host = pace.host(crowd);
-            let device = pace.device(a.batch.as_f64(), s.share[k]);
-            let (ln_step, ln_alone, scale) = base.solo_steps(a.task, a.batch.as_f64(), s.share[k]);
-            s.ln_step[k] = ln_step;
-            s.ln_alone[k] = ln_alone;
-            s.batch[k] = a.batch.as_f64();
-            s.ln_batch[k] = s.batch[k].ln();
-            s.busy[k] = device / pace.join(host, device);
-            s.contention[k] = s.busy[k] * power(s.share[k], pace.exponent);
-            s.host[k] = scale * host;
-            s.device[k] = scale * device;
         }
-        s
     }
 
     /// `ln(solo step seconds)` of the task at position `at`.

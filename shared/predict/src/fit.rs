@@ -2,6 +2,7 @@ mod account;
 mod alone;
 mod checks;
 mod trust;
+mod unseen;
 
 use std::collections::HashMap;
 
@@ -17,15 +18,14 @@ use crate::gp::Hyper;
 use crate::model::{GpPart, Parts, fit_poly, fit_trees, learn_gp};
 use crate::pool::PoolRows;
 use crate::predictor::Predictor;
-use crate::report::FitReport;
+use crate::report::{FitReport, TaskReport};
+use crate::rows::Rows;
 use crate::structured::Form;
-use crate::training::Rows;
+use crate::trust::PartSpread;
 use crate::unseen::Unseen;
 use crate::validation::{self, Calibration, Known, Wanted, calibrate};
 use account::{task_report, throughputs};
-pub(crate) use alone::PartSpread;
-pub(crate) use checks::Checks;
-use checks::pools;
+use checks::{Checks, pools};
 use trust::trust_of_all;
 
 /// Settings of a fit.
@@ -99,24 +99,21 @@ fn learn(
 ) -> Result<Fitted, PredictError> {
     data.check()?;
     let copies = Copies::of(data);
-    if !copies.any() {
-        return learn_kinds(data, data, families, options);
-    }
-    let fitted = learn_kinds(&copies.merge(data), data, families, options);
-    let mut fitted = fitted.map_err(|e| match e {
+    let kinds = copies.merge(data);
+    learn_kinds(&kinds, data, &copies, families, options).map_err(|e| match e {
         PredictError::UnknownTask { task } => PredictError::UnknownTask {
             task: copies.first[task],
         },
         other => other,
-    })?;
-    copies.tell_apart(&mut fitted);
-    Ok(fitted)
+    })
 }
 
-/// The same of measurements with kinds in place of the tasks of `original`.
+/// The same of measurements with kinds in place of the tasks of `original`; the model is one of its
+/// tasks. Regressions stay one for each kind.
 fn learn_kinds(
     data: &Dataset,
     original: &Dataset,
+    copies: &Copies,
     families: &[Method],
     options: &FitOptions,
 ) -> Result<Fitted, PredictError> {
@@ -174,11 +171,12 @@ fn learn_kinds(
     }
     let mut report = checks.report(data, checked, &calibrations);
     let used = throughputs(data);
-    for (i, (parts, trust)) in tasks.iter().zip(&trust).enumerate() {
+    let each = tasks.iter().zip(&trust).enumerate();
+    let reports = each.map(|(i, (parts, trust))| {
         let of = (i, used[i]);
-        let task = task_report(&base, &rows[i], parts, of, trust.error_percent);
-        report.tasks.push(task);
-    }
+        task_report(&base, &rows[i], parts, of, trust.error_percent)
+    });
+    report.tasks = TaskReport::of_tasks(&reports.collect::<Vec<_>>(), copies);
     let pool = pool.clone().filter(|_| pools(method));
     let mut unseen = pool.map(|pool| Unseen::learn(data, checked, pool, &known, &checks));
     let learnt = unseen.as_ref();
@@ -188,10 +186,10 @@ fn learn_kinds(
     Ok(Fitted {
         predictor: Predictor {
             method,
-            base,
+            base: base.of_tasks(copies),
             parts: tasks,
-            trust,
-            unseen,
+            trust: copies.spread(&trust),
+            unseen: unseen.map(|u| u.of_tasks(copies)),
         },
         report,
         points,

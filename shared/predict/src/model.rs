@@ -1,14 +1,12 @@
+use doc::Method;
 use math::stats;
 
 use crate::base::Base;
 use crate::features::{Layout, MAX_FEATURES, OTHERS, SUMS, Scene};
-use crate::gp::{Gp, Groups, Hyper, Observations, Prior, Priors, sparse};
+use crate::gp::{Gp, Groups, Hyper, MOST_POINTS, Observations, Prior, Priors, sparse};
 use crate::poly::Poly;
-use crate::training::Rows;
+use crate::rows::Rows;
 use crate::trees::Trees;
-
-/// Most points that a Gaussian process keeps; more measurements are projected on these.
-pub(crate) const MOST_POINTS: usize = 256;
 
 /// Most measurements that hyper-parameters are learnt from.
 const MOST_FOR_HYPER: usize = 160;
@@ -54,6 +52,24 @@ pub(crate) struct Answer {
     pub solo_trees: Option<f64>,
     /// Variance of the Gaussian process, where asked for.
     pub variance: f64,
+}
+
+impl Answer {
+    /// The answer of a family; parts that are missing fall back to the law.
+    pub(crate) fn of(&self, method: Method) -> f64 {
+        let gp = self.gp.unwrap_or(self.law);
+        let poly = self.poly.unwrap_or(self.law);
+        match method {
+            Method::Structured => self.law,
+            Method::Poly => poly,
+            Method::Gp => gp,
+            Method::Blend => match (self.trees, self.solo_trees) {
+                (Some(trees), Some(more)) => (gp + trees + more) / 3.0,
+                (Some(trees), None) => 0.5 * (gp + trees),
+                (None, _) => gp,
+            },
+        }
+    }
 }
 
 impl Parts {
@@ -173,7 +189,7 @@ pub(crate) fn learn_gp(rows: &Rows, evaluations: usize, start: Option<&Hyper>) -
         *f = factor(*y, (2.0 * spread).max(0.08));
     }
     let priors = priors(rows, spread);
-    let some = evenly(obs.len(), MOST_FOR_HYPER);
+    let some = stats::evenly(obs.len(), MOST_FOR_HYPER);
     let mut part = obs.subset(&some);
     let mut hyper = Hyper::most_probable(&part, &priors, start, evaluations);
     for _ in 0..2 {
@@ -202,7 +218,7 @@ pub(crate) fn learn_groups(rows: &Rows, layout: Layout) -> Option<GpPart> {
     for (f, y) in obs.noise_factor.iter_mut().zip(&obs.y) {
         *f = factor(*y, (2.0 * spread).max(0.08));
     }
-    let mut part = obs.subset(&evenly(obs.len(), MOST_FOR_HYPER));
+    let mut part = obs.subset(&stats::evenly(obs.len(), MOST_FOR_HYPER));
     let mut hyper = Hyper::of_groups(&part, groups);
     if mark_wrong(&mut part, &hyper)? {
         hyper = Hyper::of_groups(&part, groups);
@@ -291,10 +307,4 @@ pub(crate) fn overconfidence(part: &GpPart) -> f64 {
         .filter(|(_, f)| **f <= 1.0);
     let z: Vec<f64> = sound.map(|((r, v), _)| r * r / v).collect();
     stats::mean(&z).map_or(1.0, |m| m.sqrt().max(1.0))
-}
-
-/// At most `most` of `n` positions, evenly.
-pub(crate) fn evenly(n: usize, most: usize) -> Vec<usize> {
-    let m = n.min(most);
-    (0..m).map(|k| k * n / m).collect()
 }

@@ -1,5 +1,6 @@
 //! The predictor as it stands in a `mt.model/1` document, both ways.
 
+mod process;
 mod read;
 mod unseen;
 mod write;

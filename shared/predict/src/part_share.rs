@@ -52,7 +52,7 @@ impl PartShares {
             ln: 0.0,
         };
         let all: Vec<Difference> = measured.iter().copied().chain(whole.map(none)).collect();
-        let kept: Vec<Difference> = crate::model::evenly(all.len(), MOST)
+        let kept: Vec<Difference> = math::stats::evenly(all.len(), MOST)
             .into_iter()
             .map(|k| all[k])
             .collect();

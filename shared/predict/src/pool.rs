@@ -6,8 +6,7 @@ use crate::dataset::{Dataset, Sample};
 use crate::features::{MAX_FEATURES, Scene};
 use crate::gp::Hyper;
 use crate::model::{GpPart, condition, learn_groups};
-use crate::training::Rows;
-use crate::validation::Pooled;
+use crate::rows::Rows;
 
 /// The process.
 #[derive(Debug, Clone)]
@@ -16,6 +15,30 @@ pub(crate) struct Pool {
     pub part: GpPart,
     /// Mean of `ln(step / solo step)`.
     pub mean: f64,
+}
+
+/// Weights of the process of all tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Weights {
+    /// At shares of co-runs that were learnt from.
+    pub known: f64,
+    /// At other shares: trees do not answer there, and laws know more of shares than the process.
+    pub far: f64,
+}
+
+impl Weights {
+    pub fn of(self, has_levels: bool) -> f64 {
+        if has_levels { self.known } else { self.far }
+    }
+}
+
+/// What the process of all tasks says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pooled {
+    /// `ln(step seconds)`.
+    pub ln_step: f64,
+    /// Its variance, noise included.
+    pub variance: f64,
 }
 
 /// What it learns from: co-runs, task by task.
@@ -51,7 +74,7 @@ impl PoolRows {
     }
 
     fn push(&mut self, position: usize, s: &Sample, at: usize, base: &Base) {
-        let scene = Scene::new(base, &s.active);
+        let scene = base.scene(&s.active);
         let rate = s.throughput[at];
         let rows = &mut self.rows;
         rows.sample.push(position);

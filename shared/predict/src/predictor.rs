@@ -4,12 +4,10 @@ use doc::params::Evidence;
 use units::{Batch, Share};
 
 use crate::base::Base;
-use crate::features::Scene;
-use crate::fit::PartSpread;
-use crate::model::{Answer, Parts};
-use crate::pool::Pool;
+use crate::model::Parts;
+use crate::pool::{Pool, Weights};
+use crate::trust::{BEYOND, Trust};
 use crate::unseen::{Unseen, Use};
-use crate::validation::{BEYOND, Weights};
 
 /// Least standard deviation of the logarithm for a task that never ran with others, by itself and
 /// in a co-run, and for one that never ran; in co-runs only where too few tasks did for one of
@@ -29,26 +27,6 @@ pub struct Prediction {
     pub std_error: f64,
 }
 
-/// How sure a task's predictions are, and where they are interpolation.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Trust {
-    /// Standard deviation of the logarithm, beside the variance of the Gaussian process.
-    pub spread: f64,
-    /// Factor that makes intervals hold what they say.
-    pub interval_scale: f64,
-    /// The same at shares and numbers of tasks that were not measured; `None`: none could be left
-    /// out to learn it.
-    pub far_scale: Option<f64>,
-    /// Of solo rates at a part of the device.
-    pub part_spread: PartSpread,
-    /// Cross-validated mean absolute error, percent.
-    pub error_percent: Option<f64>,
-    /// Smallest and largest batch size measured.
-    pub batches: Option<(Batch, Batch)>,
-    /// Smallest and largest share measured.
-    pub shares: Option<(Share, Share)>,
-}
-
 /// A fitted model of the co-runs of one workload.
 #[derive(Debug, Clone)]
 pub struct Predictor {
@@ -58,24 +36,6 @@ pub struct Predictor {
     pub(crate) parts: Vec<Parts>,
     pub(crate) trust: Vec<Trust>,
     pub(crate) unseen: Option<Unseen>,
-}
-
-impl Answer {
-    /// The answer of a family; parts that are missing fall back to the law.
-    pub(crate) fn of(&self, method: Method) -> f64 {
-        let gp = self.gp.unwrap_or(self.law);
-        let poly = self.poly.unwrap_or(self.law);
-        match method {
-            Method::Structured => self.law,
-            Method::Poly => poly,
-            Method::Gp => gp,
-            Method::Blend => match (self.trees, self.solo_trees) {
-                (Some(trees), Some(more)) => (gp + trees + more) / 3.0,
-                (Some(trees), None) => 0.5 * (gp + trees),
-                (None, _) => gp,
-            },
-        }
-    }
 }
 
 impl Predictor {
@@ -109,7 +69,7 @@ impl Predictor {
             out[0] = self.alone(a);
             return;
         }
-        let scene = Scene::new(&self.base, active);
+        let scene = self.base.scene(active);
         let unseen = self.unseen(active);
         for (at, a) in active.iter().enumerate() {
             let answer = self
@@ -178,7 +138,7 @@ impl Predictor {
     pub(crate) fn estimate(&self, active: &[Setting], scatter: bool) -> Vec<Prediction> {
         let mut mean = vec![0.0; active.len()];
         self.means(active, &mut mean);
-        let scene = Scene::new(&self.base, active);
+        let scene = self.base.scene(active);
         // Of a task alone the spread at other shares was learnt from shares that were left out, the
         // smallest and the largest too.
         let learnt = active.len() == 1 && self.part_spread(&active[0]).is_some();

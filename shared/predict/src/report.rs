@@ -2,6 +2,7 @@ use doc::Method;
 
 use crate::copies::Copies;
 use crate::features::Driver;
+use crate::unseen::UnseenError;
 
 /// What a fit has to say to people.
 #[derive(Debug, Clone, Default)]
@@ -30,15 +31,6 @@ pub struct FitReport {
     pub learning: Vec<(usize, f64)>,
     /// Throughputs of zero, which were left out.
     pub zeros: usize,
-}
-
-/// Error of batch sizes or tasks that were left out whole.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct UnseenError {
-    /// How many were, one after another.
-    pub parts: usize,
-    /// Mean absolute error of their co-runs, percent.
-    pub error_percent: f64,
 }
 
 /// What is known of one task.
@@ -73,10 +65,9 @@ pub struct Worst {
     pub error_percent: f64,
 }
 
-impl FitReport {
-    /// From one entry for each kind of tasks to one for each task.
-    pub(crate) fn tell_copies(&mut self, copies: &Copies) {
-        let kinds = std::mem::take(&mut self.tasks);
+impl TaskReport {
+    /// From one for each kind of tasks to one for each task.
+    pub(crate) fn of_tasks(kinds: &[TaskReport], copies: &Copies) -> Vec<TaskReport> {
         let first = |kind: usize| copies.first[kind];
         let one = |(task, kind): (usize, &usize)| {
             let mut report = kinds[*kind].clone();
@@ -89,9 +80,11 @@ impl FitReport {
             }
             report
         };
-        self.tasks = copies.kind.iter().enumerate().map(one).collect();
+        copies.kind.iter().enumerate().map(one).collect()
     }
+}
 
+impl FitReport {
     /// Error (percent) to expect with `factor` times as many configurations, by a power law
     /// through the learning curve; `None` where the curve has fewer than two points.
     #[must_use]

@@ -325,6 +325,8 @@ impl Found {
                     share,
                     throughput: SamplesPerSec::new(count.samples as f64 / count.seconds).ok()?,
                     stderr: count.error(),
+                    gradient: None,
+                    launch: doc::Launch::default(),
                 })
             });
             Some(Sample {

@@ -26,6 +26,10 @@
 
 mod learn;
 
+use corun::Setting;
+
+use crate::dataset::Dataset;
+
 pub(crate) use learn::{Form, fit_all, refit};
 
 /// What one task met in one co-run.
@@ -59,6 +63,38 @@ impl Other {
             share: self.share,
         }
     }
+}
+
+/// What every task met in the co-runs and alone, in the order of the samples; throughputs of zero are
+/// left out.
+pub(crate) fn meetings(data: &Dataset) -> Vec<Vec<Meeting>> {
+    let mut all = vec![Vec::new(); data.tasks.len()];
+    for s in &data.samples {
+        for (at, (a, &p)) in s.active.iter().zip(&s.throughput).enumerate() {
+            if p > 0.0 {
+                all[a.task].push(Meeting {
+                    batch: a.batch.as_f64(),
+                    share: a.share.fraction(),
+                    others: others(&s.active, at),
+                    step: a.batch.as_f64() / p,
+                });
+            }
+        }
+    }
+    all
+}
+
+fn others(active: &[Setting], at: usize) -> Vec<Other> {
+    active
+        .iter()
+        .enumerate()
+        .filter(|(k, _)| *k != at)
+        .map(|(_, a)| Other {
+            task: a.task,
+            batch: a.batch.as_f64(),
+            share: a.share.fraction(),
+        })
+        .collect()
 }
 
 /// What another task weighs: `w_j = u_j R_j^e`.

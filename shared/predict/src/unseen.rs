@@ -5,14 +5,11 @@
 //! wide their intervals must be is learnt by leaving out whole batch sizes, and whole tasks, of
 //! those that did run among others.
 
-mod learn;
-
 use corun::Setting;
 use units::Batch;
 
-use crate::pool::Pool;
-use crate::report::UnseenError;
-use crate::validation::Weights;
+use crate::copies::Copies;
+use crate::pool::{Pool, Weights};
 
 /// The process of all tasks and what it is good for.
 #[derive(Debug, Clone)]
@@ -41,7 +38,22 @@ pub(crate) struct Use {
     pub error: Option<UnseenError>,
 }
 
+/// Error of batch sizes or tasks that were left out whole.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct UnseenError {
+    /// How many were, one after another.
+    pub parts: usize,
+    /// Mean absolute error of their co-runs, percent.
+    pub error_percent: f64,
+}
+
 impl Unseen {
+    /// What was learnt of kinds of tasks, for each task.
+    pub fn of_tasks(mut self, copies: &Copies) -> Self {
+        self.seen = copies.spread(&self.seen);
+        self
+    }
+
     /// What serves a co-run; `None` where the models of its tasks know it.
     pub fn of(&self, active: &[Setting]) -> Option<&Use> {
         if active.len() < 2 {

@@ -1,113 +1,34 @@
 //! Cross-validation by configuration, never by row: a configuration is left out as a whole, with
 //! all its repeats, because the rows of one co-run tell of each other.
 
+mod form;
 mod intervals;
+mod left;
 mod weights;
 
 use std::collections::{BTreeSet, HashMap};
 
 use corun::Setting;
-use doc::Method;
-use math::stats;
 use units::Share;
 
 use crate::base::Base;
 use crate::dataset::{Dataset, Sample};
 use crate::domain::Ranges;
 use crate::error::PredictError;
-use crate::features::{Layout, Scene};
+use crate::features::Layout;
 use crate::gp::Hyper;
-use crate::model::{Answer, Parts, condition, fit_poly, fit_trees};
+use crate::model::{Parts, condition, fit_poly, fit_trees};
 use crate::pool::PoolRows;
+use crate::rows::Rows;
 use crate::structured::Form;
-use crate::training::Rows;
+use left::FOLDS;
 
+pub(crate) use form::choose_form;
 pub(crate) use intervals::{
     Calibration, HALF_WIDTH, calibrate, conformal, scale_of, scale_of_pool,
 };
-pub(crate) use weights::{VERY_SURE, Weights, pool_weights, sure_gain, sure_weight};
-
-/// Factor on the standard deviation of what lies outside what was measured. Chosen, not fitted: how far a
-/// user will go beyond is not known. Errors of left-out throughputs are counted with it, so that it widens the
-/// intervals outside against those inside, and not those of all.
-pub(crate) const BEYOND: f64 = 2.0;
-
-/// Parts that are left out one after another.
-const FOLDS: usize = 5;
-
-/// One throughput that the model had not seen.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Left {
-    pub sample: usize,
-    pub task: usize,
-    /// Position of the task in it.
-    pub at: usize,
-    pub fold: usize,
-    pub ln_step: f64,
-    pub answer: Answer,
-    pub noise: f64,
-    /// By the process of all tasks, where there is one.
-    pub pooled: Option<Pooled>,
-    /// Whether the model had learnt from these shares and from as many tasks.
-    pub has_levels: bool,
-    /// Whether it lies outside what the model had learnt from.
-    pub outside: bool,
-    /// Part of the way that the answer of the task's own model is moved to that of the process.
-    pub weight: f64,
-}
-
-/// What the process of all tasks says.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pooled {
-    /// `ln(step seconds)`.
-    pub ln_step: f64,
-    /// Its variance, noise included.
-    pub variance: f64,
-}
-
-impl Left {
-    /// `ln(step seconds)` as the finished model predicts it.
-    pub fn predicted(&self, method: Method) -> f64 {
-        let own = self.answer.of(method);
-        own + self.pooled.map_or(0.0, |p| self.weight * (p.ln_step - own))
-    }
-
-    /// Standard deviation of it where nothing is calibrated; `spread` is that of the task beside
-    /// its Gaussian process.
-    fn deviation(&self, spread: f64, method: Method) -> f64 {
-        let variance = match method {
-            Method::Gp | Method::Blend => self.answer.variance,
-            Method::Structured | Method::Poly => 0.0,
-        };
-        let own = spread * spread + variance;
-        let gain = self
-            .pooled
-            .map_or(0.0, |p| self.weight * (p.variance - own));
-        let beyond = if self.outside { BEYOND } else { 1.0 };
-        beyond * (own + gain).sqrt()
-    }
-
-    /// Relative error of the throughput.
-    fn error(&self, method: Method) -> f64 {
-        ((self.ln_step - self.predicted(method)).exp() - 1.0).abs()
-    }
-
-    /// How far the throughput lies from its prediction, as a part of that: intervals are symmetric in it.
-    fn gap(&self, method: Method) -> f64 {
-        ((self.predicted(method) - self.ln_step).exp() - 1.0).abs()
-    }
-
-    /// That over [`Left::deviation`].
-    fn score(&self, spread: f64, method: Method) -> f64 {
-        self.gap(method) / self.deviation(spread, method)
-    }
-
-    /// With weights of the process of all tasks.
-    pub fn moved(&self, weights: Weights) -> Left {
-        let weight = weights.of(self.has_levels);
-        Left { weight, ..*self }
-    }
-}
+pub(crate) use left::{Left, throughput_error_percent, total_error_percent, total_errors, trimmed};
+pub(crate) use weights::{VERY_SURE, pool_weights, sure_gain, sure_weight};
 
 /// What is known from the fit to all data, so that folds need not find it again.
 #[derive(Clone)]
@@ -187,8 +108,8 @@ fn leave_one_part_out(
     let mut left = Vec::new();
     let held = data.samples.iter().enumerate().filter(|(k, _)| out[*k]);
     for (sample, s) in held {
-        let scene = Scene::new(&base, &s.active);
-        let covers = |a: &Setting| ranges[a.task].covers(&base, a, s.active.len());
+        let scene = base.scene(&s.active);
+        let covers = |a: &Setting| base.covers(&ranges[a.task], a, s.active.len());
         let outside = !s.active.iter().all(covers);
         for (at, (a, p)) in s.active.iter().zip(&s.throughput).enumerate() {
             if *p <= 0.0 {
@@ -273,13 +194,6 @@ fn leave_where(
     leave_one_part_out(data, known, &marked, usize::MAX)
 }
 
-/// Mean absolute error of left-out throughputs in percent, bad measurements included: what a user
-/// will see.
-pub(crate) fn throughput_error_percent(left: &[Left], method: Method) -> Option<f64> {
-    let error = |l: &Left| 100.0 * l.error(method);
-    stats::mean(&left.iter().map(error).collect::<Vec<_>>())
-}
-
 /// A model of a part of the data.
 pub(crate) struct Part {
     pub data: Dataset,
@@ -340,58 +254,6 @@ fn part_of(
     }
 }
 
-/// Least solo runs at part shares that say anything of how a task scales by itself.
-const LEAST_PARTS: usize = 2;
-/// The form with more constants must take the error of left-out co-runs below this part of what
-/// the other leaves. On simulated GPUs, whose host and device times add up, it took the error of
-/// the law alone with 125 samples from 2.2 to 5.5 %, so that this value hardly matters there; co-runs
-/// of a real GPU with solo runs at part shares were not at hand to set it by.
-const FORM_WORTH: f64 = 0.97;
-
-/// Form of the laws, by what the laws alone leave of left-out co-runs; the simple one where no solo
-/// run at a part share was measured, the other where nothing but solo runs was.
-pub(crate) fn choose_form(data: &Dataset) -> Result<Form, PredictError> {
-    let part = |s: &&Sample| s.active.len() == 1 && s.active[0].share < Share::FULL;
-    if data.samples.iter().filter(part).count() < LEAST_PARTS {
-        return Ok(Form::Added);
-    }
-    if data.samples.iter().all(|s| s.active.len() == 1) {
-        return Ok(Form::Overlapping);
-    }
-    let Some(fold) = folds(data, 3) else {
-        return Ok(Form::Added);
-    };
-    let error = |form: Form| -> Result<f64, PredictError> {
-        let mut errors = Vec::new();
-        for f in 0..3 {
-            let in_fold = |out: bool| {
-                let numbered = data.samples.iter().zip(&fold);
-                numbered.filter(move |(_, k)| (**k == f) == out)
-            };
-            let kept = Dataset {
-                tasks: data.tasks.clone(),
-                samples: in_fold(false).map(|(s, _)| s.clone()).collect(),
-            };
-            let base = Base::learn(&kept, form)?;
-            for (s, _) in in_fold(true) {
-                let scene = Scene::new(&base, &s.active);
-                for (at, (a, p)) in s.active.iter().zip(&s.throughput).enumerate() {
-                    let step = scene.by_law(at, &base.laws[a.task]);
-                    if *p > 0.0 {
-                        errors.push((a.batch.as_f64() / p / step).ln().abs());
-                    }
-                }
-            }
-        }
-        Ok(trimmed(errors).unwrap_or(f64::INFINITY))
-    };
-    if error(Form::Overlapping)? < FORM_WORTH * error(Form::Added)? {
-        Ok(Form::Overlapping)
-    } else {
-        Ok(Form::Added)
-    }
-}
-
 /// As [`leave_out`] with the usual number of parts.
 pub(crate) fn cross_validate(
     data: &Dataset,
@@ -404,36 +266,4 @@ pub(crate) fn cross_validate(
         }
     }
     Ok((0, Vec::new()))
-}
-
-/// Predicted over measured total throughput, minus 1, of every left-out sample, by sample.
-pub(crate) fn total_errors(data: &Dataset, left: &[Left], method: Method) -> Vec<(usize, f64)> {
-    let mut sums: Vec<(usize, f64, f64)> = Vec::new();
-    for l in left {
-        let s = &data.samples[l.sample];
-        let b = s.active[l.at].batch.as_f64();
-        let (p, m) = (b * (-l.predicted(method)).exp(), b * (-l.ln_step).exp());
-        match sums.last_mut() {
-            Some(last) if last.0 == l.sample => {
-                last.1 += p;
-                last.2 += m;
-            }
-            _ => sums.push((l.sample, p, m)),
-        }
-    }
-    sums.iter().map(|(k, p, m)| (*k, p / m - 1.0)).collect()
-}
-
-/// Mean absolute error of the total in percent, without the worst twentieth: those are the bad
-/// measurements, which no model should follow.
-pub(crate) fn total_error_percent(data: &Dataset, left: &[Left], method: Method) -> Option<f64> {
-    let errors = total_errors(data, left, method);
-    trimmed(errors.iter().map(|(_, e)| e.abs()).collect())
-}
-
-/// Mean of all but the largest twentieth, times 100.
-pub(crate) fn trimmed(mut v: Vec<f64>) -> Option<f64> {
-    v.sort_by(f64::total_cmp);
-    v.truncate(v.len() - v.len() / 20);
-    stats::mean(&v).map(|m| 100.0 * m)
 }

@@ -13,6 +13,7 @@ mod seen;
 mod sweep;
 mod timeline;
 mod verdict;
+mod words;
 mod workload;
 
 use doc::{Any, Plan};
@@ -67,10 +68,4 @@ impl Reporter {
     pub fn finish(&mut self) -> Option<Report> {
         std::mem::take(&mut self.sweep).report()
     }
-}
-
-/// A list of names in a sentence.
-fn listed<T: std::fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
-    let names: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
-    names.join(", ")
 }

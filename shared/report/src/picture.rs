@@ -14,9 +14,6 @@ pub use gantt::{Gantt, Lane, Span};
 pub use plot::{Line, Mark, Plot, Points};
 pub use svg::{Canvas, escape};
 
-/// Width of every picture in pixels.
-pub const WIDTH: f64 = 880.0;
-
 /// One picture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Picture {
@@ -74,5 +71,5 @@ pub fn document<'a>(pictures: impl IntoIterator<Item = &'a Picture>) -> String {
         ));
         y += height;
     }
-    svg::document(&body, WIDTH, y.max(1.0))
+    svg::document(&body, svg::WIDTH, y.max(1.0))
 }

@@ -163,6 +163,9 @@ fn task(start: &Start, kind: DeviceKind, index: usize) -> Option<Task> {
             .into_iter()
             .filter_map(|b| Batch::new(b).ok())
             .collect(),
+        batch: None,
+        efficiency: None,
+        rounds_to_target: None,
         samples: Samples::new(samples).ok(),
         update_bytes: start.script.is_none().then_some(UpdateBytes {
             down: bytes,

@@ -85,10 +85,7 @@ impl FakeMps {
                 true
             }
             Err(error) => {
-                #[expect(clippy::print_stderr, reason = "a skipped test must say so")]
-                {
-                    eprintln!("skipped: no C compiler ({error})");
-                }
+                crate::skipped("cc", format!("no C compiler ({error})"));
                 false
             }
         }

@@ -2,9 +2,10 @@
 
 mod data;
 mod network;
+mod norms;
 
 use std::num::NonZero;
-use std::ops::AddAssign;
+use std::ops::Range;
 
 use cli::Failure;
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -13,9 +14,12 @@ use paralight::prelude::*;
 use units::Batch;
 
 use crate::config::Network;
-use crate::trainer::Trainer;
+use crate::trainer::{Step, Trainer};
 use data::Clusters;
+pub use network::Outcome;
 use network::{Layout, Workspace};
+
+pub use norms::{MEASURE_EVERY, Norms, mean_square};
 
 /// Gradients that are computed and forgotten before the job says that it is ready.
 const WARM_UP_STEPS: usize = 2;
@@ -32,6 +36,9 @@ pub struct CpuTrainer {
     momentum: f32,
     /// Samples trained on: the number of the next one.
     position: u64,
+    steps: u64,
+    /// Gradient of the first half of a batch that one thread computes in two parts.
+    half: Vec<f32>,
 }
 
 /// What one thread needs for itself.
@@ -40,22 +47,6 @@ struct Lane {
     work: Workspace,
     /// Of the samples of the last step.
     outcome: Outcome,
-}
-
-/// How well some samples were told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Outcome {
-    /// Sum of their losses.
-    pub loss: f64,
-    /// Samples whose class had the largest output.
-    pub correct: u64,
-}
-
-impl AddAssign for Outcome {
-    fn add_assign(&mut self, other: Self) {
-        self.loss += other.loss;
-        self.correct += other.correct;
-    }
 }
 
 impl CpuTrainer {
@@ -91,6 +82,8 @@ impl CpuTrainer {
             learning_rate: network.learning_rate,
             momentum: network.momentum,
             position: 0,
+            steps: 0,
+            half: Vec::new(),
         }
     }
 
@@ -104,9 +97,11 @@ impl CpuTrainer {
         (&mut self.weights, &mut self.velocity)
     }
 
-    /// One step on `batch` samples; the mean loss over them before the step.
-    fn train(&mut self, batch: usize) -> f64 {
-        let (lanes, outcome) = self.gradients(self.position, batch);
+    /// One step on `batch` samples.
+    fn train(&mut self, batch: usize) -> Step {
+        let measured = self.steps.is_multiple_of(MEASURE_EVERY);
+        let (lanes, outcome, norms) = self.measured_gradients(self.position, batch, measured);
+        self.steps += 1;
         self.position += batch as u64;
         let gradients: Vec<&[f32]> = self.lanes[..lanes]
             .iter()
@@ -118,24 +113,67 @@ impl CpuTrainer {
         };
         let parameters = (&mut self.weights[..], &mut self.velocity[..]);
         step.apply(&mut self.threads, parameters, &gradients);
-        outcome.loss / batch as f64
+        Step {
+            loss: outcome.loss / batch as f64,
+            norms,
+        }
     }
 
-    /// Sums the gradient over the samples with the numbers `first` to `first + rows` into `sum`.
-    pub fn summed_gradient(&mut self, first: u64, rows: usize, sum: &mut Vec<f32>) -> Outcome {
+    /// As [`CpuTrainer::gradients`], and where it is `measured` norms of parts: those of the threads, or
+    /// of one thread two halves.
+    fn measured_gradients(
+        &mut self,
+        first: u64,
+        rows: usize,
+        measured: bool,
+    ) -> (usize, Outcome, Option<Norms>) {
+        if measured && self.lanes.len() == 1 && rows > 1 {
+            let before = rows / 2;
+            let (_, mut outcome) = self.gradients(first, before);
+            self.half.clear();
+            self.half.extend_from_slice(self.lanes[0].work.gradients());
+            outcome += self.gradients(first + before as u64, rows - before).1;
+            let work = &mut self.lanes[0].work;
+            let parts = [(before, &self.half[..]), (rows - before, work.gradients())];
+            let norms = Norms::of_parts(&parts);
+            work.add(&self.half);
+            return (1, outcome, norms);
+        }
+        let (lanes, outcome) = self.gradients(first, rows);
+        if !measured {
+            return (lanes, outcome, None);
+        }
+        let parts: Vec<(usize, &[f32])> = self.lanes[..lanes]
+            .iter()
+            .enumerate()
+            .map(|(i, lane)| (part(rows, i, lanes).len(), lane.work.gradients()))
+            .collect();
+        let norms = Norms::of_parts(&parts);
+        (lanes, outcome, norms)
+    }
+
+    /// Sums the gradient over the samples with the numbers `first` to `first + rows` into `sum`; norms of
+    /// its parts where they are `measured`.
+    pub fn summed_gradient(
+        &mut self,
+        first: u64,
+        rows: usize,
+        sum: &mut Vec<f32>,
+        measured: bool,
+    ) -> (Outcome, Option<Norms>) {
         sum.clear();
         if rows == 0 {
             sum.resize(self.weights.len(), 0.0);
-            return Outcome::default();
+            return (Outcome::default(), None);
         }
-        let (lanes, outcome) = self.gradients(first, rows);
+        let (lanes, outcome, norms) = self.measured_gradients(first, rows, measured);
         sum.extend_from_slice(self.lanes[0].work.gradients());
         for lane in &self.lanes[1..lanes] {
             for (s, g) in sum.iter_mut().zip(lane.work.gradients()) {
                 *s += g;
             }
         }
-        outcome
+        (outcome, norms)
     }
 
     /// A step by a gradient that is summed over `batch` samples.
@@ -153,9 +191,10 @@ impl CpuTrainer {
     fn gradients(&mut self, first: u64, rows: usize) -> (usize, Outcome) {
         let lanes = self.lanes.len().min(rows);
         let (layout, weights) = (&self.layout, &self.weights[..]);
-        let parts = (0..lanes).map(|i| (rows * i / lanes, rows * (i + 1) / lanes));
-        let work = |(lane, (from, to)): (&mut Lane, (usize, usize))| {
-            lane.data.draw(first.wrapping_add(from as u64), to - from);
+        let parts = (0..lanes).map(|i| part(rows, i, lanes));
+        let work = |(lane, part): (&mut Lane, Range<usize>)| {
+            lane.data
+                .draw(first.wrapping_add(part.start as u64), part.len());
             let (samples, labels) = (lane.data.samples(), lane.data.labels());
             lane.outcome = lane.work.gradient(layout, weights, samples, labels);
         };
@@ -166,6 +205,11 @@ impl CpuTrainer {
         }
         (lanes, all)
     }
+}
+
+/// Samples of part `i` of `parts` that a step is split into.
+fn part(rows: usize, i: usize, parts: usize) -> Range<usize> {
+    rows * i / parts..rows * (i + 1) / parts
 }
 
 /// `v <- momentum v - rate g`, `w <- w + v`, where `g` is a sum of gradients and the rate is that
@@ -214,7 +258,7 @@ impl Trainer for CpuTrainer {
         Ok(vec![("threads", self.lanes.len().to_string())])
     }
 
-    fn step(&mut self, batch: Batch) -> Result<f64, Failure> {
+    fn step(&mut self, batch: Batch) -> Result<Step, Failure> {
         Ok(self.train(batch.get() as usize))
     }
 }
@@ -261,8 +305,8 @@ mod tests {
     #[test]
     fn the_loss_falls_far_below_guessing() {
         let mut trainer = CpuTrainer::new(&network(2));
-        let first = trainer.train(64);
-        let last = (0..200).map(|_| trainer.train(64)).last().unwrap();
+        let first = trainer.train(64).loss;
+        let last = (0..200).map(|_| trainer.train(64).loss).last().unwrap();
         assert!(first > 0.8, "{first}");
         assert!(last < 0.3 * first, "from {first} to {last}");
     }
@@ -271,7 +315,7 @@ mod tests {
     fn threads_do_not_change_what_is_learnt() {
         let losses = |threads| {
             let mut trainer = CpuTrainer::new(&network(threads));
-            (0..50).map(|_| trainer.train(30)).collect::<Vec<_>>()
+            (0..50).map(|_| trainer.train(30).loss).collect::<Vec<_>>()
         };
         for (one, three) in losses(1).iter().zip(losses(3)) {
             assert!((one - three).abs() < 1e-4 * one, "{one} {three}");
@@ -281,7 +325,7 @@ mod tests {
     #[test]
     fn more_threads_than_samples_train_too() {
         let mut trainer = CpuTrainer::new(&network(8));
-        assert!(trainer.train(3).is_finite());
+        assert!(trainer.train(3).loss.is_finite());
     }
 
     #[test]
@@ -289,7 +333,7 @@ mod tests {
         let run = || {
             let mut trainer = CpuTrainer::new(&network(2));
             (0..20)
-                .map(|_| trainer.train(32).to_bits())
+                .map(|_| trainer.train(32).loss.to_bits())
                 .collect::<Vec<_>>()
         };
         assert_eq!(run(), run());

@@ -12,7 +12,7 @@ use cli::Failure;
 use gpusim::{Layer, Network};
 use units::Batch;
 
-use crate::trainer::Trainer;
+use crate::trainer::{Step, Trainer};
 use gpu::{Gpu, Loaded};
 use plan::{GRADIENTS, INPUT, LABELS, Learning, Plan, WEIGHTS};
 
@@ -104,14 +104,16 @@ impl Trainer for CudaTrainer {
         Ok(members)
     }
 
-    fn step(&mut self, batch: Batch) -> Result<f64, Failure> {
+    fn step(&mut self, batch: Batch) -> Result<Step, Failure> {
         self.load(batch)?;
         let Some((_, loaded)) = &self.loaded else {
             return Err(Failure::Environment("no step is loaded".to_owned()));
         };
         self.gpu.run(loaded)?;
         let at = loaded.plan.loss_at;
-        self.gpu.read(loaded, GRADIENTS, at).map(f64::from)
+        let loss = self.gpu.read(loaded, GRADIENTS, at).map(f64::from)?;
+        // The kernels of a step sum the gradient of the whole batch at once: there are no parts.
+        Ok(Step { loss, norms: None })
     }
 }
 

@@ -19,9 +19,9 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use units::Batch;
 
 use crate::config::{Config, Elastic, Place, split};
-use crate::cpu::CpuTrainer;
+use crate::cpu::{CpuTrainer, MEASURE_EVERY, Norms, mean_square};
 use crate::protocol::{Order, Reporter};
-use crate::trainer::Trainer as _;
+use crate::trainer::{Step, Trainer as _};
 use checkpoint::State;
 use team::{Tally, Team};
 
@@ -217,17 +217,49 @@ impl Training<'_> {
         let rank = self.team.rank();
         let before: usize = parts[..rank].iter().sum();
         let first = self.state.samples + before as u64;
-        let outcome = self
-            .trainer
-            .summed_gradient(first, parts[rank], &mut self.sum);
-        let mut tally = Tally { outcome, stop };
+        // Every process counts the same steps, and so looks at the same ones.
+        let measured = self.state.step.is_multiple_of(MEASURE_EVERY);
+        let alone = parts.len() == 1;
+        let (outcome, own) =
+            self.trainer
+                .summed_gradient(first, parts[rank], &mut self.sum, measured && alone);
+        let compared = measured && !alone && parts[rank] == parts[0] && parts[0] > 0;
+        let square = match compared {
+            true => mean_square(&self.sum, parts[rank]),
+            false => 0.0,
+        };
+        let mut tally = Tally {
+            outcome,
+            stop,
+            square,
+        };
         self.team.sum(&mut self.sum, &mut tally)?;
+        let norms = match measured && !alone && self.team.leads() {
+            true => self.norms_of_ranks(&parts, tally.square),
+            false => own,
+        };
         self.trainer.descend(&self.sum, size);
-        let loss = tally.outcome.loss / size as f64;
+        let step = Step {
+            loss: tally.outcome.loss / size as f64,
+            norms,
+        };
         let accuracy = tally.outcome.correct as f64 / size as f64;
-        self.state.step(size as u64, loss);
-        self.tell(|reporter, state| reporter.step_at(state.step, size as u64, loss, accuracy))?;
+        self.state.step(size as u64, step.loss);
+        self.tell(|reporter, state| reporter.step_at(state.step, size as u64, step, accuracy))?;
         Ok(tally.stop)
+    }
+
+    /// Norms of the gradients of processes, whose squares are summed over those with as many samples as
+    /// the first, and of all of them, which is in `sum`.
+    fn norms_of_ranks(&self, parts: &[usize], squares: f64) -> Option<Norms> {
+        let (small, large) = (parts[0], parts.iter().sum());
+        let equal = parts.iter().filter(|part| **part == small).count();
+        (small > 0 && small < large).then(|| Norms {
+            small,
+            small_sq: squares / equal as f64,
+            large,
+            large_sq: mean_square(&self.sum, large),
+        })
     }
 
     fn save(&mut self) -> Result<(), Failure> {

@@ -1,19 +1,64 @@
 //! The worker protocol as a job sees it: lines on standard output, orders on standard input.
 
+use std::time::{Duration, Instant};
+
 use cli::{Failure, Output};
 use units::Batch;
+
+use crate::cpu::Norms;
+use crate::trainer::Step;
 
 /// The lines that a job writes.
 pub struct Reporter {
     output: Output,
+    /// Steps that were made and not told.
+    pending: Option<Pending>,
+    /// When steps were last told; `None`: every step is told by itself.
+    told: Option<Instant>,
 }
+
+/// Steps that are told in one line.
+#[derive(Default)]
+struct Pending {
+    steps: u64,
+    samples: u64,
+    /// Of the last.
+    loss: f64,
+    norms: Option<Norms>,
+}
+
+/// Least time between two lines on steps of a job that is measured: whoever reads them shares the
+/// device with the job, and 20 a second time a window of 2 s to 2.5 %.
+const BETWEEN: Duration = Duration::from_millis(50);
 
 impl Reporter {
     /// Writes to standard output.
     pub fn open() -> Result<Self, Failure> {
         Ok(Self {
             output: Output::open(None, false)?,
+            pending: None,
+            told: None,
         })
+    }
+
+    /// Tells steps that are quick together, 20 lines a second at most.
+    pub fn merge_steps(&mut self) {
+        self.told = Some(Instant::now());
+    }
+
+    /// Tells what was merged and not told.
+    fn flush(&mut self) -> Result<(), Failure> {
+        match self.pending.take() {
+            Some(told) => {
+                let steps = match told.steps {
+                    1 => String::new(),
+                    steps => format!("\"steps\":{steps},"),
+                };
+                let norms = Norms::member(told.norms);
+                self.told_step(&steps, told.samples, told.loss, &norms)
+            }
+            None => Ok(()),
+        }
     }
 
     /// Waiting for `run`; all that does not depend on the checkpoint is done.
@@ -32,8 +77,21 @@ impl Reporter {
     }
 
     /// One step done.
-    pub fn step(&mut self, samples: Batch, loss: f64) -> Result<(), Failure> {
-        self.told_step("", u64::from(samples.get()), loss, "")
+    pub fn step(&mut self, samples: Batch, step: Step) -> Result<(), Failure> {
+        let before = self.pending.take().unwrap_or_default();
+        self.pending = Some(Pending {
+            steps: before.steps + 1,
+            samples: before.samples + u64::from(samples.get()),
+            loss: step.loss,
+            // Of several steps that report norms the last is told: a fair sample of them.
+            norms: step.norms.or(before.norms),
+        });
+        match &mut self.told {
+            Some(told) if told.elapsed() < BETWEEN => return Ok(()),
+            Some(told) => *told = Instant::now(),
+            None => {}
+        }
+        self.flush()
     }
 
     /// One step done, which is the number `step` over all restarts; `accuracy` is the part of its
@@ -42,11 +100,12 @@ impl Reporter {
         &mut self,
         step: u64,
         samples: u64,
-        loss: f64,
+        told: Step,
         accuracy: f64,
     ) -> Result<(), Failure> {
-        let more = format!(",\"accuracy\":{accuracy}");
-        self.told_step(&format!("\"step\":{step},"), samples, loss, &more)
+        let norms = Norms::member(told.norms);
+        let more = format!(",\"accuracy\":{accuracy}{norms}");
+        self.told_step(&format!("\"step\":{step},"), samples, told.loss, &more)
     }
 
     fn told_step(
@@ -73,11 +132,13 @@ impl Reporter {
 
     /// Parked: no step is under way.
     pub fn parked(&mut self) -> Result<(), Failure> {
+        self.flush()?;
         self.output.text("{\"mt\":\"parked\"}\n")
     }
 
     /// All done.
     pub fn done(&mut self, samples: u64) -> Result<(), Failure> {
+        self.flush()?;
         self.output
             .text(&format!("{{\"mt\":\"done\",\"samples\":{samples}}}\n"))
     }

@@ -30,6 +30,9 @@ pub fn run(config: &Config, console: &Console) -> Result<Exit, Failure> {
         })?),
     };
     let mut reporter = Reporter::open()?;
+    if config.pool {
+        reporter.merge_steps();
+    }
     let members = trainer.warm_up(config.batch)?;
     reporter.ready(&members)?;
     let mut session = Session {
@@ -71,9 +74,9 @@ impl Session<'_> {
         let Ok(size) = Batch::new(size) else {
             return Ok(false);
         };
-        let loss = self.trainer.step(size)?;
+        let step = self.trainer.step(size)?;
         self.samples += u64::from(size.get());
-        self.reporter.step(size, loss)?;
+        self.reporter.step(size, step)?;
         Ok(left > u64::from(size.get()))
     }
 

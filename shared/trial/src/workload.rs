@@ -49,22 +49,20 @@ fn task(command: &Command, alone: &Alone, track: &Track) -> Task {
         flops_per_sample: None,
         bytes_per_sample: None,
         batch_sizes: step.or(Batch::new(1).ok()).into_iter().collect(),
+        batch: None,
+        efficiency: None,
+        rounds_to_target: None,
         samples: Samples::new((work.round() as u64).max(1)).ok(),
         update_bytes: None,
         weight: None,
         memory: None,
         host: HostCost::default(),
         job: Some(Job {
-            argv: command.argv.clone(),
             env,
-            cwd: None,
             progress: Progress {
                 regex: regex.filter(|text| !text.is_empty()),
             },
-            pool: false,
-            download: Vec::new(),
-            upload: Vec::new(),
-            resume: Vec::new(),
+            ..command.job()
         }),
     }
 }

@@ -270,7 +270,7 @@ PY
         python3 evil.py && mt-launch --dry-run evil.json > script && sh script; ls"#;
     let out = folder.run(line);
     if out.stderr.contains("python3") {
-        eprintln!("skipped: there is no python3");
+        testkit::skipped("python", "there is no python3");
         return;
     }
     assert!(out.stdout.contains("script"), "{out:#?}");
@@ -296,7 +296,7 @@ fn names_do_not_reach_a_terminal_as_commands() {
     // `script` gives the tools a terminal.
     let out = folder.run("TERM=dumb script -qec 'mt-report s; mt-check s' /dev/null");
     if out.code == Some(127) {
-        eprintln!("skipped: there is no script(1)");
+        testkit::skipped("script", "there is no script(1)");
         return;
     }
     assert!(out.stdout.contains("]0;owned"), "{out:#?}");

@@ -29,7 +29,7 @@ fn without_threads_a_tool_does_its_work_or_says_why_not() {
             }
             let line = format!("{tool} {name} {output}");
             let Some(out) = alone(&folder, &line) else {
-                eprintln!("skipped: no group of processes can be limited");
+                testkit::skipped("pids", "no group of processes can be limited");
                 return;
             };
             assert!(matches!(out.code, Some(0 | 3)), "{line}: {out:#?}");

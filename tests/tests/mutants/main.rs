@@ -141,7 +141,7 @@ fn every_altered_field_is_refused() {
     println!("{refused} mutants refused; accepted at exempt places, by reason: {exempted:#?}");
     assert!(unexplained.is_empty(), "accepted:\n{unexplained}");
     if let Some(why) = skipped {
-        println!("skipped: no run of processes here: {why}");
+        testkit::skipped("cgroups", format!("no run of processes here: {why}"));
     } else {
         let unused: Vec<_> = exempt::unused(&used);
         assert!(unused.is_empty(), "reasons for nothing: {unused:?}");

@@ -14,7 +14,7 @@ const WORKLOAD: &str = r#"{"schema":"mt.workload/1","id":"real","device":{"kind"
 fn real_processes_are_profiled_planned_launched_and_gone() {
     let folder = Folder::new();
     std::fs::write(folder.path().join("workload"), WORKLOAD).unwrap();
-    let profile = "mt-profile workload --design random --budget 4 --share-step 25 --window 0.3 \
+    let profile = "mt-profile workload --design random --budget 8 --share-step 25 --window 0.3 \
                    --max-window 0.6 -o profile";
     let out = folder.run(profile);
     if out.code == Some(3) {

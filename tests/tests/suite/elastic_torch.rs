@@ -14,7 +14,7 @@ fn python() -> Result<String, String> {
     match found.is_ok_and(|f| f.status.success()) {
         true => Ok(python),
         false => Err(format!(
-            "skipped: {python} cannot import torch; name another by PYTHON"
+            "{python} cannot import torch; name another by PYTHON"
         )),
     }
 }
@@ -63,7 +63,7 @@ fn assert_every_step_once(steps: &[(u64, f64)]) {
 fn one_two_three_and_one_processes_lose_no_step_and_learn_the_same() {
     let python = match python() {
         Ok(python) => python,
-        Err(why) => return eprintln!("{why}"),
+        Err(why) => return testkit::skipped("torch", why),
     };
     for model in ["vgg", "resnet"] {
         let folder = Folder::new();
@@ -110,7 +110,7 @@ fn one_two_three_and_one_processes_lose_no_step_and_learn_the_same() {
 fn two_models_under_the_allocator_train_to_their_ends() {
     let python = match python() {
         Ok(python) => python,
-        Err(why) => return eprintln!("{why}"),
+        Err(why) => return testkit::skipped("torch", why),
     };
     let folder = Folder::new();
     let tasks = [

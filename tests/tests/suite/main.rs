@@ -1,6 +1,7 @@
 //! Pipelines across the tools.
 
 mod bad_input;
+mod circles;
 mod cpu;
 mod dependencies;
 mod elastic;

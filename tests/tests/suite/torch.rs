@@ -6,7 +6,7 @@ use mt_tests::{Folder, example};
 fn the_trainer_speaks_the_protocol() {
     let folder = Folder::new();
     if folder.run("command -v python3").code != Some(0) {
-        eprintln!("skipped: there is no python3");
+        testkit::skipped("python", "there is no python3");
         return;
     }
     let tests = example("torch/tests/train_test.py");
@@ -21,7 +21,7 @@ fn the_trainer_goes_on_from_its_checkpoint() {
     let folder = Folder::new();
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "/usr/bin/python3".to_owned());
     if folder.run(&format!("{python} -c 'import torch'")).code != Some(0) {
-        eprintln!("skipped: {python} has no torch");
+        testkit::skipped("torch", format!("{python} has no torch"));
         return;
     }
     let train = example("torch/train.py");

@@ -331,7 +331,7 @@ fn after_a_kill_nothing_is_left() {
 fn a_script_is_driven_by_a_pipe() {
     let python = Command::new("python3").arg("--version").output();
     if !python.is_ok_and(|o| o.status.success()) {
-        eprintln!("skipped: there is no python3");
+        testkit::skipped("python", "there is no python3");
         return;
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hare");

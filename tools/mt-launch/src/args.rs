@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
-use clap::{Parser, ValueHint};
-use cli::DeviceArg;
+use clap::{CommandFactory as _, Parser, ValueHint};
+use cli::{DeviceArg, Failure};
 use launch::{CareArgs, Others};
 
 use crate::verbs::Verb;
@@ -61,4 +61,30 @@ pub struct Args {
     pub guard: Option<PathBuf>,
     #[command(flatten)]
     pub seed: cli::SeedArgs,
+}
+
+impl Args {
+    /// Refuses options of this tool behind `--controller`, where they would be swallowed: the rest of
+    /// the line is the controller's.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] that names the first, with both ways to say what is meant.
+    pub fn check_controller(&self) -> Result<(), Failure> {
+        let command = Self::command();
+        let own = |word: &&String| {
+            let name = word
+                .strip_prefix("--")
+                .map(|w| w.split('=').next().unwrap_or(w));
+            let known = |name: &str| command.get_arguments().any(|a| a.get_long() == Some(name));
+            word.as_str() == "-o" || name.is_some_and(known)
+        };
+        let Some(option) = self.controller.iter().skip(1).find(own) else {
+            return Ok(());
+        };
+        let program = &self.controller[0];
+        Err(Failure::Usage(format!(
+            "{option} stands behind --controller, and the rest of that line goes to {program}: put it before \
+             --controller if it is meant for mt-launch, else write --controller sh -c '{program} {option} ...'"
+        )))
+    }
 }

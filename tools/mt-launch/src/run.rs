@@ -13,6 +13,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     if let Some(run) = &args.guard {
         return cli::guard(|| jobs::guard::clean_up(run).map(drop));
     }
+    args.check_controller()?;
     let settings = args.care.settings()?;
     let what = "plans, timelines or schedules";
     let (input, mut output) = args.stream.open(what, console)?;

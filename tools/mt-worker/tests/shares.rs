@@ -161,9 +161,10 @@ fn a_job_that_fails_is_a_failed_configuration_and_others_go_on() {
         return;
     };
     let error = cpu.measure(&[run(0, 32, 50.0), run(1, 32, 50.0)], &window(0.2));
-    let Err(MeasureError::Failed(reason)) = error else {
+    let Err(MeasureError::Failed(failed)) = error else {
         panic!("{error:?}");
     };
+    let reason = failed.reason;
     assert!(
         reason.contains("task t0") && reason.contains("exit code 5"),
         "{reason}"

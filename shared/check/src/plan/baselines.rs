@@ -3,7 +3,8 @@
 use doc::{Baseline, Feasible, ObjectiveKind, Scheme};
 use units::Share;
 
-use super::choices::{Choices, Frame, Value};
+use super::choices::{Choices, Value};
+use super::frame::Frame;
 use super::points;
 use crate::judge::Judge;
 

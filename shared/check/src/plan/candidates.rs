@@ -4,7 +4,8 @@ use doc::{
     Candidate, Candidates, Choice, Chosen, Corun, DeviceKind, Feasible, Model, ObjectiveKind,
 };
 
-use super::choices::{Choices, Frame, Value};
+use super::choices::{Choices, Value};
+use super::frame::Frame;
 use crate::judge::Judge;
 
 /// Half width of a 95 % interval in standard errors.

@@ -1,17 +1,9 @@
-//! Batch sizes and shares of all tasks, and what they are worth under the model.
+//! Batch sizes and shares of all tasks.
 
 use corun::Setting;
-use doc::{Balance, BatchPolicy, Choice, Constraints, ObjectiveKind, Plan, SoloRate, Workload};
+use doc::{Choice, Plan, Workload};
 use predict::Predictor;
 use units::{Batch, Share};
-
-use crate::judge::Judge;
-
-use super::round::Round;
-use super::verdict::last_end;
-
-/// Slack of a constraint that is met up to rounding.
-const SLACK: f64 = 1e-9;
 
 /// Batch size, share and GPU of every task of the workload, in its order.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,233 +76,39 @@ pub struct Value {
     pub last_end: Vec<f64>,
 }
 
-/// The model and what a plan asked of it.
-pub struct Frame<'a> {
-    pub workload: &'a Workload,
-    pub predictor: &'a Predictor,
-    pub kind: ObjectiveKind,
-    pub constraints: Option<&'a Constraints>,
-    /// The round whose length is the objective, where transfers count.
-    pub round: Option<Round>,
-    /// Data volumes, damped where the plan damps them.
-    pub data: Vec<f64>,
-}
-
-impl<'a> Frame<'a> {
-    pub fn new(plan: &'a Plan, workload: &'a Workload, predictor: &'a Predictor) -> Self {
-        let data = workload.tasks.iter().map(|task| {
-            let chosen = plan.task_index(&task.id).map(|i| &plan.tasks[i]);
-            let of_plan = chosen.and_then(|t| t.load.or(t.samples));
-            let load = of_plan.or(task.samples);
-            load.map_or(1.0, units::Samples::as_f64)
-        });
-        let found = plan.feasible();
-        Self {
-            workload,
-            predictor,
-            kind: found.map_or(ObjectiveKind::Raw, |found| found.objective.kind),
-            constraints: found.map(|found| &found.constraints),
-            round: Round::of(workload),
-            data: data.collect(),
+/// When the last of `tasks` ends, if all begin at once: one ends first, and the others go on with
+/// what is left of their work at the rates of those that remain.
+pub fn last_end(
+    predictor: &Predictor,
+    choices: &Choices,
+    mut tasks: Vec<usize>,
+    mut work: Vec<f64>,
+    errors: f64,
+) -> Option<f64> {
+    let whole: f64 = tasks.iter().map(|&i| work[i]).sum();
+    let mut now = 0.0;
+    while !tasks.is_empty() {
+        let active: Vec<Setting> = tasks
+            .iter()
+            .map(|&task| Setting {
+                task,
+                batch: choices.batch[task],
+                share: choices.share[task],
+            })
+            .collect();
+        let predicted = predictor.predict(&active);
+        let rate = |k: usize| predicted[k].samples_per_s + errors * predicted[k].std_error;
+        if (0..tasks.len()).any(|k| rate(k) <= 0.0 || !rate(k).is_finite()) {
+            return None;
         }
-    }
-
-    /// Predictions for every task with the others of its GPU.
-    pub fn evaluate(&self, choices: &Choices) -> Value {
-        let n = choices.batch.len();
-        let mut value = Value {
-            rates: vec![0.0; n],
-            errors: vec![0.0; n],
-            solo: (0..n).map(|i| self.solo(i, choices.batch[i])).collect(),
-            last_end: vec![0.0; n],
-        };
-        for gpu in choices.gpus() {
-            let tasks = choices.on(gpu);
-            let active: Vec<Setting> = tasks
-                .iter()
-                .map(|&task| Setting {
-                    task,
-                    batch: choices.batch[task],
-                    share: choices.share[task],
-                })
-                .collect();
-            for (&i, p) in tasks.iter().zip(self.predictor.predict(&active)) {
-                value.rates[i] = p.samples_per_s;
-                value.errors[i] = p.std_error;
-            }
-            if self.kind == ObjectiveKind::Round {
-                let end = last_end(self, choices, tasks.clone(), self.data.clone(), 0.0);
-                for &i in &tasks {
-                    value.last_end[i] = end.unwrap_or(f64::INFINITY);
-                }
-            }
+        let step = (0..tasks.len())
+            .map(|k| work[tasks[k]] / rate(k))
+            .fold(f64::INFINITY, f64::min);
+        for (k, &i) in tasks.iter().enumerate() {
+            work[i] -= step * rate(k);
         }
-        value
+        now += step;
+        tasks.retain(|&i| work[i] > 1e-12 * whole);
     }
-
-    fn solo(&self, task: usize, own: Batch) -> f64 {
-        let compared = self.constraints.map_or(SoloRate::SameBatch, |c| c.solo);
-        match compared {
-            SoloRate::SameBatch => self.predictor.solo(task, own),
-            SoloRate::Best => {
-                let sizes = &self.workload.tasks[task].batch_sizes;
-                let rates = sizes.iter().map(|&b| self.predictor.solo(task, b));
-                rates.fold(f64::NEG_INFINITY, f64::max)
-            }
-        }
-    }
-
-    /// Total throughput and total relative to solo.
-    pub fn totals(value: &Value, tasks: &[usize]) -> (f64, f64) {
-        let raw = tasks.iter().map(|&i| value.rates[i]).sum();
-        let fair = tasks.iter().map(|&i| value.rates[i] / value.solo[i]).sum();
-        (raw, fair)
-    }
-
-    /// The objective over some tasks of one GPU.
-    pub fn objective(&self, value: &Value, tasks: &[usize]) -> f64 {
-        let of = |i: usize| match self.kind {
-            ObjectiveKind::Raw => value.rates[i],
-            ObjectiveKind::Fairness | ObjectiveKind::MaxMin => value.rates[i] / value.solo[i],
-            ObjectiveKind::Weighted => self.weight(i) * value.rates[i],
-            ObjectiveKind::Round => -value.last_end[i],
-        };
-        self.join(tasks.iter().map(|&i| of(i)))
-    }
-
-    /// Judges a claimed objective: against `truth`, or where it is the length of a round with
-    /// transfers, against what that lies between.
-    pub fn judge_objective(
-        &self,
-        name: &str,
-        claimed: f64,
-        choices: &Choices,
-        truth: f64,
-        j: &mut Judge,
-    ) {
-        match self.round_of_objective() {
-            None => j.number(name, claimed, truth),
-            Some(round) => match round.together(self, choices) {
-                Some(range) => range.judge(name, -claimed, j),
-                None => j.same(name, claimed, f64::NEG_INFINITY),
-            },
-        }
-    }
-
-    /// The round with transfers, where its length is the objective.
-    pub fn round_of_objective(&self) -> Option<&Round> {
-        self.round
-            .as_ref()
-            .filter(|_| self.kind == ObjectiveKind::Round)
-    }
-
-    /// Joins the objectives of tasks, or of GPUs.
-    pub fn join(&self, values: impl Iterator<Item = f64>) -> f64 {
-        match self.kind {
-            ObjectiveKind::MaxMin | ObjectiveKind::Round => values.fold(f64::INFINITY, f64::min),
-            _ => values.sum(),
-        }
-    }
-
-    /// Weight of a task in the weighted objective.
-    pub fn weight(&self, task: usize) -> f64 {
-        self.workload.tasks[task]
-            .weight
-            .map_or(1.0, units::Weight::get)
-    }
-
-    /// Mismatch of the loads of some tasks of one GPU: `sum_a sum_b |D_a/D_b - q_a/q_b|`
-    /// (FedMT eq. 6), where `q` is what the balance says.
-    pub fn mismatch(&self, choices: &Choices, value: &Value, tasks: &[usize]) -> f64 {
-        let balance = self.constraints.map_or(Balance::Batch, |c| c.balance);
-        let load = |i: usize| match balance {
-            Balance::Batch => choices.batch[i].as_f64(),
-            Balance::Workload => self.work_per_sample(i) * choices.batch[i].as_f64(),
-            Balance::Time => value.rates[i],
-        };
-        let mut sum = 0.0;
-        for &a in tasks {
-            for &b in tasks {
-                sum += (self.data[a] / self.data[b] - load(a) / load(b)).abs();
-            }
-        }
-        sum
-    }
-
-    /// What a sample adds to the solo step time: its slope from the smallest batch size to the
-    /// largest, or the mean where the slope says nothing.
-    fn work_per_sample(&self, task: usize) -> f64 {
-        let sizes = &self.workload.tasks[task].batch_sizes;
-        let step = |b: Batch| b.as_f64() / self.predictor.solo(task, b);
-        let (small, large) = (sizes[0], sizes[sizes.len() - 1]);
-        let slope = (step(large) - step(small)) / (large.as_f64() - small.as_f64());
-        if small < large && slope > 0.0 {
-            slope
-        } else {
-            step(large) / large.as_f64()
-        }
-    }
-
-    /// Bytes that tasks need together.
-    pub fn memory(&self, choices: &Choices, tasks: &[usize]) -> Vec<f64> {
-        let need = |&i: &usize| {
-            self.workload.tasks[i]
-                .memory
-                .map_or(0.0, |m| m.at(choices.batch[i]))
-        };
-        tasks.iter().map(need).collect()
-    }
-
-    /// The first constraint that choices break, but for step, `R_v` and, if asked, mismatch.
-    pub fn broken(&self, choices: &Choices, value: &Value, with_mismatch: bool) -> Option<String> {
-        let c = self.constraints?;
-        for gpu in choices.gpus() {
-            let tasks = choices.on(gpu);
-            let floor = c.starvation_floor.unwrap_or(0.0);
-            for &i in &tasks {
-                let relative = value.rates[i] / value.solo[i];
-                if relative < floor * (1.0 - SLACK) {
-                    let id = &self.workload.tasks[i].id;
-                    return Some(format!(
-                        "task {id} gets {relative} of its solo rate, at least {floor} is asked for"
-                    ));
-                }
-            }
-            let need: f64 = self.memory(choices, &tasks).iter().sum();
-            if let Some(most) = c.memory.filter(|most| need > most.get() as f64) {
-                let most = most.get();
-                return Some(format!("{need} bytes of memory are needed, {most} allowed"));
-            }
-            let mismatch = self.mismatch(choices, value, &tasks);
-            if let Some(most) = c
-                .mismatch
-                .filter(|most| with_mismatch && mismatch > most + SLACK)
-            {
-                return Some(format!(
-                    "the mismatch is {mismatch}, at most {most} is allowed"
-                ));
-            }
-        }
-        self.batches_broken(choices, c.batch)
-    }
-
-    fn batches_broken(&self, choices: &Choices, policy: BatchPolicy) -> Option<String> {
-        for (i, task) in self.workload.tasks.iter().enumerate() {
-            let batch = choices.batch[i];
-            let largest = task.batch_sizes.last().copied();
-            let first = choices
-                .gpu
-                .iter()
-                .position(|g| *g == choices.gpu[i])
-                .unwrap_or(i);
-            let fault = match policy {
-                _ if !task.batch_sizes.contains(&batch) => "it is none of the task's",
-                BatchPolicy::Fixed if Some(batch) != largest => "it is not the task's largest",
-                BatchPolicy::Same if batch != choices.batch[first] => "others differ",
-                _ => continue,
-            };
-            return Some(format!("batch size {batch} of task {}: {fault}", task.id));
-        }
-        None
-    }
+    Some(now)
 }

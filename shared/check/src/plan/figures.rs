@@ -4,7 +4,8 @@ use corun::Setting;
 use doc::{Chosen, Feasible, Given, Plan, Proof};
 use units::{Share, TaskId, TotalShare};
 
-use super::choices::{Choices, Frame, Value};
+use super::choices::{Choices, Value};
+use super::frame::Frame;
 use super::proof;
 use crate::judge::Judge;
 

@@ -7,7 +7,8 @@ use doc::{
 use predict::Predictor;
 use units::TotalShare;
 
-use super::choices::{Choices, Frame, Value};
+use super::choices::{Choices, Value};
+use super::frame::Frame;
 use super::proof::{all_plans, is_outside, settings};
 use crate::judge::Judge;
 

@@ -2,7 +2,8 @@
 
 use doc::{Chosen, Feasible, ParetoPoint};
 
-use super::choices::{Choices, Frame, Value};
+use super::choices::{Choices, Value};
+use super::frame::Frame;
 use crate::judge::Judge;
 
 /// Judges the points of both fronts and the alternatives.

@@ -4,7 +4,8 @@ use corun::Setting;
 use doc::{Feasible, Proof};
 use units::{Share, TotalShare};
 
-use super::choices::{Choices, Frame, Value};
+use super::choices::{Choices, Value};
+use super::frame::Frame;
 use crate::judge::Judge;
 
 /// Improvement that is more than rounding. A search compares sums in another order, and meets
@@ -49,7 +50,7 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value
         }
         let worth = frame.evaluate(&other);
         // Of a round, what a simple order reaches.
-        let objective = match round.and_then(|r| r.together(frame, &other)) {
+        let objective = match round.and_then(|r| r.together(frame.predictor, &other)) {
             Some(range) => -range.high,
             None => frame.objective(&worth, &every),
         };

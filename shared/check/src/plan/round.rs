@@ -8,14 +8,13 @@ use std::collections::HashMap;
 
 use corun::Setting;
 use doc::{DeviceKind, Duplex, Workload};
+use predict::Predictor;
 use units::Samples;
 
-use super::choices::{Choices, Frame};
+use super::choices::Choices;
 use crate::judge::Judge;
 use crate::rates::divide;
 
-/// Most tasks that a round is ordered for.
-const MOST_TASKS: usize = 31;
 /// Up to this many tasks every order is played: 24 of them.
 const EVERY_ORDER: usize = 4;
 /// Up to this many tasks every order of one after another is played: 5,040 of them.
@@ -68,9 +67,9 @@ impl Range {
 
 impl Round {
     /// The round of a workload; `None` where a plan is about compute alone: on several GPUs,
-    /// without volumes, or with more tasks than are ordered.
+    /// or without volumes.
     pub fn of(workload: &Workload) -> Option<Self> {
-        if workload.device.gpus != 1 || workload.tasks.len() > MOST_TASKS {
+        if workload.device.gpus != 1 {
             return None;
         }
         let link = workload.link;
@@ -95,9 +94,9 @@ impl Round {
     }
 
     /// The time together at these batch sizes and shares; `None` where a task does not advance.
-    pub fn together(&self, frame: &Frame<'_>, choices: &Choices) -> Option<Range> {
+    pub fn together(&self, predictor: &Predictor, choices: &Choices) -> Option<Range> {
         let n = self.jobs.len();
-        let solo = |i: usize| frame.predictor.solo(i, choices.batch[i]);
+        let solo = |i: usize| predictor.solo(i, choices.batch[i]);
         let alone: Vec<f64> = (0..n).map(|i| self.jobs[i].work / solo(i)).collect();
         let mut rates = HashMap::new();
         let mut high = f64::INFINITY;
@@ -107,7 +106,7 @@ impl Round {
             vec![self.johnson(&alone), (0..n).collect()]
         };
         for order in orders {
-            high = high.min(self.play(frame, choices, &order, &mut rates)?);
+            high = high.min(self.play(predictor, choices, &order, &mut rates)?);
         }
         if n > EVERY_ORDER {
             high *= 1.0 + BEHIND;
@@ -168,7 +167,7 @@ impl Round {
     /// those that compute, uploads as compute ends (on a half-duplex link after all downloads).
     fn play(
         &self,
-        frame: &Frame<'_>,
+        predictor: &Predictor,
         choices: &Choices,
         order: &[usize],
         known: &mut HashMap<u64, Vec<f64>>,
@@ -197,7 +196,7 @@ impl Round {
             }
             let rates = known
                 .entry(active)
-                .or_insert_with(|| self.rates(frame, choices, &tasks));
+                .or_insert_with(|| self.rates(predictor, choices, &tasks));
             if rates.iter().any(|r| !(r.is_finite() && *r > 0.0)) {
                 return None;
             }
@@ -224,7 +223,7 @@ impl Round {
         Some(free)
     }
 
-    fn rates(&self, frame: &Frame<'_>, choices: &Choices, tasks: &[usize]) -> Vec<f64> {
+    fn rates(&self, predictor: &Predictor, choices: &Choices, tasks: &[usize]) -> Vec<f64> {
         let active = |task: usize| Setting {
             task,
             batch: choices.batch[task],
@@ -235,7 +234,7 @@ impl Round {
         if self.divides {
             divide(&all, &mut running);
         }
-        let predicted = frame.predictor.predict(&running);
+        let predicted = predictor.predict(&running);
         predicted.iter().map(|p| p.samples_per_s).collect()
     }
 

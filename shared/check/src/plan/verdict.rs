@@ -1,11 +1,11 @@
 //! Is sharing worth it, as the plan says?
 
-use corun::Setting;
 use doc::{Feasible, ObjectiveKind, Scheme, Verdict, WorkKind};
 use units::{Samples, Seconds};
 
 use super::baselines::share_of;
-use super::choices::{Choices, Frame, Value};
+use super::choices::{Choices, Value, last_end};
+use super::frame::Frame;
 use super::round::{Range, Round};
 use crate::judge::Judge;
 
@@ -58,7 +58,7 @@ fn ordered(
     j: &mut Judge,
 ) {
     let said = claimed.together.get();
-    match round.together(frame, chosen) {
+    match round.together(frame.predictor, chosen) {
         Some(range) => range.judge("together_s", said, j),
         None => j.lie("together_s", said, "nothing: a task does not advance"),
     }
@@ -87,7 +87,7 @@ fn ordered(
     let equal = |scheme: Scheme| {
         let mut choices = chosen.clone();
         choices.share.fill(share_of(scheme, choices.batch.len()));
-        round.together(frame, &choices)
+        round.together(frame.predictor, &choices)
     };
     let Some((named, seconds)) = claimed.best_static else {
         if of_schemes.filter_map(equal).next().is_some() {
@@ -163,7 +163,15 @@ fn alone(
 fn together(claimed: &Verdict, frame: &Frame<'_>, chosen: &Choices, work: &[f64], j: &mut Judge) {
     let time = |choices: &Choices, errors: f64| -> Option<f64> {
         let each = choices.gpus().into_iter();
-        let each = each.map(|gpu| last_end(frame, choices, choices.on(gpu), work.to_vec(), errors));
+        let each = each.map(|gpu| {
+            last_end(
+                frame.predictor,
+                choices,
+                choices.on(gpu),
+                work.to_vec(),
+                errors,
+            )
+        });
         each.collect::<Option<Vec<f64>>>()
             .map(|times| times.into_iter().fold(0.0, f64::max))
     };
@@ -199,41 +207,4 @@ fn together(claimed: &Verdict, frame: &Frame<'_>, chosen: &Choices, work: &[f64]
             j.optional_number("name", Some(time.get()), equal(scheme));
         }
     });
-}
-
-/// When the last of `tasks` ends, if all begin at once: one ends first, and the others go on with
-/// what is left of their work at the rates of those that remain.
-pub fn last_end(
-    frame: &Frame<'_>,
-    choices: &Choices,
-    mut tasks: Vec<usize>,
-    mut work: Vec<f64>,
-    errors: f64,
-) -> Option<f64> {
-    let whole: f64 = tasks.iter().map(|&i| work[i]).sum();
-    let mut now = 0.0;
-    while !tasks.is_empty() {
-        let active: Vec<Setting> = tasks
-            .iter()
-            .map(|&task| Setting {
-                task,
-                batch: choices.batch[task],
-                share: choices.share[task],
-            })
-            .collect();
-        let predicted = frame.predictor.predict(&active);
-        let rate = |k: usize| predicted[k].samples_per_s + errors * predicted[k].std_error;
-        if (0..tasks.len()).any(|k| rate(k) <= 0.0 || !rate(k).is_finite()) {
-            return None;
-        }
-        let step = (0..tasks.len())
-            .map(|k| work[tasks[k]] / rate(k))
-            .fold(f64::INFINITY, f64::min);
-        for (k, &i) in tasks.iter().enumerate() {
-            work[i] -= step * rate(k);
-        }
-        now += step;
-        tasks.retain(|&i| work[i] > 1e-12 * whole);
-    }
-    Some(now)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use doc::{EventPayload, Planned, RunEvent};
 use units::{Batch, TaskId};
 
-use super::at_event;
+use super::event::at_event;
 use crate::judge::Judge;
 
 /// Batch sizes of starts are those of the timeline or plan; rounds are counted from 0, and each that

@@ -2,7 +2,7 @@
 
 use doc::{DeviceFingerprint, DeviceKind, EventPayload, RunEvent};
 
-use super::{at_event, plan_of};
+use super::event::{at_event, plan_of};
 use crate::judge::Judge;
 use crate::model;
 

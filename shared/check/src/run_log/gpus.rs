@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use doc::{EventPayload, PhaseKind, RunEvent};
 use units::TaskId;
 
-use super::at_event;
+use super::event::at_event;
 use crate::judge::Judge;
 
 /// Judges the GPU that a start names: the task before has trained, or its process has ended. What

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use doc::{EventPayload, RunEvent};
 use units::TaskId;
 
-use super::at_event;
+use super::event::at_event;
 use crate::judge::Judge;
 
 /// What is known of one training.

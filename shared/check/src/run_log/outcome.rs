@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use doc::{EventPayload, RunEvent, TaskSummary};
 use units::TaskId;
 
-use super::{at_event, plan_of, summaries};
+use super::event::{at_event, plan_of, summaries};
 use crate::judge::Judge;
 
 /// What is known of the round under way.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use doc::{Duplex, EventPayload, PhaseKind, RunEvent};
 use units::{Seconds, TaskId};
 
-use super::{at_event, plan_of};
+use super::event::{at_event, plan_of};
 use crate::judge::Judge;
 
 /// A phase of a task in a round, and the event that tells of it.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use doc::{EventPayload, PhaseKind, RunEvent, TaskSummary};
 use units::TaskId;
 
-use super::{at_event, plan_of};
+use super::event::{at_event, plan_of};
 use crate::judge::Judge;
 
 /// What is known of a task in the round under way.

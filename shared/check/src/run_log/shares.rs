@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use doc::{EventPayload, PhaseKind, Plan, RunEvent};
 use units::{Share, TaskId};
 
-use super::{at_event, plan_of};
+use super::event::{at_event, plan_of};
 use crate::judge::Judge;
 
 /// Shares are whole hundredths of a percent, rounded down: the last digit may differ from ours.

@@ -5,7 +5,7 @@ use doc::{
 };
 use units::{SamplesPerSec, Seconds};
 
-use super::{at_event, summaries};
+use super::event::{at_event, summaries};
 use crate::judge::Judge;
 use crate::rates::{Rates, everyone};
 use crate::timeline::{self, Lane, compute, link};

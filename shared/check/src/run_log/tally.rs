@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use doc::{EventPayload, ProcessEnd, RunEvent, TaskSummary};
 use units::TaskId;
 
-use super::at_event;
+use super::event::at_event;
 use crate::judge::{Judge, shown};
 
 /// What the events say of one task.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use doc::{EventPayload, PhaseKind, Planned, RunEvent, TaskProgress, TaskSummary};
 use units::{SamplesPerSec, Seconds, TaskId};
 
-use super::at_event;
+use super::event::at_event;
 use crate::judge::Judge;
 
 /// Judges the summaries of rounds and of the run.

@@ -3,7 +3,7 @@
 
 use doc::{EventPayload, Planned, RunEvent, Verdict, WorkKind};
 
-use super::at_event;
+use super::event::at_event;
 use crate::judge::Judge;
 
 /// How far beyond the interval of the verdict a round may end before it is doubted. Starting and

@@ -1,8 +1,7 @@
 //! Switching: how often a GPU changes jobs, and how often the next model is still in memory.
 
-use doc::{ClusterJob, Schedule};
+use doc::{ClusterJob, Schedule, SwitchingMode};
 
-use super::charges_hits;
 use crate::judge::Judge;
 
 /// Which model goes when memory is short.
@@ -110,4 +109,9 @@ fn hits(sequence: &[usize], jobs: &[ClusterJob], memory: Option<f64>, goes: Goes
         inside = stay;
     }
     hits
+}
+
+/// Whether a mode charges hits.
+pub fn charges_hits(mode: SwitchingMode) -> bool {
+    mode == SwitchingMode::Hare
 }

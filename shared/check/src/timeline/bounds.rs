@@ -2,7 +2,7 @@
 
 use doc::{Duplex, RatesKind, Timeline};
 
-use super::Job;
+use super::lane::Job;
 use crate::judge::Judge;
 use crate::rates::{Rates, Set, everyone, members};
 

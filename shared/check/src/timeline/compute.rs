@@ -2,9 +2,9 @@
 
 use doc::{PhaseKind, Timeline};
 
-use super::{Job, Lane, all_at_once};
+use super::lane::{Job, Lane};
 use crate::judge::{Judge, close};
-use crate::rates::{Rates, Set, members};
+use crate::rates::{Rates, Set, everyone, members};
 
 /// Judges the compute phases and the makespan without overlap.
 pub fn judge(timeline: &Timeline, jobs: &[Job], lanes: &[Lane], rates: &mut Rates, j: &mut Judge) {
@@ -139,4 +139,11 @@ pub fn ends(
             }
         }
     }
+}
+
+/// End of compute of every task when all start at once.
+pub fn all_at_once(jobs: &[Job], rates: &mut Rates) -> Result<f64, String> {
+    let starts = vec![0.0; jobs.len()];
+    let ends = ends(jobs, &starts, everyone(jobs.len()), rates)?;
+    Ok(ends.into_iter().fold(0.0, f64::max))
 }

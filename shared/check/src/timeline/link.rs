@@ -2,7 +2,7 @@
 
 use doc::{Duplex, Timeline};
 
-use super::{Job, Lane, Span};
+use super::lane::{Job, Lane, Span};
 use crate::judge::Judge;
 
 /// One transfer: where its phase stands, its time alone, and when it runs.

@@ -3,7 +3,8 @@
 
 use doc::{Duplex, ScheduleClass, Timeline};
 
-use super::{Job, compute};
+use super::compute;
+use super::lane::Job;
 use crate::judge::Judge;
 use crate::rates::{Rates, Set, everyone, members};
 

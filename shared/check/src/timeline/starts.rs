@@ -2,7 +2,7 @@
 
 use doc::{Duplex, Hold, Phase, PhaseKind, Timeline};
 
-use super::Lane;
+use super::lane::Lane;
 use crate::judge::Judge;
 
 /// Judges every start: nothing waits unless the timeline says what for.

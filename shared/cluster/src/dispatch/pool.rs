@@ -3,7 +3,21 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::Moment;
+/// A moment in seconds, ordered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Moment(pub f64);
+
+impl Eq for Moment {}
+impl PartialOrd for Moment {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Moment {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
 
 /// GPUs of one class.
 #[derive(Debug, Clone, Default)]

@@ -207,6 +207,8 @@ fn corun(workload: &Workload, runs: &[Setting], rates: &[device::Rate]) -> Corun
         share: run.share,
         throughput: rate.throughput,
         stderr: rate.stderr,
+        gradient: None,
+        launch: rate.launch,
     });
     Corun {
         config: 0,

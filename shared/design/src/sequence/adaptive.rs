@@ -14,8 +14,7 @@ use units::{Batch, Share};
 use crate::DesignError;
 
 use super::asked::Asked;
-use super::divided::Parts;
-use super::{Configuration, Space};
+use super::space::{Configuration, Space};
 
 /// Co-runs before expected improvement decides: the baselines, then some spread over what looks
 /// promising.
@@ -39,6 +38,17 @@ pub struct Wanted {
     pub subsets: f64,
     /// Seed of every random choice.
     pub seed: u64,
+}
+
+/// The divisions of a workload whose parts are measured.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    /// Parts of the last division that are still to be measured.
+    pub(super) queue: VecDeque<Configuration>,
+    /// Parts of the last plan.
+    pub(super) plan: Vec<Configuration>,
+    /// Divisions begun.
+    pub(super) divisions: u64,
 }
 
 /// Solo runs are measured before; this chooses the co-runs. It begins with the schemes that plans

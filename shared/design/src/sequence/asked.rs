@@ -5,7 +5,7 @@ use corun::Setting;
 use doc::{Method, ObjectiveKind, Workload};
 use predict::{Dataset, FitOptions, Predictor, fit};
 
-use super::Configuration;
+use super::space::Configuration;
 
 /// Evaluations of the marginal likelihood of a fit, as between two co-runs of the design.
 const EVALUATIONS: usize = 15;

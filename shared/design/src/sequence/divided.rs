@@ -1,7 +1,7 @@
 //! Co-runs of a workload on several GPUs. What will run together there are the tasks of one GPU,
 //! so that is what is measured: the parts of a division of all tasks, not all tasks on one GPU.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use corun::Setting;
 use doc::StopReason;
@@ -11,8 +11,8 @@ use rand::seq::index::sample;
 use rand::{Rng, SeedableRng};
 use units::Share;
 
-use super::Configuration;
 use super::adaptive::{Adaptive, schemes};
+use super::space::Configuration;
 
 /// Tasks more than an even division gives a GPU that are still measured together: the best
 /// division of unequal tasks is rarely even. A plan with more tasks on a GPU lies outside the
@@ -21,17 +21,6 @@ const MORE: usize = 1;
 /// Draws for a co-run, of which the one is taken that brings the most tasks together that never
 /// ran together. Not tuned: 28 pairs of 8 tasks are met within 7 draws of 4 or 5 tasks.
 const DRAWS: usize = 50;
-
-/// The divisions of a workload whose parts are measured.
-#[derive(Debug, Default)]
-pub(super) struct Parts {
-    /// Parts of the last division that are still to be measured.
-    queue: VecDeque<Configuration>,
-    /// Parts of the last plan.
-    plan: Vec<Configuration>,
-    /// Divisions begun.
-    divisions: u64,
-}
 
 impl Adaptive {
     /// The next co-run: the schemes of equal shares on an even division, then in turns the parts of

@@ -1,6 +1,6 @@
 use corun::Setting;
 
-use super::{Configuration, Space};
+use super::space::{Configuration, Space};
 use crate::DesignError;
 
 /// Largest grid: it is held in memory.

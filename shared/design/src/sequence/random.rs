@@ -5,7 +5,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::index::sample;
 
-use super::{Configuration, Space};
+use super::space::{Configuration, Space};
 
 /// Sets of tasks in a row for which nothing is found before the space counts as used up. With
 /// [`DRAWS`] that is 40,000 draws: a space is declared used up wrongly only if less than about one

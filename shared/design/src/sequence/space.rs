@@ -4,13 +4,15 @@ use corun::{Setting, shrink_to_fit};
 use doc::{Memory, Workload};
 use units::{Batch, Bytes, Share, TotalShare};
 
-use super::Configuration;
 use crate::DesignError;
 use crate::settings::DesignSettings;
 
 /// Shares (hundredths of a percent) of solo runs beside those on the whole device. Two are the least
 /// that show a bend; a quarter and a half lie on both sides of it for most training jobs.
 const PARTS: [u32; 2] = [2500, 5000];
+
+/// Tasks that run together, by index in the workload, ascending.
+pub type Configuration = Vec<Setting>;
 
 /// The configurations that may be measured.
 #[derive(Debug, Clone)]

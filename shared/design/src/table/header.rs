@@ -2,7 +2,16 @@
 
 use doc::Code;
 
-use super::{Faulty, Throughput};
+use super::faulty::Faulty;
+
+/// Whether every row must have a throughput.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Throughput {
+    /// It must.
+    Needed,
+    /// It is not looked at.
+    Ignored,
+}
 
 /// Places of the columns in a record.
 pub(super) struct Columns {

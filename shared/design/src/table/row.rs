@@ -3,8 +3,32 @@
 use doc::Workload;
 use units::{Batch, SamplesPerSec, Share, TaskId, UnitError};
 
+use super::faulty::Faulty;
 use super::header::{Columns, Rate};
-use super::{Adjusted, Faulty, Row};
+
+/// One row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Index of the task in the workload.
+    pub task: usize,
+    /// Batch size.
+    pub batch: Batch,
+    /// Share.
+    pub share: Share,
+    /// Throughput, where there is a column.
+    pub throughput: Option<SamplesPerSec>,
+    /// Its standard error, where the cell is not empty.
+    pub stderr: Option<SamplesPerSec>,
+}
+
+/// Counts of what a note is worth.
+#[derive(Debug, Default)]
+pub(super) struct Adjusted {
+    /// Shares with more digits than a share has.
+    pub rounded: usize,
+    /// Empty throughputs.
+    pub unmeasured: usize,
+}
 
 /// One record on its way to a row.
 pub(super) struct Reading<'a, 'b> {

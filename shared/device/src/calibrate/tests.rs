@@ -39,6 +39,8 @@ fn profile() -> Profile {
                 share: run.share,
                 throughput: rate.throughput,
                 stderr: None,
+                gradient: None,
+                launch: doc::Launch::default(),
             });
         Sample {
             config: config as u64,

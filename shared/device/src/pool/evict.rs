@@ -85,15 +85,8 @@ impl Pool {
         self.end(job);
     }
 
-    /// Ends the worker of a run, for one that is in the way.
-    pub(crate) fn end_run(&mut self, run: &Setting) {
-        if let Some(index) = self.position(run) {
-            self.end(self.workers[index].job);
-        }
-    }
-
     /// Ends a worker: a parked one is asked to first, any other is stopped by the host.
-    pub(super) fn end(&mut self, job: JobId) {
+    pub(crate) fn end(&mut self, job: JobId) {
         let Some(index) = self.workers.iter().position(|w| w.job == job) else {
             return;
         };

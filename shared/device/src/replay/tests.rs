@@ -51,7 +51,12 @@ fn answers_with_what_was_recorded_and_with_nothing_else() {
     assert!((got.rates[1].stderr.unwrap().get() - want).abs() < 1e-12);
     assert_eq!(
         replay.measure(&[run(0, 32, 100.0)], &window),
-        Err(MeasureError::Failed("out of memory".to_owned()))
+        Err(MeasureError::Failed(Box::new(Failed {
+            reason: "out of memory".to_owned(),
+            cause: None,
+            task: None,
+            output: String::new(),
+        })))
     );
     assert_eq!(
         replay.measure(&[run(0, 32, 41.0)], &window),

@@ -5,8 +5,8 @@ use super::{
     Baseline, Candidates, Constraints, GpuPlan, Marginal, ParetoPoint, breakdown, constraints,
     points,
 };
+use crate::checker::optional;
 use crate::wire::{self, Infeasibility, Objective, Search};
-use crate::workload::optional;
 use crate::{Checker, Code};
 
 /// What a plan says of its tasks.

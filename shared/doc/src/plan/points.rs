@@ -1,6 +1,6 @@
-use super::{Choice, choice};
+use super::choice::{Choice, choice};
+use crate::checker::optional;
 use crate::wire::{self, Chosen, Scheme};
-use crate::workload::optional;
 use crate::{Checker, Code};
 
 /// A simpler scheme and what it would reach.

@@ -2,7 +2,8 @@ use std::collections::BTreeSet;
 
 use units::SamplesPerSec;
 
-use super::{PlanTask, above_zero};
+use super::task::PlanTask;
+use super::verdict::above_zero;
 use crate::wire;
 use crate::{Checker, Code};
 

@@ -1,6 +1,5 @@
 use units::{Batch, SamplesPerSec, Seconds, TaskId, UnitError};
 
-use super::above_zero;
 use crate::wire::{self, Scheme, WorkKind};
 use crate::{Checker, Code};
 
@@ -71,6 +70,18 @@ pub(super) fn verdict(wire: &wire::Verdict, c: &mut Checker) -> Option<Verdict> 
         one_after_another: alone?,
         best_static: best?,
         tasks: tasks?,
+    })
+}
+
+/// A task that is active but does not advance would never finish.
+pub(super) fn above_zero(rate: SamplesPerSec) -> Result<SamplesPerSec, UnitError> {
+    if rate.get() > 0.0 {
+        return Ok(rate);
+    }
+    Err(UnitError {
+        quantity: "rate of an active task",
+        value: rate.get().to_string(),
+        expected: "a finite number of samples per second above 0",
     })
 }
 

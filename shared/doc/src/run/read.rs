@@ -3,6 +3,7 @@
 use units::{Batch, SamplesPerSec, Seconds, Share, TaskId, UnitError};
 
 use super::{EventPayload, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
+use crate::checker::optional;
 use crate::wire::{self, EventKind};
 use crate::{Checker, Code, Document, Plan, Timeline};
 
@@ -296,7 +297,10 @@ fn progress(f: &mut Fields<'_>) -> Option<TaskProgress> {
     let rate = f.rate("samples_per_s", |w| &mut w.samples_per_s);
     let trained = f.may("seconds", |w| &mut w.seconds, Seconds::new);
     let batch = f.may("batch", |w| &mut w.batch, Batch::new);
+    let gradient = f.wire.gradient.take();
+    let gradient = optional(f.c, "gradient", gradient.as_ref(), crate::profile::gradient);
     Some(TaskProgress {
+        gradient: gradient?,
         loss: f.wire.loss.take(),
         step: f.wire.step.take(),
         gpus: f.wire.gpus.take(),

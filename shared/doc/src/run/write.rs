@@ -89,6 +89,7 @@ fn write_progress(progress: &TaskProgress, w: &mut wire::RunEvent) {
     w.loss = progress.loss;
     w.step = progress.step;
     w.seconds = progress.trained.map(Seconds::get);
+    w.gradient = progress.gradient;
     w.gpus = progress.gpus;
     w.batch = progress.batch.map(|b| u64::from(b.get()));
     w.dropped = Some(progress.dropped).filter(|dropped| *dropped > 0);

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use std::collections::BTreeMap;
 
-use super::{Choice, Link, Model, Provenance, UpdateBytes, Wire, Workload};
+use super::{Choice, Link, Model, ObjectiveKind, Provenance, UpdateBytes, Wire, Workload};
 
 /// Batch sizes and shares of every task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -137,26 +137,6 @@ pub struct RateRow {
     pub active: Vec<String>,
     /// Throughput of each of them.
     pub samples_per_s: BTreeMap<String, f64>,
-}
-
-/// What is maximised.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum ObjectiveKind {
-    /// Total throughput `sum P_i`, samples per second.
-    Raw,
-    /// Total of throughput relative to solo `sum P_i / S_i`.
-    Fairness,
-    /// Weighted total `sum w_i P_i`, samples per second.
-    Weighted,
-    /// The least `P_i / S_i`.
-    MaxMin,
-    /// Minus the time of the round in seconds: transfers in the best order that was found, compute
-    /// at the rates of the tasks that compute. On several GPUs minus the time until every task has
-    /// trained on its samples, without transfers.
-    Round,
 }
 
 /// The best measured co-run and the best by the model, both under the constraints. The one whose

@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DeviceKind, ObjectiveKind, Provenance, Wire, Workload};
+use super::{DeviceKind, GradientNoise, MeasuredNoiseScale, Provenance, Wire, Workload};
 
 /// First record of a profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,6 +33,26 @@ pub struct ProfileHeader {
 impl Wire for ProfileHeader {
     const SCHEMA: &'static str = "mt.profile/1";
     const RECORD: Option<&'static str> = Some("header");
+}
+
+/// What is maximised.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum ObjectiveKind {
+    /// Total throughput `sum P_i`, samples per second.
+    Raw,
+    /// Total of throughput relative to solo `sum P_i / S_i`.
+    Fairness,
+    /// Weighted total `sum w_i P_i`, samples per second.
+    Weighted,
+    /// The least `P_i / S_i`.
+    MaxMin,
+    /// Minus the time of the round in seconds: transfers in the best order that was found, compute
+    /// at the rates of the tasks that compute. On several GPUs minus the time until every task has
+    /// trained on its samples, without transfers.
+    Round,
 }
 
 /// What measurements were chosen for: the plan that they are to lead to. `mt-solve` asks for the
@@ -152,6 +172,19 @@ pub struct MeasuredTask {
     /// Standard error of the throughput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr_samples_per_s: Option<f64>,
+    /// What the gradients of its steps say about the noise scale, where the training reports norms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gradient: Option<GradientNoise>,
+    /// Time from the launch of the job until it trained, mean over its launches for this sample;
+    /// absent where it was parked and only woken, or tells no progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub startup_s: Option<f64>,
+    /// Time from launch to exit of a job that ended by itself, mean over such runs in this sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_s: Option<f64>,
+    /// Samples of such a run, as the job told them; the task's `samples` where it told none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_samples: Option<u64>,
 }
 
 /// A configuration that could not be measured.
@@ -168,6 +201,43 @@ pub struct ProfileFailure {
     pub tasks: Vec<Choice>,
     /// Why there is no measurement.
     pub reason: String,
+    /// The kind of reason, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<FailureCause>,
+    /// The task whose job is the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// The last lines that this job printed, at most 2 KiB, without control characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+}
+
+/// Why a job could not be measured.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum FailureCause {
+    /// It ended with an exit code other than 0, or by a signal.
+    Crash,
+    /// It ended because Python could not import a module.
+    Module,
+    /// It ended because it misses arguments or does not know them.
+    Arguments,
+    /// It could not be started.
+    Program,
+    /// It ran, but nothing that it printed tells progress.
+    Silent,
+    /// It printed nothing within the time that a job has to start.
+    Timeout,
+    /// It trained and then told no progress for too long.
+    Stall,
+    /// Memory did not suffice.
+    Memory,
+    /// It trains for too short a time to be measured.
+    Short,
+    /// Anything else.
+    Other,
 }
 
 impl Wire for ProfileFailure {
@@ -203,6 +273,9 @@ pub struct ProfileEnd {
     pub cost_s: f64,
     /// Why the profile ended.
     pub stopped: StopReason,
+    /// Noise scales from the `gradient` of all samples; tasks whose norms do not suffice are absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub noise_scales: Vec<MeasuredNoiseScale>,
 }
 
 impl Wire for ProfileEnd {
@@ -222,4 +295,6 @@ pub enum StopReason {
     Budget,
     /// The expected gain fell below the tolerance.
     Tolerance,
+    /// A task failed alone, so that no co-run of it can be compared with anything.
+    Failure,
 }

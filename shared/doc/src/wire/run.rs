@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DeviceFingerprint, PhaseKind, Plan, Provenance, Timeline, Wire};
+use super::{DeviceFingerprint, GradientNoise, PhaseKind, Plan, Provenance, Timeline, Wire};
 
 /// One event of a launched run. Which fields an event must have, and after the comma which it may
 /// have, is said with each [`EventKind`]; others are refused.
@@ -52,6 +52,10 @@ pub struct RunEvent {
     /// this round where a plan is followed, else since its first start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
+    /// What the gradients of the steps since the progress event before say about the noise scale, where
+    /// the training reports norms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gradient: Option<GradientNoise>,
     /// GPUs that the task trains on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
@@ -132,6 +136,7 @@ impl RunEvent {
             loss: None,
             step: None,
             seconds: None,
+            gradient: None,
             gpus: None,
             expected_end_s: None,
             phase: None,
@@ -154,7 +159,7 @@ impl RunEvent {
     }
 
     /// The name of every optional field, and whether it is given.
-    pub fn given(&self) -> [(&'static str, bool); 30] {
+    pub fn given(&self) -> [(&'static str, bool); 31] {
         [
             ("round", self.round.is_some()),
             ("task", self.task.is_some()),
@@ -171,6 +176,7 @@ impl RunEvent {
             ("loss", self.loss.is_some()),
             ("step", self.step.is_some()),
             ("seconds", self.seconds.is_some()),
+            ("gradient", self.gradient.is_some()),
             ("gpus", self.gpus.is_some()),
             ("expected_end_s", self.expected_end_s.is_some()),
             ("phase", self.phase.is_some()),
@@ -213,8 +219,8 @@ pub enum EventKind {
     Start,
     /// A job is warm: `round task`.
     Ready,
-    /// A job trained: `round task samples`, `samples_per_s loss step seconds gpus batch
-    /// dropped`.
+    /// A job trained: `round task samples`, `samples_per_s loss step seconds gradient gpus
+    /// batch dropped`.
     Progress,
     /// A phase ended: `round task phase start_s end_s`, `reason`.
     Phase,

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Wire, is_default};
+use super::{Efficiency, Wire, is_default};
 
 /// One device with its tasks: what the user writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -170,6 +170,17 @@ pub struct Task {
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(schema_with = "one_or_many_schema")]
     pub batch_sizes: Vec<u64>,
+    /// Reference batch size, one of `batch_sizes`: the size that `rounds_to_target` holds for, and that a
+    /// plan keeps where no `efficiency` is known; absent: the first of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u64>,
+    /// What a sample is worth at each batch size; absent: nothing is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub efficiency: Option<Efficiency>,
+    /// Rounds until the target (an accuracy, a loss) at the reference batch size; absent: no target is
+    /// known, and progress counts by the second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds_to_target: Option<f64>,
     /// Samples to train on in one round: the local data volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,

@@ -1,4 +1,4 @@
-use crate::Workload;
+use crate::{Task, Workload};
 
 /// A workload of another round that has other tasks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -13,7 +13,9 @@ pub struct OtherTasks {
 impl Workload {
     /// Takes what changes from round to round (samples, update sizes, weights, memory, link, name)
     /// from `now`. Batch sizes and device stay: a model knows those that were measured; so does the
-    /// memory of a task of which `now` says none, since the profiler may have found it out.
+    /// memory of a task of which `now` says none, since the profiler may have found it out, and an efficiency that was
+    /// measured or learnt, against one that `now` declares. Rounds to a target come with their
+    /// reference size, unless the model does not know that.
     ///
     /// # Errors
     /// [`OtherTasks`] if the two have not the same tasks.
@@ -36,6 +38,15 @@ impl Workload {
                 task.update_bytes = new.update_bytes;
                 task.weight = new.weight;
                 task.memory = new.memory.or(task.memory);
+                // The size that rounds hold for must be one that the model knows.
+                if task.batch_sizes.contains(&new.reference()) {
+                    task.batch = Some(new.reference()).filter(|b| *b != task.batch_sizes[0]);
+                    task.rounds_to_target = new.rounds_to_target;
+                }
+                let source = |task: &Task| task.efficiency.as_ref().map(|e| e.source);
+                if source(new) >= source(task) {
+                    task.efficiency.clone_from(&new.efficiency);
+                }
             }
         }
         self.link = now.link;

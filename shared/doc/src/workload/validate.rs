@@ -1,47 +1,63 @@
-use std::collections::BTreeSet;
-
 use units::{Bandwidth, Batch, Bytes, Flops, MOST, Samples, Seconds, TaskId, UnitError, Weight};
 
-use super::{DeviceSpec, GpuSpec, HostCost, Job, Link, Memory, Task, UpdateBytes};
+use super::efficiency::{reference, rounds_to_target};
+use super::{
+    DeviceSpec, Efficiency, GpuSpec, HostCost, Job, Link, MAX_TASKS, Memory, Task, UpdateBytes,
+    Workload,
+};
+use crate::checker::{optional, unique_ids};
 use crate::wire;
-use crate::{Checker, Code, GpuDescription};
+use crate::{Checker, Code, DeviceKind, Document, GpuDescription};
 
 const MAX_BATCH_SIZES: usize = 64;
 const MAX_LAYERS: usize = 10_000;
 const MAX_ARGUMENTS: usize = 1_000;
 const MAX_GPUS: u32 = 64;
 
-/// Converts an optional part in field `name`.
-pub(crate) fn optional<W: ?Sized, T>(
-    c: &mut Checker,
-    name: &str,
-    wire: Option<&W>,
-    convert: impl FnOnce(&W, &mut Checker) -> Option<T>,
-) -> Option<Option<T>> {
-    match wire {
-        None => Some(None),
-        Some(wire) => c.field(name, |c| convert(wire, c)).map(Some),
+impl Document for Workload {
+    type Wire = wire::Workload;
+
+    fn from_wire(wire: &wire::Workload, c: &mut Checker) -> Option<Self> {
+        let device = c.field("device", |c| device(&wire.device, c));
+        let link = optional(c, "link", wire.link.as_ref(), link);
+        if wire.tasks.is_empty() {
+            c.field("tasks", |c| {
+                c.fault(Code::NothingToDo, "no task", "add at least one task");
+            });
+        }
+        if wire.tasks.len() > MAX_TASKS {
+            c.field("tasks", |c| {
+                let problem = format_args!("{} tasks", wire.tasks.len());
+                c.fault(Code::TooMany, problem, "give at most 64");
+            });
+            return None;
+        }
+        // Recorded measurements need no description of what was measured.
+        let recorded = wire.device.kind == DeviceKind::Replay;
+        let tasks = c.list("tasks", &wire.tasks, |t, c| task(t, recorded, c));
+        unique_ids(c, "tasks", wire.tasks.iter().map(|t| t.id.as_str()));
+        Some(Self {
+            id: wire.id.clone(),
+            device: device?,
+            link: link?,
+            tasks: tasks?,
+            provenance: wire.provenance.clone(),
+        })
+    }
+
+    fn to_wire(&self) -> wire::Workload {
+        wire::Workload {
+            schema: <wire::Workload as wire::Wire>::SCHEMA.to_owned(),
+            id: self.id.clone(),
+            device: self.device.to_wire(),
+            link: self.link.map(Link::to_wire),
+            tasks: self.tasks.iter().map(Task::to_wire).collect(),
+            provenance: self.provenance.clone(),
+        }
     }
 }
 
-/// Records a fault for every name of list `field` that has stood before.
-pub(crate) fn unique_ids<'a>(c: &mut Checker, field: &str, ids: impl Iterator<Item = &'a str>) {
-    let mut seen = BTreeSet::new();
-    c.field(field, |c| {
-        for (i, id) in ids.enumerate() {
-            if !seen.insert(id) {
-                c.index(i, |c| {
-                    c.field("id", |c| {
-                        let problem = format_args!("the name {id:?} is used twice");
-                        c.fault(Code::Duplicate, problem, "rename one of the two");
-                    });
-                });
-            }
-        }
-    });
-}
-
-fn positive(
+pub(crate) fn positive(
     c: &mut Checker,
     name: &str,
     value: f64,
@@ -63,7 +79,7 @@ fn positive(
     None
 }
 
-pub(super) fn device(wire: &wire::Device, c: &mut Checker) -> Option<DeviceSpec> {
+fn device(wire: &wire::Device, c: &mut Checker) -> Option<DeviceSpec> {
     if wire.gpu.is_some() && wire.gpu_description.is_some() {
         c.field("gpu_description", |c| {
             let advice = "keep `gpu` (a name) or `gpu_description` (figures)";
@@ -166,7 +182,7 @@ fn memory(wire: &wire::Memory, c: &mut Checker) -> Option<Memory> {
     })
 }
 
-pub(super) fn task(wire: &wire::Task, recorded: bool, c: &mut Checker) -> Option<Task> {
+fn task(wire: &wire::Task, recorded: bool, c: &mut Checker) -> Option<Task> {
     let id = c.unit("id", TaskId::new(&wire.id));
     check_model_source(wire, recorded, c);
     let flops = c.optional_unit("flops_per_sample", wire.flops_per_sample, Flops::new);
@@ -174,6 +190,14 @@ pub(super) fn task(wire: &wire::Task, recorded: bool, c: &mut Checker) -> Option
         .bytes_per_sample
         .map(|v| positive(c, "bytes_per_sample", v, "number of bytes", false));
     let batch_sizes = batch_sizes(&wire.batch_sizes, c);
+    let batch = reference(wire, c);
+    let efficiency = optional(
+        c,
+        "efficiency",
+        wire.efficiency.as_ref(),
+        Efficiency::from_wire,
+    );
+    let rounds = rounds_to_target(wire.rounds_to_target, c);
     let samples = c.optional_unit("samples", wire.samples, Samples::new);
     let update = optional(c, "update_bytes", wire.update_bytes.as_ref(), update_bytes);
     let weight = c.optional_unit("weight", wire.weight, Weight::new);
@@ -193,6 +217,9 @@ pub(super) fn task(wire: &wire::Task, recorded: bool, c: &mut Checker) -> Option
             Some(value) => Some(value?),
         },
         batch_sizes: batch_sizes?,
+        batch: batch?,
+        efficiency: efficiency?,
+        rounds_to_target: rounds?,
         samples: samples?,
         update_bytes: update?,
         weight: weight?,
@@ -292,7 +319,14 @@ fn batch_sizes(wire: &[u64], c: &mut Checker) -> Option<Vec<Batch>> {
     })
 }
 
-pub(super) fn job(wire: &wire::Job, c: &mut Checker) -> Option<Job> {
+impl Job {
+    /// Validates; records every fault in `c`.
+    pub(crate) fn from_wire(wire: &wire::Job, c: &mut Checker) -> Option<Self> {
+        job(wire, c)
+    }
+}
+
+fn job(wire: &wire::Job, c: &mut Checker) -> Option<Job> {
     if wire.argv.first().is_none_or(String::is_empty) {
         c.field("argv", |c| {
             let advice =

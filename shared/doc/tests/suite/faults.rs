@@ -205,3 +205,129 @@ fn every_code_can_be_looked_up() {
     }
     assert_eq!(Code::from_number(0), None);
 }
+
+/// One task with an efficiency, and what is found wrong with it first.
+fn efficiency_fault(efficiency: Value, more: Value) -> Option<(String, Code)> {
+    let mut task =
+        json!({"id":"a","model":"vgg16","batch_sizes":[8,32,128],"efficiency":efficiency});
+    for (name, value) in more.as_object().unwrap() {
+        task[name] = value.clone();
+    }
+    let workload = json!({"schema":"mt.workload/1","tasks":[task]});
+    let fault = faults_of(&workload).into_iter().next()?;
+    let path = fault.path.replace("$.tasks[0].", "");
+    Some((path, fault.code))
+}
+
+#[test]
+fn of_an_efficiency() {
+    let law = || json!({"noise_scale": 120});
+    let rows = |rows: &[(u64, f64)]| -> Value {
+        let row = |&(batch, rounds): &(u64, f64)| json!({"batch": batch, "rounds": rounds});
+        json!({"table": rows.iter().map(row).collect::<Vec<_>>()})
+    };
+    let none = json!({});
+    for (efficiency, more) in [
+        (law(), none.clone()),
+        (
+            json!({"noise_scale": 120, "interval": [60, 240], "source": "measured"}),
+            none.clone(),
+        ),
+        (law(), json!({"batch": 32, "rounds_to_target": 12.5})),
+        // What was measured on satellite images: 4 rounds, then 3, of which 1.33 times is noise.
+        (rows(&[(8, 4.0), (32, 3.0), (128, 10.0)]), none.clone()),
+        (
+            json!({"table": [{"batch": 64, "progress": 0.5}, {"batch": 8, "progress": 1}]}),
+            none.clone(),
+        ),
+    ] {
+        let text = efficiency.to_string();
+        assert_eq!(efficiency_fault(efficiency, more), None, "{text}");
+    }
+    let both = json!({"noise_scale": 120, "table": [{"batch": 8, "rounds": 1}]});
+    let mixed = json!({"table": [{"batch": 8, "rounds": 1}, {"batch": 16, "progress": 1}]});
+    let unnamed = json!({"table": [{"batch": 8}, {"batch": 16}]});
+    for (efficiency, more, path, code) in [
+        (
+            json!({"noise_scale": 0}),
+            none.clone(),
+            "efficiency.noise_scale",
+            Code::OutOfRange,
+        ),
+        (
+            json!({"noise_scale": -3}),
+            none.clone(),
+            "efficiency.noise_scale",
+            Code::OutOfRange,
+        ),
+        (
+            json!({"noise_scale": 1e12}),
+            none.clone(),
+            "efficiency.noise_scale",
+            Code::OutOfRange,
+        ),
+        (
+            json!({"noise_scale": 5, "interval": [6, 7]}),
+            none.clone(),
+            "efficiency.interval",
+            Code::OutOfRange,
+        ),
+        (
+            json!({"noise_scale": 5, "interval": [0, 7]}),
+            none.clone(),
+            "efficiency.interval",
+            Code::OutOfRange,
+        ),
+        (
+            json!({"interval": [6, 7]}),
+            none.clone(),
+            "efficiency",
+            Code::Conflict,
+        ),
+        (json!({}), none.clone(), "efficiency", Code::Conflict),
+        (both, none.clone(), "efficiency", Code::Conflict),
+        (
+            rows(&[(8, 1.0)]),
+            none.clone(),
+            "efficiency.table",
+            Code::TooFew,
+        ),
+        (
+            rows(&[(8, 1.0), (16, 2.0), (8, 1.0)]),
+            none.clone(),
+            "efficiency.table[2]",
+            Code::Duplicate,
+        ),
+        (
+            rows(&[(8, 1.0), (16, -2.0)]),
+            none.clone(),
+            "efficiency.table[1].rounds",
+            Code::OutOfRange,
+        ),
+        (
+            rows(&[(0, 1.0), (16, 2.0)]),
+            none.clone(),
+            "efficiency.table[0].batch",
+            Code::OutOfRange,
+        ),
+        (
+            rows(&[(64, 1.0), (8, 4.0)]),
+            none.clone(),
+            "efficiency.table[0]",
+            Code::NotMonotone,
+        ),
+        (mixed, none.clone(), "efficiency.table[1]", Code::Conflict),
+        (unnamed, none.clone(), "efficiency.table[0]", Code::Conflict),
+        (law(), json!({"batch": 64}), "batch", Code::Conflict),
+        (
+            law(),
+            json!({"rounds_to_target": 0}),
+            "rounds_to_target",
+            Code::OutOfRange,
+        ),
+    ] {
+        let text = efficiency.to_string();
+        let found = efficiency_fault(efficiency, more);
+        assert_eq!(found, Some((path.to_owned(), code)), "{text}");
+    }
+}

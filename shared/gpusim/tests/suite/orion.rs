@@ -77,7 +77,8 @@ fn kernels_of_real_training_steps() {
         ("resnet101", "resnet101_32_fb1"),
     ] {
         let Some(real) = measured(&folder.join(file)) else {
-            println!("skipped: no kernel profiles in {}", folder.display());
+            let reason = format!("no kernel profiles in {}", folder.display());
+            testkit::skipped("data", reason);
             return;
         };
         let ours = simulated(model);

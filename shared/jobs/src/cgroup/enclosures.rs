@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{PATIENCE, Version, find, remove_tree};
+use super::find::{self, Version};
+use super::remove::{PATIENCE, remove_tree};
 use crate::{Resource, RunDir};
 
 /// The control group of one run, with one group below it for each job that needs no quota: a
@@ -36,6 +37,17 @@ impl Enclosures {
             let ended = Vec::new();
             Some(Self { dir, ended })
         })
+    }
+
+    /// Makes a group `name` beside those of the jobs and returns its `cgroup.procs`; it is removed with all
+    /// others of the run.
+    pub(crate) fn beside(run: &mut RunDir, name: &str) -> Option<PathBuf> {
+        let all = Self::create(run)?;
+        let group = all.dir.join(name);
+        // The jobs' groups are made later, below the same one.
+        std::mem::forget(all);
+        fs::create_dir(&group).ok()?;
+        Some(group.join("cgroup.procs"))
     }
 
     /// Removes the group of a job that has ended, and those that could not be removed before. `procs`

@@ -4,7 +4,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Version;
+use crate::RunDir;
+
+/// The version of the interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// `cpu.cfs_quota_us` and `cpu.cfs_period_us`.
+    V1,
+    /// `cpu.max`.
+    V2,
+}
 
 /// A directory below which a group may be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +33,29 @@ pub(super) fn candidates() -> Vec<Candidate> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     from_tables(&mounts, &own)
+}
+
+/// The nearest group above this process that is of no run, in every hierarchy in which it is in one that is.
+pub(super) fn outside_of_runs() -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let above = from_tables(&mounts, &own).into_iter().map(|c| c.parent);
+    let mut found = Vec::new();
+    let mut inside = false;
+    for parent in above {
+        let is_of_run = parent.components().any(|part| {
+            let token = part
+                .as_os_str()
+                .to_str()
+                .and_then(|n| n.strip_prefix("mt-"));
+            token.is_some_and(RunDir::is_token)
+        });
+        if inside && !is_of_run {
+            found.push(parent);
+        }
+        inside = is_of_run;
+    }
+    found
 }
 
 fn from_tables(mounts: &str, own: &str) -> Vec<Candidate> {

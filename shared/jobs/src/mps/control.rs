@@ -6,23 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{MpsError, Pid};
-
-/// Name of NVIDIA's control program.
-pub const CONTROL: &str = "nvidia-cuda-mps-control";
-
-/// State of an MPS server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ServerStatus {
-    /// It starts, or recovers.
-    Initializing,
-    /// It serves clients.
-    Active,
-    /// A client faulted: no new client is served until all have exited.
-    Fault,
-    /// Something this program does not know.
-    Unknown,
-}
+use super::error::{CONTROL, MpsError, Pid, ServerStatus};
 
 /// The control program and the daemon that it talks to.
 #[derive(Debug, Clone)]

@@ -10,9 +10,9 @@ use units::Share;
 use crate::process::Lineage;
 use crate::sign::MARK;
 
-use super::control::{self, Control, ServerStatus};
+use super::control::{self, Control};
+use super::error::{MpsError, Pid, ServerStatus};
 use super::stale::{self, RunDir};
-use super::{MpsError, Pid};
 
 /// How to start or find a daemon.
 #[derive(Debug, Clone)]

@@ -4,8 +4,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::process::{Identity, Lineage, kill_all, name, with_variable};
+use crate::process::{Identity, Lineage, kill_all, with_variable};
 use crate::sign::MARK;
+
+use super::program::is_program;
 
 /// The processes of a private pipe directory that provably belong to the owner that `lineage`
 /// stands for.
@@ -36,14 +38,6 @@ impl Ours {
             clients: lineage.claim(&jobs),
         }
     }
-}
-
-/// How the names of NVIDIA's control program and server begin; the kernel keeps 15 bytes of them.
-const PROGRAM: &str = "nvidia-cuda-mps";
-
-/// Whether a process is NVIDIA's control program or server.
-pub(crate) fn is_program(pid: i32) -> bool {
-    name(pid).starts_with(PROGRAM)
 }
 
 /// Ends processes: SIGTERM, then SIGKILL to those still there after `patience`. Returns those

@@ -14,8 +14,8 @@ use crate::process::Lineage;
 use crate::run_dir::Owner;
 
 use super::control::Control;
-use super::process::Ours;
-use super::{MpsError, Pid, process};
+use super::error::{MpsError, Pid};
+use super::process::{self, Ours};
 
 /// Where run directories are by default: a short path, because sockets inside it may have at
 /// most 107 bytes of path.
@@ -73,23 +73,6 @@ impl RunDir {
     }
 }
 
-/// Stops the daemons that killed owners left in the default root, for a guard.
-pub fn clean_orphans() {
-    let root = default_root();
-    let Some(program) = super::find_control() else {
-        return;
-    };
-    if !root.is_dir() {
-        return;
-    }
-    // As in `RunDir::create`. Without the lock nothing is done: a start that holds it does it.
-    if let Ok(_gate) = lock(&root.join("lock")) {
-        clean(&root, &program).ok();
-    }
-    // What cannot be stopped now is tried again by the next one to end.
-    super::shared::clean(&root, &program).ok();
-}
-
 /// The owner of a living private daemon on a GPU.
 ///
 /// # Errors
@@ -112,7 +95,7 @@ pub(super) fn private_owner(root: &Path, gpu: &str) -> Result<Option<Pid>, MpsEr
 
 /// Stops what dead owners left below `root` and removes their directories. What cannot be stopped
 /// (a process inside a driver that hangs) keeps its directory and hinders no start.
-fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
+pub(super) fn clean(root: &Path, program: &Path) -> Result<(), MpsError> {
     let what = || format!("cannot read {}", root.display());
     for entry in fs::read_dir(root).map_err(MpsError::io(what()))? {
         let path = entry.map_err(MpsError::io(what()))?.path();

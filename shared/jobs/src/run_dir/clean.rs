@@ -10,7 +10,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Owner, Resource};
+use super::RunDir;
+use super::ledger::{Owner, Resource};
 use crate::private::{check_private_dir, reopen_private};
 use crate::sign::Sign;
 use crate::{cgroup, process};
@@ -39,10 +40,6 @@ struct Found {
     lock: File,
 }
 
-/// Length of a run's token: long enough that no two runs meet by chance, short enough for the path
-/// of a socket (108 bytes).
-const TOKEN: usize = 12;
-
 impl Found {
     /// Looks whether the directory is a run's. Its name is random, this user's alone can read it,
     /// and its ledger begins with its name.
@@ -58,7 +55,7 @@ impl Found {
         let token = name
             .and_then(|n| n.strip_prefix("run-"))
             .unwrap_or_default();
-        if token.len() != TOKEN || !token.bytes().all(|b| b.is_ascii_alphanumeric()) {
+        if !RunDir::is_token(token) {
             return Err(refused("its name is not one"));
         }
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
@@ -193,7 +190,6 @@ fn remove_half_made(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RunDir;
     use crate::process::Identity;
     use crate::sign::MARK;
     use std::path::PathBuf;

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin};
 use std::time::{Duration, Instant};
 
+use efficiency::{Moments, NormsError};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use units::TaskId;
 
-use super::{Echo, Event, Exit, Happening, JobId, OrderError, PATIENCE};
+use super::event::{Echo, Event, Exit, Happening, JobId, OrderError, PATIENCE};
 use crate::lines::LineCutter;
 use crate::log::RotatingLog;
 use crate::process::{self, Identity, Lineage};
@@ -38,6 +39,8 @@ pub(super) struct Job {
     enclosed: bool,
     /// Whether it was told that a process has left the group, or the first never was in it.
     left: bool,
+    /// Whether it was told that its norms are none.
+    norms_told: bool,
 }
 
 #[derive(Debug)]
@@ -45,9 +48,29 @@ struct Pipe {
     fd: std::fs::File,
     cutter: LineCutter,
     last: Last,
+    unlogged: Unlogged,
     /// Whether its lines may tell progress: standard output, and standard error where a regular
     /// expression looks for the job's own log lines.
     tells: bool,
+}
+
+/// The line under way, which the log gets whole: both pipes of a job, and those of the processes that
+/// replace it, share one file, where a line in pieces would tear those of the others apart.
+#[derive(Debug, Default)]
+struct Unlogged(Vec<u8>);
+
+impl Unlogged {
+    /// Takes bytes in and returns those that the log gets now: up to the last end of a line, or all
+    /// where the line under way is too long to be kept.
+    fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.0.extend_from_slice(bytes);
+        let end = self.0.iter().rposition(|b| matches!(b, b'\n' | b'\r'));
+        match end {
+            _ if self.0.len() > LineCutter::LONGEST => std::mem::take(&mut self.0),
+            Some(end) => self.0.drain(..=end).collect(),
+            None => Vec::new(),
+        }
+    }
 }
 
 /// What a line was before it was written over: of a progress bar only the last state is shown.
@@ -97,6 +120,7 @@ impl Job {
                 fd: nonblocking(fd).into(),
                 cutter: LineCutter::default(),
                 last: Last::default(),
+                unlogged: Unlogged::default(),
                 tells,
             })
             .collect();
@@ -118,6 +142,7 @@ impl Job {
             enclosed: enclosure.is_some(),
             cgroup: enclosure.or_else(|| spec.cgroup_procs.clone()),
             left: refused,
+            norms_told: false,
         })
     }
 
@@ -193,7 +218,11 @@ impl Job {
                 }
             };
             busy |= n == chunk.len();
-            if let Err(error) = self.log.append(&chunk[..n]) {
+            let lines = match n {
+                0 => std::mem::take(&mut pipe.unlogged.0),
+                n => pipe.unlogged.push(&chunk[..n]),
+            };
+            if let Err(error) = self.log.append(&lines) {
                 gathered.log_failed = Some(format!("{}: {error}", self.log.path().display()));
             }
             let mut overlong = 0;
@@ -218,6 +247,10 @@ impl Job {
         }
         for index in closed.into_iter().rev() {
             self.pipes.remove(index);
+        }
+        if gathered.bad_norms.is_some() {
+            gathered.bad_norms = gathered.bad_norms.filter(|_| !self.norms_told);
+            self.norms_told = true;
         }
         gathered.tell(id, queue);
         busy
@@ -306,6 +339,11 @@ impl Job {
         // A short read may have been followed by the end of the pipe.
         self.read(id, chunk, queue, echo);
         self.read(id, chunk, queue, echo);
+        // Of a pipe that somebody else keeps open.
+        for pipe in &mut self.pipes {
+            // That the log has failed was told when it failed first, or is now of no use.
+            self.log.append(&std::mem::take(&mut pipe.unlogged.0)).ok();
+        }
     }
 
     /// How it ended; one that cannot be killed is not waited for.
@@ -342,6 +380,7 @@ struct Gathered {
     overlong: u64,
     log_failed: Option<String>,
     doubt: Option<String>,
+    bad_norms: Option<NormsError>,
 }
 
 impl Gathered {
@@ -355,32 +394,51 @@ impl Gathered {
             Some(Message::Parked) => Happening::Parked,
             Some(Message::Done { samples }) => Happening::Done { samples },
             Some(Message::Step {
+                steps,
                 samples,
                 loss,
                 step,
-            }) => return self.step(samples, loss, step),
+                norms,
+            }) => {
+                let mut gradient = Moments::default();
+                match norms {
+                    Some(Ok(norms)) => gradient.add(&norms),
+                    Some(Err(why)) => self.bad_norms = self.bad_norms.or(Some(why)),
+                    None => {}
+                }
+                return self.step((steps, samples), loss, step, &gradient);
+            }
         };
         self.events.push(what);
     }
 
-    fn step(&mut self, more: u64, new: Option<f64>, number: Option<u64>) {
+    fn step(
+        &mut self,
+        (count, more): (u64, u64),
+        new: Option<f64>,
+        number: Option<u64>,
+        norms: &Moments,
+    ) {
         if let Some(Happening::Steps {
             steps,
             samples,
             loss,
             last,
+            gradient,
         }) = self.events.last_mut()
         {
-            *steps += 1;
+            *steps = steps.saturating_add(count);
             *last = number.or(*last);
             *samples = samples.saturating_add(more);
             *loss = new.or(*loss);
+            gradient.merge(norms);
         } else {
             self.events.push(Happening::Steps {
-                steps: 1,
+                steps: count,
                 samples: more,
                 loss: new,
                 last: number,
+                gradient: *norms,
             });
         }
     }
@@ -390,12 +448,14 @@ impl Gathered {
         let overlong = (self.overlong > 0).then_some(Happening::Overlong(self.overlong));
         let failed = self.log_failed.map(Happening::LogFailed);
         let doubt = self.doubt.map(Happening::Doubt);
+        let bad_norms = self.bad_norms.map(Happening::NormsLeftOut);
         let all = self
             .events
             .into_iter()
             .chain(overlong)
             .chain(failed)
-            .chain(doubt);
+            .chain(doubt)
+            .chain(bad_norms);
         queue.extend(all.map(|what| Event { job, at, what }));
     }
 }

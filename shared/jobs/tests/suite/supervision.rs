@@ -110,6 +110,21 @@ fn tells_what_a_job_tells() {
 }
 
 #[test]
+fn lines_of_two_streams_do_not_tear_each_other_apart() {
+    let mut bench = Bench::new();
+    // A message in pieces, as C++ writes to std::cerr, with a line of the protocol between them.
+    bench.script(
+        r#"printf 'a warning ' >&2; sleep 0.1; echo '{"mt":"step","samples":10}'; sleep 0.1
+           echo 'goes on' >&2; sleep 0.1; printf 'no end of line'"#,
+    );
+    bench.exit();
+    assert_eq!(
+        bench.log(),
+        "{\"mt\":\"step\",\"samples\":10}\na warning goes on\nno end of line"
+    );
+}
+
+#[test]
 fn the_environment_is_a_list() {
     let mut bench = Bench::new();
     let mut spec = bench.spec(&["env"]);

@@ -1,14 +1,14 @@
 //! The program that decides, and what passes between it and the launcher.
 
 use std::io::{BufReader, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cli::{Failure, Line, Lines, Spool, Worth};
 use doc::{Allocation, Frame, TrainingEvent, TrainingNews, write_line};
+use jobs::{Helper, RunDir};
 
 /// Bytes of events that may wait for a controller that does not read: some thousand events. Progress
 /// is dropped from half of it on, so that arrivals and ends have room.
@@ -23,10 +23,14 @@ const LEAVE: Duration = Duration::from_secs(1);
 
 /// A controller that was started.
 pub(super) struct Controller {
-    child: Child,
+    program: Helper,
     events: Spool,
     answers: Receiver<Answer>,
     alive: bool,
+    /// Whether it has decided anything.
+    decided: bool,
+    /// Why it is not heard any more, until when its exit status is waited for.
+    ending: Option<(String, Instant)>,
     /// An event could not be handed over, which has been told.
     told_deaf: bool,
 }
@@ -39,6 +43,8 @@ pub(super) enum Answer {
     Bad(String),
     /// It has ended, or is not listened to any more; why.
     Ended(String),
+    /// It has failed before it has decided anything: what it was started with is wrong.
+    Failed(String),
 }
 
 impl Controller {
@@ -46,19 +52,17 @@ impl Controller {
     ///
     /// # Errors
     /// [`Failure::Usage`] if it cannot be started.
-    pub(super) fn start(argv: &[String]) -> Result<Self, Failure> {
+    pub(super) fn start(argv: &[String], run: &mut RunDir) -> Result<Self, Failure> {
         let program = argv.first().map_or("", String::as_str);
         let refused = |error: std::io::Error| {
             Failure::Usage(format!("--controller: cannot start {program:?}: {error}"))
         };
-        let mut child = Command::new(program)
-            .args(&argv[1..])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // Ctrl-C is for the launcher, which ends the controller once the jobs have ended.
-            .process_group(0)
-            .spawn()
-            .map_err(refused)?;
+        let mut command = Command::new(program);
+        command.args(&argv[1..]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        // Ctrl-C is for the launcher, which ends the controller once the jobs have ended.
+        let mut helper = Helper::start(command, run).map_err(refused)?;
+        let child = helper.child();
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let (sender, answers) = sync_channel(WAITING);
         if let Some(stdout) = stdout {
@@ -68,10 +72,12 @@ impl Controller {
         let mut stdin = stdin;
         let events = Spool::start(ROOM, move |line| write(&mut stdin, line)).map_err(refused)?;
         Ok(Self {
-            child,
+            program: helper,
             events,
             answers,
             alive: true,
+            decided: false,
+            ending: None,
             told_deaf: false,
         })
     }
@@ -104,17 +110,40 @@ impl Controller {
     pub(super) fn answer(&mut self) -> Option<Answer> {
         match self.answers.try_recv() {
             Ok(Answer::Ended(why)) => {
-                self.alive = false;
-                Some(Answer::Ended(why))
+                self.ending = Some((why, Instant::now() + LEAVE));
             }
-            Ok(answer) => Some(answer),
-            Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) if self.alive => {
-                self.alive = false;
-                Some(Answer::Ended("it says nothing any more".to_owned()))
+            Ok(answer) => {
+                self.decided |= matches!(answer, Answer::Decision(_));
+                return Some(answer);
             }
-            Err(TryRecvError::Disconnected) => None,
+            Err(TryRecvError::Disconnected) if self.alive && self.ending.is_none() => {
+                let why = "it says nothing any more".to_owned();
+                self.ending = Some((why, Instant::now() + LEAVE));
+            }
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => {}
         }
+        self.end()
+    }
+
+    /// Its end, once its exit status is known, which comes a moment after its output has ended.
+    fn end(&mut self) -> Option<Answer> {
+        let (why, until) = self.ending.as_ref()?;
+        let status = match self.program.child().try_wait() {
+            Ok(Some(status)) => Some(status),
+            _ if Instant::now() < *until => return None,
+            _ => None,
+        };
+        let why = why.clone();
+        (self.alive, self.ending) = (false, None);
+        Some(match status.filter(|s| !s.success() && !self.decided) {
+            Some(status) => Answer::Failed(status.to_string()),
+            None => Answer::Ended(why),
+        })
+    }
+
+    /// Whether its exit status is waited for.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.is_some()
     }
 }
 
@@ -123,13 +152,10 @@ impl Drop for Controller {
         // An empty line closes its standard input, behind everything that waits.
         self.events.push(Vec::new(), Worth::Major).ok();
         let deadline = Instant::now() + LEAVE;
-        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+        let child = self.program.child();
+        while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
         }
-        // The group, with whatever it has started; there may be none left.
-        let group = nix::unistd::Pid::from_raw(self.child.id().cast_signed());
-        nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL).ok();
-        self.child.wait().ok();
     }
 }
 

@@ -39,6 +39,10 @@ impl Session<'_> {
                 let text = format!("the log of {} ends here: {why}", self.id(i));
                 self.sink.warn(&text);
             }
+            Happening::NormsLeftOut(why) => {
+                let text = format!("{}: norms of gradients are left out: {why}", self.id(i));
+                self.sink.warn(&text);
+            }
             Happening::Ready { .. } => {
                 self.settle(i, rank);
                 if rank == 0 {
@@ -50,11 +54,21 @@ impl Session<'_> {
                 samples,
                 loss,
                 last,
-            } if rank == 0 => self.stepped(i, event.at, (*steps, *samples), (*loss, *last)),
+                gradient,
+            } if rank == 0 => {
+                self.members[i].progress.gradient.merge(gradient);
+                self.stepped(i, event.at, (*steps, *samples), (*loss, *last));
+            }
             Happening::Parked if rank == 0 => self.parked(i),
             Happening::Done { .. } if rank == 0 => self.members[i].done = true,
             _ => {}
         }
+    }
+
+    /// Whether the program of training `i` speaks the worker protocol in both directions.
+    fn takes_orders(&self, i: usize) -> bool {
+        let job = self.workload.tasks[self.members[i].task].job.as_ref();
+        job.is_some_and(|job| job.pool)
     }
 
     fn settle(&mut self, i: usize, rank: usize) {
@@ -156,12 +170,15 @@ impl Session<'_> {
     }
 
     fn exited(&mut self, i: usize, rank: usize, exit: Exit, tail: &str) {
+        let takes_orders = self.takes_orders(i);
         let member = &mut self.members[i];
         member.ranks[rank].exit = Some(exit);
+        let ends_well = exit == Exit::Code(0) && member.may_end(takes_orders);
         if rank == 0 {
             member.progress.exit = Some(exit);
+            member.done |= ends_well;
         }
-        let expected = member.stage == Stage::Stopping || member.done || member.parked;
+        let expected = member.stage == Stage::Stopping || member.done || member.parked || ends_well;
         if !expected || (exit != Exit::Code(0) && !member.parked && !member.done) {
             let last = tail.lines().last().unwrap_or_default();
             let said = if last.is_empty() { "" } else { ": " };

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use doc::{Arrival, Expected, TaskSummary, TrainingBatch};
+use efficiency::Moments;
 use jobs::{Exit, JobId, as_seconds};
 use units::Batch;
 
@@ -116,6 +117,8 @@ pub(super) struct Counters {
     pub(super) told: Option<Duration>,
     pub(super) loss: Option<f64>,
     pub(super) first_loss: Option<f64>,
+    /// Gradients of the steps that reported norms, since the last progress that was told.
+    pub(super) gradient: Moments,
     recent: VecDeque<f64>,
     pub(super) reported_at: Option<Instant>,
     /// The last step when it was last tried to tell of it.
@@ -139,6 +142,7 @@ impl Counters {
             return;
         }
         self.dropped.0 = 0;
+        self.gradient = Moments::default();
         self.reported_at = Some(last_step);
         self.told = Some(self.trained);
         self.reported_samples = self.samples;
@@ -206,9 +210,9 @@ impl Member {
     /// Takes steps in.
     pub(super) fn stepped(&mut self, at: Instant, steps: u64, samples: u64, loss: Option<f64>) {
         let p = &mut self.progress;
-        p.step += steps;
+        p.step = p.step.saturating_add(steps);
         p.samples = p.samples.saturating_add(samples);
-        p.steps_since_ready += steps;
+        p.steps_since_ready = p.steps_since_ready.saturating_add(steps);
         let before = p.last_step.unwrap_or(at);
         p.trained += at.saturating_duration_since(before);
         p.last_step = Some(at);
@@ -299,6 +303,16 @@ impl Member {
             end: p.exit.map(process_end),
             ..TaskSummary::new(self.arrival.task.clone())
         }
+    }
+
+    /// Whether its program may end by itself with exit code 0, as scripts without the worker protocol
+    /// do. One that tells its steps has ended too early where fewer than declared were made.
+    pub(super) fn may_end(&self, takes_orders: bool) -> bool {
+        let runs = matches!(self.stage, Stage::Starting | Stage::Training);
+        let silent = self.progress.step == 0 && !takes_orders;
+        let declared = self.arrival.total_steps.is_some() || self.arrival.total_samples.is_some();
+        let free = !declared && self.arrival.target_loss.is_none() && !takes_orders;
+        runs && self.fault.is_none() && (silent || free || self.has_reached())
     }
 
     /// What it does, in a word.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use cli::Failure;
 use doc::{EventPayload, Provenance, TrainingNews, Workload};
 use host::Host;
 use jobs::{JobId, Journal};
@@ -45,6 +46,8 @@ pub(super) struct Session<'a> {
     pub(super) refusals: u32,
     /// Processes of groups that could not be started whole; they are ending.
     pub(super) strays: Vec<JobId>,
+    /// Why the launch cannot go on.
+    broken: Option<String>,
     signals: u32,
     signal: Option<i32>,
 }
@@ -78,6 +81,7 @@ impl<'a> Session<'a> {
             told_silent: false,
             refusals: 0,
             strays: Vec::new(),
+            broken: None,
             signals: 0,
             signal: None,
             host,
@@ -90,7 +94,14 @@ impl<'a> Session<'a> {
     }
 
     /// Runs until every training has ended and none can come.
-    pub(super) fn play(mut self, mut arrivals: Arrivals, provenance: Provenance) -> Played {
+    ///
+    /// # Errors
+    /// [`Failure::Environment`] if the controller fails before its first decision.
+    pub(super) fn play(
+        mut self,
+        mut arrivals: Arrivals,
+        provenance: Provenance,
+    ) -> (Played, Option<Failure>) {
         let device = self.host.fingerprint();
         self.sink
             .event(&self.journal.launch(device, None, provenance));
@@ -115,23 +126,27 @@ impl<'a> Session<'a> {
         self.finish()
     }
 
-    fn finish(mut self) -> Played {
+    fn finish(mut self) -> (Played, Option<Failure>) {
         self.show(true);
         let tasks: Vec<_> = self.members.iter().map(Member::summary).collect();
         let (interrupted, failed) = unfinished(&tasks);
-        let ok = failed.is_empty() && interrupted.is_empty() && self.signal.is_none();
+        let stopped = self.signal.is_some() || self.broken.is_some();
+        let ok = failed.is_empty() && interrupted.is_empty() && !stopped;
         let now = self.host.now();
         self.sink.event(&self.journal.summary(now, ok, tasks));
-        Played {
+        let played = Played {
             ok,
             signal: self.signal,
             failed,
             interrupted,
-        }
+        };
+        let broken = self.broken.filter(|_| self.signal.is_none());
+        (played, broken.map(Failure::Environment))
     }
 
     fn is_over(&self, arrivals: &Arrivals) -> bool {
-        let ends = self.signal.is_some() || self.sink.is_closed() || arrivals.is_over();
+        let stopped = self.signal.is_some() || self.broken.is_some();
+        let ends = stopped || self.sink.is_closed() || arrivals.is_over();
         ends && self.members.iter().all(|m| m.stage == Stage::Ended) && self.strays.is_empty()
     }
 
@@ -168,7 +183,7 @@ impl<'a> Session<'a> {
     }
 
     fn take_arrivals(&mut self, arrivals: &mut Arrivals) {
-        if self.signal.is_some() {
+        if self.signal.is_some() || self.broken.is_some() {
             return;
         }
         while let Some(due) = arrivals.due(self.elapsed().get()) {
@@ -238,13 +253,31 @@ impl<'a> Session<'a> {
                 Answer::Ended(why) => self.sink.warn(&format!(
                     "the controller is gone ({why}); the last allocation stands"
                 )),
+                Answer::Failed(status) => self.give_up(&status),
             }
         }
     }
 
+    /// Ends a launch whose controller never decided anything: there is no allocation to go on with, and
+    /// its message, on standard error, says what is wrong with how it was started.
+    fn give_up(&mut self, status: &str) {
+        let why = format!("the controller has failed before its first decision ({status})");
+        self.tell(EventPayload::Stop {
+            round: None,
+            task: None,
+            reason: why.clone(),
+        });
+        for i in 0..self.members.len() {
+            self.members[i].interrupted |= self.members[i].stage != Stage::Ended;
+            self.leave(i, Leaving::Away);
+        }
+        self.broken = Some(format!("{why}; its own message says why, or run it alone"));
+    }
+
     fn next_look(&self, arrivals: &Arrivals) -> Option<Instant> {
         let now = self.host.now();
-        let hopes = self.controller.is_alive() && (self.pending.is_some() || self.has_idle());
+        let hopes = self.controller.is_ending()
+            || self.controller.is_alive() && (self.pending.is_some() || self.has_idle());
         let listen = hopes.then(|| now + LISTEN);
         let arrival = arrivals
             .next_at()

@@ -63,6 +63,7 @@ impl Session<'_> {
             trained: Some(as_seconds(p.trained)),
             gpus,
             batch: Batch::new(batch).ok(),
+            gradient: p.gradient.to_document(),
             dropped: p.dropped.0,
         };
         let news = gpus.map(|gpus| TrainingNews::Progress {

@@ -11,12 +11,13 @@ use jobs::RunDir;
 use jobs::cgroup::{Cgroups, Group};
 use jobs::mps::{Mps, MpsError, MpsOptions, SharedMps};
 
-use super::{Placement, Program, environment};
+use super::placement::Placement;
 
 /// The share, made for this process.
 pub(super) struct Place {
-    run: RunDir,
+    // Dropped before the run directory, which stays where there are groups of it.
     kind: Kind,
+    run: RunDir,
 }
 
 enum Kind {
@@ -27,6 +28,11 @@ enum Kind {
     /// A daemon of somebody else.
     Daemon(Mps, Vec<(OsString, OsString)>),
     Shared(SharedMps, Vec<(OsString, OsString)>),
+}
+
+/// The machine cannot.
+pub(super) fn environment(error: impl ToString) -> Failure {
+    Failure::Environment(error.to_string())
 }
 
 /// The hidden verb that says by its exit status whether this process would be a client of MPS.
@@ -47,11 +53,11 @@ impl Place {
     /// Makes the share.
     pub(super) fn take(
         placement: &Placement,
-        program: &Program,
+        runs: &Path,
         console: &Console,
     ) -> Result<Self, Failure> {
         // The attendant works in another folder.
-        let runs = std::path::absolute(&program.runs).map_err(environment)?;
+        let runs = std::path::absolute(runs).map_err(environment)?;
         let (mut run, cleaned) = RunDir::create(&runs, "mt-launch exec").map_err(environment)?;
         for left in cleaned.iter().flat_map(|dead| &dead.left) {
             console.warn(&format!("left where it is: {left}"));

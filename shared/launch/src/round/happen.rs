@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use doc::{EventPayload, PhaseKind};
+use efficiency::Moments;
 use host::{Health, HostError, Recovery};
 use jobs::{Event, Exit, Happening, JobId};
 
@@ -18,7 +19,12 @@ impl Round<'_> {
         };
         match &event.what {
             Happening::Ready { .. } => self.ready(i, event.at),
-            Happening::Steps { samples, loss, .. } => self.stepped(i, event.at, *samples, *loss),
+            Happening::Steps {
+                samples,
+                loss,
+                gradient,
+                ..
+            } => self.stepped(i, event.at, (*samples, *loss), gradient),
             Happening::Done { samples } => {
                 let told = samples.unwrap_or(self.tasks[i].samples);
                 self.tasks[i].told_done = Some(told);
@@ -32,6 +38,11 @@ impl Round<'_> {
             Happening::Doubt(why) => {
                 let name = self.name(i);
                 self.with.sink.warn(&format!("{name}: {why}"));
+            }
+            Happening::NormsLeftOut(why) => {
+                let name = self.name(i);
+                let text = format!("{name}: norms of gradients are left out: {why}");
+                self.with.sink.warn(&text);
             }
             Happening::Unkillable => {
                 let name = self.name(i);
@@ -74,7 +85,13 @@ impl Round<'_> {
         }
     }
 
-    fn stepped(&mut self, i: usize, at: Instant, samples: u64, loss: Option<f64>) {
+    fn stepped(
+        &mut self,
+        i: usize,
+        at: Instant,
+        (samples, loss): (u64, Option<f64>),
+        gradient: &Moments,
+    ) {
         // A job that tells steps only is ready with its first.
         let first = !self.tasks[i].ready;
         self.ready(i, at);
@@ -83,6 +100,7 @@ impl Round<'_> {
             return;
         }
         task.step(at, samples, loss);
+        task.gradients(gradient);
         // What is told now begins an interval that can be compared with a prediction: one in which all
         // tasks train, and of which the samples of its beginning are known.
         if first || task.is_untold(self.opened) {

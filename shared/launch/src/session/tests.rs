@@ -129,7 +129,7 @@ fn table(launch: &Launch) -> TableRates {
         })
         .collect();
     let mut table = TableRates::new();
-    for set in 1u32..8 {
+    for set in 1u64..8 {
         let active: Vec<Setting> = all
             .iter()
             .copied()

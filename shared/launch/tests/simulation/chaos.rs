@@ -220,6 +220,7 @@ impl Chaos {
                     samples,
                     loss,
                     last: None,
+                    gradient: efficiency::Moments::default(),
                 },
             ));
             if self.dice.happens(3) {

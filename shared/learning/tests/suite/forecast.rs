@@ -75,7 +75,10 @@ fn history(points: &[Point]) -> History {
 #[test]
 fn remaining_steps_are_within_a_factor_of_two_and_intervals_hold_the_truth() {
     let Some(curves) = curves() else {
-        println!("skipped: ../shared/data/algoperf is not beside the workspace");
+        testkit::skipped(
+            "data",
+            "../shared/data/algoperf is not beside the workspace",
+        );
         return;
     };
     for (part, least, held) in [(0.25, 40.0, 82.0), (0.5, 70.0, 90.0), (0.75, 48.0, 85.0)] {

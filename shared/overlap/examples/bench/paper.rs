@@ -5,7 +5,9 @@ use std::cell::Cell;
 
 use corun::Setting;
 use doc::Method;
-use overlap::{FixedRates, Instance, Job, Link, ModelRates, Options, OverlapError, Rates, vary};
+use overlap::{
+    FixedRates, Instance, Job, Link, ModelRates, Options, OverlapError, Rates, Set, vary,
+};
 use predict::{Dataset, FitOptions, Predictor, Sample, TaskSpec, fit};
 use rand::Rng;
 use units::{Batch, Share};
@@ -30,7 +32,7 @@ pub struct Counted<'a> {
 }
 
 impl Rates for Counted<'_> {
-    fn rates(&self, active: u32, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
+    fn rates(&self, active: Set, batches: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
         self.calls.set(self.calls.get() + 1);
         self.inner.rates(active, batches, out)
     }

@@ -28,7 +28,7 @@ impl<'a> Simulator<'a> {
     pub fn makespan(&mut self, order: &[usize]) -> Result<f64, Trouble> {
         let n = order.len();
         let mut left = [0.0_f64; 32];
-        let (mut active, mut now, mut uplink, mut arrived) = (0u32, 0.0_f64, 0.0_f64, 0);
+        let (mut active, mut now, mut uplink, mut arrived) = (0_u64, 0.0_f64, 0.0_f64, 0);
         let mut arrival = self.jobs[order[0]].download_s;
         while active != 0 || arrived < n {
             let row = match &mut self.table[active as usize] {

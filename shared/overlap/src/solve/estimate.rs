@@ -30,7 +30,7 @@ pub fn estimate(
     }
     let (value, mut sequence) = best;
     let mut budget = Budget::new(plays, None);
-    let value = descend(&mut player, &mut sequence, value, u64::MAX, &mut budget);
+    let value = descend(&mut player, &mut sequence, value, u128::MAX, &mut budget);
     cache.failure()?;
     Ok(value)
 }

@@ -1,8 +1,8 @@
-use search::{Certificate, Stop};
+use search::Certificate;
 use units::Batch;
 
-use super::{SAME, Search};
-use crate::round::{Holds, Order, Schedule, overlap_off_cached, play};
+use crate::round::{Holds, Order};
+use crate::schedule::Schedule;
 
 /// Schedules that a certificate is about, from few to all. Each class holds the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +37,7 @@ pub struct Outcome {
     pub overlap_off_s: f64,
     /// Why the search stopped, and which schedules that is about; its bound is the makespan
     /// where that is proven to be the least of the class, else `lower_bound_s`.
-    /// [`Stop::Heuristic`]: all orders were tried or excluded, but under the assumption that
+    /// [`search::Stop::Heuristic`]: all orders were tried or excluded, but under the assumption that
     /// co-runners never speed a task up, which was not verified as there are too many sets.
     pub certificate: Certificate<Schedules>,
     /// Nodes and plays looked at.
@@ -60,56 +60,5 @@ impl Outcome {
     #[must_use]
     pub fn proven(&self) -> bool {
         self.certificate.is_proof()
-    }
-}
-
-impl Search<'_, '_> {
-    /// The best round found and its certificate.
-    pub(super) fn outcome(self) -> Outcome {
-        let (levels, order) = self.best.unwrap_or((Vec::new(), Order::Together));
-        if !levels.is_empty() {
-            self.rates.set_levels(&levels);
-        }
-        let schedule = play(self.instance, self.rates, &order, &self.holds);
-        let met = self.best_s <= self.floor_s * (1.0 + SAME) && self.floor_s.is_finite();
-        let stop = if self.timed_out {
-            Stop::TimeLimit
-        } else if !(self.complete || self.bound_met || met) {
-            Stop::Budget
-        } else if self.assumed {
-            Stop::Heuristic
-        } else if self.bound_met || met {
-            Stop::BoundMet
-        } else {
-            Stop::Bounded
-        };
-        let class = match stop {
-            Stop::BoundMet => Schedules::Any,
-            _ => self.class,
-        };
-        let lower_bound_s = if stop.is_proof() && class == Schedules::Any {
-            schedule.makespan_s
-        } else {
-            self.floor_s.min(schedule.makespan_s)
-        };
-        let bound = if stop.is_proof() {
-            schedule.makespan_s
-        } else {
-            lower_bound_s
-        };
-        Outcome {
-            batches: self.rates.batches().to_vec(),
-            overlap_off_s: overlap_off_cached(self.instance, self.rates),
-            order,
-            holds: self.holds,
-            schedule,
-            lower_bound_s,
-            certificate: Certificate {
-                stop,
-                bound: Some(bound),
-                class,
-            },
-            points: self.nodes.spent() + self.plays,
-        }
     }
 }

@@ -18,7 +18,7 @@ pub fn never_waiting() -> Options {
 pub fn co_run_rates(rng: &mut SmallRng, n: usize) -> TableRates {
     let rates = laws::formula_rates(rng, n);
     let mut table = TableRates::new();
-    for set in 1u32..1 << n {
+    for set in 1u64..1 << n {
         let mut row = vec![0.0; n];
         rates.rates(set, &[], &mut row).expect("a valid round");
         table.insert(set, row);

@@ -17,7 +17,7 @@ fn hurting_rates(rng: &mut SmallRng, n: usize) -> TableRates {
     let solo: Vec<f64> = (0..n).map(|_| rng.random_range(300.0..2000.0)).collect();
     let factor: f64 = rng.random_range(1.2..5.0);
     let mut table = TableRates::new();
-    for set in 1u32..1 << n {
+    for set in 1u64..1 << n {
         let slow = factor.powi(set.count_ones() as i32 - 1);
         table.insert(set, solo.iter().map(|s| s / slow).collect());
     }
@@ -170,7 +170,7 @@ fn corunners_that_speed_up_do_not_break_the_bound() {
     let n = 13;
     let mut rates = TableRates::new();
     let solo: Vec<f64> = (0..n).map(|_| rng.random_range(300.0..1500.0)).collect();
-    for set in 1u32..1 << n {
+    for set in 1u64..1 << n {
         let faster = 1.0 + 0.25 * f64::from(set.count_ones() - 1);
         rates.insert(set, solo.iter().map(|s| s * faster).collect());
     }
@@ -341,7 +341,7 @@ fn six_tasks_end_as_soon_as_on_half_duplex() {
         job(38_000.0, 85.0, 85.0),
     ];
     let mut rates = TableRates::new();
-    for set in 1u32..1 << 6 {
+    for set in 1u64..1 << 6 {
         let together = f64::from(set.count_ones());
         let slow = (together / 2.0).max(1.0).powf(0.75);
         let solo = [1000.0, 1000.0, 1000.0, 2000.0, 2000.0, 1000.0];

@@ -6,7 +6,7 @@ use corun::Setting;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-use super::{Design, lot};
+use super::space::{Design, lot};
 use crate::predictor::Predictor;
 
 /// Candidates looked at in a step; fewer of many tasks, in proportion to what predicting one costs.

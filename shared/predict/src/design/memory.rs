@@ -5,7 +5,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use units::Share;
 
-use super::Design;
+use super::space::Design;
 use crate::dataset::{Dataset, Sample};
 use crate::predictor::Predictor;
 

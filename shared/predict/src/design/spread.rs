@@ -7,7 +7,7 @@ use doc::Method;
 use rand::rngs::StdRng;
 
 use super::climb::CANDIDATES;
-use super::{Design, lot};
+use super::space::{Design, lot, quick};
 use crate::dataset::{Dataset, Sample};
 use crate::fit::fit;
 
@@ -35,7 +35,7 @@ pub(super) fn spread(
         .collect();
     // Where no model can be had yet, as when the solo runs of a task failed, co-runs anywhere
     // are what may lead to one.
-    if let Ok(model) = fit(data, Method::Blend, &super::quick()) {
+    if let Ok(model) = fit(data, Method::Blend, &quick()) {
         design.values(&model.predictor, &mut all);
         super::climb::best_first(&mut all);
         all.truncate(PROMISING);

@@ -1,7 +1,8 @@
 use corun::Setting;
 
 use super::*;
-use crate::TaskSpec;
+use crate::{FitOptions, TaskSpec};
+use units::Batch;
 
 /// A device on which the best total is neither full sharing nor an even split.
 fn device(active: &[Setting]) -> Vec<f64> {

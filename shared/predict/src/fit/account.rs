@@ -4,9 +4,10 @@ use doc::Method;
 
 use crate::base::Base;
 use crate::dataset::Dataset;
+use crate::gp::Observations;
 use crate::model::Parts;
 use crate::report::{TaskReport, Worst};
-use crate::training::Rows;
+use crate::rows::Rows;
 use crate::validation::{self, Left, total_error_percent, trimmed};
 
 /// Configurations that the report calls the worst.
@@ -71,10 +72,7 @@ pub(super) fn task_report(
     let mut drivers = Vec::new();
     let mut rejected = Vec::new();
     if let Some(g) = &parts.gp {
-        let spread = crate::gp::spreads(&crate::gp::Observations::new(
-            &rows.features,
-            vec![0.0; rows.len()],
-        ));
+        let spread = Observations::new(&rows.features, vec![0.0; rows.len()]).spreads();
         for (k, driver) in base.layout.drivers(task).into_iter().enumerate() {
             drivers.push((driver, spread[k] * g.gp.hyper.inverse_length[k]));
         }

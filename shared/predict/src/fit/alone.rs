@@ -6,6 +6,7 @@ use crate::base::Base;
 use crate::dataset::{Dataset, Sample};
 use crate::error::PredictError;
 use crate::structured::Form;
+use crate::trust::PartSpread;
 use crate::validation::conformal;
 
 /// Parts that are left out one after another. Two would leave half of the levels to learn from;
@@ -13,15 +14,6 @@ use crate::validation::conformal;
 const PARTS: usize = 3;
 /// Left-out runs below which nothing is said: the largest error of fewer holds less than 90 %.
 const LEAST: usize = 9;
-
-/// Standard deviations of the logarithm with which 90 % intervals of solo rates at part shares hold.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct PartSpread {
-    /// At a share at which the task ran alone, with another batch size.
-    pub near: Option<f64>,
-    /// At another share.
-    pub far: Option<f64>,
-}
 
 impl PartSpread {
     /// From solo runs that are left out: single ones, and all of a task at one share.

@@ -5,9 +5,10 @@ use doc::Method;
 use super::account::{learning_curve, worst};
 use crate::dataset::Dataset;
 use crate::error::PredictError;
+use crate::pool::Weights;
 use crate::report::FitReport;
 use crate::validation::{
-    self, Calibration, Known, Left, VERY_SURE, Weights, cross_validate, pool_weights, sure_gain,
+    self, Calibration, Known, Left, VERY_SURE, cross_validate, pool_weights, sure_gain,
 };
 
 /// A later family must be better by this factor to be chosen, or surely: errors of few

@@ -1,12 +1,11 @@
 //! How sure a model is of its predictions.
 
 use super::account::task_error;
-use super::alone::PartSpread;
 use super::checks::Checks;
 use crate::dataset::Dataset;
 use crate::domain::Ranges;
 use crate::model::{Parts, overconfidence};
-use crate::predictor::Trust;
+use crate::trust::{PartSpread, Trust};
 use crate::validation::{self, Calibration, Left};
 
 /// Standard deviation of the logarithm where nothing was validated.

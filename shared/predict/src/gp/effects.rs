@@ -19,7 +19,9 @@ use std::collections::HashMap;
 use doc::params::Matern;
 use math::Cholesky;
 
-use super::{Hyper, LEAST_NOISE, Observations, Prior, matern, spreads};
+use super::hyper::{Hyper, LEAST_NOISE, Prior, TwoGroups};
+use super::matern;
+use super::observations::Observations;
 
 /// Lengths that are tried, in standard deviations of a feature: from a function that changes with
 /// every batch size to one that hardly knows them. One length for all features: with one each,
@@ -55,14 +57,6 @@ const PRIORS: [Prior; 3] = [
 /// Observations that the prior variance, a spread of 20 %, counts for.
 const PRIOR_COUNT: f64 = 4.0;
 const PRIOR_VARIANCE: f64 = 0.04;
-
-/// The kernel of two groups.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct TwoGroups {
-    /// Features of the task itself, which come first.
-    pub own: usize,
-    pub matern: Matern,
-}
 
 /// The groups of features: `own` first, and which of all say which task it is.
 #[derive(Debug, Clone, Copy)]
@@ -117,7 +111,7 @@ struct Tried {
 impl Hyper {
     /// The most probable hyper-parameters of the kernel of two groups, from a grid.
     pub fn of_groups(obs: &Observations, groups: Groups<'_>) -> Hyper {
-        let spread = spreads(obs);
+        let spread = obs.spreads();
         let unit = |[length, _, identity]: [usize; 3]| -> Vec<f64> {
             let each = spread.iter().zip(groups.identity);
             each.map(|(s, named)| {

@@ -1,6 +1,6 @@
-use super::{Gp, Hyper, Observations};
-use crate::model::MOST_POINTS;
 use math::{Cholesky, wide};
+
+use super::{Gp, Hyper, MOST_POINTS, Observations};
 
 /// A process on at most `most` points that answers for all observations: deterministic training
 /// conditional (Quinonero-Candela and Rasmussen 2005, equation 20), points chosen one after

@@ -1,3 +1,4 @@
+use super::likelihood::objective;
 use super::*;
 
 fn wave() -> Observations {
@@ -45,7 +46,7 @@ fn priors() -> Priors {
 #[test]
 fn gradient_agrees_with_differences() {
     let obs = wave();
-    let spread = spreads(&obs);
+    let spread = obs.spreads();
     let theta = [0.3, -0.7, 0.1, -0.2, -4.0];
     let mut g = [0.0; 5];
     objective(&obs, &spread, &priors(), &theta, &mut g);

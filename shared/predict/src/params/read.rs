@@ -3,20 +3,20 @@ use doc::params::{self as written, ModelParams, TaskParams};
 use doc::{Method, Workload};
 use units::{Batch, Share};
 
+use super::process::process;
 use super::{bad, length, not_negative, numbers, unseen};
 use crate::anchor::Anchor;
 use crate::base::Base;
 use crate::domain::Domain;
 use crate::error::PredictError;
 use crate::features::{Layout, MAX_FEATURES, SUMS, Scene};
-use crate::fit::PartSpread;
-use crate::gp::{Gp, Hyper, Observations, TwoGroups};
-use crate::model::{GpPart, MOST_POINTS, Parts};
+use crate::model::Parts;
 use crate::part_share::{self, PartShares};
 use crate::poly::Poly;
-use crate::predictor::{Predictor, Trust};
+use crate::predictor::Predictor;
 use crate::structured::{Law, Pace};
 use crate::trees::{LEAVES, SPLITS, Trees};
+use crate::trust::{PartSpread, Trust};
 
 impl Predictor {
     /// The predictor of a model document.
@@ -326,70 +326,5 @@ fn trees(t: &written::TreesParams, base: &Base, path: &str) -> Result<Trees, Pre
         feature: t.feature.clone(),
         threshold: t.threshold.clone(),
         value: t.value.clone(),
-    })
-}
-
-/// A process whose points are places of `tasks` in configurations, described by `row`.
-pub(super) fn process(
-    g: &written::GpParams,
-    tasks: &[usize],
-    base: &Base,
-    points: &[Vec<Setting>],
-    path: &str,
-    row: impl Fn(&Scene, usize) -> Vec<f64>,
-) -> Result<GpPart, PredictError> {
-    let n = g.points.len();
-    length(path, tasks.len(), n)?;
-    length(path, g.weights.len(), n)?;
-    length(path, g.noise_factor.len(), n)?;
-    if n == 0 || n > MOST_POINTS {
-        return Err(bad(
-            path,
-            format!("{n} points, 1 to {MOST_POINTS} are possible"),
-        ));
-    }
-    numbers(path, &g.inverse_length, true)?;
-    numbers(path, &[g.signal, g.noise], true)?;
-    numbers(path, &g.weights, false)?;
-    numbers(path, &g.noise_factor, true)?;
-    if g.matern != written::Matern::default() && g.own_features.is_none() {
-        let problem = "3/2 without own_features";
-        return Err(bad(format!("{path}.matern"), problem));
-    }
-    let (mut rows, mut places) = (Vec::with_capacity(n), Vec::with_capacity(n));
-    for (k, task) in g.points.iter().zip(tasks) {
-        let Some(active) = points.get(*k as usize) else {
-            return Err(bad(path, format!("point {k} of {}", points.len())));
-        };
-        let Some(at) = active.iter().position(|a| a.task == *task) else {
-            return Err(bad(path, format!("the task is not part of point {k}")));
-        };
-        let scene = Scene::new(base, active);
-        rows.push(row(&scene, at));
-        places.push(at);
-    }
-    length(path, g.inverse_length.len(), rows[0].len())?;
-    if let Some(own) = g.own_features.filter(|own| *own as usize > rows[0].len()) {
-        let problem = format!("{own} features of the task itself among {}", rows[0].len());
-        return Err(bad(format!("{path}.own_features"), problem));
-    }
-    let mut obs = Observations::new(&rows, vec![0.0; n]);
-    obs.noise_factor.copy_from_slice(&g.noise_factor);
-    let hyper = Hyper {
-        inverse_length: g.inverse_length.clone(),
-        signal: g.signal,
-        noise: g.noise,
-        groups: g.own_features.map(|own| TwoGroups {
-            own: own as usize,
-            matern: g.matern,
-        }),
-    };
-    let gp =
-        Gp::with_weights(hyper, &obs, g.weights.clone()).map_err(|e| bad(path, e.to_string()))?;
-    Ok(GpPart {
-        gp,
-        points: g.points.iter().map(|k| *k as usize).collect(),
-        places,
-        noise_factor: g.noise_factor.clone(),
     })
 }

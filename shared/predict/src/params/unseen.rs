@@ -2,15 +2,12 @@ use corun::Setting;
 use doc::params::{UnseenParams, UnseenUse};
 use units::Batch;
 
-use super::read::process;
-use super::write::{tasks_of, write_process};
+use super::process::{process, tasks_of, write_process};
 use super::{bad, length, not_negative, numbers};
 use crate::base::Base;
 use crate::error::PredictError;
-use crate::pool::Pool;
-use crate::report::UnseenError;
-use crate::unseen::{Unseen, Use};
-use crate::validation::Weights;
+use crate::pool::{Pool, Weights};
+use crate::unseen::{Unseen, UnseenError, Use};
 
 pub(super) fn write(u: &Unseen, points: &[Vec<Setting>]) -> UnseenParams {
     let pool = &u.pool;

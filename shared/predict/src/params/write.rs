@@ -2,6 +2,7 @@ use corun::Setting;
 use doc::Workload;
 use doc::params::{self as written, ModelParams, TaskParams};
 
+use super::process::{tasks_of, write_process};
 use super::unseen;
 use crate::fit::Fitted;
 use crate::model::{GpPart, Parts};
@@ -131,26 +132,6 @@ fn write_part(p: &part_share::Point) -> written::SoloPart {
         batch: p.batch as u64,
         share: p.share,
         weight: p.weight,
-    }
-}
-
-/// Whose step each point of a process is, by position in the workload.
-pub(super) fn tasks_of(g: &GpPart, points: &[Vec<Setting>]) -> Vec<u32> {
-    let places = g.points.iter().zip(&g.places);
-    places.map(|(k, at)| points[*k][*at].task as u32).collect()
-}
-
-pub(super) fn write_process(g: &GpPart) -> written::GpParams {
-    written::GpParams {
-        inverse_length: g.gp.hyper.inverse_length.clone(),
-        signal: g.gp.hyper.signal,
-        noise: g.gp.hyper.noise,
-        own_features: g.gp.hyper.groups.map(|g| g.own as u32),
-        matern: g.gp.hyper.groups.map(|g| g.matern).unwrap_or_default(),
-        points: g.points.iter().map(|k| *k as u32).collect(),
-        tasks: Vec::new(),
-        weights: g.gp.alpha.clone(),
-        noise_factor: g.noise_factor.clone(),
     }
 }
 

@@ -1,7 +1,29 @@
 //! The growth of trees: each split is the one of highest gain, found in one pass over the rows in
 //! the order of every feature.
 
-use super::{DEPTH, LEAST, LEAVES, NEVER, RATE, SHRINK, SPLITS, TREES, Trees, round};
+use super::{DEPTH, LEAVES, SPLITS, Trees};
+
+/// Trees of one model: at [`RATE`], `0.9^150` of a residual that every tree sees is left, so more
+/// would only fit noise.
+const TREES: usize = 150;
+/// Part of each tree's answer that counts (Friedman 2001 finds 0.1 and less best).
+const RATE: f64 = 0.1;
+/// Rows of ten that a tree is grown on, so that trees differ; half, as Friedman 2002 has it, leaves too
+/// few of the tens of rows of a profile.
+const PART: u64 = 8;
+/// Least rows of a leaf: one measurement may show a plateau, since windows end at a standard error
+/// of 1 %. In [`doc::Method::Blend`] the trees count half, and so does an odd row.
+const LEAST: f64 = 1.0;
+/// Added to the rows of a leaf when its mean is taken: nothing, because [`RATE`] shrinks already.
+const SHRINK: f64 = 0.0;
+/// Most rows learnt from, spread evenly: growing is linear in them, and profiles with more are grids
+/// whose neighbours say the same.
+const MOST_ROWS: usize = 1000;
+/// Values of leaves are multiples of one over this: far finer than what can be measured, and
+/// short to write.
+const PER_UNIT: f64 = 1e7;
+/// Threshold of a node that does not split: all rows go left.
+pub(super) const NEVER: f64 = 1e300;
 
 /// Gain below which a node is not split: what is left of a target that is constant but for rounding.
 const LEAST_GAIN: f64 = 1e-12;
@@ -70,8 +92,51 @@ impl Column {
     }
 }
 
+impl Trees {
+    /// Learns each of the `targets` from the given `features` of rows of equal length; rows of
+    /// weight 0 do not count. Trees of the same number are grown on the same part of the rows.
+    pub fn fit<const N: usize>(
+        rows: &[Vec<f64>],
+        features: &[usize],
+        targets: [&[f64]; N],
+        weight: &[f64],
+    ) -> Option<[Trees; N]> {
+        let sound: Vec<usize> = (0..rows.len()).filter(|i| weight[*i] > 0.0).collect();
+        let kept = math::stats::evenly(sound.len(), MOST_ROWS);
+        let x: Vec<&[f64]> = kept.iter().map(|k| rows[sound[*k]].as_slice()).collect();
+        x.first()?;
+        let columns: Vec<Column> = features.iter().map(|&f| Column::new(&x, f)).collect();
+        let mut grown = targets.map(|y| {
+            let rest = kept.iter().map(|k| y[sound[*k]]);
+            let cells = rest.map(|rest| Cell { rest, node: 0 }).collect();
+            Growing::new(cells)
+        });
+        let mut order = Vec::new();
+        for tree in 0..TREES as u64 {
+            let part: Vec<bool> = (0..x.len() as u64).map(|i| drawn(tree, i)).collect();
+            Column::side_by_side(&columns, &part, &mut order);
+            for one in &mut grown {
+                one.grow(&x, &columns, &order, &part);
+            }
+        }
+        Some(grown.map(|one| one.trees))
+    }
+}
+
+fn round(value: f64) -> f64 {
+    (value * PER_UNIT).round() / PER_UNIT
+}
+
+/// Whether a row is part of what a tree is grown on: a hash of both (Steele and others 2014).
+pub(super) fn drawn(tree: u64, row: u64) -> bool {
+    let mut z = (tree << 32 | row).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) % 10 < PART
+}
+
 /// Trees on their way.
-pub(super) struct Growing {
+struct Growing {
     pub trees: Trees,
     cells: Vec<Cell>,
 }

@@ -1,4 +1,4 @@
-use super::grow::best_splits;
+use super::grow::{Cell, Column, NEVER, best_splits, drawn};
 use super::*;
 
 #[test]

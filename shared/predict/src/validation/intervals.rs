@@ -3,7 +3,7 @@
 use doc::Method;
 use math::stats;
 
-use super::{FOLDS, Left};
+use super::left::{FOLDS, Left};
 
 /// Half the width of an interval that should hold 90 %, in standard deviations.
 pub(crate) const HALF_WIDTH: f64 = 1.645;

@@ -3,22 +3,8 @@
 use doc::Method;
 use math::stats;
 
-use super::Left;
-
-/// Weights of the process of all tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Weights {
-    /// At shares of co-runs that were learnt from.
-    pub known: f64,
-    /// At other shares: trees do not answer there, and laws know more of shares than the process.
-    pub far: f64,
-}
-
-impl Weights {
-    pub fn of(self, has_levels: bool) -> f64 {
-        if has_levels { self.known } else { self.far }
-    }
-}
+use super::left::Left;
+use crate::pool::Weights;
 
 /// Weights of the process of all tasks that are tried beside 1.
 const WEIGHTS: [f64; 4] = [0.0, 0.25, 0.5, 0.75];

@@ -220,15 +220,6 @@ fn gains(report: &mut Report, measured: &[(String, Option<f64>, f64)]) {
     }
 }
 
-/// Throughput of a task alone at a batch size, as measured.
-pub fn solo(profile: &Profile, id: &TaskId, batch: units::Batch) -> Option<f64> {
-    let alone = profile.samples.iter().find_map(|s| match &s.tasks[..] {
-        [t] if t.id == *id && t.batch == batch && t.share == units::Share::FULL => Some(t),
-        _ => None,
-    });
-    alone.map(|t| t.throughput.get())
-}
-
 /// `sum P_i / S_i`, where the solo runs were measured too, else with the plan's.
 fn fairness(plan: &Plan, profile: &Profile, sample: &[&Measured]) -> Option<f64> {
     let parts: Option<Vec<f64>> = sample
@@ -236,7 +227,8 @@ fn fairness(plan: &Plan, profile: &Profile, sample: &[&Measured]) -> Option<f64>
         .map(|t| {
             let planned = plan.given_of(&t.id);
             let planned = planned.solo.filter(|_| planned.batch == Some(t.batch));
-            let solo = solo(profile, &t.id, t.batch).or(planned.map(units::SamplesPerSec::get))?;
+            let solo =
+                seen::solo(profile, &t.id, t.batch).or(planned.map(units::SamplesPerSec::get))?;
             Some(t.throughput.get() / solo)
         })
         .collect();
@@ -249,7 +241,7 @@ fn temporal(plan: &Plan, profile: &Profile) -> Option<f64> {
     let times: Option<Vec<f64>> = plan
         .tasks
         .iter()
-        .map(|t| Some(1.0 / solo(profile, &t.id, plan.given_of(&t.id).batch?)?))
+        .map(|t| Some(1.0 / seen::solo(profile, &t.id, plan.given_of(&t.id).batch?)?))
         .collect();
     let times = times.filter(|t| !t.is_empty())?;
     Some(times.len() as f64 / times.iter().sum::<f64>())

@@ -4,7 +4,8 @@ use doc::{
 };
 use units::{SamplesPerSec, TotalShare};
 
-use super::{listed, pictures, verdict};
+use super::words::listed;
+use super::{pictures, verdict};
 use crate::number::{change, plain};
 use crate::page::{Cell, Report, Table};
 

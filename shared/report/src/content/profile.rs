@@ -56,11 +56,12 @@ fn configurations(profile: &Profile) -> String {
         .filter(|s| s.tasks.len() == 1)
         .count();
     let all = profile.samples.len();
-    let stopped = match profile.end.map(|end| end.stopped) {
+    let stopped = match profile.end.as_ref().map(|end| end.stopped) {
         None => "; stopped half-way",
         Some(StopReason::Complete) => "",
         Some(StopReason::Budget) => "; the budget was used up",
         Some(StopReason::Tolerance) => "; the expected gain fell below the tolerance",
+        Some(StopReason::Failure) => "; a task failed alone",
     };
     let failed = match profile.failures.len() {
         0 => String::new(),

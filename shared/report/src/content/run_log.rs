@@ -1,7 +1,8 @@
 use doc::{EventPayload, Plan, RunEvent, TaskSummary, Timeline};
 use units::{SamplesPerSec, Seconds};
 
-use super::timeline::{bar, phase_name};
+use super::timeline::bar;
+use super::words::phase_name;
 use super::workload::fingerprint;
 use super::{moves, pictures, seen, verdict};
 use crate::number::{change, plain};

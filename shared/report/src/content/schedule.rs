@@ -2,8 +2,8 @@
 
 use doc::{Cluster, Schedule};
 
-use super::listed;
 use super::timeline::bar;
+use super::words::listed;
 use crate::number::plain;
 use crate::page::{Cell, Report, Table, Track};
 use crate::picture::{Bar, Bars, Drawing, Gantt, Lane, Line, Plot, Span};

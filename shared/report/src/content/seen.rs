@@ -5,8 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use doc::{DeviceKind, EventPayload, Measured, Plan, Profile, RunEvent, Sample, Verdict, WorkKind};
 use units::{Share, TaskId};
 
-use super::compare::solo;
 use crate::number::{change, plain};
+
+/// Throughput of a task alone at a batch size, as measured.
+pub fn solo(profile: &Profile, id: &TaskId, batch: units::Batch) -> Option<f64> {
+    let alone = profile.samples.iter().find_map(|s| match &s.tasks[..] {
+        [t] if t.id == *id && t.batch == batch && t.share == Share::FULL => Some(t),
+        _ => None,
+    });
+    alone.map(|t| t.throughput.get())
+}
 
 /// The work of the plan's verdict, together and one task after another, at measured rates; `None`
 /// where something of it was not measured. Of a round, compute alone: transfers are not measured.

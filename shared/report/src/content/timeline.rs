@@ -1,6 +1,7 @@
 use doc::{PhaseKind, RatesKind, ScheduleClass, Timeline};
 
-use super::{listed, pictures, plan, verdict, workload};
+use super::words::{listed, phase_name};
+use super::{pictures, plan, verdict, workload};
 use crate::number::{change, plain};
 use crate::page::{Cell, Report, Table};
 
@@ -92,15 +93,6 @@ pub fn report(timeline: &Timeline, plan_shown: bool) -> Report {
         pictures::of_plan(&mut report, &timeline.plan);
     }
     report
-}
-
-/// The name of a phase.
-pub fn phase_name(kind: PhaseKind) -> &'static str {
-    match kind {
-        PhaseKind::Download => "download",
-        PhaseKind::Compute => "compute",
-        PhaseKind::Upload => "upload",
-    }
 }
 
 /// A span of time as a bar on a line of `BAR` characters that stands for `whole` seconds.

@@ -1,7 +1,7 @@
 use doc::{DeviceFingerprint, DeviceKind, Duplex, GpuSpec, Link, Workload};
 use units::Bytes;
 
-use super::listed;
+use super::words::listed;
 use crate::number::{bandwidth, bytes};
 use crate::page::{Cell, Report, Table};
 

@@ -1,9 +1,8 @@
 //! Stacked areas over time, in panels one below the other.
 
-use super::WIDTH;
 use super::axis::Axis;
 use super::palette::colour;
-use super::svg::{Canvas, fit, text_width};
+use super::svg::{Canvas, WIDTH, fit, text_width};
 
 /// Panels with a common time axis.
 #[derive(Debug, Clone, PartialEq)]

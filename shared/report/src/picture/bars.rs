@@ -1,9 +1,8 @@
 //! Horizontal bars, one row for each scheme.
 
-use super::WIDTH;
 use super::axis::Axis;
 use super::palette::{INK, QUIET, colour};
-use super::svg::{Anchor, Canvas, fit, text_width};
+use super::svg::{Anchor, Canvas, WIDTH, fit, text_width};
 use crate::number::{decimals, fixed};
 
 /// Bars with values at their ends.

@@ -1,9 +1,8 @@
 //! Phases of a round over time, planned above measured.
 
-use super::WIDTH;
 use super::axis::Axis;
 use super::palette::{GRID, INK, colour};
-use super::svg::{Anchor, Canvas, fit, text_width};
+use super::svg::{Anchor, Canvas, WIDTH, fit, text_width};
 
 /// Lanes of phases over time.
 #[derive(Debug, Clone, PartialEq)]

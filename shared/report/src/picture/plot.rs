@@ -1,9 +1,8 @@
 //! Points and lines over two axes.
 
-use super::WIDTH;
 use super::axis::Axis;
 use super::palette::{INK, QUIET, colour};
-use super::svg::{Anchor, Canvas, fit, text_width};
+use super::svg::{Anchor, Canvas, WIDTH, fit, text_width};
 
 /// Points and lines over two axes.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -4,6 +4,9 @@ use std::fmt::Write;
 
 use super::palette::INK;
 
+/// Width of every picture in pixels.
+pub const WIDTH: f64 = 880.0;
+
 /// Elements of a picture.
 #[derive(Debug)]
 pub struct Canvas {

@@ -5,7 +5,23 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, Zip};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::Outcome;
+use std::ops::AddAssign;
+
+/// How well some samples were told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Outcome {
+    /// Sum of their losses.
+    pub loss: f64,
+    /// Samples whose class had the largest output.
+    pub correct: u64,
+}
+
+impl AddAssign for Outcome {
+    fn add_assign(&mut self, other: Self) {
+        self.loss += other.loss;
+        self.correct += other.correct;
+    }
+}
 
 /// Where the parameters of each layer stand in one flat vector: weights, row by row of the input,
 /// then biases.
@@ -95,6 +111,13 @@ impl Workspace {
     /// Gradient of the last call, summed over its samples, laid out as the weights.
     pub fn gradients(&self) -> &[f32] {
         &self.gradients
+    }
+
+    /// Adds another gradient to that of the last call.
+    pub fn add(&mut self, other: &[f32]) {
+        for (g, more) in self.gradients.iter_mut().zip(other) {
+            *g += more;
+        }
     }
 
     /// Computes the gradient over the rows of `samples` and returns how they were told apart.

@@ -35,7 +35,7 @@ fn driver(folder: &Path) -> Option<PathBuf> {
             Some(folder.to_owned())
         }
         Err(error) => {
-            eprintln!("skipped: no C++ compiler ({error})");
+            testkit::skipped("cc", format!("no C++ compiler ({error})"));
             None
         }
     }
@@ -112,7 +112,7 @@ fn a_driver_that_lacks_a_function_is_named_and_no_panic() {
         .arg(&source)
         .output();
     if built.is_err() {
-        eprintln!("skipped: no C compiler");
+        testkit::skipped("cc", "no C compiler");
         return;
     }
     let (ok, text) = in_child(folder.path(), "share", &[]);
@@ -211,7 +211,12 @@ fn every_layer() -> Vec<Layer> {
 
 fn train() {
     let mut trainer = trainer(0.05, 0.9);
-    let mut loss = |n| trainer.step(batch(n)).unwrap_or_else(|e| panic!("{e:?}"));
+    let mut loss = |n| {
+        trainer
+            .step(batch(n))
+            .unwrap_or_else(|e| panic!("{e:?}"))
+            .loss
+    };
     let first = loss(20);
     let mut last = first;
     for _ in 0..40 {
@@ -267,7 +272,7 @@ fn gradients() {
             .gpu
             .write(loaded, WEIGHTS, w)
             .unwrap_or_else(|e| panic!("{e:?}"));
-        trainer.step(n).unwrap_or_else(|e| panic!("{e:?}"))
+        trainer.step(n).unwrap_or_else(|e| panic!("{e:?}")).loss
     };
     let mut at = 0;
     let mut checked = 0;

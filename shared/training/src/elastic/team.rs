@@ -45,6 +45,8 @@ pub struct Tally {
     pub outcome: Outcome,
     /// Whether any process was asked to stop.
     pub stop: bool,
+    /// Squared norms of mean gradients, of processes whose parts are compared.
+    pub square: f64,
 }
 
 impl Team {
@@ -201,6 +203,7 @@ impl Team {
                 let theirs = decoded(&self.bytes, |at, value| values[at] += value);
                 tally.outcome += theirs.outcome;
                 tally.stop |= theirs.stop;
+                tally.square += theirs.square;
             }
         }
         encode(&mut self.bytes, values, *tally);
@@ -311,13 +314,14 @@ fn greeted(mut stream: &TcpStream, size: usize) -> io::Result<Option<usize>> {
 }
 
 /// Loss, hits and flag before the values of a message.
-const TALLY_BYTES: usize = 17;
+const TALLY_BYTES: usize = 25;
 
 fn encode(bytes: &mut Vec<u8>, values: &[f32], tally: Tally) {
     bytes.clear();
     bytes.extend(tally.outcome.loss.to_le_bytes());
     bytes.extend(tally.outcome.correct.to_le_bytes());
     bytes.push(u8::from(tally.stop));
+    bytes.extend(tally.square.to_le_bytes());
     bytes.extend(values.iter().flat_map(|v| v.to_le_bytes()));
 }
 
@@ -340,6 +344,7 @@ fn decoded(bytes: &[u8], mut take: impl FnMut(usize, f32)) -> Tally {
             correct: u64::from_le_bytes(word(8)),
         },
         stop: head[16] != 0,
+        square: f64::from_le_bytes(word(17)),
     }
 }
 
@@ -379,10 +384,11 @@ mod tests {
                         correct: u64::from(rank),
                     },
                     stop: rank == 2 && step == 19,
+                    square: 0.5,
                 };
                 team.sum(&mut values, &mut tally).unwrap();
                 assert_eq!((tally.outcome.loss, tally.outcome.correct), (3.0, 3));
-                assert_eq!(tally.stop, step == 19);
+                assert_eq!((tally.stop, tally.square), (step == 19, 1.5));
                 sums.push(values);
             }
             sums

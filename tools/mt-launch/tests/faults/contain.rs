@@ -143,7 +143,7 @@ fn a_job_that_leaves_its_control_group_is_noticed() {
         "/sys/fs/cgroup/cgroup.procs",
     ];
     let Some(outside) = outside.iter().find(|path| Path::new(path).exists()) else {
-        eprintln!("skipped: control groups are mounted elsewhere");
+        testkit::skipped("cgroups", "control groups are mounted elsewhere");
         return;
     };
     let corner = Corner::new();

@@ -399,3 +399,93 @@ fn a_controller_that_cannot_be_started_is_an_error_before_anything_runs() {
     assert!(ran.events.is_empty());
     case.corner.nothing_is_left();
 }
+
+#[test]
+fn a_controller_that_fails_before_it_decides_ends_the_launch() {
+    needs_cgroups!();
+    let case = case(&[("a", 0.0, 1000)]);
+    let ran = case.run("echo 'usage: controller --gpus N' >&2; exit 2");
+    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+    let told = "the controller has failed before its first decision (exit status: 2)";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    assert!(ran.stderr.contains("usage: controller --gpus N"));
+    assert!(case.steps("a").is_empty());
+}
+
+#[test]
+fn an_option_behind_the_controller_is_refused() {
+    let case = case(&[("a", 0.0, 1)]);
+    fs::write(case.corner.path("plan.json"), "").unwrap();
+    for option in ["--parts", "--progress-every=1", "-o"] {
+        let mut command = case
+            .corner
+            .command(&["--controller", "mt-elastic", "--gpus", "2"]);
+        let ran = ran(command.args([option, "3"]).output().unwrap());
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        let told = format!("{option} stands behind --controller");
+        assert!(ran.stderr.contains(&told), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_script_without_the_protocol_is_done_when_it_ends_with_0() {
+    needs_cgroups!();
+    for (script, code) in [("sleep 0.2; exit 0", 0), ("sleep 0.2; exit 4", 1)] {
+        let corner = Corner::new();
+        let workload = format!(
+            r#"{{"schema":"mt.workload/1","device":{{"kind":"cpu","gpus":2}},"tasks":[{{"id":"a",
+            "batch_sizes":[10],"job":{{"argv":["sh","-c","{script}"],"env":{{"CORNER":"{}"}}}}}}]}}"#,
+            corner.mark()
+        );
+        fs::write(corner.path("plan.json"), workload).unwrap();
+        let arrival = r#"{"event":"arrive","time_s":0,"task":"a","total_steps":5}"#;
+        fs::write(corner.path("arrivals"), arrival).unwrap();
+        let mut command = corner.command(&["--restarts", "1", "--backoff", "0.1"]);
+        command.args(["--arrivals", "arrivals", "--controller", "sh", "-c"]);
+        command.arg(format!("{}; cat >/dev/null", decision(1, &[("a", 2)])));
+        let ran = ran(command.output().unwrap());
+        assert_eq!(ran.code, Some(code), "{script}: {}", ran.stderr);
+        let restarts = ran.reasons(EventKind::Restart);
+        assert_eq!(restarts.is_empty(), code == 0, "{script}: {restarts}");
+        corner.nothing_is_left();
+    }
+}
+
+/// What a controller starts, in a session of its own, with an environment of its own, or both.
+const STARTS: &str = "setsid sleep 271828 & env -i setsid sleep 271828 & (setsid sleep 271828 &) &";
+
+fn sleepers() -> usize {
+    let is_one = |pid: &i32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line == b"sleep\0271828\0"
+    };
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|e| e.file_name().to_str()?.parse().ok());
+    pids.filter(is_one).count()
+}
+
+#[test]
+fn what_a_controller_starts_ends_with_the_launch() {
+    needs_cgroups!();
+    let case = case(&[("a", 0.0, 10)]);
+    let script = [
+        STARTS.to_owned(),
+        decision(1, &[("a", 1)]),
+        "cat >/dev/null".to_owned(),
+    ];
+    let ran = case.run(&script.join("\n"));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(sleepers(), 0);
+    // Killed, it cannot put anything away itself.
+    let script = [
+        STARTS.to_owned(),
+        "sleep 0.5; kill -9 $PPID; sleep 100".to_owned(),
+    ];
+    let ran = case.run(&script.join("\n"));
+    assert_eq!(ran.code, None, "{}", ran.stderr);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while sleepers() > 0 {
+        assert!(std::time::Instant::now() < deadline, "{} left", sleepers());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

@@ -434,3 +434,82 @@ fn a_launch_with_a_daemon_of_its_own_keeps_the_gpu() {
     done(machine.exec(&arguments).spawn().unwrap());
     machine.no_daemon();
 }
+
+#[test]
+fn a_log_on_a_full_disk_loses_no_status() {
+    if !has_cgroups() {
+        return;
+    }
+    let corner = Corner::new();
+    let arguments = [
+        "--device",
+        "cpu",
+        "--share",
+        "20",
+        "--log",
+        "/dev/full",
+        "--",
+    ];
+    for (script, code) in [("exit 5", 5), ("kill -11 $$", 128 + 11)] {
+        let mut command = exec(&corner, &arguments);
+        let output = command.args(["sh", "-c", script]).output().unwrap();
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{err}");
+        assert!(err.contains("warning: --log has no line"), "{err}");
+        nothing_remains(&corner);
+    }
+}
+
+#[test]
+fn programs_in_programs_leave_nothing() {
+    if !has_cgroups() {
+        return;
+    }
+    let corner = Corner::new();
+    let tool = env!("CARGO_BIN_EXE_mt-launch");
+    let runs = corner.path("runs");
+    let inner = [
+        tool,
+        "exec",
+        "--device",
+        "cpu",
+        "--share",
+        "50",
+        "--runs",
+        runs.to_str().unwrap(),
+        "--",
+    ];
+    for depth in [1, 4] {
+        let mut arguments = vec!["--device", "cpu", "--share", "50", "--"];
+        for _ in 0..depth {
+            arguments.extend(inner);
+        }
+        arguments.extend(["sh", "-c", "setsid sleep 100 & sleep 0.2; exit 4"]);
+        let output = exec(&corner, &arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
+        nothing_remains(&corner);
+    }
+}
+
+#[test]
+fn a_limit_of_processes_is_named_and_leaves_nothing() {
+    let parent = Path::new("/sys/fs/cgroup/pids");
+    let group = parent.join(format!("mt-test-{}", std::process::id()));
+    if !has_cgroups() || !parent.exists() || fs::create_dir(&group).is_err() {
+        return testkit::skipped("pids", "no group of processes can be limited");
+    }
+    fs::write(group.join("pids.max"), "1").unwrap();
+    let corner = Corner::new();
+    let script = format!(
+        "echo 0 > {}/cgroup.procs; exec {} exec --runs {} --device cpu --share 50 -- true",
+        group.display(),
+        env!("CARGO_BIN_EXE_mt-launch"),
+        corner.path("runs").display()
+    );
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    assert!(err.contains("pids.max"), "{err}");
+    assert_eq!(corner.run_dirs(), Vec::<PathBuf>::new());
+    fs::remove_dir(&group).unwrap();
+}

@@ -185,7 +185,7 @@ fn a_process_that_cannot_be_killed_is_reported_and_blocks_nothing() {
     let freezer = std::path::Path::new("/sys/fs/cgroup/freezer");
     let group = freezer.join(format!("mt-test-{}", std::process::id()));
     if fs::create_dir(&group).is_err() {
-        eprintln!("skipped: there is no freezer");
+        testkit::skipped("freezer", "there is no freezer");
         return;
     }
     let corner = Corner::new();

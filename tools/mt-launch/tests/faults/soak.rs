@@ -167,7 +167,7 @@ fn a_soak_of_minutes_stays_flat() {
 fn eight_jobs_with_a_hundred_lines_a_second_cost_less_than_a_hundredth_of_a_core() {
     needs_cgroups!();
     if !std::path::Path::new("/usr/bin/perl").exists() {
-        eprintln!("skipped: no perl to print lines at a steady pace");
+        testkit::skipped("perl", "no perl to print lines at a steady pace");
         return;
     }
     let corner = Corner::new();

@@ -1,18 +1,7 @@
 //! What one job does at given prices: its least cost over all slacks, and the time that it then uses.
 
-use super::Market;
+use super::market::{Desk, Market};
 use crate::Job;
-
-/// Memory for one job, kept between jobs.
-#[derive(Default)]
-pub(super) struct Desk {
-    /// Least cost of a task that starts in a cell, for each class.
-    cheapest: Vec<Vec<f64>>,
-    /// Sum of the blocks' costs for each slack.
-    cost: Vec<f64>,
-    /// Least cost so far, of one block, for each slack.
-    block: Vec<f64>,
-}
 
 /// Rounds that share a window.
 #[derive(Clone, Copy)]

@@ -263,6 +263,10 @@ fn measured(task: &wire::Task) -> wire::MeasuredTask {
         share_percent: 66.66,
         samples_per_s: 12.5,
         stderr_samples_per_s: Some(0.25),
+        gradient: None,
+        startup_s: None,
+        run_s: None,
+        run_samples: None,
     }
 }
 

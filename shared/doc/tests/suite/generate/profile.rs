@@ -74,9 +74,24 @@ fn gpu_use() -> impl Strategy<Value = wire::GpuUse> {
     })
 }
 
+/// What the gradients of some steps say.
+pub fn gradient() -> impl Strategy<Value = GradientNoise> {
+    let of = |(steps, squared_norm, variance)| GradientNoise {
+        steps,
+        squared_norm,
+        variance,
+    };
+    (count(), finite(), finite()).prop_map(of)
+}
+
 /// A measured configuration.
 pub fn sample() -> impl Strategy<Value = wire::ProfileSample> {
-    let one = || (batch(), share_percent(), positive(), option::of(positive()));
+    let launch = || (option::of(0.0..1e3), option::of((1e3..1e6, 1_u64..1 << 53)));
+    let one = move || {
+        let rate = (positive(), option::of(positive()));
+        let noise = option::of(gradient());
+        (batch(), share_percent(), rate, launch(), noise)
+    };
     let tasks = names().prop_flat_map(move |names| (Just(names.clone()), vec(one(), names.len())));
     (
         any::<u64>(),
@@ -99,12 +114,27 @@ pub fn sample() -> impl Strategy<Value = wire::ProfileSample> {
                 config,
                 tasks: tasks
                     .map(
-                        |(id, (batch, share_percent, samples_per_s, stderr))| wire::MeasuredTask {
+                        |(
                             id,
-                            batch,
-                            share_percent,
-                            samples_per_s,
-                            stderr_samples_per_s: stderr,
+                            (
+                                batch,
+                                share_percent,
+                                (samples_per_s, stderr),
+                                (startup_s, run),
+                                gradient,
+                            ),
+                        )| {
+                            wire::MeasuredTask {
+                                id,
+                                batch,
+                                share_percent,
+                                samples_per_s,
+                                stderr_samples_per_s: stderr,
+                                gradient,
+                                startup_s,
+                                run_s: run.map(|(time, _)| time),
+                                run_samples: run.map(|(_, samples)| samples),
+                            }
                         },
                     )
                     .collect(),
@@ -127,19 +157,37 @@ pub fn choices() -> impl Strategy<Value = Vec<wire::Choice>> {
 
 /// A configuration that failed.
 pub fn failure() -> impl Strategy<Value = wire::ProfileFailure> {
-    (any::<u64>(), choices(), text()).prop_map(|(config, tasks, reason)| wire::ProfileFailure {
-        schema: wire::ProfileFailure::SCHEMA.to_owned(),
-        record: "failure".to_owned(),
-        config,
-        tasks,
-        reason,
-    })
+    let cause = option::of(Just(FailureCause::Crash));
+    let more = (cause, any::<bool>(), option::of(text()));
+    (any::<u64>(), choices(), text(), more).prop_map(
+        |(config, tasks, reason, (cause, named, output))| wire::ProfileFailure {
+            schema: wire::ProfileFailure::SCHEMA.to_owned(),
+            record: "failure".to_owned(),
+            config,
+            task: tasks.first().filter(|_| named).map(|t| t.id.clone()),
+            tasks,
+            reason,
+            cause,
+            output,
+        },
+    )
 }
 
 /// The last record of a profile.
 pub fn end() -> impl Strategy<Value = wire::ProfileEnd> {
-    (any::<u64>(), any::<u64>(), positive()).prop_map(|(measured, failed, cost_s)| {
+    let scale = option::of((name(), positive(), positive(), any::<u64>()));
+    let counts = (any::<u64>(), any::<u64>());
+    (counts, positive(), scale).prop_map(|((measured, failed), cost_s, scale)| {
+        let scale = scale.map(
+            |(id, noise_scale, stderr, steps)| wire::MeasuredNoiseScale {
+                id,
+                noise_scale,
+                stderr,
+                steps,
+            },
+        );
         wire::ProfileEnd {
+            noise_scales: scale.into_iter().collect(),
             schema: wire::ProfileEnd::SCHEMA.to_owned(),
             record: "end".to_owned(),
             measured,

@@ -86,6 +86,11 @@ pub fn event() -> BoxedStrategy<wire::RunEvent> {
                     (w.samples, w.samples_per_s) = (Some(large), Some(n[1]));
                     (w.step, w.seconds, w.gpus) = (Some(large), Some(n[2]), Some(small));
                     (w.loss, w.batch) = (Some(loss), Some(512));
+                    w.gradient = Some(GradientNoise {
+                        steps: 7,
+                        squared_norm: loss,
+                        variance: n[3],
+                    });
                 }
                 EventKind::Phase => {
                     w.phase = Some(PhaseKind::Upload);

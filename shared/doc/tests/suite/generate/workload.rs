@@ -53,6 +53,40 @@ fn layer() -> impl Strategy<Value = LayerDescription> {
     ]
 }
 
+/// A law, or a table of rounds that rise and progress that falls.
+fn efficiency() -> BoxedStrategy<wire::Efficiency> {
+    let source = prop::sample::select(
+        &[
+            EfficiencySource::Declared,
+            EfficiencySource::Measured,
+            EfficiencySource::Learnt,
+        ][..],
+    );
+    let scale = (1e-3..1e9_f64, option::of((0.1..=1.0_f64, 1.0..10.0_f64)));
+    let scale = scale.prop_map(|(noise_scale, around)| wire::Efficiency {
+        noise_scale: Some(noise_scale),
+        interval: around.map(|(low, high)| [low * noise_scale, high * noise_scale]),
+        ..wire::Efficiency::default()
+    });
+    let table = (1e-3..1e3_f64, any::<bool>()).prop_map(|(value, by_rounds)| {
+        let row = |k: u64| wire::EfficiencyRow {
+            batch: 8 + k,
+            progress: (!by_rounds).then(|| value / (k + 1) as f64),
+            rounds: by_rounds.then(|| value * (k + 1) as f64),
+        };
+        wire::Efficiency {
+            table: (0..3).map(row).collect(),
+            ..wire::Efficiency::default()
+        }
+    });
+    (prop_oneof![scale, table], source)
+        .prop_map(|(efficiency, source)| wire::Efficiency {
+            source,
+            ..efficiency
+        })
+        .boxed()
+}
+
 fn task() -> BoxedStrategy<wire::Task> {
     let what = prop_oneof![
         text().prop_map(|model| (Some(model), Vec::new())),
@@ -63,6 +97,16 @@ fn task() -> BoxedStrategy<wire::Task> {
         bytes_per_sample: s,
     });
     let sizes = proptest::collection::btree_set(batch(), 1..4);
+    let sizes = (
+        sizes,
+        option::of(any::<prop::sample::Index>()),
+        option::of(positive()),
+    )
+        .prop_flat_map(|(sizes, index, rounds)| {
+            let sizes: Vec<u64> = sizes.into_iter().collect();
+            let reference = index.map(|index| *index.get(&sizes));
+            (Just((sizes, reference, rounds)), option::of(efficiency()))
+        });
     let costs = option::of((positive(), positive()));
     let host = (option::of(positive()), option::of(positive()));
     let round = (option::of(count()), option::of(update_bytes()));
@@ -88,7 +132,10 @@ fn task() -> BoxedStrategy<wire::Task> {
                 layers,
                 flops_per_sample: costs.map(|c| c.0),
                 bytes_per_sample: costs.map(|c| c.1),
-                batch_sizes: sizes.into_iter().collect(),
+                batch_sizes: sizes.0.0,
+                batch: sizes.0.1,
+                efficiency: sizes.1,
+                rounds_to_target: sizes.0.2,
                 samples: round.0,
                 update_bytes: round.1,
                 weight: rest.0,

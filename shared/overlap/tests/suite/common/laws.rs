@@ -1,6 +1,6 @@
 //! Random rounds for the tests.
 
-use overlap::{FixedRates, Instance, Job, Link, OverlapError, Rates};
+use overlap::{FixedRates, Instance, Job, Link, OverlapError, Rates, Set};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use units::Batch;
@@ -16,14 +16,14 @@ pub struct FormulaRates {
 }
 
 impl Rates for FormulaRates {
-    fn rates(&self, active: u32, _: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
+    fn rates(&self, active: Set, _: &[Batch], out: &mut [f64]) -> Result<(), OverlapError> {
         // Bit by bit: there may be a million sets.
         let all = || {
             let mut rest = active;
             std::iter::from_fn(move || {
                 let i = rest.trailing_zeros() as usize;
                 rest &= rest.wrapping_sub(1);
-                (i < 32).then_some(i)
+                (i < 64).then_some(i)
             })
         };
         let sum: f64 = all().map(|i| self.part[i]).sum();

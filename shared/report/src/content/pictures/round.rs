@@ -6,7 +6,7 @@ use doc::{EventPayload, PhaseKind, Plan, RunEvent, Timeline};
 use units::SamplesPerSec;
 
 use super::unit;
-use crate::content::timeline::phase_name;
+use crate::content::words::phase_name;
 use crate::page::{Report, Track};
 use crate::picture::{Drawing, Gantt, Lane, Span};
 

@@ -2,24 +2,10 @@
 
 use gpusim::{Layer, Shape, Window};
 
+use super::call::{Arg, Buffer, Call, GRADIENTS, Kernel, LABELS, Product, WEIGHTS, count};
 use super::forward::{Conv, SHUFFLE_GROUPS, pool_sizes, with};
 use super::graph::{Graph, Node, Source};
-use super::{Arg, Buffer, Call, GRADIENTS, Kernel, LABELS, Planner, Product, WEIGHTS, count};
-
-/// Buffers of the gradients of values.
-pub(super) struct Gradients {
-    of: Vec<Option<Buffer>>,
-    free: Vec<Buffer>,
-}
-
-impl Gradients {
-    pub(super) fn new(values: usize) -> Self {
-        Self {
-            of: vec![None; values],
-            free: Vec::new(),
-        }
-    }
-}
+use super::planner::Planner;
 
 /// Where a layer puts the gradient of something that it read, and whether to add to it.
 #[derive(Clone, Copy)]

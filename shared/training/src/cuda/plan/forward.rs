@@ -2,8 +2,9 @@
 
 use gpusim::{Layer, Shape, Window};
 
+use super::call::{Arg, Call, GRADIENTS, Kernel, Product, WEIGHTS, count};
 use super::graph::Node;
-use super::{Arg, Call, GRADIENTS, Kernel, Planner, Product, WEIGHTS, count};
+use super::planner::Planner;
 
 /// Groups of ShuffleNet's channel shuffle.
 pub(super) const SHUFFLE_GROUPS: u32 = 2;

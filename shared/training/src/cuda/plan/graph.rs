@@ -2,7 +2,7 @@
 
 use gpusim::{Layer, Shape};
 
-use super::{Start, count};
+use super::call::{Start, count};
 
 /// Where a layer reads from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use gpusim::Network;
 
+use super::graph::Source;
 use super::*;
 
 const CU: &str = include_str!("../kernels.cu");

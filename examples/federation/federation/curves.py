@@ -1,0 +1,146 @@
+"""Learning curves, computed once and kept: accuracy after every round, for a task, a split, a number of
+clients and batch sizes. They do not depend on how fast the devices are."""
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import pathlib
+import statistics
+from typing import NamedTuple
+
+from federation import data, net, noise
+
+BATCHES = (8, 16, 32, 64, 128, 256)
+REFERENCE = 32
+"""The batch size that a user begins with: a usual default (torch examples, Keras)."""
+
+TARGETS = {"digits": 0.95, "letters": 0.87, "satellite": 0.875, "mnist": 0.92}
+"""Accuracy on the test rows that ends a task: near what the network reaches, so that it takes ten rounds and
+more, and a round is not a step of the result too large to see a difference."""
+
+SEEDS = (1, 2, 3, 4, 5)
+TUNING_SEEDS = (101, 102)
+"""Learning rates are chosen by runs that judge nothing."""
+
+RATES = (0.01, 0.03, 0.1, 0.3)
+"""The usual sweep of learning rates, the same at every batch size. With `scaled` they are times sqrt(B / 32)
+(Malladi et al., 2022), so that large batches are offered rates that few would try with momentum 0.9."""
+
+MOST_ROUNDS = 300
+SPLIT_SEED = 7
+
+
+class Setting(NamedTuple):
+    """A task of a federation, apart from its devices."""
+
+    task: str
+    clients: int
+    split: str
+
+    def name(self) -> str:
+        return f"{self.task}-{self.clients}-{self.split}"
+
+
+def first_round(accuracies: list[float], target: float) -> float:
+    """Number of the first round that ends at or above the target; infinite where none does."""
+    return next((k + 1.0 for k, a in enumerate(accuracies) if a >= target), math.inf)
+
+
+class Curves:
+    """Curves of one folder of data, kept in another folder."""
+
+    def __init__(self, inputs: pathlib.Path, kept: pathlib.Path, scaled: bool = False) -> None:
+        self.inputs, self.kept, self.scaled = inputs, kept, scaled
+        self.loaded: dict[str, data.Data] = {}
+        kept.mkdir(parents=True, exist_ok=True)
+
+    def data(self, task: str) -> data.Data:
+        if task not in self.loaded:
+            self.loaded[task] = data.load(task, self.inputs)
+        return self.loaded[task]
+
+    def own(self, setting: Setting) -> list:
+        """Rows of each client, the same for all seeds: the length of a round then is, too."""
+        return data.parts(self.data(setting.task).train_y, setting.clients, setting.split, SPLIT_SEED)
+
+    def rows(self, setting: Setting) -> list[int]:
+        """D_ij: training rows of each client."""
+        return self._remember(f"rows-{setting.name()}", lambda: [len(o) for o in self.own(setting)])
+
+    def rate(self, setting: Setting, batch: int) -> float:
+        """The learning rate with which the target is reached soonest at this batch size of all clients."""
+        return self._remember(f"rate-{setting.name()}-{batch}", lambda: self._tuned(setting, batch))
+
+    def curve(self, setting: Setting, batches: list[int]) -> dict[str, list[float]]:
+        """Accuracies by seed, until each seed has reached the target; `batches` are those of the clients."""
+        key = "_".join(map(str, batches if len(set(batches)) > 1 else batches[:1]))
+        if len(key) > 60:
+            key = hashlib.sha256(key.encode()).hexdigest()[:16]
+        return self._remember(f"curve-{setting.name()}-{key}", lambda: self._curve(setting, batches))
+
+    def rounds(self, setting: Setting, batches: list[int]) -> list[float]:
+        """Rounds to the target of each seed."""
+        return [first_round(c, TARGETS[setting.task]) for c in self.curve(setting, batches).values()]
+
+    def seen(self, setting: Setting) -> float:
+        """Rounds to the target at the reference size in the runs that chose its learning rate: what a user
+        knows of the length of a training before any plan is made."""
+        def train() -> float:
+            rate = self.rate(setting, REFERENCE)
+            curves = self._trained(setting, [REFERENCE] * setting.clients,
+                                   [net.Repetition(seed, rate) for seed in TUNING_SEEDS])
+            return statistics.mean(first_round(c, TARGETS[setting.task]) for c in curves)
+
+        return self._remember(f"seen-{setting.name()}", train)
+
+    def phi(self, setting: Setting) -> dict[str, float]:
+        """The noise scale that the workers of a first run at the reference size measure."""
+        def measure() -> dict[str, float]:
+            history = noise.first_run(self.data(setting.task), self.own(setting), REFERENCE,
+                                      self.rate(setting, REFERENCE))
+            return {k: float(v) for k, v in noise.combined(history, self.rows(setting))._asdict().items()}
+
+        return self._remember(f"phi-{setting.name()}", measure)
+
+    def _tuned(self, setting: Setting, batch: int) -> float:
+        tried = [rate * (math.sqrt(batch / REFERENCE) if self.scaled else 1.0) for rate in RATES]
+        repetitions = [net.Repetition(seed, rate) for rate in tried for seed in TUNING_SEEDS]
+        curves: list[list[float]] = [[] for _ in repetitions]
+        for number, (_, accuracies) in enumerate(
+                net.rounds(self.data(setting.task), self.own(setting), [batch] * setting.clients, repetitions)):
+            for c, a in zip(curves, accuracies):
+                c.append(float(a))
+            found = [statistics.mean(first_round(c, TARGETS[setting.task]) for c in curves[k:k + len(TUNING_SEEDS)])
+                     for k in range(0, len(curves), len(TUNING_SEEDS))]
+            if min(found) < math.inf or number + 1 == MOST_ROUNDS:
+                break
+        # Where none reaches the target, the most accurate of them is the best that there is.
+        last = [statistics.mean(c[-1] for c in curves[k:k + len(TUNING_SEEDS)])
+                for k in range(0, len(curves), len(TUNING_SEEDS))]
+        return min(zip(tried, found, last), key=lambda row: (row[1], -row[2]))[0]
+
+    def _curve(self, setting: Setting, batches: list[int]) -> dict[str, list[float]]:
+        # The server hands out one learning rate, that of the batch size with which most rows are trained,
+        # unless all clients have the same.
+        rows = self.rows(setting)
+        main = max(set(batches), key=lambda b: sum(n for n, own in zip(rows, batches) if own == b))
+        repetitions = [net.Repetition(seed, self.rate(setting, main)) for seed in SEEDS]
+        return {str(seed): c for seed, c in zip(SEEDS, self._trained(setting, batches, repetitions))}
+
+    def _trained(self, setting: Setting, batches: list[int], repetitions: list[net.Repetition]) -> list[list[float]]:
+        """Accuracies of each repetition, until all have reached the target."""
+        curves: list[list[float]] = [[] for _ in repetitions]
+        for number, (_, accuracies) in enumerate(
+                net.rounds(self.data(setting.task), self.own(setting), batches, repetitions)):
+            for c, a in zip(curves, accuracies):
+                c.append(round(float(a), 5))
+            if all(max(c) >= TARGETS[setting.task] for c in curves) or number + 1 == MOST_ROUNDS:
+                break
+        return curves
+
+    def _remember(self, name: str, compute):
+        path = self.kept / f"{name}.json"
+        if not path.exists():
+            path.write_text(json.dumps(compute()))
+        return json.loads(path.read_text())

@@ -1,0 +1,156 @@
+"""How a device may be shared: one after another, fixed shares, and what mt-solve plans."""
+from __future__ import annotations
+
+from typing import Mapping, NamedTuple, Sequence
+
+from federation import pipe
+from federation.clock import Clock, Ends, Gives, Sizes, Stage, finishing, stages
+from federation.curves import BATCHES, REFERENCE
+from federation.pipe import Round, Task
+
+LARGEST = max(BATCHES)
+
+FIXED = {"equal shares": lambda n: 100 / n, "100 % each": lambda n: 100.0,
+         "NVIDIA's advice": lambda n: min(100.0, 200 / n)}
+"""Share in percent of each of n tasks. NVIDIA's advice for MPS: 100 % / (0.5 n)."""
+
+IN_TURNS = "one after another"
+SAMPLES = "plan by samples"
+PROGRESS = "plan by progress"
+
+
+class Outcome(NamedTuple):
+    """What a scheme reached, and with which batch sizes."""
+
+    sizes: Sizes
+    ends: Ends
+
+
+class Schemes:
+    """Every scheme on one mix."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self.mix = clock, clock.mix
+        self.models = {c.gpu: clock.devices.model(c.gpu, self.mix.tasks) for c in self.mix.clients}
+        self.plans: dict[object, list[dict]] = {}
+
+    def all(self) -> dict[str, dict[str, Outcome]]:
+        """Each scheme at the reference batch size, at the largest and at its best in hindsight."""
+        outcomes = {}
+        for name in (IN_TURNS, *FIXED):
+            outcomes[name] = self._at_sizes(lambda sizes, n=name: self.fixed(n, sizes))
+        # The plans of every batch size and mixture would take hours: the search begins from the best that all
+        # tasks share, and from what was best for fixed shares.
+        outcomes[SAMPLES] = self._at_sizes(self.planned)
+        outcomes[SAMPLES]["as planned"] = self.by_samples()
+        return outcomes
+
+    def _at_sizes(self, judge) -> dict[str, Outcome]:
+        def at(sizes: Mapping[Task, int]) -> Outcome:
+            whole = self.clock.same(sizes)
+            return Outcome(whole, judge([whole])[0])
+
+        best = self.clock.hindsight(lambda tried: [e.score() for e in judge([self.clock.same(s) for s in tried])])
+        return {"reference": at({t: REFERENCE for t in self.mix.tasks}),
+                "largest": at({t: LARGEST for t in self.mix.tasks}), "hindsight": at(best)}
+
+    def fixed(self, name: str, sizes: Sequence[Sizes]) -> list[Ends]:
+        """Shares that know nothing but the number of tasks; one after another, a task has the whole device."""
+        def shares(wanted: Sequence[Stage]) -> list[list[Gives]]:
+            return self._fixed_shares(name, wanted)
+
+        together = self.clock.judge(name, shares, sizes, in_turns=name == IN_TURNS)
+        if name != IN_TURNS:
+            return together
+        # Two ways of one after another: in every round, where transfers overlap, or task by task to its target,
+        # the shortest first.
+        apart = [self._task_by_task(name, shares, s) for s in sizes]
+        return [min(pair, key=Ends.score) for pair in zip(together, apart)]
+
+    def _fixed_shares(self, name: str, wanted: Sequence[Stage]) -> list[list[Gives]]:
+        # MPS takes whole percents.
+        return [[{t: (own[t][k], float(int(FIXED[name](len(active)))) if name in FIXED else 100.0)
+                  for t in self.mix.tasks if t in active} for k in range(len(self.mix.clients))]
+                for active, own in wanted]
+
+    def _task_by_task(self, name: str, shares, sizes: Sizes) -> Ends:
+        length = self.clock.lengths(name, shares, [(frozenset([t]), sizes) for t in self.mix.tasks], in_turns=True)
+        ends = []
+        for rounds in self.clock.rounds(sizes):
+            spans = {t: n * length[self.clock.key(name, frozenset([t]), sizes)] for t, n in rounds.items()}
+            order = sorted(spans, key=lambda t: spans[t])
+            ends.append({t: sum(spans[u] for u in order[:k + 1]) for k, t in enumerate(order)})
+        return Ends(ends)
+
+    def planned(self, sizes: Sequence[Sizes]) -> list[Ends]:
+        """Shares of mt-solve for the shortest round, with given batch sizes."""
+        return self.clock.judge(SAMPLES, self.shares_planned, sizes)
+
+    def shares_planned(self, wanted: Sequence[Stage]) -> list[list[Gives]]:
+        return [[pipe.gives_of(p) if p else {t: (sizes[t][k], 100.0) for t in active} for k, p in enumerate(plans)]
+                for (active, sizes), plans in zip(wanted, self._planned(wanted))]
+
+    def _planned(self, wanted: Sequence[Stage]) -> list[list[dict | None]]:
+        """The plans of the clients for each stage, a call of mt-solve for each set of tasks. Clients that need no
+        plan have none."""
+        new: dict[frozenset[Task], list[Stage]] = {}
+        slow = self._slow([s for s in wanted if self.clock.key("", *s) not in self.plans])
+        for active, sizes in wanted:
+            if self.clock.key("", active, sizes) not in self.plans:
+                new.setdefault(active, []).append((active, sizes))
+        for active, group in new.items():
+            only = [t for t in self.mix.tasks if t in active]
+            models = [pipe.adapted(self.models[c.gpu], c, self.clock.rows(k, active),
+                                   {t: {"batch_sizes": [sizes[t][k]]} for t in only})
+                      for _, sizes in group for k, c in enumerate(self.mix.clients)
+                      if k in slow[self.clock.key("", active, sizes)]]
+            answers = iter(pipe.solve(models, only, ["--objective", "round", "--batch", "free"]))
+            for stage in group:
+                key = self.clock.key("", *stage)
+                self.plans[key] = [next(answers) if k in slow[key] else None for k in range(len(self.mix.clients))]
+        return [self.plans[self.clock.key("", *stage)] for stage in wanted]
+
+    def _slow(self, wanted: Sequence[Stage]) -> dict[object, list[int]]:
+        """The clients that may be the slowest under a plan: those whose round with 100 % for each task takes 0.7
+        of the longest. No plan saves 30 % over that on these devices; the others would wait whatever they do."""
+        gives = self._fixed_shares("100 % each", wanted)
+        rounds = [Round(c, g, self.clock.rows(k, active))
+                  for (active, _), stage in zip(wanted, gives)
+                  for k, (c, g) in enumerate(zip(self.mix.clients, stage))]
+        seconds, slow = iter(self.clock.devices.lengths(rounds)), {}
+        for stage in wanted:
+            own = [next(seconds) for _ in self.mix.clients]
+            slow[self.clock.key("", *stage)] = [k for k, s in enumerate(own) if s >= 0.7 * max(own)]
+        return slow
+
+    def by_samples(self) -> Outcome:
+        """The plan of samples per second: every client's mt-solve chooses its batch sizes freely, for the
+        shortest round of all tasks, and keeps them when tasks leave."""
+        answers = pipe.solve([pipe.adapted(self.models[c.gpu], c, self.clock.rows(k, self.mix.tasks))
+                              for k, c in enumerate(self.mix.clients)], self.mix.tasks,
+                             ["--objective", "round", "--batch", "free"])
+        sizes = sizes_of(self.mix.tasks, answers)
+        return Outcome(sizes, self.planned([sizes])[0])
+
+    def by_progress(self, phi: Mapping[Task, float], seen: Mapping[Task, float]) -> Outcome:
+        """The plan by progress: batch sizes of all clients for which all targets are reached soonest, as far as
+        the noise scales and the rounds that were seen at the reference size tell."""
+        def predicted(tried: Sequence[Mapping[Task, int]]) -> list[float]:
+            rounds = [{t: seen[t] * (phi[t] + b) / (phi[t] + REFERENCE) for t, b in s.items()} for s in tried]
+            whole = [self.clock.same(s) for s in tried]
+            wanted = [(active, s) for s, n in zip(whole, rounds) for active in stages(n)]
+            kept = {self.clock.key("", *stage): max(-p["objective"]["value"] / c.speed
+                                                    for p, c in zip(plans, self.mix.clients) if p)
+                    for stage, plans in zip(wanted, self._planned(wanted))}
+            return [max(finishing(n, lambda a, s=s: kept[self.clock.key("", a, s)]).values())
+                    for n, s in zip(rounds, whole)]
+
+        sizes = self.clock.same(self.clock.hindsight(predicted))
+        return Outcome(sizes, self.planned([sizes])[0])
+
+
+def sizes_of(tasks: Sequence[Task], plans: Sequence[Mapping]) -> Sizes:
+    """The batch size of each task at each client."""
+    gives = [pipe.gives_of(p) for p in plans]
+    return {t: tuple(g[t][0] for g in gives) for t in tasks}
+

@@ -1,0 +1,10 @@
+//! What a choice is worth beside others: simpler schemes, one task after another, a little more or
+//! less share.
+
+mod baseline;
+mod explain;
+mod verdict;
+
+pub use baseline::{Scheme, SchemeResult};
+pub use explain::{Change, marginals};
+pub(crate) use verdict::verdict;

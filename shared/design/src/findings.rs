@@ -1,0 +1,233 @@
+//! What measurements of a real device say that cannot be, or cannot be planned with.
+
+use std::collections::BTreeSet;
+
+use doc::{Measured, Sample, Workload};
+use units::{Samples, SamplesPerSec, Share, TaskId};
+
+/// Solo runs so far.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    alone: Vec<Measured>,
+    ran: BTreeSet<TaskId>,
+    /// Tasks whose runs were said to be others than the workload's.
+    told: BTreeSet<TaskId>,
+}
+
+/// Work that is done in less than a program takes to start (an interpreter: 0.05 s; with a framework:
+/// 5 to 15 s) gains nothing from a plan.
+const LITTLE_WORK_S: f64 = 1.0;
+
+/// Relative difference of what should be equal that is worth a word; windows end at a standard error of
+/// 1 %, and the drift of one device between two windows was mostly below 5 %.
+const MUCH: f64 = 0.10;
+
+/// Standard errors of a difference beyond which it is not noise (1 in 370 of normal values).
+const SURE: f64 = 3.0;
+
+impl Findings {
+    /// Whether a task has been measured, alone or not.
+    pub(crate) fn has_run(&self, task: &TaskId) -> bool {
+        self.ran.contains(task)
+    }
+
+    /// Takes a sample; what is to be said of it, once for each task.
+    pub(crate) fn add(&mut self, workload: &Workload, sample: &Sample) -> Vec<String> {
+        let mut told = Vec::new();
+        for task in &sample.tasks {
+            self.ran.insert(task.id.clone());
+            let known = workload.tasks.iter().find(|t| t.id == task.id);
+            if let Some(samples) = known.and_then(|t| t.samples) {
+                told.extend(self.other_samples(task, samples));
+                let first = !self.alone.iter().any(|t| t.id == task.id);
+                if sample.tasks.len() == 1 && first {
+                    told.extend(little_work(task, samples));
+                }
+            }
+        }
+        if let [task] = &sample.tasks[..] {
+            self.alone.push(task.clone());
+        }
+        told
+    }
+
+    /// A whole run that trains what the workload does not say.
+    fn other_samples(&mut self, task: &Measured, samples: Samples) -> Option<String> {
+        let run = task.launch.run.filter(|run| run.samples != samples)?;
+        self.told.insert(task.id.clone()).then(|| {
+            format!(
+                "task {}: a run trains {} samples, the workload says {} (`samples`), which is what \
+                 plans count",
+                task.id,
+                run.samples.get(),
+                samples.get()
+            )
+        })
+    }
+
+    /// Contradictions between solo runs.
+    pub(crate) fn warnings(&self, workload: &Workload) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for task in &workload.tasks {
+            warnings.extend(self.less_with_more(&task.id));
+        }
+        for (i, a) in workload.tasks.iter().enumerate() {
+            let copies = workload.tasks[..i].iter();
+            let copy = copies.rev().find(|b| is_copy(a, b));
+            warnings.extend(copy.and_then(|b| self.unlike(&a.id, &b.id)));
+        }
+        warnings
+    }
+
+    /// The largest loss of speed by a larger share.
+    fn less_with_more(&self, task: &TaskId) -> Option<String> {
+        let own = || self.alone.iter().filter(|t| t.id == *task);
+        let pairs = own().flat_map(|a| own().map(move |b| (a, b)));
+        let contrary = pairs.filter(|(small, large)| {
+            small.batch == large.batch && small.share < large.share && is_faster(small, large)
+        });
+        let ratio = |(a, b): &(&Measured, &Measured)| a.throughput.get() / b.throughput.get();
+        let (small, large) = contrary.max_by(|a, b| ratio(a).total_cmp(&ratio(b)))?;
+        Some(format!(
+            "task {task} alone: {:.4} samples/s at {}, but {:.4} at {}: more of the device cannot make \
+             it slower, so something else has used the device; measure again when it is idle",
+            large.throughput.get(),
+            large.share,
+            small.throughput.get(),
+            small.share
+        ))
+    }
+
+    /// Two tasks that do the same at different speeds.
+    fn unlike(&self, a: &TaskId, b: &TaskId) -> Option<String> {
+        let of = |task: &TaskId| {
+            let own = self.alone.iter().filter(|t| t.id == *task);
+            own.filter(|t| t.share == Share::FULL)
+                .min_by_key(|t| t.batch)
+        };
+        let (first, second) = (of(a)?, of(b)?);
+        let (fast, slow) = match first.throughput.get() > second.throughput.get() {
+            true => (first, second),
+            false => (second, first),
+        };
+        (fast.batch == slow.batch && is_faster(fast, slow)).then(|| {
+            format!(
+                "tasks {} and {} have the same command, but alone one trains {:.4} and the other \
+                 {:.4} samples/s: the device was not the same throughout, or the script does not \
+                 always do the same",
+                fast.id,
+                slow.id,
+                fast.throughput.get(),
+                slow.throughput.get()
+            )
+        })
+    }
+}
+
+/// Work that is done before a plan of it could matter.
+fn little_work(task: &Measured, samples: Samples) -> Option<String> {
+    let work = samples.as_f64() / task.throughput.get();
+    (work < LITTLE_WORK_S).then(|| {
+        format!(
+            "task {}: its {} samples (`samples`) take {work:.2} s alone, less than a program takes to \
+             start; too short to plan for",
+            task.id,
+            samples.get()
+        )
+    })
+}
+
+/// Whether a rate is surely above another.
+fn is_faster(fast: &Measured, slow: &Measured) -> bool {
+    let error = |t: &Measured| t.stderr.map_or(0.0, SamplesPerSec::get).powi(2);
+    let more = fast.throughput.get() - slow.throughput.get();
+    more > MUCH * slow.throughput.get() && more > SURE * (error(fast) + error(slow)).sqrt()
+}
+
+/// Whether two tasks start the same program with the same arguments.
+fn is_copy(a: &doc::Task, b: &doc::Task) -> bool {
+    match (&a.job, &b.job) {
+        (Some(one), Some(other)) => {
+            (&one.argv, &one.env, &one.cwd) == (&other.argv, &other.env, &other.cwd)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doc::{Documents, Frames, Launch, WholeRun};
+    use units::{Batch, Seconds};
+
+    fn workload() -> Workload {
+        let text = r#"{"schema":"mt.workload/1","tasks":[
+          {"id":"a","batch_sizes":[8],"samples":1000,"job":{"argv":["x"]}},
+          {"id":"b","batch_sizes":[8],"job":{"argv":["x"]}},
+          {"id":"c","batch_sizes":[8],"job":{"argv":["x","1"]}}]}"#;
+        let mut documents = Documents::<_, Workload>::new(Frames::new(text.as_bytes(), "test"));
+        documents.next().unwrap().unwrap()
+    }
+
+    fn solo(task: &str, share: f64, rate: f64, run: Option<(f64, u64)>) -> Sample {
+        let seconds = |s| Seconds::new(s).unwrap();
+        Sample {
+            config: 0,
+            tasks: vec![Measured {
+                id: TaskId::new(task).unwrap(),
+                batch: Batch::new(8).unwrap(),
+                share: Share::from_percent(share).unwrap(),
+                throughput: SamplesPerSec::new(rate).unwrap(),
+                stderr: SamplesPerSec::new(0.01 * rate).ok(),
+                gradient: None,
+                launch: Launch {
+                    startup: None,
+                    run: run.map(|(time, samples)| WholeRun {
+                        time: seconds(time),
+                        samples: Samples::new(samples).unwrap(),
+                    }),
+                },
+            }],
+            window: seconds(1.0),
+            repeats: 1,
+            gpu: None,
+        }
+    }
+
+    #[test]
+    fn a_larger_share_that_is_slower_and_unlike_copies_are_told() {
+        let workload = workload();
+        let mut found = Findings::default();
+        found.add(&workload, &solo("a", 100.0, 100.0, None));
+        found.add(&workload, &solo("a", 25.0, 97.0, None));
+        found.add(&workload, &solo("b", 100.0, 95.0, None));
+        found.add(&workload, &solo("c", 100.0, 10.0, None));
+        assert_eq!(found.warnings(&workload), [] as [String; 0]);
+        found.add(&workload, &solo("a", 50.0, 150.0, None));
+        found.add(&workload, &solo("b", 100.0, 60.0, None));
+        let warnings = found.warnings(&workload);
+        assert!(warnings[0].starts_with("task a alone: 100.0000 samples/s at 100 %, but 150"));
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        let mut found = Findings::default();
+        found.add(&workload, &solo("a", 100.0, 100.0, None));
+        found.add(&workload, &solo("b", 100.0, 60.0, None));
+        let warnings = found.warnings(&workload);
+        assert!(
+            warnings[0].starts_with("tasks a and b have the same command"),
+            "{warnings:?}"
+        );
+    }
+
+    #[test]
+    fn little_work_and_other_samples_are_told_once() {
+        let workload = workload();
+        let mut found = Findings::default();
+        let told = found.add(&workload, &solo("a", 100.0, 50_000.0, Some((2.0, 4_000))));
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("trains 4000 samples"), "{told:?}");
+        assert!(told[1].contains("take 0.02 s"), "{told:?}");
+        let again = found.add(&workload, &solo("a", 100.0, 50_000.0, Some((2.0, 4_000))));
+        assert_eq!(again, [] as [String; 0]);
+        assert!(found.has_run(&TaskId::new("a").unwrap()));
+    }
+}

@@ -1,0 +1,45 @@
+use doc::{Code, Fault, Faults};
+
+use crate::DesignError;
+
+/// Faults that are shown; of more only the number is told. A wrong column faults every row, and the
+/// first rows say all that there is to say of it.
+const MOST_SHOWN: usize = 20;
+
+/// Faults of a table, collected.
+pub(super) struct Faulty<'a> {
+    pub source: &'a str,
+    pub lines: Vec<String>,
+}
+
+impl Faulty<'_> {
+    /// Adds one at a line and column; `""`: at no column.
+    pub fn add(&mut self, line: u64, column: &str, problem: String, advice: &str) {
+        let path = match column {
+            "" => String::new(),
+            column => format!("column {column}"),
+        };
+        let faults = Faults {
+            source_name: self.source.to_owned(),
+            line,
+            lines: Vec::new(),
+            faults: vec![Fault {
+                code: Code::BadCsv,
+                path,
+                problem,
+                advice: advice.to_owned(),
+            }],
+        };
+        self.lines.extend(faults.lines());
+    }
+
+    /// All of them as one error; `None`: there are none.
+    pub fn failure(mut self) -> Option<DesignError> {
+        let more = self.lines.len().saturating_sub(MOST_SHOWN);
+        self.lines.truncate(MOST_SHOWN);
+        if more > 0 {
+            self.lines.push(format!("{}: {more} more", self.source));
+        }
+        (!self.lines.is_empty()).then(|| DesignError::Table(self.lines.join("\n")))
+    }
+}

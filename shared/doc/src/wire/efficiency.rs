@@ -1,0 +1,79 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::is_default;
+
+/// Statistical efficiency: what a sample is worth at each batch size. Either `noise_scale` or `table`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Efficiency {
+    /// Gradient noise scale `phi` in samples: at batch size B a sample makes `(phi + B0) / (phi + B)` of the
+    /// progress that it makes at the reference size B0 (McCandlish et al. 2018; Pollux, OSDI 2021).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise_scale: Option<f64>,
+    /// 95 % confidence interval of `noise_scale`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
+    /// Relative progress per sample, or rounds to the target, at two or more batch sizes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub table: Vec<EfficiencyRow>,
+    /// Where the figures come from; absent: `declared`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub source: EfficiencySource,
+}
+
+/// One batch size of a table of efficiency. All rows have `progress`, or all have `rounds`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EfficiencyRow {
+    /// Batch size.
+    pub batch: u64,
+    /// Progress of a sample, relative to that of other rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<f64>,
+    /// Rounds (or epochs) until the target is reached; each trains on the same number of samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<f64>,
+}
+
+/// Where an efficiency comes from, the least trusted first.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum EfficiencySource {
+    /// The user wrote it.
+    #[default]
+    Declared,
+    /// From squared norms of gradients that the training reported.
+    Measured,
+    /// From the steps that runs at several batch sizes took to the same loss.
+    Learnt,
+}
+
+/// Means over `steps` training steps of the two quantities that make a noise scale. Each is an unbiased
+/// estimate, so that either may be negative.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GradientNoise {
+    /// Training steps whose norms were used.
+    pub steps: u64,
+    /// Squared norm of the true gradient, `|G|^2`.
+    pub squared_norm: f64,
+    /// Trace of the covariance of one sample's gradient, `S`.
+    pub variance: f64,
+}
+
+/// The noise scale of one task, from all that its training reported.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredNoiseScale {
+    /// Name of the task.
+    pub id: String,
+    /// Gradient noise scale in samples.
+    pub noise_scale: f64,
+    /// Standard error of `noise_scale`.
+    pub stderr: f64,
+    /// Training steps whose norms were used.
+    pub steps: u64,
+}

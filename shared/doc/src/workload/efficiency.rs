@@ -1,0 +1,266 @@
+use units::Batch;
+
+use super::validate::positive;
+use crate::wire;
+use crate::{Checker, Code, EfficiencySource};
+
+/// A table has at most a row for each batch size of a task.
+const MAX_ROWS: usize = 64;
+/// How much more progress per sample a larger batch size may show than a smaller one. In theory it never
+/// makes more. Rounds are counted, so that real tables rise a little: of three data sets two did, by
+/// at most 1.33 (4 rounds at batch size 8, 3 at 16). More than this is a typing error or a learning
+/// rate that was not tuned.
+const LARGEST_RISE: f64 = 1.5;
+
+/// What a sample is worth at each batch size, and how that is known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Efficiency {
+    /// By a law or by a table.
+    pub curve: EfficiencyCurve,
+    /// Where it comes from.
+    pub source: EfficiencySource,
+}
+
+/// Progress of a sample over batch size.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EfficiencyCurve {
+    /// By the gradient noise scale: above 0, at most 10^9 samples.
+    NoiseScale {
+        /// The noise scale `phi` in samples.
+        samples: f64,
+        /// 95 % confidence interval: positive, around `samples`.
+        interval: Option<[f64; 2]>,
+    },
+    /// By progress per sample, which is relative: batch sizes ascending, at least two; above 0.
+    Progress(Vec<(Batch, f64)>),
+    /// By rounds until the target: batch sizes ascending, at least two; above 0.
+    Rounds(Vec<(Batch, f64)>),
+}
+
+/// The first row that a table cannot have: progress per sample rises by more than [`LARGEST_RISE`].
+fn rise(progress: &[(Batch, f64)]) -> Option<(usize, usize)> {
+    (1..progress.len()).find_map(|large| {
+        let least = (0..large).min_by(|a, b| progress[*a].1.total_cmp(&progress[*b].1))?;
+        (progress[large].1 > LARGEST_RISE * progress[least].1).then_some((least, large))
+    })
+}
+
+impl Efficiency {
+    /// Largest noise scale that is taken for one, in samples. The largest that is known is about 10^7
+    /// (Dota 2; McCandlish et al. 2018, figure 4); beyond 10^9 no batch size makes a difference.
+    pub const LARGEST_NOISE_SCALE: f64 = 1e9;
+
+    pub(crate) fn from_wire(wire: &wire::Efficiency, c: &mut Checker) -> Option<Self> {
+        let curve = match (wire.noise_scale, wire.table.as_slice()) {
+            (Some(samples), []) => noise_scale(samples, wire.interval, c),
+            (None, rows @ [_, ..]) => {
+                if wire.interval.is_some() {
+                    c.field("interval", |c| {
+                        let problem = "it belongs to `noise_scale`, which is not given";
+                        c.fault(Code::Conflict, problem, "remove it");
+                    });
+                }
+                table(rows, c)
+            }
+            (scale, _) => {
+                let problem = match scale {
+                    Some(_) => "`noise_scale` and `table` are both given",
+                    None => "neither `noise_scale` nor `table` is given",
+                };
+                let advice = "give one: {\"noise_scale\": 120}, or {\"table\": [{\"batch\": 8, \
+                              \"rounds\": 4}, {\"batch\": 64, \"rounds\": 10}]}";
+                c.fault(Code::Conflict, problem, advice);
+                None
+            }
+        };
+        Some(Self {
+            curve: curve?,
+            source: wire.source,
+        })
+    }
+
+    pub(crate) fn to_wire(&self) -> wire::Efficiency {
+        let empty = wire::Efficiency {
+            source: self.source,
+            ..wire::Efficiency::default()
+        };
+        let row = |&(batch, _): &(Batch, f64)| wire::EfficiencyRow {
+            batch: u64::from(batch.get()),
+            progress: None,
+            rounds: None,
+        };
+        match &self.curve {
+            EfficiencyCurve::NoiseScale { samples, interval } => wire::Efficiency {
+                noise_scale: Some(*samples),
+                interval: *interval,
+                ..empty
+            },
+            EfficiencyCurve::Progress(rows) => wire::Efficiency {
+                table: rows
+                    .iter()
+                    .map(|r| wire::EfficiencyRow {
+                        progress: Some(r.1),
+                        ..row(r)
+                    })
+                    .collect(),
+                ..empty
+            },
+            EfficiencyCurve::Rounds(rows) => wire::Efficiency {
+                table: rows
+                    .iter()
+                    .map(|r| wire::EfficiencyRow {
+                        rounds: Some(r.1),
+                        ..row(r)
+                    })
+                    .collect(),
+                ..empty
+            },
+        }
+    }
+}
+
+fn noise_scale(
+    samples: f64,
+    interval: Option<[f64; 2]>,
+    c: &mut Checker,
+) -> Option<EfficiencyCurve> {
+    if !(samples > 0.0 && samples <= Efficiency::LARGEST_NOISE_SCALE) {
+        c.field("noise_scale", |c| {
+            let advice = "give samples, above 0 and at most 1e9; without an idea of it leave \
+                          `efficiency` out";
+            let problem = format_args!("{samples} is not a noise scale");
+            c.fault(Code::OutOfRange, problem, advice);
+        });
+        return None;
+    }
+    if let Some([low, high]) = interval
+        && !(low > 0.0 && low <= samples && samples <= high && high <= units::MOST)
+    {
+        c.field("interval", |c| {
+            let problem = format_args!("{low} to {high} is not an interval around {samples}");
+            let advice = "give [low, high] with 0 < low <= noise_scale <= high";
+            c.fault(Code::OutOfRange, problem, advice);
+        });
+        return None;
+    }
+    Some(EfficiencyCurve::NoiseScale { samples, interval })
+}
+
+fn table(wire: &[wire::EfficiencyRow], c: &mut Checker) -> Option<EfficiencyCurve> {
+    if wire.len() < 2 || wire.len() > MAX_ROWS {
+        let code = if wire.len() < 2 {
+            Code::TooFew
+        } else {
+            Code::TooMany
+        };
+        c.field("table", |c| {
+            let problem = format_args!("{} rows", wire.len());
+            c.fault(code, problem, "give 2 to 64 batch sizes");
+        });
+        return None;
+    }
+    let by_rounds = wire[0].rounds.is_some();
+    let mut rows = c.list("table", wire, |row, c| table_row(*row, by_rounds, c))?;
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|&i| rows[i].0);
+    rows.sort_by_key(|r| r.0);
+    c.field("table", |c| {
+        if let Some(i) = (1..rows.len()).find(|&i| rows[i].0 == rows[i - 1].0) {
+            let second = order[i].max(order[i - 1]);
+            c.index(second, |c| {
+                let problem = format_args!("batch size {} is given twice", rows[i].0.get());
+                c.fault(Code::Duplicate, problem, "remove one of the two");
+            });
+            return None;
+        }
+        let progress: Vec<_> = rows
+            .iter()
+            .map(|&(batch, value)| (batch, if by_rounds { 1.0 / value } else { value }))
+            .collect();
+        if let Some((small, large)) = rise(&progress) {
+            c.index(order[large], |c| {
+                let of = |i: usize| (rows[i].1, rows[i].0.get());
+                let ((more, at), (less, below)) = (of(large), of(small));
+                let what = if by_rounds { "rounds" } else { "progress" };
+                let problem = format_args!(
+                    "{what} {more} at batch size {at}, {less} at {below}: a sample would be worth \
+                     {:.3} times as much in the larger batch",
+                    progress[large].1 / progress[small].1
+                );
+                let advice = "a larger batch makes no more progress per sample; up to 1.5 times is \
+                              taken for noise: correct one of the two rows or remove it";
+                c.fault(Code::NotMonotone, problem, advice);
+            });
+            return None;
+        }
+        Some(())
+    })?;
+    Some(if by_rounds {
+        EfficiencyCurve::Rounds(rows)
+    } else {
+        EfficiencyCurve::Progress(rows)
+    })
+}
+
+fn table_row(wire: wire::EfficiencyRow, by_rounds: bool, c: &mut Checker) -> Option<(Batch, f64)> {
+    let batch = c.unit("batch", Batch::new(wire.batch));
+    let (name, value, other) = if by_rounds {
+        ("rounds", wire.rounds, wire.progress)
+    } else {
+        ("progress", wire.progress, wire.rounds)
+    };
+    let (Some(value), None) = (value, other) else {
+        let problem = "not the one of `progress` and `rounds` that the first row has";
+        let advice = format_args!("give `{name}` in every row, and no other");
+        c.fault(Code::Conflict, problem, advice);
+        return None;
+    };
+    // Beyond 1e9 the reciprocal of rounds would say nothing; no training takes a thousand million.
+    if !(value > 1e-9 && value < 1e9) {
+        c.field(name, |c| {
+            let problem = format_args!("{value} is not a figure of {name}");
+            c.fault(
+                Code::OutOfRange,
+                problem,
+                "give a number above 1e-9, below 1e9",
+            );
+        });
+        return None;
+    }
+    Some((batch?, value))
+}
+
+/// The reference size is one that the task may have: a plan keeps to it where nothing is known of
+/// efficiency. `None`: the smallest of them.
+pub(super) fn reference(wire: &wire::Task, c: &mut Checker) -> Option<Option<Batch>> {
+    // Sizes are kept in ascending order, so that of "the first" only this remains.
+    let smallest = wire.batch_sizes.iter().min();
+    let first = wire.batch_sizes.first().filter(|f| Some(*f) != smallest);
+    let Some(batch) = wire.batch else {
+        return Some(first.and_then(|&size| Batch::new(size).ok()));
+    };
+    if wire.batch_sizes.is_empty() {
+        // Reported with that list.
+        return None;
+    }
+    if !wire.batch_sizes.contains(&batch) {
+        c.field("batch", |c| {
+            let sizes: Vec<String> = wire.batch_sizes.iter().map(u64::to_string).collect();
+            let problem = format_args!("{batch} is none of `batch_sizes`");
+            let advice = format_args!("give one of {}", sizes.join(", "));
+            c.fault(Code::Conflict, problem, advice);
+        });
+        return None;
+    }
+    c.unit("batch", Batch::new(batch)).map(Some)
+}
+
+/// Rounds until the target at the reference size.
+pub(super) fn rounds_to_target(wire: Option<f64>, c: &mut Checker) -> Option<Option<f64>> {
+    match wire {
+        None => Some(None),
+        Some(rounds) => {
+            positive(c, "rounds_to_target", rounds, "number of rounds", false).map(Some)
+        }
+    }
+}

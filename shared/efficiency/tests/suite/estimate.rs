@@ -1,0 +1,163 @@
+//! Synthetic gradients: mean G, one sample's covariance known, so that the noise scale is.
+
+use efficiency::{GradientNorms, Moments, NoiseScale, Unknown};
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+
+/// Parameters of the synthetic training.
+const DIMENSIONS: usize = 8;
+
+/// A standard normal number (Box-Muller).
+fn normal(rng: &mut StdRng) -> f64 {
+    let (u, v): (f64, f64) = (rng.random(), rng.random());
+    (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+}
+
+/// Means of the gradients of `parts` parts of `size` samples; `S / |G|^2 = phi`, `|G|^2 = 1`.
+fn gradients(rng: &mut StdRng, phi: f64, parts: usize, size: u64) -> Vec<Vec<f64>> {
+    let sigma = (phi / DIMENSIONS as f64 / size as f64).sqrt();
+    let mut part = || -> Vec<f64> {
+        let direction = |k| if k == 0 { 1.0 } else { 0.0 };
+        (0..DIMENSIONS)
+            .map(|k| direction(k) + sigma * normal(rng))
+            .collect()
+    };
+    (0..parts).map(|_| part()).collect()
+}
+
+fn square(gradient: &[f64]) -> f64 {
+    gradient.iter().map(|g| g * g).sum()
+}
+
+/// Norms of one step: the first part alone, or the mean over the parts' norms.
+fn norms(rng: &mut StdRng, phi: f64, parts: usize, size: u64, first: bool) -> GradientNorms {
+    let gradients = gradients(rng, phi, parts, size);
+    let mean: Vec<f64> = (0..DIMENSIONS)
+        .map(|k| gradients.iter().map(|g| g[k]).sum::<f64>() / parts as f64)
+        .collect();
+    let small = if first {
+        square(&gradients[0])
+    } else {
+        gradients.iter().map(|g| square(g)).sum::<f64>() / parts as f64
+    };
+    GradientNorms::new(size, small, size * parts as u64, square(&mean)).unwrap()
+}
+
+fn estimate(
+    rng: &mut StdRng,
+    phi: f64,
+    blocks: usize,
+    steps: usize,
+) -> Result<NoiseScale, Unknown> {
+    let block = |rng: &mut StdRng| {
+        let mut moments = Moments::default();
+        for _ in 0..steps {
+            moments.add(&norms(rng, phi, 4, 8, false));
+        }
+        moments
+    };
+    let blocks: Vec<Moments> = (0..blocks).map(|_| block(rng)).collect();
+    NoiseScale::of(&blocks)
+}
+
+#[test]
+fn the_noise_scale_is_found_within_its_error() {
+    let mut rng = StdRng::seed_from_u64(5);
+    for phi in [4.0, 40.0, 400.0] {
+        let (mut inside, mut ratios) = (0, 0.0);
+        let trials = 100;
+        for _ in 0..trials {
+            let found = estimate(&mut rng, phi, 12, 30).unwrap();
+            let [low, high] = found.interval;
+            inside += i32::from(low <= phi && phi <= high);
+            ratios += found.samples / phi;
+        }
+        // 100 trials at 95 %: three standard deviations are 7.
+        assert!(
+            inside >= 88,
+            "phi {phi}: the interval holds {inside} of {trials} times"
+        );
+        let bias = ratios / f64::from(trials) - 1.0;
+        assert!(bias.abs() < 0.05, "phi {phi}: {bias:+.3}");
+    }
+}
+
+#[test]
+fn a_ratio_of_means_has_less_bias_than_a_mean_of_ratios() {
+    let mut rng = StdRng::seed_from_u64(6);
+    let phi = 100.0;
+    let (mut sums, mut ratios) = (Moments::default(), Vec::new());
+    for _ in 0..4000 {
+        let mut one = Moments::default();
+        one.add(&norms(&mut rng, phi, 4, 8, false));
+        let means = one.to_document().unwrap();
+        ratios.push(means.variance / means.squared_norm);
+        sums.merge(&one);
+    }
+    let means = sums.to_document().unwrap();
+    let of_means = means.variance / means.squared_norm;
+    let of_ratios = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    assert!((of_means / phi - 1.0).abs() < 0.05, "{of_means}");
+    assert!((of_ratios / phi - 1.0).abs() > 0.2, "{of_ratios}");
+}
+
+#[test]
+fn the_first_part_alone_says_the_same_with_more_noise() {
+    let mut rng = StdRng::seed_from_u64(7);
+    let mut errors = Vec::new();
+    for first in [false, true] {
+        let blocks: Vec<Moments> = (0..40)
+            .map(|_| {
+                let mut moments = Moments::default();
+                for _ in 0..50 {
+                    moments.add(&norms(&mut rng, 40.0, 4, 8, first));
+                }
+                moments
+            })
+            .collect();
+        let found = NoiseScale::of(&blocks).unwrap();
+        assert!(
+            (found.samples - 40.0).abs() < 4.0 * found.stderr,
+            "{found:?}"
+        );
+        errors.push(found.stderr);
+    }
+    assert!(errors[0] < errors[1], "{errors:?}");
+}
+
+#[test]
+fn a_gradient_that_is_lost_in_noise_gives_no_figure() {
+    let mut rng = StdRng::seed_from_u64(8);
+    // A batch of 32 at a noise scale of 10^5: five steps cannot show |G|^2.
+    let found = estimate(&mut rng, 1e5, 5, 1);
+    assert!(
+        matches!(found, Err(Unknown::LostInNoise { .. })),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn blocks_of_drifting_steps_have_a_larger_error() {
+    // The noise scale doubles while it is measured: what it is on average is known less well than by
+    // as many steps of one noise scale.
+    let mut rng = StdRng::seed_from_u64(9);
+    let mut run = |drift: f64| {
+        let blocks: Vec<Moments> = (0..20)
+            .map(|k| {
+                let phi = 40.0 * (1.0 + drift * f64::from(k) / 20.0);
+                let mut moments = Moments::default();
+                for _ in 0..100 {
+                    moments.add(&norms(&mut rng, phi, 4, 8, false));
+                }
+                moments
+            })
+            .collect();
+        NoiseScale::of(&blocks).unwrap()
+    };
+    let (still, moving) = (run(0.0), run(1.0));
+    assert!(moving.stderr / moving.samples > 1.5 * still.stderr / still.samples);
+    assert!(
+        (moving.samples - 60.0).abs() < 4.0 * moving.stderr,
+        "{moving:?}"
+    );
+}

@@ -1,0 +1,61 @@
+//! Removing control groups with the processes in them.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::process::{self, Identity};
+
+/// How long removal waits for processes to go. A killed process goes within milliseconds; what has
+/// not gone by then is left to the guard and to the next start.
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Whether `dir` is the control group that a run of this name makes: a real directory of a cgroup
+/// file system, and not whatever a ledger happens to name.
+pub(crate) fn is_of_run(dir: &Path, token: &str) -> bool {
+    use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
+    let named = dir
+        .file_name()
+        .is_some_and(|n| n == &*format!("mt-{token}"));
+    let real = fs::canonicalize(dir).is_ok_and(|path| path == dir);
+    let kind = statfs(dir).map(|s| s.filesystem_type());
+    named && real && kind.is_ok_and(|k| k == CGROUP_SUPER_MAGIC || k == CGROUP2_SUPER_MAGIC)
+}
+
+/// Kills every process of a group and of those below it, and removes them. A group that does not
+/// exist is no error.
+pub(crate) fn remove_tree(dir: &Path, patience: Duration) -> io::Result<()> {
+    let deadline = Instant::now() + patience;
+    let Ok(entries) = fs::read_dir(dir) else {
+        return Ok(());
+    };
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|t| t.is_dir()) {
+            remove_tree(&entry.path(), patience)?;
+        }
+    }
+    loop {
+        process::kill_all(&members(dir), Duration::from_millis(50));
+        match fs::remove_dir(dir) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // A process that has just been killed is still there for a moment.
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+pub(super) fn members(dir: &Path) -> Vec<Identity> {
+    members_by(&dir.join("cgroup.procs"))
+}
+
+/// Processes of the group that this `cgroup.procs` is of.
+pub(crate) fn members_by(procs: &Path) -> Vec<Identity> {
+    fs::read_to_string(procs)
+        .unwrap_or_default()
+        .lines()
+        .filter_map(|line| Identity::of(line.parse().ok()?))
+        .collect()
+}

@@ -1,0 +1,80 @@
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use crate::cgroup::{self, Enclosures};
+use crate::process::{self, Lineage};
+use crate::sign::Sign;
+use crate::spawn::{contain, with_limit};
+use crate::{RunDir, mps};
+
+/// A program that a tool starts beside its jobs, such as a controller, and which is contained as they
+/// are: it dies with the tool, and whatever it has started ends with it. It has a process group of its own,
+/// so that signals of the terminal do not reach it.
+#[derive(Debug)]
+pub struct Helper {
+    child: Child,
+    sign: Sign,
+    /// `cgroup.procs` of its control group.
+    procs: Option<PathBuf>,
+}
+
+/// Jobs are numbered from 0; no run starts as many.
+const NUMBER: u64 = (1 << 28) - 1;
+/// How long a killed process may take to go, as for a job.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Helper {
+    /// Starts it. Its group is named in the run directory, so that a guard puts it away should this process be
+    /// killed.
+    ///
+    /// # Errors
+    /// If the program cannot be started.
+    pub fn start(mut command: Command, run: &mut RunDir) -> io::Result<Self> {
+        let sign = Sign::of_run(run.token()).of_job(NUMBER);
+        // A colon, as in the groups of jobs: no task has such a name.
+        let procs = Enclosures::beside(run, "helper:0");
+        contain(&mut command, &sign, procs.as_deref());
+        let child = command.spawn().map_err(with_limit)?;
+        Ok(Self { child, sign, procs })
+    }
+
+    /// Its first process.
+    pub fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Kills it and whatever it has started.
+    fn put_away(&mut self) {
+        let pid = self.child.id().cast_signed();
+        // What was being started while the others were killed is found the next time; one that forks for
+        // ever must not keep us here.
+        for _ in 0..10 {
+            let mut left = self.sign.find_with_group(&Lineage::own(), Some(pid));
+            let members = self.procs.as_deref().map(cgroup::members_by);
+            // A daemon that it has started for others as well is not its own.
+            let own = |p: &process::Identity| !mps::is_program(p.pid);
+            left.extend(members.into_iter().flatten().filter(own));
+            left.retain(|p| p.is_alive());
+            if left.is_empty() {
+                break;
+            }
+            process::kill_all(&left, PATIENCE);
+            left.retain(|p| p.pid != pid);
+            process::bury(&left);
+        }
+        // It may have been waited for; how it ended is of no use here.
+        self.child.wait().ok();
+        if let Some(group) = self.procs.as_deref().and_then(|procs| procs.parent()) {
+            // Not empty yet: it goes with the groups of the jobs.
+            std::fs::remove_dir(group).ok();
+        }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        self.put_away();
+    }
+}

@@ -1,0 +1,112 @@
+use std::path::PathBuf;
+
+/// A process id.
+pub type Pid = i32;
+
+/// Name of NVIDIA's control program.
+pub const CONTROL: &str = "nvidia-cuda-mps-control";
+
+/// State of an MPS server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerStatus {
+    /// It starts, or recovers.
+    Initializing,
+    /// It serves clients.
+    Active,
+    /// A client faulted: no new client is served until all have exited.
+    Fault,
+    /// Something this program does not know.
+    Unknown,
+}
+
+/// What can go wrong with MPS.
+#[derive(Debug, thiserror::Error)]
+pub enum MpsError {
+    /// The control program is missing.
+    #[error("MPS cannot run: {CONTROL} is not on PATH; it comes with the NVIDIA driver")]
+    NoControl,
+    /// The daemon did not come up.
+    #[error("the MPS daemon does not start: {detail}")]
+    Start {
+        /// What was seen.
+        detail: String,
+    },
+    /// A launch keeps a daemon of its own on the GPU.
+    #[error(
+        "GPU {gpu} is used by a launch (process {pid}) through an MPS daemon of its own, and a second \
+         daemon would take turns with it; wait for its end"
+    )]
+    Occupied {
+        /// The GPU's UUID.
+        gpu: String,
+        /// The launch.
+        pid: Pid,
+    },
+    /// No daemon answers where one was to be attached to.
+    #[error("no MPS daemon answers at {}: {detail}", pipe_dir.display())]
+    NoDaemon {
+        /// The pipe directory that was tried.
+        pipe_dir: PathBuf,
+        /// What the control program said.
+        detail: String,
+    },
+    /// A command to the daemon failed, whatever the exit code of the control program.
+    #[error("MPS control command {command:?} failed: {detail}")]
+    Command {
+        /// The command.
+        command: String,
+        /// What was printed, or that nothing came in time.
+        detail: String,
+    },
+    /// A process runs without MPS.
+    #[error("process {pid} is not attached to MPS: {detail}")]
+    NotAttached {
+        /// The process.
+        pid: Pid,
+        /// How that was seen.
+        detail: String,
+    },
+    /// A client has the whole GPU though its share is less.
+    #[error(
+        "process {pid} sees {sms} of {gpu_sms} SMs at a share of {share}: the share was not applied"
+    )]
+    ShareNotApplied {
+        /// The process.
+        pid: Pid,
+        /// SMs that it reports.
+        sms: u32,
+        /// SMs of the GPU.
+        gpu_sms: u32,
+        /// Its share.
+        share: units::Share,
+    },
+    /// A server does not serve.
+    #[error("the MPS server is in state {status:?}")]
+    Fault {
+        /// Its state.
+        status: ServerStatus,
+    },
+    /// A directory that must be private is not.
+    #[error("{} must be a directory of this user with mode 0700: {detail}", path.display())]
+    NotPrivate {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong.
+        detail: String,
+    },
+    /// The operating system refused something.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// The refusal.
+        source: std::io::Error,
+    },
+}
+
+impl MpsError {
+    pub(super) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+}

@@ -1,0 +1,20 @@
+use super::control::find_control;
+use super::shared;
+use super::stale::{self, default_root, lock};
+
+/// Stops the daemons that killed owners left in the default root, for a guard.
+pub fn clean_orphans() {
+    let root = default_root();
+    let Some(program) = find_control() else {
+        return;
+    };
+    if !root.is_dir() {
+        return;
+    }
+    // As in `RunDir::create`. Without the lock nothing is done: a start that holds it does it.
+    if let Ok(_gate) = lock(&root.join("lock")) {
+        stale::clean(&root, &program).ok();
+    }
+    // What cannot be stopped now is tried again by the next one to end.
+    shared::clean(&root, &program).ok();
+}

@@ -1,0 +1,9 @@
+use crate::process::name;
+
+/// How the names of NVIDIA's control program and server begin; the kernel keeps 15 bytes of them.
+const PROGRAM: &str = "nvidia-cuda-mps";
+
+/// Whether a process is NVIDIA's control program or server.
+pub(crate) fn is_program(pid: i32) -> bool {
+    name(pid).starts_with(PROGRAM)
+}

@@ -1,0 +1,72 @@
+//! What a directory says of its owner, and of what has to be put away.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::private::append_private;
+use crate::process::{Identity, Lineage};
+
+/// Something that outlives a process that is killed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Resource {
+    /// Processes that carry the signs of this run (the marks of its jobs, and their brands).
+    Mark(String),
+    /// A control group with those below it.
+    Cgroup(PathBuf),
+}
+
+/// Who made a directory that has to be put away.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Owner {
+    pub(super) tool: String,
+    pub(super) process: Option<Identity>,
+    /// Who takes in what a dead owner leaves running.
+    #[serde(default)]
+    pub(super) ancestors: Vec<Identity>,
+}
+
+impl Owner {
+    /// Name of the file that it is kept in.
+    pub(crate) const FILE: &str = "owner.json";
+
+    /// This process.
+    pub(crate) fn this(tool: &str) -> Self {
+        let process = Identity::own();
+        Self {
+            tool: tool.to_owned(),
+            process,
+            ancestors: process.map(Identity::ancestors).unwrap_or_default(),
+        }
+    }
+
+    /// Writes it into its directory.
+    pub(crate) fn write(&self, dir: &Path) -> io::Result<()> {
+        let mut file = append_private(&dir.join(Self::FILE))?;
+        file.write_all(&serde_json::to_vec(self)?)
+    }
+
+    /// The owner of a directory; `None` if it died before it said so.
+    pub(crate) fn read(dir: &Path) -> Option<Self> {
+        let bytes = fs::read(dir.join(Self::FILE)).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> Option<i32> {
+        self.process.map(|process| process.pid)
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.process.is_some_and(Identity::is_alive)
+    }
+
+    /// What can be told to be of it.
+    pub(crate) fn lineage(&self) -> Lineage {
+        Lineage::of(self.process, self.ancestors.clone())
+    }
+}

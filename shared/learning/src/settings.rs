@@ -1,0 +1,17 @@
+use units::Seconds;
+
+use crate::problem::Objective;
+use crate::rule::Policy;
+
+/// What an allocator is told once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// GPUs of the machine, 1 to [`crate::MOST_GPUS`].
+    pub gpus: u32,
+    /// How GPUs are given.
+    pub policy: Policy,
+    /// What is minimised.
+    pub objective: Objective,
+    /// Pause of a training whose processes change, until one has been measured.
+    pub pause: Seconds,
+}

@@ -1,0 +1,45 @@
+//! Hyper-parameters of a process, and what is thought of them before anything is measured.
+
+use doc::params::Matern;
+
+/// Hyper-parameters: all positive.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Hyper {
+    /// One over the length of each feature, in the feature's own unit.
+    pub inverse_length: Vec<f64>,
+    /// Prior variance of the function.
+    pub signal: f64,
+    /// Variance of the noise of one observation.
+    pub noise: f64,
+    /// In the kernel of two groups ([`super::effects`]); `None`: one Matern 5/2 kernel of all features.
+    pub groups: Option<TwoGroups>,
+}
+
+/// The kernel of two groups.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct TwoGroups {
+    /// Features of the task itself, which come first.
+    pub own: usize,
+    pub matern: Matern,
+}
+
+/// Prior on the logarithm of a hyper-parameter: normal.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Prior {
+    pub mean: f64,
+    pub sd: f64,
+}
+
+/// Priors of the hyper-parameters; they keep small data sets from silly optima.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Priors {
+    /// Of `ln(inverse_length * spread of the feature)`.
+    pub inverse_length: Prior,
+    /// Of `ln signal`.
+    pub signal: Prior,
+    /// Of `ln noise`.
+    pub noise: Prior,
+}
+
+/// Added to the noise so that repeated configurations keep the covariance definite.
+pub(super) const LEAST_NOISE: f64 = 1e-9;

@@ -1,0 +1,37 @@
+//! How far predictions can be trusted.
+
+use units::{Batch, Share};
+
+/// Factor on the standard deviation of what lies outside what was measured. Chosen, not fitted: how far a
+/// user will go beyond is not known. Errors of left-out throughputs are counted with it, so that it widens the
+/// intervals outside against those inside, and not those of all.
+pub(crate) const BEYOND: f64 = 2.0;
+
+/// How sure a task's predictions are, and where they are interpolation.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Trust {
+    /// Standard deviation of the logarithm, beside the variance of the Gaussian process.
+    pub spread: f64,
+    /// Factor that makes intervals hold what they say.
+    pub interval_scale: f64,
+    /// The same at shares and numbers of tasks that were not measured; `None`: none could be left
+    /// out to learn it.
+    pub far_scale: Option<f64>,
+    /// Of solo rates at a part of the device.
+    pub part_spread: PartSpread,
+    /// Cross-validated mean absolute error, percent.
+    pub error_percent: Option<f64>,
+    /// Smallest and largest batch size measured.
+    pub batches: Option<(Batch, Batch)>,
+    /// Smallest and largest share measured.
+    pub shares: Option<(Share, Share)>,
+}
+
+/// Standard deviations of the logarithm with which 90 % intervals of solo rates at part shares hold.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct PartSpread {
+    /// At a share at which the task ran alone, with another batch size.
+    pub near: Option<f64>,
+    /// At another share.
+    pub far: Option<f64>,
+}
