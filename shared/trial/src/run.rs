@@ -127,7 +127,9 @@ pub fn run(
     tell: &mut dyn FnMut(Told<'_>),
 ) -> Result<Trial, TrialError> {
     let mut bench = Bench::open(settings, signals)?;
-    tell(Told::Place(bench.place.clone()));
+    tell(Told::Place(
+        bench.place.clone() + &busy().unwrap_or_default(),
+    ));
     let kinds = kinds(commands);
     let distinct = kinds
         .iter()
@@ -458,7 +460,20 @@ fn place() -> (String, Option<Mps>) {
     }
 }
 
-/// Whether a way ended by itself.
+/// A warning where other programs keep much of the processors busy: what is measured holds for a machine
+/// that is as busy then. Half a processor in four is what a desktop does by itself.
+fn busy() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    let load: f64 = text.split(' ').next()?.parse().ok()?;
+    (load > 0.5 * cores() as f64).then(|| {
+        format!(
+            "; other programs are running (load average {load:.1}), which the seconds will show: in a quiet \
+             moment they are more certain"
+        )
+    })
+}
+
+/// How a command ended, in words.
 #[must_use]
 pub(crate) fn status(exit: Exit) -> String {
     match exit {
