@@ -24,7 +24,7 @@ pub fn cost(commands: &[Command], distinct: usize, settings: &Settings) -> Strin
     let about = settings.window * stages as f64;
     format!(
         "{stages} runs: {who}, then {} together. About {about:.0} s and {stages} start-ups; a command \
-         that prints no progress is waited for until it ends, at most {:.0} s (--limit).",
+         that prints no progress is waited for until it ends, at most {} s (--limit).",
         match commands.len() {
             2 => "both".to_owned(),
             n => format!("all {n}"),
