@@ -15,7 +15,7 @@ pub use renew::OtherTasks;
 pub(crate) use validate::{gpu_description, link, optional, unique_ids, update_bytes};
 
 /// Most tasks of one workload: sets of tasks are bit sets of 64.
-pub(crate) const MAX_TASKS: usize = 64;
+pub(crate) use crate::wire::MAX_TASKS;
 
 /// One device with its tasks.
 ///
@@ -189,7 +189,7 @@ impl Document for Workload {
         }
         if wire.tasks.len() > MAX_TASKS {
             c.field("tasks", |c| {
-                let problem = format_args!("{} tasks", wire.tasks.len());
+                let problem = format_args!("more than {MAX_TASKS} tasks");
                 c.fault(Code::TooMany, problem, "give at most 64");
             });
             return None;
