@@ -515,3 +515,22 @@ fn what_a_controller_starts_ends_with_the_launch() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
+
+#[test]
+fn a_training_of_long_steps_is_given_the_time_to_save() {
+    needs_cgroups!();
+    let mut case = case(&[("a", 0.0, 6)]);
+    // A step that takes longer than the grace: the shell notices SIGTERM when its `sleep` has ended.
+    case.start = "sleep() { command sleep 1; }";
+    case.arguments = &["--grace", "0.3"];
+    let script = [
+        decision(1, &[("a", 1)]),
+        "sleep 2.2".to_owned(),
+        decision(2, &[("a", 2)]),
+    ];
+    let ran = case.run(&format!("{}; cat >/dev/null", script.join("\n")));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(case.sizes("a"), "1 2");
+    assert_eq!(ran.reasons(EventKind::Restart), "");
+    case.assert_every_step_once("a", 6);
+}
