@@ -2,6 +2,8 @@
 have not reached theirs. A round ends with its slowest client."""
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from typing import Callable, Iterable, Mapping, NamedTuple, Sequence
 
@@ -83,7 +85,8 @@ class Clock:
 
     def __init__(self, mix: Mix, curves: Curves, devices: Devices) -> None:
         self.mix, self.curves, self.devices = mix, curves, devices
-        self.kept: dict[object, float] = {}
+        self.path = devices.kept / f"lengths-{hashlib.sha256(repr(mix).encode()).hexdigest()[:16]}.json"
+        self.kept: dict[str, float] = json.loads(self.path.read_text()) if self.path.exists() else {}
 
     def rows(self, client: int, tasks: Iterable[Task]) -> dict[Task, float]:
         """Samples of a client's round on the device: in proportion to D_ij, `SAMPLES` for the mean client."""
@@ -102,7 +105,7 @@ class Clock:
         return [{t: by_task[t][k] for t in self.mix.tasks} for k in range(len(SEEDS))]
 
     def lengths(self, name: str, shares: Shares, wanted: Iterable[Stage],
-                in_turns: bool = False) -> dict[object, float]:
+                in_turns: bool = False) -> dict[str, float]:
         """Seconds of a round in which these tasks train, with these sizes; one call of the tools for all."""
         new = {key: stage for stage in wanted if (key := self.key(name, *stage)) not in self.kept}
         rounds = [[Round(c, g, self.rows(k, active)) for k, (c, g) in enumerate(zip(self.mix.clients, gives))]
@@ -110,10 +113,12 @@ class Clock:
         seconds = iter(self.devices.lengths([r for stage in rounds for r in stage], in_turns))
         for key, stage in zip(new, rounds):
             self.kept[key] = max(next(seconds) for _ in stage)
+        if new:
+            self.path.write_text(json.dumps(self.kept))
         return self.kept
 
-    def key(self, name: str, active: frozenset[Task], sizes: Sizes) -> object:
-        return name, active, tuple(sizes[t] for t in self.mix.tasks if t in active)
+    def key(self, name: str, active: frozenset[Task], sizes: Sizes) -> str:
+        return f"{name}: " + " ".join(f"{t}={_told(sizes[t])}" for t in self.mix.tasks if t in active)
 
     def judge(self, name: str, shares: Shares, candidates: Sequence[Sizes], in_turns: bool = False) -> list[Ends]:
         """Seconds to the targets under a scheme, for each of several choices of batch sizes."""
@@ -135,6 +140,10 @@ class Clock:
             if least >= value:
                 return sizes
             value, sizes = least, near[at]
+
+
+def _told(own: Sequence[int]) -> str:
+    return ",".join(map(str, own if len(set(own)) > 1 else own[:1]))
 
 
 def reached(curve: Sequence[float], task: Task, length: Callable[[int], float]) -> list[tuple[float, float]]:

@@ -129,3 +129,25 @@ def _product_of_others(gradients: list[net.Weights], weights: np.ndarray) -> flo
 def ratio(spread: float, slope: float) -> float:
     """phi; infinite where the estimate of |G|^2 is not above 0, as where all is noise."""
     return spread / slope if slope > 0 else float("inf")
+
+
+def momentum(steps: float, kept: float = net.MOMENTUM) -> float:
+    """The mean step of a client's optimiser over the `steps` of a round, as a part of the step it tends to.
+
+    A client begins each round without momentum, so that step k moves by 1 - kept^k of what constant gradients
+    would lead to; the mean over k = 1 ... K is 1 - kept (1 - kept^K) / (K (1 - kept))."""
+    return 1 - kept * (1 - kept ** steps) / (steps * (1 - kept))
+
+
+def rounds(phi: float, batch: int, reference: int, rows: list[int], restarts: bool = True) -> float:
+    """Rounds to a target at a batch size, relative to those at the reference size: what is expected of `phi`, and,
+    with `restarts`, of the momentum that larger batches leave no time to build up. Smaller batches gain nothing by
+    it: the learning rate that suits them is smaller."""
+    law = (phi + batch) / (phi + reference)
+    if not restarts:
+        return law
+
+    def gained(b: int) -> float:
+        return sum(n * momentum(-(-n // b)) for n in rows) / sum(rows)
+
+    return law * max(1.0, gained(reference) / gained(batch))

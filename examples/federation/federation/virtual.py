@@ -1,0 +1,78 @@
+"""Twenty mixes of tasks, devices and splits on the virtual clock."""
+from __future__ import annotations
+
+import pathlib
+import sys
+from typing import Mapping
+
+from federation import devices
+from federation.clock import Clock, Mix
+from federation.curves import BATCHES, REFERENCE, Curves
+from federation.noise import rounds
+from federation.pipe import Devices
+from federation.schemes import IN_TURNS, LAW_ALONE, PROGRESS, SAMPLES, Outcome, Schemes
+
+SETS = (("digits", "letters", "satellite"), ("digits", "letters", "mnist"), ("digits", "satellite", "mnist"),
+        ("letters", "satellite", "mnist"), ("digits", "letters", "satellite", "mnist"))
+SPLITS = ("dirichlet", "iid")
+CLIENTS = (6, 12)
+
+
+def mixes(recorded: pathlib.Path, synthetic: pathlib.Path, quick: bool) -> list[tuple[str, Mix]]:
+    """Every set of tasks with every split and number of clients; devices are drawn anew for each set."""
+    found = []
+    for number, tasks in enumerate(SETS[:1] if quick else SETS):
+        for count in CLIENTS[:1] if quick else CLIENTS:
+            own, _ = devices.clients(count, recorded, synthetic, seed=10 * number + count)
+            found += [(f"{'+'.join(tasks)}, {split}, {count} clients", Mix(tasks, split, own)) for split in SPLITS]
+    return found
+
+
+def row(name: str, mix: Mix, curves: Curves, simulated: Devices) -> dict:
+    """What every scheme reached on a mix, in seconds, and the ratios that the goals are about."""
+    clock = Clock(mix, curves, simulated)
+    schemes = Schemes(clock)
+    outcomes = schemes.all()
+    noise = {t: curves.phi(mix.setting(t)) for t in mix.tasks}
+    seen = {t: curves.seen(mix.setting(t)) for t in mix.tasks}
+    for scheme, restarts in ((PROGRESS, True), (LAW_ALONE, False)):
+        expected = {t: {b: seen[t] * rounds(noise[t]["pooled"], b, REFERENCE, curves.rows(mix.setting(t)), restarts)
+                        for b in BATCHES} for t in mix.tasks}
+        outcomes[scheme] = {"as planned": schemes.by_progress(expected)}
+    seconds = {scheme: {at: _told(o) for at, o in of.items()} for scheme, of in outcomes.items()}
+    return {"mix": name, "tasks": list(mix.tasks), "split": mix.split, "clients": len(mix.clients),
+            "devices": [c._asdict() for c in mix.clients], "phi": {t: n["pooled"] for t, n in noise.items()},
+            "seen_rounds": seen, "schemes": seconds, **ratios(seconds)}
+
+
+def _told(outcome: Outcome) -> dict:
+    sizes = {t: own[0] if len(set(own)) == 1 else list(own) for t, own in outcome.sizes.items()}
+    return {"seconds": outcome.ends.score(), "least_s": min(outcome.ends.last()), "most_s": max(outcome.ends.last()),
+            "mean_task_s": outcome.ends.mean(), "batch": sizes}
+
+
+def ratios(seconds: Mapping[str, Mapping[str, Mapping]], at: str = "seconds") -> dict:
+    """Times to target of the plan by progress over those of its rivals; below 1 it is the faster one."""
+    ours = seconds[PROGRESS]["as planned"][at]
+    rivals = {scheme: of["hindsight"][at] for scheme, of in seconds.items() if "hindsight" in of}
+    best = min(rivals, key=lambda scheme: rivals[scheme])
+    return {"best_in_hindsight": best, "over_hindsight": ours / rivals[best],
+            "over_samples_plan": ours / seconds[SAMPLES]["as planned"][at],
+            "over_one_after_another": ours / rivals[IN_TURNS],
+            **{f"over_{name}": ours / rivals[scheme] for name, scheme in
+               (("equal_shares", "equal shares"), ("all_100", "100 % each"), ("nvidia", "NVIDIA's advice"))}}
+
+
+def play(folder: pathlib.Path, recorded: pathlib.Path, synthetic: pathlib.Path, quick: bool) -> list[dict]:
+    """The rows of all mixes; each is kept as soon as it is there."""
+    curves, simulated = Curves(folder / "data", folder / "curves"), Devices(folder / "devices")
+    rows = []
+    for name, mix in mixes(recorded, synthetic, quick):
+        rows.append(row(name, mix, curves, simulated))
+        last = rows[-1]
+        print(f"{name}: {last['over_hindsight']:.2f} of the best in hindsight ({last['best_in_hindsight']}), "
+              f"{last['over_samples_plan']:.2f} of the plan by samples, {last['over_one_after_another']:.2f} of one "
+              "after another", file=sys.stderr, flush=True)
+    return rows
+
+
