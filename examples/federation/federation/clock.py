@@ -128,12 +128,12 @@ class Clock:
         return [Ends([finishing(seed, lambda a, s=sizes: kept[self.key(name, a, s)]) for seed in seeds])
                 for sizes, seeds in zip(candidates, rounds)]
 
-    def hindsight(self, score: Callable[[list[Mapping[Task, int]]], list[float]]) -> Mapping[Task, int]:
+    def search(self, score: Callable[[list[Mapping[Task, int]]], list[float]]) -> Mapping[Task, int]:
         """The batch sizes with the least score: from the best that all tasks share, one task's size after the
         other is changed, until nothing improves."""
         starts = [{t: b for t in self.mix.tasks} for b in BATCHES]
-        best = min(zip(score(starts), range(len(starts))))
-        value, sizes = best[0], starts[best[1]]
+        value, at = min(zip(score(starts), range(len(starts))))
+        sizes = starts[at]
         while True:
             near = [{**sizes, t: b} for t in self.mix.tasks for b in BATCHES if b != sizes[t]]
             least, at = min(zip(score(near), range(len(near))))

@@ -10,11 +10,9 @@ import statistics
 from typing import NamedTuple
 
 from federation import data, net, noise
+from federation.noise import REFERENCE
 
 BATCHES = (8, 16, 32, 64, 128, 256)
-REFERENCE = 32
-"""The batch size that a user begins with: a usual default (torch examples, Keras)."""
-
 TARGETS = {"digits": 0.95, "letters": 0.87, "satellite": 0.875, "mnist": 0.92}
 """Accuracy on the test rows that ends a task: near what the network reaches, so that it takes ten rounds and
 more, and a round is not a step of the result too large to see a difference."""
@@ -50,8 +48,9 @@ def first_round(accuracies: list[float], target: float) -> float:
 class Curves:
     """Curves of one folder of data, kept in another folder."""
 
-    def __init__(self, inputs: pathlib.Path, kept: pathlib.Path, scaled: bool = False) -> None:
-        self.inputs, self.kept, self.scaled = inputs, kept, scaled
+    def __init__(self, inputs: pathlib.Path, kept: pathlib.Path, scaled: bool = False, width: int = net.HIDDEN,
+                 epochs: int = 1) -> None:
+        self.inputs, self.kept, self.scaled, self.width, self.epochs = inputs, kept, scaled, width, epochs
         self.loaded: dict[str, data.Data] = {}
         kept.mkdir(parents=True, exist_ok=True)
 
@@ -72,23 +71,26 @@ class Curves:
         """The learning rate with which the target is reached soonest at this batch size of all clients."""
         return self._remember(f"rate-{setting.name()}-{batch}", lambda: self._tuned(setting, batch))
 
-    def curve(self, setting: Setting, batches: list[int]) -> dict[str, list[float]]:
-        """Accuracies by seed, until each seed has reached the target; `batches` are those of the clients."""
+    def curve(self, setting: Setting, batches: list[int], kept: list[float] | None = None) -> dict[str, list[float]]:
+        """Accuracies by seed, until each seed has reached the target; `batches` are those of the clients, `kept`
+        the parts of their rows that they train on."""
         key = "_".join(map(str, batches if len(set(batches)) > 1 else batches[:1]))
+        if kept:
+            key += "-" + "_".join(f"{k:.4f}" for k in kept)
         if len(key) > 60:
             key = hashlib.sha256(key.encode()).hexdigest()[:16]
-        return self._remember(f"curve-{setting.name()}-{key}", lambda: self._curve(setting, batches))
+        return self._remember(f"curve-{setting.name()}-{key}", lambda: self._curve(setting, batches, kept))
 
-    def rounds(self, setting: Setting, batches: list[int]) -> list[float]:
+    def rounds(self, setting: Setting, batches: list[int], kept: list[float] | None = None) -> list[float]:
         """Rounds to the target of each seed."""
-        return [first_round(c, TARGETS[setting.task]) for c in self.curve(setting, batches).values()]
+        return [first_round(c, TARGETS[setting.task]) for c in self.curve(setting, batches, kept).values()]
 
     def seen(self, setting: Setting) -> float:
         """Rounds to the target at the reference size in the runs that chose its learning rate: what a user
         knows of the length of a training before any plan is made."""
         def train() -> float:
             rate = self.rate(setting, REFERENCE)
-            curves = self._trained(setting, [REFERENCE] * setting.clients,
+            curves = self._trained(setting, net.Local([REFERENCE] * setting.clients, self.epochs),
                                    [net.Repetition(seed, rate) for seed in TUNING_SEEDS])
             return statistics.mean(first_round(c, TARGETS[setting.task]) for c in curves)
 
@@ -98,7 +100,7 @@ class Curves:
         """The noise scale that the workers of a first run at the reference size measure."""
         def measure() -> dict[str, float]:
             history = noise.first_run(self.data(setting.task), self.own(setting), REFERENCE,
-                                      self.rate(setting, REFERENCE))
+                                      self.rate(setting, REFERENCE), self.width)
             return {k: float(v) for k, v in noise.combined(history, self.rows(setting))._asdict().items()}
 
         return self._remember(f"phi-{setting.name()}", measure)
@@ -108,7 +110,8 @@ class Curves:
         repetitions = [net.Repetition(seed, rate) for rate in tried for seed in TUNING_SEEDS]
         curves: list[list[float]] = [[] for _ in repetitions]
         for number, (_, accuracies) in enumerate(
-                net.rounds(self.data(setting.task), self.own(setting), [batch] * setting.clients, repetitions)):
+                net.rounds(self.data(setting.task), self.own(setting),
+                           net.Local([batch] * setting.clients, self.epochs), repetitions, self.width)):
             for c, a in zip(curves, accuracies):
                 c.append(float(a))
             found = [statistics.mean(first_round(c, TARGETS[setting.task]) for c in curves[k:k + len(TUNING_SEEDS)])
@@ -120,19 +123,20 @@ class Curves:
                 for k in range(0, len(curves), len(TUNING_SEEDS))]
         return min(zip(tried, found, last), key=lambda row: (row[1], -row[2]))[0]
 
-    def _curve(self, setting: Setting, batches: list[int]) -> dict[str, list[float]]:
+    def _curve(self, setting: Setting, batches: list[int], kept: list[float] | None) -> dict[str, list[float]]:
         # The server hands out one learning rate, that of the batch size with which most rows are trained,
         # unless all clients have the same.
         rows = self.rows(setting)
         main = max(set(batches), key=lambda b: sum(n for n, own in zip(rows, batches) if own == b))
         repetitions = [net.Repetition(seed, self.rate(setting, main)) for seed in SEEDS]
-        return {str(seed): c for seed, c in zip(SEEDS, self._trained(setting, batches, repetitions))}
+        trained = self._trained(setting, net.Local(batches, self.epochs, kept), repetitions)
+        return {str(seed): c for seed, c in zip(SEEDS, trained)}
 
-    def _trained(self, setting: Setting, batches: list[int], repetitions: list[net.Repetition]) -> list[list[float]]:
+    def _trained(self, setting: Setting, how: net.Local, repetitions: list[net.Repetition]) -> list[list[float]]:
         """Accuracies of each repetition, until all have reached the target."""
         curves: list[list[float]] = [[] for _ in repetitions]
         for number, (_, accuracies) in enumerate(
-                net.rounds(self.data(setting.task), self.own(setting), batches, repetitions)):
+                net.rounds(self.data(setting.task), self.own(setting), how, repetitions, self.width)):
             for c, a in zip(curves, accuracies):
                 c.append(round(float(a), 5))
             if all(max(c) >= TARGETS[setting.task] for c in curves) or number + 1 == MOST_ROUNDS:

@@ -10,12 +10,15 @@ Means of S and of |G|^2 over steps come before the ratio, which is biased otherw
 """
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Sequence
 
 import numpy as np
 
 from federation import net
 from federation.data import Data
+
+REFERENCE = 32
+"""The batch size that a user begins with: a usual default."""
 
 ROUNDS = 3
 """Rounds of the first run."""
@@ -94,9 +97,10 @@ def watch(weights: net.Weights, data: Data, own: np.ndarray, batch: int, rate: f
     return local, Norms(*np.mean(seen, axis=0), *np.mean(seen[:FIRST_STEPS], axis=0), early)
 
 
-def first_run(data: Data, own: list[np.ndarray], batch: int, rate: float) -> list[list[Norms]]:
+def first_run(data: Data, own: list[np.ndarray], batch: int, rate: float,
+              width: int = net.HIDDEN) -> list[list[Norms]]:
     """The norms that each client saw in each round."""
-    weights = [w[0] for w in net.initial(data.train_x.shape[1], data.classes, [SEED])]
+    weights = [w[0] for w in net.initial(data.train_x.shape[1], data.classes, [SEED], width)]
     rng = np.random.default_rng(SEED)
     history = []
     for _ in range(ROUNDS):
@@ -131,23 +135,17 @@ def ratio(spread: float, slope: float) -> float:
     return spread / slope if slope > 0 else float("inf")
 
 
-def momentum(steps: float, kept: float = net.MOMENTUM) -> float:
-    """The mean step of a client's optimiser over the `steps` of a round, as a part of the step it tends to.
+def leaves_steps(batch: int, reference: int, rows: list[int], kept: float = net.MOMENTUM) -> bool:
+    """Whether clients make enough steps in a round for the law to hold: 1 / (1 - kept), 10, the time in which
+    momentum builds up, which every round begins without. With fewer, no learning rate of the sweep makes up for it.
+    Asked of sizes above the reference only, of the client that a mean row belongs to, since averages weigh clients
+    by their rows."""
+    mean = sum(n * n for n in rows) / sum(rows)
+    return batch <= reference or mean / batch >= 1 / (1 - kept) - 1e-9
 
-    A client begins each round without momentum, so that step k moves by 1 - kept^k of what constant gradients
-    would lead to; the mean over k = 1 ... K is 1 - kept (1 - kept^K) / (K (1 - kept))."""
-    return 1 - kept * (1 - kept ** steps) / (steps * (1 - kept))
 
-
-def rounds(phi: float, batch: int, reference: int, rows: list[int], restarts: bool = True) -> float:
-    """Rounds to a target at a batch size, relative to those at the reference size: what is expected of `phi`, and,
-    with `restarts`, of the momentum that larger batches leave no time to build up. Smaller batches gain nothing by
-    it: the learning rate that suits them is smaller."""
-    law = (phi + batch) / (phi + reference)
-    if not restarts:
-        return law
-
-    def gained(b: int) -> float:
-        return sum(n * momentum(-(-n // b)) for n in rows) / sum(rows)
-
-    return law * max(1.0, gained(reference) / gained(batch))
+def known(phi: float, rounds: float, sizes: Sequence[int], rows: list[int], limited: bool = True) -> dict:
+    """What a workload says of a task whose noise scale was measured, and whose training at the reference size took
+    so many rounds; `limited` to the sizes that leave enough steps."""
+    return {"efficiency": {"noise_scale": phi, "source": "measured"}, "rounds_to_target": rounds, "batch": REFERENCE,
+            "batch_sizes": [b for b in sizes if not limited or leaves_steps(b, REFERENCE, rows)]}

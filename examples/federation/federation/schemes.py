@@ -4,8 +4,9 @@ from __future__ import annotations
 from typing import Mapping, NamedTuple, Sequence
 
 from federation import pipe
-from federation.clock import Clock, Ends, Gives, Sizes, Stage, finishing, stages
-from federation.curves import BATCHES, REFERENCE
+from federation.clock import Clock, Ends, Gives, Sizes, Stage
+from federation.curves import BATCHES
+from federation.noise import REFERENCE
 from federation.pipe import Round, Task
 
 LARGEST = max(BATCHES)
@@ -17,7 +18,8 @@ FIXED = {"equal shares": lambda n: 100 / n, "100 % each": lambda n: 100.0,
 IN_TURNS = "one after another"
 SAMPLES = "plan by samples"
 PROGRESS = "plan by progress"
-LAW_ALONE = "plan by progress, noise scale alone"
+LIMITED = "plan by progress, ten steps a round"
+"""The same with batch sizes that leave an optimiser with momentum enough steps."""
 
 
 class Outcome(NamedTuple):
@@ -48,7 +50,7 @@ class Schemes:
         return outcomes
 
     def _at_sizes(self, judge) -> dict[str, Outcome]:
-        best = self.clock.hindsight(lambda tried: [e.score() for e in judge([self.clock.same(s) for s in tried])])
+        best = self.clock.search(lambda tried: [e.score() for e in judge([self.clock.same(s) for s in tried])])
         return self._at(judge, 0, [best])
 
     def _at(self, judge, best: int, tried: Sequence[Mapping[Task, int]]) -> dict[str, Outcome]:
@@ -134,20 +136,20 @@ class Schemes:
         sizes = sizes_of(self.mix.tasks, answers)
         return Outcome(sizes, self.planned([sizes])[0])
 
-    def by_progress(self, expected: Mapping[Task, Mapping[int, float]]) -> Outcome:
-        """The plan by progress: batch sizes of all clients for which all targets are reached soonest, where task t
-        takes `expected[t][B]` rounds at batch size B."""
-        def predicted(tried: Sequence[Mapping[Task, int]]) -> list[float]:
-            rounds = [{t: expected[t][b] for t, b in s.items()} for s in tried]
-            whole = [self.clock.same(s) for s in tried]
-            wanted = [(active, s) for s, n in zip(whole, rounds) for active in stages(n)]
-            kept = {self.clock.key("", *stage): max(-p["objective"]["value"] / c.speed
-                                                    for p, c in zip(plans, self.mix.clients) if p)
-                    for stage, plans in zip(wanted, self._planned(wanted))}
-            return [max(finishing(n, lambda a, s=s: kept[self.clock.key("", a, s)]).values())
-                    for n, s in zip(rounds, whole)]
+    def by_progress(self, known: Mapping[Task, Mapping]) -> Outcome:
+        """The plan by progress, of which all targets are reached soonest by what is `known` of the tasks: members
+        for the workload, `efficiency`, `rounds_to_target`, and `batch_sizes` to choose from.
 
-        sizes = self.clock.same(self.clock.hindsight(predicted))
+        A round ends with its slowest client and the others wait. So the batch sizes that mt-solve plans for the
+        slowest, which the server hands to all, are the federation's; the shares are each client's own."""
+        everyone = frozenset(self.mix.tasks)
+        start = self.clock.same({t: REFERENCE for t in self.mix.tasks})
+        slow = self._slow([(everyone, start)])[self.clock.key("", everyone, start)]
+        clients = [self.mix.clients[k] for k in slow]
+        plans = pipe.solve([pipe.adapted(self.models[c.gpu], c, self.clock.rows(k, self.mix.tasks), known)
+                            for k, c in zip(slow, clients)], self.mix.tasks, ["--objective", "progress-last"])
+        slowest = max(zip(plans, clients), key=lambda pair: pair[0]["target"]["together_s"] / pair[1].speed)[0]
+        sizes = self.clock.same({t: b for t, (b, _) in pipe.gives_of(slowest).items()})
         return Outcome(sizes, self.planned([sizes])[0])
 
 

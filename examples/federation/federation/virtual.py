@@ -7,10 +7,10 @@ from typing import Mapping
 
 from federation import devices
 from federation.clock import Clock, Mix
-from federation.curves import BATCHES, REFERENCE, Curves
-from federation.noise import rounds
+from federation.curves import BATCHES, Curves
+from federation.noise import known
 from federation.pipe import Devices
-from federation.schemes import IN_TURNS, LAW_ALONE, PROGRESS, SAMPLES, Outcome, Schemes
+from federation.schemes import IN_TURNS, LIMITED, PROGRESS, SAMPLES, Outcome, Schemes
 
 SETS = (("digits", "letters", "satellite"), ("digits", "letters", "mnist"), ("digits", "satellite", "mnist"),
         ("letters", "satellite", "mnist"), ("digits", "letters", "satellite", "mnist"))
@@ -35,10 +35,10 @@ def row(name: str, mix: Mix, curves: Curves, simulated: Devices) -> dict:
     outcomes = schemes.all()
     noise = {t: curves.phi(mix.setting(t)) for t in mix.tasks}
     seen = {t: curves.seen(mix.setting(t)) for t in mix.tasks}
-    for scheme, restarts in ((PROGRESS, True), (LAW_ALONE, False)):
-        expected = {t: {b: seen[t] * rounds(noise[t]["pooled"], b, REFERENCE, curves.rows(mix.setting(t)), restarts)
-                        for b in BATCHES} for t in mix.tasks}
-        outcomes[scheme] = {"as planned": schemes.by_progress(expected)}
+    for scheme in (PROGRESS, LIMITED):
+        outcomes[scheme] = {"as planned": schemes.by_progress(
+            {t: known(noise[t]["pooled"], seen[t], BATCHES, curves.rows(mix.setting(t)), scheme == LIMITED)
+             for t in mix.tasks})}
     seconds = {scheme: {at: _told(o) for at, o in of.items()} for scheme, of in outcomes.items()}
     return {"mix": name, "tasks": list(mix.tasks), "split": mix.split, "clients": len(mix.clients),
             "devices": [c._asdict() for c in mix.clients], "phi": {t: n["pooled"] for t, n in noise.items()},
