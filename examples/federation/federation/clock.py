@@ -7,7 +7,7 @@ import json
 import math
 from typing import Callable, Iterable, Mapping, NamedTuple, Sequence
 
-from federation.curves import BATCHES, SEEDS, TARGETS, Curves, Setting
+from federation.curves import BATCHES, SEEDS, Curves, Setting
 from federation.devices import Client
 from federation.pipe import SAMPLES, Devices, Round, Task
 
@@ -128,6 +128,23 @@ class Clock:
         return [Ends([finishing(seed, lambda a, s=sizes: kept[self.key(name, a, s)]) for seed in seeds])
                 for sizes, seeds in zip(candidates, rounds)]
 
+    def points(self, name: str, sizes: Sizes) -> dict[Task, list[tuple[float, float]]]:
+        """Seconds and accuracy after each round of the first seed, up to each task's target, with the lengths that
+        this scheme was judged by."""
+        curves = {t: self.curves.curve(self.mix.setting(t), list(sizes[t]))[str(SEEDS[0])] for t in self.mix.tasks}
+        rounds = self.rounds(sizes)[0]
+        now, found = 0.0, {t: [(0.0, 0.0)] for t in self.mix.tasks}
+        for k in range(max(len(c) for c in curves.values())):
+            active = frozenset(t for t in self.mix.tasks if k < min(rounds[t], len(curves[t])))
+            length = self.kept.get(self.key(name, active, sizes))
+            # Rounds of tasks that never reach their targets were not judged.
+            if length is None:
+                break
+            now += length
+            for t in active:
+                found[t].append((now, curves[t][k]))
+        return found
+
     def search(self, score: Callable[[list[Mapping[Task, int]]], list[float]]) -> Mapping[Task, int]:
         """The batch sizes with the least score: from the best that all tasks share, one task's size after the
         other is changed, until nothing improves."""
@@ -144,14 +161,3 @@ class Clock:
 
 def _told(own: Sequence[int]) -> str:
     return ",".join(map(str, own if len(set(own)) > 1 else own[:1]))
-
-
-def reached(curve: Sequence[float], task: Task, length: Callable[[int], float]) -> list[tuple[float, float]]:
-    """Seconds and accuracy after each round of a curve, up to the target."""
-    now, points = 0.0, [(0.0, 0.0)]
-    for k, a in enumerate(curve):
-        now += length(k)
-        points.append((now, a))
-        if a >= TARGETS[task]:
-            break
-    return points

@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple
 
 import numpy as np
-from flwr.app import ArrayRecord, MetricRecord, RecordDict
-from flwr.serverapp.strategy.strategy_utils import aggregate_arrayrecords
 
 from federation.data import Data
 
@@ -146,6 +144,10 @@ def steps(weights: Weights, data: Data, rows: np.ndarray, batch: int, rate: floa
 
 def average(parts: list[Weights], rows: list[int]) -> Weights:
     """Flower's federated average: client j of task i weighs D_ij over the sum of the D_ij of all clients."""
+    # Imported here: everything else, and its tests, do without Flower.
+    from flwr.app import ArrayRecord, MetricRecord, RecordDict
+    from flwr.serverapp.strategy.strategy_utils import aggregate_arrayrecords
+
     replies = [RecordDict({"arrays": ArrayRecord(part), "metrics": MetricRecord({"num-examples": n})})
                for part, n in zip(parts, rows)]
     return [w.astype(np.float32) for w in aggregate_arrayrecords(replies, "num-examples").to_numpy_ndarrays()]

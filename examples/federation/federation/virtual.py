@@ -1,9 +1,10 @@
 """Twenty mixes of tasks, devices and splits on the virtual clock."""
 from __future__ import annotations
 
+import math
 import pathlib
 import sys
-from typing import Mapping
+from typing import Mapping, Sequence
 
 from federation import devices
 from federation.clock import Clock, Mix
@@ -40,39 +41,45 @@ def row(name: str, mix: Mix, curves: Curves, simulated: Devices) -> dict:
             {t: known(noise[t]["pooled"], seen[t], BATCHES, curves.rows(mix.setting(t)), scheme == LIMITED)
              for t in mix.tasks})}
     seconds = {scheme: {at: _told(o) for at, o in of.items()} for scheme, of in outcomes.items()}
+    drawn = {"one after another": (IN_TURNS, outcomes[IN_TURNS]["hindsight"]),
+             "100 % each, batch 32": ("100 % each", outcomes["100 % each"]["reference"]),
+             SAMPLES: (SAMPLES, outcomes[SAMPLES]["as planned"]), PROGRESS: (SAMPLES, outcomes[PROGRESS]["as planned"])}
+    points = {label: clock.points(key, outcome.sizes) for label, (key, outcome) in drawn.items()}
     return {"mix": name, "tasks": list(mix.tasks), "split": mix.split, "clients": len(mix.clients),
             "devices": [c._asdict() for c in mix.clients], "phi": {t: n["pooled"] for t, n in noise.items()},
-            "seen_rounds": seen, "schemes": seconds, **ratios(seconds)}
+            "seen_rounds": seen, "points": points, "schemes": seconds, **ratios(seconds)}
 
 
 def _told(outcome: Outcome) -> dict:
     sizes = {t: own[0] if len(set(own)) == 1 else list(own) for t, own in outcome.sizes.items()}
-    return {"seconds": outcome.ends.score(), "least_s": min(outcome.ends.last()), "most_s": max(outcome.ends.last()),
-            "mean_task_s": outcome.ends.mean(), "batch": sizes}
+    # JSON has no infinity: where a target was not reached within the most rounds there is no time.
+    times = {"seconds": outcome.ends.score(), "least_s": min(outcome.ends.last()), "most_s": max(outcome.ends.last()),
+             "mean_task_s": outcome.ends.mean()}
+    return {**{k: v if math.isfinite(v) else None for k, v in times.items()}, "batch": sizes}
 
 
 def ratios(seconds: Mapping[str, Mapping[str, Mapping]], at: str = "seconds") -> dict:
-    """Times to target of the plan by progress over those of its rivals; below 1 it is the faster one."""
-    ours = seconds[PROGRESS]["as planned"][at]
-    rivals = {scheme: of["hindsight"][at] for scheme, of in seconds.items() if "hindsight" in of}
+    """Times to target of the plan by progress over those of its rivals; below 1 it is the faster one, and 0 where the
+    rival did not reach the targets."""
+    def time(scheme: str, sizes: str) -> float:
+        told = seconds[scheme][sizes][at]
+        return math.inf if told is None else told
+
+    ours = time(PROGRESS, "as planned")
+    rivals = {scheme: time(scheme, "hindsight") for scheme, of in seconds.items() if "hindsight" in of}
     best = min(rivals, key=lambda scheme: rivals[scheme])
     return {"best_in_hindsight": best, "over_hindsight": ours / rivals[best],
-            "over_samples_plan": ours / seconds[SAMPLES]["as planned"][at],
-            "over_one_after_another": ours / rivals[IN_TURNS],
-            **{f"over_{name}": ours / rivals[scheme] for name, scheme in
-               (("equal_shares", "equal shares"), ("all_100", "100 % each"), ("nvidia", "NVIDIA's advice"))}}
+            "over_samples_plan": ours / time(SAMPLES, "as planned"),
+            "over_one_after_another": ours / rivals[IN_TURNS]}
 
 
-def play(folder: pathlib.Path, recorded: pathlib.Path, synthetic: pathlib.Path, quick: bool) -> list[dict]:
-    """The rows of all mixes; each is kept as soon as it is there."""
-    curves, simulated = Curves(folder / "data", folder / "curves"), Devices(folder / "devices")
+def play(found: Sequence[tuple[str, Mix]], curves: Curves, simulated: Devices) -> list[dict]:
+    """The rows of the mixes."""
     rows = []
-    for name, mix in mixes(recorded, synthetic, quick):
+    for name, mix in found:
         rows.append(row(name, mix, curves, simulated))
         last = rows[-1]
         print(f"{name}: {last['over_hindsight']:.2f} of the best in hindsight ({last['best_in_hindsight']}), "
               f"{last['over_samples_plan']:.2f} of the plan by samples, {last['over_one_after_another']:.2f} of one "
               "after another", file=sys.stderr, flush=True)
     return rows
-
-
