@@ -182,7 +182,7 @@ def played(place: Place, scheme: Scheme) -> dict:
     for task in TASKS:
         data = place.curves.data(task)
         weights[task] = [w[0] for w in net.initial(data.train_x.shape[1], data.classes, [SEED], WIDTH)]
-    rates = {t: place.curves.rate(place.setting(t), scheme.sizes[t]) for t in TASKS}
+    rates = {t: place.curves.rate(place.setting(t), [scheme.sizes[t]] * SITES) for t in TASKS}
     expected = {t: place.curves.rounds(place.setting(t), [scheme.sizes[t]] * SITES)[SEEDS.index(SEED)] for t in TASKS}
     active, sites, number, lengths = list(TASKS), [], 0, []
     real: dict[Task, float] = {}

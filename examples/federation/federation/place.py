@@ -12,6 +12,6 @@ BATCHES = (16, 32, 64, 256)
 SEED = 1
 """The repetition that is played."""
 
-DOWN_BPS = (4.0e6, 3.0e6)
-UP_BPS = (2.0e6, 1.4e6)
-"""The sites' links, bit/s: transfers of a round take about as long as a task's training."""
+DOWN_BPS = (16.0e6, 12.0e6)
+UP_BPS = (8.0e6, 5.6e6)
+"""The sites' links, bit/s: transfers of a round take about as long as its training."""

@@ -18,8 +18,8 @@ FIXED = {"equal shares": lambda n: 100 / n, "100 % each": lambda n: 100.0,
 IN_TURNS = "one after another"
 SAMPLES = "plan by samples"
 PROGRESS = "plan by progress"
-LIMITED = "plan by progress, ten steps a round"
-"""The same with batch sizes that leave an optimiser with momentum enough steps."""
+ANY_SIZE = "plan by progress, any batch size"
+"""The same without the bound that leaves an optimiser with momentum enough steps."""
 
 
 class Outcome(NamedTuple):

@@ -1,6 +1,8 @@
 """Twenty mixes of tasks, devices and splits on the virtual clock."""
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import pathlib
 import sys
@@ -11,7 +13,7 @@ from federation.clock import Clock, Mix
 from federation.curves import BATCHES, Curves
 from federation.noise import known
 from federation.pipe import Devices
-from federation.schemes import IN_TURNS, LIMITED, PROGRESS, SAMPLES, Outcome, Schemes
+from federation.schemes import ANY_SIZE, IN_TURNS, PROGRESS, SAMPLES, Outcome, Schemes
 
 SETS = (("digits", "letters", "satellite"), ("digits", "letters", "mnist"), ("digits", "satellite", "mnist"),
         ("letters", "satellite", "mnist"), ("digits", "letters", "satellite", "mnist"))
@@ -36,9 +38,9 @@ def row(name: str, mix: Mix, curves: Curves, simulated: Devices) -> dict:
     outcomes = schemes.all()
     noise = {t: curves.phi(mix.setting(t)) for t in mix.tasks}
     seen = {t: curves.seen(mix.setting(t)) for t in mix.tasks}
-    for scheme in (PROGRESS, LIMITED):
+    for scheme in (PROGRESS, ANY_SIZE):
         outcomes[scheme] = {"as planned": schemes.by_progress(
-            {t: known(noise[t]["pooled"], seen[t], BATCHES, curves.rows(mix.setting(t)), scheme == LIMITED)
+            {t: known(noise[t]["pooled"], seen[t], BATCHES, curves.rows(mix.setting(t)), scheme == PROGRESS)
              for t in mix.tasks})}
     seconds = {scheme: {at: _told(o) for at, o in of.items()} for scheme, of in outcomes.items()}
     drawn = {"one after another": (IN_TURNS, outcomes[IN_TURNS]["hindsight"]),
@@ -74,10 +76,13 @@ def ratios(seconds: Mapping[str, Mapping[str, Mapping]], at: str = "seconds") ->
 
 
 def play(found: Sequence[tuple[str, Mix]], curves: Curves, simulated: Devices) -> list[dict]:
-    """The rows of the mixes."""
+    """The rows of the mixes, each kept beside the curves as soon as it is there."""
     rows = []
     for name, mix in found:
-        rows.append(row(name, mix, curves, simulated))
+        path = curves.kept / f"row-{hashlib.sha256(repr(mix).encode()).hexdigest()[:16]}.json"
+        if not path.exists():
+            path.write_text(json.dumps(row(name, mix, curves, simulated), allow_nan=False))
+        rows.append(json.loads(path.read_text()))
         last = rows[-1]
         print(f"{name}: {last['over_hindsight']:.2f} of the best in hindsight ({last['best_in_hindsight']}), "
               f"{last['over_samples_plan']:.2f} of the plan by samples, {last['over_one_after_another']:.2f} of one "

@@ -65,8 +65,8 @@ class Noise(unittest.TestCase):
         self.assertGreater(apart.pooled, 1)
 
     def test_sizes_that_leave_too_few_steps_are_told(self):
-        self.assertTrue(noise.leaves_steps(64, 32, [640, 640]))
-        self.assertFalse(noise.leaves_steps(128, 32, [640, 640]))
+        self.assertTrue(noise.leaves_steps(64, 32, [430, 430]))
+        self.assertFalse(noise.leaves_steps(64, 32, [410, 410]))
         self.assertTrue(noise.leaves_steps(32, 32, [50]))
 
     def test_the_law_is_found_again_in_its_own_rounds(self):
