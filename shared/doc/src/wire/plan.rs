@@ -367,7 +367,8 @@ pub struct Constraints {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum SoloRate {
-    /// The best of the task's batch sizes: what it has without sharing.
+    /// The best of the task's batch sizes: what it has without sharing. Where the plan keeps reference
+    /// sizes (`batch`), that at the reference size.
     Best,
     /// That of the chosen batch size (FedMT). A batch size that is slow alone then looks as fair
     /// as the best.
