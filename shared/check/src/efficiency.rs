@@ -128,7 +128,7 @@ pub fn of_model(
         }
         EfficiencySource::Measured => {
             let of_events = events(runs, &task.id);
-            let own = scale(&of_events).or_else(|| {
+            let own = scale(&of_events[of_events.len() / 2..]).or_else(|| {
                 let mut all = windows(profile, &task.id);
                 all.extend(of_events);
                 scale(&all)

@@ -26,7 +26,10 @@ fn the_page_of_the_federation_quotes_its_summary() {
     let mut known = Vec::new();
     numbers(&summary, &mut known);
     let mut looked_at = 0;
-    for line in committed("RESULTS.md").lines().filter(|l| l.starts_with('|')) {
+    for line in committed("RESULTS.md")
+        .lines()
+        .filter(|l| l.starts_with('|'))
+    {
         for word in line.split(|c: char| !(c.is_ascii_digit() || c == '.')) {
             let Some((_, decimals)) = word.split_once('.') else {
                 continue;
@@ -57,7 +60,11 @@ fn the_summary_of_the_federation_is_that_of_its_rows() {
         all.sort_by(f64::total_cmp);
         all
     };
-    for name in ["over_hindsight", "over_samples_plan", "over_one_after_another"] {
+    for name in [
+        "over_hindsight",
+        "over_samples_plan",
+        "over_one_after_another",
+    ] {
         let all = sorted(name);
         let median = f64::midpoint(all[(all.len() - 1) / 2], all[all.len() / 2]);
         let told = summary[format!("{name}_median")].as_f64().unwrap();

@@ -110,6 +110,33 @@ fn tells_what_a_job_tells() {
 }
 
 #[test]
+fn norms_that_are_none_are_left_out_and_told_once() {
+    let mut bench = Bench::new();
+    bench.script(
+        r#"step() { echo '{"mt":"step","samples":32,"norms":{"small":'$1',"small_sq":'$2',"large":32,"large_sq":4.5}}'; }
+           step 8 12; step 8 NaN; sleep 0.2; step 64 12; sleep 0.2; step 8 -1; step 8 12"#,
+    );
+    let (_, _, events) = bench.exit();
+    assert_eq!(samples(&events), 5 * 32);
+    let told: Vec<_> = events
+        .iter()
+        .filter(|e| matches!(e.what, Happening::NormsLeftOut(_)))
+        .collect();
+    assert_eq!(told.len(), 1, "{events:?}");
+    let mut all = efficiency::Moments::default();
+    for event in &events {
+        if let Happening::Steps { gradient, .. } = &event.what {
+            all.merge(gradient);
+        }
+    }
+    let means = all.to_document().unwrap();
+    assert_eq!(
+        (means.steps, means.squared_norm, means.variance),
+        (2, 2.0, 80.0)
+    );
+}
+
+#[test]
 fn lines_of_two_streams_do_not_tear_each_other_apart() {
     let mut bench = Bench::new();
     // A message in pieces, as C++ writes to std::cerr, with a line of the protocol between them.
