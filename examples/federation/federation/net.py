@@ -93,8 +93,8 @@ class Schedule:
         steps = [-(-n // b) for n, b in zip(self.rows_of, local.batches)]
         self.order = sorted(range(len(own)), key=lambda c: -steps[c])
         self.steps = [steps[c] for c in self.order]
-        width = max(min(b, n) for n, b in zip(self.rows_of, local.batches))
-        shape = (self.steps[0], len(own), len(seeds), width)
+        self.width = [min(local.batches[c], self.rows_of[c]) for c in self.order]
+        shape = (self.steps[0], len(own), len(seeds), max(self.width))
         self.rows, self.weight = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
         for k, c in enumerate(self.order):
             for r, rows in enumerate(drawn[c]):
@@ -103,9 +103,12 @@ class Schedule:
                     self.rows[s, k, r, :len(batch)] = batch
                     self.weight[s, k, r, :len(batch)] = 1 / len(batch)
 
-    def active(self, step: int) -> int:
-        """Clients that make this step."""
-        return sum(s > step for s in self.steps)
+    def step(self, number: int) -> tuple[int, np.ndarray, np.ndarray]:
+        """The clients that make this step, and the rows and weights of their batches."""
+        active = sum(s > number for s in self.steps)
+        # Clients with large batches end first; without this the others would go on with batches of mostly nothing.
+        width = max(self.width[:active])
+        return active, self.rows[number, :active, :, :width], self.weight[number, :active, :, :width]
 
 
 def train(weights: Weights, data: Data, own: list[np.ndarray], how: Local,
@@ -117,10 +120,9 @@ def train(weights: Weights, data: Data, own: list[np.ndarray], how: Local,
     speed = [np.zeros_like(w) for w in local]
     rate = np.array([r.rate for r in repetitions], np.float32)[None, :, None, None]
     for step in range(schedule.steps[0]):
-        a = schedule.active(step)
-        rows = schedule.rows[step, :a]
+        a, rows, weight = schedule.step(step)
         part = [w[:a] for w in local]
-        slopes = gradient(part, data.train_x[rows], data.train_y[rows], schedule.weight[step, :a])
+        slopes = gradient(part, data.train_x[rows], data.train_y[rows], weight)
         for w, v, g in zip(part, speed, slopes):
             v[:a] *= MOMENTUM
             v[:a] += g
