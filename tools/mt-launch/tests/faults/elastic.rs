@@ -521,7 +521,7 @@ fn a_training_of_long_steps_is_given_the_time_to_save() {
     needs_cgroups!();
     let mut case = case(&[("a", 0.0, 6)]);
     // A step that takes longer than the grace: the shell notices SIGTERM when its `sleep` has ended.
-    case.start = "sleep() { command sleep 1; }";
+    case.start = "sleep() { (trap '' TERM; exec sleep 1); }";
     case.arguments = &["--grace", "0.3"];
     let script = [
         decision(1, &[("a", 1)]),
