@@ -420,13 +420,9 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         if let Some(length) = known().get(&key) {
             return *length;
         }
-        let length = match &self.problem.round {
-            Some(round) if !settled => {
-                let part = round.restricted(places);
-                let seconds = part.map(|r| r.rank(self.rates, &key.1, f64::INFINITY));
-                seconds.filter(|s| s.is_finite())
-            }
-            _ => self.problem.round_of(self.rates, places, &key.1, 0.0),
+        let length = match settled {
+            true => self.problem.round_of(self.rates, places, &key.1, 0.0),
+            false => self.problem.ranked_round_of(self.rates, places, &key.1),
         };
         let mut known = known();
         if known.len() < MOST_LENGTHS {

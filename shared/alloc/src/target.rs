@@ -72,6 +72,23 @@ impl Problem {
         part.shifted(rates, settings, &played, deviations).ok()
     }
 
+    /// The same in the order that choices are ranked by, which of up to 3 tasks is the best and beyond takes
+    /// a hundredth of the time.
+    pub(crate) fn ranked_round_of<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        places: &[usize],
+        settings: &[Setting],
+    ) -> Option<f64> {
+        let Some(round) = &self.round else {
+            return finish(rates, settings, &self.work(places), 0.0);
+        };
+        let seconds = round
+            .restricted(places)?
+            .rank(rates, settings, f64::INFINITY);
+        Some(seconds).filter(|s| s.is_finite())
+    }
+
     /// Length of a round of the tasks in these places in which they have the device one after another,
     /// each at its batch size.
     pub(crate) fn serial_round_of<C: Throughput + ?Sized>(

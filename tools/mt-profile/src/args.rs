@@ -135,8 +135,8 @@ pub struct DesignArgs {
     /// (above 0) once the plan that mt-solve would choose is measured
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
     pub tolerance: f64,
-    /// Adaptive: what the co-runs are to be best for, which mt-solve then maximises; absent: round
-    /// where every task of the workload has samples, else raw
+    /// Adaptive: what the co-runs are to be best for, which mt-solve then maximises; absent: progress
+    /// where the workload says what samples are worth, else round where every task has samples, else raw
     #[arg(long, value_enum, value_name = "OBJECTIVE")]
     pub objective: Option<cli::ObjectiveArg>,
     /// Adaptive: look for the best among co-runs in which every task keeps this fraction of its

@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use doc::BatchPolicy;
 use units::{Batch, Share};
 
@@ -98,12 +100,7 @@ impl Scheme {
                 problem: n,
             });
         }
-        let share = self.share(n);
-        let settings: Vec<Setting> = batches
-            .iter()
-            .enumerate()
-            .map(|(task, &batch)| Setting { task, batch, share })
-            .collect();
+        let settings = self.settings(batches);
         let solo: Vec<f64> = batches
             .iter()
             .enumerate()
@@ -140,9 +137,10 @@ impl Scheme {
         let relative = || p.iter().zip(&reference).map(|(p, s)| p / s);
         let fairness = relative().sum();
         let least = relative().fold(f64::INFINITY, f64::min);
-        let objective = match () {
-            _ if problem.is_timed() => -finish,
-            _ => problem.value(rates, &settings, &p, &reference),
+        let objective = if problem.is_timed() {
+            -finish
+        } else {
+            problem.value(rates, &settings, &p, &reference)
         };
         let fed = least >= problem.limits.floor * (1.0 - TOLERANCE);
         let balanced = problem
@@ -168,27 +166,62 @@ impl Scheme {
         problem: &Problem,
         batches: &[Batch],
     ) -> Result<SchemeResult, AllocError> {
-        let mut best = self.predict(rates, problem, batches)?;
         if !problem.is_progress() || problem.limits.policy != BatchPolicy::Free {
-            return Ok(best);
+            return self.predict(rates, problem, batches);
         }
+        let mut lengths = HashMap::new();
+        let mut worth = |sizes: &[Batch]| self.rank(rates, problem, sizes, &mut lengths);
+        let mut sizes = batches.to_vec();
+        let mut best = worth(&sizes)?;
         loop {
-            let before = best.objective;
-            for i in 0..problem.tasks.len() {
+            let before = best;
+            for i in 0..sizes.len() {
                 for &batch in &problem.tasks[i].batches {
-                    let mut sizes: Vec<Batch> = best.settings.iter().map(|s| s.batch).collect();
-                    sizes[i] = batch;
-                    let other = self.predict(rates, problem, &sizes)?;
-                    if other.objective > best.objective {
+                    let now = std::mem::replace(&mut sizes[i], batch);
+                    let other = worth(&sizes)?;
+                    if other > best {
                         best = other;
+                    } else {
+                        sizes[i] = now;
                     }
                 }
             }
-            // Rounding of sums is no gain.
-            if best.objective <= before + TOLERANCE * before.abs() {
-                return Ok(best);
+            // Rounding of sums is no gain; where a task does not advance both are minus infinity.
+            if best <= before || best - before <= TOLERANCE * best.abs() {
+                return self.predict(rates, problem, &sizes);
             }
         }
+    }
+
+    /// The objective of the scheme, a time with rounds in the orders that choices are ranked by. `lengths`
+    /// keeps those of some of the tasks, which many sizes of the others have in common.
+    fn rank<C: Throughput + ?Sized>(
+        self,
+        rates: &C,
+        problem: &Problem,
+        batches: &[Batch],
+        lengths: &mut HashMap<Vec<Setting>, Option<f64>>,
+    ) -> Result<f64, AllocError> {
+        if !problem.is_timed() {
+            return Ok(self.predict(rates, problem, batches)?.objective);
+        }
+        let settings = self.settings(batches);
+        let length = |places: &[usize], s: &[Setting]| {
+            let work = || match self {
+                Scheme::Temporal => problem.serial_round_of(rates, places, s),
+                _ => problem.ranked_round_of(rates, places, s),
+            };
+            *lengths.entry(s.to_vec()).or_insert_with(work)
+        };
+        let seconds = problem.seconds_to_target(&settings, length);
+        Ok(seconds.map_or(f64::NEG_INFINITY, |s| -s))
+    }
+
+    fn settings(self, batches: &[Batch]) -> Vec<Setting> {
+        let share = self.share(batches.len());
+        let each = batches.iter().enumerate();
+        each.map(|(task, &batch)| Setting { task, batch, share })
+            .collect()
     }
 
     fn fits(self, problem: &Problem, batches: &[Batch]) -> bool {
