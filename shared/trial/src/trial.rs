@@ -1,0 +1,74 @@
+//! What a trial is given, tells and finds.
+
+use std::path::PathBuf;
+
+use jobs::Exit;
+use units::TaskId;
+
+use crate::answer::{Alone, Beside, Compared};
+use crate::{Command, Ended, Track};
+
+/// How to try.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Seconds of progress to look at in each stage.
+    pub window: f64,
+    /// Most seconds of one command alone.
+    pub limit: f64,
+    /// Folder of the logs, which is there.
+    pub folder: PathBuf,
+}
+
+/// What a trial found.
+#[derive(Debug, Clone)]
+pub struct Trial {
+    /// The commands.
+    pub commands: Vec<Command>,
+    /// Each alone, with the detector that found its progress.
+    pub alone: Vec<(Alone, Track)>,
+    /// Each beside the others.
+    pub beside: Vec<Beside>,
+    /// The seconds of both ways.
+    pub compared: Compared,
+    /// Together had not ended when it had taken this much longer than one after another.
+    pub gave_up: bool,
+    /// Seconds in which all trained, of the last stage.
+    pub joint: f64,
+}
+
+/// What is told while it runs.
+#[derive(Debug)]
+pub enum Told<'a> {
+    /// Where the commands run.
+    Place(String),
+    /// A stage begins: its number from 1, of how many, and who runs.
+    Begins(usize, usize, Vec<&'a Command>),
+    /// A command was measured alone.
+    Alone(&'a Command, &'a Alone),
+    /// Seconds of the stage so far, with the last line of each command's output.
+    Now(f64, String),
+}
+
+/// A command that failed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failed {
+    /// Its name.
+    pub id: TaskId,
+    /// As it was given.
+    pub text: String,
+    /// Whether the others ran beside it; it did not fail alone then.
+    pub beside: bool,
+    /// How it ended.
+    pub ended: Ended,
+    /// Where all of its output is.
+    pub log: PathBuf,
+}
+
+/// Whether a way ended by itself.
+#[must_use]
+pub(crate) fn status(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("exit status {code}"),
+        Exit::Signal(signal) => format!("signal {signal}"),
+    }
+}
