@@ -13,7 +13,6 @@ user=$(id -un)
 maintainer="${DEBFULLNAME:-$user} <${DEBEMAIL:-$user@$(hostname -f 2>/dev/null || hostname)}>"
 documents=$stage/usr/share/doc/mt-tools
 mkdir -p "$stage/DEBIAN" "$documents" "$output"
-find "$stage/usr/bin" -type f -exec strip --strip-unneeded {} +
 find "$stage/usr/share/man" -type f ! -name '*.gz' -exec gzip --no-name --best --force {} +
 gzip --no-name --best --stdout CHANGELOG.md >"$documents/changelog.gz"
 cp README.md "$documents/"

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use units::UnitError;
+use units::{MOST, UnitError};
 
 use crate::{Code, Fault};
 
@@ -185,4 +185,26 @@ pub(crate) fn unique_ids<'a>(c: &mut Checker, field: &str, ids: impl Iterator<It
             }
         }
     });
+}
+
+pub(crate) fn positive(
+    c: &mut Checker,
+    name: &str,
+    value: f64,
+    what: &'static str,
+    zero_is_fine: bool,
+) -> Option<f64> {
+    if value <= MOST && (value > 0.0 || (zero_is_fine && value == 0.0)) {
+        return Some(value);
+    }
+    c.field(name, |c| {
+        let bound = if zero_is_fine { "0 or more" } else { "above 0" };
+        let advice = format_args!("give a number {bound}, at most 1e30");
+        c.fault(
+            Code::OutOfRange,
+            format_args!("{value} is not a {what}"),
+            advice,
+        );
+    });
+    None
 }

@@ -1,9 +1,8 @@
 use units::{Batch, Samples, SamplesPerSec, Seconds, Share, TaskId};
 
-use crate::checker::{optional, unique_ids};
+use crate::checker::{optional, positive, unique_ids};
 use crate::plan::choice;
 use crate::wire::{self, FailureCause, StopReason, Wire};
-use crate::workload::validate::positive;
 use crate::{
     Aim, Checker, Choice, Code, DesignKind, DeviceFingerprint, Document, GpuUse, GradientNoise,
     Provenance, Workload,

@@ -10,8 +10,9 @@ use std::time::Duration;
 use crate::guard::Guard;
 use crate::private::{append_private, open_private_dir};
 pub use clean::Cleaned;
-pub(crate) use ledger::Owner;
 pub use ledger::Resource;
+use ledger::TOKEN;
+pub(crate) use ledger::{Owner, is_token};
 
 /// The private directory of one run, and the ledger of what has to be put away when it ends.
 ///
@@ -47,10 +48,6 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// The same for a start that finds the directory of a dead run: what has not gone by then (a
 /// process inside a driver that hangs) is reported and left to a later start.
 const PATIENCE_OF_A_START: Duration = Duration::from_secs(1);
-
-/// Length of a run's token: long enough that no two runs meet by chance, short enough for the path
-/// of a socket (108 bytes).
-const TOKEN: usize = 12;
 
 impl RunDir {
     /// Where run directories are: `mt-tools-UID` in the folder for temporary files.
@@ -147,11 +144,6 @@ impl RunDir {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Whether a name is as a token is.
-    pub(crate) fn is_token(name: &str) -> bool {
-        name.len() == TOKEN && name.bytes().all(|b| b.is_ascii_alphanumeric())
     }
 
     /// A name that no other run has: 12 letters and digits.

@@ -16,12 +16,14 @@ pub mod detect;
 mod marks;
 mod run;
 mod stage;
+mod trial;
 mod words;
 mod workload;
 
 pub use command::{Command, CommandError, distinct};
 pub use marks::{Marks, Rate};
-pub use run::{Failed, Group, Pair, Settings, Told, Trial, TrialError, check, free_folder, run};
+pub use run::{TrialError, check, free_folder, run};
 pub use stage::{Ended, Stage, Track};
+pub use trial::{Failed, Group, Pair, Settings, Told, Trial};
 pub use words::{cost, table, told, verdict};
 pub use workload::workload;

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use units::TaskId;
 
+use crate::Command;
 use crate::answer::{Alone, Basis, Compared, Unknown, Verdict};
-use crate::run::status;
-use crate::{Command, Failed, Pair, Settings, Told, Trial};
+use crate::trial::{Failed, Pair, Settings, Told, Trial, status};
 
 /// Lines of a failed command's output that are shown: the end of a traceback with its cause.
 const TAIL_LINES: usize = 12;

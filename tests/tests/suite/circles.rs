@@ -11,42 +11,24 @@ use std::path::Path;
 
 use crate::workspace::{members, root, sources};
 
-/// Crates that still have a circle; one that has none any more is to be taken off.
-const STILL_TIED: &[&str] = &["tools/mt"];
-
 /// The path of a module in its crate; that of the crate itself is empty.
 type Module = Vec<String>;
 
 #[test]
 fn no_circle_of_files_within_a_crate() {
-    let mut tied = BTreeMap::new();
-    for package in members() {
-        let folder = package.folder();
-        if let Some(circles) = Crate::read(&root().join(&folder).join("src")).circles() {
-            tied.insert(folder, circles);
-        }
-    }
-    let text = |folder: &String| format!("{folder}/src: {}", tied[folder]);
-    // Shown with `--nocapture`: what is still to be untied.
-    for folder in tied.keys() {
-        println!("{}", text(folder));
-    }
-    let new: Vec<String> = tied
-        .keys()
-        .filter(|f| !STILL_TIED.contains(&f.as_str()))
-        .map(text)
+    let tied: Vec<String> = members()
+        .iter()
+        .filter_map(|package| {
+            let folder = package.folder();
+            let circles = Crate::read(&root().join(&folder).join("src")).circles()?;
+            Some(format!("{folder}/src: {circles}"))
+        })
         .collect();
     assert!(
-        new.is_empty(),
+        tied.is_empty(),
         "files that need each other; move what the lower one needs down, or join them:\n{}",
-        new.join("\n")
+        tied.join("\n")
     );
-    for folder in STILL_TIED {
-        assert!(
-            tied.contains_key(*folder),
-            "{folder} has no circle any more: take it off STILL_TIED"
-        );
-    }
 }
 
 /// What a source file says of others.

@@ -1,8 +1,7 @@
 use units::{Batch, Seconds, TaskId};
 
 use super::choice::{Choice, choice};
-use crate::checker::optional;
-use crate::workload::validate::positive;
+use crate::checker::{optional, positive};
 use crate::{Checker, Code, wire};
 
 /// When the tasks reach their targets: the seconds that the objective of the plan counts.

@@ -1,6 +1,6 @@
 use units::Batch;
 
-use super::validate::positive;
+use crate::checker::positive;
 use crate::wire;
 use crate::{Checker, Code, EfficiencySource};
 

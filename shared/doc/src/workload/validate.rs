@@ -1,11 +1,11 @@
-use units::{Bandwidth, Batch, Bytes, Flops, MOST, Samples, Seconds, TaskId, UnitError, Weight};
+use units::{Bandwidth, Batch, Bytes, Flops, Samples, Seconds, TaskId, UnitError, Weight};
 
 use super::efficiency::{reference, rounds_to_target};
 use super::{
     DeviceSpec, Efficiency, GpuSpec, HostCost, Job, Link, MAX_TASKS, Memory, Task, UpdateBytes,
     Workload,
 };
-use crate::checker::{optional, unique_ids};
+use crate::checker::{optional, positive, unique_ids};
 use crate::wire;
 use crate::{Checker, Code, DeviceKind, Document, GpuDescription};
 
@@ -55,28 +55,6 @@ impl Document for Workload {
             provenance: self.provenance.clone(),
         }
     }
-}
-
-pub(crate) fn positive(
-    c: &mut Checker,
-    name: &str,
-    value: f64,
-    what: &'static str,
-    zero_is_fine: bool,
-) -> Option<f64> {
-    if value <= MOST && (value > 0.0 || (zero_is_fine && value == 0.0)) {
-        return Some(value);
-    }
-    c.field(name, |c| {
-        let bound = if zero_is_fine { "0 or more" } else { "above 0" };
-        let advice = format_args!("give a number {bound}, at most 1e30");
-        c.fault(
-            Code::OutOfRange,
-            format_args!("{value} is not a {what}"),
-            advice,
-        );
-    });
-    None
 }
 
 fn device(wire: &wire::Device, c: &mut Checker) -> Option<DeviceSpec> {

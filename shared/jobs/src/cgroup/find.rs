@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::RunDir;
+use crate::run_dir::is_token;
 
 /// The version of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(super) fn outside_of_runs() -> Vec<PathBuf> {
                 .as_os_str()
                 .to_str()
                 .and_then(|n| n.strip_prefix("mt-"));
-            token.is_some_and(RunDir::is_token)
+            token.is_some_and(is_token)
         });
         if inside && !is_of_run {
             found.push(parent);

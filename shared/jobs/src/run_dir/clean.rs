@@ -10,8 +10,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::RunDir;
-use super::ledger::{Owner, Resource};
+use super::ledger::{Owner, Resource, is_token};
 use crate::private::{check_private_dir, reopen_private};
 use crate::sign::Sign;
 use crate::{cgroup, process};
@@ -55,7 +54,7 @@ impl Found {
         let token = name
             .and_then(|n| n.strip_prefix("run-"))
             .unwrap_or_default();
-        if !RunDir::is_token(token) {
+        if !is_token(token) {
             return Err(refused("its name is not one"));
         }
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
@@ -190,6 +189,7 @@ fn remove_half_made(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RunDir;
     use crate::process::Identity;
     use crate::sign::MARK;
     use std::path::PathBuf;

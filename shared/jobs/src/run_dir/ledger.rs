@@ -70,3 +70,12 @@ impl Owner {
         Lineage::of(self.process, self.ancestors.clone())
     }
 }
+
+/// Length of a run's token: long enough that no two runs meet by chance, short enough for the path
+/// of a socket (108 bytes).
+pub(super) const TOKEN: usize = 12;
+
+/// Whether a name is as a token is.
+pub(crate) fn is_token(name: &str) -> bool {
+    name.len() == TOKEN && name.bytes().all(|b| b.is_ascii_alphanumeric())
+}
