@@ -13,7 +13,7 @@ use jobs::mps::{Mps, MpsOptions};
 use jobs::{Exit, Happening, JobId, JobSpec, LogLimits, Progress, RunDir, Signals, Supervisor};
 use units::{Share, TaskId};
 
-use crate::answer::{Alone, Beside, Compared, Unknown, Verdict, beside};
+use crate::answer::{Alone, BUSY_DRIFT, Beside, Compared, DRIFT, Unknown, Verdict, beside};
 use crate::stage::Limits;
 use crate::trial::{Failed, Group, Pair, Settings, Told, Trial};
 use crate::{Command, CommandError, Stage, Track};
@@ -219,6 +219,8 @@ struct Bench<'a> {
     _run: RunDir,
     lines: Lines,
     place: String,
+    /// How much the machine changes between two stages.
+    drift: f64,
     base: BTreeMap<OsString, OsString>,
 }
 
@@ -226,7 +228,10 @@ impl<'a> Bench<'a> {
     fn open(settings: &'a Settings, signals: Signals) -> Result<Self, TrialError> {
         let (mut run, _) = RunDir::create(&RunDir::default_base(), "mt").map_err(environment)?;
         run.guard().map_err(environment)?;
-        let (place, mps) = place();
+        let (mut place, mps) = place();
+        let busy = busy();
+        let drift = if busy.is_some() { BUSY_DRIFT } else { DRIFT };
+        place += &busy.unwrap_or_default();
         let mut supervisor = Supervisor::new(run.token()).map_err(environment)?;
         supervisor.contain(Enclosures::create(&mut run));
         supervisor.sweep_strays();
@@ -255,6 +260,7 @@ impl<'a> Bench<'a> {
             _run: run,
             lines,
             place,
+            drift,
             base,
         })
     }
@@ -358,7 +364,7 @@ impl<'a> Bench<'a> {
             })
             .collect();
         let beside = reached?;
-        let mut compared = Compared::of(&alone, &beside);
+        let mut compared = Compared::of(&alone, &beside, self.drift);
         if gave_up {
             compared.together = compared.together.max(seconds);
         }
@@ -465,8 +471,8 @@ fn busy() -> Option<String> {
     let load: f64 = text.split(' ').next()?.parse().ok()?;
     (load > 0.5 * cores() as f64).then(|| {
         format!(
-            "; other programs are running (load average {load:.1}), which the seconds will show: in a quiet \
-             moment they are more certain"
+            "; other programs are running (load average {load:.1}), so that only large differences count: try \
+             again in a quiet moment"
         )
     })
 }
