@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -18,7 +19,7 @@ from federation.clock import Gives
 from federation.curves import SEEDS, TARGETS, Curves, Setting
 from federation.noise import REFERENCE, known
 from federation.pipe import Task
-from federation.place import BATCHES, DOWN_BPS, EPOCHS, SEED, SITES, SPLIT, TASKS, UP_BPS, WIDTH
+from federation.place import BATCHES, DOWN_BPS, EPOCHS, SEEDS_PLAYED, SITES, SPLIT, TASKS, UP_BPS, WIDTH
 
 CHUNK = 4096
 Rates = Mapping[pipe.Corun, Mapping[Task, float]]
@@ -60,7 +61,7 @@ class Place:
         """Size of the file of weights."""
         data = self.curves.data(task)
         path = self.folder / f"{task}.npz"
-        save(path, [w[0] for w in net.initial(data.train_x.shape[1], data.classes, [SEED], WIDTH)])
+        save(path, [w[0] for w in net.initial(data.train_x.shape[1], data.classes, [0], WIDTH)])
         return path.stat().st_size
 
     def _profiled(self) -> dict:
@@ -138,7 +139,7 @@ class Site:
             if job.stdout.readline() != "ready\n":
                 raise SystemExit(f"site {number}: a client did not start")
 
-    def play(self, place: Place, number: int, rates: Mapping[Task, float]) -> float:
+    def play(self, place: Place, number: int, seed: int, rates: Mapping[Task, float]) -> float:
         """One round in the order of the timeline; its seconds."""
         begun = time.monotonic()
         turns = threading.Lock() if self.in_turns else contextlib.nullcontext()
@@ -146,7 +147,7 @@ class Site:
 
         def train(task: Task) -> None:
             with turns:
-                asked = {"round": number, "seed": SEED, "batch": self.gives[task][0], "rate": rates[task],
+                asked = {"round": number, "seed": seed, "batch": self.gives[task][0], "rate": rates[task],
                          "from": str(self.folder / f"{task}.npz"), "to": str(self.folder / f"{task}-trained.npz")}
                 self.jobs[task].stdin.write(json.dumps(asked) + "\n")
                 self.jobs[task].stdin.flush()
@@ -175,15 +176,15 @@ class Site:
             job.wait()
 
 
-def played(place: Place, scheme: Scheme) -> dict:
+def played(place: Place, scheme: Scheme, seed: int) -> dict:
     """A training of all tasks to their targets; seconds as predicted and as they were. Starting processes, averaging
     and testing are not counted, neither in the one nor in the other."""
     weights = {}
     for task in TASKS:
         data = place.curves.data(task)
-        weights[task] = [w[0] for w in net.initial(data.train_x.shape[1], data.classes, [SEED], WIDTH)]
+        weights[task] = [w[0] for w in net.initial(data.train_x.shape[1], data.classes, [seed], WIDTH)]
     rates = {t: place.curves.rate(place.setting(t), [scheme.sizes[t]] * SITES) for t in TASKS}
-    expected = {t: place.curves.rounds(place.setting(t), [scheme.sizes[t]] * SITES)[SEEDS.index(SEED)] for t in TASKS}
+    expected = {t: place.curves.rounds(place.setting(t), [scheme.sizes[t]] * SITES)[SEEDS.index(seed)] for t in TASKS}
     active, sites, number, lengths = list(TASKS), [], 0, []
     real: dict[Task, float] = {}
     points: dict[Task, list[tuple[float, float]]] = {t: [] for t in TASKS}
@@ -195,7 +196,7 @@ def played(place: Place, scheme: Scheme) -> dict:
             sites = [Site(place, k, g, t, scheme.in_turns) for k, (g, t) in enumerate(zip(all_gives, timelines))]
         for task in active:
             save(place.folder / f"{task}.npz", weights[task])
-        seconds = _together(sites, place, number, rates)
+        seconds = _together(sites, place, number, seed, rates)
         number, now = number + 1, now + max(seconds)
         planned += max(t["makespan_s"] for t in timelines)
         lengths.append((max(t["makespan_s"] for t in timelines), max(seconds)))
@@ -211,16 +212,17 @@ def played(place: Place, scheme: Scheme) -> dict:
             for site in sites:
                 site.close()
             sites = []
-    return {"scheme": scheme.name, "batch": dict(scheme.sizes), "rounds": number, "rounds_on_virtual_clock": expected,
+    return {"scheme": scheme.name, "batch": dict(scheme.sizes), "seed": seed, "rounds": number, "rounds_on_virtual_clock": expected,
             "predicted_s": planned, "real_s": now, "real_by_task_s": real, "points": points,
             "length_predicted_over_real": float(np.median([a / b for a, b in lengths]))}
 
 
-def _together(sites: Sequence[Site], place: Place, number: int, rates: Mapping[Task, float]) -> list[float]:
+def _together(sites: Sequence[Site], place: Place, number: int, seed: int,
+              rates: Mapping[Task, float]) -> list[float]:
     seconds = [0.0] * len(sites)
 
     def one(k: int) -> None:
-        seconds[k] = sites[k].play(place, number, rates)
+        seconds[k] = sites[k].play(place, number, seed, rates)
 
     threads = [threading.Thread(target=one, args=(k,)) for k in range(len(sites))]
     for thread in threads:
@@ -251,10 +253,9 @@ def play(folder: pathlib.Path) -> list[dict]:
                Scheme("plan by samples", {t: b for t, (b, _) in pipe.gives_of(free).items()}, True),
                Scheme("plan by progress", progress, True)]
     rows = []
-    for scheme in schemes:
-        rows.append(played(place, scheme))
-        print(f"live, {scheme.name} {dict(scheme.sizes)}: {rows[-1]['rounds']} rounds, predicted "
+    # Seed by seed, so that what else the machine does meets all schemes alike.
+    for seed, scheme in itertools.product(SEEDS_PLAYED, schemes):
+        rows.append(played(place, scheme, seed))
+        print(f"live, {scheme.name} {dict(scheme.sizes)}, seed {seed}: {rows[-1]['rounds']} rounds, predicted "
               f"{rows[-1]['predicted_s']:.1f} s, real {rows[-1]['real_s']:.1f} s", file=sys.stderr, flush=True)
     return rows
-
-

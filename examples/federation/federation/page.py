@@ -46,9 +46,7 @@ def summary(results: Mapping) -> dict:
               "batch": r["schemes"][PROGRESS]["as planned"]["batch"]} for r in rows]
     by_task = {t: round(statistics.median(n["measured_over_rounds"] for n in results["noise"] if n["task"] == t), 2)
                for t in sorted({n["task"] for n in results["noise"]})}
-    live = [{**{k: r[k] for k in ("scheme", "batch", "rounds")}, "predicted_s": round(r["predicted_s"], 1),
-             "real_s": round(r["real_s"], 1), "predicted_over_real": round(r["predicted_s"] / r["real_s"], 3)}
-            for r in results["live"]]
+    live = live_means(results["live"])
     any_size = [r["schemes"][ANY_SIZE]["as planned"]["seconds"] / r["schemes"][r["best_in_hindsight"]]["hindsight"]
                ["seconds"] for r in rows]
     return {"command": results["command"], "tools": results["tools"], "inputs_sha256": results["inputs_sha256"],
@@ -94,6 +92,17 @@ def losses(rows: Sequence[Mapping]) -> list[dict]:
             found.append({"scheme": scheme, "at": at, "median": round(statistics.median(lost), 3),
                           "worst": None if math.isinf(max(lost)) else round(max(lost), 3)})
     return sorted(found, key=lambda row: row["median"])
+
+
+def live_means(rows: Sequence[Mapping]) -> list[dict]:
+    """Means over the seeds of each scheme of the live part."""
+    means = []
+    for name in dict.fromkeys(r["scheme"] for r in rows):
+        own = [r for r in rows if r["scheme"] == name]
+        told = {k: statistics.mean(r[k] for r in own) for k in ("rounds", "predicted_s", "real_s")}
+        means.append({"scheme": name, "batch": own[0]["batch"], **{k: round(v, 1) for k, v in told.items()},
+                      "predicted_over_real": round(told["predicted_s"] / told["real_s"], 3)})
+    return means
 
 
 def order_kept(live: Sequence[Mapping]) -> bool:
@@ -240,12 +249,12 @@ worth less. Medians over waiting: deadline {told['deadline_over_waiting_median']
 
 
 def _live(told: Mapping) -> str:
-    rows = [[r["scheme"], ", ".join(f"{t} {b}" for t, b in r["batch"].items()), str(r["rounds"]),
+    rows = [[r["scheme"], ", ".join(f"{t} {b}" for t, b in r["batch"].items()), f"{r['rounds']:g}",
              f"{r['predicted_s']:.1f}", f"{r['real_s']:.1f}", f"{r['predicted_over_real']:.2f}"] for r in told["live"]]
     return f"""## Live
 
 Two sites, each a processor of this machine, three processes a site under CPU quotas (`mt-launch exec`), transfers of
-limited rate, on the wall clock: a single run of one seed. Predicted is the number of rounds played times the
+limited rate, on the wall clock: one run of each of two seeds, and their means. Predicted is the number of rounds played times the
 timeline's length from a profile taken just before.
 
 {_table(["scheme", "batch sizes", "rounds", "predicted, s", "real, s", "predicted / real"], rows)}"""

@@ -24,8 +24,8 @@ def draw(results: Mapping, into: pathlib.Path) -> list[tuple[str, str]]:
         title = f"Accuracy over simulated seconds: {row['mix']}, seed 1"
         _picture(into / f"virtual-{k}.svg", row["points"], title)
         drawn.append((f"virtual-{k}.svg", title))
-    title = "Accuracy over seconds, live"
-    _picture(into / "live.svg", {r["scheme"]: r["points"] for r in results["live"]}, title)
+    title = "Accuracy over seconds, live, seed 1"
+    _picture(into / "live.svg", {r["scheme"]: r["points"] for r in reversed(results["live"])}, title)
     return [*drawn, ("live.svg", title)]
 
 

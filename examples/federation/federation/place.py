@@ -9,8 +9,8 @@ TASKS = ("letters", "satellite", "mnist")
 WIDTH = 512
 EPOCHS = 1
 BATCHES = (16, 32, 64, 256)
-SEED = 1
-"""The repetition that is played."""
+SEEDS_PLAYED = (1, 2)
+"""The repetitions that are played."""
 
 DOWN_BPS = (16.0e6, 12.0e6)
 UP_BPS = (8.0e6, 5.6e6)

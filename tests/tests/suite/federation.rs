@@ -34,12 +34,12 @@ fn the_page_of_the_federation_quotes_its_summary() {
             let Some((_, decimals)) = word.split_once('.') else {
                 continue;
             };
-            let places = decimals.len();
+            let unit: f64 = format!("1e-{}", decimals.len()).parse().unwrap();
             // Goals stand on the page alone; they are the goals of the test below.
             let goal = ["1.05", "1.25", "0.6", "0.85", "0.75"].contains(&word);
             let quoted = known.iter().any(|v| {
                 // Python rounds halves of the number as it is, Rust its decimals: either way is right.
-                (v - word.parse::<f64>().unwrap()).abs() <= 0.5001 * 10f64.powi(-(places as i32))
+                (v - word.parse::<f64>().unwrap()).abs() <= 0.5001 * unit
             });
             assert!(goal || quoted, "{word} is not in the summary: {line}");
             looked_at += 1;
@@ -53,8 +53,7 @@ fn the_page_of_the_federation_quotes_its_summary() {
 fn the_summary_of_the_federation_is_that_of_its_rows() {
     let summary: Value = serde_json::from_str(&committed("summary.json")).unwrap();
     let rows = summary["rows"].as_array().unwrap();
-    assert_eq!(Some(rows.len() as u64), summary["mixes"].as_u64());
-    assert!(rows.len() >= 20, "{} mixes", rows.len());
+    assert_eq!(summary["mixes"], rows.len());
     let sorted = |name: &str| {
         let mut all: Vec<f64> = rows.iter().map(|r| r[name].as_f64().unwrap()).collect();
         all.sort_by(f64::total_cmp);
