@@ -15,7 +15,7 @@ pub use efficiency::{Efficiency, EfficiencyCurve};
 pub use renew::OtherTasks;
 
 /// Most tasks of one workload: sets of tasks are bit sets of 64.
-pub(crate) const MAX_TASKS: usize = 64;
+pub(crate) use crate::wire::MAX_TASKS;
 
 /// One device with its tasks.
 ///

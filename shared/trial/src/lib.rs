@@ -21,7 +21,7 @@ mod workload;
 
 pub use command::{Command, CommandError, distinct};
 pub use marks::{Marks, Rate};
-pub use run::{Failed, Settings, Told, Trial, TrialError, check, free_folder, run};
+pub use run::{Failed, Group, Pair, Settings, Told, Trial, TrialError, check, free_folder, run};
 pub use stage::{Ended, Stage, Track};
 pub use words::{cost, table, told, verdict};
 pub use workload::workload;

@@ -251,3 +251,37 @@ fn many_tasks_that_hardly_fit_are_planned_in_bounded_memory() {
     none.assert_code(1);
     assert!(none.stderr.contains("memory of at least"), "{none:?}");
 }
+
+/// The reason that a plan gives for itself, what it was compared with, is recomputed.
+#[test]
+fn the_candidates_of_a_plan_cannot_be_altered_unnoticed() {
+    let folder = Folder::new();
+    let workload = example("quickstart/workload.json");
+    for objective in ["raw", "round"] {
+        let run = folder.run(&format!(
+            "set -o pipefail; mt-profile --objective {objective} --budget 8 {workload} | mt-fit | \
+             mt-solve --step 10 --objective {objective} > plan && mt-check plan"
+        ));
+        run.assert_code(0);
+        let text = std::fs::read_to_string(folder.path().join("plan")).unwrap();
+        let plan: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let predicted = &plan["candidates"]["predicted"];
+        let claimed = predicted["objective"]
+            .as_f64()
+            .expect("a predicted candidate");
+        // The order of a round is a search of its own, so that its length is known within bounds only.
+        let factors: &[f64] = match objective {
+            "round" => &[0.3, 3.0],
+            _ => &[0.999, 1.001],
+        };
+        for factor in factors {
+            let mut lie = plan.clone();
+            lie["candidates"]["predicted"]["objective"] = (claimed * factor).into();
+            std::fs::write(folder.path().join("lie"), lie.to_string()).unwrap();
+            let check = folder.run("mt-check lie");
+            check.assert_code(1);
+            let place = "candidates.predicted.objective";
+            assert!(check.stdout.contains(place), "{}", check.stdout);
+        }
+    }
+}

@@ -19,6 +19,7 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
     /// The tasks; empty only if no plan is feasible.
+    #[serde(deserialize_with = "super::tasks")]
     pub tasks: Vec<PlanTask>,
     /// Measured rates of every set of active tasks, in place of a model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -2,6 +2,7 @@ use doc::{
     Answer, Candidate, Candidates, Chosen, Feasible, Infeasible, Objective, ObjectiveKind,
     ParetoPoint, Plan, Proof, Search,
 };
+use efficiency::Law;
 use units::{SamplesPerSec, TotalShare};
 
 use super::words::listed;
@@ -178,6 +179,7 @@ fn tasks(plan: &Plan) -> Table {
         .column("gpu", "GPU", "")
         .column("batch", "batch", "samples")
         .column("share_percent", "share", "%")
+        .column("progress_percent", "a sample's progress", "%")
         .measured("predicted_samples_per_s", "predicted", "samples/s")
         .measured("low_samples_per_s", "95 % from", "samples/s")
         .measured("high_samples_per_s", "to", "samples/s")
@@ -187,11 +189,16 @@ fn tasks(plan: &Plan) -> Table {
         let given = plan.given(i);
         let mean = given.throughput.map(|t| t.mean.get());
         let solo = given.solo.map(SamplesPerSec::get);
+        // At the chosen batch size, of that at the reference size.
+        let workload = plan.workload();
+        let spec = workload.and_then(|w| Some(&w.tasks[w.task_index(&task.id)?]));
+        let known = spec.and_then(Law::of_task);
         table.rows.push(vec![
             task.id.as_str().into(),
             Cell::count(task.gpu.map(u64::from)),
             Cell::count(given.batch.map(|b| u64::from(b.get()))),
             Cell::number(given.share.map(units::Share::percent)),
+            Cell::number(known.zip(given.batch).map(|(law, b)| 100.0 * law.at(b))),
             Cell::number(mean),
             Cell::number(given.throughput.map(|t| t.low.get())),
             Cell::number(given.throughput.map(|t| t.high.get())),
