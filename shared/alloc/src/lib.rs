@@ -9,6 +9,11 @@
 //! the best choice is proven by branch and bound.
 //!
 //! [`brute_force`] is the slow twin: plain loops, for tests.
+//!
+//! From the bottom: rates made of other rates (`rates`, `compute`); the problem (`problem`, `round`, `progress`,
+//! `target`); the instance of it, which is all that searches know (`instance`, `search`); what is asked of a
+//! search (`solve`, `least`, `infeasible`, `front`, `partition`); what a choice is worth beside others
+//! (`measured`, `judge`); and on top the way from a workload to its plan (`pipeline`), which callers use.
 
 mod answer;
 mod brute;
