@@ -224,10 +224,10 @@ fn a_million_tasks_are_refused_within_72_mb() {
     }
     for (line, code) in [
         ("mt-profile w -o out", 2),
-        ("mt-check w", 1),
+        ("mt-check w", 2),
         ("mt-report w", 2),
         ("mt-report p", 2),
-        ("mt-check p", 1),
+        ("mt-check p", 2),
         ("mt-launch p", 2),
         ("mt-overlap p", 2),
     ] {
