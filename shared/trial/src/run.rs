@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use host::discovery::{self, MpsSupport};
 use jobs::cgroup::{Enclosures, cores};
 use jobs::mps::{Mps, MpsOptions};
-use jobs::{Exit, Happening, JobId, JobSpec, LogLimits, Progress, RunDir, Signals, Supervisor};
+use jobs::{Happening, JobId, JobSpec, LogLimits, Progress, RunDir, Signals, Supervisor};
 use units::{Share, TaskId};
 
 use crate::answer::{Alone, BUSY_DRIFT, Beside, Compared, DRIFT, Unknown, Verdict, beside};
 use crate::stage::Limits;
 use crate::trial::{Failed, Group, Pair, Settings, Told, Trial};
-use crate::{Command, CommandError, Stage, Track};
+use crate::{Command, CommandError, Ended, Stage, Track};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
