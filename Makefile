@@ -6,7 +6,7 @@ DESTDIR ?=
 TOOLS := mt mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt-check mt-report mt-cluster
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults soak hostile test-sim fuzz bench bench-peers bench-real regret options paper elastic hare engines wheel deb calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults soak hostile test-sim fuzz bench bench-peers bench-real regret options paper elastic federation hare engines wheel deb calibrate schemas schemas-check \
 	lint install uninstall clean
 
 help: ## List the targets
@@ -90,6 +90,9 @@ paper: ## Regenerate the tables and figures of the FedMT paper (QUICK=1: reduced
 
 elastic: ## Move trainings between parts of this machine: the paper of Wei and Shudo and beyond (QUICK=1)
 	$(MAKE) -C examples/elastic
+
+federation: build ## Train a federation to its targets under each scheme, simulated and live (QUICK=1: reduced)
+	PATH="$(RELEASE):$$PATH" QUICK="$(QUICK)" sh examples/federation/run.sh
 
 hare: ## Regenerate the figures of Hare's evaluation, simulated (QUICK=1: reduced)
 	$(MAKE) -C examples/hare

@@ -109,7 +109,7 @@ cycle)
             mt-solve --workload "$round.workload.json" "$@" "$OUT/$name.model.json" 2>>"$OUT/$name.log"
         }
         solve --objective raw --mismatch 0 >"$round.steady.json"
-        solve --objective round >"$round.plan.json"
+        solve --objective round --batch free >"$round.plan.json"
         mt-overlap --batch-delta 0 "$round.plan.json" >"$round.timeline.json"
         mt-report --format svg --picture gantt "$round.timeline.json" -o "$round.svg"
         case $DEVICE in

@@ -25,7 +25,7 @@ stage mt-report --format html -o "$out/report.html" "$out/plan.json" "$out/timel
 
 say "2. Three real trainings on this machine, under CPU quotas"
 code=0
-mt-profile "$here/cpu.json" --budget 20 --window 1 --max-window 3 --objective round --force -o "$out/cpu-profile.ndjson" ||
+mt-profile "$here/cpu.json" --budget 32 --window 1 --max-window 3 --objective round --force -o "$out/cpu-profile.ndjson" ||
     code=$?
 if [ "$code" -eq 3 ]; then
     say "This half needs control groups (see above); the first half stands: $out/report.html"

@@ -12,8 +12,8 @@ server=$!
 trap 'kill "$server"; rm -f link' EXIT
 trap 'exit 130' INT TERM
 
-mt-profile workload.json --budget 20 --window 1 --max-window 3 --objective round --force -o "$out/profile.ndjson"
-mt-fit "$out/profile.ndjson" | mt-solve --objective round |
+mt-profile workload.json --budget 32 --window 1 --max-window 3 --objective round --force -o "$out/profile.ndjson"
+mt-fit "$out/profile.ndjson" | mt-solve --objective round --batch free |
     mt-overlap -o "$out/timeline.json"
 mt-launch "$out/timeline.json" --force -o "$out/run.ndjson"
 mt-launch --no-overlap "$out/timeline.json" --force -o "$out/apart.ndjson"

@@ -135,13 +135,13 @@ for mix in $mixes; do
     # number of workers, one for each task and share, within what fits into memory.
     measure $((seconds / 2)) "$folder/profile.ndjson" --budget 120 --share-step 10 "$folder/workload.json"
     mt-fit "$folder/profile.ndjson" >"$folder/model.json"
-    mt-solve --objective raw "$folder/model.json" >"$folder/plan.json"
+    mt-solve --objective raw --batch free "$folder/model.json" >"$folder/plan.json"
     # The plan, every static baseline and each task alone, three times each.
     measure $((seconds / 3)) "$folder/verified.ndjson" --configs "$folder/plan.json" --baselines --solos --repeats 3
     : >"$folder/sweep.plans"
     for rv in 100 150 200 250 300 400 500; do
         [ "$rv" -le $((100 * $(echo "$mix" | tr + ' ' | wc -w))) ] || continue
-        mt-solve --objective raw --rv "$rv" "$folder/model.json" >>"$folder/sweep.plans" || echo "$mix: nothing feasible at R_v $rv" >&2
+        mt-solve --objective raw --batch free --rv "$rv" "$folder/model.json" >>"$folder/sweep.plans" || echo "$mix: nothing feasible at R_v $rv" >&2
     done
     measure $((seconds / 6)) "$folder/sweep.ndjson" --configs "$folder/sweep.plans"
     mt-report --format svg --picture sweep "$folder/sweep.plans" "$folder/sweep.ndjson" -o "$folder/rv.svg"

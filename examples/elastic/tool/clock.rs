@@ -167,6 +167,7 @@ fn report(allocator: &mut Allocator, tasks: &mut [Task<'_>], i: usize, now: f64,
                 gpus,
                 loss: Some(point.loss),
                 batch: None,
+                gradient: None,
             },
         };
         tell(allocator, tasks, now, news, sharing);

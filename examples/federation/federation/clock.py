@@ -2,10 +2,12 @@
 have not reached theirs. A round ends with its slowest client."""
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from typing import Callable, Iterable, Mapping, NamedTuple, Sequence
 
-from federation.curves import BATCHES, SEEDS, TARGETS, Curves, Setting
+from federation.curves import BATCHES, SEEDS, Curves, Setting
 from federation.devices import Client
 from federation.pipe import SAMPLES, Devices, Round, Task
 
@@ -83,7 +85,8 @@ class Clock:
 
     def __init__(self, mix: Mix, curves: Curves, devices: Devices) -> None:
         self.mix, self.curves, self.devices = mix, curves, devices
-        self.kept: dict[object, float] = {}
+        self.path = devices.kept / f"lengths-{hashlib.sha256(repr(mix).encode()).hexdigest()[:16]}.json"
+        self.kept: dict[str, float] = json.loads(self.path.read_text()) if self.path.exists() else {}
 
     def rows(self, client: int, tasks: Iterable[Task]) -> dict[Task, float]:
         """Samples of a client's round on the device: in proportion to D_ij, `SAMPLES` for the mean client."""
@@ -102,7 +105,7 @@ class Clock:
         return [{t: by_task[t][k] for t in self.mix.tasks} for k in range(len(SEEDS))]
 
     def lengths(self, name: str, shares: Shares, wanted: Iterable[Stage],
-                in_turns: bool = False) -> dict[object, float]:
+                in_turns: bool = False) -> dict[str, float]:
         """Seconds of a round in which these tasks train, with these sizes; one call of the tools for all."""
         new = {key: stage for stage in wanted if (key := self.key(name, *stage)) not in self.kept}
         rounds = [[Round(c, g, self.rows(k, active)) for k, (c, g) in enumerate(zip(self.mix.clients, gives))]
@@ -110,10 +113,12 @@ class Clock:
         seconds = iter(self.devices.lengths([r for stage in rounds for r in stage], in_turns))
         for key, stage in zip(new, rounds):
             self.kept[key] = max(next(seconds) for _ in stage)
+        if new:
+            self.path.write_text(json.dumps(self.kept))
         return self.kept
 
-    def key(self, name: str, active: frozenset[Task], sizes: Sizes) -> object:
-        return name, active, tuple(sizes[t] for t in self.mix.tasks if t in active)
+    def key(self, name: str, active: frozenset[Task], sizes: Sizes) -> str:
+        return f"{name}: " + " ".join(f"{t}={_told(sizes[t])}" for t in self.mix.tasks if t in active)
 
     def judge(self, name: str, shares: Shares, candidates: Sequence[Sizes], in_turns: bool = False) -> list[Ends]:
         """Seconds to the targets under a scheme, for each of several choices of batch sizes."""
@@ -123,12 +128,29 @@ class Clock:
         return [Ends([finishing(seed, lambda a, s=sizes: kept[self.key(name, a, s)]) for seed in seeds])
                 for sizes, seeds in zip(candidates, rounds)]
 
-    def hindsight(self, score: Callable[[list[Mapping[Task, int]]], list[float]]) -> Mapping[Task, int]:
+    def points(self, name: str, sizes: Sizes) -> dict[Task, list[tuple[float, float]]]:
+        """Seconds and accuracy after each round of the first seed, up to each task's target, with the lengths that
+        this scheme was judged by."""
+        curves = {t: self.curves.curve(self.mix.setting(t), list(sizes[t]))[str(SEEDS[0])] for t in self.mix.tasks}
+        rounds = self.rounds(sizes)[0]
+        now, found = 0.0, {t: [(0.0, 0.0)] for t in self.mix.tasks}
+        for k in range(max(len(c) for c in curves.values())):
+            active = frozenset(t for t in self.mix.tasks if k < min(rounds[t], len(curves[t])))
+            length = self.kept.get(self.key(name, active, sizes))
+            # Rounds of tasks that never reach their targets were not judged.
+            if length is None:
+                break
+            now += length
+            for t in active:
+                found[t].append((now, curves[t][k]))
+        return found
+
+    def search(self, score: Callable[[list[Mapping[Task, int]]], list[float]]) -> Mapping[Task, int]:
         """The batch sizes with the least score: from the best that all tasks share, one task's size after the
         other is changed, until nothing improves."""
         starts = [{t: b for t in self.mix.tasks} for b in BATCHES]
-        best = min(zip(score(starts), range(len(starts))))
-        value, sizes = best[0], starts[best[1]]
+        value, at = min(zip(score(starts), range(len(starts))))
+        sizes = starts[at]
         while True:
             near = [{**sizes, t: b} for t in self.mix.tasks for b in BATCHES if b != sizes[t]]
             least, at = min(zip(score(near), range(len(near))))
@@ -137,12 +159,5 @@ class Clock:
             value, sizes = least, near[at]
 
 
-def reached(curve: Sequence[float], task: Task, length: Callable[[int], float]) -> list[tuple[float, float]]:
-    """Seconds and accuracy after each round of a curve, up to the target."""
-    now, points = 0.0, [(0.0, 0.0)]
-    for k, a in enumerate(curve):
-        now += length(k)
-        points.append((now, a))
-        if a >= TARGETS[task]:
-            break
-    return points
+def _told(own: Sequence[int]) -> str:
+    return ",".join(map(str, own if len(set(own)) > 1 else own[:1]))

@@ -7,14 +7,12 @@ import json
 import math
 import pathlib
 import statistics
-from typing import NamedTuple
+from typing import Mapping, NamedTuple
 
 from federation import data, net, noise
+from federation.noise import REFERENCE
 
 BATCHES = (8, 16, 32, 64, 128, 256)
-REFERENCE = 32
-"""The batch size that a user begins with: a usual default (torch examples, Keras)."""
-
 TARGETS = {"digits": 0.95, "letters": 0.87, "satellite": 0.875, "mnist": 0.92}
 """Accuracy on the test rows that ends a task: near what the network reaches, so that it takes ten rounds and
 more, and a round is not a step of the result too large to see a difference."""
@@ -47,11 +45,30 @@ def first_round(accuracies: list[float], target: float) -> float:
     return next((k + 1.0 for k, a in enumerate(accuracies) if a >= target), math.inf)
 
 
+def _told(batches: list[int]) -> str:
+    """The batch sizes of clients as a part of a file's name."""
+    if len(set(batches)) == 1:
+        return str(batches[0])
+    return hashlib.sha256(repr(list(batches)).encode()).hexdigest()[:16]
+
+
+def phi_from_rounds(rounds: Mapping[int, float]) -> float:
+    """The phi for which the law, rounds in proportion to phi + B, comes nearest to the rounds at several batch sizes:
+    least squares of the logarithms, looked for among 400 values from 1 to 10,000."""
+    def misfit(phi: float) -> float:
+        off = [math.log(n) - math.log(phi + b) for b, n in rounds.items()]
+        mean = sum(off) / len(off)
+        return sum((o - mean) ** 2 for o in off)
+
+    return min((10 ** (4 * k / 399) for k in range(400)), key=misfit)
+
+
 class Curves:
     """Curves of one folder of data, kept in another folder."""
 
-    def __init__(self, inputs: pathlib.Path, kept: pathlib.Path, scaled: bool = False) -> None:
-        self.inputs, self.kept, self.scaled = inputs, kept, scaled
+    def __init__(self, inputs: pathlib.Path, kept: pathlib.Path, scaled: bool = False, width: int = net.HIDDEN,
+                 epochs: int = 1) -> None:
+        self.inputs, self.kept, self.scaled, self.width, self.epochs = inputs, kept, scaled, width, epochs
         self.loaded: dict[str, data.Data] = {}
         kept.mkdir(parents=True, exist_ok=True)
 
@@ -68,27 +85,29 @@ class Curves:
         """D_ij: training rows of each client."""
         return self._remember(f"rows-{setting.name()}", lambda: [len(o) for o in self.own(setting)])
 
-    def rate(self, setting: Setting, batch: int) -> float:
-        """The learning rate with which the target is reached soonest at this batch size of all clients."""
-        return self._remember(f"rate-{setting.name()}-{batch}", lambda: self._tuned(setting, batch))
+    def rate(self, setting: Setting, batches: list[int]) -> float:
+        """The learning rate with which the target is reached soonest at these batch sizes of the clients."""
+        return self._remember(f"rate-{setting.name()}-{_told(batches)}", lambda: self._tuned(setting, batches))
 
-    def curve(self, setting: Setting, batches: list[int]) -> dict[str, list[float]]:
-        """Accuracies by seed, until each seed has reached the target; `batches` are those of the clients."""
-        key = "_".join(map(str, batches if len(set(batches)) > 1 else batches[:1]))
-        if len(key) > 60:
-            key = hashlib.sha256(key.encode()).hexdigest()[:16]
-        return self._remember(f"curve-{setting.name()}-{key}", lambda: self._curve(setting, batches))
+    def curve(self, setting: Setting, batches: list[int], kept: list[float] | None = None) -> dict[str, list[float]]:
+        """Accuracies by seed, until each seed has reached the target; `batches` are those of the clients, `kept`
+        the parts of their rows that they train on."""
+        key = _told(batches)
+        if kept:
+            key += "-" + hashlib.sha256(repr(kept).encode()).hexdigest()[:16]
+        return self._remember(f"curve-{setting.name()}-{key}", lambda: self._curve(setting, batches, kept))
 
-    def rounds(self, setting: Setting, batches: list[int]) -> list[float]:
+    def rounds(self, setting: Setting, batches: list[int], kept: list[float] | None = None) -> list[float]:
         """Rounds to the target of each seed."""
-        return [first_round(c, TARGETS[setting.task]) for c in self.curve(setting, batches).values()]
+        return [first_round(c, TARGETS[setting.task]) for c in self.curve(setting, batches, kept).values()]
 
     def seen(self, setting: Setting) -> float:
         """Rounds to the target at the reference size in the runs that chose its learning rate: what a user
         knows of the length of a training before any plan is made."""
         def train() -> float:
-            rate = self.rate(setting, REFERENCE)
-            curves = self._trained(setting, [REFERENCE] * setting.clients,
+            reference = [REFERENCE] * setting.clients
+            rate = self.rate(setting, reference)
+            curves = self._trained(setting, net.Local(reference, self.epochs),
                                    [net.Repetition(seed, rate) for seed in TUNING_SEEDS])
             return statistics.mean(first_round(c, TARGETS[setting.task]) for c in curves)
 
@@ -98,17 +117,19 @@ class Curves:
         """The noise scale that the workers of a first run at the reference size measure."""
         def measure() -> dict[str, float]:
             history = noise.first_run(self.data(setting.task), self.own(setting), REFERENCE,
-                                      self.rate(setting, REFERENCE))
+                                      self.rate(setting, [REFERENCE] * setting.clients), self.width)
             return {k: float(v) for k, v in noise.combined(history, self.rows(setting))._asdict().items()}
 
         return self._remember(f"phi-{setting.name()}", measure)
 
-    def _tuned(self, setting: Setting, batch: int) -> float:
-        tried = [rate * (math.sqrt(batch / REFERENCE) if self.scaled else 1.0) for rate in RATES]
+    def _tuned(self, setting: Setting, batches: list[int]) -> float:
+        mean = sum(n * b for n, b in zip(self.rows(setting), batches)) / sum(self.rows(setting))
+        tried = [rate * (math.sqrt(mean / REFERENCE) if self.scaled else 1.0) for rate in RATES]
         repetitions = [net.Repetition(seed, rate) for rate in tried for seed in TUNING_SEEDS]
         curves: list[list[float]] = [[] for _ in repetitions]
         for number, (_, accuracies) in enumerate(
-                net.rounds(self.data(setting.task), self.own(setting), [batch] * setting.clients, repetitions)):
+                net.rounds(self.data(setting.task), self.own(setting),
+                           net.Local(batches, self.epochs), repetitions, self.width)):
             for c, a in zip(curves, accuracies):
                 c.append(float(a))
             found = [statistics.mean(first_round(c, TARGETS[setting.task]) for c in curves[k:k + len(TUNING_SEEDS)])
@@ -120,19 +141,16 @@ class Curves:
                 for k in range(0, len(curves), len(TUNING_SEEDS))]
         return min(zip(tried, found, last), key=lambda row: (row[1], -row[2]))[0]
 
-    def _curve(self, setting: Setting, batches: list[int]) -> dict[str, list[float]]:
-        # The server hands out one learning rate, that of the batch size with which most rows are trained,
-        # unless all clients have the same.
-        rows = self.rows(setting)
-        main = max(set(batches), key=lambda b: sum(n for n, own in zip(rows, batches) if own == b))
-        repetitions = [net.Repetition(seed, self.rate(setting, main)) for seed in SEEDS]
-        return {str(seed): c for seed, c in zip(SEEDS, self._trained(setting, batches, repetitions))}
+    def _curve(self, setting: Setting, batches: list[int], kept: list[float] | None) -> dict[str, list[float]]:
+        repetitions = [net.Repetition(seed, self.rate(setting, batches)) for seed in SEEDS]
+        trained = self._trained(setting, net.Local(batches, self.epochs, kept), repetitions)
+        return {str(seed): c for seed, c in zip(SEEDS, trained)}
 
-    def _trained(self, setting: Setting, batches: list[int], repetitions: list[net.Repetition]) -> list[list[float]]:
+    def _trained(self, setting: Setting, how: net.Local, repetitions: list[net.Repetition]) -> list[list[float]]:
         """Accuracies of each repetition, until all have reached the target."""
         curves: list[list[float]] = [[] for _ in repetitions]
         for number, (_, accuracies) in enumerate(
-                net.rounds(self.data(setting.task), self.own(setting), batches, repetitions)):
+                net.rounds(self.data(setting.task), self.own(setting), how, repetitions, self.width)):
             for c, a in zip(curves, accuracies):
                 c.append(round(float(a), 5))
             if all(max(c) >= TARGETS[setting.task] for c in curves) or number + 1 == MOST_ROUNDS:

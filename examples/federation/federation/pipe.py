@@ -84,10 +84,7 @@ class Devices:
         coruns = set(coruns)
         new = [c for c in coruns if _key(gpu, c) not in self.rates]
         if new:
-            rows = [f"c{k},{t},{b},{s:g}" for k, c in enumerate(new) for t, b, s in c]
-            table = self.kept / "coruns.csv"
-            table.write_text("\n".join(["config,task,batch,share_percent", *rows, ""]))
-            profile = run(["mt-profile", "--seed", "77", "--configs", str(table), "-"],
+            profile = run(["mt-profile", "--seed", "77", "--configs", table(new, self.kept / "coruns.csv"), "-"],
                           json.dumps(workload(gpu, list(MODELS))))
             for corun, rates in zip(new, _rates_of(profile, len(new))):
                 self.rates[_key(gpu, corun)] = [rates[t] for t, _, _ in corun]
@@ -105,6 +102,20 @@ class Devices:
         return [json.loads(t)["makespan_s"] / r.client.speed for t, r in zip(timelines, rounds, strict=True)]
 
 
+def table(coruns: Sequence[Corun], path: pathlib.Path) -> str:
+    """Writes a table of configurations, as mt-profile and mt-solve read it."""
+    rows = [f"c{k},{t},{b},{s:g}" for k, c in enumerate(coruns) for t, b, s in c]
+    path.write_text("\n".join(["config,task,batch,share_percent", *rows, ""]))
+    return str(path)
+
+
+def predict(model: Mapping, coruns: Sequence[Corun], path: pathlib.Path) -> dict[Corun, dict[Task, float]]:
+    """Samples per second of each task in each co-run, as a model predicts them; `path` is for the table of them."""
+    answers = run(["mt-solve", "--predict", table(coruns, path), "--json", "-"], json.dumps(model)).splitlines()
+    told = {(row["config"], row["task"]): row["samples_per_s"] for row in map(json.loads, answers)}
+    return {c: {t: told[f"c{k}", t] for t, _, _ in c} for k, c in enumerate(coruns)}
+
+
 def _key(gpu: str, corun: Corun) -> str:
     return f"{gpu} " + " ".join(f"{t}:{b}:{s:g}" for t, b, s in corun)
 
@@ -117,9 +128,9 @@ def _rates_of(profile: str, count: int) -> list[dict[Task, float]]:
     return [{t["id"]: t["samples_per_s"] for t in r["tasks"]} for r in measured]
 
 
-def subsets(gives: Mapping[Task, tuple[int, float]]) -> list[Corun]:
+def subsets(gives: Mapping[Task, tuple[int, float]], order: Iterable[Task] = MODELS) -> list[Corun]:
     """Every set of the tasks that may compute at the same moment of a round: shares stay when one has ended."""
-    tasks = [t for t in MODELS if t in gives]
+    tasks = [t for t in order if t in gives]
     return [tuple((t, *gives[t]) for t in chosen)
             for n in range(1, len(tasks) + 1) for chosen in itertools.combinations(tasks, n)]
 

@@ -58,7 +58,13 @@ fn each_choice(problem: &Problem, settings: &mut Vec<Setting>, visit: &mut impl 
     let largest = task.batches.iter().max();
     let step = problem.limits.step.hundredths();
     for &batch in &task.batches {
-        if problem.limits.policy == BatchPolicy::Fixed && Some(&batch) != largest {
+        let reference = task.progress.reference.unwrap_or(task.batches[0]);
+        let kept = match problem.limits.policy {
+            BatchPolicy::Fixed => Some(&batch) == largest,
+            BatchPolicy::Reference => batch == reference,
+            BatchPolicy::Free | BatchPolicy::Same => true,
+        };
+        if !kept {
             continue;
         }
         for level in 1..=Share::FULL.hundredths() / step {
@@ -128,6 +134,9 @@ fn objective<C: Throughput + ?Sized>(
         }
         ObjectiveKind::MaxMin => relative.fold(f64::INFINITY, f64::min),
         ObjectiveKind::Round => -round_s(rates, problem, settings),
+        ObjectiveKind::Progress | ObjectiveKind::ProgressLast => {
+            progress(rates, problem, settings, p)
+        }
     }
 }
 
@@ -162,6 +171,59 @@ fn round_s<C: Throughput + ?Sized>(rates: &C, problem: &Problem, settings: &[Set
     };
     let work: Vec<f64> = settings.iter().map(samples).collect();
     rest(rates, settings, &work)
+}
+
+/// Minus the mean or last time to target where all tasks have samples, else the mean or least progress
+/// relative to the most alone, by the definitions.
+fn progress<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    settings: &[Setting],
+    p: &[f64],
+) -> f64 {
+    let tasks = &problem.tasks;
+    let worth = |i: usize, b: Batch| tasks[i].progress.law.as_ref().map_or(1.0, |l| l.at(b));
+    let mean = |values: &[f64]| -> f64 {
+        let parts = tasks.iter().zip(values);
+        parts.map(|(t, v)| t.progress.part * v).sum()
+    };
+    let last = problem.objective == ObjectiveKind::ProgressLast;
+    if tasks.iter().any(|t| t.samples.is_none()) {
+        let relative = |i: usize| {
+            let alone = problem.sizes(i).into_iter();
+            let alone = alone.map(|b| rates.solo(i, b) * worth(i, b));
+            p[i] * worth(i, settings[i].batch) / alone.fold(0.0, f64::max)
+        };
+        let all: Vec<f64> = (0..p.len()).map(relative).collect();
+        return if last {
+            all.into_iter().fold(f64::INFINITY, f64::min)
+        } else {
+            mean(&all)
+        };
+    }
+    // The rounds that are left of each task; who has none has left.
+    let mut left: Vec<(Setting, f64)> = settings
+        .iter()
+        .map(|s| (*s, tasks[s.task].progress.rounds / worth(s.task, s.batch)))
+        .collect();
+    let (mut now, mut ends) = (0.0, vec![0.0; settings.len()]);
+    while !left.is_empty() {
+        let rounds = left.iter().map(|(_, n)| *n).fold(f64::INFINITY, f64::min);
+        let active: Vec<Setting> = left.iter().map(|(s, _)| *s).collect();
+        now += rounds * round_s(rates, problem, &active);
+        for (s, n) in &mut left {
+            *n -= rounds;
+            if *n <= 1e-12 {
+                ends[s.task] = now;
+            }
+        }
+        left.retain(|(_, n)| *n > 1e-12);
+    }
+    -if last {
+        ends.into_iter().fold(0.0, f64::max)
+    } else {
+        mean(&ends)
+    }
 }
 
 /// `sum_a sum_b | D_a/D_b - q_a/q_b |` (FedMT eq. 6).

@@ -29,6 +29,15 @@ pub enum AllocError {
         /// Index of the task.
         task: usize,
     },
+    /// What a sample is worth is needed and missing.
+    #[error(
+        "what a sample of task {task} is worth at each batch size is not known; the objectives `progress` and \
+         `progress-last` need its `efficiency`, or --batch reference"
+    )]
+    NoEfficiency {
+        /// Index of the task.
+        task: usize,
+    },
     /// The work of a sample is needed and missing.
     #[error("the work of a sample of task {task} is not known; the balance `workload` needs it")]
     NoWork {

@@ -1,3 +1,6 @@
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
 use doc::{Balance, BatchPolicy, ObjectiveKind};
 use units::{Batch, Share};
 
@@ -8,6 +11,7 @@ use crate::compute::finish;
 use crate::error::AllocError;
 use crate::penalty::beyond;
 use crate::problem::Problem;
+use crate::progress::{active, times};
 use crate::search::Point;
 use crate::tolerance::TOLERANCE;
 
@@ -85,6 +89,8 @@ pub(crate) struct Instance<'a, C: Throughput + ?Sized> {
     pub width: usize,
     /// `S_i`, row by row ([`Problem::solo`]).
     pub solo: Vec<f64>,
+    /// What a sample per second is worth for the objective `progress` by rates, row by row.
+    pub worth: Vec<f64>,
     /// Bytes, row by row.
     pub memory: Vec<f64>,
     /// Capacity in bytes.
@@ -97,7 +103,17 @@ pub(crate) struct Instance<'a, C: Throughput + ?Sized> {
     pub epsilon: f64,
     /// All tasks take the same index.
     pub same: bool,
+    /// Lengths of rounds of some of the tasks.
+    lengths: Lengths,
 }
+
+/// Lengths of rounds of some of the tasks by their settings, in the best order or (`false`) in the one
+/// that choices are ranked by: the choices of a search that differ in a task that has left have them
+/// alike.
+type Lengths = Mutex<HashMap<(bool, Vec<Setting>), Option<f64>>>;
+
+/// Lengths that are kept at most: 100 bytes and more each.
+const MOST_LENGTHS: usize = 400_000;
 
 impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
     pub fn new(rates: &'a C, problem: &'a Problem) -> Result<Self, AllocError> {
@@ -127,6 +143,12 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
             goal: Goal::Objective(problem.objective),
             levels: (Share::FULL.hundredths() / limits.step.hundredths()) as u16,
             solo: table(&|i, b| problem.solo(rates, i, b)),
+            worth: if problem.is_progress() {
+                table(&|i, b| problem.relative_progress(rates, i, b, 1.0))
+            } else {
+                Vec::new()
+            },
+            lengths: Lengths::default(),
             memory: table(&|i, b| tasks[i].memory.map_or(0.0, |m| m.at(b))),
             capacity: limits.memory.map_or(f64::INFINITY, |m| m.get() as f64),
             load: match limits.balance {
@@ -160,7 +182,9 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
 
     pub fn fold(&self) -> Fold {
         match self.goal {
-            Goal::Objective(ObjectiveKind::MaxMin | ObjectiveKind::Round) => Fold::Min,
+            Goal::Objective(
+                ObjectiveKind::MaxMin | ObjectiveKind::Round | ObjectiveKind::ProgressLast,
+            ) => Fold::Min,
             _ => Fold::Sum,
         }
     }
@@ -174,6 +198,10 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
             Goal::Objective(ObjectiveKind::Fairness | ObjectiveKind::MaxMin) => rate / solo,
             Goal::Objective(ObjectiveKind::Weighted) => self.problem.tasks[i].weight.get() * rate,
             Goal::Objective(ObjectiveKind::Round) => -self.data[i] / rate,
+            Goal::Objective(ObjectiveKind::Progress) => {
+                self.problem.tasks[i].progress.part * self.worth[i * self.width + b] * rate
+            }
+            Goal::Objective(ObjectiveKind::ProgressLast) => self.worth[i * self.width + b] * rate,
             Goal::Blend { raw, fair } => raw * rate + fair * rate / solo,
             Goal::Least(_) => 0.0,
         }
@@ -330,6 +358,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
     pub fn round_value(&self, settings: &[Setting], cutoff: f64) -> f64 {
         match &self.problem.round {
             _ if cutoff == f64::INFINITY => f64::NEG_INFINITY,
+            _ if self.problem.is_progress() => self.target_value(settings, cutoff, false),
             Some(round) => -round.rank(self.rates, settings, -cutoff),
             None => finish(self.rates, settings, &self.data, 0.0).map_or(f64::NEG_INFINITY, |s| -s),
         }
@@ -338,9 +367,68 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
     /// As [`Instance::round_value`] with the best order that is found.
     pub fn settled_value(&self, settings: &[Setting]) -> f64 {
         match &self.problem.round {
+            _ if self.problem.is_progress() => self.target_value(settings, f64::NEG_INFINITY, true),
             Some(round) => -round.seconds(self.rates, settings),
             None => self.round_value(settings, f64::NEG_INFINITY),
         }
+    }
+
+    /// Minus the time to target that choices are ranked by, or (`settled`) with the best orders that are
+    /// found; minus infinity as [`Instance::round_value`].
+    ///
+    /// The rounds of those that are left are worked out first: they are known from other choices, and say
+    /// how long the round of all may be.
+    fn target_value(&self, settings: &[Setting], cutoff: f64, settled: bool) -> f64 {
+        let mut later = self.problem.phases(settings);
+        let whole = later.remove(0);
+        let lengths: Option<Vec<f64>> = later
+            .iter()
+            .map(|phase| self.length(&phase.active, active(settings, phase), settled))
+            .collect();
+        let Some(lengths) = lengths else {
+            return f64::NEG_INFINITY;
+        };
+        let after = times(&later, &lengths, self.n);
+        let rest = self.problem.joined_times(&after);
+        // The round of all counts alike for every task, and in the last time as in the mean.
+        let parts: f64 = match self.problem.objective {
+            ObjectiveKind::ProgressLast => 1.0,
+            _ => self.problem.tasks.iter().map(|t| t.progress.part).sum(),
+        };
+        let counts = whole.rounds * parts;
+        let most = (-cutoff - rest) / counts;
+        if most <= 0.0 {
+            return f64::NEG_INFINITY;
+        }
+        let first = match &self.problem.round {
+            Some(round) if !settled => round.rank(self.rates, settings, most),
+            _ => {
+                let length = self
+                    .problem
+                    .round_of(self.rates, &whole.active, settings, 0.0);
+                length.unwrap_or(f64::INFINITY)
+            }
+        };
+        -(rest + counts * first)
+    }
+
+    /// Length of a round of some of the tasks.
+    fn length(&self, places: &[usize], settings: Vec<Setting>, settled: bool) -> Option<f64> {
+        let key = (settled, settings);
+        // A thread that panicked left the table whole: rows are inserted at once.
+        let known = || self.lengths.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(length) = known().get(&key) {
+            return *length;
+        }
+        let length = match settled {
+            true => self.problem.round_of(self.rates, places, &key.1, 0.0),
+            false => self.problem.ranked_round_of(self.rates, places, &key.1),
+        };
+        let mut known = known();
+        if known.len() < MOST_LENGTHS {
+            known.insert(key, length);
+        }
+        length
     }
 
     /// Objective of settings whose shares need not be multiples of the step; `point` has their
@@ -358,9 +446,10 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         !self.is_round() && !matches!(self.goal, Goal::Least(_))
     }
 
-    /// Whether the objective is the length of the round, which no sum or minimum over tasks is.
+    /// Whether the objective is a time of rounds, which no sum or minimum over tasks is: the length of
+    /// one, or the time to target.
     pub fn is_round(&self) -> bool {
-        self.goal == Goal::Objective(ObjectiveKind::Round)
+        self.goal == Goal::Objective(self.problem.objective) && self.problem.is_timed()
     }
 
     /// Whether choices are rounds of which each is played in its best order.
@@ -417,6 +506,7 @@ fn allowed_batches(problem: &Problem) -> Vec<Vec<Batch>> {
             .iter()
             .map(|t| t.batches.iter().copied().max().into_iter().collect())
             .collect(),
+        BatchPolicy::Reference => tasks.iter().map(|t| vec![t.reference()]).collect(),
         BatchPolicy::Same => {
             let mut common = tasks[0].batches.clone();
             common.retain(|b| tasks.iter().all(|t| t.batches.contains(b)));

@@ -3,8 +3,10 @@
 
 mod baseline;
 mod explain;
+mod target;
 mod verdict;
 
 pub use baseline::{Scheme, SchemeResult};
 pub use explain::{Change, marginals};
+pub(crate) use target::target;
 pub(crate) use verdict::verdict;

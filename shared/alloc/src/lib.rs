@@ -9,6 +9,11 @@
 //! the best choice is proven by branch and bound.
 //!
 //! [`brute_force`] is the slow twin: plain loops, for tests.
+//!
+//! From the bottom: rates made of other rates (`rates`, `compute`); the problem (`problem`, `round`, `progress`,
+//! `target`); the instance of it, which is all that searches know (`instance`, `search`); what is asked of a
+//! search (`solve`, `least`, `infeasible`, `front`, `partition`); what a choice is worth beside others
+//! (`measured`, `judge`); and on top the way from a workload to its plan (`pipeline`), which callers use.
 
 mod answer;
 mod brute;
@@ -30,6 +35,7 @@ mod penalty;
 mod pipeline;
 mod planner;
 mod problem;
+mod progress;
 mod quantities;
 mod rates;
 mod replan;
@@ -37,6 +43,7 @@ mod request;
 mod round;
 mod search;
 mod solve;
+mod target;
 mod tie;
 mod tolerance;
 
@@ -53,8 +60,9 @@ pub use partition::{Partition, solve_partition};
 pub use pipeline::plan_workload;
 pub use planner::{Planner, PlannerError};
 pub use problem::{Limits, Problem, Task};
+pub use progress::Progress;
 pub use rates::{InterferenceLaw, TaskLaw};
 pub use replan::replan;
-pub use request::Request;
+pub use request::{Asked, Request};
 pub use round::{NoRound, Round};
 pub use solve::solve;

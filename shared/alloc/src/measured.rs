@@ -13,6 +13,7 @@ use units::{Batch, Share, TotalShare};
 use crate::answer::{Report, Solution};
 use crate::compute::{finish, together};
 use crate::problem::Problem;
+use crate::progress::active;
 use crate::round::Round;
 use crate::tolerance::{INTERVAL, TOLERANCE};
 use overlap::Outcome;
@@ -196,8 +197,8 @@ fn best<'k, C: Throughput + ?Sized>(
     let kept = known.iter().filter(|k| keeps(rates, problem, k));
     let each = kept.filter_map(|one| {
         let (value, low) = match (problem.objective, &problem.round) {
-            (ObjectiveKind::Round, None) => return None,
-            (ObjectiveKind::Round, Some(round)) => played_as_measured(&measured, round, one)?,
+            (_, None) if problem.is_timed() => return None,
+            (_, Some(_)) if problem.is_timed() => played_as_measured(&measured, problem, one)?,
             _ => valued(&measured, problem, &one.settings),
         };
         Some((one, value, low))
@@ -207,17 +208,29 @@ fn best<'k, C: Throughput + ?Sized>(
         .reduce(|a, b| if b.2 > a.2 { b } else { a })
 }
 
-/// The round of a measured co-run, and the lower end of its objective; `None` where a set of tasks
-/// that matters in it was never measured.
+/// The round of a measured co-run or its time to target, and the lower end of that objective; `None`
+/// where a set of tasks that matters in it was never measured.
 fn played_as_measured<C: Throughput + ?Sized>(
     rates: &Overlay<'_, C>,
-    round: &Round,
+    problem: &Problem,
     whole: &Known,
 ) -> Option<(f64, f64)> {
-    let played = round.played(rates, &whole.settings).ok()?;
-    let met = round.met(&played, &whole.settings, LEAST_PART);
-    let known = met.iter().all(|set| rates.known(set).is_some());
-    known.then(|| ends(rates, round, &whole.settings, &played))
+    let round = problem.round.as_ref()?;
+    let settings = &whole.settings;
+    let known = |round: &Round, settings: &[Setting]| -> Option<Outcome> {
+        let played = round.played(rates, settings).ok()?;
+        let met = round.met(&played, settings, LEAST_PART);
+        let known = met.iter().all(|set| rates.known(set).is_some());
+        known.then_some(played)
+    };
+    if !problem.is_progress() {
+        return Some(ends(rates, round, settings, &known(round, settings)?));
+    }
+    for phase in problem.phases(settings) {
+        let part = round.restricted(&phase.active)?;
+        known(&part, &active(settings, &phase))?;
+    }
+    timed(rates, problem, settings)
 }
 
 /// Whether a measured co-run keeps the constraints by what was measured. Its shares need not be
@@ -232,6 +245,7 @@ fn keeps<C: Throughput + ?Sized>(rates: &C, problem: &Problem, known: &Known) ->
     let sizes = tasks().all(|(t, s)| match limits.policy {
         BatchPolicy::Fixed => t.batches.iter().max() == Some(&s.batch),
         BatchPolicy::Free => t.batches.contains(&s.batch),
+        BatchPolicy::Reference => t.reference() == s.batch,
         BatchPolicy::Same => t.batches.contains(&s.batch) && s.batch == settings[0].batch,
     });
     let total: TotalShare = settings.iter().map(|s| s.share).sum();
@@ -269,7 +283,7 @@ impl Problem {
         settings: &[Setting],
     ) -> Vec<Vec<Setting>> {
         let round = self.round.as_ref();
-        let round = round.filter(|_| self.objective == ObjectiveKind::Round);
+        let round = round.filter(|_| self.is_timed());
         let met = round.and_then(|round| {
             let played = round.played(rates, settings).ok()?;
             Some(round.met(&played, settings, LEAST_PART))
@@ -285,6 +299,10 @@ fn valued<C: Throughput + ?Sized>(
     problem: &Problem,
     settings: &[Setting],
 ) -> (f64, f64) {
+    if problem.is_progress() && problem.is_timed() {
+        let late = f64::NEG_INFINITY;
+        return timed(rates, problem, settings).unwrap_or((late, late));
+    }
     if problem.objective == ObjectiveKind::Round {
         return round_valued(rates, problem, settings);
     }
@@ -293,15 +311,31 @@ fn valued<C: Throughput + ?Sized>(
         .iter()
         .map(|s| problem.solo(rates, s.task, s.batch))
         .collect();
-    let value = problem.value(&mean, &solo);
+    let value = problem.value(rates, settings, &mean, &solo);
     let errors = rates.std_errors(settings);
     let change = |i: usize| {
         let mut less = mean.clone();
         less[i] -= errors[i];
-        value - problem.value(&less, &solo)
+        value - problem.value(rates, settings, &less, &solo)
     };
     let square: f64 = (0..mean.len()).map(|i| change(i).powi(2)).sum();
     (value, value - INTERVAL * square.sqrt())
+}
+
+/// Minus the time to target, and its lower end; `None` where a task does not advance.
+fn timed<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    settings: &[Setting],
+) -> Option<(f64, f64)> {
+    let at = |deviations: f64| {
+        let length =
+            |places: &[usize], s: &[Setting]| problem.round_of(rates, places, s, deviations);
+        problem.seconds_to_target(settings, length)
+    };
+    let value = -at(0.0)?;
+    let low = at(-ALL_LOW).map_or(f64::NEG_INFINITY, |s| value.min(-s));
+    Some((value, low))
 }
 
 fn round_valued<C: Throughput + ?Sized>(

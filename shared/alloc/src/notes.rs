@@ -1,6 +1,6 @@
 //! What a person is told of a plan besides the plan.
 
-use doc::{ConstraintKind, Infeasible, Model, Workload};
+use doc::{BatchPolicy, ConstraintKind, Infeasible, Model, ObjectiveKind, Plan, Workload};
 
 use crate::request::Request;
 use crate::round::Round;
@@ -17,6 +17,39 @@ pub fn aim(model: &Model, request: &Request) -> Option<String> {
             doc::name_of(&request.objective)
         )
     })
+}
+
+/// Where batch sizes stay at the reference because nothing is known of what a sample is worth at others,
+/// and what those would gain in speed.
+#[must_use]
+pub fn sizes(plan: &Plan) -> Option<String> {
+    let found = plan.feasible()?;
+    let workload = plan.workload()?;
+    let unknown = |t: &doc::Task| t.efficiency.is_none() && t.batch_sizes.len() > 1;
+    let kept = found.constraints.batch == BatchPolicy::Reference;
+    if !kept || !workload.tasks.iter().any(unknown) {
+        return None;
+    }
+    let size = |t: &doc::Task| format!("{} {}", t.id, t.reference());
+    let sizes: Vec<String> = workload.tasks.iter().map(size).collect();
+    let (own, open) = (found.objective.value, found.unconstrained_objective);
+    // A time is negative: what is closer to 0 is sooner.
+    let change = open.map(|open| match found.objective.kind {
+        ObjectiveKind::Round => 100.0 * (1.0 - open / own),
+        _ => 100.0 * (open / own - 1.0),
+    });
+    let gain = change.map_or_else(String::new, |change| {
+        let what = match found.objective.kind {
+            ObjectiveKind::Round => "shorten the round",
+            _ => "raise the objective",
+        };
+        format!("; the best of all sizes would {what} by {change:.1} %")
+    });
+    Some(format!(
+        "batch sizes stay at the reference ({}){gain}, but nothing is known of what larger batches cost in \
+         progress: say it in the workload (`efficiency`), or choose them by speed with --batch free",
+        sizes.join(", ")
+    ))
 }
 
 /// Where the samples of a round are planned by compute alone although its transfers take time.

@@ -112,7 +112,7 @@ fn worth(solution: Option<&Solution>) -> f64 {
 fn is_bottleneck(problem: &Problem) -> bool {
     matches!(
         problem.objective,
-        ObjectiveKind::MaxMin | ObjectiveKind::Round
+        ObjectiveKind::MaxMin | ObjectiveKind::Round | ObjectiveKind::ProgressLast
     )
 }
 
@@ -147,7 +147,7 @@ pub fn solve_partition<C: Throughput + ?Sized>(
 ) -> Result<Partition, AllocError> {
     problem.check()?;
     // As tasks end, sets of them run on that are subsets of many others.
-    let rates = &Remembered::new(rates, problem.objective == ObjectiveKind::Round);
+    let rates = &Remembered::new(rates, problem.is_timed());
     let n = problem.tasks.len();
     let exact = n <= EXACT_TASKS && options.effort != Effort::Local;
     let mut subsets = Subsets {
@@ -156,7 +156,7 @@ pub fn solve_partition<C: Throughput + ?Sized>(
         options: if exact {
             let subsets = (1 << n) - 1;
             // A round is played, whatever interference adds up to.
-            let round = problem.objective == ObjectiveKind::Round;
+            let round = problem.is_timed();
             let few = match options.effort {
                 Effort::Exact => options.max_points,
                 _ if round || rates.interference().is_none() => SUBSETS_POINTS / subsets,

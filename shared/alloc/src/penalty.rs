@@ -194,6 +194,7 @@ mod tests {
             weight: units::Weight::new(1.0).unwrap(),
             memory: None,
             work_per_sample: None,
+            progress: crate::Progress::default(),
         };
         let problem = Problem {
             tasks: vec![one; 2],

@@ -1,9 +1,12 @@
 use doc::{Balance, BatchPolicy, ConstraintKind, Memory, ObjectiveKind, SoloRate, Workload};
 use units::{Batch, Bytes, Samples, Share, TotalShare, Weight};
 
+use efficiency::Law;
+
 use corun::{MAX_TASKS, Setting, Throughput};
 
 use crate::error::AllocError;
+use crate::progress::Progress;
 use crate::round::Round;
 
 /// One task as the search sees it.
@@ -19,6 +22,22 @@ pub struct Task {
     pub memory: Option<Memory>,
     /// Work of one sample (any unit, the same for all tasks), for the balance `workload`.
     pub work_per_sample: Option<f64>,
+    /// What its samples are worth, and how far its target is.
+    pub progress: Progress,
+}
+
+impl Task {
+    /// The batch size that the task keeps where sizes are not chosen; where that is none of those to
+    /// choose from, the first.
+    ///
+    /// # Panics
+    /// Without a batch size.
+    #[must_use]
+    pub fn reference(&self) -> Batch {
+        let own = self.progress.reference;
+        own.filter(|b| self.batches.contains(b))
+            .unwrap_or(self.batches[0])
+    }
 }
 
 /// What a plan must satisfy.
@@ -87,6 +106,11 @@ impl Problem {
             if self.needs_samples() && t.samples.is_none() {
                 return Err(AllocError::NoSamples { task });
             }
+            let chooses = matches!(self.limits.policy, BatchPolicy::Free | BatchPolicy::Same);
+            let several = chooses && t.batches.len() > 1;
+            if self.is_progress() && several && t.progress.law.is_none() {
+                return Err(AllocError::NoEfficiency { task });
+            }
             let work_is_fine = t.work_per_sample.is_some_and(|w| w.is_finite() && w > 0.0);
             if self.limits.balance == Balance::Workload
                 && self.limits.mismatch.is_some()
@@ -139,18 +163,54 @@ impl Problem {
         }
     }
 
-    /// Whether each choice is worth what the best order of its transfers makes of it.
-    pub(crate) fn is_ordered(&self) -> bool {
-        self.objective == ObjectiveKind::Round && self.round.is_some()
+    /// Whether the objective is progress, by time or by rate.
+    pub(crate) fn is_progress(&self) -> bool {
+        matches!(
+            self.objective,
+            ObjectiveKind::Progress | ObjectiveKind::ProgressLast
+        )
     }
 
-    /// The objective at `rates`, with the rates alone `solo` that it compares with; that of a round
-    /// with all tasks active for ever, minus its seconds.
-    pub(crate) fn value(&self, rates: &[f64], solo: &[f64]) -> f64 {
-        let relative = rates.iter().zip(solo).map(|(p, s)| p / s);
-        let tasks = || self.tasks.iter().zip(rates);
+    /// Whether the objective is a time: of a round, or to the target where rounds are known.
+    pub(crate) fn is_timed(&self) -> bool {
+        let volumes = || self.tasks.iter().all(|t| t.samples.is_some());
+        self.objective == ObjectiveKind::Round || (self.is_progress() && volumes())
+    }
+
+    /// Progress per second over the most that a task makes alone, at a rate: `P E(B) / max_B S(B) E(B)`.
+    pub(crate) fn relative_progress<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        i: usize,
+        batch: Batch,
+        rate: f64,
+    ) -> f64 {
+        let task = &self.tasks[i];
+        let alone = self.sizes(i).into_iter();
+        let alone = alone.map(|b| rates.solo(i, b) * task.progress.efficiency(b));
+        let most = alone.fold(0.0, f64::max);
+        rate * task.progress.efficiency(batch) / most
+    }
+
+    /// Whether each choice is worth what the best order of its transfers makes of it.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.is_timed() && self.round.is_some()
+    }
+
+    /// The objective at the throughputs `p` of a choice, with the rates alone `solo` that it compares with;
+    /// that of a round with all tasks active for ever, minus its seconds. Not of a time to target.
+    pub(crate) fn value<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        settings: &[Setting],
+        p: &[f64],
+        solo: &[f64],
+    ) -> f64 {
+        let relative = p.iter().zip(solo).map(|(p, s)| p / s);
+        let tasks = || self.tasks.iter().zip(p);
+        let progress = |i: usize| self.relative_progress(rates, i, settings[i].batch, p[i]);
         match self.objective {
-            ObjectiveKind::Raw => rates.iter().sum(),
+            ObjectiveKind::Raw => p.iter().sum(),
             ObjectiveKind::Fairness => relative.sum(),
             ObjectiveKind::MaxMin => relative.fold(f64::INFINITY, f64::min),
             ObjectiveKind::Weighted => tasks().map(|(t, p)| t.weight.get() * p).sum(),
@@ -158,6 +218,11 @@ impl Problem {
                 let ends = tasks().map(|(t, p)| t.samples.map_or(1.0, Samples::as_f64) / p);
                 -ends.fold(0.0, f64::max)
             }
+            ObjectiveKind::Progress => {
+                let each = (0..p.len()).map(|i| self.tasks[i].progress.part * progress(i));
+                each.sum()
+            }
+            ObjectiveKind::ProgressLast => (0..p.len()).map(progress).fold(f64::INFINITY, f64::min),
         }
     }
 
@@ -187,13 +252,23 @@ impl Problem {
         sum
     }
 
+    /// Batch sizes that a task may have alone, to compare with: all, but where sizes stay at the
+    /// reference that one, since nothing is known of what others are worth.
+    #[must_use]
+    pub fn sizes(&self, i: usize) -> Vec<Batch> {
+        match self.limits.policy {
+            BatchPolicy::Reference => vec![self.tasks[i].reference()],
+            _ => self.tasks[i].batches.clone(),
+        }
+    }
+
     /// `S_i` of task `i` at batch size `batch`, as [`Limits::solo`] says; samples per second.
     #[must_use]
     pub fn solo<C: Throughput + ?Sized>(&self, rates: &C, i: usize, batch: Batch) -> f64 {
         match self.limits.solo {
             SoloRate::SameBatch => rates.solo(i, batch),
             SoloRate::Best => {
-                let all = self.tasks[i].batches.iter().map(|&b| rates.solo(i, b));
+                let all = self.sizes(i).into_iter().map(|b| rates.solo(i, b));
                 all.fold(0.0, f64::max)
             }
         }
@@ -232,6 +307,8 @@ impl Problem {
         limits: Limits,
     ) -> Problem {
         let one = Weight::new(1.0);
+        let weight = |t: &doc::Task| t.weight.map_or(1.0, Weight::get);
+        let weights: f64 = workload.tasks.iter().map(weight).sum();
         let tasks = workload
             .tasks
             .iter()
@@ -243,6 +320,12 @@ impl Problem {
                     weight: t.weight.or(one.as_ref().ok().copied())?,
                     memory: t.memory,
                     work_per_sample: work_per_sample(rates, i, &t.batch_sizes),
+                    progress: Progress {
+                        law: Law::of_task(t),
+                        rounds: t.rounds_to_target.unwrap_or(1.0),
+                        part: weight(t) / weights,
+                        reference: Some(t.reference()),
+                    },
                 })
             })
             .collect();

@@ -9,7 +9,8 @@ use crate::request::Request;
 
 /// The round of a plan's device if it is planned anew for the shortest round, under what the plan
 /// was constrained by. None where that is no question: its rates are not those of a model, it does
-/// not say what it was asked to be, it leaves out tasks of the model, or nothing is feasible.
+/// not say what it was asked to be, it leaves out tasks of the model, or nothing is feasible; and of a plan
+/// for progress, which the batch sizes of the shortest round would undo.
 ///
 /// # Errors
 /// In words, why there is no such plan though it may be asked for.
@@ -28,7 +29,12 @@ pub fn replan(
         return Ok(None);
     };
     let whole = plan.tasks.len() == model.workload.tasks.len();
-    let Some(asked) = Request::of_plan(plan).filter(|_| whole) else {
+    let progress = |asked: &Request| {
+        let kind = asked.objective;
+        matches!(kind, ObjectiveKind::Progress | ObjectiveKind::ProgressLast)
+    };
+    let asked = Request::of_plan(plan).filter(|asked| whole && !progress(asked));
+    let Some(asked) = asked else {
         return Ok(None);
     };
     let mut model = model.clone();

@@ -1,4 +1,4 @@
-use doc::{BatchPolicy, ObjectiveKind, Plan};
+use doc::{BatchPolicy, Model, ObjectiveKind, Plan};
 use units::Batch;
 
 use crate::answer::Options;
@@ -31,7 +31,53 @@ pub struct Request {
     pub least_mismatch: bool,
 }
 
+/// What a command line says of a request, where it may leave it open.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Asked {
+    /// What is maximised.
+    pub objective: Option<ObjectiveKind>,
+    /// Starvation floor.
+    pub floor: Option<f64>,
+    /// How batch sizes may be chosen.
+    pub batch: Option<BatchPolicy>,
+}
+
 impl Request {
+    /// The request for a model, where it is open:
+    ///
+    /// - the objective is progress where it is known what samples are worth, else what was profiled for;
+    /// - the floor is what was profiled for;
+    /// - batch sizes are chosen for progress, and where a wish is about them (a mismatch, its front, a
+    ///   largest size). Otherwise each task keeps its reference size: larger ones make more samples per
+    ///   second, and nothing is known of what those are worth.
+    #[must_use]
+    pub fn for_model(&self, asked: &Asked, model: &Model) -> Self {
+        let mut request = self.clone();
+        let aim = model.aim.as_ref();
+        let workload = &model.workload;
+        let usual = || match aim {
+            Some(aim) if !workload.knows_efficiency() => aim.objective,
+            _ => workload.default_objective(),
+        };
+        request.objective = asked.objective.unwrap_or_else(usual);
+        let profiled = || aim.and_then(|a| a.starvation_floor).unwrap_or(0.0);
+        request.limits.floor = asked.floor.unwrap_or_else(profiled);
+        let progress = matches!(
+            request.objective,
+            ObjectiveKind::Progress | ObjectiveKind::ProgressLast
+        );
+        let about_sizes = self.limits.mismatch.is_some()
+            || self.least_mismatch
+            || self.mismatch_front
+            || self.max_batch.is_some();
+        request.limits.policy = asked.batch.unwrap_or(if progress || about_sizes {
+            BatchPolicy::Free
+        } else {
+            BatchPolicy::Reference
+        });
+        request
+    }
+
     /// The plan of the largest `objective` within limits and within what was measured.
     #[must_use]
     pub fn new(objective: ObjectiveKind, limits: Limits) -> Self {

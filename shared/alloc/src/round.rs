@@ -59,6 +59,16 @@ impl Round {
         })
     }
 
+    /// The round of the tasks in these places, if the others have left.
+    pub(crate) fn restricted(&self, places: &[usize]) -> Option<Self> {
+        let jobs = places.iter().map(|&i| self.instance.jobs()[i]).collect();
+        Some(Self {
+            // Of tasks that are fine a part is, and only none of them are none.
+            instance: Instance::new(jobs, self.instance.link()).ok()?,
+            divides: self.divides,
+        })
+    }
+
     fn rates<'p, C: Throughput + ?Sized>(
         &self,
         rates: &'p C,

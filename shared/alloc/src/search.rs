@@ -226,6 +226,9 @@ fn most_alone<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
 /// No round is shorter than its longest task at the best of its solo rates, if no task runs
 /// faster for having others beside it, which no predictor of this project says.
 fn least_round<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
+    if inst.problem.is_progress() {
+        return least_to_target(inst);
+    }
     let best = |i: usize| {
         let rates = inst.batches[i].iter().map(|&b| inst.rates.solo(i, b));
         rates.fold(0.0, f64::max)
@@ -237,6 +240,25 @@ fn least_round<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
             .map(|i| inst.data[i] / solo[i])
             .fold(0.0, f64::max),
     }
+}
+
+/// No task is sooner at its target than alone on the device and the link at its best batch size, on the same
+/// condition.
+fn least_to_target<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
+    let alone = |i: usize| {
+        let each = inst.batches[i].iter().map(|&batch| {
+            let solo = [inst.rates.solo(i, batch)];
+            let round = inst.problem.round.as_ref().and_then(|r| r.restricted(&[i]));
+            let length = match round {
+                Some(round) => round.at_least(&solo),
+                None => inst.data[i] / solo[0],
+            };
+            inst.problem.tasks[i].progress.rounds_at(batch) * length
+        });
+        each.fold(f64::INFINITY, f64::min)
+    };
+    let times: Vec<f64> = (0..inst.n).map(alone).collect();
+    inst.problem.joined_times(&times)
 }
 
 /// A choice that keeps the constraints of a problem whose own search found none and proved

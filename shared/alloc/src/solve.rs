@@ -20,10 +20,13 @@ pub fn solve<C: Throughput + ?Sized>(
     options: &Options,
 ) -> Result<Outcome, AllocError> {
     let (mut solutions, report) = search(rates, problem, options)?;
-    if matches!(
-        problem.objective,
-        ObjectiveKind::MaxMin | ObjectiveKind::Fairness
-    ) {
+    let ties = problem.is_progress() && !problem.is_timed();
+    if ties
+        || matches!(
+            problem.objective,
+            ObjectiveKind::MaxMin | ObjectiveKind::Fairness
+        )
+    {
         fastest_of_equals(rates, problem, &mut solutions)?;
     }
     let infeasible = if solutions.is_empty() && options.reasons {

@@ -5,6 +5,7 @@
 //! the documents, the predictor that a model stands for, and the simulator.
 
 mod allocations;
+mod efficiency;
 mod inspector;
 mod judge;
 mod model;

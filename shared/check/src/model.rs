@@ -7,11 +7,12 @@ use corun::Setting;
 use device::{Device, Options, Sim};
 use doc::params::ModelParams;
 use doc::{DeviceFingerprint, DeviceKind, Method, Model, Profile, RunEvent, Workload};
+use predict::runs::RunError;
 use predict::{Dataset, FitOptions, Fitted, PredictError, Predictor, fit, fit_by_merit, runs};
 use units::Share;
 
 use crate::judge::Judge;
-use crate::workload;
+use crate::{efficiency, workload};
 
 /// Co-runs of all tasks that a model carries at most, and as many of a part of them.
 const MOST_MEASURED: usize = 256;
@@ -95,6 +96,8 @@ fn predictions(model: &Model, predictor: &Predictor, j: &mut Judge) {
 /// A profile, and what fitting to it gives; fitted once, when first asked for.
 pub struct Refit {
     profile: Box<Profile>,
+    /// Runs whose measurements are in it.
+    runs: Vec<Vec<RunEvent>>,
     by_merit: OnceCell<Result<ModelParams, PredictError>>,
     by_family: RefCell<Vec<(Method, Result<ModelParams, PredictError>)>>,
 }
@@ -104,6 +107,7 @@ impl Refit {
     pub fn new(profile: Box<Profile>) -> Self {
         Self {
             profile,
+            runs: Vec::new(),
             by_merit: OnceCell::new(),
             by_family: RefCell::default(),
         }
@@ -112,14 +116,40 @@ impl Refit {
     /// Whether the profile is of the workload and device of a model.
     pub fn concerns(&self, model: &Model) -> bool {
         let header = &self.profile.header;
-        header.workload == model.workload && header.device == model.device
+        let mut workload = model.workload.clone();
+        // Fitting may find an efficiency that the workload of the profile does not know.
+        for (task, declared) in workload.tasks.iter_mut().zip(&header.workload.tasks) {
+            task.efficiency.clone_from(&declared.efficiency);
+        }
+        header.workload == workload && header.device == model.device
+    }
+
+    fn efficiencies(&self, model: &Model, j: &mut Judge) {
+        let declared = &self.profile.header.workload.tasks;
+        j.field("workload", |j| {
+            j.field("tasks", |j| {
+                for (i, (task, declared)) in model.workload.tasks.iter().zip(declared).enumerate() {
+                    j.index(i, |j| {
+                        efficiency::of_model(task, declared, &self.profile, &self.runs, j);
+                    });
+                }
+            });
+        });
     }
 
     /// The profile with the measurements of a run; `None` where that has none of its tasks and device.
     pub fn joined(&self, events: &[RunEvent]) -> Option<Self> {
         let mut profile = self.profile.clone();
-        runs::join(&mut profile, events).ok()?;
-        Some(Self::new(profile))
+        match runs::join(&mut profile, events) {
+            Ok(_) | Err(RunError::Nothing) => {}
+            Err(_) => return None,
+        }
+        let mut runs = self.runs.clone();
+        runs.push(events.to_vec());
+        Some(Self {
+            runs,
+            ..Self::new(profile)
+        })
     }
 
     /// Whether the model is what fitting gives.
@@ -188,6 +218,7 @@ impl Refit {
     /// The same data gives the same parameters, by merit or by the family that the model names.
     pub fn judge(&self, model: &Model, j: &mut Judge) {
         self.measured(model, j);
+        self.efficiencies(model, j);
         let data = || Dataset::from_profile(&self.profile);
         let options = FitOptions::default();
         let params = |fitted: Fitted| fitted.params(&model.workload);

@@ -8,9 +8,11 @@ mod figures;
 mod frame;
 mod infeasible;
 mod points;
+mod progress;
 mod proof;
 mod round;
 mod table;
+mod target;
 mod verdict;
 
 use doc::{Answer, Feasible, Infeasible, Model, Plan, Search, Workload};
@@ -201,6 +203,7 @@ fn predicted(
     candidates::judge(found, model, &frame, &choices, j);
     figures::gpus(found, &frame, &choices, &value, j);
     verdict::judge(found, &frame, &choices, &value, j);
+    target::judge(found, &frame, &choices, j);
     baselines::judge(found, &frame, &choices, j);
     proof::judge(found, &frame, &choices, &value, j);
     points::fronts(found, &frame, &value, j);

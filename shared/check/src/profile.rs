@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use doc::{DesignKind, DeviceKind, Profile, StopReason};
 
 use crate::judge::Judge;
-use crate::{model, workload};
+use crate::{efficiency, model, workload};
 
 /// Judges a profile. Paths name records: `$.samples[3]` is the fourth sample record.
 pub fn judge(profile: &Profile, j: &mut Judge) {
@@ -24,6 +24,7 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
     });
     design(profile, j);
     counts(profile, j);
+    efficiency::of_profile(profile, j);
     configurations(profile, j);
     let imported = profile.header.design == DesignKind::Imported;
     match profile.header.device.kind {
@@ -58,6 +59,12 @@ fn design(profile: &Profile, j: &mut Judge) {
     if stopped == Some(StopReason::Tolerance) && !adaptive {
         let truth = "another: only an adaptive design knows a gain";
         j.field("end", |j| j.lie("stopped", "tolerance", truth));
+    }
+    let last = profile.failures.iter().max_by_key(|f| f.config);
+    let alone = last.is_some_and(|f| f.tasks.len() == 1);
+    if stopped == Some(StopReason::Failure) && !alone {
+        let truth = "another: the last failure is not one of a task alone";
+        j.field("end", |j| j.lie("stopped", "failure", truth));
     }
 }
 

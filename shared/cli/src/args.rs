@@ -240,6 +240,10 @@ pub enum ObjectiveArg {
     MaxMin,
     /// The time until every task has trained on its samples
     Round,
+    /// The mean time to target, by the efficiency of the workload
+    Progress,
+    /// The time until the last task has reached its target
+    ProgressLast,
 }
 
 impl From<ObjectiveArg> for ObjectiveKind {
@@ -250,6 +254,8 @@ impl From<ObjectiveArg> for ObjectiveKind {
             ObjectiveArg::Weighted => ObjectiveKind::Weighted,
             ObjectiveArg::MaxMin => ObjectiveKind::MaxMin,
             ObjectiveArg::Round => ObjectiveKind::Round,
+            ObjectiveArg::Progress => ObjectiveKind::Progress,
+            ObjectiveArg::ProgressLast => ObjectiveKind::ProgressLast,
         }
     }
 }
@@ -281,6 +287,8 @@ pub enum BatchArg {
     Fixed,
     /// All tasks take the same batch size
     Same,
+    /// Each task keeps its reference batch size
+    Reference,
 }
 
 impl From<BatchArg> for BatchPolicy {
@@ -289,6 +297,7 @@ impl From<BatchArg> for BatchPolicy {
             BatchArg::Free => BatchPolicy::Free,
             BatchArg::Fixed => BatchPolicy::Fixed,
             BatchArg::Same => BatchPolicy::Same,
+            BatchArg::Reference => BatchPolicy::Reference,
         }
     }
 }

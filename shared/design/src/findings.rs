@@ -9,6 +9,8 @@ use units::{Samples, SamplesPerSec, Share, TaskId};
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     alone: Vec<Measured>,
+    /// Tasks of co-runs.
+    together: Vec<Measured>,
     ran: BTreeSet<TaskId>,
     /// Tasks whose runs were said to be others than the workload's.
     told: BTreeSet<TaskId>,
@@ -45,8 +47,9 @@ impl Findings {
                 }
             }
         }
-        if let [task] = &sample.tasks[..] {
-            self.alone.push(task.clone());
+        match &sample.tasks[..] {
+            [task] => self.alone.push(task.clone()),
+            tasks => self.together.extend_from_slice(tasks),
         }
         told
     }
@@ -70,6 +73,7 @@ impl Findings {
         let mut warnings = Vec::new();
         for task in &workload.tasks {
             warnings.extend(self.less_with_more(&task.id));
+            warnings.extend(self.less_alone(&task.id));
         }
         for (i, a) in workload.tasks.iter().enumerate() {
             let copies = workload.tasks[..i].iter();
@@ -89,13 +93,38 @@ impl Findings {
         let ratio = |(a, b): &(&Measured, &Measured)| a.throughput.get() / b.throughput.get();
         let (small, large) = contrary.max_by(|a, b| ratio(a).total_cmp(&ratio(b)))?;
         Some(format!(
-            "task {task} alone: {:.4} samples/s at {}, but {:.4} at {}: more of the device cannot make \
+            "task {task} alone: {} samples/s at {}, but {} at {}: more of the device cannot make \
              it slower, so something else has used the device; measure again when it is idle",
-            large.throughput.get(),
+            shown(large),
             large.share,
-            small.throughput.get(),
+            shown(small),
             small.share
         ))
+    }
+
+    /// The largest gain of speed by others beside it.
+    fn less_alone(&self, task: &TaskId) -> Option<String> {
+        let own = |all: &'_ [Measured]| -> Vec<Measured> {
+            all.iter().filter(|t| t.id == *task).cloned().collect()
+        };
+        let rate = |t: &Measured| t.throughput.get();
+        let whole = |t: &&Measured| t.share == Share::FULL;
+        let together = own(&self.together);
+        let fastest = together.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+        let alone = own(&self.alone);
+        let same = alone
+            .iter()
+            .filter(whole)
+            .filter(|t| t.batch == fastest.batch);
+        let best = same.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+        is_faster(fastest, best).then(|| {
+            format!(
+                "task {task} trains {} samples/s alone on the whole device, but {} beside others: \
+                 the device was not the same throughout; measure again when it is idle",
+                shown(best),
+                shown(fastest)
+            )
+        })
     }
 
     /// Two tasks that do the same at different speeds.
@@ -112,13 +141,13 @@ impl Findings {
         };
         (fast.batch == slow.batch && is_faster(fast, slow)).then(|| {
             format!(
-                "tasks {} and {} have the same command, but alone one trains {:.4} and the other \
-                 {:.4} samples/s: the device was not the same throughout, or the script does not \
+                "tasks {} and {} have the same command, but alone one trains {} and the other \
+                 {} samples/s: the device was not the same throughout, or the script does not \
                  always do the same",
                 fast.id,
                 slow.id,
-                fast.throughput.get(),
-                slow.throughput.get()
+                shown(fast),
+                shown(slow)
             )
         })
     }
@@ -135,6 +164,14 @@ fn little_work(task: &Measured, samples: Samples) -> Option<String> {
             samples.get()
         )
     })
+}
+
+/// A rate for people, with what is known of it.
+fn shown(task: &Measured) -> String {
+    match task.throughput.get() {
+        rate if rate >= 100.0 => format!("{rate:.0}"),
+        rate => format!("{rate:.3}"),
+    }
 }
 
 /// Whether a rate is surely above another.
@@ -206,7 +243,7 @@ mod tests {
         found.add(&workload, &solo("a", 50.0, 150.0, None));
         found.add(&workload, &solo("b", 100.0, 60.0, None));
         let warnings = found.warnings(&workload);
-        assert!(warnings[0].starts_with("task a alone: 100.0000 samples/s at 100 %, but 150"));
+        assert!(warnings[0].starts_with("task a alone: 100 samples/s at 100 %, but 150 at 50 %"));
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         let mut found = Findings::default();
         found.add(&workload, &solo("a", 100.0, 100.0, None));
@@ -216,6 +253,21 @@ mod tests {
             warnings[0].starts_with("tasks a and b have the same command"),
             "{warnings:?}"
         );
+    }
+
+    #[test]
+    fn a_task_that_others_make_faster_is_told() {
+        let workload = workload();
+        let mut found = Findings::default();
+        found.add(&workload, &solo("a", 100.0, 100.0, None));
+        let mut both = solo("a", 50.0, 105.0, None);
+        both.tasks.extend(solo("c", 50.0, 5.0, None).tasks);
+        found.add(&workload, &both);
+        assert_eq!(found.warnings(&workload), [] as [String; 0]);
+        both.tasks[0].throughput = SamplesPerSec::new(140.0).unwrap();
+        found.add(&workload, &both);
+        let warnings = found.warnings(&workload);
+        assert!(warnings[0].contains("100 samples/s alone on the whole device, but 140"));
     }
 
     #[test]

@@ -102,7 +102,13 @@ pub fn goal(objective: ObjectiveKind, workload: &Workload) -> Result<Goal, Desig
             let tasks = workload.tasks.iter();
             Goal::Weighted(tasks.map(|t| t.weight.map_or(1.0, |w| w.get())).collect())
         }
-        ObjectiveKind::Round => {
+        // Rates decide both, and what a sample is worth at a batch size does not depend on them.
+        ObjectiveKind::Progress | ObjectiveKind::ProgressLast
+            if workload.tasks.iter().any(|t| t.samples.is_none()) =>
+        {
+            Goal::Fairness
+        }
+        ObjectiveKind::Round | ObjectiveKind::Progress | ObjectiveKind::ProgressLast => {
             let samples: Result<Vec<f64>, DesignError> = workload
                 .tasks
                 .iter()

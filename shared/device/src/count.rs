@@ -128,7 +128,7 @@ impl<'a> Count<'a> {
             for event in self.pool.host().poll(Some(Instant::now() + LOOK)) {
                 self.pool.note(&event);
                 if let Some(counted) = self.happened(event)? {
-                    return Ok(counted);
+                    return self.counting(counted);
                 }
             }
             // One that is counted by whole runs trains without a sign of it.
@@ -136,9 +136,31 @@ impl<'a> Count<'a> {
             let now = Instant::now();
             self.overdue(now)?;
             if let Some(counted) = self.finished(now, false) {
-                return Ok(counted);
+                return self.counting(counted);
             }
         }
+    }
+
+    /// The result, unless a job told progress and no samples: a count that stays where it is, as that of
+    /// a line that only ends an epoch.
+    fn counting(&self, counted: Counted) -> Result<Counted, CountError> {
+        let still = counted.rates.iter().position(|r| r.samples_per_s <= 0.0);
+        let Some(index) = still else {
+            return Ok(counted);
+        };
+        let member = &self.members[index];
+        let now = self.pool.tail(member.job);
+        // Of a run that has just ended, what it left.
+        let tail = if now.is_empty() {
+            member.tail.clone()
+        } else {
+            now
+        };
+        let what = format!(
+            "told progress whose count stays the same{}",
+            cause::last_line(&tail)
+        );
+        Err(self.failed(index, FailureCause::Silent, &what, &tail))
     }
 
     /// Ends a job that trains although it should be parked.
@@ -270,6 +292,7 @@ impl<'a> Count<'a> {
     ) -> Result<Option<Counted>, CountError> {
         let samples = self.pool.samples(self.members[index].run.task);
         let member = &mut self.members[index];
+        tail.clone_into(&mut member.tail);
         let Some(trained) = member.end(at, samples) else {
             let what = format!(
                 "ended (exit code 0) and told no progress{}",
@@ -378,7 +401,7 @@ impl<'a> Count<'a> {
                 let limit = limit.max(self.limits.ready);
                 if silent > limit {
                     let what = format!("was not done after {} s", tenths(limit));
-                    let tail = self.pool.host().tail(job);
+                    let tail = self.pool.tail(job);
                     return Err(self.failed(index, FailureCause::Timeout, &what, &tail));
                 }
                 continue;
@@ -393,7 +416,7 @@ impl<'a> Count<'a> {
             if silent <= limit {
                 continue;
             }
-            let tail = self.pool.host().tail(job);
+            let tail = self.pool.tail(job);
             let (cause, what) = match training {
                 true => (
                     FailureCause::Stall,

@@ -133,6 +133,11 @@ impl Pool {
         self.host.as_mut()
     }
 
+    /// What a job printed last.
+    pub(crate) fn tail(&self, job: JobId) -> String {
+        self.host.tail(job)
+    }
+
     /// Workers alive.
     pub(crate) fn len(&self) -> usize {
         self.workers.len()

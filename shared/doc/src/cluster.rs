@@ -226,9 +226,30 @@ fn named(name: &str, value: &str, c: &mut Checker) -> Option<()> {
     c.unit(name, TaskId::new(value)).map(|_| ())
 }
 
+/// As NVIDIA names devices: `GPU-` and a UUID, or `MIG-GPU-.../1/0`.
+fn device_name(uuid: &str, c: &mut Checker) -> Option<()> {
+    let is_part = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'/');
+    let first = uuid
+        .bytes()
+        .next()
+        .is_some_and(|b| b.is_ascii_alphanumeric());
+    let sound = first && uuid.len() <= 128 && uuid.bytes().all(is_part);
+    if !sound {
+        c.field("uuid", |c| {
+            let problem = format_args!("{uuid:?} is no name of a device");
+            let advice = "give it as `nvidia-smi -L` does: letters, digits, '-' and '/'";
+            c.fault(Code::OutOfRange, problem, advice);
+        });
+    }
+    sound.then_some(())
+}
+
 fn gpu(wire: &wire::ClusterGpu, c: &mut Checker) -> Option<GpuGroup> {
     let kind = named("type", &wire.kind, c);
     let id = wire.id.as_ref().map_or(Some(()), |id| named("id", id, c));
+    // Both reach command lines (`--via`) and variables of programs.
+    let node = wire.node.as_ref().map_or(Some(()), |n| named("node", n, c));
+    let uuid = wire.uuid.as_ref().map_or(Some(()), |u| device_name(u, c));
     let memory = positive("memory_bytes", wire.memory_bytes, c);
     let bus = positive("bus_bytes_per_s", wire.bus_bytes_per_s, c);
     let count = wire.count.unwrap_or(1) as usize;
@@ -243,7 +264,7 @@ fn gpu(wire: &wire::ClusterGpu, c: &mut Checker) -> Option<GpuGroup> {
         });
         return None;
     }
-    kind.and(id)?;
+    kind.and(id).and(node).and(uuid)?;
     Some(GpuGroup {
         id: wire.id.clone(),
         kind: wire.kind.clone(),

@@ -46,7 +46,17 @@ impl Form {
                     code,
                     path: String::new(),
                     problem,
-                    advice: code.action().to_owned(),
+                    // The code's own advice names tools for JSON.
+                    advice: match (code, self) {
+                        (Code::Syntax, Self::Toml) => {
+                            "correct the place named; https://toml.io has the rules"
+                        }
+                        (Code::Syntax, Self::Yaml) => {
+                            "correct the place named; https://yaml.org/spec/1.2.2 has the rules"
+                        }
+                        _ => code.action(),
+                    }
+                    .to_owned(),
                 }],
             })
         };

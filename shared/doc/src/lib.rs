@@ -58,8 +58,8 @@ pub use measurements::{Measurement, Measurements, Profiles};
 pub use model::{Corun, Model};
 pub use plan::{
     Answer, Baseline, ByHand, Candidate, Candidates, Choice, Constraints, Decision, Estimate,
-    Feasible, Given, GpuPlan, Infeasible, Marginal, ParetoPoint, Plan, PlanTask, RateRow, Verdict,
-    WorkAlone,
+    FastestSamples, Feasible, Given, GpuPlan, Infeasible, Marginal, ParetoPoint, Plan, PlanTask,
+    RateRow, Target, TaskTarget, Verdict, WorkAlone,
 };
 pub use profile::{
     Failure, Header, Launch, Measured, MeasuredNoiseScale, Profile, ProfileEnd, ProfileRecord,

@@ -4,6 +4,7 @@ mod choice;
 mod constraints;
 mod points;
 mod rates;
+mod target;
 mod task;
 mod verdict;
 
@@ -22,6 +23,7 @@ pub(crate) use choice::choice;
 pub use constraints::Constraints;
 pub use points::{Baseline, Candidate, Candidates, ParetoPoint};
 pub use rates::RateRow;
+pub use target::{FastestSamples, Target, TaskTarget};
 pub use task::PlanTask;
 pub use verdict::{Verdict, WorkAlone};
 
@@ -115,7 +117,7 @@ impl Document for Plan {
         let link = optional(c, "link", wire.link.as_ref(), link);
         if wire.tasks.len() > MAX_TASKS {
             c.field("tasks", |c| {
-                let problem = format_args!("{} tasks", wire.tasks.len());
+                let problem = format_args!("more than {MAX_TASKS} tasks");
                 c.fault(Code::TooMany, problem, "give at most 64");
             });
             return None;

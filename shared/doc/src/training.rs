@@ -2,8 +2,9 @@ use std::collections::BTreeMap;
 
 use units::{Batch, Samples, Seconds, TaskId, Weight};
 
+use crate::checker::optional;
 use crate::wire::{self, TrainingEventKind, Wire as _};
-use crate::{Checker, Code, Document, Frame, ReadError};
+use crate::{Checker, Code, Document, Frame, GradientNoise, ReadError};
 
 /// Something that happened to a training, as an allocator of GPUs is told.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +34,8 @@ pub enum TrainingNews {
         loss: Option<f64>,
         /// Samples of a step, over all its processes.
         batch: Option<Batch>,
+        /// What the gradients of the steps since the progress before say about the noise scale.
+        gradient: Option<GradientNoise>,
     },
     /// It has stopped and saved a checkpoint, at `step` if that is told.
     Parked {
@@ -140,7 +143,9 @@ impl Document for TrainingEvent {
                 gpus,
                 loss,
                 batch,
+                gradient,
             } => {
+                wire.gradient = *gradient;
                 wire.task = Some(task.to_string());
                 (wire.step, wire.gpus, wire.loss) = (Some(*step), Some(*gpus), *loss);
                 wire.batch = batch.map(|b| u64::from(b.get()));
@@ -175,6 +180,7 @@ fn empty(event: TrainingEventKind, time: Seconds) -> wire::TrainingEvent {
         event,
         time_s: time.get(),
         task: None,
+        gradient: None,
         min_gpus: None,
         max_gpus: None,
         target_loss: None,
@@ -196,7 +202,7 @@ fn empty(event: TrainingEventKind, time: Seconds) -> wire::TrainingEvent {
 /// Every field stands where it means something.
 fn check_fields(wire: &wire::TrainingEvent, c: &mut Checker) {
     use TrainingEventKind::{Ack, Arrive, Done, Failed, Parked, Progress};
-    let fields: [(&str, bool, &[TrainingEventKind]); 15] = [
+    let fields: [(&str, bool, &[TrainingEventKind]); 16] = [
         (
             "task",
             wire.task.is_some(),
@@ -214,6 +220,7 @@ fn check_fields(wire: &wire::TrainingEvent, c: &mut Checker) {
         ("gpus", wire.gpus.is_some(), &[Progress]),
         ("batch", wire.batch.is_some(), &[Arrive, Progress]),
         ("batch_per_gpu", wire.batch_per_gpu.is_some(), &[Arrive]),
+        ("gradient", wire.gradient.is_some(), &[Progress]),
         ("steps_per_s", !wire.steps_per_s.is_empty(), &[Arrive]),
         ("seq", wire.seq.is_some(), &[Ack]),
     ];
@@ -255,6 +262,12 @@ fn news(wire: &wire::TrainingEvent, c: &mut Checker) -> Option<TrainingNews> {
             gpus: positive("gpus", wire.gpus, c)??,
             loss: wire.loss,
             batch: c.optional_unit("batch", wire.batch, Batch::new)?,
+            gradient: optional(
+                c,
+                "gradient",
+                wire.gradient.as_ref(),
+                crate::profile::gradient,
+            )?,
         },
         TrainingEventKind::Parked => TrainingNews::Parked {
             task: task?,

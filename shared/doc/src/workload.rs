@@ -15,7 +15,7 @@ pub use efficiency::{Efficiency, EfficiencyCurve};
 pub use renew::OtherTasks;
 
 /// Most tasks of one workload: sets of tasks are bit sets of 64.
-pub(crate) const MAX_TASKS: usize = 64;
+pub(crate) use crate::wire::MAX_TASKS;
 
 /// One device with its tasks.
 ///
@@ -163,12 +163,20 @@ pub struct Job {
 }
 
 impl Workload {
-    /// What a plan maximises where nobody says: the length of the round where every task has its
-    /// samples, since a throughput of unequal volumes answers nothing that was asked; else the
-    /// total throughput.
+    /// Whether it is known of every task what a sample is worth at each batch size.
+    #[must_use]
+    pub fn knows_efficiency(&self) -> bool {
+        self.tasks.iter().all(|t| t.efficiency.is_some())
+    }
+
+    /// What a plan maximises where nobody says: progress where it is known of every task what a sample
+    /// is worth; else the length of the round where every task has its samples, since a throughput of
+    /// unequal volumes answers nothing that was asked; else the total throughput.
     #[must_use]
     pub fn default_objective(&self) -> ObjectiveKind {
-        if self.tasks.iter().all(|t| t.samples.is_some()) {
+        if self.knows_efficiency() {
+            ObjectiveKind::Progress
+        } else if self.tasks.iter().all(|t| t.samples.is_some()) {
             ObjectiveKind::Round
         } else {
             ObjectiveKind::Raw

@@ -10,6 +10,7 @@ use jobs::{Assignment, JobId, JobSpec, Journal, Progress, Supervisor};
 use units::{SamplesPerSec, Seconds, TaskId};
 
 use crate::seats::{Seats, Who};
+use crate::view::View;
 use crate::{Agenda, Place, Settings};
 
 /// Longest wait for an event, so that signals and back-offs are looked at.
@@ -41,6 +42,8 @@ pub(crate) struct Driver<'a> {
     pub stopped: Option<String>,
     /// Seconds since a plan was last made anew.
     pub replanned: Instant,
+    /// What people see meanwhile.
+    pub view: View,
 }
 
 /// A process between two tasks.
@@ -161,6 +164,7 @@ impl Driver<'_> {
             for event in self.supervisor.poll(self.patience()) {
                 self.happened(event);
             }
+            self.show();
         }
     }
 

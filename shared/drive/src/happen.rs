@@ -115,7 +115,8 @@ impl Driver<'_> {
         };
         self.jobs[place.job].lanes[place.task].end = Some(end);
         let good = end == ProcessEnd::Code(0);
-        let last = tail.lines().last().unwrap_or_default();
+        let words = tail.lines().rev().find(|line| !line.trim().is_empty());
+        let last = &words.map_or_else(|| format!("{end}, and it printed nothing"), str::to_owned);
         let mut reason = if good {
             String::new()
         } else {
@@ -162,6 +163,7 @@ impl Driver<'_> {
     /// A task has trained and synchronised.
     fn succeeded(&mut self, running: Running) {
         let place = running.place;
+        self.view.done += 1;
         self.failures[running.gpu].clear();
         let now = self.now();
         if self.agenda.synced(place, now) {

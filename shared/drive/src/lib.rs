@@ -20,6 +20,7 @@ mod run;
 mod seats;
 mod settings;
 mod sources;
+mod view;
 
 pub use agenda::{Agenda, Place};
 pub use live::live;

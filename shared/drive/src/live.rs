@@ -7,6 +7,9 @@ use cli::{Console, Failure, Output, each_event};
 use cluster::{Queue, Settings};
 use doc::{Cluster, QueueEvent};
 
+/// Events that come late and are told one by one; the others are counted.
+const TOLD: u64 = 5;
+
 /// Reads what a live system tells of its jobs, one event a line, and writes the tasks that it is to
 /// start as they are decided, until the events end. A line that cannot be is left out, unless
 /// `strict` is set.
@@ -23,6 +26,7 @@ pub fn live(
 ) -> Result<(), Failure> {
     let mut queue = Queue::new(cluster, settings);
     let mut slowest = Duration::ZERO;
+    let mut late = 0_u64;
     each_event(events, "events", strict, console, |frame| {
         let event = match QueueEvent::read(frame) {
             Ok(event) => event,
@@ -35,16 +39,22 @@ pub fn live(
             Err(refused) => return Ok(Err(format!("{place}: {refused}"))),
         };
         slowest = slowest.max(before.elapsed());
-        if let Some(late) = taken.late {
-            console.warn(&format!(
-                "{place}: {late} s before an event that came first; it counts as if it happened now"
-            ));
+        if let Some(seconds) = taken.late {
+            late += 1;
+            if late <= TOLD {
+                console.warn(&format!(
+                    "{place}: {seconds} s before an event that came first; it counts as if it happened now"
+                ));
+            }
         }
         for start in &taken.starts {
             output.record(start)?;
         }
         Ok(Ok(()))
     })?;
+    if late > TOLD {
+        console.warn(&format!("{late} events came after later ones in all"));
+    }
     let (done, jobs) = queue.done();
     let rest = if done {
         "all are complete"

@@ -11,6 +11,7 @@ use jobs::{Journal, Neighbours, RunDir, Signals, Supervisor};
 
 use crate::driver::{Driver, Told};
 use crate::seats::Seats;
+use crate::view::View;
 use crate::{Agenda, Settings, Where};
 
 /// Runs a schedule and writes the events of the run.
@@ -97,11 +98,13 @@ pub fn run(
         written: Ok(()),
         stopped: None,
         replanned: began,
+        view: View::of(schedule, began),
     };
     let device = fingerprint(settings, gpus);
     let tool = console.provenance(Some(settings.seed), Some(device.name.clone()));
     driver.record(&driver.journal.launch(device, None, tool));
     let signal = driver.drive();
+    console.settle();
     let exit = finish(driver, schedule, signal);
     if let Some(others) = neighbours.newcomers() {
         console.warn(&others);

@@ -73,10 +73,8 @@ pub fn write_cluster(
 /// [`Failure::Input`] for what is no answer of `squeue --json`; those of writing.
 pub fn order_queue(path: &Path, output: Option<&Path>, console: &Console) -> Result<Exit, Failure> {
     let (reader, name) = open_reader(path, "the answer of squeue --json", console)?;
-    let mut text = Vec::new();
-    let read = reader.take(LONGEST_QUEUE).read_to_end(&mut text);
-    read.map_err(|error| Failure::file(path, &error))?;
-    let order = order::order(&text).map_err(|e| Failure::Input(format!("{name}: {e}")))?;
+    let order = order::order(reader.take(LONGEST_QUEUE))
+        .map_err(|e| Failure::Input(format!("{name}: {e}")))?;
     for warning in &order.warnings {
         console.warn(warning);
     }

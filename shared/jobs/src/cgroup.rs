@@ -6,7 +6,8 @@ mod remove;
 
 pub use enclosures::Enclosures;
 pub use find::Version;
-pub(crate) use remove::{is_of_run, members_by, remove_tree};
+use remove::{LONGEST_PERIOD_US, SHORTEST_QUOTA_US};
+pub(crate) use remove::{is_of_run, kill_members, members_by, remove_tree};
 
 use std::fs;
 use std::io;
@@ -54,12 +55,8 @@ pub struct Cgroups {
 /// Shortest period of a quota: short against a window of measuring, and long against the 5 ms
 /// slices in which the kernel hands a quota out.
 const SHORTEST_PERIOD_US: f64 = 20_000.0;
-/// Longest period that the kernel takes.
-const LONGEST_PERIOD_US: f64 = 1_000_000.0;
 /// A quota shorter than this is used up within a scheduler tick; the period is stretched then.
 const GOOD_QUOTA_US: f64 = 4_000.0;
-/// Shortest quota that the kernel takes.
-const SHORTEST_QUOTA_US: u64 = 1_000;
 
 impl Cgroups {
     /// Makes a group for a run below the first writable parent: `MT_CGROUP_PARENT` if it is set,

@@ -1,5 +1,5 @@
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
@@ -36,8 +36,13 @@ impl Helper {
         // A colon, as in the groups of jobs: no task has such a name.
         let procs = Enclosures::beside(run, "helper:0");
         contain(&mut command, &sign, procs.as_deref());
-        let child = command.spawn().map_err(with_limit)?;
-        Ok(Self { child, sign, procs })
+        match command.spawn() {
+            Ok(child) => Ok(Self { child, sign, procs }),
+            Err(error) => {
+                remove(procs.as_deref());
+                Err(with_limit(error))
+            }
+        }
     }
 
     /// Its first process.
@@ -66,10 +71,18 @@ impl Helper {
         }
         // It may have been waited for; how it ended is of no use here.
         self.child.wait().ok();
-        if let Some(group) = self.procs.as_deref().and_then(|procs| procs.parent()) {
-            // Not empty yet: it goes with the groups of the jobs.
-            std::fs::remove_dir(group).ok();
-        }
+        remove(self.procs.as_deref());
+    }
+}
+
+/// Removes the control group of a helper, and that of the run if no jobs have groups there; what cannot be
+/// removed is named in the run directory.
+fn remove(procs: Option<&Path>) {
+    for group in procs
+        .into_iter()
+        .flat_map(|p| p.ancestors().skip(1).take(2))
+    {
+        std::fs::remove_dir(group).ok();
     }
 }
 

@@ -222,6 +222,24 @@ impl Progress {
         }
     }
 
+    /// Of a line that tells nothing: what is wrong with it if it is a step of so many samples that it is not
+    /// believed.
+    #[must_use]
+    pub fn disbelieved(line: &[u8]) -> Option<String> {
+        let line = line.trim_ascii();
+        if line.first() != Some(&b'{') || line.last() != Some(&b'}') {
+            return None;
+        }
+        let line: Line = serde_json::from_slice(line).ok()?;
+        let samples = line.samples.filter(|n| !is_believable(n))?;
+        matches!(line.mt, Kind::Step).then(|| {
+            format!(
+                "it tells only steps that are not believed, the last of {samples} samples (at most \
+                 {MOST_SAMPLES_OF_A_STEP}); tell the samples of each step, the batch size"
+            )
+        })
+    }
+
     /// What a person should know of the lines so far, once: that numbers which are taken one by one
     /// go on counting.
     #[must_use]

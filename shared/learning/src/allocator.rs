@@ -107,6 +107,7 @@ impl Allocator {
                 gpus,
                 loss,
                 batch,
+                gradient,
             } => {
                 let has = self.settings.gpus;
                 let taken = self.acknowledged == self.seq;
@@ -120,6 +121,7 @@ impl Allocator {
                     });
                 }
                 let reported = training.progress(now, *step, *gpus, *loss, *batch);
+                training.noise.extend(gradient.as_ref());
                 let reached = training.length() == Length::Reached;
                 // It was moved, and goes on with another number than it was given: the one before.
                 let failed = given.filter(|g| reported.pause_s.is_some() && g != gpus);

@@ -15,6 +15,7 @@ mod curve;
 pub mod exact;
 mod hesrpt;
 mod history;
+mod noise;
 mod phases;
 mod plan;
 mod problem;

@@ -30,6 +30,7 @@ impl RunReader {
                     gpus,
                     loss: progress.loss,
                     batch: progress.batch,
+                    gradient: progress.gradient,
                 });
                 news.into_iter().collect()
             }

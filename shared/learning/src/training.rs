@@ -5,6 +5,7 @@ use units::Batch;
 
 use crate::curve::{Remaining, remaining};
 use crate::history::{History, Noted, WINDOW_STEPS};
+use crate::noise::Noise;
 use crate::problem::Job;
 use crate::speed::{ASSUMED_EXPONENT, HALF_LIFE_STEPS, Speed};
 
@@ -14,8 +15,11 @@ pub(crate) struct Training {
     pub(crate) arrival: Arrival,
     pub(crate) history: History,
     pub(crate) speed: Speed,
+    pub(crate) noise: Noise,
     /// GPUs that it said it runs on; 0 before it has said so, and while it is parked.
     pub(crate) gpus: u32,
+    /// The last of them that was not 0.
+    had: u32,
     /// Numbers of GPUs with which it could not go on; they are not tried again.
     pub(crate) unable: BTreeSet<u32>,
     batch: Option<Batch>,
@@ -70,7 +74,9 @@ impl Training {
             arrival,
             history: History::default(),
             speed,
+            noise: Noise::default(),
             gpus: 0,
+            had: 0,
             unable: BTreeSet::new(),
             batch,
             samples: 0.0,
@@ -112,6 +118,7 @@ impl Training {
             timed = before < SURE_STEPS && self.speed.steps_on(gpus) >= SURE_STEPS;
         }
         self.gpus = gpus;
+        self.had = gpus;
         self.last = Some((step, time));
         let dropped = self.history.push(step, loss) == Noted::Dropped;
         let window = self.history.windows();
@@ -175,6 +182,7 @@ impl Training {
             if g < least || g > most || self.unable.contains(&g) {
                 *rate = 0.0;
             }
+            *rate *= self.worth(g);
         }
         Job {
             work: match length {
@@ -185,6 +193,20 @@ impl Training {
             weight: self.arrival.weight.map_or(1.0, units::Weight::get),
             rates,
             delta: self.delta(),
+        }
+    }
+
+    /// Progress of a step on `gpus` GPUs over that of one on the last number that it had, in whose steps
+    /// its length is told. A batch per GPU makes the batch grow with the GPUs: by how much the loss then
+    /// falls faster is for the noise scale to say. Where that is not known, or steps are what was asked
+    /// for, a step is a step.
+    fn worth(&self, gpus: u32) -> f64 {
+        let aims_at_loss = self.arrival.target_loss.is_some() && self.arrival.total_steps.is_none();
+        match self.arrival.batch {
+            Some(TrainingBatch::PerGpu(batch)) if aims_at_loss && self.had > 0 => {
+                self.noise.worth(batch, gpus, self.had)
+            }
+            _ => 1.0,
         }
     }
 

@@ -1,93 +1,252 @@
 //! The pipe in one command: each tool writes its document into a folder.
 
 use std::fs;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
-use std::time::Duration;
 
-use cli::{Console, Exit, Failure};
+use cli::{Console, Exit, Failure, Input, Output};
+use doc::{Any, EventPayload, Plan, Profile};
 use jobs::Signals;
 
 use crate::RunArgs;
-use crate::tools::{missing, program};
+use crate::choice::Scheme;
+use crate::evidence;
+use crate::stages::Stages;
+
+/// Documents of a run, which `--force` removes; those of launches have numbers besides.
+const DOCUMENTS: [&str; 7] = [
+    "profile.ndjson",
+    "model.json",
+    "plan.json",
+    "timeline.json",
+    "launched.json",
+    "launched-timeline.json",
+    "report.html",
+];
 
 /// Runs the tools one after another; the first that does not succeed ends it.
 ///
 /// # Errors
-/// The failure of the first tool that fails, with what was kept.
+/// The failure of the first tool that fails, with what was kept; [`Failure::Negative`] where too little
+/// could be measured for a verdict.
 pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
     if let Err(error) = fs::File::open(&args.workload) {
         return Err(match error.kind() {
             std::io::ErrorKind::NotFound => Failure::Input(format!(
-                "{}: there is no such file; `mt init` writes a workload to begin with",
+                "{}: there is no such file; `mt init` writes a workload to begin with, `mt try CMD...` \
+                 one of your own commands",
                 args.workload.display()
             )),
             _ => Failure::file(&args.workload, &error),
         });
     }
     let folder = folder(args)?;
-    let mut stages = Stages {
-        folder: &folder,
-        signals: Signals::install(&cli::ending_signals())
-            .map_err(|error| Failure::Environment(error.to_string()))?,
+    let signals = Signals::install(&cli::ending_signals())
+        .map_err(|error| Failure::Environment(error.to_string()))?;
+    let mut chain = Chain {
+        args,
         console,
+        stages: Stages::new(
+            &folder,
+            signals,
+            console,
+            if args.no_launch { 5 } else { 6 },
+        ),
+        folder: &folder,
     };
-    let objective = word(args.objective);
-    let workload = args.workload.display().to_string();
-    let mut profile = vec![workload.as_str(), "--objective", &objective];
-    let budget = args.budget.map(|n| n.to_string());
-    if let Some(budget) = &budget {
-        profile.extend(["--budget", budget]);
-    }
-    let device = args.device.map(word);
-    if let Some(device) = &device {
-        profile.extend(["--device", device]);
-    }
-    let at = |name: &str| folder.join(name).display().to_string();
-    let (samples, model, plan) = (at("profile.ndjson"), at("model.json"), at("plan.json"));
-    let (timeline, events) = (at("timeline.json"), at("run.ndjson"));
-    stages.run("profile", &[&profile[..], &["-o", &samples]].concat())?;
-    stages.run("fit", &[&samples, "-o", &model])?;
-    stages.run("solve", &[&model, "--objective", &objective, "-o", &plan])?;
-    stages.run("overlap", &[&plan, "-o", &timeline])?;
-    let mut shown = vec![plan.as_str(), &timeline];
+    chain.plan()?;
+    let mut shown = vec![chain.at("plan.json"), chain.at("timeline.json")];
     let mut launched = Ok(());
     if !args.no_launch {
-        let mut launch = vec![timeline.as_str(), "-o", &events];
-        if let Some(device) = &device {
-            launch.extend(["--device", device]);
-        }
-        launched = stages.run("launch", &launch);
-        shown.push(&events);
+        launched = chain.launch(&mut shown);
     }
     // A launch that failed is reported as well: the events say why.
-    let page = at("report.html");
-    stages.run(
-        "report",
-        &[&shown[..], &["--format", "html", "-o", &page]].concat(),
-    )?;
-    stages.run("report", &shown)?;
+    let page = chain.at("report.html");
+    let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+    let html = [&shown[..], &["--format", "html", "-o", &page]].concat();
+    chain.stages.begin("report");
+    chain.stages.run("report", &html)?;
+    chain.stages.run("report", &shown)?;
     console.say(&format!(
         "\n{page} has the pictures; the documents are beside it"
     ));
     launched.map(|()| Exit::Done)
 }
 
-/// Makes the folder, which must not be there: documents of another run may be in it.
+struct Chain<'a> {
+    args: &'a RunArgs,
+    console: &'a Console,
+    stages: Stages<'a>,
+    folder: &'a Path,
+}
+
+impl Chain<'_> {
+    fn at(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    /// Measures, learns, plans and orders.
+    fn plan(&mut self) -> Result<(), Failure> {
+        let args = self.args;
+        let objective = word(args.objective);
+        let workload = args.workload.display().to_string();
+        let samples = self.at("profile.ndjson");
+        let mut profile = vec![workload, "--objective".to_owned(), objective.clone()];
+        let mut option = |name: &str, value: Option<String>| {
+            profile.extend(value.into_iter().flat_map(|v| [format!("--{name}"), v]));
+        };
+        option("budget", args.budget.map(|n| n.to_string()));
+        option("window", args.window.map(|s| s.to_string()));
+        option("device", args.device.map(word));
+        option("resume", args.resume.then(|| samples.clone()));
+        option("output", Some(samples.clone()));
+        self.stages.begin("measure");
+        let profile: Vec<&str> = profile.iter().map(String::as_str).collect();
+        self.stages.run("profile", &profile)?;
+        if let Some(Any::Profile(found)) = self.read("profile.ndjson")? {
+            self.judge(&found)?;
+        }
+        let (model, plan) = (self.at("model.json"), self.at("plan.json"));
+        let timeline = self.at("timeline.json");
+        self.stages.begin("learn");
+        self.stages.run("fit", &[&samples, "-o", &model])?;
+        self.stages.begin("plan");
+        self.stages
+            .run("solve", &[&model, "--objective", &objective, "-o", &plan])?;
+        self.stages.begin("order");
+        self.stages.run("overlap", &[&plan, "-o", &timeline])
+    }
+
+    /// No verdict without evidence.
+    fn judge(&self, profile: &Profile) -> Result<(), Failure> {
+        if let Some(why) = evidence::missing(profile) {
+            let file = self.args.workload.display();
+            let folder = self.folder.display();
+            return Err(Failure::Negative(format!(
+                "cannot tell whether sharing is worth it: {why}\nthen go on with mt run {file} --resume; what \
+                 was measured is in {folder}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Launches the best that the plan knows of; adds what is to be shown of it.
+    fn launch(&mut self, shown: &mut Vec<String>) -> Result<(), Failure> {
+        self.stages.begin("launch");
+        let plan = match self.read("plan.json")? {
+            Some(Any::Plan(plan)) => *plan,
+            _ => return self.one("timeline.json", &[], shown),
+        };
+        let scheme = Scheme::best(&plan);
+        self.console.say(&scheme.reason(&plan));
+        match &scheme {
+            Scheme::Planned => self.one("timeline.json", &[], shown),
+            Scheme::Static(_) => {
+                let file = self.write("launched.json", &scheme.plan(&plan))?;
+                let timeline = self.at("launched-timeline.json");
+                self.stages.run("overlap", &[&file, "-o", &timeline])?;
+                self.one("launched-timeline.json", &[], shown)
+            }
+            Scheme::OneByOne => {
+                self.write("launched.json", &scheme.plan(&plan))?;
+                let mut seconds = Vec::new();
+                for task in &plan.tasks {
+                    let id = task.id.to_string();
+                    self.one("launched.json", &["--only", &id], shown)?;
+                    seconds.extend(shown.last().and_then(|run| makespan(run, self.console)));
+                }
+                let parts: Vec<String> = seconds.iter().map(|s| format!("{s:.1}")).collect();
+                self.console.say(&format!(
+                    "one after another, measured: {:.1} s ({} s, start-up included)",
+                    seconds.iter().sum::<f64>(),
+                    parts.join(" + ")
+                ));
+                Ok(())
+            }
+        }
+    }
+
+    /// One launch of a document; its events are in a file of their own.
+    fn one(&mut self, what: &str, more: &[&str], shown: &mut Vec<String>) -> Result<(), Failure> {
+        let numbered = (2..).map(|n| format!("run-{n}.ndjson"));
+        let mut names = std::iter::once("run.ndjson".to_owned()).chain(numbered);
+        let events = names.find(|name| !self.folder.join(name).exists());
+        let events = self.at(&events.unwrap_or_default());
+        let logs = self.args.logs.clone();
+        let logs = logs.unwrap_or_else(|| self.folder.join("logs"));
+        let logs = logs.display().to_string();
+        let what = self.at(what);
+        let mut words = vec![what.as_str(), "-o", &events, "--logs", &logs];
+        let device = self.args.device.map(word);
+        words.extend(device.iter().flat_map(|device| ["--device", device]));
+        words.extend(more);
+        let launched = self.stages.run("launch", &words);
+        shown.push(events);
+        launched
+    }
+
+    fn write(&self, name: &str, plan: &Plan) -> Result<String, Failure> {
+        let path = self.folder.join(name);
+        let mut text = Vec::new();
+        doc::write_pretty(&mut text, plan).map_err(|e| Failure::write(&e))?;
+        let mut output = Output::open(Some(&path), false)?;
+        output.text(&String::from_utf8_lossy(&text))?;
+        output.finish()?;
+        Ok(path.display().to_string())
+    }
+
+    /// The first document of a file of the folder.
+    fn read(&self, name: &str) -> Result<Option<Any>, Failure> {
+        read(&self.folder.join(name), self.console)
+    }
+}
+
+fn read(path: &Path, console: &Console) -> Result<Option<Any>, Failure> {
+    let input = Input::open(&[path.to_owned()], "a document", console)?;
+    input.any().next().transpose()
+}
+
+/// Seconds of a whole run by its summary; nothing where it has none.
+fn makespan(run: &str, console: &Console) -> Option<f64> {
+    let Ok(Some(Any::Run(events))) = read(Path::new(run), console) else {
+        return None;
+    };
+    events.iter().rev().find_map(|event| match event.payload {
+        EventPayload::Summary { makespan, .. } => Some(makespan.get()),
+        _ => None,
+    })
+}
+
+/// The folder of the run: made, or that of an earlier run where that is asked for.
 fn folder(args: &RunArgs) -> Result<PathBuf, Failure> {
     let folder = args.output.clone().unwrap_or_else(|| {
-        let stem = args
-            .workload
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy();
-        format!("{stem}-run").into()
+        let stem = args.workload.file_stem().unwrap_or_default();
+        args.workload
+            .with_file_name(format!("{}-run", stem.to_string_lossy()))
     });
-    if fs::symlink_metadata(&folder).is_ok() {
+    let there = fs::symlink_metadata(&folder).is_ok();
+    if there && args.force {
+        for name in DOCUMENTS {
+            fs::remove_file(folder.join(name)).ok();
+        }
+        let runs = fs::read_dir(&folder).map_err(|error| Failure::file(&folder, &error))?;
+        for run in runs.flatten() {
+            let name = run.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with("run") && name.ends_with(".ndjson") {
+                // What stays is told by the tool that would write it.
+                fs::remove_file(run.path()).ok();
+            }
+        }
+        return Ok(folder);
+    }
+    if there && args.resume {
+        return Ok(folder);
+    }
+    if there {
+        let (file, folder) = (args.workload.display(), folder.display());
         return Err(Failure::Usage(format!(
-            "the folder {} is there already; give another with -o DIR, or remove it",
-            folder.display()
+            "the folder {folder} is there already: mt run {file} --resume goes on with what was measured, \
+             --force begins anew, -o DIR takes another folder"
         )));
     }
     cli::make_folder(&folder).map(|()| folder)
@@ -98,71 +257,4 @@ fn word(value: impl clap::ValueEnum) -> String {
     value
         .to_possible_value()
         .map_or_else(String::new, |v| v.get_name().to_owned())
-}
-
-struct Stages<'a> {
-    folder: &'a Path,
-    signals: Signals,
-    console: &'a Console,
-}
-
-impl Stages<'_> {
-    /// Runs one tool to its end, with our standard streams.
-    fn run(&mut self, name: &str, arguments: &[&str]) -> Result<(), Failure> {
-        let shown: Vec<_> = arguments.iter().map(|a| cli::shell_word(a)).collect();
-        self.console
-            .say(&format!("$ mt-{name} {}", shown.join(" ")));
-        let child = Command::new(program(name)).args(arguments).spawn();
-        let child = child.map_err(|error| missing(name, &error))?;
-        let status = self.wait(child)?;
-        // The tool has said why. A folder in which nothing is would be in the way of the next try.
-        let stopped = |what: String| {
-            let folder = self.folder.display();
-            match fs::remove_dir(self.folder) {
-                Ok(()) => format!("mt-{name} {what}"),
-                Err(_) => format!(
-                    "mt-{name} {what}; what there is until then is in {folder}, which is to be \
-                     removed before the next try (or give another with -o DIR)"
-                ),
-            }
-        };
-        if let Some(signal) = self.signals.arrived().first.or(status.signal()) {
-            if fs::remove_dir(self.folder).is_err() {
-                let folder = self.folder.display();
-                let text = format!("what there is until then is in {folder}");
-                self.console.note(&text);
-            }
-            return Err(Failure::Signal(u8::try_from(signal).unwrap_or(u8::MAX)));
-        }
-        match status.code() {
-            Some(0) => Ok(()),
-            Some(1) => Err(Failure::Negative(stopped("answered no".to_owned()))),
-            Some(2) => Err(Failure::Input(stopped("refused its input".to_owned()))),
-            code => Err(Failure::Environment(stopped(format!(
-                "ended with {}",
-                code.unwrap_or_default()
-            )))),
-        }
-    }
-
-    /// Waits for a tool, and passes on what ends us: Ctrl-C reaches the tool by itself.
-    fn wait(&mut self, mut child: Child) -> Result<ExitStatus, Failure> {
-        const LOOK: Duration = Duration::from_millis(20);
-        let failed = |error: std::io::Error| Failure::Environment(error.to_string());
-        let pid = child.id().cast_signed();
-        let mut passed = self.signals.arrived().count;
-        loop {
-            if let Some(status) = child.try_wait().map_err(failed)? {
-                return Ok(status);
-            }
-            let arrived = self.signals.arrived();
-            if arrived.count > passed {
-                passed = arrived.count;
-                if let Some(signal) = arrived.first {
-                    jobs::pass_on(pid, signal);
-                }
-            }
-            std::thread::sleep(LOOK);
-        }
-    }
 }

@@ -2,6 +2,9 @@
 
 mod args;
 mod chain;
+mod choice;
+mod evidence;
+mod stages;
 mod tools;
 
 use std::collections::BTreeMap;

@@ -19,6 +19,7 @@ use data::Clusters;
 pub use network::Outcome;
 use network::{Layout, Workspace};
 
+use norms::HALVE_EVERY;
 pub use norms::{MEASURE_EVERY, Norms, mean_square};
 
 /// Gradients that are computed and forgotten before the job says that it is ready.
@@ -97,9 +98,17 @@ impl CpuTrainer {
         (&mut self.weights, &mut self.velocity)
     }
 
+    /// Whether norms are looked at in a step, by its number.
+    pub fn is_measured(&self, step: u64) -> bool {
+        step.is_multiple_of(match self.lanes.len() {
+            1 => HALVE_EVERY,
+            _ => MEASURE_EVERY,
+        })
+    }
+
     /// One step on `batch` samples.
     fn train(&mut self, batch: usize) -> Step {
-        let measured = self.steps.is_multiple_of(MEASURE_EVERY);
+        let measured = self.is_measured(self.steps);
         let (lanes, outcome, norms) = self.measured_gradients(self.position, batch, measured);
         self.steps += 1;
         self.position += batch as u64;

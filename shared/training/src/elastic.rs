@@ -218,8 +218,11 @@ impl Training<'_> {
         let before: usize = parts[..rank].iter().sum();
         let first = self.state.samples + before as u64;
         // Every process counts the same steps, and so looks at the same ones.
-        let measured = self.state.step.is_multiple_of(MEASURE_EVERY);
         let alone = parts.len() == 1;
+        let measured = match alone {
+            true => self.trainer.is_measured(self.state.step),
+            false => self.state.step.is_multiple_of(MEASURE_EVERY),
+        };
         let (outcome, own) =
             self.trainer
                 .summed_gradient(first, parts[rank], &mut self.sum, measured && alone);

@@ -41,9 +41,11 @@ impl Reporter {
         })
     }
 
-    /// Tells steps that are quick together, 20 lines a second at most.
+    /// Tells steps that are quick together, 20 lines a second at most; the next at once, which shows
+    /// that the training goes on.
     pub fn merge_steps(&mut self) {
-        self.told = Some(Instant::now());
+        let now = Instant::now();
+        self.told = now.checked_sub(BETWEEN).or(Some(now));
     }
 
     /// Tells what was merged and not told.
@@ -133,6 +135,9 @@ impl Reporter {
     /// Parked: no step is under way.
     pub fn parked(&mut self) -> Result<(), Failure> {
         self.flush()?;
+        if self.told.is_some() {
+            self.merge_steps();
+        }
         self.output.text("{\"mt\":\"parked\"}\n")
     }
 

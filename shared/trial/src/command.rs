@@ -1,9 +1,10 @@
 //! A command as it is typed, without a shell.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use doc::{Job, Progress};
+use jobs::program::Missing;
 use units::TaskId;
 
 /// A program with its arguments, and variables that are set before it.
@@ -28,23 +29,13 @@ pub enum CommandError {
         /// What is wrong and what to do.
         why: &'static str,
     },
-    /// There is no such program.
-    #[error("{text:?}: there is no program {program}{hint}")]
-    Program {
+    /// Its program or its script is not there.
+    #[error("{text:?}: {missing}{hint}")]
+    Missing {
         /// The command.
         text: String,
-        /// Its first word.
-        program: String,
-        /// What may be meant.
-        hint: String,
-    },
-    /// There is no such script.
-    #[error("{text:?}: there is no file {script}{hint}")]
-    Script {
-        /// The command.
-        text: String,
-        /// The file.
-        script: String,
+        /// Which word.
+        missing: Missing,
         /// What may be meant.
         hint: String,
     },
@@ -96,38 +87,32 @@ impl Command {
     /// Looks for the program and, of an interpreter, for its script.
     ///
     /// # Errors
-    /// [`CommandError`] with what may be meant.
+    /// [`CommandError::Missing`] with what may be meant.
     pub fn check(&self) -> Result<(), CommandError> {
-        let program = &self.argv[0];
-        if !is_there(program) {
-            return Err(CommandError::Program {
+        jobs::program::check(&self.job()).map_err(|missing| {
+            let word = &self.argv[missing.word];
+            let hint = hint(word, missing.word == 0 && !word.contains('/'));
+            CommandError::Missing {
                 text: self.text(),
-                program: program.clone(),
-                hint: program_hint(program),
-            });
-        }
-        let Some(script) = self.script().filter(|script| !Path::new(script).exists()) else {
-            return Ok(());
-        };
-        Err(CommandError::Script {
-            text: self.text(),
-            script: script.to_owned(),
-            hint: script_hint(script),
+                missing,
+                hint,
+            }
         })
     }
 
-    /// The script that an interpreter of Python or a shell is given.
-    fn script(&self) -> Option<&str> {
-        let program = file_name(&self.argv[0]);
-        let interprets = [
-            "python", "pypy", "bash", "sh", "Rscript", "julia", "perl", "node",
-        ];
-        if !interprets.iter().any(|name| program.starts_with(name)) {
-            return None;
+    /// The command as the job of a workload, without what its progress is read by.
+    #[must_use]
+    pub fn job(&self) -> Job {
+        Job {
+            argv: self.argv.clone(),
+            env: self.env.clone(),
+            cwd: None,
+            progress: Progress::default(),
+            pool: false,
+            download: Vec::new(),
+            upload: Vec::new(),
+            resume: Vec::new(),
         }
-        // `-m MODULE` and `-c CODE` name no file; what other options take is not known.
-        let first = self.argv.get(1)?;
-        (!first.starts_with('-')).then_some(first)
     }
 }
 
@@ -217,24 +202,6 @@ fn name_of(argv: &[String]) -> Option<String> {
     })
 }
 
-fn is_program(path: &Path) -> bool {
-    let metadata = path.metadata();
-    metadata.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-}
-
-fn folders() -> Vec<PathBuf> {
-    std::env::var_os("PATH").map_or_else(Vec::new, |path| std::env::split_paths(&path).collect())
-}
-
-fn is_there(program: &str) -> bool {
-    if program.contains('/') {
-        return is_program(Path::new(program));
-    }
-    folders()
-        .iter()
-        .any(|folder| is_program(&folder.join(program)))
-}
-
 /// The name most like `wanted` among the files of some folders.
 fn nearest(wanted: &str, folders: &[PathBuf]) -> Option<String> {
     let files = folders
@@ -247,29 +214,26 @@ fn nearest(wanted: &str, folders: &[PathBuf]) -> Option<String> {
     (likeness(&best) >= ALIKE).then_some(best)
 }
 
-fn program_hint(program: &str) -> String {
-    let path = Path::new(program);
-    if program.contains('/') && path.exists() {
-        return " that can be executed: make it so (chmod +x), or name its interpreter".to_owned();
+/// The name that may be meant by a word that names nothing: of a program on `PATH`, or of a file beside it.
+fn hint(word: &str, on_path: bool) -> String {
+    if on_path {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+        return nearest(word, &folders)
+            .map_or_else(String::new, |name| format!("; did you mean {name}?"));
     }
-    if path.exists() {
-        return format!(
-            " on PATH; for the file of this folder write ./{program}, or python3 {program}"
-        );
-    }
-    match nearest(file_name(program), &folders()) {
-        Some(name) => format!("; did you mean {name}?"),
-        None => "; give its path, or activate the environment that it is in".to_owned(),
-    }
-}
-
-fn script_hint(script: &str) -> String {
-    let path = Path::new(script);
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    match nearest(file_name(script), &[folder.to_owned()]) {
-        Some(name) => format!("; did you mean {}?", folder.join(name).display()),
-        None => " here; commands are started in this folder".to_owned(),
+    let folder = Path::new(word)
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty());
+    let beside = nearest(
+        file_name(word),
+        &[folder.unwrap_or(Path::new(".")).to_owned()],
+    );
+    match (beside, folder) {
+        (Some(name), _) if name == file_name(word) => String::new(),
+        (Some(name), Some(folder)) => format!("; did you mean {}?", folder.join(name).display()),
+        (Some(name), None) => format!("; did you mean {name}?"),
+        (None, _) => String::new(),
     }
 }
 
@@ -313,8 +277,8 @@ mod tests {
         let check = |text: &str| Command::parse(text).unwrap().check();
         let error = check(&format!("sh {}/trian.py", folder.display())).unwrap_err();
         assert!(error.to_string().contains("train.py?"), "{error}");
-        let error = check("ssh-kegen x").unwrap_err().to_string();
-        assert!(error.contains("there is no program ssh-kegen"), "{error}");
+        let error = check("./trian x").unwrap_err().to_string();
+        assert!(error.contains("there is no program /"), "{error}");
         let error = check(&format!("{}/train.py", folder.display())).unwrap_err();
         assert!(error.to_string().contains("chmod"), "{error}");
         assert_eq!(check("sh -c true"), Ok(()));

@@ -168,8 +168,8 @@ impl Detector {
     /// Takes a line that was printed at `at` seconds.
     pub fn line(&mut self, at: f64, line: &[u8]) {
         match Progress::Protocol.parse(line) {
-            Some(Message::Step { samples, .. }) => {
-                self.protocol.step = Some(samples);
+            Some(Message::Step { steps, samples, .. }) => {
+                self.protocol.step = Some(samples / steps.max(1));
                 self.protocol.add(at, samples as f64);
                 return;
             }

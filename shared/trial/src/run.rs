@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use host::discovery::{self, MpsSupport};
 use jobs::cgroup::{Enclosures, cores};
 use jobs::mps::{Mps, MpsOptions};
-use jobs::{Happening, JobId, JobSpec, LogLimits, Progress, RunDir, Signals, Supervisor};
+use jobs::{Exit, Happening, JobId, JobSpec, LogLimits, Progress, RunDir, Signals, Supervisor};
 use units::{Share, TaskId};
 
-use crate::answer::{Alone, Beside, Compared, Unknown, beside};
+use crate::answer::{Alone, BUSY_DRIFT, Beside, Compared, DRIFT, Unknown, Verdict, beside};
 use crate::stage::Limits;
-use crate::trial::{Failed, Settings, Told, Trial};
-use crate::{Command, CommandError, Ended, Stage, Track};
+use crate::trial::{Failed, Group, Pair, Settings, Told, Trial};
+use crate::{Command, CommandError, Stage, Track};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +72,9 @@ pub fn run(
     tell: &mut dyn FnMut(Told<'_>),
 ) -> Result<Trial, TrialError> {
     let mut bench = Bench::open(settings, signals)?;
-    tell(Told::Place(bench.place.clone()));
+    tell(Told::Place(
+        bench.place.clone() + &busy().unwrap_or_default(),
+    ));
     let kinds = kinds(commands);
     let distinct = kinds
         .iter()
@@ -110,74 +112,70 @@ pub fn run(
     together(commands, known, &mut bench, stages, tell)
 }
 
-/// The last stage.
+/// All together, and where that is no gain, in pairs.
 fn together(
     commands: &[Command],
     known: Vec<(Alone, Track)>,
-    bench: &mut Bench,
+    bench: &mut Bench<'_>,
     stages: usize,
     tell: &mut dyn FnMut(Told<'_>),
 ) -> Result<Trial, TrialError> {
-    let all: Vec<&Command> = commands.iter().collect();
-    tell(Told::Begins(stages, stages, all.clone()));
-    let alone: Vec<Alone> = known.iter().map(|(alone, _)| *alone).collect();
-    let wholes: Option<Vec<f64>> = alone.iter().map(Alone::seconds).collect();
-    let serial = wholes.map(|wholes| wholes.iter().sum::<f64>());
-    let startup = alone.iter().map(|a| a.startup).fold(0.0, f64::max);
-    let limit = bench
-        .settings
-        .limit
-        .max(settings_limit(serial, startup, bench.settings.limit));
-    let tracks = known
-        .iter()
-        .map(|(_, track)| track.beside_others())
-        .collect();
-    let limits = Limits {
-        window: bench.settings.window,
-        limit,
+    let everyone: Vec<usize> = (0..commands.len()).collect();
+    tell(Told::Begins(stages, stages, commands.iter().collect()));
+    let all = match bench.group(commands, &known, &everyone, tell) {
+        Ok(all) => all,
+        Err(TrialError::Failed(mut failed)) => {
+            failed.pairs = pairs(commands, &known, bench, stages, tell)?;
+            return Err(TrialError::Failed(failed));
+        }
+        Err(error) => return Err(error),
     };
-    let (stage, seconds) = bench.play(&all, Stage::new(tracks, limits), true, tell)?;
-    let found = beside(&stage, &alone);
-    let gave_up = serial.is_some_and(|serial| seconds >= serial * PATIENCE)
-        && stage.tracks.iter().any(|track| track.ended.is_none());
-    let mut reached = Vec::new();
-    for (index, (one, alone)) in found.into_iter().zip(&alone).enumerate() {
-        let nothing = Beside {
-            startup: alone.startup,
-            rate: alone.rate,
-            whole: None,
-        };
-        reached.push(match one {
-            Some(one) => one,
-            None if gave_up => nothing,
-            None => {
-                return Err(TrialError::Unknown {
-                    id: commands[index].id.clone(),
-                    why: Unknown::Silent,
-                    beside: true,
-                    seconds,
-                });
-            }
-        });
-    }
-    let mut compared = Compared::of(&alone, &reached);
-    if gave_up {
-        compared.together = compared.together.max(seconds);
-    }
-    let until = stage.first_end().min(seconds);
+    let pairs = match all.compared.verdict() {
+        Verdict::Worth => Vec::new(),
+        _ => pairs(commands, &known, bench, stages, tell)?,
+    };
     Ok(Trial {
         commands: commands.to_vec(),
         alone: known,
-        beside: reached,
-        compared,
-        gave_up,
-        joint: (until - stage.joint().unwrap_or(0.0)).max(0.0),
+        all,
+        pairs,
     })
 }
 
-/// How long all may take together: what prints nothing is waited for until sharing has lost.
-fn settings_limit(serial: Option<f64>, startup: f64, limit: f64) -> f64 {
-    serial.map_or(limit + startup, |serial| serial * PATIENCE)
+/// Every pair of different commands of three or four. More would take minutes, and a person who has more
+/// of them begins with those that are likely to fit.
+fn pairs(
+    commands: &[Command],
+    known: &[(Alone, Track)],
+    bench: &mut Bench<'_>,
+    stages: usize,
+    tell: &mut dyn FnMut(Told<'_>),
+) -> Result<Vec<Pair>, TrialError> {
+    let kinds = kinds(commands);
+    if !(3..=4).contains(&commands.len()) {
+        return Ok(Vec::new());
+    }
+    let mut chosen: Vec<[usize; 2]> = Vec::new();
+    for (i, j) in (0..commands.len()).flat_map(|i| (i + 1..commands.len()).map(move |j| (i, j))) {
+        let same = |pair: &[usize; 2]| [kinds[pair[0]], kinds[pair[1]]] == [kinds[i], kinds[j]];
+        if !chosen.iter().any(|pair| same(pair)) {
+            chosen.push([i, j]);
+        }
+    }
+    let of = stages + chosen.len();
+    let mut pairs = Vec::new();
+    for (number, members) in chosen.into_iter().enumerate() {
+        let both: Vec<&Command> = members.iter().map(|&i| &commands[i]).collect();
+        let ids = [both[0].id.clone(), both[1].id.clone()];
+        tell(Told::Begins(stages + number + 1, of, both));
+        let compared = match bench.group(commands, known, &members, tell) {
+            Ok(group) => Some(group.compared),
+            Err(TrialError::Failed(_) | TrialError::Unknown { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        pairs.push(Pair { ids, compared });
+    }
+    Ok(pairs)
 }
 
 /// For each command the first that is the same but for its name.
@@ -221,6 +219,8 @@ struct Bench<'a> {
     _run: RunDir,
     lines: Lines,
     place: String,
+    /// How much the machine changes between two stages.
+    drift: f64,
     base: BTreeMap<OsString, OsString>,
 }
 
@@ -228,7 +228,10 @@ impl<'a> Bench<'a> {
     fn open(settings: &'a Settings, signals: Signals) -> Result<Self, TrialError> {
         let (mut run, _) = RunDir::create(&RunDir::default_base(), "mt").map_err(environment)?;
         run.guard().map_err(environment)?;
-        let (place, mps) = place();
+        let (mut place, mps) = place();
+        let busy = busy();
+        let drift = if busy.is_some() { BUSY_DRIFT } else { DRIFT };
+        place += &busy.unwrap_or_default();
         let mut supervisor = Supervisor::new(run.token()).map_err(environment)?;
         supervisor.contain(Enclosures::create(&mut run));
         supervisor.sweep_strays();
@@ -257,6 +260,7 @@ impl<'a> Bench<'a> {
             _run: run,
             lines,
             place,
+            drift,
             base,
         })
     }
@@ -312,8 +316,65 @@ impl<'a> Bench<'a> {
                 beside,
                 ended,
                 log: self.log(command, beside),
+                pairs: Vec::new(),
             }))),
         }
+    }
+
+    /// Runs some of the commands together, each of which is known alone.
+    fn group(
+        &mut self,
+        commands: &[Command],
+        known: &[(Alone, Track)],
+        members: &[usize],
+        tell: &mut dyn FnMut(Told<'_>),
+    ) -> Result<Group, TrialError> {
+        let who: Vec<&Command> = members.iter().map(|&i| &commands[i]).collect();
+        let alone: Vec<Alone> = members.iter().map(|&i| known[i].0).collect();
+        let wholes: Option<Vec<f64>> = alone.iter().map(Alone::seconds).collect();
+        let serial = wholes.map(|wholes| wholes.iter().sum::<f64>());
+        let startup = alone.iter().map(|a| a.startup).fold(0.0, f64::max);
+        // What prints nothing is waited for until sharing has lost.
+        let limit = self.settings.limit;
+        let patience = serial.map_or(limit + startup, |serial| serial * PATIENCE);
+        let tracks = members.iter().map(|&i| known[i].1.beside_others());
+        let limits = Limits {
+            window: self.settings.window,
+            limit: limit.max(patience),
+        };
+        let stage = Stage::new(tracks.collect(), limits);
+        let (stage, seconds) = self.play(&who, stage, true, tell)?;
+        let gave_up = serial.is_some_and(|serial| seconds >= serial * PATIENCE)
+            && stage.tracks.iter().any(|track| track.ended.is_none());
+        let found = beside(&stage, &alone).into_iter().zip(&alone).zip(&who);
+        let reached: Result<Vec<Beside>, TrialError> = found
+            .map(|((one, alone), command)| match one {
+                Some(one) => Ok(one),
+                None if gave_up => Ok(Beside {
+                    startup: alone.startup,
+                    rate: alone.rate,
+                    whole: None,
+                }),
+                None => Err(TrialError::Unknown {
+                    id: command.id.clone(),
+                    why: Unknown::Silent,
+                    beside: true,
+                    seconds,
+                }),
+            })
+            .collect();
+        let beside = reached?;
+        let mut compared = Compared::of(&alone, &beside, self.drift);
+        if gave_up {
+            compared.together = compared.together.max(seconds);
+        }
+        let until = stage.first_end().min(seconds);
+        Ok(Group {
+            beside,
+            compared,
+            gave_up,
+            joint: (until - stage.joint().unwrap_or(0.0)).max(0.0),
+        })
     }
 
     fn read(&self, commands: &[&Command], stage: &mut Stage, began: Instant) {
@@ -401,6 +462,19 @@ fn place() -> (String, Option<Mps>) {
         Some(MpsSupport::Unavailable { reason }) => plain(reason),
         None => (format!("this machine's {processors}, without shares"), None),
     }
+}
+
+/// A warning where other programs keep much of the processors busy: what is measured holds for a machine
+/// that is as busy then. Half a processor in four is what a desktop does by itself.
+fn busy() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    let load: f64 = text.split(' ').next()?.parse().ok()?;
+    (load > 0.5 * cores() as f64).then(|| {
+        format!(
+            "; other programs are running (load average {load:.1}), so that only large differences count: try \
+             again in a quiet moment"
+        )
+    })
 }
 
 /// A folder for the logs that is not there yet: `NAME`, `NAME-2`, ...

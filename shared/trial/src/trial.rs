@@ -26,14 +26,32 @@ pub struct Trial {
     pub commands: Vec<Command>,
     /// Each alone, with the detector that found its progress.
     pub alone: Vec<(Alone, Track)>,
+    /// All together.
+    pub all: Group,
+    /// Pairs of three or four commands, where all together is no gain.
+    pub pairs: Vec<Pair>,
+}
+
+/// Commands that ran together.
+#[derive(Debug, Clone)]
+pub struct Group {
     /// Each beside the others.
     pub beside: Vec<Beside>,
     /// The seconds of both ways.
     pub compared: Compared,
-    /// Together had not ended when it had taken this much longer than one after another.
+    /// They had not ended when they had taken longer than one after another by a fifth.
     pub gave_up: bool,
-    /// Seconds in which all trained, of the last stage.
+    /// Seconds in which all trained.
     pub joint: f64,
+}
+
+/// Two of the commands together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pair {
+    /// Which.
+    pub ids: [TaskId; 2],
+    /// The seconds of both ways; `None` if one failed beside the other, or made no progress.
+    pub compared: Option<Compared>,
 }
 
 /// What is told while it runs.
@@ -62,9 +80,11 @@ pub struct Failed {
     pub ended: Ended,
     /// Where all of its output is.
     pub log: PathBuf,
+    /// How pairs did, where it failed beside two or more others.
+    pub pairs: Vec<Pair>,
 }
 
-/// Whether a way ended by itself.
+/// How a command ended, in words.
 #[must_use]
 pub(crate) fn status(exit: Exit) -> String {
     match exit {

@@ -6,7 +6,7 @@ use units::TaskId;
 
 use crate::Command;
 use crate::answer::{Alone, Basis, Compared, Unknown, Verdict};
-use crate::trial::{Failed, Settings, Told, Trial, status};
+use crate::trial::{Failed, Pair, Settings, Told, Trial, status};
 
 /// Lines of a failed command's output that are shown: the end of a traceback with its cause.
 const TAIL_LINES: usize = 12;
@@ -24,7 +24,7 @@ pub fn cost(commands: &[Command], distinct: usize, settings: &Settings) -> Strin
     let about = settings.window * stages as f64;
     format!(
         "{stages} runs: {who}, then {} together. About {about:.0} s and {stages} start-ups; a command \
-         that prints no progress is waited for until it ends, at most {:.0} s (--limit).",
+         that prints no progress is waited for until it ends, at most {} s (--limit).",
         match commands.len() {
             2 => "both".to_owned(),
             n => format!("all {n}"),
@@ -40,6 +40,7 @@ pub fn told(told: &Told<'_>) -> String {
         Told::Place(place) => format!("on {place}"),
         Told::Begins(number, of, commands) => match commands.as_slice() {
             [one] => format!("[{number}/{of}] {} alone", one.id),
+            [a, b] => format!("[{number}/{of}] {} and {} together", a.id, b.id),
             all => format!("[{number}/{of}] {} together", all.len()),
         },
         Told::Alone(command, alone) => format!("      {}: {}", command.id, facts(alone)),
@@ -94,8 +95,11 @@ pub fn table(trial: &Trial) -> String {
         "speed together",
     ];
     let mut rows = vec![head.map(str::to_owned)];
-    for ((command, (alone, _)), beside) in
-        trial.commands.iter().zip(&trial.alone).zip(&trial.beside)
+    for ((command, (alone, _)), beside) in trial
+        .commands
+        .iter()
+        .zip(&trial.alone)
+        .zip(&trial.all.beside)
     {
         let part = 100.0 * beside.rate.per_s / alone.rate.per_s;
         rows.push([
@@ -109,7 +113,7 @@ pub fn table(trial: &Trial) -> String {
             alone
                 .seconds()
                 .map_or_else(|| "unknown".to_owned(), |s| format!("{s:.1} s")),
-            if trial.gave_up {
+            if trial.all.gave_up {
                 "-".to_owned()
             } else {
                 format!("{part:.0} % of alone")
@@ -133,17 +137,17 @@ pub fn table(trial: &Trial) -> String {
 /// The answer, with what its seconds mean.
 #[must_use]
 pub fn verdict(trial: &Trial) -> String {
-    let compared = &trial.compared;
+    let compared = &trial.all.compared;
     let gain = 100.0 * compared.gain();
     let noise = 200.0 * compared.error;
     let seconds = format!(
         "together {}{:.1} s, one after another {:.1} s",
-        if trial.gave_up { "more than " } else { "" },
+        if trial.all.gave_up { "more than " } else { "" },
         compared.together,
         compared.serial
     );
     let answer = match compared.verdict() {
-        _ if trial.gave_up => format!("Not worth it: {seconds}."),
+        _ if trial.all.gave_up => format!("Not worth it: {seconds}."),
         Verdict::Worth => format!("Worth it: {seconds}: {gain:.0} % faster (± {noise:.0} %)."),
         Verdict::NotWorth => {
             format!(
@@ -155,7 +159,39 @@ pub fn verdict(trial: &Trial) -> String {
             "Cannot tell: {seconds}; a difference of {gain:+.0} % is within the noise (± {noise:.0} %)."
         ),
     };
-    format!("{answer}\n{}", meaning(trial, compared))
+    format!(
+        "{answer}\n{}{}",
+        meaning(trial, compared),
+        pairs(&trial.pairs)
+    )
+}
+
+/// How pairs did, a line for each, the best first.
+fn pairs(pairs: &[Pair]) -> String {
+    let mut all: Vec<&Pair> = pairs.iter().collect();
+    let gain = |pair: &Pair| {
+        pair.compared
+            .as_ref()
+            .map_or(f64::NEG_INFINITY, Compared::gain)
+    };
+    all.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
+    let line = |pair: &&Pair| {
+        let [a, b] = &pair.ids;
+        let how = pair.compared.as_ref().map_or_else(
+            || "one fails beside the other".to_owned(),
+            |c| {
+                let word = match c.verdict() {
+                    Verdict::Worth => "worth it",
+                    Verdict::NotWorth => "not worth it",
+                    Verdict::WithinNoise => "cannot tell",
+                };
+                let (together, serial) = (c.together, c.serial);
+                format!("{word}: together {together:.1} s, one after another {serial:.1} s")
+            },
+        );
+        format!("\nof two: {a} and {b}: {how}")
+    };
+    all.iter().map(line).collect()
 }
 
 fn meaning(trial: &Trial, compared: &Compared) -> String {
@@ -173,7 +209,10 @@ fn meaning(trial: &Trial, compared: &Compared) -> String {
                 startups(alone),
                 match compared.measured {
                     true => "measured".to_owned(),
-                    false => format!("predicted from {:.0} s in which all trained", trial.joint),
+                    false => format!(
+                        "predicted from {:.0} s in which all trained",
+                        trial.all.joint
+                    ),
                 },
                 how(ran)
             )
@@ -198,6 +237,7 @@ pub(crate) fn failed(failed: &Failed) -> String {
         beside,
         ended,
         log,
+        pairs: in_pairs,
     } = failed;
     let what = if *beside {
         format!("Not together: beside the others {id} fails, and alone it did not")
@@ -228,7 +268,7 @@ pub(crate) fn failed(failed: &Failed) -> String {
     if !beside {
         out += &format!("\nits command: {text}");
     }
-    out
+    out + &pairs(in_pairs)
 }
 
 /// What to change, by the last lines.

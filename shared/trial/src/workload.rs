@@ -58,16 +58,11 @@ fn task(command: &Command, alone: &Alone, track: &Track) -> Task {
         memory: None,
         host: HostCost::default(),
         job: Some(Job {
-            argv: command.argv.clone(),
             env,
-            cwd: None,
             progress: Progress {
                 regex: regex.filter(|text| !text.is_empty()),
             },
-            pool: false,
-            download: Vec::new(),
-            upload: Vec::new(),
-            resume: Vec::new(),
+            ..command.job()
         }),
     }
 }

@@ -57,7 +57,7 @@ fn draw(rng: &mut SmallRng, most_tasks: usize) -> Call {
     add(rng, 0.4, format!("--step {step}"));
     let floor = f64::from(rng.random_range(5..65)) / 100.0;
     add(rng, 0.4, format!("--floor {floor}"));
-    let batch = of(rng, &["free", "fixed", "same"]);
+    let batch = of(rng, &["free", "fixed", "same", "reference"]);
     add(rng, 0.3, format!("--batch {batch}"));
     let mismatch = of(rng, &["0.01", "0.5", "1", "3", "10", "least"]);
     add(rng, 0.4, format!("--mismatch {mismatch}"));

@@ -118,7 +118,7 @@ impl Draw {
         let rv = 25 * self.upto(4 * tasks as u64);
         let step = self.of(&["2.5", "5", "10", "25"]);
         let floor = self.of(&["0.05", "0.1", "0.3"]);
-        let batch = self.of(&["fixed", "fixed", "same"]);
+        let batch = self.of(&["fixed", "free", "same"]);
         let (mismatch, balance) = (
             self.of(&["least", "least", "3"]),
             self.of(&["batch", "workload", "time"]),

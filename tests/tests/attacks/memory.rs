@@ -202,3 +202,37 @@ fn tasks_that_do_not_fit_are_told_in_seconds_within_256_mb() {
         }
     }
 }
+
+/// The limit of 64 tasks holds while a document is read: of a million nothing is kept but its text.
+#[test]
+fn a_million_tasks_are_refused_within_72_mb() {
+    let folder = Folder::new();
+    for (name, head, task) in [
+        (
+            "w",
+            r#"{"schema":"mt.workload/1","device":{"kind":"sim"},"tasks":["#,
+            r#"{"id":"a","model":"resnet18","batch_sizes":[64]}"#,
+        ),
+        (
+            "p",
+            r#"{"schema":"mt.plan/1","tasks":["#,
+            r#"{"id":"a","batch":8,"share_percent":50}"#,
+        ),
+    ] {
+        let tasks = vec![task; 1_000_000].join(",");
+        fs::write(folder.path().join(name), format!("{head}{tasks}]}}")).unwrap();
+    }
+    for (line, code) in [
+        ("mt-profile w -o out", 2),
+        ("mt-check w", 2),
+        ("mt-report w", 2),
+        ("mt-report p", 2),
+        ("mt-check p", 2),
+        ("mt-launch p", 2),
+        ("mt-overlap p", 2),
+    ] {
+        let peak = used(&folder, line, code).peak_kb;
+        println!("{line}: {} MB", peak >> 10);
+        assert!(peak < 72 << 10, "{line}: {} MB", peak >> 10);
+    }
+}

@@ -57,7 +57,8 @@ mt-launch --rounds 2 timeline > run
 mt-solve --floor 0.2 --rv 150 --batch same --step 10 --objective weighted model > bound-plan
 mt-solve --objective max-min --mismatch 5 --balance time --step 10 --previous plan --damping 0.5 model > damped-plan
 mt-solve --objective round --batch fixed --step 10 model > round-plan
-mt-solve --floor 0.99 model > no-plan || true
+mt-solve --floor 0.99 --batch free model > no-plan || true
+sed 's/\"batch_sizes\":\\[32,64\\]/&,\"efficiency\":{\"noise_scale\":200.0},\"rounds_to_target\":5.0/g' model | mt-solve --step 25 > progress-plan
 sed 's/\"memory_bytes\":24000000000/\"memory_bytes\":24000000000,\"gpus\":2/' model | mt-solve --step 10 > two-plan
 mt-overlap two-plan > two-timeline
 mt-overlap --link half plan > half-timeline
@@ -70,7 +71,7 @@ mt-cluster plan --effort 20000 --policy srtf $CASES/mt-cluster/tests/cli/in/thre
 mt-elastic --gpus 4 --pause 2 $CASES/mt-elastic/tests/cli/in/two.ndjson > allocation";
 
 /// Name, kind, file, and the file before it.
-const DOCUMENTS: [(&str, &str, &str); 20] = [
+const DOCUMENTS: [(&str, &str, &str); 21] = [
     ("profile", "profile", ""),
     ("model", "model", "profile"),
     ("plan", "plan", ""),
@@ -78,6 +79,7 @@ const DOCUMENTS: [(&str, &str, &str); 20] = [
     ("damped-plan", "plan", ""),
     ("round-plan", "plan", ""),
     ("no-plan", "plan", ""),
+    ("progress-plan", "plan", ""),
     ("two-plan", "plan", ""),
     ("timeline", "timeline", ""),
     ("two-timeline", "timeline", ""),

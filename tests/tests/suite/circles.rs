@@ -63,15 +63,21 @@ impl Crate {
     fn read(src: &Path) -> Self {
         let mut files = BTreeMap::new();
         for path in sources(src) {
-            let below = path.strip_prefix(src).unwrap().with_extension("");
+            let below = path
+                .strip_prefix(src)
+                .expect("a source is below its folder");
+            let below = below.with_extension("");
             let mut module: Module = below
                 .iter()
-                .map(|part| part.to_str().unwrap().to_owned())
+                .map(|part| part.to_str().expect("a name in UTF-8").to_owned())
                 .collect();
-            if matches!(module.last().unwrap().as_str(), "lib" | "main" | "mod") {
+            if matches!(
+                module.last().map_or("", String::as_str),
+                "lib" | "main" | "mod"
+            ) {
                 module.pop();
             }
-            let text = fs::read_to_string(&path).unwrap();
+            let text = fs::read_to_string(&path).expect("a source is read");
             files.insert(module.clone(), Source::of(&text, &module));
         }
         Self::of(files)

@@ -6,6 +6,7 @@ mod cpu;
 mod dependencies;
 mod elastic;
 mod elastic_torch;
+mod federation;
 mod manual;
 mod messages;
 mod options;

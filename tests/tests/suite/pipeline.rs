@@ -251,3 +251,44 @@ fn many_tasks_that_hardly_fit_are_planned_in_bounded_memory() {
     none.assert_code(1);
     assert!(none.stderr.contains("memory of at least"), "{none:?}");
 }
+
+/// The reason that a plan gives for itself, what it was compared with, is recomputed.
+#[test]
+fn the_candidates_of_a_plan_cannot_be_altered_unnoticed() {
+    let folder = Folder::new();
+    // Two tasks, so that some co-run of all is among few measurements.
+    let workload = r#"{"schema":"mt.workload/1","device":{"kind":"sim","gpu":"rtx-3090"},
+        "link":{"down_bps":4e8,"up_bps":2e8},"tasks":[
+        {"id":"alex","model":"alexnet","batch_sizes":[32,64],"samples":12000,
+         "update_bytes":{"down":30000000,"up":20000000}},
+        {"id":"mobile","model":"mobilenet_v3_large","batch_sizes":[32,64],"samples":9000,
+         "update_bytes":{"down":15000000,"up":15000000}}]}"#;
+    std::fs::write(folder.path().join("small.json"), workload).unwrap();
+    for objective in ["raw", "round"] {
+        let run = folder.run(&format!(
+            "set -o pipefail; mt-profile --objective {objective} --budget 10 small.json | mt-fit | \
+             mt-solve --objective {objective} > plan && mt-check plan"
+        ));
+        run.assert_code(0);
+        let text = std::fs::read_to_string(folder.path().join("plan")).unwrap();
+        let plan: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let predicted = &plan["candidates"]["predicted"];
+        let claimed = predicted["objective"]
+            .as_f64()
+            .expect("a predicted candidate");
+        // The order of a round is a search of its own, so that its length is known within bounds only.
+        let factors: &[f64] = match objective {
+            "round" => &[0.3, 3.0],
+            _ => &[0.999, 1.001],
+        };
+        for factor in factors {
+            let mut lie = plan.clone();
+            lie["candidates"]["predicted"]["objective"] = (claimed * factor).into();
+            std::fs::write(folder.path().join("lie"), lie.to_string()).unwrap();
+            let check = folder.run("mt-check lie");
+            check.assert_code(1);
+            let place = "candidates.predicted.objective";
+            assert!(check.stdout.contains(place), "{}", check.stdout);
+        }
+    }
+}

@@ -178,7 +178,7 @@ fn on_processes_the_verdict_is_compared_with_what_ran() {
     std::fs::write(folder.path().join("workload"), WORKLOAD).unwrap();
     let window = "--window 0.5 --max-window 1";
     let out = folder.run(&format!(
-        "mt-profile workload --budget 6 --share-step 25 {window} -o profile"
+        "mt-profile workload --budget 12 --share-step 25 {window} -o profile"
     ));
     if out.code == Some(3) {
         testkit::skipped("cgroups", out.stderr);

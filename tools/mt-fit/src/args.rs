@@ -10,7 +10,9 @@ use predict::Method;
 /// every task of any co-run, with its uncertainty. Runs (mt-launch) that follow a profile are learnt
 /// from with it: where tasks trained steadily under their shares, production measures them. A run
 /// without a profile before it stands for itself. Measurements that are zero or evidently wrong
-/// are left out. What was learnt, and whether more samples would help, is said on standard error.
+/// are left out. What a sample is worth at each batch size (`efficiency`) is learnt from runs at
+/// several batch sizes that reached the same loss, else from norms of gradients that trainings
+/// reported, else as the workload declares it. What was learnt, and whether more samples would help, is said on standard error.
 #[derive(Debug, Clone, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub struct Args {

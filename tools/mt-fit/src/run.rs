@@ -2,6 +2,7 @@ use std::path::Path;
 
 use cli::{Console, Exit, Failure, Input, Output};
 use doc::{Measurement, Model, Profile, RunEvent};
+use efficiency::Evidence;
 use predict::runs::{self, RunError};
 use predict::{Dataset, FitOptions, Fitted, Method, fit, fit_by_merit, summary};
 
@@ -16,18 +17,31 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let mut output = Output::open(args.stream.output.as_deref(), args.stream.pretty)?;
     // A profile is learnt from when the next begins: runs may follow it.
     let mut open: Option<Profile> = None;
+    let mut evidence = Evidence::default();
     for measurement in input.measurements() {
         match measurement? {
             Measurement::Profile(next) => {
+                let shown = std::mem::take(&mut evidence);
+                evidence.add_profile(&next);
                 if let Some(profile) = open.replace(*next) {
-                    one(profile, &args, test.as_ref(), &mut output, console)?;
+                    one(profile, &shown, &args, test.as_ref(), &mut output, console)?;
                 }
             }
-            Measurement::Run(events) => open = Some(joined(open, &events, console)?),
+            Measurement::Run(events) => {
+                open = Some(joined(open, &events, console)?);
+                evidence.add_run(&events);
+            }
         }
     }
     if let Some(profile) = open {
-        one(profile, &args, test.as_ref(), &mut output, console)?;
+        one(
+            profile,
+            &evidence,
+            &args,
+            test.as_ref(),
+            &mut output,
+            console,
+        )?;
     }
     output.finish()?;
     Ok(Exit::Done)
@@ -35,7 +49,8 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
 
 /// Writes the model of a profile.
 fn one(
-    profile: Profile,
+    mut profile: Profile,
+    shown: &Evidence,
     args: &Args,
     test: Option<&Profile>,
     output: &mut Output,
@@ -52,6 +67,13 @@ fn one(
     }
     if let Some(test) = test {
         console.say(&judge::text(&fitted.predictor, &profile, test)?);
+    }
+    for task in &mut profile.header.workload.tasks {
+        let finding = shown.of_task(task);
+        if let Some(reason) = finding.reason.filter(|_| !args.quiet) {
+            console.note(&format!("{}: {reason}", task.id));
+        }
+        task.efficiency = finding.efficiency.or(task.efficiency.take());
     }
     output.document(&model(profile, &fitted, console))
 }

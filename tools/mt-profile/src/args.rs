@@ -5,7 +5,7 @@ use clap::{Parser, ValueEnum, ValueHint};
 const EXAMPLES: &str = "\
 Examples:
   mt-profile workload.json | mt-fit | mt-solve
-      measure each task alone and 40 well-chosen co-runs, and go on to a plan
+      measure each task alone and well-chosen co-runs, and go on to a plan
   mt-profile --device cuda --tolerance 1 -o profile.ndjson workload.json
       the same on this machine's GPU until another co-run promises less than 1 % more, into a
       file that grows
@@ -24,8 +24,13 @@ Examples:
   mt-profile --calibrate profile.ndjson --gpu rtx-3090 -o mine.json
       fit the simulator to a profile from a real GPU, for --gpu mine.json
 
-Exit codes: 0 done; 1 nothing could be measured for a workload; 2 bad input or usage; 3 the device
-cannot be used; 130 after Ctrl-C, with every finished record written.";
+On real devices jobs that end by themselves are started again while they are measured, a job that
+prints nothing is measured by whole runs if its task has `samples`, and the first task that fails
+alone ends the profile.
+
+Exit codes: 0 done; 1 a task failed alone, or nothing could be measured for a workload; 2 bad input
+or usage, such as a script that does not exist; 3 the device cannot be used; 130 after
+Ctrl-C, with every finished record written.";
 
 /// Measure how fast training tasks run alone and together on one device
 ///
@@ -109,7 +114,9 @@ pub struct DesignArgs {
     /// How to choose co-runs
     #[arg(long, value_enum, value_name = "DESIGN", default_value = "adaptive")]
     pub design: Design,
-    /// Co-runs to measure beside the solo runs [default: adaptive 40, random 125, grid all]
+    /// Configurations to measure [default: adaptive 40, random 125, grid all]. On real devices
+    /// everything counts, but each task is measured alone in any case; the simulator and recordings
+    /// cost little, and there only co-runs count
     #[arg(long, alias = "samples", value_name = "K")]
     pub budget: Option<u64>,
     /// Shares are multiples of this [default: 5, grid 20]
@@ -128,8 +135,8 @@ pub struct DesignArgs {
     /// (above 0) once the plan that mt-solve would choose is measured
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
     pub tolerance: f64,
-    /// Adaptive: what the co-runs are to be best for, which mt-solve then maximises; absent: round
-    /// where every task of the workload has samples, else raw
+    /// Adaptive: what the co-runs are to be best for, which mt-solve then maximises; absent: progress
+    /// where the workload says what samples are worth, else round where every task has samples, else raw
     #[arg(long, value_enum, value_name = "OBJECTIVE")]
     pub objective: Option<cli::ObjectiveArg>,
     /// Adaptive: look for the best among co-runs in which every task keeps this fraction of its
@@ -152,7 +159,7 @@ pub struct WindowArgs {
     /// Shortest window in seconds [default: 2; simulator: five steps of the slowest task]
     #[arg(long, value_name = "SECONDS")]
     pub window: Option<f64>,
-    /// Longest window on real devices in seconds
+    /// Longest window on real devices in seconds; less where a task's own work is done before
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     pub max_window: f64,
     /// Relative standard error that ends a window on real devices

@@ -1,9 +1,9 @@
 use std::path::PathBuf;
 
-use allocation::{Effort, Limits, Options, Request};
+use allocation::{Asked, Effort, Limits, Options, Request};
 use clap::{Parser, ValueEnum};
 use cli::{BalanceArg, BatchArg, Failure, ObjectiveArg, SeedArgs, SoloArg, StreamArgs};
-use doc::{Model, ObjectiveKind};
+use doc::ObjectiveKind;
 use units::{Batch, Bytes, Share, TotalShare};
 
 /// Choose batch sizes and GPU shares
@@ -37,8 +37,8 @@ pub struct Args {
     /// the plan carries what is predicted for every set of them
     #[arg(long, value_name = "TASK,...", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// What to maximise; absent: what was profiled for, else round where every task of the workload
-    /// has samples, else raw
+    /// What to maximise; absent: progress where the workload says what samples are worth, else what
+    /// was profiled for, else round where every task has samples, else raw
     #[arg(long, value_enum)]
     objective: Option<ObjectiveArg>,
     /// Sum of the shares in percent, of each GPU if there are several; `free`: whatever is best
@@ -58,9 +58,10 @@ pub struct Args {
     /// Memory that the tasks of one GPU may use; absent: what the workload says
     #[arg(long, value_name = "BYTES")]
     memory: Option<u64>,
-    /// How batch sizes may be chosen
-    #[arg(long, value_enum, default_value_t = BatchArg::Free)]
-    batch: BatchArg,
+    /// How batch sizes may be chosen; absent: free for progress and with --mismatch or --max-batch,
+    /// else reference
+    #[arg(long, value_enum)]
+    batch: Option<BatchArg>,
     /// Batch sizes of at most N, in the plan and in what it is compared with
     #[arg(long, value_name = "N")]
     max_batch: Option<u64>,
@@ -173,18 +174,13 @@ fn total_share(text: &str) -> Result<Total, String> {
 }
 
 impl Args {
-    /// The request for a model: what it was profiled for, where the options do not say.
-    pub fn request_for(&self, model: &Model, request: &Request) -> Request {
-        let mut request = request.clone();
-        let aim = model.aim.as_ref();
-        let asked = self.objective.map(ObjectiveKind::from);
-        let usual = || model.workload.default_objective();
-        let aimed = || aim.map_or_else(usual, |a| a.objective);
-        request.objective = asked.unwrap_or_else(aimed);
-        if self.floor.is_none() {
-            request.limits.floor = aim.and_then(|a| a.starvation_floor).unwrap_or(0.0);
+    /// What a request for a model leaves open.
+    pub fn asked(&self) -> Asked {
+        Asked {
+            objective: self.objective.map(Into::into),
+            floor: self.floor,
+            batch: self.batch.map(Into::into),
         }
-        request
     }
 
     /// What the plans are asked to be; the objective is that of a workload without samples.
@@ -222,7 +218,7 @@ impl Args {
                 },
                 floor: self.floor.unwrap_or(0.0),
                 memory: memory.map_err(|e| usage("memory", e))?,
-                policy: self.batch.into(),
+                policy: doc::BatchPolicy::Free,
                 mismatch: match self.mismatch {
                     Some(Mismatch::AtMost(bound)) => Some(bound),
                     Some(Mismatch::Least) | None => None,

@@ -33,7 +33,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
             let renewed = model.workload.renew(workload);
             renewed.map_err(|error| Failure::Input(format!("--workload: {error}")))?;
         }
-        let mut request = args.request_for(&model, &request);
+        let mut request = request.for_model(&args.asked(), &model);
         request.limits.memory = request
             .limits
             .memory
@@ -75,7 +75,8 @@ fn tell(plan: &Plan, outside: &[String], console: &Console) -> Exit {
     match &plan.answer {
         Answer::Feasible(_) => {
             let transfers = plan.workload().and_then(notes::transfers);
-            for note in transfers.into_iter().chain(report::verdict_note(plan)) {
+            let notes = transfers.into_iter().chain(report::verdict_note(plan));
+            for note in notes.chain(notes::sizes(plan)) {
                 console.note(&note);
             }
             for reason in outside {

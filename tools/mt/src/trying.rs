@@ -46,6 +46,11 @@ pub fn run(args: &TryArgs, console: &Console) -> Result<Exit, Failure> {
         folder: folder.unwrap_or_else(|| trial::free_folder("mt-try")),
     };
     trial::check(&commands).map_err(failure)?;
+    if std::fs::symlink_metadata(&settings.folder).is_ok() {
+        let folder = settings.folder.display();
+        let text = format!("the folder {folder} exists already; give another with -o DIR");
+        return Err(Failure::Usage(text));
+    }
     cli::make_folder(&settings.folder)?;
     console.say(&trial::cost(&commands, distinct, &settings));
     let signals = Signals::install(&cli::ending_signals())

@@ -116,6 +116,7 @@ pub fn case(recipe: Recipe) -> Result<Case, UnitError> {
                 weight: Weight::new(1.0)?,
                 memory: None,
                 work_per_sample: None,
+                progress: allocation::Progress::default(),
             })
         })
         .collect();

@@ -1,4 +1,6 @@
-use doc::ObjectiveKind;
+use std::collections::HashMap;
+
+use doc::BatchPolicy;
 use units::{Batch, Share};
 
 use corun::{Setting, Throughput};
@@ -98,12 +100,7 @@ impl Scheme {
                 problem: n,
             });
         }
-        let share = self.share(n);
-        let settings: Vec<Setting> = batches
-            .iter()
-            .enumerate()
-            .map(|(task, &batch)| Setting { task, batch, share })
-            .collect();
+        let settings = self.settings(batches);
         let solo: Vec<f64> = batches
             .iter()
             .enumerate()
@@ -119,8 +116,15 @@ impl Scheme {
             Scheme::Temporal => vec![1.0 / solo.iter().map(|s| 1.0 / s).sum::<f64>(); n],
             _ => together(rates, &settings),
         };
+        let to_target = |places: &[usize], s: &[Setting]| match self {
+            Scheme::Temporal => problem.serial_round_of(rates, places, s),
+            _ => problem.round_of(rates, places, s, 0.0),
+        };
         let finish = match (self, &problem.round) {
-            _ if problem.objective != ObjectiveKind::Round => 0.0,
+            _ if !problem.is_timed() => 0.0,
+            _ if problem.is_progress() => problem
+                .seconds_to_target(&settings, to_target)
+                .unwrap_or(f64::INFINITY),
             (Scheme::Temporal, Some(round)) => round.one_after_another(&solo),
             (_, Some(round)) => round.seconds(rates, &settings),
             (Scheme::Temporal, None) => (0..n).map(|i| samples(problem, i) / solo[i]).sum(),
@@ -133,9 +137,10 @@ impl Scheme {
         let relative = || p.iter().zip(&reference).map(|(p, s)| p / s);
         let fairness = relative().sum();
         let least = relative().fold(f64::INFINITY, f64::min);
-        let objective = match problem.objective {
-            ObjectiveKind::Round => -finish,
-            _ => problem.value(&p, &reference),
+        let objective = if problem.is_timed() {
+            -finish
+        } else {
+            problem.value(rates, &settings, &p, &reference)
         };
         let fed = least >= problem.limits.floor * (1.0 - TOLERANCE);
         let balanced = problem
@@ -151,6 +156,72 @@ impl Scheme {
             raw,
             fairness,
         })
+    }
+
+    /// The scheme at batch sizes of its own where the plan is for progress and chooses them: from those
+    /// of the plan, that of one task is changed as long as the objective gains. Else at those of the plan.
+    pub(crate) fn at_its_best<C: Throughput + ?Sized>(
+        self,
+        rates: &C,
+        problem: &Problem,
+        batches: &[Batch],
+    ) -> Result<SchemeResult, AllocError> {
+        if !problem.is_progress() || problem.limits.policy != BatchPolicy::Free {
+            return self.predict(rates, problem, batches);
+        }
+        let mut lengths = HashMap::new();
+        let mut worth = |sizes: &[Batch]| self.rank(rates, problem, sizes, &mut lengths);
+        let mut sizes = batches.to_vec();
+        let mut best = worth(&sizes)?;
+        loop {
+            let before = best;
+            for i in 0..sizes.len() {
+                for &batch in &problem.tasks[i].batches {
+                    let now = std::mem::replace(&mut sizes[i], batch);
+                    let other = worth(&sizes)?;
+                    if other > best {
+                        best = other;
+                    } else {
+                        sizes[i] = now;
+                    }
+                }
+            }
+            // Rounding of sums is no gain; where a task does not advance both are minus infinity.
+            if best <= before || best - before <= TOLERANCE * best.abs() {
+                return self.predict(rates, problem, &sizes);
+            }
+        }
+    }
+
+    /// The objective of the scheme, a time with rounds in the orders that choices are ranked by. `lengths`
+    /// keeps those of some of the tasks, which many sizes of the others have in common.
+    fn rank<C: Throughput + ?Sized>(
+        self,
+        rates: &C,
+        problem: &Problem,
+        batches: &[Batch],
+        lengths: &mut HashMap<Vec<Setting>, Option<f64>>,
+    ) -> Result<f64, AllocError> {
+        if !problem.is_timed() {
+            return Ok(self.predict(rates, problem, batches)?.objective);
+        }
+        let settings = self.settings(batches);
+        let length = |places: &[usize], s: &[Setting]| {
+            let work = || match self {
+                Scheme::Temporal => problem.serial_round_of(rates, places, s),
+                _ => problem.ranked_round_of(rates, places, s),
+            };
+            *lengths.entry(s.to_vec()).or_insert_with(work)
+        };
+        let seconds = problem.seconds_to_target(&settings, length);
+        Ok(seconds.map_or(f64::NEG_INFINITY, |s| -s))
+    }
+
+    fn settings(self, batches: &[Batch]) -> Vec<Setting> {
+        let share = self.share(batches.len());
+        let each = batches.iter().enumerate();
+        each.map(|(task, &batch)| Setting { task, batch, share })
+            .collect()
     }
 
     fn fits(self, problem: &Problem, batches: &[Batch]) -> bool {

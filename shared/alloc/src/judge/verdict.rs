@@ -61,8 +61,7 @@ pub(crate) fn verdict<C: Throughput + ?Sized>(
         let mut serial = 0.0;
         let mut fastest = Vec::new();
         for (k, &i) in p.members.iter().enumerate() {
-            let batches = &workload.tasks[i].batch_sizes;
-            let Some((batch, solo)) = best_alone(rates, i, batches) else {
+            let Some((batch, solo)) = best_alone(rates, i, &p.problem.sizes(k)) else {
                 return Ok(None);
             };
             serial += work[k] / solo;

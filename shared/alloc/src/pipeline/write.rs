@@ -10,7 +10,7 @@ use units::{Batch, Samples, Share};
 use crate::answer::{Options, Report, Solution};
 use crate::error::AllocError;
 use crate::front::{Front, fairness_front, mismatch_front};
-use crate::judge::{Scheme, marginals, verdict};
+use crate::judge::{Scheme, marginals, target, verdict};
 use crate::part::Part;
 use crate::penalty::DomainPenalty;
 use crate::problem::{Limits, Problem};
@@ -75,6 +75,8 @@ pub(super) fn feasible<C: Throughput + ?Sized>(
     let worst = parts.iter().map(|p| p.solution.mismatch);
     let gpus = workload.device.gpus as usize;
     let value = joined(kind, parts.iter().map(|p| p.solution.objective));
+    let baselines = baselines(rates, workload, problem, parts)?;
+    let fastest = fastest_samples(penalised, problem, &request.options, gpus)?;
     Ok(Feasible {
         decisions: decisions(rates, parts)?,
         rv: parts.iter().flat_map(shares).sum(),
@@ -85,7 +87,8 @@ pub(super) fn feasible<C: Throughput + ?Sized>(
         // A search that proves nothing may stay below what the constraints leave.
         unconstrained_objective: unconstrained(penalised, problem, &request.options, gpus)?
             .map(|open| open.max(value)),
-        baselines: baselines(rates, workload, problem, parts)?,
+        target: target(rates, workload, problem, parts, &baselines, fastest)?,
+        baselines,
         pareto: front(request.mismatch_front, false)?,
         pareto_fairness: front(request.fairness_front, true)?,
         alternatives: Vec::new(),
@@ -195,7 +198,9 @@ fn gpu_plans(workload: &Workload, parts: &[Part]) -> Vec<GpuPlan> {
 /// The objective over several GPUs.
 fn joined(kind: ObjectiveKind, values: impl Iterator<Item = f64>) -> f64 {
     match kind {
-        ObjectiveKind::MaxMin | ObjectiveKind::Round => values.fold(f64::INFINITY, f64::min),
+        ObjectiveKind::MaxMin | ObjectiveKind::Round | ObjectiveKind::ProgressLast => {
+            values.fold(f64::INFINITY, f64::min)
+        }
         _ => values.sum(),
     }
 }
@@ -211,7 +216,7 @@ fn std_errors<C: Throughput + ?Sized>(rates: &C, p: &Part) -> Vec<f64> {
     rates.std_errors(&active)
 }
 
-/// Every scheme at the batch sizes of the plan; on several GPUs, on the same tasks of each.
+/// Every scheme at the batch sizes of the plan, or for progress at its own best; on several GPUs, on the same tasks of each.
 fn baselines<C: Throughput + ?Sized>(
     rates: &C,
     workload: &Workload,
@@ -225,7 +230,7 @@ fn baselines<C: Throughput + ?Sized>(
         for p in parts {
             let batches: Vec<Batch> = p.solution.settings.iter().map(|s| s.batch).collect();
             let subset = Subset::new(rates, &p.members);
-            let got = scheme.predict(&subset, &p.problem, &batches)?;
+            let got = scheme.at_its_best(&subset, &p.problem, &batches)?;
             for (&i, s) in p.members.iter().zip(&got.settings) {
                 let choice = Choice {
                     id: workload.tasks[i].id.clone(),
@@ -263,14 +268,33 @@ fn unconstrained<C: Throughput + ?Sized>(
     let mut open = problem.clone();
     open.limits.policy = BatchPolicy::Free;
     open.limits.mismatch = None;
-    // Only for comparison with the plan, so that it may take a quarter of the plan's points.
-    let options = Options {
+    let (best, _) = search(rates, &open, &compared(options))?;
+    Ok(best.first().map(|s| s.objective))
+}
+
+/// The plan of the shortest round, whatever a sample is worth, to compare a plan for progress with.
+fn fastest_samples<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    options: &Options,
+    gpus: usize,
+) -> Result<Option<Vec<Setting>>, AllocError> {
+    if gpus > 1 || !problem.is_progress() || !problem.is_timed() {
+        return Ok(None);
+    }
+    let mut by_samples = problem.clone();
+    by_samples.objective = ObjectiveKind::Round;
+    let (best, _) = search(rates, &by_samples, &compared(options))?;
+    Ok(best.into_iter().next().map(|s| s.settings))
+}
+
+/// Only for comparison with the plan, so that it may take a quarter of the plan's points.
+fn compared(options: &Options) -> Options {
+    Options {
         top: 1,
         max_points: options.max_points.div_ceil(4),
         ..options.clone()
-    };
-    let (best, _) = search(rates, &open, &options)?;
-    Ok(best.first().map(|s| s.objective))
+    }
 }
 
 fn explain<C: Throughput + ?Sized>(

@@ -1,9 +1,10 @@
 //! Random problems, small enough for the slow twin.
 #![expect(clippy::unwrap_used, reason = "test data is valid or the test fails")]
 
-use allocation::{InterferenceLaw, Limits, Problem, Task, TaskLaw};
+use allocation::{InterferenceLaw, Limits, Problem, Progress, Task, TaskLaw};
 use corun::{Setting, Throughput};
 use doc::{Balance, BatchPolicy, Memory, ObjectiveKind, SoloRate};
+use efficiency::Law;
 use proptest::prelude::*;
 use units::{Batch, Bytes, Samples, Share, TotalShare, Weight};
 
@@ -49,8 +50,9 @@ pub(crate) fn law(n: usize) -> impl Strategy<Value = InterferenceLaw> {
 
 pub(crate) fn task() -> impl Strategy<Value = Task> {
     let batches = prop::sample::subsequence(vec![8_u64, 16, 32, 64, 128], 1..=3);
-    (batches, 1_u64..100, 0.5..4.0_f64, 0_u64..50, 1e8..1e10_f64).prop_map(
-        |(batches, samples, weight, memory, work)| Task {
+    let needs = (0_u64..50, 1e8..1e10_f64);
+    (batches, 1_u64..100, 0.5..4.0_f64, needs, progress()).prop_map(
+        |(batches, samples, weight, (memory, work), progress)| Task {
             batches: batches
                 .into_iter()
                 .map(|b| Batch::new(b).unwrap())
@@ -62,8 +64,19 @@ pub(crate) fn task() -> impl Strategy<Value = Task> {
                 per_sample: Bytes::new(memory).unwrap(),
             }),
             work_per_sample: Some(work),
+            progress,
         },
     )
+}
+
+/// A noise scale, rounds to the target, and a part in the mean.
+fn progress() -> impl Strategy<Value = Progress> {
+    (1.0..500.0_f64, 1.0..50.0_f64, 0.1..1.0_f64).prop_map(|(scale, rounds, part)| Progress {
+        law: Some(Law::of_noise_scale(scale, Batch::new(16).unwrap())),
+        rounds,
+        part,
+        reference: None,
+    })
 }
 
 pub(crate) fn limits(n: usize) -> impl Strategy<Value = Limits> {
@@ -75,6 +88,7 @@ pub(crate) fn limits(n: usize) -> impl Strategy<Value = Limits> {
         BatchPolicy::Free,
         BatchPolicy::Fixed,
         BatchPolicy::Same,
+        BatchPolicy::Reference,
     ]);
     let balance = prop::sample::select(vec![Balance::Batch, Balance::Workload, Balance::Time]);
     let mismatch = prop::option::of(0.0..60.0_f64);
@@ -100,6 +114,8 @@ pub(crate) fn objective() -> impl Strategy<Value = ObjectiveKind> {
         ObjectiveKind::Weighted,
         ObjectiveKind::MaxMin,
         ObjectiveKind::Round,
+        ObjectiveKind::Progress,
+        ObjectiveKind::ProgressLast,
     ])
 }
 
@@ -115,6 +131,22 @@ pub(crate) fn case() -> impl Strategy<Value = (InterferenceLaw, Problem)> {
             };
             (law, problem)
         })
+    })
+}
+
+/// Progress per second, of tasks without volumes.
+pub(crate) fn progress_by_rate() -> impl Strategy<Value = (InterferenceLaw, Problem)> {
+    let last = any::<bool>();
+    (case(), last).prop_map(|((law, mut problem), last)| {
+        problem.objective = match last {
+            true => ObjectiveKind::ProgressLast,
+            false => ObjectiveKind::Progress,
+        };
+        problem.limits.mismatch = None;
+        for task in &mut problem.tasks {
+            task.samples = None;
+        }
+        (law, problem)
     })
 }
 

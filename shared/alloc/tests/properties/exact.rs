@@ -1,23 +1,28 @@
 //! The searches against the slow twin.
 
-use allocation::{Effort, Options, Outcome, brute_force, solve};
+use allocation::{Effort, Limits, Options, Outcome, Problem, brute_force, solve};
 use doc::{Balance, ObjectiveKind, Proof};
 use proptest::prelude::*;
 
-use crate::cases::{Opaque, case, close};
+use crate::cases::{Opaque, case, close, law, progress_by_rate, task};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn branch_and_bound_and_enumeration_find_the_optimum((law, problem) in case()) {
+    fn branch_and_bound_and_enumeration_find_the_optimum((law, problem) in prop_oneof![4 => case(), 1 => progress_by_rate()]) {
         let expected = brute_force(&law, &problem);
         let options = Options::default();
         let bounded = solve(&law, &problem, &options).unwrap();
         let listed = solve(&Opaque(&law), &problem, &options).unwrap();
         // With no combination of batch sizes there is nothing to bound.
         if expected.is_some() {
-            let proof = if problem.objective == ObjectiveKind::Round {
+            let progress = matches!(
+                problem.objective,
+                ObjectiveKind::Progress | ObjectiveKind::ProgressLast
+            );
+            let volumes = problem.tasks.iter().all(|t| t.samples.is_some());
+            let proof = if problem.objective == ObjectiveKind::Round || (progress && volumes) {
                 Proof::Enumerated
             } else {
                 Proof::Bounded
@@ -124,4 +129,29 @@ fn local_search_mostly_reaches_the_optimum() {
     }
     assert!(additive >= 148, "{additive} of {feasible}");
     assert!(opaque >= 145, "{opaque} of {feasible}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20))]
+
+    #[test]
+    fn of_four_tasks_the_soonest_target_is_found(
+        law in law(4),
+        tasks in prop::collection::vec(task(), 4),
+        last in any::<bool>(),
+    ) {
+        let objective = match last {
+            true => ObjectiveKind::ProgressLast,
+            false => ObjectiveKind::Progress,
+        };
+        let limits = Limits {
+            step: units::Share::from_hundredths(5_000),
+            ..Limits::default()
+        };
+        let problem = Problem { tasks, objective, limits, round: None };
+        let (value, _) = brute_force(&law, &problem).unwrap();
+        let found = solve(&Opaque(&law), &problem, &Options::default()).unwrap();
+        prop_assert_eq!(found.report.proof, Proof::Enumerated);
+        prop_assert!(close(value, found.solutions[0].objective));
+    }
 }

@@ -30,9 +30,9 @@ fn case() -> impl Strategy<Value = (InterferenceLaw, Problem, usize)> {
 
 /// Best objective over every assignment of tasks to GPUs, each solved by brute force.
 fn best_assignment(law: &InterferenceLaw, problem: &Problem, gpus: usize) -> Option<f64> {
-    use doc::ObjectiveKind::{MaxMin, Round};
+    use doc::ObjectiveKind::{MaxMin, ProgressLast, Round};
     let n = problem.tasks.len();
-    let bottleneck = matches!(problem.objective, MaxMin | Round);
+    let bottleneck = matches!(problem.objective, MaxMin | Round | ProgressLast);
     let mut best: Option<f64> = None;
     for code in 0..gpus.pow(n as u32) {
         let gpu_of = |i: usize| code / gpus.pow(i as u32) % gpus;

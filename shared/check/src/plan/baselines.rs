@@ -1,6 +1,6 @@
 //! What simpler schemes would reach at the batch sizes of the plan.
 
-use doc::{Baseline, Feasible, ObjectiveKind, Scheme};
+use doc::{Baseline, BatchPolicy, Feasible, ObjectiveKind, Scheme};
 use units::Share;
 
 use super::choices::{Choices, Value};
@@ -43,6 +43,11 @@ pub fn share_of(scheme: Scheme, n: usize) -> Share {
 
 fn one(claimed: &Baseline, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
     let mut choices = chosen.clone();
+    let own = Choices::of_point(&claimed.tasks, frame.workload);
+    if let Some(own) = own.filter(|_| frame.is_progress()) {
+        // What others reach at their best is what sharing has to beat.
+        choices.batch = own.batch;
+    }
     for gpu in chosen.gpus() {
         let tasks = chosen.on(gpu);
         for &i in &tasks {
@@ -73,6 +78,23 @@ fn one(claimed: &Baseline, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
             frame.objective(&value, &tasks)
         }
     }));
+    if frame.is_to_target() && temporal {
+        if let Some(range) = frame.one_after_another(&choices) {
+            range.judge("objective", -claimed.objective, j);
+        }
+    } else {
+        length(claimed, frame, &choices, objective, j);
+    }
+    best_sizes(claimed, frame, &choices, j);
+    j.same(
+        "feasible",
+        claimed.feasible,
+        feasible(frame, &choices, &value, temporal),
+    );
+}
+
+fn length(claimed: &Baseline, frame: &Frame<'_>, choices: &Choices, objective: f64, j: &mut Judge) {
+    let temporal = claimed.name == Scheme::Temporal;
     match frame.round_of_objective() {
         Some(round) if temporal => {
             let alone = |(i, &b): (usize, &units::Batch)| frame.predictor.solo(i, b);
@@ -80,13 +102,45 @@ fn one(claimed: &Baseline, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
             let range = round.one_after_another(&solo);
             range.judge("objective", -claimed.objective, j);
         }
-        _ => frame.judge_objective("objective", claimed.objective, &choices, objective, j),
+        _ => frame.judge_objective("objective", claimed.objective, choices, objective, j),
     }
-    j.same(
-        "feasible",
-        claimed.feasible,
-        feasible(frame, &choices, &value, temporal),
-    );
+}
+
+/// For progress a scheme has batch sizes of its own, where sizes are chosen: no change of one may be
+/// better. By the plain order of a round that is a necessary condition.
+fn best_sizes(claimed: &Baseline, frame: &Frame<'_>, choices: &Choices, j: &mut Judge) {
+    let free = frame
+        .constraints
+        .is_some_and(|c| c.batch == BatchPolicy::Free);
+    if !(frame.is_progress() && free) {
+        return;
+    }
+    for (i, task) in frame.workload.tasks.iter().enumerate() {
+        for &batch in &task.batch_sizes {
+            let mut other = choices.clone();
+            other.batch[i] = batch;
+            let reached = match claimed.name {
+                Scheme::Temporal if frame.is_to_target() => {
+                    frame.one_after_another(&other).map(|range| -range.high)
+                }
+                Scheme::Temporal => joined(frame, &other, &one_after_another(frame, &other)),
+                _ if frame.round_of_objective().is_some() => {
+                    frame.played(&other).map(|range| -range.high)
+                }
+                _ => joined(frame, &other, &frame.evaluate(&other)),
+            };
+            let room = 1e-6 * claimed.objective.abs();
+            if let Some(better) = reached.filter(|r| *r > claimed.objective + room) {
+                let truth = format!("{better}, with {} at batch size {batch}", task.id);
+                return j.lie("objective", claimed.objective, truth);
+            }
+        }
+    }
+}
+
+fn joined(frame: &Frame<'_>, choices: &Choices, value: &Value) -> Option<f64> {
+    let each = choices.gpus().into_iter().map(|gpu| choices.on(gpu));
+    Some(frame.join(each.map(|tasks| frame.objective(value, &tasks))))
 }
 
 fn compare_choices(claimed: &Baseline, frame: &Frame<'_>, choices: &Choices, j: &mut Judge) {

@@ -47,6 +47,12 @@ pub fn judge(found: &Feasible, model: &Model, frame: &Frame<'_>, chosen: &Choice
             j.field("predicted", |j| by_model(predicted, frame, j));
         }
         rule(claimed, j);
+        if claimed.chosen == Chosen::Predicted
+            && let Some(predicted) = &claimed.predicted
+        {
+            let plan = found.objective.value;
+            j.number("predicted.objective", predicted.objective, plan);
+        }
         let plan = match (claimed.chosen, &claimed.predicted) {
             (Chosen::Predicted, Some(predicted)) => &predicted.tasks,
             _ => &claimed.measured.tasks,
@@ -88,7 +94,7 @@ fn measured(claimed: &Candidate, model: &Model, frame: &Frame<'_>, j: &mut Judge
     if let Some(fault) = frame.broken(&mean.choices, &own, true) {
         j.lie("tasks", "within the constraints", fault);
     }
-    if frame.kind == ObjectiveKind::Round {
+    if frame.kind == ObjectiveKind::Round || frame.is_to_target() {
         return length(claimed, j);
     }
     let (value, low) = interval(frame, &own);
@@ -112,19 +118,24 @@ fn by_model(claimed: &Candidate, frame: &Frame<'_>, j: &mut Judge) {
     let Some(choices) = of(&claimed.tasks, frame, j) else {
         return;
     };
-    if frame.kind == ObjectiveKind::Round {
-        return length(claimed, j);
-    }
     let (value, low) = interval(frame, &frame.evaluate(&choices));
-    j.number("objective", claimed.objective, value);
+    // Of a round the order is a search of its own: the claim is between what it needs and a simple order.
+    frame.judge_objective("objective", claimed.objective, &choices, value, j);
+    if frame.kind == ObjectiveKind::Round || frame.is_to_target() {
+        return low_end(claimed, j);
+    }
     j.number_of("low_objective", claimed.low, low, value);
+}
+
+fn low_end(claimed: &Candidate, j: &mut Judge) {
+    if claimed.low > claimed.objective {
+        j.lie("low_objective", claimed.low, "at most objective");
+    }
 }
 
 /// Lengths of rounds depend on the order, which is a search of its own.
 fn length(claimed: &Candidate, j: &mut Judge) {
-    if claimed.low > claimed.objective {
-        j.lie("low_objective", claimed.low, "at most objective");
-    }
+    low_end(claimed, j);
     j.unjudged("objective", "depends on the order, which mt-overlap gives");
 }
 

@@ -66,13 +66,15 @@ impl Choices {
 pub struct Value {
     /// Predicted throughput of every task, samples per second.
     pub rates: Vec<f64>,
+    /// Batch size of every task.
+    pub batch: Vec<Batch>,
     /// Standard error of each.
     pub errors: Vec<f64>,
     /// Throughput of every task alone that the plan compares with: the best of its batch sizes, or
     /// that of its own.
     pub solo: Vec<f64>,
-    /// Seconds until the last task of its GPU has trained on its samples; 0 where the objective
-    /// is another than `round`.
+    /// Seconds until the last task of its GPU has trained on its samples, or until the task is at its
+    /// target by compute alone; 0 where the objective is another.
     pub last_end: Vec<f64>,
 }
 

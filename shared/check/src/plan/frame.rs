@@ -6,7 +6,8 @@ use predict::Predictor;
 use units::Batch;
 
 use super::choices::{Choices, Value, last_end};
-use super::round::Round;
+use super::progress::efficiency;
+use super::round::{Range, Round};
 use crate::judge::Judge;
 
 /// Slack of a constraint that is met up to rounding.
@@ -38,7 +39,7 @@ impl<'a> Frame<'a> {
             predictor,
             kind: found.map_or(ObjectiveKind::Raw, |found| found.objective.kind),
             constraints: found.map(|found| &found.constraints),
-            round: Round::of(workload),
+            round: Round::of_workload(workload),
             data: data.collect(),
         }
     }
@@ -48,6 +49,7 @@ impl<'a> Frame<'a> {
         let n = choices.batch.len();
         let mut value = Value {
             rates: vec![0.0; n],
+            batch: choices.batch.clone(),
             errors: vec![0.0; n],
             solo: (0..n).map(|i| self.solo(i, choices.batch[i])).collect(),
             last_end: vec![0.0; n],
@@ -65,6 +67,12 @@ impl<'a> Frame<'a> {
             for (&i, p) in tasks.iter().zip(self.predictor.predict(&active)) {
                 value.rates[i] = p.samples_per_s;
                 value.errors[i] = p.std_error;
+            }
+            if self.is_to_target() && self.round.is_none() {
+                let ends = self.computed_times(choices, &tasks, 0.0);
+                for &i in &tasks {
+                    value.last_end[i] = ends.as_ref().map_or(f64::INFINITY, |ends| ends[i]);
+                }
             }
             if self.kind == ObjectiveKind::Round {
                 let end = last_end(
@@ -87,10 +95,20 @@ impl<'a> Frame<'a> {
         match compared {
             SoloRate::SameBatch => self.predictor.solo(task, own),
             SoloRate::Best => {
-                let sizes = &self.workload.tasks[task].batch_sizes;
-                let rates = sizes.iter().map(|&b| self.predictor.solo(task, b));
+                let sizes = self.sizes(task).into_iter();
+                let rates = sizes.map(|b| self.predictor.solo(task, b));
                 rates.fold(f64::NEG_INFINITY, f64::max)
             }
+        }
+    }
+
+    /// Batch sizes that a task is compared with alone: those of its workload, but where the plan keeps
+    /// the reference size that one.
+    pub fn sizes(&self, task: usize) -> Vec<Batch> {
+        let task = &self.workload.tasks[task];
+        match self.constraints.map(|c| c.batch) {
+            Some(BatchPolicy::Reference) => vec![task.batch.unwrap_or(task.batch_sizes[0])],
+            _ => task.batch_sizes.clone(),
         }
     }
 
@@ -108,6 +126,12 @@ impl<'a> Frame<'a> {
             ObjectiveKind::Fairness | ObjectiveKind::MaxMin => value.rates[i] / value.solo[i],
             ObjectiveKind::Weighted => self.weight(i) * value.rates[i],
             ObjectiveKind::Round => -value.last_end[i],
+            ObjectiveKind::ProgressLast if self.is_to_target() => -value.last_end[i],
+            ObjectiveKind::Progress if self.is_to_target() => -self.part(i) * value.last_end[i],
+            ObjectiveKind::ProgressLast => self.progress(i, value.batch[i], value.rates[i]),
+            ObjectiveKind::Progress => {
+                self.part(i) * self.progress(i, value.batch[i], value.rates[i])
+            }
         };
         self.join(tasks.iter().map(|&i| of(i)))
     }
@@ -124,24 +148,26 @@ impl<'a> Frame<'a> {
     ) {
         match self.round_of_objective() {
             None => j.number(name, claimed, truth),
-            Some(round) => match round.together(self.predictor, choices) {
+            Some(_) => match self.played(choices) {
                 Some(range) => range.judge(name, -claimed, j),
                 None => j.same(name, claimed, f64::NEG_INFINITY),
             },
         }
     }
 
-    /// The round with transfers, where its length is the objective.
+    /// The round with transfers, where the objective is its length or that of several.
     pub fn round_of_objective(&self) -> Option<&Round> {
         self.round
             .as_ref()
-            .filter(|_| self.kind == ObjectiveKind::Round)
+            .filter(|_| self.kind == ObjectiveKind::Round || self.is_to_target())
     }
 
     /// Joins the objectives of tasks, or of GPUs.
     pub fn join(&self, values: impl Iterator<Item = f64>) -> f64 {
         match self.kind {
-            ObjectiveKind::MaxMin | ObjectiveKind::Round => values.fold(f64::INFINITY, f64::min),
+            ObjectiveKind::MaxMin | ObjectiveKind::Round | ObjectiveKind::ProgressLast => {
+                values.fold(f64::INFINITY, f64::min)
+            }
             _ => values.sum(),
         }
     }
@@ -237,9 +263,13 @@ impl<'a> Frame<'a> {
                 .iter()
                 .position(|g| *g == choices.gpu[i])
                 .unwrap_or(i);
+            let reference = task.batch.unwrap_or(task.batch_sizes[0]);
             let fault = match policy {
                 _ if !task.batch_sizes.contains(&batch) => "it is none of the task's",
                 BatchPolicy::Fixed if Some(batch) != largest => "it is not the task's largest",
+                BatchPolicy::Reference if batch != reference => {
+                    "it is not the task's reference size"
+                }
                 BatchPolicy::Same if batch != choices.batch[first] => "others differ",
                 _ => continue,
             };
@@ -247,4 +277,150 @@ impl<'a> Frame<'a> {
         }
         None
     }
+}
+
+impl Frame<'_> {
+    /// Whether the objective is progress.
+    pub fn is_progress(&self) -> bool {
+        matches!(
+            self.kind,
+            ObjectiveKind::Progress | ObjectiveKind::ProgressLast
+        )
+    }
+
+    /// Whether the objective is a time to target.
+    pub fn is_to_target(&self) -> bool {
+        self.is_progress() && self.workload.tasks.iter().all(|t| t.samples.is_some())
+    }
+
+    /// Rounds of a task to its target.
+    pub fn rounds(&self, task: usize, batch: Batch) -> f64 {
+        let task = &self.workload.tasks[task];
+        task.rounds_to_target.unwrap_or(1.0) / efficiency(task, batch)
+    }
+
+    /// Part of a task in a mean over all.
+    pub fn part(&self, task: usize) -> f64 {
+        let all = 0..self.workload.tasks.len();
+        self.weight(task) / all.map(|i| self.weight(i)).sum::<f64>()
+    }
+
+    /// Progress of a task at this rate over the most that it makes alone.
+    pub fn progress(&self, task: usize, batch: Batch, rate: f64) -> f64 {
+        let own = &self.workload.tasks[task];
+        let alone = self.sizes(task).into_iter();
+        let alone = alone.map(|b| self.predictor.solo(task, b) * efficiency(own, b));
+        rate * efficiency(own, batch) / alone.fold(0.0, f64::max)
+    }
+
+    /// Mean or last of the times to target.
+    pub fn joined(&self, times: &[f64]) -> f64 {
+        if self.kind == ObjectiveKind::ProgressLast {
+            return times.iter().copied().fold(0.0, f64::max);
+        }
+        (0..times.len()).map(|i| self.part(i) * times[i]).sum()
+    }
+
+    /// Seconds to target of tasks of one GPU by compute alone.
+    pub fn computed_times(
+        &self,
+        choices: &Choices,
+        tasks: &[usize],
+        errors: f64,
+    ) -> Option<Vec<f64>> {
+        each_time(self, choices, tasks, |left| {
+            last_end(
+                self.predictor,
+                choices,
+                left.to_vec(),
+                self.data.clone(),
+                errors,
+            )
+        })
+    }
+
+    /// Seconds to target of each task where transfers count: what they lie between.
+    pub fn played_times(&self, choices: &Choices) -> Option<Vec<Range>> {
+        let round = self.round.as_ref()?;
+        let all: Vec<usize> = (0..choices.batch.len()).collect();
+        let range = |left: &[usize]| round.of(left).together(self.predictor, choices);
+        let low = each_time(self, choices, &all, |left| Some(range(left)?.low))?;
+        let high = each_time(self, choices, &all, |left| Some(range(left)?.high))?;
+        let each = low.into_iter().zip(high);
+        Some(each.map(|(low, high)| Range { low, high }).collect())
+    }
+
+    /// Seconds that the objective counts where rounds are played: what they lie between.
+    pub fn played(&self, choices: &Choices) -> Option<Range> {
+        let round = self.round_of_objective()?;
+        if !self.is_progress() {
+            return round.together(self.predictor, choices);
+        }
+        let times = self.played_times(choices)?;
+        let of = |end: fn(&Range) -> f64| self.joined(&times.iter().map(end).collect::<Vec<_>>());
+        Some(Range {
+            low: of(|r| r.low),
+            high: of(|r| r.high),
+        })
+    }
+
+    /// The same with one task after another in each round.
+    pub fn one_after_another(&self, choices: &Choices) -> Option<Range> {
+        let alone = |i: usize| self.predictor.solo(i, choices.batch[i]);
+        let serial = |left: &[usize]| match &self.round {
+            Some(round) => {
+                let solo: Vec<f64> = left.iter().map(|&i| alone(i)).collect();
+                round.of(left).one_after_another(&solo)
+            }
+            None => {
+                let seconds = left.iter().map(|&i| self.data[i] / alone(i)).sum();
+                Range {
+                    low: seconds,
+                    high: seconds,
+                }
+            }
+        };
+        let end = |end: fn(Range) -> f64| {
+            let mut times = vec![0.0; choices.batch.len()];
+            for gpu in choices.gpus() {
+                let tasks = choices.on(gpu);
+                let own = each_time(self, choices, &tasks, |left| Some(end(serial(left))))?;
+                for i in tasks {
+                    times[i] = own[i];
+                }
+            }
+            Some(self.joined(&times))
+        };
+        Some(Range {
+            low: end(|r| r.low)?,
+            high: end(|r| r.high)?,
+        })
+    }
+}
+
+/// Seconds until each task is at its target; of those that are not among `tasks`, 0. Rounds pass until the
+/// next task is there, each as long as one of those that are left.
+fn each_time(
+    frame: &Frame<'_>,
+    choices: &Choices,
+    tasks: &[usize],
+    length: impl Fn(&[usize]) -> Option<f64>,
+) -> Option<Vec<f64>> {
+    let rounds = |i: usize| frame.rounds(i, choices.batch[i]);
+    let mut left = tasks.to_vec();
+    let (mut passed, mut now) = (0.0, 0.0);
+    let mut times = vec![0.0; choices.batch.len()];
+    while !left.is_empty() {
+        let next = left
+            .iter()
+            .map(|&i| rounds(i))
+            .fold(f64::INFINITY, f64::min);
+        now += (next - passed) * length(&left)?;
+        passed = next;
+        for &i in left.iter().filter(|&&i| rounds(i) <= next) {
+            times[i] = now;
+        }
+        left.retain(|&i| rounds(i) > next);
+    }
+    Some(times)
 }

@@ -50,7 +50,7 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value
         }
         let worth = frame.evaluate(&other);
         // Of a round, what a simple order reaches.
-        let objective = match round.and_then(|r| r.together(frame.predictor, &other)) {
+        let objective = match round.and_then(|_| frame.played(&other)) {
             Some(range) => -range.high,
             None => frame.objective(&worth, &every),
         };

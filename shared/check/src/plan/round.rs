@@ -26,6 +26,7 @@ const SLACK: f64 = 1e-6;
 /// search finds, so that this is room for more tasks; a claim further behind is no plan of a search.
 const BEHIND: f64 = 0.02;
 
+#[derive(Clone, Copy)]
 struct Job {
     download: f64,
     work: f64,
@@ -35,6 +36,8 @@ struct Job {
 /// Transfers and work of the tasks of one GPU.
 pub struct Round {
     jobs: Vec<Job>,
+    /// Which task of the workload each job is.
+    tasks: Vec<usize>,
     duplex: Duplex,
     divides: bool,
 }
@@ -68,7 +71,7 @@ impl Range {
 impl Round {
     /// The round of a workload; `None` where a plan is about compute alone: on several GPUs,
     /// or without volumes.
-    pub fn of(workload: &Workload) -> Option<Self> {
+    pub fn of_workload(workload: &Workload) -> Option<Self> {
         if workload.device.gpus != 1 {
             return None;
         }
@@ -83,9 +86,19 @@ impl Round {
         };
         Some(Self {
             jobs: workload.tasks.iter().map(job).collect::<Option<_>>()?,
+            tasks: (0..workload.tasks.len()).collect(),
             duplex: link.map_or(Duplex::Full, |l| l.duplex),
             divides: workload.device.kind == DeviceKind::Cpu,
         })
+    }
+
+    /// The round of some of the tasks, if the others have left.
+    pub fn of(&self, tasks: &[usize]) -> Self {
+        Self {
+            jobs: tasks.iter().map(|&i| self.jobs[i]).collect(),
+            tasks: tasks.to_vec(),
+            ..*self
+        }
     }
 
     fn sums(&self) -> (f64, f64) {
@@ -97,7 +110,9 @@ impl Round {
     pub fn together(&self, predictor: &Predictor, choices: &Choices) -> Option<Range> {
         let n = self.jobs.len();
         let solo = |i: usize| predictor.solo(i, choices.batch[i]);
-        let alone: Vec<f64> = (0..n).map(|i| self.jobs[i].work / solo(i)).collect();
+        let alone: Vec<f64> = (0..n)
+            .map(|i| self.jobs[i].work / solo(self.tasks[i]))
+            .collect();
         let mut rates = HashMap::new();
         let mut high = f64::INFINITY;
         let orders = if n <= EVERY_ORDER {
@@ -229,7 +244,7 @@ impl Round {
             batch: choices.batch[task],
             share: choices.share[task],
         };
-        let all: Vec<Setting> = (0..self.jobs.len()).map(active).collect();
+        let all: Vec<Setting> = self.tasks.iter().map(|&i| active(i)).collect();
         let mut running: Vec<Setting> = tasks.iter().map(|&i| all[i]).collect();
         if self.divides {
             divide(&all, &mut running);

@@ -53,7 +53,8 @@ fn objective(plan: &Plan, found: &Feasible, j: &mut Judge) {
         // Where transfers take part, or a task that ends speeds up the others, a round is no quotient.
         ObjectiveKind::Round if plan.rates.len() > 1 => None,
         ObjectiveKind::Round => times.collect::<Option<_>>().map(least),
-        ObjectiveKind::Weighted => None,
+        // A plan with a table has no workload that says what samples are worth.
+        ObjectiveKind::Weighted | ObjectiveKind::Progress | ObjectiveKind::ProgressLast => None,
     };
     let claimed = found.objective.value;
     match value {

@@ -122,7 +122,8 @@ fn alone(
     }
     for (i, task) in frame.workload.tasks.iter().enumerate() {
         let rate = |b| frame.predictor.solo(i, b);
-        let best = task.batch_sizes.iter().map(|&b| rate(b));
+        let sizes = frame.sizes(i);
+        let best = sizes.iter().map(|&b| rate(b));
         let best = best.fold(0.0, f64::max);
         serial[i] = work[i] / best;
         fastest[i] = best;
@@ -137,7 +138,7 @@ fn alone(
                 j.number("samples", one.samples, work[i]);
                 j.number("solo_samples_per_s", one.solo.get(), best);
                 // Of several sizes that are equally fast alone any may be named.
-                let known = task.batch_sizes.contains(&one.batch);
+                let known = sizes.contains(&one.batch);
                 if !known || rate(one.batch) < best * (1.0 - 1e-9) {
                     j.lie("batch", one.batch, "the batch size that is fastest alone");
                 }

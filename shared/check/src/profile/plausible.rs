@@ -51,6 +51,15 @@ fn one(sample: &Sample, solo: &BTreeMap<(TaskId, Batch), f64>, j: &mut Judge) {
                         format!("{part:.0} % of the throughput"),
                     );
                 }
+                if let Some(run) = run.launch.run {
+                    let whole = run.samples.as_f64() / run.time.get();
+                    if whole > rate * (1.0 + NOISE) + 3.0 * stderr {
+                        let text = format!(
+                            "{whole} samples/s with start-up and end, but {rate} while it trained"
+                        );
+                        j.doubt("run_samples", text);
+                    }
+                }
                 if let Some(&alone) = solo.get(&(run.id.clone(), run.batch))
                     && sample.tasks.len() > 1
                     && rate > alone * (1.0 + NOISE) + 3.0 * stderr

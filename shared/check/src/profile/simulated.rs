@@ -83,6 +83,11 @@ fn again(sim: &mut Sim, profile: &Profile, sample: &Sample, j: &mut Judge) {
                     task.stderr.map(units::SamplesPerSec::get),
                     rate.stderr.map(units::SamplesPerSec::get),
                 );
+                // Nothing is launched in a simulation.
+                let run = task.launch.run;
+                let startup = task.launch.startup.map(Seconds::get);
+                j.same_option("startup_s", startup, None);
+                j.same_option("run_s", run.map(|run| run.time.get()), None);
             });
         });
     }

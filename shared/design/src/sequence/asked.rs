@@ -54,7 +54,9 @@ impl Asked {
         let gpus = self.workload.device.gpus as usize;
         let points = match self.objective {
             _ if gpus > 1 => PART_POINTS,
-            ObjectiveKind::Round => ROUND_POINTS,
+            ObjectiveKind::Round | ObjectiveKind::Progress | ObjectiveKind::ProgressLast => {
+                ROUND_POINTS
+            }
             _ => POINTS,
         };
         let options = Options {

@@ -43,6 +43,8 @@ pub(crate) struct Member {
     pub(crate) gradient: Moments,
     /// Why norms of its gradients were left out, if some were.
     pub(crate) bad_norms: Option<NormsError>,
+    /// What its last run printed at its end.
+    pub(crate) tail: String,
     /// Runs that ended by themselves: from launch to exit, and the samples.
     pub(crate) runs: Vec<(Duration, u64)>,
     /// Start-ups that the job itself told the end of.
@@ -74,6 +76,7 @@ impl Member {
             track: Track::default(),
             gradient: Moments::default(),
             bad_norms: None,
+            tail: String::new(),
             runs: Vec::new(),
             startups: startup.into_iter().map(|s| s.as_secs_f64()).collect(),
             firsts: Vec::new(),

@@ -1,5 +1,6 @@
 use units::{Batch, SamplesPerSec, Share, TotalShare};
 
+use super::target::{Target, target};
 use super::verdict::{Verdict, verdict};
 use super::{
     Baseline, Candidates, Constraints, GpuPlan, Marginal, ParetoPoint, breakdown, constraints,
@@ -29,6 +30,8 @@ pub struct Feasible {
     pub rv: TotalShare,
     /// Whether sharing is worth it; absent in plans of a version that did not judge it.
     pub verdict: Option<Verdict>,
+    /// When the tasks reach their targets, where the objective is that.
+    pub target: Option<Target>,
     /// What was maximised.
     pub objective: Objective,
     /// What had to hold.
@@ -146,10 +149,11 @@ pub(super) fn answer(wire: &wire::Plan, c: &mut Checker) -> Option<Answer> {
 }
 
 /// What only a plan that was found has, and whether this one has it.
-fn results(wire: &wire::Plan) -> [(&'static str, bool); 11] {
+fn results(wire: &wire::Plan) -> [(&'static str, bool); 12] {
     [
         ("objective", wire.objective.is_some()),
         ("verdict", wire.verdict.is_some()),
+        ("target", wire.target.is_some()),
         ("mismatch", wire.mismatch.is_some()),
         (
             "unconstrained_objective",
@@ -193,6 +197,7 @@ fn infeasible(wire: &wire::Plan, c: &mut Checker) -> Option<Infeasible> {
 
 fn feasible(wire: &wire::Plan, given: Option<Vec<Given>>, c: &mut Checker) -> Option<Feasible> {
     let verdict = optional(c, "verdict", wire.verdict.as_ref(), verdict);
+    let target = optional(c, "target", wire.target.as_ref(), target);
     let baselines = c.list("baselines", &wire.baselines, points::baseline);
     let pareto = c.list("pareto", &wire.pareto, points::point);
     let fair = c.list("pareto_fairness", &wire.pareto_fairness, points::point);
@@ -217,6 +222,7 @@ fn feasible(wire: &wire::Plan, given: Option<Vec<Given>>, c: &mut Checker) -> Op
         decisions: decisions?,
         rv: rv?,
         verdict: verdict?,
+        target: target?,
         objective: objective?,
         constraints: constraints?,
         mismatch: wire.mismatch,
@@ -329,6 +335,7 @@ impl Feasible {
         let points = |points: &[ParetoPoint]| points.iter().map(ParetoPoint::to_wire).collect();
         wire.rv_percent = Some(self.rv.percent());
         wire.verdict = self.verdict.as_ref().map(Verdict::to_wire);
+        wire.target = self.target.as_ref().map(Target::to_wire);
         wire.objective = Some(self.objective);
         wire.constraints = Some(self.constraints.to_wire());
         wire.mismatch = self.mismatch;

@@ -19,6 +19,7 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
     /// The tasks; empty only if no plan is feasible.
+    #[serde(deserialize_with = "super::tasks")]
     pub tasks: Vec<PlanTask>,
     /// Measured rates of every set of active tasks, in place of a model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -29,6 +30,9 @@ pub struct Plan {
     /// Whether sharing is worth it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
+    /// When the tasks reach their targets; of a plan for progress where every task has samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
     /// What was maximised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<Objective>,
@@ -212,6 +216,57 @@ pub struct Verdict {
     pub tasks: Vec<WorkAlone>,
 }
 
+/// When the tasks reach their targets: the seconds that the objective counts, which are the weighted
+/// mean of the tasks' (`progress`) or the last (`progress-last`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// Whether the plan is there sooner than one task after another.
+    pub share: bool,
+    /// Seconds with the plan.
+    pub together_s: f64,
+    /// Lower end of the 95 % interval of the throughputs; efficiencies are taken as known.
+    pub together_low_s: f64,
+    /// Upper end; absent if the interval of a rate reaches 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together_high_s: Option<f64>,
+    /// Seconds with rounds in which one task after another has the whole device, at batch sizes of which
+    /// no change of one is sooner.
+    pub one_after_another_s: f64,
+    /// The plan of the shortest round, whatever a sample is worth, and its seconds to the target; absent
+    /// where none was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fastest_samples: Option<FastestSamples>,
+    /// The target of each task.
+    pub tasks: Vec<TaskTarget>,
+}
+
+/// Batch sizes and shares of the shortest round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FastestSamples {
+    /// Seconds to the target.
+    pub seconds: f64,
+    /// What each task runs with.
+    pub tasks: Vec<Choice>,
+}
+
+/// The target of one task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskTarget {
+    /// Name of the task.
+    pub id: String,
+    /// Progress of a sample at the plan's batch size over one at the reference size.
+    pub efficiency: f64,
+    /// Rounds to the target at the plan's batch size.
+    pub rounds: f64,
+    /// When the plan is there.
+    pub seconds: f64,
+    /// Batch size of the task in one after another.
+    pub alone_batch: u64,
+}
+
 /// What the work of a verdict is.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -312,7 +367,8 @@ pub struct Constraints {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum SoloRate {
-    /// The best of the task's batch sizes: what it has without sharing.
+    /// The best of the task's batch sizes: what it has without sharing. Where the plan keeps reference
+    /// sizes (`batch`), that at the reference size.
     Best,
     /// That of the chosen batch size (FedMT). A batch size that is slow alone then looks as fair
     /// as the best.
@@ -339,6 +395,8 @@ pub enum BatchPolicy {
     Fixed,
     /// All tasks take the same batch size.
     Same,
+    /// Each task keeps its reference batch size (`batch`, else the first of its sizes).
+    Reference,
 }
 
 /// What the batch sizes are to be in proportion to (FedMT eq. 6).

@@ -53,6 +53,14 @@ pub enum ObjectiveKind {
     /// at the rates of the tasks that compute. On several GPUs minus the time until every task has
     /// trained on its samples, without transfers.
     Round,
+    /// Where every task has samples, minus the weighted mean of the tasks' times to target in seconds:
+    /// task i takes `n_i = N_i / E_i(B_i)` rounds (`rounds_to_target` at the reference batch size, 1 where
+    /// it is not given), each as long as the round of the tasks that have not reached theirs. Otherwise the
+    /// weighted mean of progress per second over the most that the task makes alone,
+    /// `P_i E_i(B_i) / max_B S_i(B) E_i(B)`.
+    Progress,
+    /// The same of the task that is worst off: minus the last time to target, or the least progress.
+    ProgressLast,
 }
 
 /// What measurements were chosen for: the plan that they are to lead to. `mt-solve` asks for the

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Wire;
+use super::{GradientNoise, Wire};
 
 /// What a training tells to an allocator of GPUs, one event a line. Which optional fields an event
 /// has is said with each [`TrainingEventKind`].
@@ -57,6 +57,9 @@ pub struct TrainingEvent {
     /// Samples of a step, over all its processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u64>,
+    /// What the gradients of the steps since the progress before say about the noise scale.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gradient: Option<GradientNoise>,
     /// Samples of a step and process, where the batch grows with the GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch_per_gpu: Option<u64>,
@@ -79,7 +82,7 @@ pub enum TrainingEventKind {
     /// It wants GPUs: `task`, and of `min_gpus max_gpus target_loss total_steps total_samples
     /// plateau weight batch batch_per_gpu steps_per_s` what is known.
     Arrive,
-    /// It made steps: `task step gpus`, `loss`, `batch`.
+    /// It made steps: `task step gpus`, `loss`, `batch`, `gradient`.
     Progress,
     /// It has stopped and saved a checkpoint: `task`, `step`.
     Parked,

@@ -22,6 +22,7 @@ pub struct Workload {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
     /// 1 to 64 training tasks.
+    #[serde(deserialize_with = "super::tasks")]
     pub tasks: Vec<Task>,
     /// Which tools made this document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

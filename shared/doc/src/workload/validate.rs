@@ -27,7 +27,7 @@ impl Document for Workload {
         }
         if wire.tasks.len() > MAX_TASKS {
             c.field("tasks", |c| {
-                let problem = format_args!("{} tasks", wire.tasks.len());
+                let problem = format_args!("more than {MAX_TASKS} tasks");
                 c.fault(Code::TooMany, problem, "give at most 64");
             });
             return None;

@@ -30,6 +30,7 @@ pub(super) struct Job {
     pipes: Vec<Pipe>,
     log: RotatingLog,
     progress: Progress,
+    disbelieved: Disbelieved,
     kill_at: Option<Instant>,
     /// When SIGKILL was sent first.
     killed: Option<Instant>,
@@ -137,6 +138,7 @@ impl Job {
             pipes,
             log,
             progress: spec.progress.clone(),
+            disbelieved: Disbelieved::Lines(0),
             kill_at: None,
             killed: None,
             enclosed: enclosure.is_some(),
@@ -235,7 +237,7 @@ impl Job {
                     None => {}
                 }
                 if pipe.tells {
-                    gathered.line(&mut self.progress, line);
+                    gathered.line(&mut self.progress, &mut self.disbelieved, line);
                 }
             };
             if n > 0 {
@@ -276,15 +278,18 @@ impl Job {
     /// elsewhere; how many.
     pub(super) fn put_away(&mut self) -> usize {
         let pid = self.pid();
-        let mut left = self.sign.find_with_group(&Lineage::own(), Some(pid));
-        // Also what has shed the signs and the process group stays in this one.
+        // What has shed the signs and the process group stays in this one.
         let members = self.cgroup.as_deref().map(cgroup::members_by);
+        let mut inside = members.unwrap_or_default();
         // A daemon that the job has started for others as well is not its own.
-        let own = members
-            .into_iter()
-            .flatten()
-            .filter(|p| !mps::is_program(p.pid));
-        left.extend(own);
+        let all = inside.len();
+        inside.retain(|p| !mps::is_program(p.pid));
+        // Before the search through all processes of the machine, during which a fork bomb would go on.
+        if let Some(procs) = self.cgroup.as_deref().filter(|_| inside.len() == all) {
+            cgroup::kill_members(procs);
+        }
+        let mut left = self.sign.find_with_group(&Lineage::own(), Some(pid));
+        left.extend(inside);
         left.retain(|p| p.pid != pid);
         left.sort_unstable_by_key(|p| p.pid);
         left.dedup();
@@ -373,6 +378,34 @@ fn nonblocking(fd: OwnedFd) -> OwnedFd {
     fd
 }
 
+/// Whether a job tells nothing but steps that are not believed. Nobody would know why it makes no progress,
+/// and it would be measured until it is taken for stalled.
+#[derive(Debug)]
+enum Disbelieved {
+    /// So many lines so far, and no other step.
+    Lines(u32),
+    /// It has told a step, or this has been said.
+    Settled,
+}
+
+impl Disbelieved {
+    /// Lines that are forgiven: a counter that is not set yet at the first steps.
+    const FORGIVEN: u32 = 4;
+
+    fn look(&mut self, line: &[u8]) -> Option<String> {
+        let Self::Lines(count) = self else {
+            return None;
+        };
+        let why = Progress::disbelieved(line)?;
+        *count += 1;
+        if *count <= Self::FORGIVEN {
+            return None;
+        }
+        *self = Self::Settled;
+        Some(why)
+    }
+}
+
 /// What one pass over the pipes of a job has brought.
 #[derive(Debug, Default)]
 struct Gathered {
@@ -384,9 +417,14 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn line(&mut self, progress: &mut Progress, line: &[u8]) {
+    fn line(&mut self, progress: &mut Progress, disbelieved: &mut Disbelieved, line: &[u8]) {
         let parsed = progress.parse(line);
         self.doubt = self.doubt.take().or_else(|| progress.doubt());
+        if let Some(Message::Step { .. }) = parsed {
+            *disbelieved = Disbelieved::Settled;
+        } else if let Some(why) = disbelieved.look(line) {
+            self.doubt.get_or_insert(why);
+        }
         let what = match parsed {
             None => return,
             Some(Message::Loaded) => Happening::Loaded,

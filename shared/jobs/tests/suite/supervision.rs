@@ -110,6 +110,33 @@ fn tells_what_a_job_tells() {
 }
 
 #[test]
+fn norms_that_are_none_are_left_out_and_told_once() {
+    let mut bench = Bench::new();
+    bench.script(
+        r#"step() { echo '{"mt":"step","samples":32,"norms":{"small":'$1',"small_sq":'$2',"large":32,"large_sq":4.5}}'; }
+           step 8 12; step 8 NaN; sleep 0.2; step 64 12; sleep 0.2; step 8 -1; step 8 12"#,
+    );
+    let (_, _, events) = bench.exit();
+    assert_eq!(samples(&events), 5 * 32);
+    let told: Vec<_> = events
+        .iter()
+        .filter(|e| matches!(e.what, Happening::NormsLeftOut(_)))
+        .collect();
+    assert_eq!(told.len(), 1, "{events:?}");
+    let mut all = efficiency::Moments::default();
+    for event in &events {
+        if let Happening::Steps { gradient, .. } = &event.what {
+            all.merge(gradient);
+        }
+    }
+    let means = all.to_document().unwrap();
+    assert_eq!(
+        (means.steps, means.squared_norm, means.variance),
+        (2, 2.0, 80.0)
+    );
+}
+
+#[test]
 fn lines_of_two_streams_do_not_tear_each_other_apart() {
     let mut bench = Bench::new();
     // A message in pieces, as C++ writes to std::cerr, with a line of the protocol between them.
@@ -122,6 +149,77 @@ fn lines_of_two_streams_do_not_tear_each_other_apart() {
         bench.log(),
         "{\"mt\":\"step\",\"samples\":10}\na warning goes on\nno end of line"
     );
+}
+
+#[test]
+fn steps_that_are_never_believed_are_told_once() {
+    for (first, told) in [
+        (String::new(), 1),
+        (r#"echo '{"mt":"step","samples":8}';"#.to_owned(), 0),
+    ] {
+        let mut bench = Bench::new();
+        bench.script(&format!(
+            r#"{first} for i in 1 2 3 4 5 6 7 8 9; do echo '{{"mt":"step","samples":1000000000000000000}}'; done"#
+        ));
+        let (_, _, events) = bench.exit();
+        let doubts = events.iter().filter_map(|e| match &e.what {
+            Happening::Doubt(why) => Some(why.clone()),
+            _ => None,
+        });
+        let doubts: Vec<String> = doubts.collect();
+        assert_eq!(doubts.len(), told, "{doubts:?}");
+        assert!(
+            doubts
+                .iter()
+                .all(|why| why.contains("1000000000000000000 samples"))
+        );
+    }
+}
+
+/// A bomb whose processes leave their session, bounded by a group of 400 processes.
+#[test]
+fn a_fork_bomb_ends_at_once() {
+    let limit = Path::new("/sys/fs/cgroup/pids").join(format!("mt-bomb-{}", std::process::id()));
+    let mut bench = Bench::new();
+    let groups = match Cgroups::create(&mut bench.run) {
+        Ok(groups) => groups,
+        Err(error) => return testkit::skipped("cgroups", error),
+    };
+    if fs::create_dir(&limit).is_err() {
+        return testkit::skipped("pids", "no group of processes can be limited");
+    }
+    fs::write(limit.join("pids.max"), "400").unwrap();
+    let group = groups
+        .group("a", Share::from_percent(50.0).unwrap())
+        .unwrap();
+    let script = bench.dir.path().join("bomb");
+    fs::write(&script, "while :; do setsid sh $0 & done 2>/dev/null").unwrap();
+    let line = format!(
+        "echo 0 > {}/cgroup.procs; exec sh {}",
+        limit.display(),
+        script.display()
+    );
+    let mut spec = bench.spec(&["sh", "-c", &line]);
+    spec.cgroup_procs = Some(group.procs());
+    let job = bench.supervisor.spawn(&spec).unwrap();
+    let full = Instant::now();
+    while group.processes().len() < 200 {
+        assert!(
+            full.elapsed() < LONG,
+            "{} processes",
+            group.processes().len()
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let begun = Instant::now();
+    bench.supervisor.stop(job, Duration::ZERO);
+    bench.exit();
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("ended after {seconds:.2} s");
+    assert_eq!(group.processes().len(), 0);
+    assert!(seconds < 10.0, "{seconds} s");
+    drop(groups);
+    fs::remove_dir(&limit).unwrap();
 }
 
 #[test]

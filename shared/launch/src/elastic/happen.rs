@@ -144,7 +144,8 @@ impl Session<'_> {
         member.paused_at.get_or_insert(now);
         member.stage = Stage::Stopping;
         member.since = now;
-        self.signal_all(i, self.settings.care.grace);
+        let grace = member.time_to_save(self.settings.care.grace);
+        self.signal_all(i, grace);
     }
 
     /// Ends the processes of a training at once.

@@ -112,6 +112,8 @@ pub(super) struct Counters {
     /// Steps of the processes under way.
     pub(super) steps_since_ready: u64,
     pub(super) last_step: Option<Instant>,
+    /// The longest step of the processes under way.
+    pub(super) longest: Duration,
     pub(super) trained: Duration,
     /// That, as the last progress event told it.
     pub(super) told: Option<Duration>,
@@ -130,6 +132,10 @@ pub(super) struct Counters {
     pub(super) restarts: u32,
     pub(super) exit: Option<Exit>,
 }
+
+/// Steps that a training may make after it was asked to stop: the one under way, one more where another
+/// process was asked a moment later, and as much again for the checkpoint and for a load that rises.
+const STEPS_TO_SAVE: u32 = 4;
 
 /// Reports whose mean loss is compared with the target, as in the paper of Wei and Shudo.
 const REPORTS: usize = 10;
@@ -207,6 +213,14 @@ impl Member {
         }
     }
 
+    /// How long its processes may take to save once they were asked to stop for a reconfiguration. They
+    /// notice it between two steps, so that on a loaded machine, where a step takes seconds, a fixed time
+    /// would kill them before they have saved, and what they trained since the last checkpoint would be
+    /// trained and told once more.
+    pub(super) fn time_to_save(&self, grace: Duration) -> Duration {
+        grace + STEPS_TO_SAVE * self.progress.longest
+    }
+
     /// Takes steps in.
     pub(super) fn stepped(&mut self, at: Instant, steps: u64, samples: u64, loss: Option<f64>) {
         let p = &mut self.progress;
@@ -214,7 +228,12 @@ impl Member {
         p.samples = p.samples.saturating_add(samples);
         p.steps_since_ready = p.steps_since_ready.saturating_add(steps);
         let before = p.last_step.unwrap_or(at);
-        p.trained += at.saturating_duration_since(before);
+        let took = at.saturating_duration_since(before);
+        p.trained += took;
+        // The line may tell of several.
+        p.longest = p
+            .longest
+            .max(took / u32::try_from(steps).unwrap_or(u32::MAX).max(1));
         p.last_step = Some(at);
         if let Some(loss) = loss {
             p.loss = Some(loss);

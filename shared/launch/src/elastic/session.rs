@@ -12,6 +12,7 @@ use units::TaskId;
 
 use super::arrivals::{Arrivals, Due};
 use super::controller::{Answer, Controller};
+use super::decide::TOLD;
 use super::member::{Leaving, Member, Stage};
 use crate::session::{Played, unfinished};
 use crate::settings::Settings;
@@ -25,9 +26,11 @@ const LISTEN: Duration = Duration::from_millis(10);
 pub(super) struct Session<'a> {
     pub(super) workload: &'a Workload,
     pub(super) settings: &'a Settings,
+    // Dropped before the host, which removes the control groups of the run with whatever is in them: a
+    // controller may end by itself.
+    pub(super) controller: Controller,
     pub(super) host: Box<dyn Host>,
     pub(super) sink: &'a mut dyn Sink,
-    pub(super) controller: Controller,
     pub(super) logs: PathBuf,
     pub(super) journal: Journal,
     /// Equal parts of one device that are given out in place of GPUs.
@@ -44,6 +47,8 @@ pub(super) struct Session<'a> {
     pub(super) told_silent: bool,
     /// Decisions that were refused and told.
     pub(super) refusals: u32,
+    /// Arrivals that were refused or made no sense.
+    ignored: u32,
     /// Processes of groups that could not be started whole; they are ending.
     pub(super) strays: Vec<JobId>,
     /// Why the launch cannot go on.
@@ -80,6 +85,7 @@ impl<'a> Session<'a> {
             last_pause: Duration::ZERO,
             told_silent: false,
             refusals: 0,
+            ignored: 0,
             strays: Vec::new(),
             broken: None,
             signals: 0,
@@ -128,6 +134,13 @@ impl<'a> Session<'a> {
 
     fn finish(mut self) -> (Played, Option<Failure>) {
         self.show(true);
+        if self.ignored > TOLD {
+            let text = format!(
+                "{} lines of the arrivals were refused or ignored in all",
+                self.ignored
+            );
+            self.sink.warn(&text);
+        }
         let tasks: Vec<_> = self.members.iter().map(Member::summary).collect();
         let (interrupted, failed) = unfinished(&tasks);
         let stopped = self.signal.is_some() || self.broken.is_some();
@@ -191,20 +204,27 @@ impl<'a> Session<'a> {
                 Due::Arrive(arrival) => {
                     let name = arrival.task.to_string();
                     if let Err(why) = self.arrive(arrival) {
-                        self.sink.warn(&format!("{name} is refused: {why}"));
+                        self.ignore(&format!("{name} is refused: {why}"));
                     }
                 }
                 Due::Leave(task) => {
                     let found = self.members.iter().position(|m| m.arrival.task == task);
                     match found {
                         Some(i) => self.leave(i, Leaving::Away),
-                        None => self
-                            .sink
-                            .warn(&format!("{task} is not here to be taken away")),
+                        None => self.ignore(&format!("{task} is not here to be taken away")),
                     }
                 }
-                Due::Bad(why) => self.sink.warn(&format!("ignored: {why}")),
+                Due::Bad(why) => self.ignore(&format!("ignored: {why}")),
             }
+        }
+    }
+
+    /// Tells of the first arrivals that cannot be followed, and at the end of how many there were: a file
+    /// for another workload has thousands.
+    fn ignore(&mut self, text: &str) {
+        self.ignored += 1;
+        if self.ignored <= TOLD {
+            self.sink.warn(text);
         }
     }
 

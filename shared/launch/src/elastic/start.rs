@@ -69,6 +69,7 @@ impl Session<'_> {
         (member.parked, member.done, member.fault) = (false, false, None);
         member.progress.steps_since_ready = 0;
         member.progress.last_step = None;
+        member.progress.longest = std::time::Duration::ZERO;
         let batch = member.batch;
         self.tell(EventPayload::Start {
             round: 0,

@@ -72,6 +72,7 @@ impl Session<'_> {
             gpus,
             loss: progress.loss,
             batch: progress.batch,
+            gradient: progress.gradient,
         });
         let payload = EventPayload::Progress {
             round: 0,

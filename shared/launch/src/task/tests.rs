@@ -104,8 +104,13 @@ fn what_was_not_told_is_told_later() {
         task.warm(begun, begun);
     }
     let opened = Some(begun);
+    let mut told = Moments::default();
+    let norms = efficiency::GradientNorms::new(8, 12.0, 32, 4.5).unwrap();
     for at in 1..=4 {
         for task in [&mut one, &mut other] {
+            let mut gradient = Moments::default();
+            gradient.add(&norms);
+            task.gradients(&gradient);
             task.step(
                 begun + at * SECOND,
                 u64::from(100 * at),
@@ -113,13 +118,18 @@ fn what_was_not_told_is_told_later() {
             );
         }
         let before = one.reported;
-        one.tell(begun + at * SECOND, opened).unwrap();
+        let progress = one.tell(begun + at * SECOND, opened).unwrap();
         if at == 2 || at == 3 {
             one.not_told(before);
             assert_eq!(one.reported.at, Some(begun + at * SECOND));
+        } else {
+            told.merge(&Moments::from(&progress.gradient.unwrap()));
         }
     }
-    assert_eq!(other.tell(begun + 4 * SECOND, opened).unwrap().dropped, 0);
+    // Norms of the two tellings that were dropped came with the last.
+    assert_eq!(told.to_document().unwrap().steps, 4);
+    let late = other.tell(begun + 4 * SECOND, opened).unwrap();
+    assert_eq!((late.dropped, late.gradient.unwrap().steps), (0, 4));
     let (one, other) = (summary(&one), summary(&other));
     assert_eq!((one.dropped, other.dropped), (2, 0));
     assert_eq!((one.rate, one.together), (other.rate, other.together));

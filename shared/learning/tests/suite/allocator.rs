@@ -212,6 +212,7 @@ fn any_event() -> impl Strategy<Value = TrainingEvent> {
                 gpus,
                 loss,
                 batch: None,
+                gradient: None,
             }
         }),
         (name.clone(), 0u64..400, 1u32..5, loss).prop_map(|(n, step, gpus, loss)| {
@@ -221,6 +222,7 @@ fn any_event() -> impl Strategy<Value = TrainingEvent> {
                 gpus,
                 loss,
                 batch: None,
+                gradient: None,
             }
         }),
         name.clone().prop_map(|n| TrainingNews::Parked {

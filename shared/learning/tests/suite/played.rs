@@ -54,6 +54,7 @@ pub fn progress(time: f64, name: &str, step: u64, gpus: u32, loss: Option<f64>) 
             gpus,
             loss,
             batch: None,
+            gradient: None,
         },
     )
 }

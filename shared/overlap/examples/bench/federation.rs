@@ -123,7 +123,7 @@ impl Devices {
         let notes = self.tools.join("bench-federation.log");
         let started = Instant::now();
         let mut solve = Command::new(self.tools.join("mt-solve"))
-            .args(["--rv", "200", "--floor", "0.2"])
+            .args(["--rv", "200", "--floor", "0.2", "--batch", "free"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(fs::File::create(&notes)?)

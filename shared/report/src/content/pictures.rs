@@ -20,7 +20,11 @@ fn unit(report: &Report, unit: &str) -> String {
 
 /// Pictures of a plan.
 pub fn of_plan(report: &mut Report, plan: &Plan) {
-    if let Some(found) = plan.feasible().filter(|f| !f.baselines.is_empty()) {
+    let compared = plan.feasible().filter(|f| !f.baselines.is_empty());
+    let timed = |found: &&Feasible| found.objective.kind == ObjectiveKind::Round;
+    if let Some(found) = compared.filter(timed) {
+        seconds(report, found);
+    } else if let Some(found) = compared {
         let values = |of: fn(&doc::Baseline) -> f64| {
             let each = found.baselines.iter();
             each.map(move |b| (b.name.name().to_owned(), of(b)))
@@ -37,6 +41,33 @@ pub fn of_plan(report: &mut Report, plan: &Plan) {
         fronts(report, found);
     }
     occupancy::add(report, plan);
+}
+
+/// The time of the round by every scheme: what such a plan is for. Throughput and fairness, which it may
+/// give up for it, are in the picture of every scheme.
+fn seconds(report: &mut Report, found: &Feasible) {
+    // Documents hold times as negative numbers, so that more is better.
+    let plan = -found.objective.value;
+    let mut rows = vec![Bar {
+        name: "this plan".to_owned(),
+        value: plan,
+        note: String::new(),
+        other: None,
+        chosen: true,
+    }];
+    rows.extend(found.baselines.iter().map(|baseline| Bar {
+        name: match baseline.name {
+            doc::Scheme::Temporal => "one after another".to_owned(),
+            other => other.name().to_owned(),
+        },
+        value: -baseline.objective,
+        note: format!("plan {}", change(-baseline.objective / plan)),
+        other: None,
+        chosen: false,
+    }));
+    let axis = format!("predicted time of the round {}", unit(report, "s"));
+    let title = "Time of the round against simpler schemes (shorter is better)";
+    report.picture("round", title, Drawing::Bars(Bars { axis, rows }));
 }
 
 fn bars(axis: String, own: f64, others: impl Iterator<Item = (String, f64)>) -> Drawing {
@@ -66,10 +97,17 @@ fn fronts(report: &mut Report, plan: &Feasible) {
             ObjectiveKind::Weighted => "weighted throughput",
             ObjectiveKind::MaxMin => "least throughput / solo throughput",
             ObjectiveKind::Round => "minus the time of the round",
+            ObjectiveKind::Progress | ObjectiveKind::ProgressLast if objective.value < 0.0 => {
+                "minus the time to target"
+            }
+            ObjectiveKind::Progress | ObjectiveKind::ProgressLast => {
+                "progress / most progress alone"
+            }
         };
         let measure = match objective.kind {
             ObjectiveKind::Raw | ObjectiveKind::Weighted => "samples/s",
             ObjectiveKind::Round => "s",
+            ObjectiveKind::Progress | ObjectiveKind::ProgressLast if objective.value < 0.0 => "s",
             _ => "ratio",
         };
         let plot = Plot {

@@ -2,6 +2,7 @@ use doc::{
     Answer, Candidate, Candidates, Chosen, Feasible, Infeasible, Objective, ObjectiveKind,
     ParetoPoint, Plan, Proof, Search,
 };
+use efficiency::Law;
 use units::{SamplesPerSec, TotalShare};
 
 use super::words::listed;
@@ -65,28 +66,38 @@ fn feasible(report: &mut Report, plan: &Plan, found: &Feasible) {
 }
 
 /// Unit of an objective.
-fn unit(kind: ObjectiveKind) -> &'static str {
+fn unit(kind: ObjectiveKind, value: f64) -> &'static str {
     match kind {
         ObjectiveKind::Raw | ObjectiveKind::Weighted => "samples/s",
         ObjectiveKind::Fairness => "sum of P/S",
         ObjectiveKind::MaxMin => "least P/S",
         ObjectiveKind::Round => "s",
+        ObjectiveKind::Progress if is_time(kind, value) => "s to target (mean)",
+        ObjectiveKind::Progress => "of the most progress alone (mean)",
+        ObjectiveKind::ProgressLast if is_time(kind, value) => "s to target (last)",
+        ObjectiveKind::ProgressLast => "of the most progress alone (least)",
+    }
+}
+
+/// Whether a value of an objective is a time, which documents hold as a negative number; that of progress
+/// is one where the tasks have rounds.
+fn is_time(kind: ObjectiveKind, value: f64) -> bool {
+    match kind {
+        ObjectiveKind::Round => true,
+        ObjectiveKind::Progress | ObjectiveKind::ProgressLast => value < 0.0,
+        _ => false,
     }
 }
 
 /// The value of an objective as people say it: documents hold a time as a negative number, so
 /// that more is always better.
 fn told(kind: ObjectiveKind, value: f64) -> f64 {
-    if kind == ObjectiveKind::Round {
-        -value
-    } else {
-        value
-    }
+    if is_time(kind, value) { -value } else { value }
 }
 
 /// How many times better a plan is than another in the plan's objective.
 fn gain(kind: ObjectiveKind, plan: f64, other: f64) -> f64 {
-    if kind == ObjectiveKind::Round {
+    if is_time(kind, plan) {
         other / plan
     } else {
         plan / other
@@ -101,7 +112,7 @@ fn total_share(report: &mut Report, rv: Option<TotalShare>) {
 
 fn facts(report: &mut Report, found: &Feasible) {
     let Objective { kind, value } = found.objective;
-    let (value, unit) = (plain(told(kind, value)), unit(kind));
+    let (value, unit) = (plain(told(kind, value)), unit(kind, value));
     report.fact(
         "objective",
         format!("{}: {value} {unit}", doc::name_of(&kind)),
@@ -124,7 +135,8 @@ fn facts(report: &mut Report, found: &Feasible) {
 fn chosen(candidates: &Candidates, kind: ObjectiveKind) -> String {
     let text = |c: &Candidate| {
         let (value, low) = (told(kind, c.objective), told(kind, c.low));
-        format!("{} {} (95 %: {})", plain(value), unit(kind), plain(low))
+        let unit = unit(kind, c.objective);
+        format!("{} {unit} (95 %: {})", plain(value), plain(low))
     };
     let config = candidates.measured.config;
     let number = config.map_or(String::new(), |c| format!(", configuration {c}"));
@@ -147,7 +159,7 @@ fn searched(search: &Search, kind: ObjectiveKind) -> String {
         Proof::NotProven => "not proven to be the best",
     };
     let bound = search.bound.filter(|_| search.proof == Proof::NotProven);
-    let limit = if kind == ObjectiveKind::Round {
+    let limit = if bound.is_some_and(|bound| is_time(kind, bound)) {
         "none can be below"
     } else {
         "none can exceed"
@@ -167,6 +179,7 @@ fn tasks(plan: &Plan) -> Table {
         .column("gpu", "GPU", "")
         .column("batch", "batch", "samples")
         .column("share_percent", "share", "%")
+        .column("progress_percent", "a sample's progress", "%")
         .measured("predicted_samples_per_s", "predicted", "samples/s")
         .measured("low_samples_per_s", "95 % from", "samples/s")
         .measured("high_samples_per_s", "to", "samples/s")
@@ -176,11 +189,16 @@ fn tasks(plan: &Plan) -> Table {
         let given = plan.given(i);
         let mean = given.throughput.map(|t| t.mean.get());
         let solo = given.solo.map(SamplesPerSec::get);
+        // At the chosen batch size, of that at the reference size.
+        let workload = plan.workload();
+        let spec = workload.and_then(|w| Some(&w.tasks[w.task_index(&task.id)?]));
+        let known = spec.and_then(Law::of_task);
         table.rows.push(vec![
             task.id.as_str().into(),
             Cell::count(task.gpu.map(u64::from)),
             Cell::count(given.batch.map(|b| u64::from(b.get()))),
             Cell::number(given.share.map(units::Share::percent)),
+            Cell::number(known.zip(given.batch).map(|(law, b)| 100.0 * law.at(b))),
             Cell::number(mean),
             Cell::number(given.throughput.map(|t| t.low.get())),
             Cell::number(given.throughput.map(|t| t.high.get())),
@@ -197,7 +215,11 @@ fn baselines(found: &Feasible) -> Table {
         .column("scheme", "scheme", "")
         .measured("total_samples_per_s", "throughput", "samples/s")
         .measured("fairness", "fairness", "sum of P/S")
-        .measured("objective", "objective", unit(objective.kind))
+        .measured(
+            "objective",
+            "objective",
+            unit(objective.kind, objective.value),
+        )
         .column("plan_gain", "plan gains", "")
         .column("shares_percent", "shares", "%")
         .column("feasible", "feasible", "");
@@ -232,7 +254,11 @@ fn baselines(found: &Feasible) -> Table {
 
 fn points(key: &'static str, title: &str, kind: ObjectiveKind, points: &[ParetoPoint]) -> Table {
     let mut table = Table::new(key, title)
-        .measured("objective", "objective", unit(kind))
+        .measured(
+            "objective",
+            "objective",
+            unit(kind, points.first().map_or(0.0, |p| p.objective)),
+        )
         .measured("total_samples_per_s", "throughput", "samples/s")
         .measured("fairness", "fairness", "sum of P/S")
         .measured("mismatch", "mismatch", "")

@@ -3,6 +3,7 @@ use units::{SamplesPerSec, Share, TotalShare};
 
 use super::workload::fingerprint;
 use super::{compare, pictures};
+use crate::number::plain;
 use crate::page::{Cell, Report, Table};
 
 /// Best co-runs that are shown.
@@ -28,6 +29,13 @@ pub fn report(profile: &Profile, plan: Option<&Plan>) -> Report {
         report.fact("GPU utilisation", used);
     }
     report.fact("seed", header.seed.to_string());
+    let noise_scales = profile.end.iter().flat_map(|end| &end.noise_scales);
+    let noise_scales: Vec<String> = noise_scales
+        .map(|n| format!("{} {} ± {}", n.id, plain(n.samples), plain(n.stderr)))
+        .collect();
+    if !noise_scales.is_empty() {
+        report.fact("gradient noise scale, samples", noise_scales.join(", "));
+    }
     let plan = plan.filter(|p| compare::concerns(p, profile));
     if let Some(plan) = plan {
         compare::add(&mut report, plan, profile);

@@ -122,10 +122,18 @@ fn pairs(summaries: &[TaskSummary], plan: Option<&Plan>) -> Vec<(String, f64, f6
     each.collect()
 }
 
+/// Samples of a task; nothing of one that finished without a count: it tells no progress.
+fn counted(task: &TaskSummary) -> Option<u64> {
+    Some(task.samples).filter(|&n| n > 0 || !task.finished)
+}
+
 fn tasks(summaries: &[TaskSummary], plan: Option<&Plan>, events: &[RunEvent]) -> Table {
     let mut table = Table::new(
         "tasks",
-        "Predicted against measured throughput while all tasks computed",
+        match plan {
+            Some(_) => "Predicted against measured throughput while all tasks computed",
+            None => "What became of each task",
+        },
     )
     .column("task", "task", "")
     .column("batch", "batch", "samples")
@@ -162,12 +170,13 @@ fn tasks(summaries: &[TaskSummary], plan: Option<&Plan>, events: &[RunEvent]) ->
             Cell::number(predicted),
             Cell::number(task.rate_together().map(SamplesPerSec::get)),
             Cell::number(error.map(|(p, m)| 100.0 * (p / m - 1.0))),
-            Cell::Count(task.samples),
+            Cell::count(counted(task)),
             Cell::number(trained),
-            Cell::number(trained.map(|s| task.samples as f64 / s)),
+            Cell::number(trained.zip(counted(task)).map(|(s, n)| n as f64 / s)),
             Cell::number(task.first_loss),
             Cell::number(task.last_loss),
-            Cell::Count(u64::from(task.restarts)),
+            // Of a schedule most programs tell no progress, and a restart is the exception.
+            Cell::count(Some(u64::from(task.restarts)).filter(|&n| n > 0 || plan.is_some())),
             Cell::Flag(task.finished),
             Cell::text(task.interrupted.then_some("yes")),
             Cell::text(task.end.map(|end| end.to_string())),

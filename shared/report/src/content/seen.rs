@@ -1,9 +1,9 @@
 //! Whether sharing was worth it, by what was measured of a plan.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use doc::{DeviceKind, EventPayload, Measured, Plan, Profile, RunEvent, Sample, Verdict, WorkKind};
-use units::{Seconds, Share, TaskId};
+use units::{Share, TaskId};
 
 use crate::number::{change, plain};
 
@@ -55,36 +55,84 @@ pub fn verdict(plan: &Plan, profile: &Profile) -> Option<String> {
 }
 
 /// The verdict of a plan by the mean of the rounds that were run of it, in which every task
-/// finished; one after another is what the plan predicts, since it was not run. `None` where no
-/// round ended well, where the work is no round, or where the plan was made anew meanwhile.
+/// finished. One after another was not run: it is the plan's prediction, with the start-up of each
+/// task as these rounds had it, because their time together holds it as well. `None` where no
+/// round ended well, where the work is no round, where only some tasks were launched, or where the plan was
+/// made anew meanwhile.
 pub fn of_run(plan: &Plan, events: &[RunEvent]) -> Option<String> {
     let verdict = plan.feasible()?.verdict.as_ref()?;
     let anew = events.iter().skip(1).any(|e| e.planned().is_some());
     if verdict.work != WorkKind::Round || anew {
         return None;
     }
-    let rounds: Vec<f64> = events
+    let rounds: Vec<(u32, f64)> = events
         .iter()
         .filter_map(|e| match &e.payload {
             EventPayload::Round {
-                ok: true, makespan, ..
-            } => Some(Seconds::get(*makespan)),
+                ok: true,
+                makespan,
+                round,
+                tasks,
+                ..
+            } if tasks.len() == plan.tasks.len() => Some((*round, makespan.get())),
             _ => None,
         })
         .collect();
     if rounds.is_empty() {
         return None;
     }
-    let together = rounds.iter().sum::<f64>() / rounds.len() as f64;
-    let (planned, alone) = (verdict.together.get(), verdict.one_after_another.get());
+    let n = rounds.len() as f64;
+    let together = rounds.iter().map(|(_, makespan)| makespan).sum::<f64>() / n;
+    let startup = rounds
+        .iter()
+        .map(|(round, _)| startup(events, *round))
+        .sum::<f64>()
+        / n;
+    let (planned, by_plan) = (verdict.together.get(), verdict.one_after_another.get());
+    let alone = by_plan + startup;
+    let (with, of) = match startup < NO_STARTUP {
+        true => (String::new(), String::new()),
+        false => (
+            " without start-up".to_owned(),
+            format!(
+                ": {} s and start-ups of {} s",
+                plain(by_plan),
+                plain(startup)
+            ),
+        ),
+    };
     Some(format!(
-        "{}: together {} s (predicted {} s), one after another {} s by the plan ({})",
+        "{}: together {} s measured (predicted {} s{with}), one after another {} s predicted{of} ({})",
         advice(together, alone),
         plain(together),
         plain(planned),
         plain(alone),
         change(alone / together)
     ))
+}
+
+/// Start-ups in all below which they are not told, s: a tenth of a second is not seen in seconds with
+/// three digits.
+const NO_STARTUP: f64 = 0.1;
+
+/// Seconds from the start of each task of a round until it was ready, in all; a restart belongs to the
+/// work.
+fn startup(events: &[RunEvent], round: u32) -> f64 {
+    let mut started: BTreeMap<&TaskId, f64> = BTreeMap::new();
+    let mut ready: BTreeMap<&TaskId, f64> = BTreeMap::new();
+    for event in events {
+        match &event.payload {
+            EventPayload::Start { round: r, task, .. } if *r == round => {
+                started.entry(task).or_insert(event.time.get());
+            }
+            EventPayload::Ready { round: r, task } if *r == round => {
+                ready.entry(task).or_insert(event.time.get());
+            }
+            _ => {}
+        }
+    }
+    let one = |(task, from): (&&TaskId, &f64)| Some((ready.get(*task)? - from).max(0.0));
+    started.iter().filter_map(one).sum()
 }
 
 fn advice(together: f64, serial: f64) -> &'static str {

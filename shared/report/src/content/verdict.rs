@@ -1,6 +1,10 @@
 //! The first line of a report: is sharing worth it, and by how much?
 
-use doc::{Answer, Plan, Scheme, Verdict, WorkKind};
+use doc::{
+    Answer, BatchPolicy, Feasible, Objective, ObjectiveKind, Plan, Scheme, Target, Verdict,
+    WorkKind,
+};
+use units::Batch;
 
 use crate::number::{change, plain};
 
@@ -41,29 +45,115 @@ pub const LEGEND: [(&str, &str); 10] = [
 pub fn headline(plan: &Plan) -> String {
     let verdict = match &plan.answer {
         Answer::Infeasible(_) => return "No plan meets the constraints.".to_owned(),
-        Answer::Feasible(found) => found.verdict.as_ref(),
+        Answer::Feasible(found) => match &found.target {
+            Some(target) => return of_target(found, target),
+            None => by_rate(found).or_else(|| Some(of_verdict(found, found.verdict.as_ref()?))),
+        },
         Answer::ByHand(_) => None,
     };
-    verdict.map_or(String::new(), of_verdict)
+    verdict.unwrap_or_default()
 }
 
 /// The verdict of a plan that has just been made, after its name; nothing of one task, which shares
 /// with nobody, or where nothing is feasible.
 pub fn verdict_note(plan: &Plan) -> Option<String> {
     let found = plan.feasible().filter(|_| plan.tasks.len() > 1)?;
+    let progress = match &found.target {
+        Some(target) => Some(of_target(found, target)),
+        None => by_rate(found),
+    };
     let verdict = found.verdict.as_ref().map_or_else(
         || {
             "whether sharing is worth it is not said: by the model a task that is left alone, or with \
              some of the others, does not advance"
                 .to_owned()
         },
-        of_verdict,
+        |verdict| of_verdict(found, verdict),
     );
     let name = plan.id.as_deref().map(|id| format!("{id}: "));
-    Some(name.unwrap_or_default() + &verdict)
+    Some(name.unwrap_or_default() + &progress.unwrap_or(verdict))
 }
 
-fn of_verdict(v: &Verdict) -> String {
+/// When the targets are reached, with the batch sizes that each time holds for.
+fn of_target(found: &Feasible, t: &Target) -> String {
+    let (together, alone) = (t.together.get(), t.one_after_another.get());
+    let advice = if t.share { "Share" } else { "Do not share" };
+    let certain = if t.share {
+        t.together_high.is_some_and(|high| high.get() < alone)
+    } else {
+        t.together_low.get() >= alone
+    };
+    let doubt = if certain {
+        ""
+    } else {
+        " (within the error of the prediction)"
+    };
+    let which = match found.objective.kind {
+        ObjectiveKind::ProgressLast => "last",
+        _ => "mean",
+    };
+    let high = t.together_high.map_or_else(
+        || " and more".to_owned(),
+        |high| format!(" to {}", plain(high.get())),
+    );
+    let fastest = t.fastest_samples.as_ref().map_or_else(String::new, |f| {
+        let sizes = sizes(f.tasks.iter().map(|c| c.batch));
+        let seconds = plain(f.seconds.get());
+        format!(" The shortest round ({sizes}) would be there in {seconds} s.")
+    });
+    format!(
+        "{advice}{doubt} at {}: target ({which} of the tasks) in {} s (95 %: {}{high}); one after \
+         another in {} s, at its best {} ({}).{fastest}",
+        sizes(found.decisions.iter().map(|d| d.batch)),
+        plain(together),
+        plain(t.together_low.get()),
+        plain(alone),
+        sizes(t.tasks.iter().map(|t| t.alone_batch)),
+        change(alone / together),
+    )
+}
+
+/// Progress per second over what each task makes alone, of a plan for that.
+fn by_rate(found: &Feasible) -> Option<String> {
+    let Objective { kind, value } = found.objective;
+    let which = match kind {
+        ObjectiveKind::Progress => "mean",
+        ObjectiveKind::ProgressLast => "least",
+        _ => return None,
+    };
+    let serial = found
+        .baselines
+        .iter()
+        .find(|b| b.name == Scheme::Temporal)?;
+    let advice = if value > serial.objective {
+        "Share"
+    } else {
+        "Do not share"
+    };
+    Some(format!(
+        "{advice} at {}: {:.0} % of the progress that a task makes alone ({which} of the tasks); one after \
+         another {:.0} %, at its best {} ({}).",
+        sizes(found.decisions.iter().map(|d| d.batch)),
+        100.0 * value,
+        100.0 * serial.objective,
+        sizes(serial.tasks.iter().map(|c| c.batch)),
+        change(value / serial.objective),
+    ))
+}
+
+/// Batch sizes of all tasks: one where they are the same.
+fn sizes(all: impl Iterator<Item = Batch>) -> String {
+    let all: Vec<Batch> = all.collect();
+    match all.first() {
+        Some(first) if all.iter().all(|b| b == first) => format!("batch size {first}"),
+        _ => {
+            let each: Vec<String> = all.iter().map(ToString::to_string).collect();
+            format!("batch sizes {}", each.join(", "))
+        }
+    }
+}
+
+fn of_verdict(found: &Feasible, v: &Verdict) -> String {
     let (together, alone) = (v.together.get(), v.one_after_another.get());
     let advice = if v.share { "Share" } else { "Do not share" };
     let certain = if v.share {
@@ -103,8 +193,12 @@ fn of_verdict(v: &Verdict) -> String {
             format!(", of a mixture of {}", parts.join(", "))
         }
     };
+    let size = match found.constraints.batch {
+        BatchPolicy::Reference => "reference",
+        _ => "best",
+    };
     format!(
-        "{advice}{doubt}: together {} ({interval}), one after another {}, each at its best batch \
+        "{advice}{doubt}: together {} ({interval}), one after another {}, each at its {size} batch \
          size{mixture} ({}).{}",
         show(together),
         show(alone),

@@ -1,8 +1,11 @@
-use doc::{DeviceFingerprint, DeviceKind, Duplex, GpuSpec, Link, Workload};
+use doc::{
+    DeviceFingerprint, DeviceKind, Duplex, Efficiency, EfficiencyCurve, EfficiencySource, GpuSpec,
+    Link, Workload,
+};
 use units::Bytes;
 
 use super::words::listed;
-use crate::number::{bandwidth, bytes};
+use crate::number::{bandwidth, bytes, plain};
 use crate::page::{Cell, Report, Table};
 
 /// A workload: its device, link and tasks.
@@ -67,11 +70,35 @@ pub fn link(link: Link) -> String {
     )
 }
 
+/// What is known of the progress of a sample, in words.
+pub fn efficiency(known: &Efficiency) -> String {
+    let source = match known.source {
+        EfficiencySource::Declared => "declared",
+        EfficiencySource::Measured => "measured",
+        EfficiencySource::Learnt => "learnt",
+    };
+    let curve = match &known.curve {
+        EfficiencyCurve::NoiseScale { samples, interval } => {
+            let around = interval.map_or(String::new(), |[low, high]| {
+                format!(" ({} to {})", plain(low), plain(high))
+            });
+            format!("noise scale {}{around}", plain(*samples))
+        }
+        EfficiencyCurve::Progress(rows) | EfficiencyCurve::Rounds(rows) => {
+            format!("{} batch sizes", rows.len())
+        }
+    };
+    format!("{curve}, {source}")
+}
+
 fn tasks(workload: &Workload) -> Table {
     let mut table = Table::new("tasks", "Tasks")
         .column("task", "task", "")
         .column("model", "model", "")
         .column("batch_sizes", "batch sizes", "samples")
+        .column("reference_batch", "reference", "samples")
+        .column("efficiency", "efficiency", "")
+        .column("rounds_to_target", "to target", "rounds")
         .column("samples", "per round", "samples")
         .column("download_mb", "download", "MB")
         .column("upload_mb", "upload", "MB")
@@ -86,6 +113,9 @@ fn tasks(workload: &Workload) -> Table {
             task.id.as_str().into(),
             Cell::text(what),
             listed(&task.batch_sizes).into(),
+            Cell::count(task.batch.map(|b| u64::from(b.get()))),
+            Cell::text(task.efficiency.as_ref().map(efficiency)),
+            Cell::number(task.rounds_to_target),
             Cell::count(task.samples.map(units::Samples::get)),
             Cell::number(task.update_bytes.map(|b| mb(b.down))),
             Cell::number(task.update_bytes.map(|b| mb(b.up))),

@@ -2,6 +2,8 @@ use super::{at_right, heading, shown};
 use crate::page::{Report, Table};
 use crate::picture::{document, escape};
 
+/// Pictures are 880 pixels wide with letters of 11 and 12: below 720 those cannot be read, so that a narrow
+/// window scrolls a picture sideways, as it does a table.
 const STYLE: &str = "\
 body{font-family:Helvetica,Arial,'DejaVu Sans',sans-serif;color:#222;background:#fff;\
 max-width:960px;margin:2em auto;padding:0 1em;line-height:1.4}\
@@ -10,8 +12,11 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:.2em 1.2em}dt{color:#5
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9em}\
 th,td{padding:.25em .7em;text-align:left;border-bottom:1px solid #ddd}\
 th{border-bottom:2px solid #222;vertical-align:bottom}.n{text-align:right;font-variant-numeric:tabular-nums}\
-th span{display:block;font-weight:normal;color:#555}svg{max-width:100%;height:auto}\
+th span{display:block;font-weight:normal;color:#555}\
+svg{max-width:100%;min-width:720px;height:auto}dd,.headline{overflow-wrap:anywhere}\
 .headline{font-size:1.15em;font-weight:bold}\
+@media (max-width:600px){body{margin:.5em auto;padding:0 .6em}h1{font-size:1.3em}\
+dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.5em}}\
 @media (prefers-color-scheme:dark){body{color:#ddd;background:#161616}\
 h1,th{border-color:#ddd}dt,th span{color:#aaa}th,td{border-bottom-color:#444}\
 svg{filter:invert(.91) hue-rotate(180deg)}}";
@@ -53,7 +58,8 @@ fn one(report: &Report, out: &mut String) {
         let svg = document(std::slice::from_ref(picture));
         let label = escape(&picture.title);
         let named = format!("<svg role=\"img\" aria-label=\"{label}\" ");
-        out.push_str(&svg.replacen("<svg ", &named, 1));
+        let svg = svg.replacen("<svg ", &named, 1);
+        out.push_str(&format!("<div class=\"wide\">{svg}</div>\n"));
     }
     for t in &report.tables {
         table(t, report.simulated, out);

@@ -1,9 +1,13 @@
 //! Squared norms of the gradients of a step and of its parts, from which the gradient noise scale is
 //! estimated (McCandlish et al. 2018, appendix A.1).
 
-/// Steps from one whose norms are told to the next. A pass over all gradients costs some hundredths of a
-/// small step, and a noise scale is a mean over hundreds of steps anyway.
+/// Steps from one whose norms are told to the next, where threads or processes have computed parts. A
+/// noise scale is a mean over hundreds of steps anyway. In a build with little optimisation a measured step
+/// of 4.5 ms took 14 % longer (256 neurons wide, batch 64, two threads), so that one in eight costs 1.8 %.
 pub const MEASURE_EVERY: u64 = 8;
+/// The same of one thread, which computes two halves for it: a measured step of 43 ms took 66 % longer (512
+/// wide, batch 128), so that one in 32 costs 2.0 %.
+pub const HALVE_EVERY: u64 = 32;
 
 /// Squared norms of mean gradients over `small` and over `large` samples.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,6 +4,7 @@ mod parts;
 mod standby;
 
 use std::fs;
+use std::process::Command;
 
 use doc::EventKind;
 
@@ -34,7 +35,7 @@ fn decision(seq: u32, gpus: &[(&str, u32)]) -> String {
     )
 }
 
-struct Case {
+struct Case<'a> {
     corner: Corner,
     save: &'static str,
     start: &'static str,
@@ -44,10 +45,10 @@ struct Case {
     tasks: &'static [(&'static str, f64, u32)],
     arguments: &'static [&'static str],
     /// Lines of arrivals that nobody can run.
-    refused: &'static str,
+    refused: &'a str,
 }
 
-fn case(tasks: &'static [(&'static str, f64, u32)]) -> Case {
+fn case<'a>(tasks: &'static [(&'static str, f64, u32)]) -> Case<'a> {
     Case {
         corner: Corner::new(),
         save: ":",
@@ -59,9 +60,15 @@ fn case(tasks: &'static [(&'static str, f64, u32)]) -> Case {
     }
 }
 
-impl Case {
+impl Case<'_> {
     /// Runs it under a shell script as controller, on four parts of the processors.
     fn run(&self, controller: &str) -> Ran {
+        let ran = ran(self.command(controller).output().unwrap());
+        self.corner.nothing_is_left();
+        ran
+    }
+
+    fn command(&self, controller: &str) -> Command {
         let script = TRAINING
             .replace("SAVE", self.save)
             .replace("START", self.start)
@@ -90,9 +97,7 @@ impl Case {
         let mut command = self.corner.command(self.arguments);
         command.args(["--logs", "logs", "--arrivals", "arrivals"]);
         command.args(["--controller", "sh", "-c", controller]);
-        let ran = ran(command.output().unwrap());
-        self.corner.nothing_is_left();
-        ran
+        command
     }
 
     /// Every number of processes that a training was ready with.
@@ -451,6 +456,27 @@ fn a_script_without_the_protocol_is_done_when_it_ends_with_0() {
     }
 }
 
+#[test]
+fn arrivals_that_cannot_be_run_are_told_five_times_and_counted() {
+    needs_cgroups!();
+    let mut case = case(&[("a", 0.0, 5)]);
+    let line = r#"{"event":"arrive","time_s":0,"task":"x"}"#;
+    let lines = [line; 200].join("\n");
+    case.refused = &lines;
+    let ran = case.run(&format!("{}; cat >/dev/null", decision(1, &[("a", 1)])));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(
+        ran.stderr.matches("x is refused").count(),
+        5,
+        "{}",
+        ran.stderr
+    );
+    assert!(
+        ran.stderr
+            .contains("200 lines of the arrivals were refused")
+    );
+}
+
 /// What a controller starts, in a session of its own, with an environment of its own, or both.
 const STARTS: &str = "setsid sleep 271828 & env -i setsid sleep 271828 & (setsid sleep 271828 &) &";
 
@@ -481,11 +507,30 @@ fn what_a_controller_starts_ends_with_the_launch() {
         STARTS.to_owned(),
         "sleep 0.5; kill -9 $PPID; sleep 100".to_owned(),
     ];
-    let ran = case.run(&script.join("\n"));
-    assert_eq!(ran.code, None, "{}", ran.stderr);
+    let output = case.command(&script.join("\n")).output().unwrap();
+    assert_eq!(output.status.code(), None);
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while sleepers() > 0 {
+    while sleepers() > 0 || !case.corner.run_dirs().is_empty() {
         assert!(std::time::Instant::now() < deadline, "{} left", sleepers());
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
+}
+
+#[test]
+fn a_training_of_long_steps_is_given_the_time_to_save() {
+    needs_cgroups!();
+    let mut case = case(&[("a", 0.0, 6)]);
+    // A step that takes longer than the grace: the shell notices SIGTERM when its `sleep` has ended.
+    case.start = "sleep() { (trap '' TERM; exec sleep 1); }";
+    case.arguments = &["--grace", "0.3"];
+    let script = [
+        decision(1, &[("a", 1)]),
+        "sleep 2.2".to_owned(),
+        decision(2, &[("a", 2)]),
+    ];
+    let ran = case.run(&format!("{}; cat >/dev/null", script.join("\n")));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(case.sizes("a"), "1 2");
+    assert_eq!(ran.reasons(EventKind::Restart), "");
+    case.assert_every_step_once("a", 6);
 }

@@ -97,7 +97,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-const SHORT: [&str; 6] = ["--window", "0.2", "--max-window", "0.2", "--budget", "3"];
+const SHORT: [&str; 6] = ["--window", "0.2", "--max-window", "0.2", "--budget", "7"];
 
 #[test]
 fn a_profile_is_measured_and_its_cost_told() {
@@ -107,10 +107,10 @@ fn a_profile_is_measured_and_its_cost_told() {
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{err}");
     assert!(out.contains(r#""kind":"cuda","name":"Fake GPU","simulated":false,"units":80"#));
-    // Each task alone at three shares, and three pairs.
+    // Everything counts: each task alone, four pairs, and between them one task at a part share.
     assert_eq!(
         out.matches(r#""samples_per_s""#).count(),
-        2 * 3 + 2 * 3,
+        2 + 2 * 4 + 1,
         "{out}"
     );
     assert!(err.contains("workers started for the pool at"), "{err}");

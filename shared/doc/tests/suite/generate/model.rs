@@ -264,9 +264,9 @@ fn measured(task: &wire::Task) -> wire::MeasuredTask {
         samples_per_s: 12.5,
         stderr_samples_per_s: Some(0.25),
         gradient: None,
-        startup_s: None,
-        run_s: None,
-        run_samples: None,
+        startup_s: Some(5.0),
+        run_s: Some(60.0),
+        run_samples: Some(640),
     }
 }
 

@@ -80,7 +80,7 @@ fn decorate(
         rv_percent: plan.rv_percent,
         starvation_floor: Some(n(3).abs().min(1.0)),
         memory_bytes: Some(17),
-        batch: BatchPolicy::Same,
+        batch: BatchPolicy::Reference,
         mismatch: Some(n(4)),
         balance: Balance::Time,
         solo: SoloRate::Best,
@@ -111,6 +111,24 @@ fn decorate(
             samples: n(9).abs() + 0.25,
             batch: 64,
             solo_samples_per_s: 12.5,
+        }],
+    });
+    plan.target = Some(wire::Target {
+        share: true,
+        together_s: 1.0,
+        together_low_s: 0.5,
+        together_high_s: Some(n(7).abs()),
+        one_after_another_s: n(8).abs(),
+        fastest_samples: Some(wire::FastestSamples {
+            seconds: n(9).abs(),
+            tasks: Vec::new(),
+        }),
+        tasks: vec![wire::TaskTarget {
+            id: first.clone(),
+            efficiency: n(9).abs().min(1.0) + 0.25,
+            rounds: 4.5,
+            seconds: 2.0,
+            alone_batch: 16,
         }],
     });
     plan.explanation.push(wire::Marginal {

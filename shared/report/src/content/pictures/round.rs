@@ -85,14 +85,14 @@ fn lanes(names: &[String], planned: &[Told], measured: &[Told]) -> Vec<Lane> {
     };
     let mut lanes = Vec::new();
     let transfers = |kind: PhaseKind, name: &str, lanes: &mut Vec<Lane>| {
-        let all = lane(name.to_owned(), &|t: &Told| t.kind == kind);
+        // What is not transferred takes no time and needs no lane.
+        let moves = |t: &Told| t.kind == kind && t.end > t.start;
+        let all = lane(name.to_owned(), &moves);
         // Transfers that run at once, as on a shared link, need a lane each to be seen.
         if crowded(&all.planned) || crowded(&all.measured) {
             for (i, task) in names.iter().enumerate() {
-                let own = lane(format!("{name} {task}"), &|t: &Told| {
-                    t.kind == kind && t.task == i
-                });
-                lanes.push(own);
+                let own = |t: &Told| moves(t) && t.task == i;
+                lanes.push(lane(format!("{name} {task}"), &own));
             }
         } else if !(all.planned.is_empty() && all.measured.is_empty()) {
             lanes.push(all);

@@ -13,7 +13,7 @@ fn times(ran: &Ran, kind: EventKind) -> Vec<f64> {
     of.map(|e| e.time_s).collect()
 }
 
-fn moves(case: &Case, to: u32) -> Ran {
+fn moves(case: &Case<'_>, to: u32) -> Ran {
     let script = [
         decision(1, &[("a", 2)]),
         "sleep 2".to_owned(),

@@ -1,5 +1,7 @@
 //! The cuda device against fake workers and a fake daemon: every way a sample can go.
 
+mod ends;
+
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,15 +75,7 @@ impl Bench {
                 )
             })
             .collect();
-        let text = format!(
-            r#"{{"schema":"mt.workload/1","device":{{"kind":"cuda"}},"tasks":[{}]}}"#,
-            tasks.join(",")
-        );
-        let frames = doc::Frames::new(text.as_bytes(), "test");
-        doc::Documents::<_, doc::Workload>::new(frames)
-            .next()
-            .expect("one document")
-            .expect("a workload")
+        read(&tasks.join(","))
     }
 
     fn open(&self, workload: &doc::Workload, setup: Setup) -> Real {
@@ -103,6 +97,17 @@ impl Bench {
     fn nothing_left(&self) {
         assert_eq!(FakeMps::processes_below(self.root.path()), [] as [i32; 0]);
     }
+}
+
+/// A workload of tasks, as JSON.
+fn read(tasks: &str) -> doc::Workload {
+    let text =
+        format!(r#"{{"schema":"mt.workload/1","device":{{"kind":"cuda"}},"tasks":[{tasks}]}}"#);
+    let frames = doc::Frames::new(text.as_bytes(), "test");
+    doc::Documents::<_, doc::Workload>::new(frames)
+        .next()
+        .expect("one document")
+        .expect("a workload")
 }
 
 fn run(task: usize, batch: u64, share: f64) -> Setting {

@@ -1,0 +1,67 @@
+#!/bin/sh
+# What `mt try` says of two copies of each script, and the truth by hand: one after another and together,
+# each measured once to the end. Writes RESULTS.md; takes an hour on a quiet machine, EXAMPLE_SCALE=0.25 a quarter.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+export EXAMPLE_SCALE="${EXAMPLE_SCALE:-1}" PYTHONUNBUFFERED=1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+now() { date +%s.%N; }
+since() { echo "$(now) $1" | awk '{ printf "%.1f", $1 - $2 }'; }
+
+# Two runs of a command one after another, then two at once: seconds of each.
+by_hand() {
+    start=$(now)
+    if ! { $1 && $1; } > /dev/null 2>&1; then
+        echo "fails alone"
+        return
+    fi
+    serial=$(since "$start")
+    start=$(now)
+    $1 > /dev/null 2>&1 & first=$!
+    $1 > /dev/null 2>&1 & second=$!
+    failed=0
+    wait $first || failed=1
+    wait $second || failed=1
+    if [ $failed = 1 ]; then
+        echo "$serial s one after another, fails together"
+    else
+        echo "$serial $(since "$start")" |
+            awk '{ printf "%s s one after another, %s s together (%+.0f %%)", $1, $2, 100 * ($1 / $2 - 1) }'
+    fi
+}
+
+# Of a script that never ends: its steps in 20 s alone, and of both copies beside each other.
+by_count() {
+    timeout 20 $1 > alone 2> /dev/null || true
+    timeout 20 $1 > first 2> /dev/null & first=$!
+    timeout 20 $1 > second 2> /dev/null || true
+    wait $first || true
+    tail -qn1 alone first second | awk '{ n[NR] = $2 }
+        END { printf "%d steps in 20 s alone, %d + %d together (%+.0f %%)", n[1], n[2], n[3], 100 * ((n[2] + n[3]) / n[1] - 1) }'
+}
+
+{
+    echo "# Two copies of each script"
+    echo
+    echo "Made by \`EXAMPLE_SCALE=$EXAMPLE_SCALE sh examples/scripts/run.sh\` on $(nproc) processors; load average at the"
+    echo "beginning $(cut -d' ' -f1 /proc/loadavg). Every figure is of a single run. Where the length is not known, \`mt try\` compares"
+    echo "a minute of work of each (120 s one after another): the percentages are what compares with the truth then."
+    echo
+    echo "| script | \`mt try\` says | took | by hand | load |"
+    echo "|---|---|---|---|---|"
+    for script in fixed_epochs endless bars epochs_only silent crash_at_start crash_later crash_together \
+        needs_arguments "needs_arguments.py --data /tmp" two_gpus loaders slow_start; do
+        case $script in *.py*) line="python3 $here/$script" ;; *) line="python3 $here/$script.py" ;; esac
+        start=$(now)
+        said=$(mt try "$line" -o out 2> err || sed -n 's/^mt: //p' err | grep -v '^  |' | head -1)
+        took=$(since "$start")
+        said=$(echo "$said" | grep -E 'Worth|Not worth|Cannot|Not together|fails' | head -1)
+        rm -rf out
+        case $script in endless) truth=$(by_count "$line") ;; *) truth=$(by_hand "$line") ;; esac
+        echo "| \`$script\` | $said | $took s | $truth | $(cut -d' ' -f1 /proc/loadavg) |"
+    done
+} > "$work/table"
+cp "$work/table" "$here/RESULTS.md"

@@ -1,0 +1,55 @@
+//! What a sample is worth at a batch size, by arithmetic of its own.
+
+use doc::{EfficiencyCurve, Task};
+use units::Batch;
+
+/// Progress of a sample at a batch size over one at the task's reference size; 1 where nothing is known.
+///
+/// By the noise scale `phi`: `(phi + B0) / (phi + B)`. By a table: straight in both logarithms between
+/// rows, level below the first, as `1 / B` above the last. Rows that rise are levelled to the nearest curve
+/// that does not.
+pub fn efficiency(task: &Task, batch: Batch) -> f64 {
+    let Some(known) = &task.efficiency else {
+        return 1.0;
+    };
+    let reference = task.batch.unwrap_or(task.batch_sizes[0]);
+    let rows: Vec<(f64, f64)> = match &known.curve {
+        EfficiencyCurve::NoiseScale { samples, .. } => {
+            return (samples + reference.as_f64()) / (samples + batch.as_f64());
+        }
+        EfficiencyCurve::Progress(rows) => rows.iter().map(|(b, p)| (b.as_f64(), p.ln())).collect(),
+        EfficiencyCurve::Rounds(rows) => rows.iter().map(|(b, n)| (b.as_f64(), -n.ln())).collect(),
+    };
+    let level = falling(&rows);
+    let at = |b: f64| {
+        let last = rows.len() - 1;
+        let Some(above) = rows.iter().position(|row| row.0 >= b) else {
+            return level[last] - (b / rows[last].0).ln();
+        };
+        if above == 0 {
+            return level[0];
+        }
+        let (low, high) = (rows[above - 1].0.ln(), rows[above].0.ln());
+        let part = (b.ln() - low) / (high - low);
+        level[above - 1] * (1.0 - part) + level[above] * part
+    };
+    (at(batch.as_f64()) - at(reference.as_f64())).exp()
+}
+
+/// Least-squares fit of values that never rise: the least over starts of the largest mean over ends
+/// (Robertson, Wright, Dykstra 1988, section 1.4).
+fn falling(rows: &[(f64, f64)]) -> Vec<f64> {
+    let mean = |a: usize, b: usize| {
+        let part = &rows[a..=b];
+        part.iter().map(|r| r.1).sum::<f64>() / part.len() as f64
+    };
+    let level = |i: usize| {
+        let most = |a: usize| {
+            (i..rows.len())
+                .map(|b| mean(a, b))
+                .fold(f64::NEG_INFINITY, f64::max)
+        };
+        (0..=i).map(most).fold(f64::INFINITY, f64::min)
+    };
+    (0..rows.len()).map(level).collect()
+}

@@ -1,0 +1,165 @@
+use std::collections::BTreeMap;
+
+use doc::{Efficiency, EventPayload, Profile, RunEvent, Task};
+use units::{Batch, TaskId};
+
+use crate::curve::LossCurve;
+use crate::fit::{Fit, Reached, fit};
+use crate::noise::{Moments, NoiseScale, Unknown};
+
+/// What profiles and runs show of the efficiency of tasks.
+#[derive(Debug, Clone, Default)]
+pub struct Evidence {
+    tasks: BTreeMap<TaskId, Shown>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Shown {
+    /// Gradients in the windows of a profile.
+    windows: Vec<Moments>,
+    /// Gradients between the progress events of runs.
+    events: Vec<Moments>,
+    curves: Vec<(Batch, LossCurve)>,
+}
+
+/// What is known of one task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// Its efficiency; `None`: what the workload declares stands.
+    pub efficiency: Option<Efficiency>,
+    /// Why, for people; `None` where there was nothing to look at.
+    pub reason: Option<String>,
+}
+
+impl Evidence {
+    /// Takes in the gradients that a profile tells of, each window a block.
+    pub fn add_profile(&mut self, profile: &Profile) {
+        for task in profile.samples.iter().flat_map(|s| &s.tasks) {
+            if let Some(gradient) = &task.gradient {
+                let shown = self.tasks.entry(task.id.clone()).or_default();
+                shown.windows.push(Moments::from(gradient));
+            }
+        }
+    }
+
+    /// Takes in the gradients and losses that a run tells of.
+    pub fn add_run(&mut self, events: &[RunEvent]) {
+        let mut curves: BTreeMap<&TaskId, (Option<Batch>, LossCurve)> = BTreeMap::new();
+        for event in events {
+            match &event.payload {
+                EventPayload::Start { task, batch, .. } => {
+                    let (size, curve) = curves.entry(task).or_default();
+                    begin(size, curve, *batch);
+                }
+                EventPayload::Progress {
+                    task,
+                    round,
+                    progress,
+                } => {
+                    if let Some(gradient) = &progress.gradient {
+                        let shown = self.tasks.entry(task.clone()).or_default();
+                        shown.events.push(Moments::from(gradient));
+                    }
+                    let (size, curve) = curves.entry(task).or_default();
+                    begin(size, curve, progress.batch);
+                    curve.add(*round, progress.samples, progress.loss);
+                }
+                _ => {}
+            }
+        }
+        for (id, (batch, curve)) in curves {
+            if let Some(batch) = batch {
+                let shown = self.tasks.entry(id.clone()).or_default();
+                shown.curves.push((batch, curve));
+            }
+        }
+    }
+
+    /// The efficiency of a task, from the best source there is: trainings at several batch sizes to the same
+    /// loss; norms of gradients, of runs rather than of a profile, which sees the first steps only and the
+    /// noise scale grows; what the workload declares.
+    #[must_use]
+    pub fn of_task(&self, task: &Task) -> Finding {
+        let Some(shown) = self.tasks.get(&task.id) else {
+            return Finding {
+                efficiency: None,
+                reason: None,
+            };
+        };
+        let learnt = shown.learnt();
+        let measured = shown.measured();
+        let good = learnt.filter(|fit| !fit.at_limit || measured.is_err());
+        if let Some(fit) = good {
+            let limit = match fit.at_limit {
+                true => ", at the limit of what these batch sizes can show",
+                false => "",
+            };
+            return Finding {
+                efficiency: fit.to_efficiency(),
+                reason: Some(format!(
+                    "noise scale {} from {} trainings to the same loss{limit}",
+                    with_interval(fit.samples, fit.interval),
+                    fit.trainings
+                )),
+            };
+        }
+        match measured {
+            Ok(noise) => Finding {
+                efficiency: noise.to_efficiency(),
+                reason: Some(format!(
+                    "noise scale {} from norms of gradients in {} steps",
+                    with_interval(noise.samples, noise.interval),
+                    noise.steps
+                )),
+            },
+            Err(Unknown::NoNorms) => Finding {
+                efficiency: None,
+                reason: None,
+            },
+            Err(why) => Finding {
+                efficiency: None,
+                reason: Some(format!("no noise scale: {why}")),
+            },
+        }
+    }
+}
+
+/// A run is of one batch size: what comes after a change began elsewhere than other trainings at the new
+/// size.
+fn begin(size: &mut Option<Batch>, curve: &mut LossCurve, batch: Option<Batch>) {
+    match (*size, batch) {
+        (None, Some(_)) => *size = batch,
+        (Some(old), Some(new)) if old != new => curve.end(),
+        _ => {}
+    }
+}
+
+fn with_interval(samples: f64, [low, high]: [f64; 2]) -> String {
+    format!("{samples:.3} ({low:.3} to {high:.3}) samples")
+}
+
+impl Shown {
+    /// The later half of what runs told comes first: the noise scale grows as training goes on, and norms
+    /// fall by orders of magnitude, so that in one sum the first steps would outweigh all others.
+    fn measured(&self) -> Result<NoiseScale, Unknown> {
+        let late = &self.events[self.events.len() / 2..];
+        NoiseScale::of(late).or_else(|_| {
+            let all: Vec<Moments> = self.windows.iter().chain(&self.events).copied().collect();
+            NoiseScale::of(&all)
+        })
+    }
+
+    fn learnt(&self) -> Option<Fit> {
+        let falling = |(batch, curve): &(Batch, LossCurve)| Some((*batch, curve.falling()?));
+        let falling: Vec<_> = self.curves.iter().filter_map(falling).collect();
+        // The lowest loss that every training has reached.
+        let target = falling.iter().map(|(_, f)| f.lowest()).reduce(f64::max)?;
+        let reached = falling.iter().filter_map(|(batch, falling)| {
+            Some(Reached {
+                batch: *batch,
+                samples: falling.reaches(target)?,
+            })
+        });
+        fit(&reached.collect::<Vec<_>>())
+    }
+}

@@ -1,0 +1,111 @@
+//! Which way of running the tasks is launched: the best that the plan knows of.
+
+use doc::{Answer, Baseline, ByHand, Choice, Given, Plan, WorkKind};
+use units::Share;
+
+/// A way of running the tasks of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scheme {
+    /// The plan itself.
+    Planned,
+    /// Equal shares, which do the work sooner than the plan.
+    Static(Baseline),
+    /// Each alone on the whole device, at its best batch size.
+    OneByOne,
+}
+
+impl Scheme {
+    /// The best by the plan's own verdict. Where the plan maximises something else than the time of a
+    /// round, the plan: the verdict compares times then that nobody asked for. So too on several GPUs,
+    /// where schemes say nothing of which task goes where.
+    #[must_use]
+    pub fn best(plan: &Plan) -> Self {
+        let Some(found) = plan.feasible() else {
+            return Self::Planned;
+        };
+        let several = plan
+            .tasks
+            .iter()
+            .any(|task| task.gpu.is_some_and(|gpu| gpu > 0));
+        let Some(verdict) = found.verdict.as_ref().filter(|v| v.work == WorkKind::Round) else {
+            return Self::Planned;
+        };
+        if several || plan.tasks.len() < 2 || found.objective.kind != doc::ObjectiveKind::Round {
+            return Self::Planned;
+        }
+        let equal = verdict.best_static.and_then(|(scheme, time)| {
+            let baseline = found
+                .baselines
+                .iter()
+                .find(|b| b.name == scheme && b.feasible)?;
+            Some((baseline, time))
+        });
+        let together = verdict.together;
+        match equal.filter(|(_, time)| *time < together) {
+            Some((baseline, time)) if time < verdict.one_after_another => {
+                Self::Static(baseline.clone())
+            }
+            _ if verdict.one_after_another <= together => Self::OneByOne,
+            _ => Self::Planned,
+        }
+    }
+
+    /// What is launched and why, in a line.
+    #[must_use]
+    pub fn reason(&self, plan: &Plan) -> String {
+        let verdict = plan.feasible().and_then(|found| found.verdict.as_ref());
+        let Some(verdict) = verdict else {
+            return "launching the plan".to_owned();
+        };
+        let planned = verdict.together.get();
+        match self {
+            Self::Planned => "launching the plan".to_owned(),
+            Self::Static(baseline) => {
+                let time = verdict.best_static.map_or(planned, |(_, time)| time.get());
+                format!(
+                    "launching equal shares ({}): {time:.1} s predicted, {planned:.1} s by the plan's shares",
+                    baseline.name.name()
+                )
+            }
+            Self::OneByOne => format!(
+                "launching one task after another: {:.1} s predicted, {planned:.1} s together",
+                verdict.one_after_another.get()
+            ),
+        }
+    }
+
+    /// The plan with the shares of this scheme in place of its own, as one written by hand.
+    #[must_use]
+    pub fn plan(&self, plan: &Plan) -> Plan {
+        let verdict = plan.feasible().and_then(|found| found.verdict.as_ref());
+        let given = |index: usize| -> Given {
+            let task = &plan.tasks[index].id;
+            let known = plan.given(index);
+            let (batch, share) = match self {
+                Self::Planned => (known.batch, known.share),
+                Self::Static(baseline) => {
+                    let of = |choice: &&Choice| choice.id == *task;
+                    let choice = baseline.tasks.iter().find(of);
+                    (choice.map(|c| c.batch), choice.map(|c| c.share))
+                }
+                Self::OneByOne => {
+                    let alone = verdict.and_then(|v| v.tasks.iter().find(|t| t.id == *task));
+                    (alone.map(|t| t.batch).or(known.batch), Some(Share::FULL))
+                }
+            };
+            Given {
+                batch,
+                share,
+                throughput: None,
+                solo: None,
+            }
+        };
+        Plan {
+            answer: Answer::ByHand(ByHand {
+                given: (0..plan.tasks.len()).map(given).collect(),
+                rv: None,
+            }),
+            ..plan.clone()
+        }
+    }
+}
