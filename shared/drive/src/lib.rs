@@ -19,6 +19,7 @@ mod parked;
 mod run;
 mod seats;
 mod settings;
+mod show;
 mod sources;
 mod view;
 

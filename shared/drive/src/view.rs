@@ -4,8 +4,6 @@ use std::time::{Duration, Instant};
 
 use doc::Schedule;
 
-use crate::driver::Driver;
-
 /// How far a schedule is.
 #[derive(Debug)]
 pub(crate) struct View {
@@ -15,13 +13,13 @@ pub(crate) struct View {
     of: usize,
     /// When all are planned to be done, s.
     planned: f64,
-    shown: Instant,
+    pub shown: Instant,
 }
 
 /// How often a terminal is drawn anew.
-const REDRAW: Duration = Duration::from_millis(500);
+pub(crate) const REDRAW: Duration = Duration::from_millis(500);
 /// How often a log gets a line.
-const LINE: Duration = Duration::from_secs(30);
+pub(crate) const LINE: Duration = Duration::from_secs(30);
 
 impl View {
     /// Of a schedule of which nothing has happened.
@@ -36,36 +34,11 @@ impl View {
     }
 
     /// How far it is at a second, in a line.
-    fn line(&self, now: f64, running: usize) -> String {
+    pub fn line(&self, now: f64, running: usize) -> String {
         format!(
             "{} of {} tasks done, {running} running, {now:.0} s of {:.0} s planned",
             self.done, self.of, self.planned
         )
-    }
-}
-
-impl Driver<'_> {
-    /// Shows how far it is: on a terminal with what each GPU does, else a line now and then.
-    pub fn show(&mut self) {
-        let redraws = self.console.can_redraw() && !self.settings.care.follow;
-        let every = if redraws { REDRAW } else { LINE };
-        if self.view.shown.elapsed() < every {
-            return;
-        }
-        self.view.shown = Instant::now();
-        let now = self.now();
-        let mut text = self.view.line(now, self.running.len());
-        if !redraws {
-            return self.console.note(&text);
-        }
-        for running in self.running.values() {
-            let gpu = &self.seats.all[running.gpu].name;
-            let (name, since) = (self.name(running.place), now - running.since);
-            let round = running.place.round;
-            let line = format!("  {gpu}: {name}, round {round}, {since:.1} s");
-            text += &format!("\n{}", self.console.cut(&line));
-        }
-        self.console.redraw(&text);
     }
 }
 

@@ -6,13 +6,11 @@ use doc::{Allocation, EventPayload, TrainingNews};
 use host::Regrants;
 
 use super::member::{Leaving, Member, Stage, Wanted};
-use super::session::Session;
+use super::session::{Session, TOLD};
 
 /// How long a training without any GPU waits for a decision while some are free. A controller
 /// answers within milliseconds; one that plans for seconds on a loaded machine still comes first.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Decisions, and arrivals, refused that are told one by one.
-pub(super) const TOLD: u32 = 5;
 
 impl Session<'_> {
     /// Takes the newest decision once nothing moves, and not sooner after the last than that has

@@ -12,11 +12,13 @@ use units::TaskId;
 
 use super::arrivals::{Arrivals, Due};
 use super::controller::{Answer, Controller};
-use super::decide::TOLD;
 use super::member::{Leaving, Member, Stage};
 use crate::session::{Played, unfinished};
 use crate::settings::Settings;
 use crate::sink::Sink;
+
+/// Decisions, and arrivals, refused that are told one by one.
+pub(super) const TOLD: u32 = 5;
 
 /// How often answers of the controller are looked for while one is hoped for, since waiting for the
 /// host does not end with them: short against a pause, which is some tenths of a second.

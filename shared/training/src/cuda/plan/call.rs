@@ -70,7 +70,7 @@ pub(in crate::cuda) const KERNEL_NAMES: [&str; 29] = [
     "update",
 ];
 
-/// A device buffer of 4-byte elements: index into [`Plan::buffers`].
+/// A device buffer of 4-byte elements: index into [`super::Plan::buffers`].
 pub(in crate::cuda) type Buffer = usize;
 
 /// Parameters of all layers.
