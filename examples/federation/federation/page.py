@@ -129,7 +129,7 @@ def text(told: Mapping, drawn: Sequence[tuple[str, str]]) -> str:
     """The page; every figure of its tables is one of the summary."""
     parts = [_head(told), _goals(told), _mixes(told), _losses(told), _noise(told), _late(told), _live(told),
              _scaled(told), "## Accuracy over seconds\n\n" + "\n\n".join(f"![{title}]({name})" for name, title in drawn)]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -146,9 +146,10 @@ rows there. What was done, and where the figures may mislead, is in [README.md](
 the live section are simulated: rounds of real training times the length of rounds on simulated GPUs.
 
 Time to target is the time until all tasks of a mix have reached their test accuracies, the mean of five seeds.
-Below, the plan by progress is one call of `mt-solve --objective progress-last` for each slow client, which knows the
-noise scales that workers measured in a first run of three rounds, and how many rounds the runs that chose the
-learning rate took at batch size 32. It knows none of the curves that it is judged by."""
+In the plan by progress, each client proposes what `mt-solve --objective progress-last` plans for it, and the server
+takes the proposal that is predicted to be there soonest. It knows the noise scales that workers measured in a first
+run of three rounds, and how many rounds the runs that chose the learning rate took at batch size 32; none of the
+curves that it is judged by."""
 
 
 def _goals(told: Mapping) -> str:
@@ -262,6 +263,8 @@ timeline's length from a profile taken just before.
 
 def _scaled(told: Mapping) -> str:
     rows = [[r["mix"], f"{r['over_hindsight']:.2f}", f"{r['over_samples_plan']:.2f}"] for r in told["scaled"]]
+    if not rows:
+        return ""
     return f"""## With learning rates that grow with the batch
 
 The sweep of learning rates above is the same at every batch size, 0.01 to 0.3. Offered these times the root of B / 32
