@@ -64,7 +64,7 @@ def summary(results: Mapping) -> dict:
             "replanned_over_waiting_median": round(statistics.median(
                 d["deadline_replanned"]["seconds"] / d["wait_for_all"]["seconds"] for d in results["deadline"]), 3),
             "rows": short, "losses": losses(rows), "noise": _rounded(results["noise"]),
-            "deadline": _rounded(results["deadline"]), "live": live,
+            "deadline": _rounded(over_waiting(results["deadline"])), "live": live,
             "scaled": [{"mix": r["mix"], "over_hindsight": round(r["over_hindsight"], 3),
                         "over_samples_plan": round(r["over_samples_plan"], 3)} for r in results["scaled"]]}
 
@@ -92,6 +92,12 @@ def losses(rows: Sequence[Mapping]) -> list[dict]:
             found.append({"scheme": scheme, "at": at, "median": round(statistics.median(lost), 3),
                           "worst": None if math.isinf(max(lost)) else round(max(lost), 3)})
     return sorted(found, key=lambda row: row["median"])
+
+
+def over_waiting(late: Sequence[Mapping]) -> list[dict]:
+    """The rows of the deadline, with the time to target of each policy over that of waiting for all."""
+    return [{k: v if isinstance(v, str) else {**v, "over_waiting": v["seconds"] / d["wait_for_all"]["seconds"]}
+             for k, v in d.items()} for d in late]
 
 
 def live_means(rows: Sequence[Mapping]) -> list[dict]:
@@ -129,7 +135,7 @@ def text(told: Mapping, drawn: Sequence[tuple[str, str]]) -> str:
     """The page; every figure of its tables is one of the summary."""
     parts = [_head(told), _goals(told), _mixes(told), _losses(told), _noise(told), _late(told), _live(told),
              _scaled(told), "## Accuracy over seconds\n\n" + "\n\n".join(f"![{title}]({name})" for name, title in drawn)]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -146,9 +152,10 @@ rows there. What was done, and where the figures may mislead, is in [README.md](
 the live section are simulated: rounds of real training times the length of rounds on simulated GPUs.
 
 Time to target is the time until all tasks of a mix have reached their test accuracies, the mean of five seeds.
-Below, the plan by progress is one call of `mt-solve --objective progress-last` for each slow client, which knows the
-noise scales that workers measured in a first run of three rounds, and how many rounds the runs that chose the
-learning rate took at batch size 32. It knows none of the curves that it is judged by."""
+In the plan by progress, each client proposes what `mt-solve --objective progress-last` plans for it, and the server
+takes the proposal that is predicted to be there soonest. It knows the noise scales that workers measured in a first
+run of three rounds, and how many rounds the runs that chose the learning rate took at batch size 32; none of the
+curves that it is judged by."""
 
 
 def _goals(told: Mapping) -> str:
@@ -230,12 +237,11 @@ def _rounds(value: float | None) -> str:
 def _late(told: Mapping) -> str:
     rows = []
     for d in told["deadline"]:
-        base = d["wait_for_all"]["seconds"]
         for key, name in (("wait_for_all", "wait for all"), ("deadline", "deadline"),
                           ("deadline_replanned", "deadline, late clients re-planned")):
             rows.append([d["mix"], name, f"{d[key]['round_s']:.0f}", f"{d[key]['rows_percent']:.0f} %",
                          ", ".join(f"{t} {n:.1f}" for t, n in d[key]["rounds"].items()), _seconds(d[key]["seconds"]),
-                         f"{d[key]['seconds'] / base:.2f}"])
+                         f"{d[key]['over_waiting']:.2f}"])
     head = ["mix", "policy", "round, s", "rows trained", "rounds", "time to target, s", "over waiting"]
     return f"""## Stragglers
 
@@ -262,6 +268,8 @@ timeline's length from a profile taken just before.
 
 def _scaled(told: Mapping) -> str:
     rows = [[r["mix"], f"{r['over_hindsight']:.2f}", f"{r['over_samples_plan']:.2f}"] for r in told["scaled"]]
+    if not rows:
+        return ""
     return f"""## With learning rates that grow with the batch
 
 The sweep of learning rates above is the same at every batch size, 0.01 to 0.3. Offered these times the root of B / 32

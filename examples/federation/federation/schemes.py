@@ -143,17 +143,33 @@ class Schemes:
         """The plan by progress, of which all targets are reached soonest by what is `known` of the tasks: members
         for the workload, `efficiency`, `rounds_to_target`, and `batch_sizes` to choose from.
 
-        A round ends with its slowest client and the others wait. So the batch sizes that mt-solve plans for the
-        slowest, which the server hands to all, are the federation's; the shares are each client's own."""
-        everyone = frozenset(self.mix.tasks)
-        start = self.clock.same({t: REFERENCE for t in self.mix.tasks})
-        slow = self._slow([(everyone, start)])[self.clock.key("", everyone, start)]
-        clients = [self.mix.clients[k] for k in slow]
+        Every client proposes the batch sizes that mt-solve plans for it. A round ends with its slowest client, so
+        the server takes the proposal that the worst-off client is soonest with, and hands it to all: a client that
+        waits for its link would have small batches, which one that computes slowly cannot afford. Shares are each
+        client's own."""
+        options, everyone = ["--objective", "progress-last"], frozenset(self.mix.tasks)
         plans = pipe.solve([pipe.adapted(self.models[c.gpu], c, self.clock.rows(k, self.mix.tasks), known)
-                            for k, c in zip(slow, clients)], self.mix.tasks, ["--objective", "progress-last"])
-        slowest = max(zip(plans, clients), key=lambda pair: pair[0]["target"]["together_s"] / pair[1].speed)[0]
-        sizes = self.clock.same({t: b for t, (b, _) in pipe.gives_of(slowest).items()})
+                            for k, c in enumerate(self.mix.clients)], self.mix.tasks, options)
+        proposals = list(dict.fromkeys(tuple(pipe.gives_of(p)[t][0] for t in self.mix.tasks) for p in plans))
+        wholes = [self.clock.same(dict(zip(self.mix.tasks, sizes))) for sizes in proposals]
+        slow = self._slow([(everyone, whole) for whole in wholes])
+        asked = [(n, k) for n, whole in enumerate(wholes) for k in slow[self.clock.key("", everyone, whole)]]
+        answers = pipe.solve([pipe.adapted(
+            self.models[self.mix.clients[k].gpu], self.mix.clients[k], self.clock.rows(k, self.mix.tasks),
+            {t: {**known[t], **kept_size(known[t], wholes[n][t][k])} for t in self.mix.tasks})
+            for n, k in asked], self.mix.tasks, options)
+        worst = [0.0] * len(wholes)
+        for (n, k), plan in zip(asked, answers):
+            worst[n] = max(worst[n], plan["target"]["together_s"] / self.mix.clients[k].speed)
+        sizes = wholes[worst.index(min(worst))]
         return Outcome(sizes, self.planned([sizes])[0])
+
+
+def kept_size(known: Mapping, batch: int) -> dict:
+    """What a workload says of a task that is to keep a batch size: the rounds that it takes with it."""
+    phi, reference = known["efficiency"]["noise_scale"], known["batch"]
+    rounds = known["rounds_to_target"] * (phi + batch) / (phi + reference)
+    return {"batch_sizes": [batch], "batch": batch, "rounds_to_target": rounds}
 
 
 def sizes_of(tasks: Sequence[Task], plans: Sequence[Mapping]) -> Sizes:
