@@ -25,8 +25,8 @@ fn gpu() -> impl Strategy<Value = wire::ClusterGpu> {
     (
         option::of("[A-Z]{2,8}"),
         numbers,
-        option::of(text()),
-        option::of(text()),
+        option::of(name()),
+        option::of("(GPU|MIG)-[0-9a-f]{4}(/[0-9]){0,2}"),
     )
         .prop_map(|(id, (count, memory, bus), node, uuid)| wire::ClusterGpu {
             id,
