@@ -25,11 +25,15 @@ torch.device.side_effect = lambda kind: mock.MagicMock(type=kind)
 torch.rand.return_value.__lt__.return_value = mock.MagicMock()
 torch.nn.functional.cross_entropy.return_value.detach.return_value = 2.5
 keep = lambda state, path: open(path, "w").write(str(state["samples"]))
+torch.stack.return_value.tolist.return_value = [2.5]
 torch.save.side_effect = keep
 torch.load.side_effect = lambda path, **_: mock.MagicMock(__getitem__=lambda _, name: int(open(path).read()))
 sys.modules.update({"torch": torch, "torch.nn": torch.nn, "torchvision": vision})
 sys.argv = sys.argv[1:]
 sys.path.insert(0, os.path.dirname(sys.argv[0]))
+sys.path.append(os.path.join(sys.path[0], "..", "..", "python"))
+from mt_tools import Worker
+Worker.PAUSE_S = 0  # every step in a line of its own
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 

@@ -58,7 +58,7 @@ mt-solve --floor 0.2 --rv 150 --batch same --step 10 --objective weighted model 
 mt-solve --objective max-min --mismatch 5 --balance time --step 10 --previous plan --damping 0.5 model > damped-plan
 mt-solve --objective round --batch fixed --step 10 model > round-plan
 mt-solve --floor 0.99 --batch free model > no-plan || true
-sed 's/\"batch_sizes\":\\[32,64\\]/&,\"efficiency\":{\"noise_scale\":200.0},\"rounds_to_target\":5.0/g' model | mt-solve --step 25 > progress-plan
+sed 's/\"batch_sizes\":\\[32,64\\]/&,\"efficiency\":{\"noise_scale\":200.0},\"rounds_to_target\":5.0/g; s/target\":5.0/target\":9.0/2' model | mt-solve --step 25 > progress-plan
 sed 's/\"memory_bytes\":24000000000/\"memory_bytes\":24000000000,\"gpus\":2/' model | mt-solve --step 10 > two-plan
 mt-overlap two-plan > two-timeline
 mt-overlap --link half plan > half-timeline

@@ -117,7 +117,7 @@ fn the_plan_measured_again_keeps_its_promise() {
     let workload = example("quickstart/workload.json");
     folder
         .run(&format!(
-            "set -e; mt-profile --objective raw {workload} | mt-fit | mt-solve > plan
+            "set -e; mt-profile --objective raw {workload} | mt-fit | mt-solve --batch free > plan
              mt-profile --configs plan > verified
              printf '%s\\n' config,task,batch,share_percent 0,resnet50,128,100 0,vgg16,128,100 \
                  0,mobilenetv3,128,100 > sharing.csv"
@@ -267,7 +267,7 @@ fn the_candidates_of_a_plan_cannot_be_altered_unnoticed() {
     for objective in ["raw", "round"] {
         let run = folder.run(&format!(
             "set -o pipefail; mt-profile --objective {objective} --budget 10 small.json | mt-fit | \
-             mt-solve --objective {objective} > plan && mt-check plan"
+             mt-solve --objective {objective} --batch free > plan && mt-check plan"
         ));
         run.assert_code(0);
         let text = std::fs::read_to_string(folder.path().join("plan")).unwrap();
