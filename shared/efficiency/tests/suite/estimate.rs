@@ -66,16 +66,16 @@ fn the_noise_scale_is_found_within_its_error() {
     // The larger the noise beside a batch of 32, the more steps it takes to see the gradient in it.
     for (phi, steps) in [(4.0, 30), (40.0, 30), (400.0, 240)] {
         let (mut inside, mut ratios) = (0, 0.0);
-        let trials = 100;
+        let trials = 50;
         for _ in 0..trials {
             let found = estimate(&mut rng, phi, 12, steps).unwrap();
             let [low, high] = found.interval;
             inside += i32::from(low <= phi && phi <= high);
             ratios += found.samples / phi;
         }
-        // 100 trials at 95 %: three standard deviations are 7.
+        // 50 trials at 95 %: 47.5 in the mean, and three standard deviations are 4.6.
         assert!(
-            inside >= 88,
+            inside >= 42,
             "phi {phi}: the interval holds {inside} of {trials} times"
         );
         let bias = ratios / f64::from(trials) - 1.0;
