@@ -19,7 +19,7 @@ pub struct Request {
     pub fairness_front: bool,
     /// Say what a little more or less share would change.
     pub explain: bool,
-    /// Whether a plan may lie outside what was measured ([`Throughput::covers`]).
+    /// Whether a plan may lie outside what was measured ([`corun::Throughput::covers`]).
     pub outside: bool,
     /// Whether a measured co-run may be the plan.
     pub measured: bool,

@@ -306,9 +306,12 @@ mod tests {
         }
     }
 
+    /// Unit, count so far, and count in all.
+    type Seen = (&'static str, f64, Option<f64>);
+
     #[test]
     fn lines_as_people_write_them() {
-        let cases: [(&[&str], (&str, f64, Option<f64>)); 9] = [
+        let cases: [(&[&str], Seen); 9] = [
             (
                 &[
                     "Epoch 1/10, step 50/200, loss 0.31",

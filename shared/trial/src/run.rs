@@ -158,7 +158,7 @@ fn pairs(
     let mut chosen: Vec<[usize; 2]> = Vec::new();
     for (i, j) in (0..commands.len()).flat_map(|i| (i + 1..commands.len()).map(move |j| (i, j))) {
         let same = |pair: &[usize; 2]| [kinds[pair[0]], kinds[pair[1]]] == [kinds[i], kinds[j]];
-        if !chosen.iter().any(|pair| same(pair)) {
+        if !chosen.iter().any(same) {
             chosen.push([i, j]);
         }
     }

@@ -34,7 +34,9 @@ fn the_trainer_goes_on_from_its_checkpoint() {
         // Quick steps are told together, so that lines are not counted.
         let steps = run.stdout.lines().filter(|l| l.contains("\"step\""));
         let told = steps.map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap());
-        told.map(|step| step["samples"].as_u64().unwrap()).sum::<u64>() / 32
+        told.map(|step| step["samples"].as_u64().unwrap())
+            .sum::<u64>()
+            / 32
     };
     assert_eq!(train(160, ""), 5);
     assert_eq!(train(224, "--amp bf16"), 2);

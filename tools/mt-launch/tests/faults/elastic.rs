@@ -483,7 +483,7 @@ const STARTS: &str = "setsid sleep 271828 & env -i setsid sleep 271828 & (setsid
 fn sleepers() -> usize {
     let is_one = |pid: &i32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line == b"sleep\0271828\0"
+        line == b"sleep\x00271828\0"
     };
     let all = fs::read_dir("/proc").unwrap().flatten();
     let pids = all.filter_map(|e| e.file_name().to_str()?.parse().ok());
