@@ -21,6 +21,10 @@ const RANKED_TASKS: usize = 12;
 /// milliseconds of 8 tasks: they bound the time of a plan with more tasks, where the gap is told.
 const NODES: u64 = 2_000;
 const PLAYS: u64 = 5_000;
+/// Up to this many tasks a plan counts its transfers. Beyond, nearly every order meets sets of tasks
+/// whose rates were never predicted: a plan of 32 tasks took two minutes of a processor with transfers,
+/// three seconds without. `mt-overlap` orders the one plan that is chosen, whatever its tasks.
+const MOST_TASKS: usize = 31;
 /// Part by which a round may exceed one that is known and still be looked at, so that equally long
 /// ones are told apart by what they are and not by which was seen first: rounds are found to 1e-9.
 const ROUNDING: f64 = 1e-8;
@@ -31,6 +35,9 @@ pub enum NoRound {
     /// A round is ordered on one GPU.
     #[error("a round is ordered on one GPU, and there are {0}")]
     Gpus(u32),
+    /// To order each of many choices takes too long.
+    #[error("a plan counts the transfers of at most {MOST_TASKS} tasks, and there are {0}")]
+    Many(usize),
     /// A task has no samples, or there are more tasks than a round can have.
     #[error(transparent)]
     Tasks(PlanError),
@@ -52,6 +59,9 @@ impl Round {
     pub fn of_workload(workload: &Workload) -> Result<Self, NoRound> {
         if workload.device.gpus != 1 {
             return Err(NoRound::Gpus(workload.device.gpus));
+        }
+        if workload.tasks.len() > MOST_TASKS {
+            return Err(NoRound::Many(workload.tasks.len()));
         }
         Ok(Self {
             instance: overlap::workload_instance(workload).map_err(NoRound::Tasks)?,

@@ -76,7 +76,7 @@ pub(crate) fn descend(
                 if to == from || (swap && to.abs_diff(from) < 2) {
                     continue;
                 }
-                if !budget.spend() {
+                if !player.rates.spend(budget) {
                     return value;
                 }
                 trial.clone_from(sequence);
@@ -168,7 +168,7 @@ pub(crate) fn iterate(
             download_first(&mut trial);
             open = everything(len);
         }
-        if !budget.spend() {
+        if !player.rates.spend(budget) {
             break;
         }
         let value = player.value(&trial);
@@ -232,7 +232,7 @@ fn move_holds(
             let others = downloads[..at].iter().map(|&j| Some(j));
             for until in std::iter::once(None).chain(others) {
                 let kept = player.holds[i];
-                if until == kept || !budget.spend() {
+                if until == kept || !player.rates.spend(budget) {
                     continue;
                 }
                 player.holds[i] = until;

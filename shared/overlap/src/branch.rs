@@ -142,7 +142,7 @@ impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
         for &i in first {
             let mut alternative = 0;
             while let Some(step) = state.step(i, alternative, &self.path, &self.scene) {
-                if !budget.spend() {
+                if !self.scene.rates.spend(budget) {
                     return;
                 }
                 alternative += 1;

@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use search::Budget;
 use units::Batch;
 
 use crate::instance::members;
@@ -10,6 +11,10 @@ use crate::{OverlapError, Rates, Set};
 const DENSE_TASKS: usize = 20;
 /// Up to this many tasks the rates of all sets are kept.
 const REMEMBER_TASKS: usize = 12;
+/// A search of more than [`DENSE_TASKS`] tasks asks for so many times the rates that take a tenth of a
+/// second ([`Rates::all_sets_of`]): nearly every order of so many tasks meets sets that were never
+/// seen, so that predictions, not plays, are what takes the time. 64 tasks took minutes without it.
+const MOST_ASKED: usize = 8;
 /// Of a set whose rates were not asked for yet.
 const UNKNOWN: u32 = u32::MAX;
 
@@ -147,6 +152,15 @@ impl<'r> RateCache<'r> {
         self.ask(active);
         f(&self.rows[at..]);
         self.rows.truncate(at);
+    }
+
+    /// Takes a unit of `budget`, which ends with the rates that may be asked for.
+    pub fn spend(&self, budget: &mut Budget) -> bool {
+        let most = MOST_ASKED << self.source.all_sets_of();
+        if self.n > DENSE_TASKS && self.rows.len() > most * self.n && !self.source_independent() {
+            budget.stop();
+        }
+        budget.spend()
     }
 
     /// Of how many tasks all sets may be looked at.

@@ -54,6 +54,11 @@ impl Budget {
         self.spent = self.spent.saturating_add(units);
     }
 
+    /// Ends it: something else than its units has run out.
+    pub fn stop(&mut self) {
+        self.stopped.get_or_insert(Stop::Budget);
+    }
+
     /// Units taken so far.
     #[must_use]
     pub fn spent(&self) -> u64 {

@@ -15,6 +15,8 @@ use super::choices::Choices;
 use crate::judge::Judge;
 use crate::rates::divide;
 
+/// Most tasks whose transfers a plan counts.
+const MOST_TASKS: usize = 31;
 /// Up to this many tasks every order is played: 24 of them.
 const EVERY_ORDER: usize = 4;
 /// Up to this many tasks every order of one after another is played: 5,040 of them.
@@ -70,9 +72,9 @@ impl Range {
 
 impl Round {
     /// The round of a workload; `None` where a plan is about compute alone: on several GPUs,
-    /// or without volumes.
+    /// without volumes, or with more tasks than a plan orders.
     pub fn of_workload(workload: &Workload) -> Option<Self> {
-        if workload.device.gpus != 1 {
+        if workload.device.gpus != 1 || workload.tasks.len() > MOST_TASKS {
             return None;
         }
         let link = workload.link;
