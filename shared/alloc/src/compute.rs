@@ -47,13 +47,13 @@ pub(crate) fn finish<C: Throughput + ?Sized>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use units::{Batch, Share};
 
     /// Two tasks of 100 samples/s alone; together each has `slow` of that.
-    struct Law {
-        slow: f64,
+    pub(crate) struct Law {
+        pub(crate) slow: f64,
     }
 
     impl Throughput for Law {

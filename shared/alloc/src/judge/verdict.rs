@@ -175,34 +175,7 @@ fn best_alone<C: Throughput + ?Sized>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Two tasks of 100 samples/s alone; together each has `slow` of that.
-    struct Law {
-        slow: f64,
-    }
-
-    impl Throughput for Law {
-        fn task_count(&self) -> usize {
-            2
-        }
-
-        fn solo(&self, _: usize, batch: Batch) -> f64 {
-            if batch.get() == 32 { 100.0 } else { 80.0 }
-        }
-
-        fn covers(&self, _: Setting, _: usize) -> bool {
-            true
-        }
-
-        fn means(&self, active: &[Setting], out: &mut [f64]) {
-            let speed = if active.len() == 1 { 1.0 } else { self.slow };
-            out.fill(100.0 * speed);
-        }
-
-        fn std_errors(&self, active: &[Setting]) -> Vec<f64> {
-            vec![10.0; active.len()]
-        }
-    }
+    use crate::compute::tests::Law;
 
     #[test]
     fn alone_a_task_takes_its_best_batch_size() {
