@@ -257,26 +257,57 @@ pub(crate) fn name(pid: i32) -> String {
     name.trim_end().to_owned()
 }
 
-/// Clock ticks in user and kernel mode.
-fn ticks(stat: &[u8]) -> Option<u64> {
-    let fields = fields(stat)?;
-    let number = |f: &&str| f.parse::<u64>().unwrap_or(0);
-    Some(
-        fields
-            .iter()
-            .skip(11)
-            .take(2)
-            .map(number)
-            .fold(0, u64::saturating_add),
-    )
-}
-
-/// Seconds of processor time that a process and its waited-for children have used.
+/// Seconds of processor time that a process has used, without its children.
 #[must_use]
 pub fn cpu_seconds(pid: i32) -> Option<f64> {
-    let ticks = ticks(&fs::read(format!("/proc/{pid}/stat")).ok()?)?;
+    used(pid, 11)
+}
+
+/// Seconds of processor time that the children of a process have used for which it has waited, with
+/// those for which they have.
+#[must_use]
+pub fn children_cpu_seconds(pid: i32) -> Option<f64> {
+    used(pid, 13)
+}
+
+/// Two fields of `/proc/PID/stat` that count processor time: in user and in kernel mode.
+fn used(pid: i32, first: usize) -> Option<f64> {
+    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    seconds(fields(&text)?.get(first..first + 2)?)
+}
+
+/// The sum of counts of clock ticks.
+fn seconds(ticks: &[&str]) -> Option<f64> {
+    let all: Result<Vec<u64>, _> = ticks.iter().map(|n| n.parse()).collect();
     let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
-    Some(ticks as f64 / per_second as f64)
+    Some(all.ok()?.iter().sum::<u64>() as f64 / per_second as f64)
+}
+
+/// Processor time of this machine since it was started.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Machine {
+    /// Seconds of all processors in which a program ran, or another machine on the same hardware, without
+    /// programs of low priority: they give way.
+    pub busy_s: f64,
+    /// Processors.
+    pub processors: usize,
+}
+
+/// What `/proc/stat` tells.
+#[must_use]
+pub fn machine() -> Option<Machine> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let mut lines = text.lines().take_while(|line| line.starts_with("cpu"));
+    // cpu, user, nice, system, idle, iowait, irq, softirq, steal; the guests of later fields are in user.
+    let all: Vec<&str> = lines.next()?.split_ascii_whitespace().collect();
+    let of = |indices: &[usize]| {
+        let fields: Option<Vec<&str>> = indices.iter().map(|&i| all.get(i).copied()).collect();
+        seconds(&fields?)
+    };
+    Some(Machine {
+        busy_s: of(&[1, 3, 6, 7, 8])?,
+        processors: lines.count(),
+    })
 }
 
 /// Kills processes and waits until they have gone, at most `patience`. Returns those that have

@@ -153,6 +153,8 @@ pub struct Compared {
     pub measured: bool,
     /// Standard error of `serial / together`, relative to it.
     pub error: f64,
+    /// Part of the processors that other programs took, at most, in one of the stages.
+    pub others: f64,
 }
 
 /// The answer.
@@ -169,23 +171,20 @@ pub enum Verdict {
 /// Work of runs of unknown length: a minute of each.
 const MINUTE: f64 = 60.0;
 /// Drift of a machine between two stages, relative: what stays where each rate is steady.
-pub const DRIFT: f64 = 0.02;
-/// The same where other programs keep the processors busy: two copies of `fixed_epochs.py` and of `endless.py`
-/// of the examples seemed 29 and 46 % faster together at a load average of 17 to 21 on two processors, and by
-/// hand were 5 % slower and as fast. Two of these errors are no answer below a difference of 50 %.
-pub const BUSY_DRIFT: f64 = 0.25;
+const DRIFT: f64 = 0.02;
 
 impl Compared {
-    /// From each command alone, and beside the others; `drift`: how much the machine changes between two
-    /// stages, [`DRIFT`] or [`BUSY_DRIFT`].
+    /// From each command alone, and beside the others; `others`: the part of the processors that other
+    /// programs took, at most, in one of the stages. They may leave it to the next one, and any rate
+    /// differs by as much.
     #[must_use]
-    pub fn of(alone: &[Alone], beside: &[Beside], drift: f64) -> Self {
+    pub fn of(alone: &[Alone], beside: &[Beside], others: f64) -> Self {
         let errors = alone.iter().zip(beside).map(|(a, b)| {
             let one = a.rate.error.hypot(b.rate.error);
             one * one
         });
         let mean = errors.sum::<f64>() / alone.len() as f64;
-        let error = (mean + drift * drift).sqrt();
+        let error = (mean + DRIFT * DRIFT + others * others).sqrt();
         let wholes: Option<Vec<f64>> = alone.iter().map(Alone::seconds).collect();
         let ended: Option<Vec<f64>> = beside.iter().map(|b| b.whole).collect();
         match (wholes, ended) {
@@ -198,6 +197,7 @@ impl Compared {
                 },
                 measured: ended.is_some(),
                 error,
+                others,
             },
             (None, _) => Self {
                 basis: Basis::Seconds(MINUTE),
@@ -205,6 +205,7 @@ impl Compared {
                 together: makespan(alone, beside, Some(MINUTE)),
                 measured: false,
                 error,
+                others,
             },
         }
     }
@@ -314,7 +315,7 @@ mod tests {
     #[test]
     fn start_up_is_on_both_sides_of_whole_runs() {
         let solo = alone(20.0, 1.0, Some(20.0));
-        let compared = Compared::of(&[solo; 2], &[with(20.0, 0.5); 2], DRIFT);
+        let compared = Compared::of(&[solo; 2], &[with(20.0, 0.5); 2], 0.0);
         assert_eq!(compared.basis, Basis::WholeRuns);
         assert_eq!((compared.serial, compared.together), (80.0, 60.0));
         assert_eq!(compared.verdict(), Verdict::Worth);
@@ -324,7 +325,7 @@ mod tests {
     fn and_on_neither_where_a_length_is_unknown() {
         let known = alone(20.0, 1.0, Some(20.0));
         let endless = alone(3.0, 7.0, None);
-        let compared = Compared::of(&[known, endless], &[with(20.0, 0.5), with(3.0, 3.5)], DRIFT);
+        let compared = Compared::of(&[known, endless], &[with(20.0, 0.5), with(3.0, 3.5)], 0.0);
         assert_eq!(compared.basis, Basis::Seconds(60.0));
         assert_eq!((compared.serial, compared.together), (120.0, 120.0));
         assert_eq!(compared.verdict(), Verdict::WithinNoise);
@@ -335,14 +336,20 @@ mod tests {
         let (short, long) = (alone(0.0, 1.0, Some(10.0)), alone(0.0, 1.0, Some(40.0)));
         let together = [with(0.0, 0.5), with(0.0, 0.5)];
         // 20 s at half speed for both, then 30 units at full speed.
-        assert_eq!(
-            Compared::of(&[short, long], &together, DRIFT).together,
-            50.0
-        );
+        assert_eq!(Compared::of(&[short, long], &together, 0.0).together, 50.0);
         let slower = [with(0.0, 0.4), with(0.0, 0.4)];
-        let compared = Compared::of(&[short, long], &slower, DRIFT);
+        let compared = Compared::of(&[short, long], &slower, 0.0);
         assert!((compared.together - 55.0).abs() < 1e-9);
         assert_eq!(compared.verdict(), Verdict::NotWorth);
+    }
+
+    #[test]
+    fn what_others_take_is_no_gain() {
+        let solo = alone(0.0, 1.0, Some(60.0));
+        let verdict = |others| Compared::of(&[solo; 2], &[with(0.0, 0.65); 2], others).verdict();
+        assert_eq!(verdict(0.0), Verdict::Worth);
+        assert_eq!(verdict(0.1), Verdict::Worth);
+        assert_eq!(verdict(0.2), Verdict::WithinNoise);
     }
 
     #[test]
@@ -353,7 +360,7 @@ mod tests {
                 alone(0.0, 1.0 / factor, Some(9.0)),
             ];
             let beside = [with(3.0 * factor, 2.0 / factor), with(0.0, 0.8 / factor)];
-            Compared::of(&solo, &beside, DRIFT).gain()
+            Compared::of(&solo, &beside, 0.0).gain()
         };
         assert!((gain(1.0) - gain(2.0)).abs() < 1e-12);
     }

@@ -14,6 +14,7 @@ pub mod answer;
 mod command;
 pub mod detect;
 mod marks;
+mod others;
 mod run;
 mod stage;
 mod trial;

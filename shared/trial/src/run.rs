@@ -13,7 +13,8 @@ use jobs::mps::{Mps, MpsOptions};
 use jobs::{Happening, JobId, JobSpec, LogLimits, Progress, RunDir, Signals, Supervisor};
 use units::{Share, TaskId};
 
-use crate::answer::{Alone, BUSY_DRIFT, Beside, Compared, DRIFT, Unknown, Verdict, beside};
+use crate::answer::{Alone, Beside, Compared, Unknown, Verdict, beside};
+use crate::others::Watch;
 use crate::stage::Limits;
 use crate::trial::{Failed, Group, Pair, Settings, Told, Trial};
 use crate::{Command, CommandError, Ended, Stage, Track};
@@ -72,9 +73,7 @@ pub fn run(
     tell: &mut dyn FnMut(Told<'_>),
 ) -> Result<Trial, TrialError> {
     let mut bench = Bench::open(settings, signals)?;
-    tell(Told::Place(
-        bench.place.clone() + &busy().unwrap_or_default(),
-    ));
+    tell(Told::Place(bench.place.clone()));
     let kinds = kinds(commands);
     let distinct = kinds
         .iter()
@@ -219,8 +218,8 @@ struct Bench<'a> {
     _run: RunDir,
     lines: Lines,
     place: String,
-    /// How much the machine changes between two stages.
-    drift: f64,
+    /// Part of the processors that other programs took, at most, in one of the stages so far.
+    others: f64,
     base: BTreeMap<OsString, OsString>,
 }
 
@@ -228,10 +227,7 @@ impl<'a> Bench<'a> {
     fn open(settings: &'a Settings, signals: Signals) -> Result<Self, TrialError> {
         let (mut run, _) = RunDir::create(&RunDir::default_base(), "mt").map_err(environment)?;
         run.guard().map_err(environment)?;
-        let (mut place, mps) = place();
-        let busy = busy();
-        let drift = if busy.is_some() { BUSY_DRIFT } else { DRIFT };
-        place += &busy.unwrap_or_default();
+        let (place, mps) = place();
         let mut supervisor = Supervisor::new(run.token()).map_err(environment)?;
         supervisor.contain(Enclosures::create(&mut run));
         supervisor.sweep_strays();
@@ -260,7 +256,7 @@ impl<'a> Bench<'a> {
             _run: run,
             lines,
             place,
-            drift,
+            others: 0.0,
             base,
         })
     }
@@ -273,6 +269,7 @@ impl<'a> Bench<'a> {
         beside: bool,
         tell: &mut dyn FnMut(Told<'_>),
     ) -> Result<(Stage, f64), TrialError> {
+        let watch = Watch::begin();
         let began = Instant::now();
         let mut running: BTreeMap<JobId, usize> = BTreeMap::new();
         for (index, command) in commands.iter().enumerate() {
@@ -302,6 +299,8 @@ impl<'a> Bench<'a> {
         }
         let seconds = began.elapsed().as_secs_f64();
         self.end();
+        let others = watch.and_then(Watch::end);
+        self.others = self.others.max(others.unwrap_or(0.0));
         self.lines.borrow_mut().clear();
         let failed = stage
             .tracks
@@ -364,7 +363,7 @@ impl<'a> Bench<'a> {
             })
             .collect();
         let beside = reached?;
-        let mut compared = Compared::of(&alone, &beside, self.drift);
+        let mut compared = Compared::of(&alone, &beside, self.others);
         if gave_up {
             compared.together = compared.together.max(seconds);
         }
@@ -462,19 +461,6 @@ fn place() -> (String, Option<Mps>) {
         Some(MpsSupport::Unavailable { reason }) => plain(reason),
         None => (format!("this machine's {processors}, without shares"), None),
     }
-}
-
-/// A warning where other programs keep much of the processors busy: what is measured holds for a machine
-/// that is as busy then. Half a processor in four is what a desktop does by itself.
-fn busy() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
-    let load: f64 = text.split(' ').next()?.parse().ok()?;
-    (load > 0.5 * cores() as f64).then(|| {
-        format!(
-            "; other programs are running (load average {load:.1}), so that only large differences count: try \
-             again in a quiet moment"
-        )
-    })
 }
 
 /// A folder for the logs that is not there yet: `NAME`, `NAME-2`, ...

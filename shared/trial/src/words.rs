@@ -12,6 +12,9 @@ use crate::trial::{Failed, Pair, Settings, Told, Trial, status};
 const TAIL_LINES: usize = 12;
 /// Seconds below which a whole comparison is too short to plan for.
 const SHORT: f64 = 2.0;
+/// Part of the processors that other programs may take before it is told: it widens the noise by twice as
+/// much, which is as much then as all else.
+const TOLD_OTHERS: f64 = 0.05;
 
 /// What it will cost, before anything starts.
 #[must_use]
@@ -225,6 +228,13 @@ fn meaning(trial: &Trial, compared: &Compared) -> String {
     };
     if compared.serial < SHORT {
         text += "\nSuch short runs are not worth planning for: their start-up decides.";
+    }
+    if compared.others > TOLD_OTHERS {
+        text += &format!(
+            "\nOther programs took up to {:.0} % of the processors meanwhile: try again in a quiet moment for a \
+             sharper answer.",
+            100.0 * compared.others
+        );
     }
     text
 }
