@@ -257,30 +257,51 @@ pub(crate) fn name(pid: i32) -> String {
     name.trim_end().to_owned()
 }
 
+/// Fields of `/proc/PID/stat` that count processor time: of the process in user and in kernel mode, then
+/// of the children for which it has waited.
+const OWN: usize = 2;
+const WITH_CHILDREN: usize = 4;
+
+/// Clock ticks in so many of these fields.
+fn ticks(stat: &[u8], count: usize) -> Option<u64> {
+    let fields = fields(stat)?;
+    let number = |f: &&str| f.parse::<u64>().unwrap_or(0);
+    let counts = fields.iter().skip(11).take(count).map(number);
+    Some(counts.fold(0, u64::saturating_add))
+}
+
+fn seconds(ticks: u64) -> Option<f64> {
+    let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
+    Some(ticks as f64 / per_second as f64)
+}
+
 /// Seconds of processor time that a process has used, without its children.
 #[must_use]
 pub fn cpu_seconds(pid: i32) -> Option<f64> {
-    used(pid, 11)
+    seconds(ticks(&fs::read(format!("/proc/{pid}/stat")).ok()?, OWN)?)
 }
 
-/// Seconds of processor time that the children of a process have used for which it has waited, with
-/// those for which they have.
+/// Seconds of processor time that this process and all that come from it have used, but for what was
+/// killed before its parent waited for it.
 #[must_use]
-pub fn children_cpu_seconds(pid: i32) -> Option<f64> {
-    used(pid, 13)
-}
-
-/// Two fields of `/proc/PID/stat` that count processor time: in user and in kernel mode.
-fn used(pid: i32, first: usize) -> Option<f64> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    seconds(fields(&text)?.get(first..first + 2)?)
-}
-
-/// The sum of counts of clock ticks.
-fn seconds(ticks: &[&str]) -> Option<f64> {
-    let all: Result<Vec<u64>, _> = ticks.iter().map(|n| n.parse()).collect();
-    let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
-    Some(all.ok()?.iter().sum::<u64>() as f64 / per_second as f64)
+pub fn family_cpu_seconds() -> Option<f64> {
+    let texts = all().filter_map(|pid| Some((pid, fs::read(format!("/proc/{pid}/stat")).ok()?)));
+    let used: BTreeMap<i32, (i32, u64)> = texts
+        .filter_map(|(pid, text)| {
+            Some((
+                pid,
+                (Stat::parse(&text)?.parent, ticks(&text, WITH_CHILDREN)?),
+            ))
+        })
+        .collect();
+    let own = std::process::id().cast_signed();
+    let is_ours = |pid: i32| {
+        let mut above = std::iter::successors(Some(pid), |pid| Some(used.get(pid)?.0));
+        // A process that was seen before its parent was replaced may make a circle: not longer than all.
+        above.by_ref().take(used.len() + 1).any(|pid| pid == own)
+    };
+    let ours = used.iter().filter(|(pid, _)| is_ours(**pid));
+    seconds(ours.map(|(_, (_, ticks))| ticks).sum())
 }
 
 /// Processor time of this machine since it was started.
@@ -300,12 +321,12 @@ pub fn machine() -> Option<Machine> {
     let mut lines = text.lines().take_while(|line| line.starts_with("cpu"));
     // cpu, user, nice, system, idle, iowait, irq, softirq, steal; the guests of later fields are in user.
     let all: Vec<&str> = lines.next()?.split_ascii_whitespace().collect();
-    let of = |indices: &[usize]| {
-        let fields: Option<Vec<&str>> = indices.iter().map(|&i| all.get(i).copied()).collect();
-        seconds(&fields?)
-    };
+    let busy: Option<Vec<u64>> = [1, 3, 6, 7, 8]
+        .iter()
+        .map(|&i| all.get(i)?.parse().ok())
+        .collect();
     Some(Machine {
-        busy_s: of(&[1, 3, 6, 7, 8])?,
+        busy_s: seconds(busy?.iter().sum())?,
         processors: lines.count(),
     })
 }
@@ -347,7 +368,7 @@ mod tests {
         let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/stat");
         testkit::fuzz::fuzz("stat", &[&corpus], |text| {
             let read = Stat::parse(text).map(|s| (s.parent > 0, s.group > 0, s.start > 0));
-            format!("{read:?} {:?}", ticks(text).map(|t| t.min(2)))
+            format!("{read:?} {:?}", ticks(text, OWN).map(|t| t.min(2)))
         });
     }
 

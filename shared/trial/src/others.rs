@@ -11,27 +11,22 @@ pub(crate) struct Watch {
     ours_s: f64,
 }
 
-/// Processor time of this process and of all it has waited for.
-fn ours() -> Option<f64> {
-    let own = std::process::id().cast_signed();
-    Some(process::cpu_seconds(own)? + process::children_cpu_seconds(own)?)
-}
-
 impl Watch {
-    /// Begins; no job may be running.
+    /// Begins.
     pub(crate) fn begin() -> Option<Self> {
         Some(Self {
             at: std::time::Instant::now(),
             machine: process::machine()?,
-            ours_s: ours()?,
+            ours_s: process::family_cpu_seconds()?,
         })
     }
 
-    /// Part of all processors that others took; all jobs must have ended.
+    /// Part of all processors that others took; jobs must still run, or have ended by themselves: what is
+    /// killed takes its count with it.
     pub(crate) fn end(self) -> Option<f64> {
         let busy = process::machine()?.busy_s - self.machine.busy_s;
         let all = self.at.elapsed().as_secs_f64() * self.machine.processors as f64;
-        let others = (busy - (ours()? - self.ours_s)) / all;
+        let others = (busy - (process::family_cpu_seconds()? - self.ours_s)) / all;
         Some(others.clamp(0.0, 1.0))
     }
 }
@@ -42,30 +37,28 @@ mod tests {
 
     use super::*;
 
-    /// Burns a processor for a second.
-    fn burn() -> Command {
-        let mut sh = Command::new("timeout");
-        sh.args(["1", "sh", "-c", "while :; do :; done"]);
-        sh
+    /// Part of the processors that others took in a second in which a child of a child of this process
+    /// burnt one, and the part that was busy.
+    fn watched() -> (f64, f64) {
+        let watch = Watch::begin().unwrap();
+        let script = "while :; do :; done & wait";
+        let mut sh = Command::new("timeout")
+            .args(["2", "sh", "-c", script])
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        let busy = process::machine().unwrap().busy_s - watch.machine.busy_s;
+        let all = watch.at.elapsed().as_secs_f64() * watch.machine.processors as f64;
+        let others = watch.end().unwrap();
+        sh.wait().unwrap();
+        (others, busy / all)
     }
 
     #[test]
-    fn what_runs_beside_counts_and_what_was_waited_for_does_not() {
+    fn what_comes_from_this_process_is_not_of_others() {
+        let (others, busy) = watched();
+        // Not by a whole processor: the machine may have been too busy to run it all the time.
         let processors = process::machine().unwrap().processors as f64;
-        let mut other = burn().spawn().unwrap();
-        let watch = Watch::begin().unwrap();
-        while watch.at.elapsed().as_secs_f64() < 0.7 {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
-        let with = watch.end().unwrap();
-        other.wait().unwrap();
-        // Two thirds, not all: the machine may have been too busy to run it all the time.
-        assert!(with > 0.2 / processors, "{with} of {processors}");
-
-        let watch = Watch::begin().unwrap();
-        burn().status().unwrap();
-        let busy = process::machine().unwrap().busy_s - watch.machine.busy_s;
-        let all = watch.at.elapsed().as_secs_f64() * processors;
-        assert!(watch.end().unwrap() < busy / all - 0.1 / processors);
+        assert!(others < busy - 0.1 / processors, "{others} of {busy}");
     }
 }

@@ -298,9 +298,9 @@ impl<'a> Bench<'a> {
             ));
         }
         let seconds = began.elapsed().as_secs_f64();
-        self.end();
         let others = watch.and_then(Watch::end);
         self.others = self.others.max(others.unwrap_or(0.0));
+        self.end();
         self.lines.borrow_mut().clear();
         let failed = stage
             .tracks
