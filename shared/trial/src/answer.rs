@@ -175,8 +175,8 @@ const DRIFT: f64 = 0.02;
 
 impl Compared {
     /// From each command alone, and beside the others; `others`: the part of the processors that other
-    /// programs took, at most, in one of the stages. They may leave it to the next one, and any rate
-    /// differs by as much.
+    /// programs took, at most, in one of the stages. They may leave it to the next one, so that a rate
+    /// differs by as much at most: two standard errors.
     #[must_use]
     pub fn of(alone: &[Alone], beside: &[Beside], others: f64) -> Self {
         let errors = alone.iter().zip(beside).map(|(a, b)| {
@@ -184,7 +184,7 @@ impl Compared {
             one * one
         });
         let mean = errors.sum::<f64>() / alone.len() as f64;
-        let error = (mean + DRIFT * DRIFT + others * others).sqrt();
+        let error = (mean + DRIFT * DRIFT + others * others / 4.0).sqrt();
         let wholes: Option<Vec<f64>> = alone.iter().map(Alone::seconds).collect();
         let ended: Option<Vec<f64>> = beside.iter().map(|b| b.whole).collect();
         match (wholes, ended) {
@@ -349,7 +349,7 @@ mod tests {
         let verdict = |others| Compared::of(&[solo; 2], &[with(0.0, 0.65); 2], others).verdict();
         assert_eq!(verdict(0.0), Verdict::Worth);
         assert_eq!(verdict(0.1), Verdict::Worth);
-        assert_eq!(verdict(0.2), Verdict::WithinNoise);
+        assert_eq!(verdict(0.4), Verdict::WithinNoise);
     }
 
     #[test]
