@@ -25,8 +25,12 @@ struct Stat {
     start: u64,
 }
 
+fn stat_text(pid: i32) -> Option<Vec<u8>> {
+    fs::read(format!("/proc/{pid}/stat")).ok()
+}
+
 fn stat(pid: i32) -> Option<Stat> {
-    Stat::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+    Stat::parse(&stat_text(pid)?)
 }
 
 /// The fields of `/proc/PID/stat` from the state on.
@@ -278,27 +282,24 @@ fn seconds(ticks: u64) -> Option<f64> {
 /// Seconds of processor time that a process has used, without its children.
 #[must_use]
 pub fn cpu_seconds(pid: i32) -> Option<f64> {
-    seconds(ticks(&fs::read(format!("/proc/{pid}/stat")).ok()?, OWN)?)
+    seconds(ticks(&stat_text(pid)?, OWN)?)
 }
 
 /// Seconds of processor time that this process and all that come from it have used, but for what was
 /// killed before its parent waited for it.
 #[must_use]
 pub fn family_cpu_seconds() -> Option<f64> {
-    let texts = all().filter_map(|pid| Some((pid, fs::read(format!("/proc/{pid}/stat")).ok()?)));
-    let used: BTreeMap<i32, (i32, u64)> = texts
-        .filter_map(|(pid, text)| {
-            Some((
-                pid,
-                (Stat::parse(&text)?.parent, ticks(&text, WITH_CHILDREN)?),
-            ))
-        })
-        .collect();
+    let known = |pid| {
+        let text = stat_text(pid)?;
+        let used = ticks(&text, WITH_CHILDREN)?;
+        Some((pid, (Stat::parse(&text)?.parent, used)))
+    };
+    let used: BTreeMap<i32, (i32, u64)> = all().filter_map(known).collect();
     let own = std::process::id().cast_signed();
     let is_ours = |pid: i32| {
-        let mut above = std::iter::successors(Some(pid), |pid| Some(used.get(pid)?.0));
+        let above = std::iter::successors(Some(pid), |pid| Some(used.get(pid)?.0));
         // A process that was seen before its parent was replaced may make a circle: not longer than all.
-        above.by_ref().take(used.len() + 1).any(|pid| pid == own)
+        above.take(used.len() + 1).any(|pid| pid == own)
     };
     let ours = used.iter().filter(|(pid, _)| is_ours(**pid));
     seconds(ours.map(|(_, (_, ticks))| ticks).sum())
