@@ -3,7 +3,8 @@ SHELL := /bin/sh
 CARGO ?= cargo
 PREFIX ?= /usr/local
 DESTDIR ?=
-TOOLS := mt mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt-check mt-report mt-cluster
+LINKS := mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt-check mt-report mt-cluster
+TOOLS := mt $(LINKS)
 RELEASE := $(CURDIR)/target/release
 
 .PHONY: help demo build test smoke test-faults soak hostile test-sim fuzz bench bench-peers bench-real regret options paper elastic federation hare engines wheel deb calibrate schemas schemas-check \
@@ -13,12 +14,12 @@ help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
 		while IFS='|' read -r name what; do printf '  %-15s %s\n' "$$name" "$$what"; done
 
-# Programs and examples that measure, with the features that tests give their libraries: one choice
-# of packages for all of them, so that nothing is built twice.
-MEASURE := $(CARGO) build --release -q --workspace --bins --example
-
+# One program is every tool; the other names are links to it, relative, so that copies, archives and packages
+# of the folder stay as small. `cp` of a link gives a program that is whole. EXAMPLE names examples that are
+# to be built with it: one choice of packages for all of them, so that nothing is built twice.
 build: ## Build every tool, optimised
-	$(CARGO) build --release --workspace --bins
+	$(CARGO) build --release --workspace --bin mt $(if $(EXAMPLE),--example '$(EXAMPLE)')
+	@set -e; for tool in $(LINKS); do ln -sf mt "$(RELEASE)/$$tool"; done
 
 demo: build ## Plan three models on a simulated RTX 3090, then on this machine's CPU
 	PATH="$(RELEASE):$$PATH" sh examples/quickstart/demo.sh
@@ -47,14 +48,12 @@ test-faults: ## Launch jobs that misbehave in every way, with the long soak
 	$(CARGO) build --workspace --bins
 	MT_FAULTS=full $(CARGO) test -p mt-launch --test faults -- --nocapture
 
-soak: ## Launch 8 jobs of which 5 % kill themselves for TIME seconds (1800 if absent); nothing may grow
-	$(CARGO) build --release --workspace --bins
+soak: build ## Launch 8 jobs of which 5 % kill themselves for TIME seconds (1800 if absent); nothing may grow
 	MT_SOAK_S=$(or $(TIME),1800) $(CARGO) test --release -p mt-launch --test faults -- a_soak_of_minutes --nocapture
 
-hostile: ## Give every tool 1,000 mutated documents (MUTANTS=N), and mt-check 300 generated pipelines (PIPELINES=N)
-	$(CARGO) build --release --workspace --bins
+hostile: build ## Give every tool 1,000 mutated documents (MUTANTS=N), and mt-check 300 generated pipelines (PIPELINES=N)
 	MT_HOSTILE=$(or $(MUTANTS),1000) MT_HONEST=$(or $(PIPELINES),300) \
-		$(CARGO) test --release -p mt-tests --test attacks -- hostile:: honest:: --nocapture
+		$(CARGO) test --release -p mt-tests --test attacks --test mutants -- hostile:: honest:: no_field_ --nocapture
 
 test-sim: ## Play a million simulated launches on a host that misbehaves (SEEDS=N: so many)
 	MT_SIM_SEEDS=$(or $(SEEDS),1000000) $(CARGO) test --release -p mt-launch-engine --test simulation -- --nocapture
@@ -64,25 +63,25 @@ fuzz: ## Fuzz every parser of what comes from outside, each for TIME seconds (60
 		-- fuzz_ --nocapture --test-threads=1
 
 bench: ## Measure the tools against their baselines; table, and target/bench.json
-	$(MEASURE) 'bench*'
+	$(MAKE) -s build EXAMPLE='bench*'
 	$(RELEASE)/examples/bench
 
 bench-peers: ## Measure against solvers and learners of others (builds Python environments)
-	sh shared/predict/benches/peers/run.sh
+	sh shared/plan/predict/benches/peers/run.sh
 	sh tests/peers/run.sh alloc --problems
 	sh tests/peers/run.sh overlap --rounds
-	$(MEASURE) hare
+	$(MAKE) -s build EXAMPLE=hare
 	$(RELEASE)/examples/hare --peers ../shared/data
 
 bench-real: ## Measure the predictor on recorded measurements by others, beside scikit-learn
-	sh shared/predict/benches/real/bench.sh
+	sh shared/plan/predict/benches/real/bench.sh
 
 regret: ## Measure what plans are worth against an exhaustive search, on mixes that nothing was tuned on
-	$(MEASURE) regret
+	$(MAKE) -s build EXAMPLE=regret
 	$(RELEASE)/examples/regret
 
 options: ## Measure mt-solve under 200 random sets of options, and name the slowest
-	$(MEASURE) options
+	$(MAKE) -s build EXAMPLE=options
 	$(RELEASE)/examples/options
 
 paper: ## Regenerate the tables and figures of the FedMT paper (QUICK=1: reduced; DEVICE=cpu or cuda)
@@ -91,8 +90,8 @@ paper: ## Regenerate the tables and figures of the FedMT paper (QUICK=1: reduced
 elastic: ## Move trainings between parts of this machine: the paper of Wei and Shudo and beyond (QUICK=1)
 	$(MAKE) -C examples/elastic
 
-federation: build ## Train a federation to its targets under each scheme, simulated and live (QUICK=1: reduced)
-	PATH="$(RELEASE):$$PATH" QUICK="$(QUICK)" sh examples/federation/run.sh
+federation: build ## Train a federation to its targets under each scheme, simulated and live (QUICK=1: reduced; KEPT=1: what is done)
+	PATH="$(RELEASE):$$PATH" QUICK="$(QUICK)" KEPT="$(KEPT)" sh examples/federation/run.sh
 
 hare: ## Regenerate the figures of Hare's evaluation, simulated (QUICK=1: reduced)
 	$(MAKE) -C examples/hare
@@ -136,8 +135,9 @@ install: build ## Install binaries, man pages and completions under PREFIX
 		"$(DESTDIR)$(PREFIX)/share/zsh/site-functions" \
 		"$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d"
 	install -m 644 tools/mt-launch/man/mt-workload.5 "$(DESTDIR)$(PREFIX)/share/man/man5/"
+	install -m 755 "$(RELEASE)/mt" "$(DESTDIR)$(PREFIX)/bin/"
+	set -e; for tool in $(LINKS); do ln -sf mt "$(DESTDIR)$(PREFIX)/bin/$$tool"; done
 	set -e; for tool in $(TOOLS); do \
-		install -m 755 "$(RELEASE)/$$tool" "$(DESTDIR)$(PREFIX)/bin/"; \
 		"$(RELEASE)/$$tool" --man >"$(DESTDIR)$(PREFIX)/share/man/man1/$$tool.1"; \
 		"$(RELEASE)/$$tool" --completions bash \
 			>"$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$tool"; \

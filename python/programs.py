@@ -1,4 +1,8 @@
-"""Hatchling's hook that puts the programs and their manual pages into the wheel."""
+"""Hatchling's hook that puts the programs and their manual pages into the wheel.
+
+One program is every tool, told apart by the name that it is called by. Elsewhere the other names are links to
+it; a wheel holds none, so that here they are scripts of a shell that become it.
+"""
 
 import os
 import pathlib
@@ -11,6 +15,13 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 # A folder of programs that are built already (`make build` leaves them in target/release).
 BUILT = "MT_TOOLS_PROGRAMS"
 
+# Beside `mt` where the script lies, also by way of a link to it in a folder of its own.
+SCRIPT = """#!/bin/sh
+mt=${0%%/*}/mt
+[ -x "$mt" ] || mt=$(dirname "$(readlink -f "$0")")/mt
+exec "$mt" %s "$@"
+"""
+
 
 def build(root):
     """Builds the workspace, unless the environment names a folder of programs; where they are."""
@@ -18,7 +29,7 @@ def build(root):
     if given:
         return pathlib.Path(given).resolve()
     cargo = os.environ.get("CARGO", "cargo")
-    subprocess.run([cargo, "build", "--release", "--workspace", "--bins"], cwd=root, check=True)
+    subprocess.run([cargo, "build", "--release", "--workspace", "--bin", "mt"], cwd=root, check=True)
     return pathlib.Path(os.environ.get("CARGO_TARGET_DIR", root / "target")) / "release"
 
 
@@ -28,18 +39,24 @@ class Programs(BuildHookInterface):
     def initialize(self, version, build_data):
         root = pathlib.Path(self.root)
         built = build(root)
-        pages = root / "target/wheels/man"
+        program = built / "mt"
+        if not os.access(program, os.X_OK):
+            raise RuntimeError(f"{built} has no program mt: run `make build`, or unset {BUILT}")
+        pages, scripts = root / "target/wheels/man", root / "target/wheels/bin"
         pages.mkdir(parents=True, exist_ok=True)
+        scripts.mkdir(parents=True, exist_ok=True)
         data = {str(root / "tools/mt-launch/man/mt-workload.5"): "share/man/man5/mt-workload.5"}
         tools = sorted(path.name for path in (root / "tools").iterdir())
-        absent = [tool for tool in tools if not os.access(built / tool, os.X_OK)]
-        if absent:
-            raise RuntimeError(f"{built} has no program {', '.join(absent)}: run `make build`, or unset {BUILT}")
         for tool in tools:
             page = pages / f"{tool}.1"
-            page.write_bytes(subprocess.run([built / tool, "--man"], check=True, stdout=subprocess.PIPE).stdout)
+            words = [tool, "--man"]
+            page.write_bytes(subprocess.run(words, executable=program, check=True, stdout=subprocess.PIPE).stdout)
             data[str(page)] = f"share/man/man1/{tool}.1"
-            build_data["shared_scripts"][str(built / tool)] = tool
+            script = scripts / tool
+            if tool != "mt":
+                script.write_text(SCRIPT % tool)
+                script.chmod(0o755)
+            build_data["shared_scripts"][str(program if tool == "mt" else script)] = tool
         build_data["shared_data"].update(data)
         build_data["pure_python"] = False
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")

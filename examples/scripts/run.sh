@@ -1,9 +1,12 @@
 #!/bin/sh
-# What `mt try` says of two copies of each script, and the truth by hand: one after another and together,
-# each measured once to the end. Writes RESULTS.md; takes an hour on a quiet machine, EXAMPLE_SCALE=0.25 a quarter.
+# What `mt try` and `mt run` say of two copies of each script, and the truth by hand: one after another and
+# together, each measured once to the end. Writes RESULTS.md; takes two hours on a quiet machine,
+# EXAMPLE_SCALE=0.25 half an hour. SCRIPTS names some of them, the others' rows are left out.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 export EXAMPLE_SCALE="${EXAMPLE_SCALE:-1}" PYTHONUNBUFFERED=1
+all="fixed_epochs,endless,bars,epochs_only,silent,crash_at_start,crash_later,crash_together,needs_arguments"
+all="$all,needs_arguments.py --data /tmp,two_gpus,loaders,slow_start,all_cores"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -43,6 +46,37 @@ by_count() {
         END { printf "%d steps in 20 s alone, %d + %d together (%+.0f %%)", n[1], n[2], n[3], 100 * ((n[2] + n[3]) / n[1] - 1) }'
 }
 
+# The verdict of `mt run` with a few configurations, and the seconds of what it launched. Where `mt try` wrote no
+# workload, `mt init` does.
+by_run() {
+    workload=out/workload.json
+    if [ ! -f "$workload" ]; then
+        mkdir -p out
+        mt init --script "$1" --tasks 2 -o "$workload" > /dev/null 2>&1
+    fi
+    # What never ends is launched until it is stopped.
+    timeout -s INT 600 mt run "$workload" --budget 4 > run 2>&1 || true
+    verdict=$(grep -oE '(Share|Do not share|[Cc]annot tell|[a-z_0-9-]+ fails)[^|]*' run | head -1)
+    real=$(grep -oE 'one after another, measured: [0-9.]+ s' run || grep -oE '^makespan +[0-9.]+ s' run | head -1)
+    echo "$verdict${real:+ Launched: $real.}" | tr -s ' '
+}
+
+# The row of a script.
+row() {
+    script=$1
+    case $script in *.py*) line="python3 $here/$script" ;; *) line="python3 $here/$script.py" ;; esac
+    start=$(now)
+    said=$(mt try "$line" -o out 2> err || sed -n 's/^mt: //p' err | grep -v '^  |' | head -1)
+    took=$(since "$start")
+    said=$(echo "$said" | grep -E 'Worth|Not worth|Cannot|Not together|fails' | head -1)
+    start=$(now)
+    run=$(by_run "$here/${script%%.py*}.py")
+    ran=$(since "$start")
+    rm -rf out
+    case $script in endless) truth=$(by_count "$line") ;; *) truth=$(by_hand "$line") ;; esac
+    echo "| \`$script\` | $said | $took s | $run | $ran s | $truth | $(cut -d' ' -f1 /proc/loadavg) |"
+}
+
 {
     echo "# Two copies of each script"
     echo
@@ -50,18 +84,10 @@ by_count() {
     echo "beginning $(cut -d' ' -f1 /proc/loadavg). Every figure is of a single run. Where the length is not known, \`mt try\` compares"
     echo "a minute of work of each (120 s one after another): the percentages are what compares with the truth then."
     echo
-    echo "| script | \`mt try\` says | took | by hand | load |"
-    echo "|---|---|---|---|---|"
-    for script in fixed_epochs endless bars epochs_only silent crash_at_start crash_later crash_together \
-        needs_arguments "needs_arguments.py --data /tmp" two_gpus loaders slow_start; do
-        case $script in *.py*) line="python3 $here/$script" ;; *) line="python3 $here/$script.py" ;; esac
-        start=$(now)
-        said=$(mt try "$line" -o out 2> err || sed -n 's/^mt: //p' err | grep -v '^  |' | head -1)
-        took=$(since "$start")
-        said=$(echo "$said" | grep -E 'Worth|Not worth|Cannot|Not together|fails' | head -1)
-        rm -rf out
-        case $script in endless) truth=$(by_count "$line") ;; *) truth=$(by_hand "$line") ;; esac
-        echo "| \`$script\` | $said | $took s | $truth | $(cut -d' ' -f1 /proc/loadavg) |"
+    echo "| script | \`mt try\` says | took | \`mt run\` says | took | by hand | load |"
+    echo "|---|---|---|---|---|---|---|"
+    echo "${SCRIPTS:-$all}" | tr , '\n' | while read -r script; do
+        row "$script" < /dev/null
     done
 } > "$work/table"
 cp "$work/table" "$here/RESULTS.md"

@@ -3,6 +3,8 @@
 import importlib.util
 import os
 import pathlib
+import shutil
+import subprocess
 import sys
 import tempfile
 import types
@@ -35,23 +37,32 @@ class Programs(unittest.TestCase):
                 (root / "tools" / tool).mkdir(parents=True)
             (root / "built").mkdir()
             for tool in tools:
-                (root / "built" / tool).write_text("#!/bin/sh\necho page\n")
+                (root / "built" / tool).write_text('#!/bin/sh\necho "page of $*"\n')
                 (root / "built" / tool).chmod(0o755)
             programs = hook().Programs()
             programs.root = folder
             data = {"shared_scripts": {}, "shared_data": {}}
             with mock.patch.dict(os.environ, {"MT_TOOLS_PROGRAMS": str(root / "built"), "CARGO": "/no/cargo"}):
                 programs.initialize("0", data)
-            self.assertEqual((root / "target/wheels/man/mt.1").read_text(), "page\n")
+            self.assertEqual((root / "target/wheels/man/mt.1").read_text(), "page of --man\n")
+            self.assertTrue((root / "target/wheels/man/mt-fit.1").is_file())
+            # As an installer lays them side by side, also behind a link that lies elsewhere.
+            (root / "bin").mkdir()
+            for source, tool in data["shared_scripts"].items():
+                shutil.copy(source, root / "bin" / tool)
+            (root / "link").symlink_to(root / "bin/mt-fit")
+            for called in ("bin/mt-fit", "link"):
+                said = subprocess.run([root / called, "-x", "--", "a b"], check=True, capture_output=True, text=True)
+                self.assertEqual(said.stdout, "page of mt-fit -x -- a b\n")
             return data
 
-    def test_programs_that_are_built_already_are_taken(self):
-        data = self.wheel(["mt", "mt-fit"])
+    def test_a_program_that_is_built_already_is_taken_and_has_every_name(self):
+        data = self.wheel(["mt"])
         self.assertEqual(sorted(data["shared_scripts"].values()), ["mt", "mt-fit"])
 
     def test_one_that_is_missing_is_named(self):
-        with self.assertRaisesRegex(RuntimeError, "has no program mt-fit: run `make build`, or unset MT_TOOLS_PROGRAMS"):
-            self.wheel(["mt"])
+        with self.assertRaisesRegex(RuntimeError, "has no program mt: run `make build`, or unset MT_TOOLS_PROGRAMS"):
+            self.wheel(["mt-fit"])
 
 
 if __name__ == "__main__":

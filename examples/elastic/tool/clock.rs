@@ -70,6 +70,7 @@ pub fn play(curves: [&[Point]; 2], sharing: Sharing) -> Option<Times> {
         },
         objective: learning::Objective::Completion,
         pause: Seconds::new(PAUSE_S).ok()?,
+        patience: 1000,
     });
     let solo_steps = SOLO_S / machine.step_s(4, Batch::PerTask, Beside::Nobody);
     let mut tasks = Vec::new();

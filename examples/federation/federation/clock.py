@@ -9,6 +9,7 @@ from typing import Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from federation.curves import BATCHES, SEEDS, Curves, Setting
 from federation.devices import Client
+from federation.kept import written
 from federation.pipe import SAMPLES, Devices, Round, Task
 
 Sizes = Mapping[Task, tuple[int, ...]]
@@ -114,7 +115,7 @@ class Clock:
         for key, stage in zip(new, rounds):
             self.kept[key] = max(next(seconds) for _ in stage)
         if new:
-            self.path.write_text(json.dumps(self.kept))
+            written(self.path, self.kept)
         return self.kept
 
     def key(self, name: str, active: frozenset[Task], sizes: Sizes) -> str:

@@ -3,13 +3,13 @@ clients and batch sizes. They do not depend on how fast the devices are."""
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import pathlib
 import statistics
-from typing import Mapping, NamedTuple
+from typing import NamedTuple
 
 from federation import data, net, noise
+from federation.kept import remembered
 from federation.noise import REFERENCE
 
 BATCHES = (8, 16, 32, 64, 128, 256)
@@ -50,17 +50,6 @@ def _told(batches: list[int]) -> str:
     if len(set(batches)) == 1:
         return str(batches[0])
     return hashlib.sha256(repr(list(batches)).encode()).hexdigest()[:16]
-
-
-def phi_from_rounds(rounds: Mapping[int, float]) -> float:
-    """The phi for which the law, rounds in proportion to phi + B, comes nearest to the rounds at several batch sizes:
-    least squares of the logarithms, looked for among 400 values from 1 to 10,000."""
-    def misfit(phi: float) -> float:
-        off = [math.log(n) - math.log(phi + b) for b, n in rounds.items()]
-        mean = sum(off) / len(off)
-        return sum((o - mean) ** 2 for o in off)
-
-    return min((10 ** (4 * k / 399) for k in range(400)), key=misfit)
 
 
 class Curves:
@@ -158,7 +147,4 @@ class Curves:
         return curves
 
     def _remember(self, name: str, compute):
-        path = self.kept / f"{name}.json"
-        if not path.exists():
-            path.write_text(json.dumps(compute()))
-        return json.loads(path.read_text())
+        return remembered(self.kept / f"{name}.json", compute)

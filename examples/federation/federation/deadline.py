@@ -1,15 +1,17 @@
 """What to do about stragglers, on the virtual clock: wait for all, end rounds at a deadline, or plan the late clients
-anew for it (mt-overlap --federation --deadline)."""
+anew for it, so that the targets are reached soonest (mt-overlap --federation --deadline)."""
 from __future__ import annotations
 
 import csv
+import re
+import subprocess
 from typing import Mapping, NamedTuple
 
-from federation import pipe
+from federation import law, pipe
 from federation.clock import Clock, Gives, finishing, stages
-from federation.curves import BATCHES, SEEDS
+from federation.curves import SEEDS
 from federation.pipe import Round
-from federation.schemes import Schemes
+from federation.schemes import PROGRESS, Schemes, kept_size
 
 PART = 0.5
 """The deadline, as a part of the round that waits for all."""
@@ -31,35 +33,86 @@ def compare(clock: Clock, schemes: Schemes, sizes: Mapping[str, int]) -> dict[st
     rounds = [Round(c, g, clock.rows(k, everyone)) for k, (c, g) in enumerate(zip(clock.mix.clients, gives))]
     seconds = clock.devices.lengths(rounds)
     deadline = PART * max(seconds)
+    told, foretold = _anew(clock, schemes, sizes, deadline)
+    anew = [other or g for other, g in zip(told, gives)]
     policies = {"wait for all": [Late(g, 1.0) for g in gives],
-                "deadline": [_late(clock, r, deadline, None) if s > deadline else Late(r.gives, 1.0)
-                             for r, s in zip(rounds, seconds)],
-                "deadline, re-planned": [_late(clock, r, deadline, schemes) if s > deadline else Late(r.gives, 1.0)
-                                         for r, s in zip(rounds, seconds)]}
-    return {name: _judged(clock, clients) for name, clients in policies.items()}
+                "deadline": _in_time(clock, rounds, deadline),
+                "deadline, re-planned": _in_time(clock, [r._replace(gives=g) for r, g in zip(rounds, anew)], deadline)}
+    return {name: {**_judged(clock, clients), "foretold_s": seconds}
+            for (name, clients), seconds in zip(policies.items(), foretold, strict=True)}
 
 
-def _late(clock: Clock, r: Round, deadline: float, schemes: Schemes | None) -> Late:
-    """How a late client ends in time, as mt-overlap says; with `schemes` by another plan, too."""
-    document = _replannable(clock, r, schemes) if schemes else pipe.plan(
-        r, clock.devices.measured(r.client.gpu, pipe.subsets(r.gives)), False)
-    table = clock.devices.kept / "federation.csv"
+def _in_time(clock: Clock, rounds: list[Round], deadline: float) -> list[Late]:
+    """How clients end by a deadline, by measured rates: late ones train on less, as mt-overlap says."""
+    seconds = clock.devices.lengths(rounds)
+    return [Late(r.gives, _part(clock, r, deadline) if s > deadline else 1.0) for r, s in zip(rounds, seconds)]
+
+
+def _part(clock: Clock, r: Round, deadline: float) -> float:
+    """The part of its rows with which a client ends in time."""
+    document = pipe.plan(r, clock.devices.measured(r.client.gpu, pipe.subsets(r.gives)), False)
     # A client of S times the speed is planned as one of speed 1, so that its deadline is S times as late.
-    pipe.run(["mt-overlap", "--federation", str(table), "--deadline", f"{deadline * r.client.speed:g}", "-"],
-             pipe.lines([document]))
-    with table.open() as file:
-        row = next(csv.DictReader(file))
-    return Late(replanned(row["replanned"]) or r.gives, float(row["kept_percent"]) / 100)
+    return float(_table(clock, [document], deadline * r.client.speed)[0][0]["kept_percent"]) / 100
 
 
-def _replannable(clock: Clock, r: Round, schemes: Schemes) -> dict:
-    """The client's plan with its model, and all batch sizes to choose from again."""
-    model = pipe.adapted(schemes.models[r.client.gpu], r.client, r.rows,
-                         {t: {"batch_sizes": [b]} for t, (b, _) in r.gives.items()})
-    plan = pipe.solve([model], list(r.gives), ["--objective", "round", "--batch", "free"])[0]
-    for task in plan["model"]["workload"]["tasks"]:
-        task["batch_sizes"] = list(BATCHES)
-    return plan
+def _table(clock: Clock, plans: list[dict], deadline: float) -> tuple[list[dict[str, str]], str]:
+    """What mt-overlap says of each device of a federation with this deadline, and its notes."""
+    path = clock.devices.kept / "federation.csv"
+    done = subprocess.run(["mt-overlap", "--federation", str(path), "--deadline", f"{deadline:g}", "-"],
+                          input=pipe.lines(plans), capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"mt-overlap: exit code {done.returncode}\n{done.stderr}")
+    with path.open() as file:
+        return list(csv.DictReader(file)), done.stderr
+
+
+def foretold_by(notes: str) -> tuple[float, float, float]:
+    """When the targets are reached, as a note of mt-overlap foretells: where all wait, with fewer samples, and with other
+    batch sizes and shares, which is as with fewer samples where none are sooner."""
+    note = next(line for line in notes.splitlines() if "targets are reached" in line)
+    waiting, own, *other = (float(s or "inf") for s in re.findall(r"\bin ([0-9.]+) s|\bnever \(", note))
+    return waiting, own, other[0] if other else own
+
+
+def _anew(clock: Clock, schemes: Schemes, sizes: Mapping[str, int], deadline: float
+          ) -> tuple[list[dict[str, tuple[int, float]]], tuple[float, float, float]]:
+    """Batch sizes and shares of the clients that are planned anew, empty for those whose plan stands; and when the
+    targets are foretold. All are one federation: which late client gets what hangs on what the others contribute."""
+    tasks = clock.mix.tasks
+    known = {t: at_one_rate(known, clock.curves.phi(clock.mix.setting(t))["pooled"], sizes[t])
+             for t, known in schemes.known().items()}
+    rows = [clock.rows(k, tasks) for k in range(len(clock.mix.clients))]
+    all_rows = {t: sum(own[t] for own in rows) for t in tasks}
+    counted = {t: sum(own[t] / c.speed for own, c in zip(rows, clock.mix.clients)) for t in tasks}
+    models = []
+    for client, own in zip(clock.mix.clients, rows):
+        # Devices of one federation have one clock. A client of S times the speed of its GPU is that GPU with its
+        # rows over S; so that they count as before in the progress of all, rounds are over S, too.
+        less = {t: n / client.speed for t, n in own.items()}
+        model = pipe.adapted(schemes.models[client.gpu], client, less, {
+            t: {**known[t], "rounds_to_target": known[t]["rounds_to_target"] / client.speed * all_rows[t] / counted[t]}
+            for t in tasks})
+        model["workload"]["link"] = {"down_bps": client.down_bps, "up_bps": client.up_bps}
+        models.append(model)
+    fixed = [{**m, "workload": {**m["workload"], "tasks": [
+        {**task, "batch_sizes": [sizes[task["id"]]]} for task in m["workload"]["tasks"]]}} for m in models]
+    plans = pipe.solve(fixed, list(tasks), ["--objective", "progress-last", "--batch", "free"])
+    for plan, model in zip(plans, models):
+        plan["model"]["workload"]["tasks"] = model["workload"]["tasks"]
+    rows, notes = _table(clock, plans, deadline)
+    return [replanned(row["replanned"]) for row in rows], foretold_by(notes)
+
+
+def at_one_rate(known: Mapping, phi: float, batch: int) -> dict:
+    """What a workload says of a task whose clients share the learning rate that suits a batch size: for a smaller
+    batch it is too large, so that late clients may only have larger ones, whose steps gain no rate."""
+    sizes = [b for b in known["batch_sizes"] if b >= batch]
+    table = [{"batch": b, "progress": law.worth(phi, b, batch, 1.0, lambda _: 1.0)} for b in sizes]
+    # A table has two rows; beyond the last a sample is worth less in proportion to the batch, at the most.
+    if len(table) == 1:
+        table.append({"batch": 2 * batch, "progress": table[0]["progress"] / 2})
+    return {**known, **kept_size(known, batch), "batch_sizes": sizes,
+            "efficiency": {"table": table, "source": known["efficiency"]["source"]}}
 
 
 def replanned(told: str) -> dict[str, tuple[int, float]]:
@@ -90,9 +143,8 @@ def _judged(clock: Clock, clients: list[Late]) -> dict:
             / sum(sum(clock.rows(k, clock.mix.tasks).values()) for k in range(len(clients)))}
 
 
-def played(clock: Clock, name: str, sizes: Mapping[str, int]) -> dict:
-    """The row of a mix."""
-    return {"mix": name, **{policy.replace(", ", "_").replace("-", "").replace(" ", "_"): row for policy, row in
-                            compare(clock, Schemes(clock), sizes).items()}}
-
-
+def played(clock: Clock, row: Mapping) -> dict:
+    """The row of a mix, from the one of its schemes."""
+    sizes = row["schemes"][PROGRESS]["as planned"]["batch"]
+    return {"mix": row["mix"], **{policy.replace(", ", "_").replace("-", "").replace(" ", "_"): found
+                                  for policy, found in compare(clock, Schemes(clock), sizes).items()}}

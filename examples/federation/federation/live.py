@@ -38,10 +38,10 @@ class Scheme(NamedTuple):
 class Place:
     """The site's model, its data and its learning curves."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
-        self.folder, self.inputs = folder / "live", folder / "data"
+    def __init__(self, inputs: pathlib.Path, folder: pathlib.Path) -> None:
+        self.folder, self.inputs = folder, inputs
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.curves = Curves(self.inputs, folder / "live-curves", width=WIDTH, epochs=EPOCHS)
+        self.curves = Curves(self.inputs, folder / "curves", width=WIDTH, epochs=EPOCHS)
         self.model = self._profiled()
 
     def setting(self, task: Task) -> Setting:
@@ -243,9 +243,9 @@ def by_progress(place: Place) -> dict[Task, int]:
     return {t: b for t, (b, _) in pipe.gives_of(max(plans, key=lambda p: p["target"]["together_s"])).items()}
 
 
-def play(folder: pathlib.Path) -> list[dict]:
-    """The rows of the live comparison."""
-    place = Place(folder)
+def play(inputs: pathlib.Path, folder: pathlib.Path) -> list[dict]:
+    """The rows of the live comparison; files that its processes exchange are in `folder`."""
+    place = Place(inputs, folder)
     free = pipe.solve([place.adapted(0, {})], TASKS, ["--objective", "round", "--batch", "free"])[0]
     reference = {t: REFERENCE for t in TASKS}
     progress = by_progress(place)

@@ -25,6 +25,9 @@ def draw(results: Mapping, into: pathlib.Path) -> list[tuple[str, str]]:
         _picture(into / f"virtual-{k}.svg", row["points"], title)
         drawn.append((f"virtual-{k}.svg", title))
     title = "Accuracy over seconds, live, seed 1"
+    if not results["live"]:
+        # The one of the last live part stands beside the committed page.
+        return [*drawn, ("live.svg", title)] if results["live_before"][0] else drawn
     _picture(into / "live.svg", {r["scheme"]: r["points"] for r in reversed(results["live"])}, title)
     return [*drawn, ("live.svg", title)]
 

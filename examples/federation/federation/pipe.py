@@ -5,7 +5,6 @@ with a link of L / S; all of its seconds are then divided by S. That is exact, a
 """
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import pathlib
@@ -14,6 +13,7 @@ from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from federation.curves import BATCHES
 from federation.devices import Client
+from federation.kept import written
 
 MODELS = {"digits": "resnet18", "letters": "mobilenet_v3_large", "satellite": "shufflenet_v2_x1_0",
           "mnist": "resnet34"}
@@ -88,7 +88,7 @@ class Devices:
                           json.dumps(workload(gpu, list(MODELS))))
             for corun, rates in zip(new, _rates_of(profile, len(new))):
                 self.rates[_key(gpu, corun)] = [rates[t] for t, _, _ in corun]
-            self.rates_path.write_text(json.dumps(self.rates))
+            written(self.rates_path, self.rates)
         return {c: dict(zip((t for t, _, _ in c), self.rates[_key(gpu, c)])) for c in coruns}
 
     def lengths(self, rounds: Sequence[Round], in_turns: bool = False) -> list[float]:
@@ -179,13 +179,3 @@ def adapted(model: Mapping, client: Client, rows: Mapping[Task, float],
 
 def version() -> str:
     return run(["mt-solve", "--version"]).strip()
-
-
-def hash_of(parts: Iterable[bytes]) -> str:
-    """SHA-256 of the inputs, so that a reader can tell whether theirs are the same."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
-    return digest.hexdigest()
-
-

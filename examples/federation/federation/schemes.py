@@ -1,11 +1,12 @@
 """How a device may be shared: one after another, fixed shares, and what mt-solve plans."""
 from __future__ import annotations
 
+import math
 from typing import Mapping, NamedTuple, Sequence
 
-from federation import pipe
+from federation import law, noise, pipe
 from federation.clock import Clock, Ends, Gives, Sizes, Stage
-from federation.curves import BATCHES
+from federation.curves import BATCHES, RATES
 from federation.noise import REFERENCE
 from federation.pipe import Round, Task
 
@@ -20,6 +21,8 @@ SAMPLES = "plan by samples"
 PROGRESS = "plan by progress"
 ANY_SIZE = "plan by progress, any batch size"
 """The same without the bound that leaves an optimiser with momentum enough steps."""
+ANY_RATE = "plan by progress, any learning rate"
+"""The same as if the sweep of learning rates had no end."""
 
 
 class Outcome(NamedTuple):
@@ -36,6 +39,8 @@ class Schemes:
         self.clock, self.mix = clock, clock.mix
         self.models = {c.gpu: clock.devices.model(c.gpu, self.mix.tasks) for c in self.mix.clients}
         self.plans: dict[str, list[dict]] = {}
+        self.tried: dict[str, list[Ends]] = {}
+        """What was judged under each scheme on the way to its best in hindsight."""
 
     def all(self) -> dict[str, dict[str, Outcome]]:
         """Each scheme at the reference batch size, at the largest and at its best in hindsight."""
@@ -44,13 +49,13 @@ class Schemes:
         # were best for fixed shares.
         tried = [{t: b for t in self.mix.tasks} for b in BATCHES]
         tried += [{t: s[0] for t, s in outcomes[name]["hindsight"].sizes.items()} for name in FIXED]
-        outcomes[SAMPLES] = self._at(self.planned, min(
-            zip((e.score() for e in self.planned([self.clock.same(s) for s in tried])), range(len(tried))))[1], tried)
+        judged = self._noted(SAMPLES, self.planned([self.clock.same(s) for s in tried]))
+        outcomes[SAMPLES] = self._at(self.planned, min(zip((e.score() for e in judged), range(len(tried))))[1], tried)
         outcomes[SAMPLES]["as planned"] = self.by_samples()
         return outcomes
 
     def _at_sizes(self, judge) -> dict[str, Outcome]:
-        best = self.clock.search(lambda tried: [e.score() for e in judge([self.clock.same(s) for s in tried])])
+        best = self.clock.search(lambda sizes: [e.score() for e in judge([self.clock.same(s) for s in sizes])])
         return self._at(judge, 0, [best])
 
     def _at(self, judge, best: int, tried: Sequence[Mapping[Task, int]]) -> dict[str, Outcome]:
@@ -65,11 +70,24 @@ class Schemes:
 
         together = self.clock.judge(name, shares, sizes, in_turns=name == IN_TURNS)
         if name != IN_TURNS:
-            return together
+            return self._noted(name, together)
         # Two ways of one after another: in every round, where transfers overlap, or task by task to its target,
         # the shortest first.
         apart = [self._task_by_task(name, shares, s) for s in sizes]
-        return [min(pair, key=Ends.score) for pair in zip(together, apart)]
+        return self._noted(name, [min(pair, key=Ends.score) for pair in zip(together, apart)])
+
+    def _noted(self, name: str, ends: list[Ends]) -> list[Ends]:
+        self.tried.setdefault(name, []).extend(ends)
+        return ends
+
+    def crossed(self, names: Sequence[str]) -> float:
+        """Time to target of the best of these schemes and batch sizes in hindsight, where those are chosen by the
+        other seeds than the one that they are judged on; the mean over seeds. The least of some hundred means of
+        five seeds is partly luck, which another seed does not have."""
+        tried = [e.last() for name in names for e in self.tried[name]]
+        seeds = range(len(tried[0]))
+        best = [min(tried, key=lambda last, k=k: sum(s for j, s in enumerate(last) if j != k))[k] for k in seeds]
+        return sum(best) / len(best)
 
     def _fixed_shares(self, name: str, wanted: Sequence[Stage]) -> list[list[Gives]]:
         # MPS takes whole percents.
@@ -89,6 +107,21 @@ class Schemes:
     def planned(self, sizes: Sequence[Sizes]) -> list[Ends]:
         """Shares of mt-solve for the shortest round, with given batch sizes."""
         return self.clock.judge(SAMPLES, self.shares_planned, sizes)
+
+    def known(self, steps: bool = True, rates: bool = True) -> dict[Task, dict]:
+        """What a user knows of each task after a first run at the reference size, with the bound on `steps` a round
+        and with the end of the sweep of learning `rates`."""
+        curves, found = self.clock.curves, {}
+
+        def most(batch: int) -> float:
+            return max(RATES) * (math.sqrt(batch / REFERENCE) if curves.scaled else 1.0)
+
+        for task in self.mix.tasks:
+            setting = self.mix.setting(task)
+            known = noise.known(curves.phi(setting)["pooled"], curves.seen(setting), BATCHES, curves.rows(setting), steps)
+            rate = curves.rate(setting, [REFERENCE] * setting.clients)
+            found[task] = law.bounded(known, rate, most, BATCHES) if rates else known
+        return found
 
     def shares_planned(self, wanted: Sequence[Stage]) -> list[list[Gives]]:
         return [[pipe.gives_of(p) if p else {t: (sizes[t][k], 100.0) for t in active} for k, p in enumerate(plans)]
@@ -167,9 +200,17 @@ class Schemes:
 
 def kept_size(known: Mapping, batch: int) -> dict:
     """What a workload says of a task that is to keep a batch size: the rounds that it takes with it."""
-    phi, reference = known["efficiency"]["noise_scale"], known["batch"]
-    rounds = known["rounds_to_target"] * (phi + batch) / (phi + reference)
+    rounds = known["rounds_to_target"] / worth_of(known, batch)
     return {"batch_sizes": [batch], "batch": batch, "rounds_to_target": rounds}
+
+
+def worth_of(known: Mapping, batch: int) -> float:
+    """What a sample is worth at a batch size, over one at the reference size, by what a workload says."""
+    told = known["efficiency"]
+    if "table" in told:
+        rows = {row["batch"]: row["progress"] for row in told["table"]}
+        return rows[batch] / rows[known["batch"]]
+    return (told["noise_scale"] + known["batch"]) / (told["noise_scale"] + batch)
 
 
 def sizes_of(tasks: Sequence[Task], plans: Sequence[Mapping]) -> Sizes:

@@ -1,8 +1,6 @@
 """Twenty mixes of tasks, devices and splits on the virtual clock."""
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import pathlib
 import sys
@@ -10,15 +8,17 @@ from typing import Mapping, Sequence
 
 from federation import devices
 from federation.clock import Clock, Mix
-from federation.curves import BATCHES, Curves
-from federation.noise import known
+from federation.curves import Curves
+from federation.kept import hash_of, remembered
 from federation.pipe import Devices
-from federation.schemes import ANY_SIZE, IN_TURNS, PROGRESS, SAMPLES, Outcome, Schemes
+from federation.schemes import ANY_RATE, ANY_SIZE, IN_TURNS, PROGRESS, SAMPLES, Outcome, Schemes
 
 SETS = (("digits", "letters", "satellite"), ("digits", "letters", "mnist"), ("digits", "satellite", "mnist"),
         ("letters", "satellite", "mnist"), ("digits", "letters", "satellite", "mnist"))
 SPLITS = ("dirichlet", "iid")
 CLIENTS = (6, 12)
+CROSSED = ("over_crossed", "one_after_another_crossed")
+"""Ratios to rivals whose batch sizes are chosen by other seeds than they are judged on."""
 
 
 def mixes(recorded: pathlib.Path, synthetic: pathlib.Path, quick: bool) -> list[tuple[str, Mix]]:
@@ -38,10 +38,9 @@ def row(name: str, mix: Mix, curves: Curves, simulated: Devices) -> dict:
     outcomes = schemes.all()
     noise = {t: curves.phi(mix.setting(t)) for t in mix.tasks}
     seen = {t: curves.seen(mix.setting(t)) for t in mix.tasks}
-    for scheme in (PROGRESS, ANY_SIZE):
-        outcomes[scheme] = {"as planned": schemes.by_progress(
-            {t: known(noise[t]["pooled"], seen[t], BATCHES, curves.rows(mix.setting(t)), scheme == PROGRESS)
-             for t in mix.tasks})}
+    crossed = schemes.crossed(list(schemes.tried)), schemes.crossed([IN_TURNS])
+    for scheme in (PROGRESS, ANY_SIZE, ANY_RATE):
+        outcomes[scheme] = {"as planned": schemes.by_progress(schemes.known(scheme != ANY_SIZE, scheme != ANY_RATE))}
     seconds = {scheme: {at: _told(o) for at, o in of.items()} for scheme, of in outcomes.items()}
     drawn = {"one after another": (IN_TURNS, outcomes[IN_TURNS]["hindsight"]),
              "100 % each, batch 32": ("100 % each", outcomes["100 % each"]["reference"]),
@@ -49,7 +48,8 @@ def row(name: str, mix: Mix, curves: Curves, simulated: Devices) -> dict:
     points = {label: clock.points(key, outcome.sizes) for label, (key, outcome) in drawn.items()}
     return {"mix": name, "tasks": list(mix.tasks), "split": mix.split, "clients": len(mix.clients),
             "devices": [c._asdict() for c in mix.clients], "phi": {t: n["pooled"] for t, n in noise.items()},
-            "seen_rounds": seen, "points": points, "schemes": seconds, **ratios(seconds)}
+            "seen_rounds": seen, "points": points, "schemes": seconds, **ratios(seconds),
+            **dict(zip(CROSSED, (outcomes[PROGRESS]["as planned"].ends.score() / s for s in crossed)))}
 
 
 def _told(outcome: Outcome) -> dict:
@@ -75,14 +75,16 @@ def ratios(seconds: Mapping[str, Mapping[str, Mapping]], at: str = "seconds") ->
             "over_one_after_another": ours / rivals[IN_TURNS]}
 
 
+def kept(mix: Mix, curves: Curves, simulated: Devices) -> pathlib.Path:
+    """Where the row of a mix is, or will be: beside the lengths of the rounds that it is made of."""
+    return simulated.kept / f"row-{hash_of([repr(mix).encode(), curves.kept.name.encode()])[:16]}.json"
+
+
 def play(found: Sequence[tuple[str, Mix]], curves: Curves, simulated: Devices) -> list[dict]:
-    """The rows of the mixes, each kept beside the curves as soon as it is there."""
+    """The rows of the mixes, each kept as soon as it is there."""
     rows = []
     for name, mix in found:
-        path = curves.kept / f"row-{hashlib.sha256(repr(mix).encode()).hexdigest()[:16]}.json"
-        if not path.exists():
-            path.write_text(json.dumps(row(name, mix, curves, simulated), allow_nan=False))
-        rows.append(json.loads(path.read_text()))
+        rows.append(remembered(kept(mix, curves, simulated), lambda n=name, m=mix: row(n, m, curves, simulated)))
         last = rows[-1]
         print(f"{name}: {last['over_hindsight']:.2f} of the best in hindsight ({last['best_in_hindsight']}), "
               f"{last['over_samples_plan']:.2f} of the plan by samples, {last['over_one_after_another']:.2f} of one "

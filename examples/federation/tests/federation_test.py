@@ -2,6 +2,7 @@
 import math
 import pathlib
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -10,7 +11,7 @@ try:
 except ImportError:
     raise unittest.SkipTest("numpy is not installed")
 
-from federation import clock, curves, data, deadline, devices, net, noise, page, pipe, virtual  # noqa: E402
+from federation import alone, clock, curves, data, deadline, devices, kept, law, net, noise, page, pipe, schemes, virtual  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parents[1]
 
@@ -70,8 +71,65 @@ class Noise(unittest.TestCase):
         self.assertTrue(noise.leaves_steps(32, 32, [50]))
 
     def test_the_law_is_found_again_in_its_own_rounds(self):
-        phi = curves.phi_from_rounds({b: 0.3 * (75 + b) for b in curves.BATCHES})
+        phi = law.phi_of({b: 0.3 * (75 + b) for b in curves.BATCHES})
         self.assertLess(abs(phi / 75 - 1), 0.03)
+
+    def test_what_a_sample_is_worth_is_the_law_until_learning_rates_end(self):
+        for batch in curves.BATCHES:
+            free = law.worth(90, batch, 32, 0.1, lambda b: math.inf)
+            self.assertAlmostEqual(free, (90 + 32) / (90 + batch))
+            # As in the equation, by hand: the loss that a step at rate e saves, over the samples of the step.
+            best = 0.3 * (1 + 90 / 32) / (1 + 90 / batch)
+            taken = min(best, 0.3)
+            by_hand = taken * (1 - taken / best / 2) / batch / (0.3 / 2 / 32)
+            self.assertAlmostEqual(law.worth(90, batch, 32, 0.3, lambda b: 0.3), by_hand)
+        # At one rate the steps of any batch are worth less than twice those of the reference.
+        self.assertLess(law.worth(1e9, 1 << 20, 32, 0.3, lambda b: 0.3) * (1 << 20) / 32, 2)
+        # A rate beyond the sweep, as in one that grows with the batch, is no reason to take less.
+        self.assertAlmostEqual(law.worth(90, 32, 32, 0.5, lambda b: 0.3), 1)
+
+    def test_a_table_and_a_noise_scale_say_the_same_of_a_size_that_is_kept(self):
+        told = noise.known(90.0, 8.0, curves.BATCHES, [1000] * 6)
+        table = law.bounded(told, 0.1, lambda b: math.inf, curves.BATCHES)
+        for batch in curves.BATCHES:
+            one, other = schemes.kept_size(told, batch), schemes.kept_size(table, batch)
+            self.assertAlmostEqual(one["rounds_to_target"], other["rounds_to_target"])
+            self.assertEqual(other["batch_sizes"], [batch])
+
+    def test_the_best_by_other_seeds_has_no_luck(self):
+        def ends(*seconds):
+            return clock.Ends([{"a": s} for s in seconds])
+
+        made = schemes.Schemes.__new__(schemes.Schemes)
+        # The first is best by luck of its third seed, which the others would not choose it for.
+        made.tried = {"x": [ends(12, 12, 1), ends(9, 9, 9)], "y": [ends(20, 20, 20)]}
+        self.assertEqual(made.crossed(["x", "y"]), (12 + 12 + 9) / 3)
+        self.assertEqual(made.crossed(["y"]), 20)
+
+    def test_seeds_that_differ_make_the_interval_of_the_law(self):
+        same = law.shown({b: [75 + b] * 5 for b in (8, 32, 128)})
+        self.assertEqual(same["low"], same["high"])
+        odd = law.shown({b: [f * (75 + b) for f in (0.7, 0.8, 1, 1.2, 1.3)] for b in (8, 32, 128)})
+        self.assertLess(odd["low"], odd["phi"])
+        self.assertGreater(odd["high"], odd["phi"])
+        self.assertIsNone(law.shown({8: [3.0], 16: [math.inf]})["phi"])
+
+    def test_a_scale_that_changes_is_one_by_the_length_of_the_training(self):
+        # 100 steps at phi 32, 100 at phi 96: at 64 they take 96 / 64 and 160 / 128 times the samples, as at phi 53.3.
+        phi = alone.over_time([(32.0, 1.0)] * 100 + [(96.0, 1.0)] * 100)
+        self.assertAlmostEqual((phi + 64) / (phi + 32), (96 / 64 + 160 / 128) / 2)
+
+
+class Kept(unittest.TestCase):
+    def test_what_is_kept_is_not_computed_again_and_appears_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "row.json"
+            self.assertEqual(kept.remembered(path, lambda: [1]), [1])
+            self.assertEqual(kept.remembered(path, lambda: self.fail("computed again")), [1])
+            self.assertEqual([p.name for p in pathlib.Path(folder).iterdir()], ["row.json"])
+
+    def test_the_hash_knows_where_a_part_ends(self):
+        self.assertNotEqual(kept.hash_of([b"ab", b"c"]), kept.hash_of([b"a", b"bc"]))
 
 
 class Training(unittest.TestCase):
@@ -110,6 +168,25 @@ class Tools(unittest.TestCase):
         gives = {"digits": (32, 60.0), "letters": (64, 100.0)}
         self.assertEqual(pipe.subsets(gives), [(("digits", 32, 60.0),), (("letters", 64, 100.0),),
                                                (("digits", 32, 60.0), ("letters", 64, 100.0))])
+
+    def test_late_clients_share_the_learning_rate_of_the_plan(self):
+        known = law.bounded(noise.known(90.0, 8.0, curves.BATCHES, [10_000] * 6), 0.1, lambda b: math.inf, curves.BATCHES)
+        told = deadline.at_one_rate(known, 90.0, 64)
+        self.assertEqual((told["batch"], told["batch_sizes"]), (64, [64, 128, 256]))
+        # Four times the batch, each step at the same rate: 1 - (1 + 90/256) / (1 + 90/64) / 2 over a half.
+        by_hand = (1 - (1 + 90 / 256) / (1 + 90 / 64) / 2) / 0.5 / 4
+        self.assertAlmostEqual(told["efficiency"]["table"][2]["progress"], by_hand)
+        self.assertEqual(len(deadline.at_one_rate(known, 90.0, 256)["efficiency"]["table"]), 2)
+
+    def test_what_is_foretold_is_read(self):
+        note = "x\nmt-overlap: note: targets are reached in 203.2 s where all wait for the slowest; by the deadline, " \
+               "late devices with fewer samples, in 318.3 s; "
+        self.assertEqual(deadline.foretold_by(note + "no other batch sizes and shares of late devices are sooner"),
+                         (203.2, 318.3, 318.3))
+        self.assertEqual(deadline.foretold_by(note + "with other batch sizes and shares of 1 of them in 307.4 s: to wait "
+                                              "for all is the sooner way"), (203.2, 318.3, 307.4))
+        never = note.replace("in 318.3 s", "never (nobody trains on one of the tasks)")
+        self.assertEqual(deadline.foretold_by(never + "no other batch sizes"), (203.2, math.inf, math.inf))
 
     def test_re_planned_clients_are_read(self):
         self.assertEqual(deadline.replanned("a=256@60% b=64@12.5%"), {"a": (256, 60.0), "b": (64, 12.5)})

@@ -20,10 +20,19 @@ pub fn run<A: Parser>(
 ) -> ExitCode {
     let console = Console::new(tool);
     survive_size_limits();
-    let result = parse::<A>(tool).and_then(|arguments| match arguments {
-        Err(ended) => Ok(ended),
-        Ok(arguments) => run(arguments, &console),
-    });
+    let result = match matched(tool, A::command()) {
+        Err(failure) => Err(failure),
+        Ok(Err(ended)) => Ok(ended),
+        Ok(Ok(matches)) => match A::from_arg_matches(&matches) {
+            Ok(arguments) => run(arguments, &console),
+            Err(error) => usage(tool, &error),
+        },
+    };
+    ended(result, &console)
+}
+
+/// Prints what failed, and everything that waits to be printed.
+fn ended(result: Result<Exit, Failure>, console: &Console) -> ExitCode {
     let exit = result.unwrap_or_else(|failure| {
         if !matches!(failure, Failure::ClosedPipe) {
             console.error(&failure.to_string());
@@ -43,9 +52,9 @@ fn survive_size_limits() {
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noted).ok();
 }
 
-/// The arguments, or how the tool ends where they ask for no work.
-fn parse<A: Parser>(tool: &'static str) -> Result<Result<A, Exit>, Failure> {
-    let mut command = with_meta_arguments(A::command().name(tool).bin_name(tool));
+/// The arguments of a tool, or how it ends where they ask for no work. Not generic: compiled once.
+fn matched(tool: &'static str, command: Command) -> Result<Result<ArgMatches, Exit>, Failure> {
+    let mut command = with_meta_arguments(command.name(tool).bin_name(tool));
     let words: Vec<OsString> = std::env::args_os().collect();
     if let Some(verb) = misspelt_verb(&command, &words) {
         let word = words[1].to_string_lossy();
@@ -62,10 +71,7 @@ fn parse<A: Parser>(tool: &'static str) -> Result<Result<A, Exit>, Failure> {
         output.text(&String::from_utf8_lossy(&text))?;
         return output.finish().map(|()| Err(Exit::Done));
     }
-    match A::from_arg_matches(&matches) {
-        Ok(arguments) => Ok(Ok(arguments)),
-        Err(error) => usage(tool, &error).map(Err),
-    }
+    Ok(Ok(matches))
 }
 
 /// Likeness (Jaro-Winkler) from which a word without a dot or a slash is taken for a command: `exce`,

@@ -3,11 +3,12 @@
 //! every core.
 //!
 //! ```sh
-//! cargo build --release --workspace --bins && cargo run --release -p mt-tests --example options
-//! cargo run --release -p mt-tests --example options -- --file options.csv
+//! make options
+//! target/release/examples/options --file options.csv
 //! ```
 //!
-//! `--count N` draws so many (200), `--tasks N` models of at most so many tasks (5), `--file` takes
+//! `--count N` draws so many (200), `--tasks N` models of at most so many tasks (16; every fourth has 6 or more),
+//! `--file` takes
 //! a CSV with columns `method,tasks,options` in place of random ones, `--seed N` draws others.
 
 #![expect(
@@ -34,6 +35,10 @@ struct Call {
     options: String,
 }
 
+/// Most calls are of up to so many tasks, every fourth of one of the others.
+const FEW: usize = 5;
+const MANY: [usize; 4] = [6, 8, 12, 16];
+
 /// Longest time of a call: what is longer is a failure of its own.
 const LONGEST_S: u32 = 60;
 
@@ -41,7 +46,11 @@ fn draw(rng: &mut SmallRng, most_tasks: usize) -> Call {
     let method = ["blend", "gp", "structured"]
         .choose(rng)
         .unwrap_or(&"blend");
-    let tasks = rng.random_range(2..=most_tasks);
+    let many: Vec<usize> = MANY.into_iter().filter(|n| *n <= most_tasks).collect();
+    let tasks = match many.choose(rng) {
+        Some(&tasks) if rng.random_bool(0.25) => tasks,
+        _ => rng.random_range(2..=most_tasks.min(FEW)),
+    };
     let objective = ["raw", "fairness", "max-min", "round", "weighted"];
     let objective = objective.choose(rng).copied().unwrap_or("raw");
     let mut options = vec![format!("--objective {objective}")];
@@ -157,7 +166,7 @@ fn model(
 }
 
 fn run() -> Result<(), Failure> {
-    let (mut count, mut most, mut seed, mut file) = (200, 5, 1, None);
+    let (mut count, mut most, mut seed, mut file) = (200, 16, 1, None);
     let mut args = std::env::args().skip(1);
     while let Some(option) = args.next() {
         let value = args.next().ok_or(format!("{option}: give a value"))?;

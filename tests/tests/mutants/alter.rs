@@ -1,5 +1,7 @@
 //! Every alteration of one field of a document.
 
+mod far;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -16,32 +18,60 @@ pub struct Mutant {
     pub kind: &'static str,
 }
 
+/// How a document is altered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Numbers by a little, lists by one element, enumerations to each other value.
+    Little,
+    /// Numbers by a factor, to 0 and to the other sign, types to others, lists and objects to nothing,
+    /// values of two places exchanged.
+    Far,
+}
+
 /// One alteration: what was done, in which record, where, and what stands there afterwards.
 struct Change {
     kind: &'static str,
     record: usize,
     pointer: String,
     after: Option<Value>,
+    /// What of the value at `pointer` was altered, where that is a part of it.
+    part: String,
 }
 
 /// Mutants of a document, at most `most` of each place and kind: the first ones and the last.
-pub fn mutants(records: &[Value], most: usize) -> impl Iterator<Item = Mutant> {
+pub fn mutants(records: &[Value], most: usize, reach: Reach) -> impl Iterator<Item = Mutant> {
     let enums = enums();
     let mut places: BTreeMap<(String, &'static str), Vec<Change>> = BTreeMap::new();
     for (at, record) in records.iter().enumerate() {
         let mut changes = Vec::new();
         nodes(record, String::new(), &mut |pointer, value| {
-            for (kind, after) in alterations(value, &enums) {
+            let mut take = |kind, after, part| {
                 changes.push(Change {
                     kind,
                     record: at,
                     pointer: pointer.to_owned(),
                     after,
+                    part,
                 });
+            };
+            match reach {
+                Reach::Little => {
+                    for (kind, after) in alterations(value, &enums) {
+                        take(kind, after, String::new());
+                    }
+                }
+                Reach::Far => {
+                    for (kind, after) in far::alterations(value) {
+                        take(kind, Some(after), String::new());
+                    }
+                    for (part, after) in far::exchanges(value) {
+                        take("exchanged", Some(after), part);
+                    }
+                }
             }
         });
         for change in changes {
-            let mut place = pattern(record, &change.pointer);
+            let mut place = pattern(record, &change.pointer) + &change.part;
             if let ("enum", Some(Value::String(to))) = (change.kind, &change.after) {
                 // Each value is a lie of its own.
                 place = format!("{place}={to}");
@@ -50,13 +80,18 @@ pub fn mutants(records: &[Value], most: usize) -> impl Iterator<Item = Mutant> {
         }
     }
     if records.len() > 1 {
+        let kinds: &[&'static str] = match reach {
+            Reach::Little => &["record deleted", "record repeated"],
+            Reach::Far => &["record exchanged"],
+        };
         for (at, record) in records.iter().enumerate() {
-            for kind in ["record deleted", "record repeated"] {
+            for &kind in kinds {
                 let change = Change {
                     kind,
                     record: at,
                     pointer: String::new(),
                     after: None,
+                    part: String::new(),
                 };
                 let place = pattern(record, "");
                 places.entry((place, kind)).or_default().push(change);
@@ -87,6 +122,11 @@ fn apply(records: &[Value], change: &Change) -> Vec<Value> {
         ("record repeated", _) => {
             let again = out[change.record].clone();
             out.insert(change.record, again);
+        }
+        ("record exchanged", _) => {
+            // With the one before it, the first with the one after it.
+            let other = change.record.checked_sub(1).unwrap_or(1);
+            out.swap(change.record, other);
         }
         (_, Some(after)) => {
             let place = out[change.record].pointer_mut(&change.pointer);

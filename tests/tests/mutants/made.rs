@@ -7,8 +7,8 @@ use serde_json::Value;
 
 /// A document, and what must stand before it so that it can be judged.
 pub struct Document {
-    /// Pipeline and kind.
-    pub name: &'static str,
+    pub name: String,
+    /// Its kind, and where exemptions of others hold for it, how it came about.
     pub kind: &'static str,
     pub records: Vec<Value>,
     pub before: Vec<Value>,
@@ -51,6 +51,8 @@ const JOBS: &str = r#"{"schema":"mt.plan/1","rv_percent":150,
 const SIMULATED: &str = "set -eo pipefail
 mt-profile --design random --budget 8 small.json > profile
 mt-fit --quiet --method structured profile > model
+mt-profile --design adaptive --budget 8 small.json > aimed-profile
+mt-fit --quiet --method structured aimed-profile > aimed-model
 mt-solve --pareto mismatch --pareto fairness --top 2 --explain model > plan
 mt-overlap plan > timeline
 mt-launch --rounds 2 timeline > run
@@ -71,9 +73,11 @@ mt-cluster plan --effort 20000 --policy srtf $CASES/mt-cluster/tests/cli/in/thre
 mt-elastic --gpus 4 --pause 2 $CASES/mt-elastic/tests/cli/in/two.ndjson > allocation";
 
 /// Name, kind, file, and the file before it.
-const DOCUMENTS: [(&str, &str, &str); 21] = [
+const DOCUMENTS: [(&str, &str, &str); 23] = [
     ("profile", "profile", ""),
     ("model", "model", "profile"),
+    ("aimed-profile", "profile", ""),
+    ("aimed-model", "model", "aimed-profile"),
     ("plan", "plan", ""),
     ("bound-plan", "plan", ""),
     ("damped-plan", "plan", ""),
@@ -93,6 +97,76 @@ const DOCUMENTS: [(&str, &str, &str); 21] = [
     ("srtf-schedule", "schedule", ""),
     ("allocation", "allocation", ""),
     ("job-run", "processes", ""),
+];
+
+/// Golden files of the tools that are honest documents: what was measured on real devices, and what
+/// was written by hand. Name, kind, file.
+const GOLDEN: [(&str, &str, &str); 13] = [
+    (
+        "check-by-hand",
+        "plan by-hand",
+        "mt-check/tests/cli/in/by-hand.json",
+    ),
+    (
+        "check-gangs",
+        "schedule",
+        "mt-check/tests/cli/in/gangs.json",
+    ),
+    (
+        "check-measured",
+        "plan",
+        "mt-check/tests/cli/in/measured.json",
+    ),
+    (
+        "check-plan",
+        "plan by-hand",
+        "mt-check/tests/cli/in/plan.json",
+    ),
+    (
+        "check-timeline",
+        "timeline by-hand",
+        "mt-check/tests/cli/in/timeline.json",
+    ),
+    (
+        "check-allocations",
+        "allocation",
+        "mt-check/tests/cli/in/allocations.ndjson",
+    ),
+    (
+        "check-gradients",
+        "profile measured",
+        "mt-check/tests/cli/in/gradients.ndjson",
+    ),
+    (
+        "check-moved",
+        "run moved",
+        "mt-check/tests/cli/in/moved.ndjson",
+    ),
+    (
+        "check-run",
+        "run by-hand",
+        "mt-check/tests/cli/in/run.ndjson",
+    ),
+    (
+        "check-verify",
+        "profile measured",
+        "mt-check/tests/cli/in/verify.ndjson",
+    ),
+    (
+        "overlap-two",
+        "plan by-hand",
+        "mt-overlap/tests/cli/in/two.json",
+    ),
+    (
+        "profile-trio-model",
+        "model",
+        "mt-profile/tests/cli/in/trio_model.json",
+    ),
+    (
+        "solve-measured",
+        "model measured",
+        "mt-solve/tests/cli/in/measured.json",
+    ),
 ];
 
 impl Made {
@@ -118,7 +192,7 @@ impl Made {
             .iter()
             .filter(|(name, ..)| complete || *name != "job-run")
             .map(|&(name, kind, before)| Document {
-                name,
+                name: name.to_owned(),
                 kind,
                 records: read(name),
                 before: if before.is_empty() {
@@ -127,8 +201,14 @@ impl Made {
                     read(before)
                 },
             });
+        let golden = GOLDEN.iter().map(|&(name, kind, file)| Document {
+            name: name.to_owned(),
+            kind,
+            records: read(&format!("{cases}/{file}")),
+            before: Vec::new(),
+        });
         Self {
-            documents: documents.collect(),
+            documents: documents.chain(golden).collect(),
             skipped: (!complete).then_some(cpu.stderr),
         }
     }

@@ -1,5 +1,6 @@
 //! Pipelines across the tools.
 
+mod adapt_noise;
 mod bad_input;
 mod circles;
 mod cpu;
@@ -9,6 +10,7 @@ mod elastic_torch;
 mod federation;
 mod manual;
 mod messages;
+mod names;
 mod options;
 mod paper;
 mod pipeline;

@@ -144,3 +144,52 @@ fn the_bar_of_a_profile_gives_way_to_what_was_found() {
         assert_eq!(times(&seen, "best so far"), 1, "{columns} columns:\n{page}");
     }
 }
+
+/// `mt top` takes the whole terminal, says what is known of each task and which keys there are, obeys them, and
+/// gives the terminal back.
+#[test]
+fn a_run_is_watched_until_a_key_ends_it() {
+    let folder = Folder::new();
+    let event = |rest: &str| format!(r#"{{"schema":"mt.run/1",{rest}}}"#) + "\n";
+    let run = [
+        r#""event":"launch","time_s":0,"device":{"kind":"cpu","name":"two cores","simulated":false,"units":2}"#,
+        r#""event":"start","time_s":0.1,"round":0,"task":"digits","batch":8,"share_percent":60,"predicted_samples_per_s":50"#,
+        r#""event":"progress","time_s":11,"round":0,"task":"digits","samples":400,"samples_per_s":40,"loss":0.25"#,
+    ];
+    let text: String = run.into_iter().map(event).collect();
+    fs::write(folder.path().join("run"), text).expect("a file of the test");
+    for (rows, columns) in [(24, 80), (10, 60)] {
+        let line = format!("stty cols {columns} rows {rows}; mt top run; echo code $?");
+        fs::write(folder.path().join("line"), line).expect("a file of the test");
+        let ran = folder.run(
+            "(sleep 2; printf jkeq) | TERM=xterm timeout 60 script -qec 'sh line' typed >/dev/null",
+        );
+        if ran.code == Some(127) {
+            return testkit::skipped("script", "there is no script(1) to make a terminal");
+        }
+        let typed = fs::read(folder.path().join("typed")).expect("a file of the test");
+        let typed = String::from_utf8_lossy(&typed);
+        // The second screen of the terminal, which it leaves for the first in the end.
+        let (screen, after) = typed.split_once("\u{1b}[?1049l").expect(&typed);
+        let (_, screen) = screen.split_once("\u{1b}[?1049h").expect(&typed);
+        let size = |n| NonZero::new(n).expect("a size");
+        let mut terminal = vt100::Parser::new(size(rows), size(columns), 0);
+        terminal.process(screen.as_bytes());
+        let seen = terminal.screen().contents();
+        let lines: Vec<&str> = seen.lines().collect();
+        assert_eq!(lines[0], "run: round 1, 11s", "{seen}");
+        assert!(seen.contains("processors busy"), "{seen}");
+        assert!(
+            (seen.contains("digits training") && seen.contains("60 %") && seen.contains("80 %"))
+                || columns < 80,
+            "{seen}"
+        );
+        let last = lines.last().expect("lines");
+        assert_eq!(lines.len(), usize::from(rows), "{seen}");
+        assert!(last.starts_with("q quit"), "{seen}");
+        assert!(
+            after.contains("\u{1b}[?25h") && after.contains("code 0"),
+            "{after}"
+        );
+    }
+}

@@ -89,6 +89,34 @@ fn completion(output: &Output) -> (f64, f64) {
     )
 }
 
+/// Each of two waits for a file of the other, so that one after another they would wait for ever. In
+/// round 1 the second fails once, when both have met.
+const MEETS: &str = r#"touch "$MT_ROUND-$MT_RANK"; n=0
+while [ ! -e "$MT_ROUND-$((1 - MT_RANK))" ]; do n=$((n + 1)); [ $n -lt 400 ] || exit 9; sleep 0.02; done
+echo "$MT_ROUND $MT_RANK $MT_PEERS" >> met
+[ "$MT_ROUND-$MT_RANK" = 1-1 ] && [ ! -e failed ] && { until grep -q '^1 0' met; do sleep 0.02; done
+touch failed; rm -f 1-0 1-1; exit 5; }
+[ "$MT_ROUND-$MT_RANK" = 1-0 ] && sleep 1; exit 0"#;
+
+#[test]
+fn a_gang_runs_at_once_and_again_as_a_whole_when_one_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = cluster(&[("pair", 2, 2, MEETS), ("beside", 2, 1, "sleep 0.1")]);
+    cluster["jobs"][0]["gang"] = json!(true);
+    let (output, events) = run(folder.path(), &plan(&cluster, "hare"), &["--device", "cpu"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    checked(&events);
+    let met = fs::read_to_string(folder.path().join("met")).unwrap();
+    let times = |line: &str| met.lines().filter(|l| l.starts_with(line)).count();
+    assert_eq!((times("0 0"), times("0 1")), (1, 1), "{met}");
+    assert_eq!((times("1 0"), times("1 1")), (2, 2), "{met}");
+    assert!(
+        met.lines().all(|l| l.ends_with("localhost,localhost")),
+        "{met}"
+    );
+    assert_eq!(count(&events, "restart"), 1);
+}
+
 #[test]
 fn three_jobs_on_four_emulated_gpus() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hare");

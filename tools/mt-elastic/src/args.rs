@@ -17,6 +17,10 @@ use units::Seconds;
 /// ranked by the loss that they lost over their last 100 steps. How fast it is on each number of
 /// GPUs is measured. A reallocation must gain more than the pause that it costs, as measured at
 /// those before it.
+///
+/// A training that gets nowhere (its loss rises, stands above its target, or is no number) comes last:
+/// it keeps its fewest GPUs for --patience steps, then it waits. This is told on standard error and in
+/// the reason of a decision. The rules of --policy paper and others do not look at it.
 #[derive(Debug, Clone, Parser)]
 #[command(version, after_help = HELP)]
 pub struct Args {
@@ -46,6 +50,10 @@ pub struct Args {
         allow_negative_numbers = true
     )]
     pause: f64,
+    /// Steps for which a training that gets nowhere keeps its fewest GPUs; then it waits until the
+    /// others have no use for them
+    #[arg(long, value_name = "STEPS", default_value_t = 1000)]
+    patience: u64,
     /// End at the first line that is no event, instead of telling and ignoring it
     #[arg(long)]
     pub strict: bool,
@@ -111,6 +119,7 @@ impl Args {
         Ok(Settings {
             gpus: self.gpus,
             pause,
+            patience: self.patience,
             policy: match self.policy {
                 PolicyChoice::Ours => Policy::Ours,
                 PolicyChoice::Paper => Policy::Paper,

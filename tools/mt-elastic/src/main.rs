@@ -1,10 +1,5 @@
 //! Move GPUs between running trainings by their phase of learning.
 
-mod args;
-mod run;
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    cli::run::<args::Args>("mt-elastic", run::run)
+fn main() -> std::process::ExitCode {
+    mt_elastic::main()
 }

@@ -1,8 +1,10 @@
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use cli::{Console, Existing, Exit, Failure, Output, each_event};
 use doc::{Frame, ReadError, RunEvent, TrainingEvent};
-use learning::{Allocator, Refused, RunReader};
+use learning::{Allocator, Refused, RunReader, Stuck};
+use units::TaskId;
 
 use crate::args::Args;
 
@@ -19,6 +21,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         run: RunReader::default(),
         output: Output::progressive(args.output.as_deref(), existing)?,
         console,
+        told: BTreeMap::new(),
     };
     let expected = "events of trainings";
     each_event(path, expected, args.strict, console, |frame| {
@@ -48,7 +51,13 @@ struct Session<'a> {
     run: RunReader,
     output: Output,
     console: &'a Console,
+    /// Trainings that get nowhere, as they have been told, and how often.
+    told: BTreeMap<TaskId, (Option<(Stuck, bool)>, u32)>,
 }
+
+/// Changes of a training's standing that are told: one whose loss goes up and down for ever is known by
+/// then.
+const TOLD: u32 = 5;
 
 impl Session<'_> {
     /// The events of a line: one of a training, or what one of a run means for trainings.
@@ -61,7 +70,9 @@ impl Session<'_> {
 
     /// Takes an event; answers what is wrong with it.
     fn event(&mut self, event: &TrainingEvent) -> Result<Result<(), Refused>, Failure> {
-        match self.allocator.take(event) {
+        let taken = self.allocator.take(event);
+        self.tell_stuck();
+        match taken {
             Ok(None) => Ok(Ok(())),
             Ok(Some(mut decision)) => {
                 let own = self.console.provenance(None, None);
@@ -69,6 +80,29 @@ impl Session<'_> {
                 self.output.record(&decision).map(Ok)
             }
             Err(refused) => Ok(Err(refused)),
+        }
+    }
+    /// Tells people which trainings have begun or ceased to get nowhere.
+    fn tell_stuck(&mut self) {
+        let now: BTreeMap<&TaskId, (Stuck, bool)> = self
+            .allocator
+            .stuck()
+            .map(|(id, why, waits)| (id, (why, waits)))
+            .collect();
+        for &id in now.keys() {
+            self.told.entry(id.clone()).or_default();
+        }
+        for (id, (before, times)) in &mut self.told {
+            let found = now.get(id).copied();
+            if found == *before || *times >= TOLD {
+                continue;
+            }
+            (*before, *times) = (found, *times + 1);
+            self.console.warn(&match found {
+                Some((why, true)) => format!("{id} {}, and waits for the others", why.words()),
+                Some((why, false)) => format!("{id} {}, and comes last", why.words()),
+                None => format!("{id} gets on again, or has ended"),
+            });
         }
     }
 }

@@ -1,11 +1,5 @@
 //! Fit a co-run throughput model to a profile.
 
-mod args;
-mod judge;
-mod run;
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    cli::run::<args::Args>("mt-fit", run::run)
+fn main() -> std::process::ExitCode {
+    mt_fit::main()
 }

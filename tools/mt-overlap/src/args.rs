@@ -52,9 +52,11 @@ pub struct Args {
     /// idles, what it trains and what its updates weigh (FedMT eq. 1) to FILE (CSV)
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub federation: Option<PathBuf>,
-    /// Say of every device that ends later how it would end by then: with the batch sizes and shares
-    /// of its shortest round, where its plan carries a model (replanned...), and if that is not
-    /// enough with how much of its samples (kept_...: samples, end and weights)
+    /// Say of every device that ends later how it would end by then: with other batch sizes and shares,
+    /// where its plan carries a model (replanned...), and if that is not enough with how much of its
+    /// samples (kept_...: samples, end, weights and progress). Where all plans are for progress it gets
+    /// what brings the targets soonest, and a note compares that with waiting for all; else the
+    /// batch sizes and shares of its shortest round
     #[arg(long, value_name = "SECONDS", requires = "federation")]
     pub deadline: Option<f64>,
     /// Write the seconds of the search into the timeline (they differ from run to run)

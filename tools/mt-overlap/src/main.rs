@@ -1,10 +1,5 @@
 //! Order transfers and compute of a round.
 
-mod args;
-mod run;
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    cli::run::<args::Args>("mt-overlap", run::run)
+fn main() -> std::process::ExitCode {
+    mt_overlap::main()
 }

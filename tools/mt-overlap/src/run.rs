@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use allocation::replan;
+use allocation::{Decided, Targets, Way, Worth, replan, ways};
 use cli::{Console, Exit, Failure, Input, Output};
 use doc::{Model, Plan, Timeline};
 use overlap::{
@@ -27,6 +27,8 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let mut predictors = Predictors::default();
     let mut federation = Federation::default();
     let deadline = args.deadline()?;
+    // Decided by what samples are worth, as long as every plan says it.
+    let mut targets = deadline.map(|_| Targets::default());
     for plan in input.documents::<Plan>() {
         let started = Instant::now();
         let plan = plan?;
@@ -38,18 +40,41 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         let own = console.provenance(Some(args.seed.seed), None);
         timeline.provenance.push(own);
         if args.federation.is_some() {
-            let late = deadline
-                .zip(kept)
-                .filter(|(by, _)| timeline.makespan.get() > *by);
-            let (replanned, shortened) = match late {
-                Some((by, plan)) => predictors.hurry(plan, &timeline, &request, &options, by)?,
-                None => (None, None),
-            };
-            federation.add(&timeline, replanned, shortened);
+            let kept = deadline.zip(kept);
+            let worth = kept.as_ref().and_then(|(_, plan)| {
+                let known = Worth::of(plan, request.workload.as_ref());
+                known.filter(|_| targets.is_some())
+            });
+            let late = kept.filter(|(by, _)| timeline.makespan.get() > *by);
+            if let Some((worth, targets)) = worth.zip(targets.as_mut()) {
+                let end = timeline.makespan.get();
+                let whole = worth.way(None, &timeline.batches, None, end);
+                let ways = match late {
+                    Some((by, plan)) => predictors.ways(&plan, &worth, &request, &options, by)?,
+                    None => Vec::new(),
+                };
+                let own = ways.first().and_then(|way| way.shortened);
+                federation.add(&timeline, None, own);
+                targets.add(&worth, whole, ways);
+            } else {
+                targets = None;
+                let (replanned, shortened) = match late {
+                    Some((by, plan)) => {
+                        predictors.hurry(plan, &timeline, &request, &options, by)?
+                    }
+                    None => (None, None),
+                };
+                federation.add(&timeline, replanned, shortened);
+            }
         }
         output.document(&timeline)?;
     }
     output.finish()?;
+    let decided = targets.filter(|_| !federation.devices().is_empty());
+    let decided = decided.map(|targets| targets.decide());
+    if let Some(decided) = &decided {
+        take(&mut federation, decided);
+    }
     if let Some(mut table) = table {
         let mut rows = Vec::new();
         let written = federation.write_csv(deadline, &mut rows);
@@ -59,8 +84,20 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         for remark in federation.remarks(deadline) {
             console.note(&remark);
         }
+        for remark in decided.iter().filter_map(Decided::remark) {
+            console.note(&remark);
+        }
     }
     Ok(Exit::Done)
+}
+
+/// What is decided of each device.
+fn take(federation: &mut Federation, decided: &Decided) {
+    let each = decided.ways.iter().zip(&decided.kept).enumerate();
+    for (device, (way, kept)) in each {
+        let (replanned, shortened) = (way.replanned.clone(), way.shortened);
+        federation.decide(device, replanned, shortened, kept.clone());
+    }
 }
 
 /// The predictor of the last model; a stream of plans often shares one.
@@ -109,6 +146,20 @@ impl Predictors {
         let shortened = shorten(&plan, predictor, &request, options, deadline_s);
         let shortened = shortened.map_err(|error| not_ordered(name, &error))?;
         Ok((replanned, Some(shortened)))
+    }
+
+    /// The ways that a late device with a plan for progress has by the deadline.
+    fn ways(
+        &mut self,
+        plan: &Plan,
+        worth: &Worth,
+        request: &PlanRequest,
+        options: &Options,
+        deadline_s: f64,
+    ) -> Result<Vec<Way>, Failure> {
+        let predictor = self.of_plan(plan)?;
+        let found = ways(plan, worth, predictor, request, options, deadline_s);
+        found.map_err(|error| Failure::Input(named(plan.id.clone(), error)))
     }
 
     fn of_plan(&mut self, plan: &Plan) -> Result<Option<&Predictor>, Failure> {

@@ -153,10 +153,10 @@ pub struct DesignArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Measuring")]
 pub struct WindowArgs {
-    /// Windows to average for each configuration
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub repeats: u32,
-    /// Shortest window in seconds [default: 2; simulator: five steps of the slowest task]
+    /// Windows to average for each configuration [default: 1; simulator: 3]
+    #[arg(long, value_name = "N")]
+    pub repeats: Option<u32>,
+    /// Shortest window in seconds [default: 2; simulator: 10, and five steps of the slowest task]
     #[arg(long, value_name = "SECONDS")]
     pub window: Option<f64>,
     /// Longest window on real devices in seconds; less where a task's own work is done before

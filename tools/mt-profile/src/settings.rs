@@ -110,8 +110,8 @@ fn window(args: &WindowArgs) -> Result<WindowSettings, Failure> {
     let seconds = |option: &str, value: f64| {
         Seconds::new(within(option, value, 0.0, 86_400.0)?).map_err(|error| usage(option, error))
     };
-    if !(1..=MOST_REPEATS).contains(&args.repeats) {
-        let (asked, most) = (args.repeats, MOST_REPEATS);
+    if let Some(asked) = args.repeats.filter(|n| !(1..=MOST_REPEATS).contains(n)) {
+        let most = MOST_REPEATS;
         let problem = format!("{asked} windows cannot be averaged; give 1 to {most}");
         return Err(usage("--repeats", problem));
     }

@@ -1,10 +1,5 @@
 //! Tables and pictures of any document.
 
-mod args;
-mod run;
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    cli::run("mt-report", run::run)
+fn main() -> std::process::ExitCode {
+    mt_report::main()
 }

@@ -125,7 +125,7 @@ enum FrontChoice {
 enum SearchChoice {
     /// Proven where --max-points allow it
     Auto,
-    /// Proven, however long it takes
+    /// Proven, however long it takes; refused where that cannot be, as for rounds of more than three tasks
     Exact,
     /// Local search only
     Local,

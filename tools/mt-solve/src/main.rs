@@ -1,11 +1,5 @@
 //! Choose batch sizes and GPU shares.
 
-mod args;
-mod predict;
-mod run;
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    cli::run::<args::Args>("mt-solve", run::run)
+fn main() -> std::process::ExitCode {
+    mt_solve::main()
 }

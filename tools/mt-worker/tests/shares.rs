@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use corun::Setting;
 use device::{Device, MeasureError, OpenError, Options, Patience, Real, Window};
 use doc::{Documents, Frames, Workload};
 use jobs::process::cpu_seconds;
+use units::corun::Setting;
 use units::{Batch, Seconds, Share};
 
 /// Tests that need the machine take it in turn.

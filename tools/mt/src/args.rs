@@ -13,10 +13,12 @@ Examples:
       three models on this machine's GPU, or on a simulated one: measured, planned, launched, reported
   mt init --script train.py --tasks 2 && mt run --objective fairness
       your own training script, twice
+  mt sweep -- ./train.py --lr {lr} --seed {s} ::: lr=0.1,0.01 s=1..10
+      twenty trainings on one device, as many at once as do most; mt status shows them from any terminal
   mt profile workload.json | mt fit | mt solve
       `mt TOOL` is `mt-TOOL`
 
-Exit codes: those of the tool that ended last; 2 bad usage; 3 a tool is not installed.";
+Exit codes: those of the tool that ended last; 2 bad usage; 3 the environment cannot.";
 
 const TRY: &str = "\
 Each different command runs alone, then all run together, as plain processes on this machine (on a GPU under
@@ -37,6 +39,9 @@ pub struct Args {
     /// Look after a run directory: clean it up once its owner is dead (started by mt)
     #[arg(long, value_name = "DIR", hide = true)]
     pub guard: Option<PathBuf>,
+    /// Serve the queue in this folder (started by the verbs that need its server)
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub serve: Option<PathBuf>,
 }
 
 /// What to do.
@@ -48,6 +53,30 @@ pub enum Verb {
     Init(InitArgs),
     /// Measure, plan, launch and report a workload, into a folder
     Run(starter::RunArgs),
+    /// Run many commands on one device, as many at once as do most
+    #[command(after_help = include_str!("sweep.txt"))]
+    Sweep(queue::args::SweepArgs),
+    /// Start the server of the queue, or say what it may use
+    #[command(after_help = include_str!("queue.txt"))]
+    Queue(queue::args::QueueArgs),
+    /// Add a command to the queue and print its number
+    Add(queue::args::AddArgs),
+    /// Show what runs, waits and has failed in the queue
+    Status(queue::args::StatusArgs),
+    /// Watch the queue, or a launched run, on the whole terminal
+    #[command(after_help = include_str!("top.txt"))]
+    Top(top::TopArgs),
+    /// Print what a job of the queue has printed
+    Logs(queue::args::LogsArgs),
+    /// End jobs of the queue, or take them out
+    Cancel(queue::args::CancelArgs),
+    /// Start no jobs of the queue, or not these
+    Pause(queue::args::PauseArgs),
+    /// Wait until jobs of the queue have ended
+    Wait(queue::args::WaitArgs),
+    /// Wait until the queue has room, then become a program that is counted there
+    #[command(after_help = include_str!("exec.txt"))]
+    Exec(queue::args::ExecArgs),
     #[command(flatten)]
     Tool(starter::Tool),
     /// Print the help of a command

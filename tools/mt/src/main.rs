@@ -1,11 +1,24 @@
-//! First steps with the mt tools, and each of them by its name.
-
-mod args;
-mod run;
-mod trying;
+//! Every tool in one program, which is the one that it is called by the name of.
 
 use std::process::ExitCode;
 
+use cli::Tool;
+
+/// In the order of the pipe.
+const TOOLS: [Tool; 11] = [
+    ("mt", mt_tools::main),
+    ("mt-profile", mt_profile::main),
+    ("mt-fit", mt_fit::main),
+    ("mt-solve", mt_solve::main),
+    ("mt-overlap", mt_overlap::main),
+    ("mt-launch", mt_launch::main),
+    ("mt-elastic", mt_elastic::main),
+    ("mt-cluster", mt_cluster::main),
+    ("mt-report", mt_report::main),
+    ("mt-check", mt_check::main),
+    ("mt-worker", mt_worker::main),
+];
+
 fn main() -> ExitCode {
-    cli::run::<args::Args>("mt", run::run)
+    cli::run_named(&TOOLS)
 }

@@ -2,10 +2,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
 
 use cli::{Console, Exit, Failure, Output};
 use doc::DeviceKind;
+use jobs::process::again;
+use queue::verbs;
 
 use crate::args::{Args, InitArgs, Verb};
 use crate::trying;
@@ -15,6 +16,9 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     if let Some(run) = &args.guard {
         return cli::guard(|| jobs::guard::clean_up(run).map(drop));
     }
+    if let Some(folder) = &args.serve {
+        return verbs::serve(folder);
+    }
     let Some(verb) = args.verb else {
         return help(None);
     };
@@ -22,10 +26,20 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         Verb::Try(args) => trying::run(&args, console),
         Verb::Init(args) => init(&args, console),
         Verb::Run(args) => starter::run(&args, console),
+        Verb::Sweep(args) => verbs::sweep(&args, console),
+        Verb::Queue(args) => verbs::queue(&args, console),
+        Verb::Add(args) => verbs::add(&args),
+        Verb::Status(args) => verbs::status(&args),
+        Verb::Top(args) => top::run(&args),
+        Verb::Logs(args) => verbs::logs(&args),
+        Verb::Cancel(args) => verbs::cancel(&args, console),
+        Verb::Pause(args) => verbs::pause(&args, console),
+        Verb::Wait(args) => verbs::wait(&args, console),
+        Verb::Exec(args) => queue::exec(&args, console),
         Verb::Tool(tool) => {
             let (name, words) = tool.split();
-            let error = Command::new(starter::program(name)).args(words).exec();
-            Err(starter::missing(name, &error))
+            let error = starter::tool(name).args(words).exec();
+            Err(starter::unstarted(name, &error))
         }
         Verb::Help { command } => help(command),
     }
@@ -33,9 +47,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
 
 /// Becomes `mt COMMAND --help`, which a tool answers by itself.
 fn help(command: Option<OsString>) -> Result<Exit, Failure> {
-    let own = std::env::current_exe().map_err(|e| Failure::Environment(e.to_string()))?;
-    let mut help = Command::new(own);
-    let error = help.args(command).arg("--help").exec();
+    let error = again().args(command).arg("--help").exec();
     Err(Failure::Environment(format!("cannot run mt: {error}")))
 }
 

@@ -203,7 +203,8 @@ fn a_controller_that_is_killed_harms_no_training() {
 #[test]
 fn a_controller_that_babbles_or_decides_the_impossible_is_told_once_and_ignored() {
     needs_cgroups!();
-    let case = case(&[("a", 0.0, 30)]);
+    // Long enough for all that the controller says, in 1.5 s, to be read.
+    let case = case(&[("a", 0.0, 60)]);
     let script = [
         "echo hello; echo again".to_owned(),
         decision(1, &[("a", 2)]),
@@ -222,7 +223,7 @@ fn a_controller_that_babbles_or_decides_the_impossible_is_told_once_and_ignored(
     assert!(ran.stderr.contains("it gives 9 GPUs, and there are 4"));
     assert!(ran.stderr.contains("lines were no allocation"));
     assert_eq!(case.sizes("a"), "2 3");
-    case.assert_every_step_once("a", 30);
+    case.assert_every_step_once("a", 60);
 }
 
 #[test]

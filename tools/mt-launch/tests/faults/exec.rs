@@ -11,7 +11,7 @@ use testkit::fakes::FakeMps;
 use crate::support::{Corner, has_cgroups, job};
 
 /// `mt-launch exec` with the plan of a corner.
-fn exec(corner: &Corner, arguments: &[&str]) -> Command {
+pub fn exec(corner: &Corner, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mt-launch"));
     command
         .arg("exec")
@@ -27,7 +27,7 @@ fn exec(corner: &Corner, arguments: &[&str]) -> Command {
 }
 
 /// Waits until the attendant has put everything away.
-fn nothing_remains(corner: &Corner) {
+pub fn nothing_remains(corner: &Corner) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while corner.processes() > 0 || !corner.run_dirs().is_empty() {
         assert!(Instant::now() < deadline, "{:?}", corner.run_dirs());
@@ -35,7 +35,7 @@ fn nothing_remains(corner: &Corner) {
     }
 }
 
-fn wait_for(path: &Path) -> String {
+pub fn wait_for(path: &Path) -> String {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         match fs::read_to_string(path) {
@@ -46,7 +46,7 @@ fn wait_for(path: &Path) -> String {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -116,7 +116,7 @@ fn what_a_killed_program_leaves_is_put_away() {
     }
 }
 
-fn ended(child: &mut Child) -> std::process::ExitStatus {
+pub fn ended(child: &mut Child) -> std::process::ExitStatus {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         if let Some(status) = child.try_wait().unwrap() {
@@ -127,7 +127,7 @@ fn ended(child: &mut Child) -> std::process::ExitStatus {
     }
 }
 
-fn groups(corner: &Corner) -> Vec<PathBuf> {
+pub fn groups(corner: &Corner) -> Vec<PathBuf> {
     Corner::cgroups(&corner.run_dirs())
 }
 
@@ -202,13 +202,13 @@ fn a_program_that_is_none_is_told_as_env_does() {
 }
 
 /// A machine with a fake GPU.
-struct Machine {
-    corner: Corner,
-    fake: FakeMps,
+pub struct Machine {
+    pub corner: Corner,
+    pub fake: FakeMps,
 }
 
 impl Machine {
-    fn new() -> Option<Self> {
+    pub fn new() -> Option<Self> {
         let fake = FakeMps::install();
         fake.build_driver().then(|| Self {
             corner: Corner::new(),
@@ -216,7 +216,7 @@ impl Machine {
         })
     }
 
-    fn exec(&self, arguments: &[&str]) -> Command {
+    pub fn exec(&self, arguments: &[&str]) -> Command {
         let path = std::env::var("PATH").unwrap();
         let mut command = exec(&self.corner, arguments);
         command
@@ -228,7 +228,7 @@ impl Machine {
     }
 
     /// A client that stays until the file `go` is there; returns once it is a client.
-    fn client(&self, name: &str, arguments: &[&str]) -> Child {
+    pub fn client(&self, name: &str, arguments: &[&str]) -> Child {
         let connect = format!(
             "{} --connect $$ > {name}; env | grep ^CUDA_ >> {name}; echo end >> {name}; \
              until [ -f go ]; do sleep 0.02; done",
@@ -245,7 +245,7 @@ impl Machine {
         child
     }
 
-    fn daemons(&self) -> usize {
+    pub fn daemons(&self) -> usize {
         self.fake
             .commands()
             .lines()
@@ -253,12 +253,12 @@ impl Machine {
             .count()
     }
 
-    fn go(&self) {
+    pub fn go(&self) {
         fs::write(self.corner.path("go"), "").unwrap();
     }
 
     /// Neither the daemon nor its directory remains.
-    fn no_daemon(&self) {
+    pub fn no_daemon(&self) {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
             let left = FakeMps::processes_below(self.corner.dir.path());
@@ -280,13 +280,13 @@ impl Machine {
     }
 }
 
-fn done(child: Child) -> Output {
+pub fn done(child: Child) -> Output {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     output
 }
 
-const ON_GPU: [&str; 2] = ["--device", "cuda"];
+pub const ON_GPU: [&str; 2] = ["--device", "cuda"];
 
 #[test]
 fn programs_share_one_daemon_that_ends_with_the_last() {

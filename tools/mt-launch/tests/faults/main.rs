@@ -8,6 +8,7 @@
 mod contain;
 mod elastic;
 mod exec;
+mod exec_faults;
 mod jobs_that_fail;
 mod mps;
 mod output;

@@ -37,7 +37,7 @@ fn launched(fake: &FakeMps, corner: &Corner, arguments: &[&str]) -> Ran {
 }
 
 /// A job that is a client for a while and leaves a file with its daemon's folder and processors.
-fn client(fake: &FakeMps, name: &str) -> String {
+pub fn client(fake: &FakeMps, name: &str) -> String {
     let worker = fake.worker().display().to_string();
     // It ends after its own lines and not after a time: on a busy machine a second is too short
     // for it to connect.

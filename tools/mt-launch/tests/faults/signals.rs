@@ -16,6 +16,14 @@ fn two_endless() -> [Job; 2] {
     ]
 }
 
+/// Whether this process was started with SIGHUP ignored.
+fn hangups_are_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|l| l.strip_prefix("SigIgn:"));
+    let mask = u64::from_str_radix(ignored.unwrap().trim(), 16).unwrap();
+    mask & 1 != 0
+}
+
 #[test]
 fn the_first_signal_stops_gracefully() {
     for (sent, code) in [
@@ -24,6 +32,10 @@ fn the_first_signal_stops_gracefully() {
         (Signal::SIGHUP, 129),
     ] {
         needs_cgroups!();
+        if sent == Signal::SIGHUP && hangups_are_ignored() {
+            // The launcher inherits that from `nohup make test`, and rightly goes on.
+            continue;
+        }
         let corner = Corner::new();
         let script = format!("trap 'touch saved; exit 0' TERM; {ENDLESS}");
         let child = corner.start(&[job("a", &script)], &[], EventKind::Progress);

@@ -1,9 +1,0 @@
-//! Rates made from other rates, and rates by a law.
-
-mod changed;
-mod law;
-mod subset;
-
-pub(crate) use changed::{Remembered, Shifted};
-pub use law::{InterferenceLaw, TaskLaw};
-pub(crate) use subset::Subset;

@@ -1,6 +1,0 @@
-//! How far apart two numbers may be and still count as the same.
-
-/// Slack on constraints, relative where they are: sums of a few rounded terms.
-pub(crate) const TOLERANCE: f64 = 1e-9;
-/// Half width of a 95 % interval in standard deviations.
-pub(crate) const INTERVAL: f64 = 1.96;

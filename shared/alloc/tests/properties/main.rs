@@ -1,9 +1,0 @@
-//! Properties of the allocation on random problems.
-
-mod advice;
-mod baselines;
-mod cases;
-mod exact;
-mod fronts;
-mod partition;
-mod round;

@@ -1,0 +1,16 @@
+use crate::{Batch, Share};
+
+/// Most tasks that share one device: a set of them is one machine word. MPS admits 48 clients
+/// per GPU up to CUDA 13.0 and 60 after, so that no device reaches it.
+pub const MAX_TASKS: usize = 64;
+
+/// Batch size and share of one task of a co-run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Setting {
+    /// Index into the workload's tasks.
+    pub task: usize,
+    /// Samples of each step.
+    pub batch: Batch,
+    /// Part of the device.
+    pub share: Share,
+}

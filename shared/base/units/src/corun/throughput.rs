@@ -1,0 +1,104 @@
+use crate::{Batch, Share};
+
+use crate::corun::Setting;
+
+/// Knows how fast tasks run that share a device: a fitted predictor, a law, a table.
+///
+/// All rates are samples per second. Nothing but the type of the answer is promised: a co-run
+/// need not be slower than a solo run.
+pub trait Throughput: Sync {
+    /// Number of tasks; settings name tasks below it.
+    fn task_count(&self) -> usize;
+
+    /// Rate of a task alone on the whole device, `S_i(B_i)`.
+    fn solo(&self, task: usize, batch: Batch) -> f64;
+
+    /// Rate of every task of a co-run, `P_i`, in the order of `active`; `out` is as long, and
+    /// each task stands once.
+    fn means(&self, active: &[Setting], out: &mut [f64]);
+
+    /// [`Throughput::means`] of many co-runs of `n` tasks each, one after another in `active`
+    /// and `out`.
+    fn means_many(&self, n: usize, active: &[Setting], out: &mut [f64]) {
+        for (a, o) in active.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
+            self.means(a, o);
+        }
+    }
+
+    /// One standard deviation of each rate, samples per second; 0 where it is certain.
+    fn std_errors(&self, active: &[Setting]) -> Vec<f64> {
+        vec![0.0; active.len()]
+    }
+
+    /// Whether a setting lies within what was measured when so many tasks run: share and batch
+    /// size in their ranges, the task and as many tasks seen in a co-run. Always, where nothing had
+    /// to be measured; who wraps another answers as the other does, so there is no default.
+    fn covers(&self, setting: Setting, running: usize) -> bool;
+
+    /// Coefficients `c_ij` (row `i`, column `j`, all 0 or more, diagonal 0) if the tasks act on
+    /// each other only through the interference `x_i = sum_j c_ij w_j`, where the demand `w_j`
+    /// is a function of the setting of task `j` alone ([`Throughput::demand`]): then
+    /// `P_i = 1 / t_i(x_i)` with the seconds per sample of [`Throughput::sample_time`], when all
+    /// tasks run. This is what lets a search prove bounds.
+    fn interference(&self) -> Option<Vec<f64>> {
+        None
+    }
+
+    /// Demand `w_j` of a task on the others when `running` tasks run, 0 or more; only asked
+    /// where [`Throughput::interference`] is given.
+    fn demand(&self, _task: usize, _batch: Batch, share: Share, _running: usize) -> f64 {
+        share.fraction()
+    }
+
+    /// Seconds per sample without interference, and what each unit of interference adds, when
+    /// `running` tasks run; only asked where [`Throughput::interference`] is given.
+    fn sample_time(&self, task: usize, batch: Batch, share: Share, _running: usize) -> SampleTime {
+        let active = [Setting { task, batch, share }];
+        let mut rate = [0.0];
+        self.means(&active, &mut rate);
+        SampleTime::added(1.0 / rate[0], 0.0)
+    }
+}
+
+/// Seconds per sample as a function of interference `x`, never falling in it:
+/// `max(least, (host^q + (device (1 + x))^q)^(1/q))` with `q` the overlap.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SampleTime {
+    /// Beside the device: what no interference lengthens.
+    pub host: f64,
+    /// On the device, without interference.
+    pub device: f64,
+    /// How far both overlap, 1 or more: 1 adds them, a large one takes the longer.
+    pub overlap: f64,
+    /// Alone on the whole device: no co-run is faster.
+    pub least: f64,
+}
+
+impl SampleTime {
+    /// Host and device one after another, with no least time.
+    #[must_use]
+    pub const fn added(host: f64, device: f64) -> Self {
+        Self {
+            host,
+            device,
+            overlap: 1.0,
+            least: 0.0,
+        }
+    }
+
+    /// Under interference `x`, 0 or more.
+    #[must_use]
+    pub fn seconds(&self, x: f64) -> f64 {
+        let device = self.device * (1.0 + x);
+        if self.overlap == 1.0 {
+            return (self.host + device).max(self.least);
+        }
+        let (less, more) = if self.host < device {
+            (self.host, device)
+        } else {
+            (device, self.host)
+        };
+        let ratio = (less / more).powf(self.overlap);
+        (more * (1.0 + ratio).powf(1.0 / self.overlap)).max(self.least)
+    }
+}

@@ -1,7 +1,0 @@
-//! Parameters of a predictor, as they stand in a model. `predict` checks them when it builds a
-//! predictor of them.
-
-pub use crate::wire::{
-    Domain, Evidence, FamilyError, GpParams, LawParams, Matern, ModelParams, Point, PolyParams,
-    SoloPart, SoloStep, TaskParams, TreesParams, UnseenParams, UnseenUse, Validation, WorkloadLaw,
-};

@@ -1,0 +1,494 @@
+use std::collections::{BTreeMap, HashSet};
+
+use units::{MOST, Seconds, TaskId, Weight};
+
+use crate::wire::{self, LayerGroup, Wire as _};
+use crate::{Checker, Code, Document, Job, Provenance};
+
+/// Most GPUs of a cluster.
+const MOST_GPUS: usize = 65_536;
+/// Most different kinds of GPU (type, memory, bus): schedulers keep sets of them in 64 bits.
+const MOST_KINDS: usize = 64;
+
+/// GPUs of several kinds, and the jobs that want them.
+///
+/// Names of GPUs and of jobs are unique; every job can run on some GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cluster {
+    /// Name of the instance.
+    pub id: Option<String>,
+    /// The GPUs, in groups as they were written.
+    pub groups: Vec<GpuGroup>,
+    /// The jobs.
+    pub jobs: Vec<ClusterJob>,
+    /// Which tools made the document.
+    pub provenance: Vec<Provenance>,
+}
+
+/// A GPU, or several of one kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GpuGroup {
+    /// Name; absent: the type.
+    pub id: Option<String>,
+    /// Type.
+    pub kind: String,
+    /// How many; absent: one, called by its name alone.
+    pub count: Option<u32>,
+    /// The machine that it is in.
+    pub node: Option<String>,
+    /// Stable name of the device.
+    pub uuid: Option<String>,
+    /// Device memory in bytes, above 0.
+    pub memory: Option<f64>,
+    /// Bytes per second between host and device, above 0.
+    pub bus: Option<f64>,
+}
+
+impl GpuGroup {
+    /// Names of its GPUs.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let name = self.id.as_ref().unwrap_or(&self.kind);
+        match self.count {
+            None => vec![name.clone()],
+            Some(count) => (0..count).map(|i| format!("{name}-{i}")).collect(),
+        }
+    }
+}
+
+/// A job: rounds of parallel tasks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClusterJob {
+    /// Name.
+    pub id: TaskId,
+    /// Weight of its completion time.
+    pub weight: Weight,
+    /// Arrival.
+    pub arrival: Seconds,
+    /// Rounds, 1 or more.
+    pub rounds: u32,
+    /// Tasks of a round, 1 or more.
+    pub tasks: u32,
+    /// Whether they run at the same time, and where; absent: they may run one after another.
+    pub gang: Option<Gang>,
+    /// Training time on each GPU type that can run it, above 0.
+    pub train: BTreeMap<String, Seconds>,
+    /// Synchronisation time on each GPU type; absent: none.
+    pub sync: BTreeMap<String, Seconds>,
+    /// Samples of a task, above 0.
+    pub samples: Option<f64>,
+    /// Size of the model in bytes.
+    pub model_bytes: Option<f64>,
+    /// The model in groups of layers.
+    pub layers: Vec<LayerGroup>,
+    /// Device memory that a task needs, in bytes.
+    pub memory: Option<f64>,
+    /// The program of a task.
+    pub job: Option<Job>,
+}
+
+/// Where the tasks of a round run that run at the same time, each on a GPU of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gang {
+    /// On any GPUs.
+    Anywhere,
+    /// On GPUs of one node.
+    SameNode,
+}
+
+impl ClusterJob {
+    /// Tasks of all its rounds.
+    #[must_use]
+    pub fn volume(&self) -> u64 {
+        u64::from(self.rounds) * u64::from(self.tasks)
+    }
+
+    /// Seconds of training and of synchronisation on a GPU of the group; `None` if it cannot run it.
+    #[must_use]
+    pub fn times(&self, group: &GpuGroup) -> Option<(f64, f64)> {
+        let fits = self
+            .memory
+            .zip(group.memory)
+            .is_none_or(|(need, have)| need <= have);
+        let train = self.train.get(&group.kind).filter(|_| fits)?;
+        let sync = self.sync.get(&group.kind).map_or(0.0, |s| s.get());
+        Some((train.get(), sync))
+    }
+}
+
+impl Cluster {
+    /// Most tasks of all jobs: a schedule of so many is about 64 MiB, the limit of a document.
+    pub const MOST_TASKS: u64 = 600_000;
+
+    /// GPUs that a gang of the job can have at once: of all that can run it, or of the node that has most
+    /// of them. A GPU whose node is not told is on a node of its own.
+    #[must_use]
+    pub fn most_at_once(&self, job: &ClusterJob) -> u64 {
+        let mut nodes: BTreeMap<&str, u64> = BTreeMap::new();
+        let (mut all, mut largest) = (0, 0);
+        for group in self.groups.iter().filter(|g| job.times(g).is_some()) {
+            let count = u64::from(group.count.unwrap_or(1));
+            all += count;
+            let own = match &group.node {
+                Some(node) => {
+                    let own = nodes.entry(node).or_default();
+                    *own += count;
+                    *own
+                }
+                None => 1,
+            };
+            largest = largest.max(own);
+        }
+        match job.gang {
+            Some(Gang::SameNode) => largest,
+            _ => all,
+        }
+    }
+
+    /// The group of every GPU, in order of the GPUs' numbers.
+    #[must_use]
+    pub fn gpu_groups(&self) -> Vec<usize> {
+        let groups = self.groups.iter().enumerate();
+        groups
+            .flat_map(|(i, g)| vec![i; g.count.unwrap_or(1) as usize])
+            .collect()
+    }
+
+    /// Names of the GPUs, in order of their numbers.
+    #[must_use]
+    pub fn gpu_names(&self) -> Vec<String> {
+        self.groups.iter().flat_map(GpuGroup::names).collect()
+    }
+
+    /// A fingerprint of GPUs and jobs (FNV-1a, 64 bits, over their JSON), by which a schedule is
+    /// known to belong to this instance. It guards against mistakes, not against malice.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let mut wire = self.to_wire();
+        wire.provenance.clear();
+        // A document always serialises: its keys are strings and its numbers finite.
+        let text = serde_json::to_string(&wire).unwrap_or_default();
+        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        format!("{hash:016x}")
+    }
+}
+
+impl Document for Cluster {
+    type Wire = wire::Cluster;
+
+    fn from_wire(wire: &wire::Cluster, c: &mut Checker) -> Option<Self> {
+        let groups = c.list("gpus", &wire.gpus, gpu);
+        let groups = groups.filter(|groups| sound_gpus(groups, c));
+        let jobs = c.list("jobs", &wire.jobs, job);
+        if wire.jobs.is_empty() {
+            c.field("jobs", |c| {
+                c.fault(Code::NothingToDo, "there are no jobs", "give at least one");
+            });
+            return None;
+        }
+        let cluster = Self {
+            id: wire.id.clone(),
+            groups: groups?,
+            jobs: jobs?,
+            provenance: wire.provenance.clone(),
+        };
+        sound_jobs(&cluster, c).then_some(cluster)
+    }
+
+    fn to_wire(&self) -> wire::Cluster {
+        wire::Cluster {
+            schema: wire::Cluster::SCHEMA.to_owned(),
+            id: self.id.clone(),
+            gpus: self
+                .groups
+                .iter()
+                .map(|g| wire::ClusterGpu {
+                    id: g.id.clone(),
+                    kind: g.kind.clone(),
+                    count: g.count,
+                    node: g.node.clone(),
+                    uuid: g.uuid.clone(),
+                    memory_bytes: g.memory,
+                    bus_bytes_per_s: g.bus,
+                })
+                .collect(),
+            jobs: self.jobs.iter().map(job_to_wire).collect(),
+            provenance: self.provenance.clone(),
+        }
+    }
+}
+
+pub(crate) fn job_to_wire(job: &ClusterJob) -> wire::ClusterJob {
+    let seconds = |table: &BTreeMap<String, Seconds>| {
+        table.iter().map(|(k, v)| (k.clone(), v.get())).collect()
+    };
+    wire::ClusterJob {
+        id: job.id.as_str().to_owned(),
+        weight: job.weight.get(),
+        arrival_s: job.arrival.get(),
+        rounds: job.rounds,
+        tasks_per_round: job.tasks,
+        gang: job.gang.is_some(),
+        same_node: job.gang == Some(Gang::SameNode),
+        train_s: seconds(&job.train),
+        sync_s: seconds(&job.sync),
+        samples_per_task: job.samples,
+        model_bytes: job.model_bytes,
+        layers: job.layers.clone(),
+        memory_bytes: job.memory,
+        job: job.job.as_ref().map(Job::to_wire),
+    }
+}
+
+/// A number that must be above 0, where it is given.
+fn positive(name: &str, value: Option<f64>, c: &mut Checker) -> Option<Option<f64>> {
+    match value {
+        Some(v) if !(v <= MOST && v > 0.0) => {
+            c.field(name, |c| {
+                let problem = format_args!("{v} is out of range");
+                c.fault(
+                    Code::OutOfRange,
+                    problem,
+                    "give a number above 0, at most 1e30",
+                );
+            });
+            None
+        }
+        value => Some(value),
+    }
+}
+
+fn named(name: &str, value: &str, c: &mut Checker) -> Option<()> {
+    c.unit(name, TaskId::new(value)).map(|_| ())
+}
+
+/// As NVIDIA names devices: `GPU-` and a UUID, or `MIG-GPU-.../1/0`.
+fn device_name(uuid: &str, c: &mut Checker) -> Option<()> {
+    let is_part = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'/');
+    let first = uuid
+        .bytes()
+        .next()
+        .is_some_and(|b| b.is_ascii_alphanumeric());
+    let sound = first && uuid.len() <= 128 && uuid.bytes().all(is_part);
+    if !sound {
+        c.field("uuid", |c| {
+            let problem = format_args!("{uuid:?} is no name of a device");
+            let advice = "give it as `nvidia-smi -L` does: letters, digits, '-' and '/'";
+            c.fault(Code::OutOfRange, problem, advice);
+        });
+    }
+    sound.then_some(())
+}
+
+fn gpu(wire: &wire::ClusterGpu, c: &mut Checker) -> Option<GpuGroup> {
+    let kind = named("type", &wire.kind, c);
+    let id = wire.id.as_ref().map_or(Some(()), |id| named("id", id, c));
+    // Both reach command lines (`--via`) and variables of programs.
+    let node = wire.node.as_ref().map_or(Some(()), |n| named("node", n, c));
+    let uuid = wire.uuid.as_ref().map_or(Some(()), |u| device_name(u, c));
+    let memory = positive("memory_bytes", wire.memory_bytes, c);
+    let bus = positive("bus_bytes_per_s", wire.bus_bytes_per_s, c);
+    let count = wire.count.unwrap_or(1) as usize;
+    if count == 0 || count > MOST_GPUS {
+        c.field("count", |c| {
+            let problem = format_args!("{count} GPUs");
+            c.fault(
+                Code::OutOfRange,
+                problem,
+                format_args!("give 1 to {MOST_GPUS}"),
+            );
+        });
+        return None;
+    }
+    kind.and(id).and(node).and(uuid)?;
+    Some(GpuGroup {
+        id: wire.id.clone(),
+        kind: wire.kind.clone(),
+        count: wire.count,
+        node: wire.node.clone(),
+        uuid: wire.uuid.clone(),
+        memory: memory?,
+        bus: bus?,
+    })
+}
+
+fn sound_gpus(groups: &[GpuGroup], c: &mut Checker) -> bool {
+    c.field("gpus", |c| {
+        let count: usize = groups.iter().map(|g| g.count.unwrap_or(1) as usize).sum();
+        if count == 0 {
+            c.fault(Code::NothingToDo, "there are no GPUs", "give at least one");
+            return false;
+        }
+        let bits = |v: Option<f64>| v.map(f64::to_bits);
+        let kinds: HashSet<_> = groups
+            .iter()
+            .map(|g| (g.kind.as_str(), bits(g.memory), bits(g.bus)))
+            .collect();
+        if count > MOST_GPUS || kinds.len() > MOST_KINDS {
+            let problem = format_args!("{count} GPUs of {} kinds", kinds.len());
+            let advice = format_args!("give at most {MOST_GPUS} GPUs of {MOST_KINDS} kinds");
+            c.fault(Code::TooMany, problem, advice);
+            return false;
+        }
+        let mut seen = HashSet::new();
+        let mut sound = true;
+        for (i, group) in groups.iter().enumerate() {
+            let twice = group
+                .names()
+                .into_iter()
+                .find(|name| !seen.insert(name.clone()));
+            if let Some(name) = twice {
+                sound = false;
+                let problem = format_args!("there is another GPU called {name:?}");
+                c.index(i, |c| {
+                    c.fault(Code::Duplicate, problem, "give each an `id` of its own")
+                });
+            }
+        }
+        sound
+    })
+}
+
+pub(crate) fn job(wire: &wire::ClusterJob, c: &mut Checker) -> Option<ClusterJob> {
+    let id = c.unit("id", TaskId::new(&wire.id));
+    let weight = c.unit("weight", Weight::new(wire.weight));
+    let arrival = c.unit("arrival_s", Seconds::new(wire.arrival_s));
+    let counts = [
+        ("rounds", wire.rounds),
+        ("tasks_per_round", wire.tasks_per_round),
+    ];
+    let mut sound = true;
+    for (name, _) in counts.iter().filter(|(_, n)| *n == 0) {
+        sound = false;
+        c.field(name, |c| {
+            c.fault(Code::OutOfRange, "0 is too few", "give 1 or more")
+        });
+    }
+    let gang = match (wire.gang, wire.same_node) {
+        (false, false) => None,
+        (true, false) => Some(Gang::Anywhere),
+        (true, true) => Some(Gang::SameNode),
+        (false, true) => {
+            sound = false;
+            c.field("same_node", |c| {
+                let problem = "it says where a gang runs, and this job is none";
+                c.fault(Code::Conflict, problem, "set `gang`, or leave it out");
+            });
+            None
+        }
+    };
+    let train = table("train_s", &wire.train_s, f64::MIN_POSITIVE, c);
+    let sync = table("sync_s", &wire.sync_s, 0.0, c);
+    let samples = positive("samples_per_task", wire.samples_per_task, c);
+    let model_bytes = positive("model_bytes", wire.model_bytes, c);
+    let memory = positive("memory_bytes", wire.memory_bytes, c);
+    let layers = c.list("layers", &wire.layers, |layer, c| {
+        let bytes = c.unit("bytes", Seconds::new(layer.bytes));
+        let compute = c.unit("compute_s", Seconds::new(layer.compute_s));
+        bytes.and(compute).map(|_| *layer)
+    });
+    let program = match &wire.job {
+        None => Some(None),
+        Some(job) => c.field("job", |c| Job::from_wire(job, c)).map(Some),
+    };
+    sound.then_some(())?;
+    Some(ClusterJob {
+        id: id?,
+        weight: weight?,
+        arrival: arrival?,
+        rounds: wire.rounds,
+        tasks: wire.tasks_per_round,
+        gang,
+        train: train?,
+        sync: sync?,
+        samples: samples?,
+        model_bytes: model_bytes?,
+        layers: layers?,
+        memory: memory?,
+        job: program?,
+    })
+}
+
+/// Seconds by GPU type, each at least `least`.
+fn table(
+    name: &str,
+    wire: &BTreeMap<String, f64>,
+    least: f64,
+    c: &mut Checker,
+) -> Option<BTreeMap<String, Seconds>> {
+    c.field(name, |c| {
+        let mut out = Some(BTreeMap::new());
+        for (kind, &value) in wire {
+            let seconds = c.unit(kind, Seconds::new(value));
+            if seconds.is_some() && value < least {
+                let problem = format_args!("{value} s is no time to train");
+                c.field(kind, |c| {
+                    c.fault(
+                        Code::OutOfRange,
+                        problem,
+                        "give a number of seconds above 0",
+                    );
+                });
+                out = None;
+            }
+            match (seconds, &mut out) {
+                (Some(seconds), Some(out)) => {
+                    out.insert(kind.clone(), seconds);
+                }
+                _ => out = None,
+            }
+        }
+        out
+    })
+}
+
+fn sound_jobs(cluster: &Cluster, c: &mut Checker) -> bool {
+    let mut seen = HashSet::new();
+    let mut sound = true;
+    c.field("jobs", |c| {
+        for (i, job) in cluster.jobs.iter().enumerate() {
+            if !seen.insert(job.id.clone()) {
+                sound = false;
+                let problem = format_args!("there is another job called {}", job.id);
+                c.index(i, |c| {
+                    c.fault(Code::Duplicate, problem, "make the names differ")
+                });
+            }
+            if !cluster.groups.iter().any(|g| job.times(g).is_some()) {
+                sound = false;
+                let advice = "give its training time on a type of GPU with enough memory";
+                c.index(i, |c| {
+                    c.fault(Code::Conflict, "no GPU can run this job", advice)
+                });
+                continue;
+            }
+            let most = cluster.most_at_once(job);
+            if job.gang.is_some() && u64::from(job.tasks) > most {
+                sound = false;
+                let place = match job.gang {
+                    Some(Gang::SameNode) => "one node has",
+                    _ => "the cluster has",
+                };
+                let problem = format_args!("{} tasks at once, and {place} {most} GPUs for them", job.tasks);
+                c.index(i, |c| {
+                    c.field("tasks_per_round", |c| {
+                        let advice = "give fewer tasks and more rounds, or no `gang` (`node` of GPUs says where they are)";
+                        c.fault(Code::Conflict, problem, advice);
+                    });
+                });
+            }
+        }
+        let tasks = cluster.jobs.iter().map(ClusterJob::volume);
+        let tasks = tasks.fold(0, u64::saturating_add);
+        if tasks > Cluster::MOST_TASKS {
+            sound = false;
+            let problem = format_args!("{tasks} tasks");
+            let most = Cluster::MOST_TASKS;
+            let advice = format_args!("lump rounds together, to at most {most} tasks");
+            c.fault(Code::TooMany, problem, advice);
+        }
+    });
+    sound
+}

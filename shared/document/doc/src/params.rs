@@ -1,0 +1,8 @@
+//! Parameters of a predictor, as they stand in a model. `predict` checks them when it builds a
+//! predictor of them.
+
+pub use crate::wire::{
+    Domain, Evidence, FamilyError, GpParams, LawParams, Matern, ModelParams, Point, PolyParams,
+    SoloPart, SoloStep, SumParams, TaskParams, TreesParams, UnseenParams, UnseenUse, Validation,
+    WorkloadLaw,
+};

@@ -1,0 +1,116 @@
+//! The documents as they stand in a file, field by field.
+//!
+//! These types hold whatever JSON of the right shape holds; whether it makes sense is decided
+//! when they are converted to the validated types of the crate. Units are in the field names.
+//! The JSON Schemas in `schemas/` are generated from here.
+
+mod allocation;
+mod cluster;
+mod devices;
+mod efficiency;
+mod model;
+mod model_params;
+mod plan;
+mod profile;
+mod queue;
+mod run;
+mod schedule;
+mod timeline;
+mod training;
+mod workload;
+
+pub use allocation::*;
+pub use cluster::*;
+pub use devices::*;
+pub use efficiency::*;
+pub use model::*;
+pub use model_params::*;
+pub use plan::*;
+pub use profile::*;
+pub use queue::*;
+pub use run::*;
+pub use schedule::*;
+pub use timeline::*;
+pub use training::*;
+pub use workload::*;
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use schemars::JsonSchema;
+use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// A JSON object that begins with its schema id.
+pub trait Wire: Serialize + DeserializeOwned + JsonSchema {
+    /// The value of the field `schema`.
+    const SCHEMA: &'static str;
+    /// The value of the field `record`, where a document is a sequence of several kinds.
+    const RECORD: Option<&'static str>;
+
+    /// JSON on one line.
+    ///
+    /// # Errors
+    /// None of what stands here: a map with keys that are no text has no JSON.
+    fn line(&self) -> serde_json::Result<Vec<u8>>;
+}
+
+/// Makes a type a [`Wire`] form, with its schema and the name of its record. `line` is written out for each, so
+/// that it is compiled here: a function of the trait would be compiled again in each crate that writes one.
+macro_rules! wire_form {
+    ($form:ty, $schema:literal) => {
+        wire_form!($form, $schema, None, ());
+    };
+    ($form:ty, $schema:literal, $record:literal) => {
+        wire_form!($form, $schema, Some($record), ());
+    };
+    ($form:ty, $schema:literal, $record:expr, ()) => {
+        impl crate::wire::Wire for $form {
+            const SCHEMA: &'static str = $schema;
+            const RECORD: Option<&'static str> = $record;
+
+            fn line(&self) -> serde_json::Result<Vec<u8>> {
+                serde_json::to_vec(self)
+            }
+        }
+    };
+}
+pub(crate) use wire_form;
+
+/// Most tasks that run together.
+pub(crate) const MAX_TASKS: usize = 64;
+
+/// Reads a list of tasks, of which no more are kept than it takes to see that there are too many: a million
+/// of them, in a file of 64 MiB, took 590 MB.
+pub(crate) fn tasks<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct Tasks<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Tasks<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            // As serde says it of any list.
+            f.write_str("a sequence")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Vec<T>, A::Error> {
+            let mut kept = Vec::new();
+            while kept.len() <= MAX_TASKS {
+                match all.next_element()? {
+                    Some(task) => kept.push(task),
+                    None => return Ok(kept),
+                }
+            }
+            while all.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(kept)
+        }
+    }
+    from.deserialize_seq(Tasks(PhantomData))
+}
+
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

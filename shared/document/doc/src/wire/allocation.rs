@@ -1,0 +1,64 @@
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Provenance, wire_form};
+
+/// A decision about which training has how many GPUs, one a line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "mt.allocation/1")]
+pub struct Allocation {
+    /// `mt.allocation/1`.
+    pub schema: String,
+    /// Number of the decision, from 1, rising. Whoever carries decisions out says with an `ack`
+    /// event which it has taken; one that is older than the last taken must not act.
+    pub seq: u64,
+    /// When it was made: the time of the event that led to it, in seconds.
+    pub time_s: f64,
+    /// GPUs of the machine.
+    pub total_gpus: u32,
+    /// GPUs of every training; 0: parked.
+    pub gpus: BTreeMap<String, u32>,
+    /// Batch size of every process of a training, rank 0 first; absent where it is not known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub batches: BTreeMap<String, Vec<u64>>,
+    /// Trainings that have reached their target: they have no GPUs, and need none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reached: Vec<String>,
+    /// Why, for people.
+    pub reason: String,
+    /// What the objective is expected to gain against leaving things as they were, in seconds,
+    /// less the pauses; absent where that cannot be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gain_s: Option<f64>,
+    /// The gain if the trainings are as long, or as short, as may be, whichever is less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gain_low_s: Option<f64>,
+    /// The larger of the two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gain_high_s: Option<f64>,
+    /// Pause that a training is expected to make when its processes change, in seconds.
+    pub pause_s: f64,
+    /// When every training is expected to be done; absent where that cannot be said.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub expected: BTreeMap<String, Expected>,
+    /// Which tools made this document.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provenance: Vec<Provenance>,
+}
+
+wire_form!(Allocation, "mt.allocation/1");
+
+/// When a training is expected to be done, in seconds on the clock of the events.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Expected {
+    /// With the median of its remaining steps.
+    pub end_s: f64,
+    /// With the 5 % quantile.
+    pub low_s: f64,
+    /// With the 95 % quantile.
+    pub high_s: f64,
+}

@@ -1,0 +1,42 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Aim, DeviceFingerprint, MeasuredTask, ModelParams, Provenance, Workload, wire_form};
+
+/// A fitted predictor of co-run throughput.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "mt.model/1")]
+pub struct Model {
+    /// `mt.model/1`.
+    pub schema: String,
+    /// What was profiled.
+    pub workload: Workload,
+    /// On what it was profiled.
+    pub device: DeviceFingerprint,
+    /// The predictor.
+    pub predictor: ModelParams,
+    /// What the configurations were chosen for, as the profile says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aim: Option<Aim>,
+    /// Measured co-runs of all tasks, which a plan may choose from beside what is predicted, of
+    /// many only the best; and runs of a part of the tasks at the same batch sizes, by which a
+    /// round is known that goes on when a task has ended. Absent in models that do not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measured: Vec<Corun>,
+    /// Which tools made this document.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provenance: Vec<Provenance>,
+}
+
+wire_form!(Model, "mt.model/1");
+
+/// A measured run of all tasks of a workload or of a part of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Corun {
+    /// Number of the configuration in the profile.
+    pub config: u64,
+    /// What each task that ran had, and its throughput, in the order of the workload.
+    pub tasks: Vec<MeasuredTask>,
+}

@@ -1,0 +1,570 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use std::collections::BTreeMap;
+
+use super::{Choice, Link, Model, ObjectiveKind, Provenance, UpdateBytes, Workload, wire_form};
+
+/// Batch sizes and shares of every task.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "mt.plan/1")]
+pub struct Plan {
+    /// `mt.plan/1`.
+    pub schema: String,
+    /// Name of the device or client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The network link; absent: transfers take no time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
+    /// The tasks; empty only if no plan is feasible.
+    #[serde(deserialize_with = "super::tasks")]
+    pub tasks: Vec<PlanTask>,
+    /// Measured rates of every set of active tasks, in place of a model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<RateRow>,
+    /// Sum of the shares in percent: the total virtual resource R_v.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rv_percent: Option<f64>,
+    /// Whether sharing is worth it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// When the tasks reach their targets; of a plan for progress where every task has samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
+    /// What was maximised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<Objective>,
+    /// What had to hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub constraints: Option<Constraints>,
+    /// Distance of the batch sizes from the balance asked for (FedMT eq. 6).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mismatch: Option<f64>,
+    /// Objective of the best plan without the batch constraints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unconstrained_objective: Option<f64>,
+    /// What simpler schemes would reach, predicted alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub baselines: Vec<Baseline>,
+    /// Plans none of which is better than another in both mismatch and objective.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pareto: Vec<ParetoPoint>,
+    /// Plans none of which is better than another in both raw throughput and fairness.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pareto_fairness: Vec<ParetoPoint>,
+    /// The next best plans.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alternatives: Vec<ParetoPoint>,
+    /// What a little more or less share would change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub explanation: Vec<Marginal>,
+    /// Results per GPU, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<GpuPlan>,
+    /// What was chosen from, where the model knows measured co-runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<Candidates>,
+    /// How the plan was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Search>,
+    /// Why no plan is feasible; empty if one is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub infeasible: Vec<Infeasibility>,
+    /// The model that predicted the throughput.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Model>,
+    /// The workload, where the plan has no model to carry it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Workload>,
+    /// Which tools made this document.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provenance: Vec<Provenance>,
+}
+
+wire_form!(Plan, "mt.plan/1");
+
+/// One task of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanTask {
+    /// Name of the task.
+    pub id: String,
+    /// Batch size; needed with a model and to launch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u64>,
+    /// Share in percent; needed with a model and to launch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_percent: Option<f64>,
+    /// GPU that the task runs on, from 0, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<u32>,
+    /// Samples to train on in one round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u64>,
+    /// Exponential average of the samples over rounds that the mismatch was judged by, where
+    /// damping was asked for; absent: `samples`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_samples: Option<u64>,
+    /// Bytes to move before and after compute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_bytes: Option<UpdateBytes>,
+    /// Predicted throughput while all tasks run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<Estimate>,
+    /// Throughput alone on the whole device that `throughput` is compared with: at the best of the
+    /// task's batch sizes, or at this one, as `constraints.solo` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub solo_samples_per_s: Option<f64>,
+}
+
+/// A predicted throughput with its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Estimate {
+    /// Prediction in samples per second.
+    pub samples_per_s: f64,
+    /// Lower end of the interval.
+    pub low_samples_per_s: f64,
+    /// Upper end of the interval.
+    pub high_samples_per_s: f64,
+}
+
+/// Rates of the tasks that are active together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RateRow {
+    /// Names of the active tasks.
+    pub active: Vec<String>,
+    /// Throughput of each of them.
+    pub samples_per_s: BTreeMap<String, f64>,
+}
+
+/// The best measured co-run and the best by the model, both under the constraints. The one whose
+/// objective has the higher lower end of the 95 % interval is the plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Candidates {
+    /// Which of the two the plan is.
+    pub chosen: Chosen,
+    /// The best measured co-run.
+    pub measured: Candidate,
+    /// The best by the model; absent: by the model nothing keeps the constraints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Candidate>,
+}
+
+/// Whether a plan was measured.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Chosen {
+    /// The best measured co-run. Where it is not also the best by the model, `search` says by
+    /// how much the model has a better one, and proves nothing.
+    Measured,
+    /// The best by the model.
+    Predicted,
+}
+
+/// A configuration and its objective, measured or predicted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Candidate {
+    /// Number of the configuration in the profile, where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<u64>,
+    /// Objective.
+    pub objective: f64,
+    /// Lower end of its 95 % interval.
+    pub low_objective: f64,
+    /// Batch size and share of each task.
+    pub tasks: Vec<Choice>,
+}
+
+/// Whether sharing is worth it: the same work done together and one task after another.
+///
+/// A round on one GPU counts its transfers, alike for both: together in the best order that was
+/// found, as `mt-overlap` plays it; one after another with the transfers of a task beside the
+/// compute of others. Otherwise compute alone is compared, of several GPUs on the GPUs that the
+/// plan gives the tasks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Verdict {
+    /// Whether together is faster.
+    pub share: bool,
+    /// What the work is.
+    pub work: WorkKind,
+    /// Seconds that the work takes together with the batch sizes and shares of the plan. Tasks that
+    /// remain when one ends keep their shares, or get its share too where the device can change
+    /// them.
+    pub together_s: f64,
+    /// Lower end of the 95 % interval.
+    pub together_low_s: f64,
+    /// Upper end; absent if the interval of a rate reaches 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together_high_s: Option<f64>,
+    /// Seconds that the work takes with one task at a time on the whole device.
+    pub one_after_another_s: f64,
+    /// The best scheme of equal shares at the plan's batch sizes, and its seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_static: Option<StaticScheme>,
+    /// The work of each task, and its best batch size alone.
+    pub tasks: Vec<WorkAlone>,
+}
+
+/// When the tasks reach their targets: the seconds that the objective counts, which are the weighted
+/// mean of the tasks' (`progress`) or the last (`progress-last`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// Whether the plan is there sooner than one task after another.
+    pub share: bool,
+    /// Seconds with the plan.
+    pub together_s: f64,
+    /// Lower end of the 95 % interval: that of the throughputs, and those of the noise scales where they have
+    /// one.
+    pub together_low_s: f64,
+    /// Upper end; absent if the interval of a rate reaches 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together_high_s: Option<f64>,
+    /// Seconds with rounds in which one task after another has the whole device, at batch sizes of which
+    /// no change of one is sooner.
+    pub one_after_another_s: f64,
+    /// The plan of the shortest round, whatever a sample is worth, and its seconds to the target; absent
+    /// where none was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fastest_samples: Option<FastestSamples>,
+    /// The target of each task.
+    pub tasks: Vec<TaskTarget>,
+}
+
+/// Batch sizes and shares of the shortest round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FastestSamples {
+    /// Seconds to the target.
+    pub seconds: f64,
+    /// What each task runs with.
+    pub tasks: Vec<Choice>,
+}
+
+/// The target of one task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskTarget {
+    /// Name of the task.
+    pub id: String,
+    /// Progress of a sample at the plan's batch size over one at the reference size.
+    pub efficiency: f64,
+    /// Rounds to the target at the plan's batch size.
+    pub rounds: f64,
+    /// When the plan is there.
+    pub seconds: f64,
+    /// Batch size of the task in one after another.
+    pub alone_batch: u64,
+}
+
+/// What the work of a verdict is.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkKind {
+    /// The samples of every task in one round.
+    Round,
+    /// What the plan trains in one second: the mixture that it makes, as no volumes are given.
+    Mixture,
+}
+
+/// A scheme of equal shares and how long the work of a verdict takes with it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StaticScheme {
+    /// Which scheme.
+    pub name: Scheme,
+    /// Seconds that the work takes.
+    pub seconds: f64,
+}
+
+/// The work of one task, and its batch size with the highest throughput alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkAlone {
+    /// Name of the task.
+    pub id: String,
+    /// Samples to train on.
+    pub samples: f64,
+    /// Batch size with the highest throughput alone.
+    pub batch: u64,
+    /// That throughput.
+    pub solo_samples_per_s: f64,
+}
+
+/// A simpler scheme that a plan is compared with.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Scheme {
+    /// One task at a time on the whole GPU, equal work of each.
+    Temporal,
+    /// Parts of equal size, `100/n` % each.
+    Isolated,
+    /// Everyone may use everything: 100 % each.
+    Sharing,
+    /// NVIDIA's static advice: `100/(0.5 n)` %, at most 100.
+    Nvidia,
+    /// 60 % each (FedMT section VI-B).
+    Moderate,
+    /// 80 % each (FedMT section VI-B).
+    Aggressive,
+}
+
+/// An objective and its value.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Objective {
+    /// Which objective.
+    pub kind: ObjectiveKind,
+    /// Its predicted value; larger is better.
+    pub value: f64,
+}
+
+/// What a plan must satisfy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Constraints {
+    /// Shares are multiples of this.
+    pub share_step_percent: f64,
+    /// Given sum of the shares; absent: free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rv_percent: Option<f64>,
+    /// Least `P_i / S_i` of every task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starvation_floor: Option<f64>,
+    /// Memory that the tasks of one GPU may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// How batch sizes may be chosen.
+    pub batch: BatchPolicy,
+    /// Largest mismatch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mismatch: Option<f64>,
+    /// What the batch sizes are to be in proportion to.
+    pub balance: Balance,
+    /// Which rate alone `S_i` stands for in fairness, max-min and the floor; absent:
+    /// `same-batch`.
+    #[serde(default, skip_serializing_if = "SoloRate::is_same_batch")]
+    pub solo: SoloRate,
+}
+
+/// The rate alone `S_i` that throughput is compared with.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum SoloRate {
+    /// The best of the task's batch sizes: what it has without sharing. Where the plan keeps reference
+    /// sizes (`batch`), that at the reference size.
+    Best,
+    /// That of the chosen batch size (FedMT). A batch size that is slow alone then looks as fair
+    /// as the best.
+    #[default]
+    SameBatch,
+}
+
+impl SoloRate {
+    fn is_same_batch(&self) -> bool {
+        *self == Self::SameBatch
+    }
+}
+
+/// How batch sizes may be chosen.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum BatchPolicy {
+    /// Each task takes any of its batch sizes.
+    #[default]
+    Free,
+    /// Each task takes the largest of its batch sizes.
+    Fixed,
+    /// All tasks take the same batch size.
+    Same,
+    /// Each task keeps its reference batch size (`batch`, else the first of its sizes).
+    Reference,
+}
+
+/// What the batch sizes are to be in proportion to (FedMT eq. 6).
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Balance {
+    /// Data volumes against batch sizes: `|D_a/D_b - B_a/B_b|`.
+    #[default]
+    Batch,
+    /// Data volumes against workloads `O = alpha f B + beta m B`.
+    Workload,
+    /// Data volumes against throughput, so that all finish together.
+    Time,
+}
+
+/// A simpler scheme and what it would reach.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Baseline {
+    /// Which scheme.
+    pub name: Scheme,
+    /// Total throughput.
+    pub total_samples_per_s: f64,
+    /// Total of throughput relative to solo.
+    pub fairness: f64,
+    /// Value of the plan's objective.
+    pub objective: f64,
+    /// Whether it meets the constraints.
+    pub feasible: bool,
+    /// What each task runs with.
+    pub tasks: Vec<Choice>,
+}
+
+/// A plan on a front, or a runner-up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ParetoPoint {
+    /// Value of the plan's objective.
+    pub objective: f64,
+    /// Distance from the balance asked for.
+    pub mismatch: f64,
+    /// Total throughput.
+    pub total_samples_per_s: f64,
+    /// Total of throughput relative to solo.
+    pub fairness: f64,
+    /// What each task runs with.
+    pub tasks: Vec<Choice>,
+}
+
+/// What a change of one task's share would do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Marginal {
+    /// Task whose share changes.
+    pub id: String,
+    /// The changed share in percent.
+    pub share_percent: f64,
+    /// Change of the objective.
+    pub objective_change: f64,
+    /// Change of the throughput of each task, by name.
+    pub samples_per_s_change: BTreeMap<String, f64>,
+}
+
+/// What one of several GPUs gets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GpuPlan {
+    /// Number of the GPU, from 0.
+    pub gpu: u32,
+    /// Names of its tasks.
+    pub tasks: Vec<String>,
+    /// Sum of the shares in percent.
+    pub rv_percent: f64,
+    /// Total throughput.
+    pub total_samples_per_s: f64,
+    /// Total of throughput relative to solo.
+    pub fairness: f64,
+    /// Value of the plan's objective on this GPU.
+    pub objective: f64,
+}
+
+/// Whether a result is the best there is.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+#[must_use]
+pub enum Proof {
+    /// Every point was looked at.
+    Enumerated,
+    /// The rest was excluded by a bound.
+    Bounded,
+    /// Not proven.
+    NotProven,
+}
+
+/// How a result was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Search {
+    /// Points (or nodes) looked at.
+    pub points: u64,
+    /// Whether the result is proven to be the best under the model.
+    pub proof: Proof,
+    /// No result can be better than this, where a bound is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<f64>,
+    /// Time of the search in seconds, where asked for (it differs from run to run).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+}
+
+/// A constraint that can make a plan infeasible.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConstraintKind {
+    /// Least `P_i / S_i` of every task.
+    StarvationFloor,
+    /// Largest mismatch of batch sizes and data volumes.
+    Mismatch,
+    /// Memory of a GPU, bytes.
+    Memory,
+    /// Sum of the shares, percent.
+    Rv,
+    /// How batch sizes may be chosen; 0 and 1 stand for no and yes.
+    Batch,
+    /// Settings outside what was profiled.
+    Domain,
+}
+
+/// One reason why no plan is feasible.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Infeasibility {
+    /// The constraint.
+    pub constraint: ConstraintKind,
+    /// What the constraint demands.
+    pub limit: f64,
+    /// The best that can be reached.
+    pub best: f64,
+    /// What would make it feasible.
+    pub advice: String,
+}
+
+impl Scheme {
+    /// Every scheme.
+    pub const ALL: [Self; 6] = [
+        Self::Temporal,
+        Self::Isolated,
+        Self::Sharing,
+        Self::Nvidia,
+        Self::Moderate,
+        Self::Aggressive,
+    ];
+
+    /// The name in a document.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Temporal => "temporal",
+            Self::Isolated => "isolated",
+            Self::Sharing => "sharing",
+            Self::Nvidia => "nvidia",
+            Self::Moderate => "moderate",
+            Self::Aggressive => "aggressive",
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Clusters, their schedules, and what a live system and a scheduler tell one another.
+
+use doc::wire::{self, Wire};
+use doc::*;
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+
+use super::*;
+
+/// Names of GPUs and their types end in a letter, so that `NAME-1` is no other's.
+fn kinds() -> impl Strategy<Value = Vec<String>> {
+    let letters = ["a", "b", "c"].map(str::to_owned);
+    vec("[A-Za-z0-9]{0,8}", 1..=3).prop_map(move |names| {
+        names
+            .iter()
+            .zip(&letters)
+            .map(|(n, l)| n.clone() + l)
+            .collect()
+    })
+}
+
+fn gpu() -> impl Strategy<Value = wire::ClusterGpu> {
+    let numbers = (option::of(1..20_u32), positive(), option::of(positive()));
+    (
+        option::of("[A-Z]{2,8}"),
+        numbers,
+        option::of(name()),
+        option::of("(GPU|MIG)-[0-9a-f]{4}(/[0-9]){0,2}"),
+    )
+        .prop_map(|(id, (count, memory, bus), node, uuid)| wire::ClusterGpu {
+            id,
+            kind: String::new(),
+            count,
+            node,
+            uuid,
+            memory_bytes: Some(memory),
+            bus_bytes_per_s: bus,
+        })
+}
+
+fn cluster_job() -> BoxedStrategy<wire::ClusterJob> {
+    let counts = (1..50_u32, 1..9_u32);
+    let times = (positive(), 0.0..1e9_f64);
+    let others = btree_map("[a-z]{1,4}", positive(), 0..3);
+    let layer = (positive(), positive());
+    let layer = layer.prop_map(|(bytes, compute_s)| LayerGroup { bytes, compute_s });
+    let rest = (
+        option::of(positive()),
+        option::of(positive()),
+        vec(layer, 0..3),
+    );
+    (0.5..9e3_f64, times, counts, others, rest, option::of(job()))
+        .prop_map(|(weight, (train, arrival_s), counts, others, rest, job)| {
+            let (samples_per_task, model_bytes, layers) = rest;
+            let mut train_s = others.clone();
+            train_s.insert(String::new(), train);
+            wire::ClusterJob {
+                id: String::new(),
+                weight,
+                arrival_s,
+                rounds: counts.0,
+                tasks_per_round: counts.1,
+                gang: false,
+                same_node: false,
+                train_s,
+                sync_s: others,
+                samples_per_task,
+                model_bytes,
+                layers,
+                memory_bytes: None,
+                job,
+            }
+        })
+        .boxed()
+}
+
+/// A job that can run on GPUs of a type, within its memory.
+fn fit(mut job: wire::ClusterJob, id: String, gpu: &wire::ClusterGpu) -> wire::ClusterJob {
+    let train = job.train_s.remove("").expect("the time to be named");
+    job.train_s.insert(gpu.kind.clone(), train);
+    // The GPUs that there are at least: those of the first group, all of one node if that is told.
+    let fits = job.tasks_per_round <= gpu.count.unwrap_or(1);
+    job.gang = fits && job.rounds.is_multiple_of(3);
+    job.same_node = job.gang && gpu.node.is_some();
+    if job.rounds.is_multiple_of(2) {
+        job.memory_bytes = gpu.memory_bytes;
+    }
+    job.id = id;
+    job
+}
+
+/// A cluster on which every job can run.
+pub fn cluster() -> BoxedStrategy<wire::Cluster> {
+    let jobs = vec(cluster_job(), 4);
+    (
+        kinds(),
+        vec(gpu(), 3),
+        names(),
+        jobs,
+        option::of(text()),
+        provenance(),
+    )
+        .prop_map(|(kinds, gpus, names, jobs, id, provenance)| {
+            let named = |(i, (mut gpu, kind)): (usize, (wire::ClusterGpu, String))| {
+                gpu.kind = kind;
+                gpu.id = gpu.id.map(|id| format!("{id}{i}x"));
+                gpu
+            };
+            let gpus: Vec<_> = gpus.into_iter().zip(kinds).enumerate().map(named).collect();
+            let jobs = jobs.into_iter().zip(names);
+            wire::Cluster {
+                schema: wire::Cluster::SCHEMA.to_owned(),
+                id,
+                jobs: jobs.map(|(job, name)| fit(job, name, &gpus[0])).collect(),
+                gpus,
+                provenance,
+            }
+        })
+        .boxed()
+}
+
+fn switching() -> impl Strategy<Value = Switching> {
+    let mode = prop::sample::select(vec![
+        SwitchingMode::Restart,
+        SwitchingMode::Pipelined,
+        SwitchingMode::Hare,
+    ]);
+    (mode, any::<[u32; 4]>(), finite(), finite()).prop_map(|(mode, counts, total_s, share)| {
+        let [switches, hits, hits_newest, hits_belady] = counts;
+        Switching {
+            mode,
+            modelled: true,
+            switches,
+            hits,
+            hits_newest,
+            hits_belady,
+            total_s,
+            share,
+        }
+    })
+}
+
+/// A schedule whose names and numbers of rounds and tasks are those of its cluster.
+pub fn schedule() -> BoxedStrategy<wire::Schedule> {
+    let policies = vec![
+        SchedulePolicy::Hare,
+        SchedulePolicy::HareLiteral,
+        SchedulePolicy::Online,
+    ];
+    let policy = prop::sample::select(policies);
+    let bounds = vec![
+        ScheduleBound::Chain,
+        ScheduleBound::Prices,
+        ScheduleBound::Exact,
+    ];
+    let bound = prop::sample::select(bounds);
+    let figures = (
+        vec(finite(), 8),
+        vec(positive(), 16),
+        0.0..1.0_f64,
+        any::<bool>(),
+    );
+    (
+        cluster(),
+        policy,
+        bound,
+        figures,
+        option::of(switching()),
+        text(),
+    )
+        .prop_map(
+            |(cluster, policy, bound, (f, t, noise, proven), switching, fingerprint)| {
+                let first = &cluster.gpus[0];
+                let name = first.id.as_ref().unwrap_or(&first.kind);
+                let gpu = first
+                    .count
+                    .map_or(name.clone(), |count| format!("{name}-{}", count - 1));
+                let task = |(i, job): (usize, &wire::ClusterJob)| wire::ScheduledTask {
+                    job: job.id.clone(),
+                    round: job.rounds - 1,
+                    task: job.tasks_per_round - 1,
+                    gpu: gpu.clone(),
+                    start_s: t[i],
+                    switch_s: if i == 0 { 0.0 } else { t[i + 4] },
+                    train_end_s: t[i + 8],
+                    synced_s: t[i + 12],
+                };
+                let baseline = ScheduleBaseline {
+                    name: SchedulePolicy::Fifo,
+                    cost: f[5],
+                    flow_cost: f[6],
+                    over_bound: f[7],
+                };
+                wire::Schedule {
+                    schema: wire::Schedule::SCHEMA.to_owned(),
+                    id: cluster.id.clone(),
+                    policy,
+                    cost: f[0],
+                    flow_cost: f[1],
+                    mean_s: t[0],
+                    p95_s: t[1],
+                    makespan_s: t[2],
+                    utilisation: f[2],
+                    lower_bound: f[3],
+                    bound,
+                    gap: f[4],
+                    proven,
+                    noise,
+                    sync_s: proven.then_some(t[3]),
+                    baselines: if proven { vec![baseline] } else { Vec::new() },
+                    switching,
+                    assignments: cluster.jobs.iter().enumerate().map(task).collect(),
+                    fingerprint,
+                    provenance: cluster.provenance.clone(),
+                    cluster,
+                }
+            },
+        )
+        .boxed()
+}
+
+/// An event of any kind with the fields of its kind.
+pub fn queue_event() -> BoxedStrategy<wire::QueueEvent> {
+    use wire::QueueEventKind::{
+        Arrival, Cancelled, Failed, Finished, Found, Lost, Started, Time, Trained,
+    };
+    let kinds = vec![
+        Arrival, Started, Trained, Finished, Failed, Cancelled, Lost, Found, Time,
+    ];
+    let kind = prop::sample::select(kinds);
+    let task = (name(), any::<u32>(), any::<u32>(), text());
+    (kind, positive(), task, option::of(cluster_job()))
+        .prop_map(|(event, time_s, (job, round, task, gpu), spec)| {
+            let of_task = matches!(event, Started | Trained | Finished | Failed);
+            let spec = spec.filter(|_| event == Arrival);
+            let of_job = of_task || event == Cancelled || (event == Arrival && spec.is_none());
+            let spec = spec.map(|mut spec| {
+                let train = spec.train_s.remove("").expect("the time to be named");
+                spec.train_s.insert("t4".to_owned(), train);
+                spec.id.clone_from(&job);
+                spec
+            });
+            wire::QueueEvent {
+                schema: Some(wire::QueueEvent::SCHEMA.to_owned()),
+                event,
+                time_s,
+                job: of_job.then_some(job),
+                spec,
+                round: of_task.then_some(round),
+                task: of_task.then_some(task),
+                gpu: matches!(event, Started | Lost | Found).then_some(gpu),
+            }
+        })
+        .boxed()
+}
+
+/// A task to start.
+pub fn queue_start() -> impl Strategy<Value = wire::QueueStart> {
+    let place = (text(), option::of(text()));
+    (positive(), name(), any::<u32>(), any::<u32>(), place).prop_map(
+        |(time_s, job, round, task, (gpu, node))| wire::QueueStart {
+            schema: wire::QueueStart::SCHEMA.to_owned(),
+            time_s,
+            job,
+            round,
+            task,
+            gpu,
+            node,
+        },
+    )
+}

@@ -1,8 +1,0 @@
-//! Planning against its slow twin, decisions from events, forecasts on recorded trainings.
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod allocator;
-mod forecast;
-mod planning;
-mod played;
-mod worse;

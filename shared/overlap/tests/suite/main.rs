@@ -1,7 +1,0 @@
-//! Orders of a round: against brute force, metamorphic properties, the search.
-
-mod common;
-mod differential;
-mod metamorphic;
-mod search;
-mod waiting;

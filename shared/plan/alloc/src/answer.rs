@@ -1,0 +1,89 @@
+//! How to search, and what a search answers.
+
+use doc::{Infeasibility, Proof};
+use units::corun::Setting;
+
+/// How to search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Effort {
+    /// Exactly where `max_points` allows it, else by local search.
+    #[default]
+    Auto,
+    /// Exactly, however long it takes.
+    Exact,
+    /// By local search only.
+    Local,
+}
+
+/// Settings of a search. The same options give the same result, to the byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// How to search.
+    pub effort: Effort,
+    /// Points (or nodes of the branch and bound) that `Auto` spends on a proof, and most points
+    /// of the local search.
+    pub max_points: u64,
+    /// Starts of the local search: a quarter anywhere, the others near the best so far.
+    pub starts: u32,
+    /// How many of the best solutions to return, at least 1.
+    pub top: usize,
+    /// Seed of the random starts.
+    pub seed: u64,
+    /// Work out why nothing is feasible, which takes several searches more.
+    pub reasons: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            effort: Effort::Auto,
+            max_points: 1_000_000,
+            starts: 16,
+            top: 1,
+            seed: 0,
+            reasons: true,
+        }
+    }
+}
+
+/// A choice for every task and what it reaches under the predictor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Solution {
+    /// Batch size and share of each task.
+    pub settings: Vec<Setting>,
+    /// `P_i`, samples per second.
+    pub rates: Vec<f64>,
+    /// Value of the objective; larger is better.
+    pub objective: f64,
+    /// Mismatch in the sense of the problem's balance (FedMT eq. 6).
+    pub mismatch: f64,
+    /// `sum P_i`.
+    pub raw: f64,
+    /// `sum P_i / S_i`.
+    pub fairness: f64,
+    /// `min P_i / S_i`.
+    pub least: f64,
+}
+
+/// How a result was found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Report {
+    /// Points, or nodes of the branch and bound, looked at.
+    pub points: u64,
+    /// Whether the result is proven to be best under the predictor.
+    pub proof: Proof,
+    /// No choice can be better than this, where a bound is known.
+    pub bound: Option<f64>,
+}
+
+/// The answer to a problem.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub struct Outcome {
+    /// The best choices, best first; empty if none is feasible.
+    pub solutions: Vec<Solution>,
+    /// How they were found.
+    pub report: Report,
+    /// Why none is feasible, if that was asked for.
+    pub infeasible: Vec<Infeasibility>,
+}

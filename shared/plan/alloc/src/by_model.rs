@@ -1,0 +1,50 @@
+//! The solver by a fitted model. What it is elsewhere is generic over who predicts, and would be compiled again in
+//! each crate that calls it, at that crate's level; this is compiled here, once and for speed.
+
+use doc::{Plan, Workload};
+use predict::Predictor;
+
+use crate::answer::{Options, Outcome};
+use crate::error::AllocError;
+use crate::partition::{Partition, solve_partition};
+use crate::pipeline::plan_workload;
+use crate::problem::Problem;
+use crate::request::Request;
+use crate::solve::solve;
+
+/// As [`solve()`].
+///
+/// # Errors
+/// As [`solve()`].
+pub fn solve_by_model(
+    model: &Predictor,
+    problem: &Problem,
+    options: &Options,
+) -> Result<Outcome, AllocError> {
+    solve(model, problem, options)
+}
+
+/// As [`solve_partition`].
+///
+/// # Errors
+/// As [`solve_partition`].
+pub fn partition_by_model(
+    model: &Predictor,
+    problem: &Problem,
+    gpus: usize,
+    options: &Options,
+) -> Result<Partition, AllocError> {
+    solve_partition(model, problem, gpus, options)
+}
+
+/// As [`plan_workload`], of a model that nothing was measured beside, without a plan before it.
+///
+/// # Errors
+/// As [`plan_workload`].
+pub fn plan_by_model(
+    model: &Predictor,
+    workload: &Workload,
+    request: &Request,
+) -> Result<Plan, AllocError> {
+    plan_workload(model, workload, request, &[], None)
+}

@@ -1,0 +1,105 @@
+use units::Share;
+
+/// Why a problem cannot be worked on. (That no plan is feasible is not an error but an answer.)
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum AllocError {
+    /// No task, or more than 64.
+    #[error("{found} tasks: give 1 to 64")]
+    TaskCount {
+        /// How many there are.
+        found: usize,
+    },
+    /// The predictor knows another number of tasks.
+    #[error("the predictor knows {predictor} tasks, the problem has {problem}")]
+    OtherTasks {
+        /// Tasks of the predictor.
+        predictor: usize,
+        /// Tasks of the problem.
+        problem: usize,
+    },
+    /// A task has no batch size.
+    #[error("task {task} has no batch size")]
+    NoBatch {
+        /// Index of the task.
+        task: usize,
+    },
+    /// A data volume is needed and missing.
+    #[error("task {task} has no data volume; the objective `round` and a mismatch need `samples`")]
+    NoSamples {
+        /// Index of the task.
+        task: usize,
+    },
+    /// What a sample is worth is needed and missing.
+    #[error(
+        "what a sample of task {task} is worth at each batch size is not known; the objectives `progress` and \
+         `progress-last` need its `efficiency`, or --batch reference"
+    )]
+    NoEfficiency {
+        /// Index of the task.
+        task: usize,
+    },
+    /// The work of a sample is needed and missing.
+    #[error("the work of a sample of task {task} is not known; the balance `workload` needs it")]
+    NoWork {
+        /// Index of the task.
+        task: usize,
+    },
+    /// An exact search is asked for that would try all orders of the transfers of many tasks.
+    #[error(
+        "no exact search of a round of {tasks} tasks: all orders of transfers are tried for up to {most}; \
+         without `--search exact` the plan says how far from a bound it is"
+    )]
+    NoExactRound {
+        /// How many there are.
+        tasks: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// An exact search is asked for that would never end.
+    #[error(
+        "no exact search of these {tasks} tasks: it lists up to {most} combinations of batch sizes, and 2^64 points \
+         with their shares; give a coarser --step, an --rv or fewer batch sizes, or leave `--search exact` out"
+    )]
+    NoExact {
+        /// How many there are.
+        tasks: usize,
+        /// Combinations of batch sizes that are listed.
+        most: usize,
+    },
+    /// The share step is not a share of one task.
+    #[error("a share step of {step} is not above 0 and at most 100 %")]
+    Step {
+        /// The step.
+        step: Share,
+    },
+    /// The floor is not a fraction.
+    #[error("a starvation floor of {floor} is not from 0 to 1")]
+    Floor {
+        /// The floor.
+        floor: f64,
+    },
+    /// The mismatch bound is no bound.
+    #[error("a mismatch bound of {bound} is not a finite number of 0 or more")]
+    Mismatch {
+        /// The bound.
+        bound: f64,
+    },
+    /// The least mismatch is asked for of several GPUs.
+    #[error(
+        "the least mismatch is that of the tasks of one GPU, and here they are divided among several: \
+         give --mismatch a bound"
+    )]
+    LeastOfSeveral,
+    /// Nothing is feasible although no constraint stands in the way.
+    #[error(
+        "the search found no plan, and no constraint that stands in the way: the predictor gives \
+         tasks no throughput, or --max-points is too small"
+    )]
+    Unexplained,
+    /// A predictor gave something that is no throughput.
+    #[error("the predictor failed: {what}")]
+    Prediction {
+        /// What it gave.
+        what: String,
+    },
+}

@@ -1,0 +1,345 @@
+//! When a federation reaches its targets, and which of the ways that its late devices have is soonest.
+//!
+//! A device `k` that trains on a part `p` of its samples `D_ki` of task `i` at batch size `B` adds what these are
+//! worth, `p D_ki E_ki(B)` ([`Progress::efficiency`]); averages weigh by samples, and with all samples at the
+//! reference size the task is there after `N_ki` rounds. So a round makes this part of the way to its target:
+//!
+//! ```text
+//! g_i = sum_k (p_k D_ki E_ki(B_ki) / N_ki) / sum_k D_ki
+//! ```
+//!
+//! and the target is `L / g_i` seconds away, if every round is as long as the slowest device of this one, `L`.
+//! (Rounds get shorter when a task has reached its target; that is left out, since who is late then is another
+//! question. What only some devices have of a task is taken for like the rest: `mt-overlap` sees no data.)
+
+use doc::{ObjectiveKind, Plan, Workload};
+use overlap::{Replanned, Shortened};
+use units::{Batch, Samples, TaskId, Weight};
+
+use crate::progress::Progress;
+
+/// Up to this many mixtures of ways all are looked at, in some milliseconds: 7 late devices of 4 ways. Beyond, one
+/// device's way after another is changed until nothing improves.
+const LISTED: usize = 1 << 14;
+
+/// What the samples of a device are worth.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Worth {
+    tasks: Vec<Own>,
+    last: bool,
+}
+
+/// A task at a device.
+#[derive(Debug, Clone, PartialEq)]
+struct Own {
+    id: TaskId,
+    samples: f64,
+    weight: f64,
+    progress: Progress,
+}
+
+/// What a device does in a round, and what it is worth.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Way {
+    /// Other batch sizes and shares than its plan's.
+    pub replanned: Option<Replanned>,
+    /// With less to train on.
+    pub shortened: Option<Shortened>,
+    /// When the round of the device ends, in seconds; with less to train on at the deadline, and 0 where it takes
+    /// no part.
+    pub end_s: f64,
+    /// `p D_i E_i(B_i) / N_i` of each task of the plan.
+    pub progress: Vec<f64>,
+}
+
+impl Worth {
+    /// What the samples of a plan's device are worth in a round, whose workload may be `now`. `None` where the plan
+    /// is not for progress, or does not say it of all of its tasks.
+    #[must_use]
+    pub fn of(plan: &Plan, now: Option<&Workload>) -> Option<Self> {
+        let kind = plan.feasible()?.objective.kind;
+        if !matches!(kind, ObjectiveKind::Progress | ObjectiveKind::ProgressLast) {
+            return None;
+        }
+        let mut workload = plan.workload()?.clone();
+        if let Some(now) = now {
+            workload.renew(now).ok()?;
+        }
+        let own = |task: &doc::PlanTask| {
+            let known = &workload.tasks[workload.task_index(&task.id)?];
+            let samples = now.map_or(task.samples.or(known.samples), |_| known.samples);
+            Some(Own {
+                id: task.id.clone(),
+                samples: samples.map(Samples::as_f64)?,
+                weight: known.weight.map_or(1.0, Weight::get),
+                progress: Progress::of_task(known),
+            })
+        };
+        Some(Self {
+            tasks: plan.tasks.iter().map(own).collect::<Option<_>>()?,
+            last: kind == ObjectiveKind::ProgressLast,
+        })
+    }
+
+    /// What the device does with these batch sizes (the reference where one is not known), worth that of its
+    /// samples; `end_s` is when it ends, which with less to train on is the deadline.
+    #[must_use]
+    pub fn way(
+        &self,
+        replanned: Option<Replanned>,
+        batches: &[Option<Batch>],
+        shortened: Option<Shortened>,
+        end_s: f64,
+    ) -> Way {
+        let part = shortened.map_or(1.0, |s| s.part);
+        let whole = replanned.as_ref().map_or(end_s, |r| r.makespan_s);
+        let each = self.tasks.iter().zip(batches).map(|(task, batch)| {
+            let worth = batch.map_or(1.0, |b| task.progress.efficiency(b));
+            part * task.samples * worth / task.progress.rounds
+        });
+        Way {
+            end_s: match shortened {
+                None => whole,
+                Some(less) if less.part > 0.0 => end_s,
+                Some(_) => 0.0,
+            },
+            replanned,
+            shortened,
+            progress: each.collect(),
+        }
+    }
+}
+
+/// The devices of a federation, each with what it does where all wait for the last, and the ways that it has by a
+/// deadline.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Targets {
+    tasks: Vec<Joint>,
+    devices: Vec<Device>,
+    /// Whether all plans are for the last time to target; else for the mean.
+    mean: bool,
+}
+
+/// A task of the federation.
+#[derive(Debug, Clone, PartialEq)]
+struct Joint {
+    id: TaskId,
+    samples: f64,
+    /// Sum and number of the weights that devices give it.
+    weights: (f64, usize),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Device {
+    /// Place in the federation of each of its tasks.
+    places: Vec<usize>,
+    whole: Way,
+    /// The first is its plan, with less to train on where it is late.
+    ways: Vec<Way>,
+}
+
+/// What the late devices of a federation had best do, and when the targets are then reached, in seconds; infinite
+/// where nobody trains on a task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decided {
+    /// The way of each device.
+    pub ways: Vec<Way>,
+    /// What the progress of each of its tasks is of that with all samples at the plan's batch sizes.
+    pub kept: Vec<Vec<(TaskId, f64)>>,
+    /// If all wait for the slowest.
+    pub waiting_s: f64,
+    /// If late devices only train on less.
+    pub own_s: f64,
+    /// With these ways.
+    pub seconds: f64,
+}
+
+impl Targets {
+    /// Adds a device: what it does where all wait, and its ways by the deadline, the first of which is its plan;
+    /// none of a device that is in time.
+    pub fn add(&mut self, worth: &Worth, whole: Way, ways: Vec<Way>) {
+        self.mean |= !worth.last;
+        let place = |task: &Own| {
+            let known = self.tasks.iter().position(|t| t.id == task.id);
+            let place = known.unwrap_or_else(|| {
+                self.tasks.push(Joint {
+                    id: task.id.clone(),
+                    samples: 0.0,
+                    weights: (0.0, 0),
+                });
+                self.tasks.len() - 1
+            });
+            let joint = &mut self.tasks[place];
+            joint.samples += task.samples;
+            joint.weights = (joint.weights.0 + task.weight, joint.weights.1 + 1);
+            place
+        };
+        let places = worth.tasks.iter().map(place).collect();
+        let ways = if ways.is_empty() {
+            vec![whole.clone()]
+        } else {
+            ways
+        };
+        self.devices.push(Device {
+            places,
+            whole,
+            ways,
+        });
+    }
+
+    /// The mixture of ways with which the targets are reached soonest: the best of all where there are few enough,
+    /// else the end of a descent from the devices' own plans. Never later than with these.
+    #[must_use]
+    pub fn decide(&self) -> Decided {
+        let own = vec![0; self.devices.len()];
+        let (chosen, seconds) = match self.mixtures() {
+            Some(count) => self.best_of_all(count),
+            None => self.descents(own.clone()),
+        };
+        let pick = |(device, &k): (&Device, &usize)| device.ways[k].clone();
+        let ways: Vec<Way> = self.devices.iter().zip(&chosen).map(pick).collect();
+        let kept = self.devices.iter().zip(&ways).map(|(device, way)| {
+            let parts = way.progress.iter().zip(&device.whole.progress);
+            let ids = device.places.iter().map(|&i| self.tasks[i].id.clone());
+            ids.zip(parts.map(|(now, whole)| now / whole)).collect()
+        });
+        Decided {
+            kept: kept.collect(),
+            waiting_s: self.time(self.devices.iter().map(|d| &d.whole)),
+            own_s: self.seconds(&own),
+            seconds,
+            ways,
+        }
+    }
+
+    /// How many mixtures of ways there are, if not too many.
+    fn mixtures(&self) -> Option<usize> {
+        let mut count = 1_usize;
+        for device in &self.devices {
+            count = count.checked_mul(device.ways.len())?;
+        }
+        Some(count).filter(|count| *count <= LISTED)
+    }
+
+    /// Counts through all mixtures.
+    fn best_of_all(&self, count: usize) -> (Vec<usize>, f64) {
+        let mut best = (vec![0; self.devices.len()], f64::INFINITY);
+        for number in 0..count {
+            let mut rest = number;
+            let digits = self.devices.iter().map(|device| {
+                let digit = rest % device.ways.len();
+                rest /= device.ways.len();
+                digit
+            });
+            let chosen: Vec<usize> = digits.collect();
+            let seconds = self.seconds(&chosen);
+            // Of equals the first, which has most devices at their own plans.
+            if seconds < best.1 {
+                best = (chosen, seconds);
+            }
+        }
+        best
+    }
+
+    /// The better end of two descents: from the devices' own plans, and from the ways that end soonest, since a
+    /// round gets shorter only when all of its late devices do.
+    fn descents(&self, own: Vec<usize>) -> (Vec<usize>, f64) {
+        let soonest = self.devices.iter().map(|device| {
+            let ends = |&k: &usize| device.ways[k].end_s;
+            let order = |a: &usize, b: &usize| ends(a).total_cmp(&ends(b));
+            (0..device.ways.len()).min_by(order).unwrap_or(0)
+        });
+        let (from_own, from_soonest) = (self.descent(own), self.descent(soonest.collect()));
+        if from_soonest.1 < from_own.1 {
+            from_soonest
+        } else {
+            from_own
+        }
+    }
+
+    /// Changes the way of one device after another while that is sooner.
+    fn descent(&self, from: Vec<usize>) -> (Vec<usize>, f64) {
+        let mut seconds = self.seconds(&from);
+        let mut chosen = from;
+        let mut sooner = true;
+        while sooner {
+            sooner = false;
+            for k in 0..self.devices.len() {
+                for way in 0..self.devices[k].ways.len() {
+                    let kept = std::mem::replace(&mut chosen[k], way);
+                    let now = self.seconds(&chosen);
+                    if now < seconds {
+                        seconds = now;
+                        sooner = true;
+                    } else {
+                        chosen[k] = kept;
+                    }
+                }
+            }
+        }
+        (chosen, seconds)
+    }
+
+    fn seconds(&self, chosen: &[usize]) -> f64 {
+        let each = self.devices.iter().zip(chosen);
+        self.time(each.map(|(device, &k)| &device.ways[k]))
+    }
+
+    /// Seconds to the targets if each device goes this way.
+    fn time<'a>(&'a self, ways: impl Iterator<Item = &'a Way>) -> f64 {
+        let mut progress = vec![0.0; self.tasks.len()];
+        let mut length = 0.0_f64;
+        for (device, way) in self.devices.iter().zip(ways) {
+            length = length.max(way.end_s);
+            for (&i, own) in device.places.iter().zip(&way.progress) {
+                progress[i] += own;
+            }
+        }
+        let times = self.tasks.iter().zip(&progress);
+        let times = times.map(|(task, own)| length * task.samples / own);
+        // Without a device that takes part the length is 0, and so is every progress.
+        let times = times.map(|t| if t.is_nan() { f64::INFINITY } else { t });
+        if !self.mean {
+            return times.fold(0.0, f64::max);
+        }
+        let weights = || self.tasks.iter().map(|t| t.weights.0 / t.weights.1 as f64);
+        let all: f64 = weights().sum();
+        weights().zip(times).map(|(w, t)| w / all * t).sum()
+    }
+}
+
+impl Decided {
+    /// When the targets are reached, in words; nothing where no device is late.
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        let late = self.ways.iter().filter(|w| w.shortened.is_some());
+        let others = self.ways.iter().filter(|w| w.replanned.is_some()).count();
+        if late.count() == 0 && others == 0 {
+            return None;
+        }
+        let told = |seconds: f64| match seconds.is_finite() {
+            true => format!("in {seconds:.1} s"),
+            false => "never (nobody trains on one of the tasks)".to_owned(),
+        };
+        let own = told(self.own_s);
+        let planned = match others {
+            0 => "; no other batch sizes and shares of late devices are sooner".to_owned(),
+            n => {
+                let seconds = told(self.seconds);
+                format!("; with other batch sizes and shares of {n} of them {seconds}")
+            }
+        };
+        let best = match self.waiting_s <= self.seconds {
+            true => ": to wait for all is the sooner way",
+            false => "",
+        };
+        Some(format!(
+            "targets are reached {} where all wait for the slowest; by the deadline, late devices \
+             with fewer samples, {own}{planned}{best}",
+            told(self.waiting_s),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests;

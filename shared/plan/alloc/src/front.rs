@@ -1,0 +1,324 @@
+use doc::Proof;
+use units::corun::Throughput;
+
+use crate::answer::{Effort, Options, Solution};
+use crate::error::AllocError;
+use crate::instance::{Goal, Instance, Judged};
+use crate::problem::Problem;
+use crate::rates::Remembered;
+use crate::search::{
+    Additive, LevelRows, Point, all_levels, combinations as combinations_within, enumerable,
+    search_instance, search_points, share_points, sweep,
+};
+
+/// Largest table of shares and combinations that the exact front of an additive problem builds, in a
+/// second. One of 100 million, of 5 tasks of 4 batch sizes with a given sum, took 5.6.
+const MOST_PRODUCT: u128 = 20_000_000;
+/// Largest number of share vectors that the exact front keeps: 16 bytes and 2 per task each.
+const MOST_SHARES: u128 = 4_000_000;
+/// Bounds or weights that an approximate front is traced with.
+const TRACES: u32 = 24;
+
+/// Choices none of which is better than another in both respects, in order of the first.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub struct Front {
+    /// The choices.
+    pub points: Vec<Solution>,
+    /// [`Proof::NotProven`]: choices of the front may be missing.
+    pub proof: Proof,
+}
+
+/// Points none of which is at least as good as another in both coordinates; `x` rises and `y`
+/// falls.
+#[derive(Debug, Clone, Default)]
+struct Skyline {
+    entries: Vec<(f64, f64, Point)>,
+}
+
+impl Skyline {
+    /// Both coordinates are better when larger.
+    fn offer(&mut self, x: f64, y: f64, point: &Point) {
+        let at = self.entries.partition_point(|e| e.0 < x);
+        if let Some(next) = self.entries.get(at) {
+            let equal = next.0 == x && next.1 == y;
+            if (next.1 >= y && !equal) || (equal && next.2 <= *point) {
+                return;
+            }
+        }
+        // What stands before has a smaller x: it falls if its y is no larger.
+        let from = self.entries[..at].partition_point(|e| e.1 > y);
+        let to = at + usize::from(self.entries.get(at).is_some_and(|e| e.0 == x));
+        self.entries
+            .splice(from..to, [(x, y, point.clone())])
+            .for_each(drop);
+    }
+
+    /// Of points with this `x`, one with a smaller `y` changes nothing.
+    fn cutoff(&self, x: f64) -> f64 {
+        let at = self.entries.partition_point(|e| e.0 < x);
+        self.entries.get(at).map_or(f64::NEG_INFINITY, |e| e.1)
+    }
+
+    fn merge(&mut self, other: Self) {
+        for (x, y, point) in other.entries {
+            self.offer(x, y, &point);
+        }
+    }
+}
+
+/// Front of mismatch (small is good) against the objective; the problem's own bound on the
+/// mismatch is not applied.
+pub fn mismatch_front<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    options: &Options,
+) -> Result<Front, AllocError> {
+    let rates = &Remembered::new(rates, problem.is_ordered());
+    let mut open = problem.clone();
+    open.limits.mismatch = None;
+    let inst = Instance::new(rates, &open)?;
+    if let Some(front) = additive_mismatch_front(&inst, options) {
+        return Ok(front);
+    }
+    if let Some(front) = swept_front(
+        &inst,
+        options,
+        |line, j| line.cutoff(-j.mismatch),
+        |j| (-j.mismatch, j.value),
+    ) {
+        return Ok(front);
+    }
+    let single = single(&inst, options);
+    let mut line = Vec::new();
+    let (best, _) = search_instance(&inst, &single);
+    let most = best.first().map_or(0.0, |s| s.mismatch);
+    line.extend(best);
+    for k in 0..TRACES {
+        let mut bounded = open.clone();
+        bounded.limits.mismatch = Some(most * (f64::from(k) / f64::from(TRACES)).powi(2));
+        let inst = Instance::new(rates, &bounded)?;
+        line.extend(search_instance(&inst, &single).0);
+    }
+    Ok(thin(line, |s| (-s.mismatch, s.objective)))
+}
+
+/// Front of total throughput against fairness, both large.
+pub fn fairness_front<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    options: &Options,
+) -> Result<Front, AllocError> {
+    let mut inst = Instance::new(rates, problem)?;
+    // The objective is no axis of this front.
+    let never = |_: &Skyline, _: &Judged| f64::INFINITY;
+    if let Some(front) = swept_front(&inst, options, never, |j| (j.raw, j.fairness)) {
+        return Ok(front);
+    }
+    let mut line = Vec::new();
+    // Raw throughput in units of a task's mean solo rate, so that both parts weigh alike.
+    let solos = inst.solo.iter().filter(|s| s.is_finite());
+    let mean = solos.clone().sum::<f64>() / solos.count().max(1) as f64;
+    let blend = |w: f64| Goal::Blend {
+        raw: w / mean,
+        fair: 1.0 - w,
+    };
+    inst.goal = blend(0.5);
+    let single = single(&inst, options);
+    for k in 0..=TRACES {
+        inst.goal = blend(f64::from(k) / f64::from(TRACES));
+        line.extend(search_instance(&inst, &single).0);
+    }
+    for s in &mut line {
+        s.objective = objective(rates, problem, s)?;
+    }
+    Ok(thin(line, |s| (s.raw, s.fairness)))
+}
+
+/// Each of the [`TRACES`] searches of a front gets a part of the points of a plan, so that those of both
+/// fronts take half as long as one: with all of them each, fronts of 5 tasks took up to 41 seconds. The
+/// front is unproven either way.
+fn single<C: Throughput + ?Sized>(inst: &Instance<'_, C>, options: &Options) -> Options {
+    let points = match options.effort {
+        Effort::Exact => options.max_points,
+        _ => search_points(inst, options.max_points).div_ceil(4 * u64::from(TRACES)),
+    };
+    Options {
+        top: 1,
+        max_points: points,
+        reasons: false,
+        ..options.clone()
+    }
+}
+
+/// The problem's own objective of a solution found with another goal.
+fn objective<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    s: &Solution,
+) -> Result<f64, AllocError> {
+    let inst = Instance::new(rates, problem)?;
+    let at = |i: usize| {
+        inst.batches[i]
+            .iter()
+            .position(|b| *b == s.settings[i].batch)
+    };
+    let point = Point {
+        batch: (0..inst.n).map(|i| at(i).unwrap_or(0) as u8).collect(),
+        level: vec![1; inst.n],
+    };
+    Ok(inst.value_of(&point, &s.settings, &s.rates))
+}
+
+/// Exact front by looking at every point, if there are few enough.
+fn swept_front<C: Throughput + ?Sized>(
+    inst: &Instance<'_, C>,
+    options: &Options,
+    cutoff: impl Fn(&Skyline, &Judged) -> f64 + Sync,
+    axes: impl Fn(&Judged) -> (f64, f64) + Sync,
+) -> Option<Front> {
+    let (combinations, _) = enumerable(inst, options)?;
+    let parts = sweep(
+        inst,
+        &combinations,
+        Skyline::default,
+        cutoff,
+        |_, _, _| false,
+        |line, point, judged| {
+            if judged.violation == 0.0 {
+                let (x, y) = axes(judged);
+                line.offer(x, y, point);
+            }
+        },
+    );
+    let mut line = Skyline::default();
+    for part in parts {
+        line.merge(part);
+    }
+    Some(Front {
+        points: front_solutions(inst, &line),
+        proof: Proof::Enumerated,
+    })
+}
+
+fn front_solutions<C: Throughput + ?Sized>(
+    inst: &Instance<'_, C>,
+    line: &Skyline,
+) -> Vec<Solution> {
+    let mut points: Vec<Solution> = line
+        .entries
+        .iter()
+        .map(|(_, _, p)| inst.solution(p))
+        .collect();
+    points.reverse();
+    points
+}
+
+/// Exact front of mismatch against objective where the rates are additive and the mismatch does
+/// not depend on them. Combinations of batch sizes stand in order of mismatch, so one is only of
+/// interest while its value is above those of all before it; shares come in order of what they
+/// could reach at most, and need to be tried on those combinations alone that are still below.
+fn additive_mismatch_front<C: Throughput + ?Sized>(
+    inst: &Instance<'_, C>,
+    options: &Options,
+) -> Option<Front> {
+    let load = inst.load.as_ref()?;
+    let mut law = Additive::new(inst)?;
+    let shares = share_points(inst);
+    let most = MOST_PRODUCT / shares.max(1);
+    if options.effort == Effort::Local || shares > MOST_SHARES {
+        return None;
+    }
+    let mut combinations: Vec<(f64, Vec<u8>)> = Vec::new();
+    for batch in combinations_within(inst, usize::try_from(most).unwrap_or(usize::MAX))? {
+        let q = |t: usize| load[t * inst.width + usize::from(batch[t])];
+        let mut mismatch = 0.0;
+        for i in 0..inst.n {
+            for k in 0..i {
+                mismatch += inst.pair_mismatch(i, q(i), k, q(k));
+            }
+        }
+        combinations.push((mismatch, batch));
+    }
+    combinations.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    if combinations.is_empty() {
+        return Some(Front {
+            points: Vec::new(),
+            proof: Proof::Enumerated,
+        });
+    }
+    let levels = all_levels(inst);
+    let best = best_of_each(&mut law, &combinations, &levels);
+    let mut line = Skyline::default();
+    for ((mismatch, batch), (value, at)) in combinations.into_iter().zip(best) {
+        if value > f64::NEG_INFINITY {
+            let level = levels[at * inst.n..(at + 1) * inst.n].to_vec();
+            line.offer(-mismatch, value, &Point { batch, level });
+        }
+    }
+    Some(Front {
+        points: front_solutions(inst, &line),
+        proof: Proof::Enumerated,
+    })
+}
+
+/// Best value of every combination of batch sizes that can be on the front, and the shares that
+/// reach it.
+fn best_of_each<C: Throughput + ?Sized>(
+    law: &mut Additive<'_, '_, C>,
+    combinations: &[(f64, Vec<u8>)],
+    levels: &[u16],
+) -> Vec<(f64, usize)> {
+    let n = law.table.inst.n;
+    let mut best = vec![(f64::NEG_INFINITY, 0); combinations.len()];
+    let mut x = vec![0.0; n];
+    let mut rows = LevelRows::default();
+    let mut order: Vec<(f64, usize)> = Vec::new();
+    for (at, level) in levels.chunks_exact(n).enumerate() {
+        law.table.interference(level, &mut x);
+        order.push((law.tops_at(level, &x), at));
+    }
+    order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    // Highest value up to each combination.
+    let mut highest = vec![f64::NEG_INFINITY; combinations.len()];
+    for (most, at) in order {
+        let open = highest.partition_point(|h| *h < most);
+        if open == 0 {
+            // No later shares can reach more either.
+            break;
+        }
+        law.table
+            .at_levels(&levels[at * n..(at + 1) * n], &mut rows);
+        let mut running = f64::NEG_INFINITY;
+        for (k, (_, batch)) in combinations.iter().enumerate().take(open) {
+            let value = law.table.value(&rows, batch);
+            if value > best[k].0 {
+                best[k] = (value, at);
+            }
+            running = running.max(best[k].0);
+            highest[k] = highest[k].max(running);
+        }
+        for h in &mut highest[open..] {
+            *h = h.max(running);
+        }
+    }
+    best
+}
+
+/// Front of solutions found one by one.
+fn thin(mut found: Vec<Solution>, axes: impl Fn(&Solution) -> (f64, f64)) -> Front {
+    found.sort_by(|a, b| {
+        let ((ax, ay), (bx, by)) = (axes(a), axes(b));
+        bx.total_cmp(&ax).then(by.total_cmp(&ay))
+    });
+    let mut points: Vec<Solution> = Vec::new();
+    for s in found {
+        if points.last().is_none_or(|p| axes(&s).1 > axes(p).1) {
+            points.push(s);
+        }
+    }
+    Front {
+        points,
+        proof: Proof::NotProven,
+    }
+}

@@ -1,0 +1,544 @@
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use doc::{Balance, BatchPolicy, ObjectiveKind};
+use units::{Batch, Share};
+
+use units::corun::{Setting, Throughput};
+
+use crate::answer::Solution;
+use crate::compute::finish;
+use crate::error::AllocError;
+use crate::penalty::beyond;
+use crate::problem::Problem;
+use crate::progress::{active, times};
+use crate::round::Guide;
+use crate::search::Point;
+use crate::tolerance::TOLERANCE;
+
+/// What is maximised, as a sum or a minimum over the tasks of a gain of each; the length of a
+/// round is neither ([`Instance::round_value`]), for which the gains are those with all tasks
+/// active for ever.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Goal {
+    /// One of the objectives of a plan.
+    Objective(ObjectiveKind),
+    /// `raw sum P_i + fair sum P_i / S_i`, for fronts.
+    Blend { raw: f64, fair: f64 },
+    /// The least of what a constraint bounds from above, inside what was measured; no sum or
+    /// minimum of gains either.
+    Least(Quantity),
+}
+
+/// What a constraint bounds from above.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quantity {
+    /// Mismatch in the sense of the balance.
+    Mismatch,
+    /// Bytes of all tasks.
+    Memory,
+}
+
+/// How the gains of the tasks make the objective.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fold {
+    Sum,
+    Min,
+}
+
+impl Fold {
+    pub fn start(self) -> f64 {
+        match self {
+            Fold::Sum => 0.0,
+            Fold::Min => f64::INFINITY,
+        }
+    }
+
+    pub fn join(self, a: f64, b: f64) -> f64 {
+        match self {
+            Fold::Sum => a + b,
+            Fold::Min => a.min(b),
+        }
+    }
+}
+
+/// What a choice reaches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Judged {
+    pub value: f64,
+    pub mismatch: f64,
+    pub raw: f64,
+    pub fairness: f64,
+    /// Least `P_i / S_i`.
+    pub least: f64,
+    /// By how much constraints are missed, 0 if they hold.
+    pub violation: f64,
+}
+
+/// A problem with everything that does not depend on the choice worked out.
+pub(crate) struct Instance<'a, C: Throughput + ?Sized> {
+    pub rates: &'a C,
+    pub problem: &'a Problem,
+    pub goal: Goal,
+    /// Number of tasks.
+    pub n: usize,
+    /// Largest multiple of the step that one task can have.
+    pub levels: u16,
+    /// Batch sizes that the policy leaves.
+    pub batches: Vec<Vec<Batch>>,
+    /// Width of a row of the tables below.
+    pub width: usize,
+    /// `S_i`, row by row ([`Problem::solo`]).
+    pub solo: Vec<f64>,
+    /// What a sample per second is worth for the objective `progress` by rates, row by row.
+    pub worth: Vec<f64>,
+    /// Bytes, row by row.
+    pub memory: Vec<f64>,
+    /// Capacity in bytes.
+    pub capacity: f64,
+    /// Static loads for the mismatch (not for balance `time`), row by row.
+    pub load: Option<Vec<f64>>,
+    /// Data volumes.
+    pub data: Vec<f64>,
+    /// Bound on the mismatch, infinite if there is none.
+    pub epsilon: f64,
+    /// All tasks take the same index.
+    pub same: bool,
+    /// Lengths of rounds of some of the tasks.
+    lengths: Lengths,
+}
+
+/// Lengths of rounds of some of the tasks by their settings, in the best order or (`false`) in the one
+/// that choices are ranked by: the choices of a search that differ in a task that has left have them
+/// alike.
+type Lengths = Mutex<HashMap<(bool, Vec<Setting>), Option<f64>>>;
+
+/// Lengths that are kept at most: 100 bytes and more each.
+const MOST_LENGTHS: usize = 400_000;
+
+impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
+    pub fn new(rates: &'a C, problem: &'a Problem) -> Result<Self, AllocError> {
+        problem.check()?;
+        let n = problem.tasks.len();
+        if rates.task_count() != n {
+            return Err(AllocError::OtherTasks {
+                predictor: rates.task_count(),
+                problem: n,
+            });
+        }
+        let limits = &problem.limits;
+        let batches = allowed_batches(problem);
+        let width = batches.iter().map(Vec::len).max().unwrap_or(0);
+        let table = |f: &dyn Fn(usize, Batch) -> f64| {
+            let mut rows = vec![f64::NAN; n * width];
+            for (i, list) in batches.iter().enumerate() {
+                for (b, &batch) in list.iter().enumerate() {
+                    rows[i * width + b] = f(i, batch);
+                }
+            }
+            rows
+        };
+        let tasks = &problem.tasks;
+        let work = |i: usize| tasks[i].work_per_sample.unwrap_or(1.0);
+        Ok(Self {
+            goal: Goal::Objective(problem.objective),
+            levels: (Share::FULL.hundredths() / limits.step.hundredths()) as u16,
+            solo: table(&|i, b| problem.solo(rates, i, b)),
+            worth: if problem.is_progress() {
+                table(&|i, b| problem.relative_progress(rates, i, b, 1.0))
+            } else {
+                Vec::new()
+            },
+            lengths: Lengths::default(),
+            memory: table(&|i, b| tasks[i].memory.map_or(0.0, |m| m.at(b))),
+            capacity: limits.memory.map_or(f64::INFINITY, |m| m.get() as f64),
+            load: match limits.balance {
+                Balance::Batch => Some(table(&|_, b| b.as_f64())),
+                Balance::Workload => Some(table(&|i, b| work(i) * b.as_f64())),
+                Balance::Time => None,
+            },
+            data: tasks
+                .iter()
+                .map(|t| t.samples.map_or(1.0, units::Samples::as_f64))
+                .collect(),
+            epsilon: limits.mismatch.unwrap_or(f64::INFINITY),
+            same: limits.policy == BatchPolicy::Same,
+            rates,
+            problem,
+            n,
+            batches,
+            width,
+        })
+    }
+
+    /// Least memory of the tasks from each on.
+    pub fn rest_memory(&self) -> Vec<f64> {
+        let mut rest = vec![0.0; self.n + 1];
+        for i in (0..self.n).rev() {
+            let row = &self.memory[i * self.width..][..self.batches[i].len()];
+            rest[i] = rest[i + 1] + row.iter().copied().fold(f64::INFINITY, f64::min);
+        }
+        rest
+    }
+
+    pub fn fold(&self) -> Fold {
+        match self.goal {
+            Goal::Objective(
+                ObjectiveKind::MaxMin | ObjectiveKind::Round | ObjectiveKind::ProgressLast,
+            ) => Fold::Min,
+            _ => Fold::Sum,
+        }
+    }
+
+    /// What task `i` at batch index `b` adds to the objective at `rate` samples per second; a
+    /// larger rate is never worth less.
+    pub fn gain(&self, i: usize, b: usize, rate: f64) -> f64 {
+        let solo = self.solo[i * self.width + b];
+        match self.goal {
+            Goal::Objective(ObjectiveKind::Raw) => rate,
+            Goal::Objective(ObjectiveKind::Fairness | ObjectiveKind::MaxMin) => rate / solo,
+            Goal::Objective(ObjectiveKind::Weighted) => self.problem.tasks[i].weight.get() * rate,
+            Goal::Objective(ObjectiveKind::Round) => -self.data[i] / rate,
+            Goal::Objective(ObjectiveKind::Progress) => {
+                self.problem.tasks[i].progress.part * self.worth[i * self.width + b] * rate
+            }
+            Goal::Objective(ObjectiveKind::ProgressLast) => self.worth[i * self.width + b] * rate,
+            Goal::Blend { raw, fair } => raw * rate + fair * rate / solo,
+            Goal::Least(_) => 0.0,
+        }
+    }
+
+    /// Multiples of the step that the shares may sum to; empty if none can.
+    pub fn sums(&self) -> Vec<u32> {
+        let (n, step) = (self.n as u32, self.problem.limits.step.hundredths());
+        let all = n..=n * u32::from(self.levels);
+        match self.problem.limits.rv {
+            None => all.collect(),
+            Some(rv) => {
+                let units = rv.hundredths() / step;
+                let fits = rv.hundredths() % step == 0 && all.contains(&units);
+                fits.then_some(units).into_iter().collect()
+            }
+        }
+    }
+
+    /// Share of a level.
+    pub fn share(&self, level: u16) -> Share {
+        Share::from_hundredths(self.problem.limits.step.hundredths() * u32::from(level))
+    }
+
+    /// Writes the co-run of a point.
+    pub fn fill(&self, point: &Point, active: &mut Vec<Setting>) {
+        for i in 0..self.n {
+            active.push(Setting {
+                task: i,
+                batch: self.batches[i][usize::from(point.batch[i])],
+                share: self.share(point.level[i]),
+            });
+        }
+    }
+
+    pub fn settings(&self, point: &Point) -> Vec<Setting> {
+        (0..self.n)
+            .map(|i| Setting {
+                task: i,
+                batch: self.batches[i][usize::from(point.batch[i])],
+                share: self.share(point.level[i]),
+            })
+            .collect()
+    }
+
+    /// The point of settings of all tasks, in order, whose shares are multiples of the step.
+    pub fn point_of(&self, settings: &[Setting]) -> Option<Point> {
+        let step = self.problem.limits.step.hundredths();
+        let batch = settings.iter().map(|s| {
+            let at = self.batches[s.task].iter().position(|b| *b == s.batch)?;
+            u8::try_from(at).ok()
+        });
+        let level = settings.iter().map(|s| {
+            let whole = s.share.hundredths() % step == 0;
+            u16::try_from(s.share.hundredths() / step)
+                .ok()
+                .filter(|_| whole)
+        });
+        Some(Point {
+            batch: batch.collect::<Option<_>>()?,
+            level: level.collect::<Option<_>>()?,
+        })
+    }
+
+    /// Mismatch of two tasks in both orders:
+    /// `| D_a/D_b - q_a/q_b | + | D_b/D_a - q_b/q_a |` (FedMT eq. 6), `q` the loads.
+    pub fn pair_mismatch(&self, a: usize, qa: f64, b: usize, qb: f64) -> f64 {
+        let (da, db) = (self.data[a], self.data[b]);
+        (da / db - qa / qb).abs() + (db / da - qb / qa).abs()
+    }
+
+    /// Load of a task in the sense of the balance.
+    pub fn load_at(&self, i: usize, b: usize, rate: f64) -> f64 {
+        self.load
+            .as_ref()
+            .map_or(rate, |load| load[i * self.width + b])
+    }
+
+    /// Objective, mismatch and constraints of a point at the given rates.
+    pub fn judge(&self, point: &Point, rates: &[f64]) -> Judged {
+        self.judge_above(point, rates, |_| f64::NEG_INFINITY, None)
+    }
+
+    /// As [`Instance::judge`]; a round whose value is below `cutoff`, which is given everything else,
+    /// may be judged worst of all.
+    pub fn judge_above(
+        &self,
+        point: &Point,
+        rates: &[f64],
+        cutoff: impl FnOnce(&Judged) -> f64,
+        guide: Option<&mut Guide>,
+    ) -> Judged {
+        let fold = self.fold();
+        let phi = self.problem.limits.floor;
+        let mut j = Judged {
+            value: fold.start(),
+            mismatch: 0.0,
+            raw: 0.0,
+            fairness: 0.0,
+            least: f64::INFINITY,
+            violation: 0.0,
+        };
+        let mut memory = 0.0;
+        for i in 0..self.n {
+            let b = usize::from(point.batch[i]);
+            let relative = rates[i] / self.solo[i * self.width + b];
+            j.value = fold.join(j.value, self.gain(i, b, rates[i]));
+            j.raw += rates[i];
+            j.fairness += relative;
+            j.least = j.least.min(relative);
+            j.violation += excess(phi * (1.0 - TOLERANCE) - relative);
+            memory += self.memory[i * self.width + b];
+            for k in 0..i {
+                let c = usize::from(point.batch[k]);
+                let (qi, qk) = (self.load_at(i, b, rates[i]), self.load_at(k, c, rates[k]));
+                j.mismatch += self.pair_mismatch(i, qi, k, qk);
+            }
+            if self.same && point.batch[i] != point.batch[0] {
+                j.violation += 1.0;
+            }
+        }
+        j.violation += excess(j.mismatch - self.epsilon - TOLERANCE);
+        j.violation += excess(memory / self.capacity - 1.0);
+        if self.is_round() {
+            let settings = self.settings(point);
+            // Where tasks wait for one another no co-run takes place that a penalty could slow.
+            j.violation += beyond(self.rates, &settings) as f64;
+            // A round is long to work out: one that is not feasible is not compared by it, and one
+            // that cannot improve on what is known need not be.
+            j.value = match j.violation == 0.0 {
+                true => self.round_value(&settings, cutoff(&j), guide),
+                false => f64::NEG_INFINITY,
+            };
+        }
+        if let Goal::Least(quantity) = self.goal {
+            j.value = match quantity {
+                Quantity::Mismatch => -j.mismatch,
+                Quantity::Memory => -memory,
+            };
+            // Neither depends on rates as such, so a penalty on them keeps nothing out.
+            j.violation += beyond(self.rates, &self.settings(point)) as f64;
+        }
+        if j.value.is_nan() {
+            j.value = f64::NEG_INFINITY;
+            j.violation += 1.0;
+        }
+        j
+    }
+
+    /// Value of the objective `round` that choices are ranked by: minus the seconds until the
+    /// round ends ([`crate::Round`]), or where only compute is asked for, until the last task has
+    /// trained on its samples if one that ends leaves the device to the others
+    /// ([`finish`]); minus infinity where a task does not advance, and where the
+    /// value is below `cutoff` and it takes less time to see that.
+    pub fn round_value(&self, settings: &[Setting], cutoff: f64, guide: Option<&mut Guide>) -> f64 {
+        match &self.problem.round {
+            _ if cutoff == f64::INFINITY => f64::NEG_INFINITY,
+            _ if self.problem.is_progress() => self.target_value(settings, cutoff, Some(guide)),
+            Some(round) => -round.rank(self.rates, settings, -cutoff, guide),
+            None => finish(self.rates, settings, &self.data, 0.0).map_or(f64::NEG_INFINITY, |s| -s),
+        }
+    }
+
+    /// Value of a round whose transfers are ordered anew by a short descent; `None` where choices are not ranked
+    /// by the order of one nearby.
+    pub fn reordered_value(&self, point: &Point, guide: &mut Guide) -> Option<f64> {
+        let round = self.problem.round.as_ref()?;
+        let ranked = self.orders_roughly() && !self.problem.is_progress();
+        ranked.then(|| -round.reordered(self.rates, &self.settings(point), guide))
+    }
+
+    /// As [`Instance::round_value`] with the best order that is found.
+    pub fn settled_value(&self, settings: &[Setting]) -> f64 {
+        match &self.problem.round {
+            _ if self.problem.is_progress() => self.target_value(settings, f64::NEG_INFINITY, None),
+            Some(round) => -round.seconds(self.rates, settings),
+            None => self.round_value(settings, f64::NEG_INFINITY, None),
+        }
+    }
+
+    /// Minus the time to target that choices are ranked by, or (`settled`) with the best orders that are
+    /// found; minus infinity as [`Instance::round_value`].
+    ///
+    /// The rounds of those that are left are worked out first: they are known from other choices, and say
+    /// how long the round of all may be.
+    fn target_value(
+        &self,
+        settings: &[Setting],
+        cutoff: f64,
+        ranked: Option<Option<&mut Guide>>,
+    ) -> f64 {
+        let settled = ranked.is_none();
+        let mut later = self.problem.phases(settings);
+        let whole = later.remove(0);
+        let lengths: Option<Vec<f64>> = later
+            .iter()
+            .map(|phase| self.length(&phase.active, active(settings, phase), settled))
+            .collect();
+        let Some(lengths) = lengths else {
+            return f64::NEG_INFINITY;
+        };
+        let after = times(&later, &lengths, self.n);
+        let rest = self.problem.joined_times(&after);
+        // The round of all counts alike for every task, and in the last time as in the mean.
+        let parts: f64 = match self.problem.objective {
+            ObjectiveKind::ProgressLast => 1.0,
+            _ => self.problem.tasks.iter().map(|t| t.progress.part).sum(),
+        };
+        let counts = whole.rounds * parts;
+        let most = (-cutoff - rest) / counts;
+        if most <= 0.0 {
+            return f64::NEG_INFINITY;
+        }
+        let first = match &self.problem.round {
+            Some(round) if !settled => round.rank(self.rates, settings, most, ranked.flatten()),
+            _ => {
+                let length = self
+                    .problem
+                    .round_of(self.rates, &whole.active, settings, 0.0);
+                length.unwrap_or(f64::INFINITY)
+            }
+        };
+        -(rest + counts * first)
+    }
+
+    /// Length of a round of some of the tasks.
+    fn length(&self, places: &[usize], settings: Vec<Setting>, settled: bool) -> Option<f64> {
+        let key = (settled, settings);
+        // A thread that panicked left the table whole: rows are inserted at once.
+        let known = || self.lengths.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(length) = known().get(&key) {
+            return *length;
+        }
+        let length = match settled {
+            true => self.problem.round_of(self.rates, places, &key.1, 0.0),
+            false => self.problem.ranked_round_of(self.rates, places, &key.1),
+        };
+        let mut known = known();
+        if known.len() < MOST_LENGTHS {
+            known.insert(key, length);
+        }
+        length
+    }
+
+    /// Objective of settings whose shares need not be multiples of the step; `point` has their
+    /// batch sizes.
+    pub fn value_of(&self, point: &Point, settings: &[Setting], rates: &[f64]) -> f64 {
+        if self.is_round() {
+            self.settled_value(settings)
+        } else {
+            self.judge(point, rates).value
+        }
+    }
+
+    /// Whether the goal is a sum or a minimum over the tasks.
+    pub fn folds(&self) -> bool {
+        !self.is_round() && !matches!(self.goal, Goal::Least(_))
+    }
+
+    /// Whether the objective is a time of rounds, which no sum or minimum over tasks is: the length of
+    /// one, or the time to target.
+    pub fn is_round(&self) -> bool {
+        self.goal == Goal::Objective(self.problem.objective) && self.problem.is_timed()
+    }
+
+    /// Whether choices are rounds of which each is played in its best order.
+    pub fn orders_exactly(&self) -> bool {
+        self.is_round() && self.problem.round.as_ref().is_some_and(|r| r.is_exact())
+    }
+
+    /// Whether choices are rounds that are played in their best order and most of them excluded at once.
+    pub fn bounds_quickly(&self) -> bool {
+        let round = self.problem.round.as_ref();
+        let quick = round.and_then(crate::round::Round::quick_bound).is_some();
+        quick && self.orders_exactly() && !self.problem.is_progress()
+    }
+
+    /// Whether choices are rounds that are ranked by heuristic orders.
+    pub fn orders_roughly(&self) -> bool {
+        self.is_round() && self.problem.round.as_ref().is_some_and(|r| !r.is_exact())
+    }
+
+    /// Rates and judgement of one point.
+    pub fn look(&self, point: &Point) -> (Vec<f64>, Judged) {
+        self.look_above(point, f64::NEG_INFINITY, None)
+    }
+
+    /// A point as a choice with what it reaches.
+    pub fn solution(&self, point: &Point) -> Solution {
+        let (rates, judged) = self.look(point);
+        Solution {
+            settings: self.settings(point),
+            rates,
+            objective: judged.value,
+            mismatch: judged.mismatch,
+            raw: judged.raw,
+            fairness: judged.fairness,
+            least: judged.least,
+        }
+    }
+
+    /// As [`Instance::look`]; a round whose value is below `cutoff` may be judged worst of all.
+    pub fn look_above(
+        &self,
+        point: &Point,
+        cutoff: f64,
+        guide: Option<&mut Guide>,
+    ) -> (Vec<f64>, Judged) {
+        let mut active = Vec::with_capacity(self.n);
+        self.fill(point, &mut active);
+        let mut rates = vec![0.0; self.n];
+        self.rates.means(&active, &mut rates);
+        let judged = self.judge_above(point, &rates, |_| cutoff, guide);
+        (rates, judged)
+    }
+}
+
+/// By how much a demand is missed; never NaN.
+fn excess(by: f64) -> f64 {
+    if by > 0.0 { by } else { 0.0 }
+}
+
+/// Batch sizes that the policy leaves to each task; empty lists if `same` leaves none.
+pub(crate) fn allowed_batches(problem: &Problem) -> Vec<Vec<Batch>> {
+    let tasks = &problem.tasks;
+    match problem.limits.policy {
+        BatchPolicy::Free => tasks.iter().map(|t| t.batches.clone()).collect(),
+        BatchPolicy::Fixed => tasks
+            .iter()
+            .map(|t| t.batches.iter().copied().max().into_iter().collect())
+            .collect(),
+        BatchPolicy::Reference => tasks.iter().map(|t| vec![t.reference()]).collect(),
+        BatchPolicy::Same => {
+            let mut common = tasks[0].batches.clone();
+            common.retain(|b| tasks.iter().all(|t| t.batches.contains(b)));
+            vec![common; tasks.len()]
+        }
+    }
+}

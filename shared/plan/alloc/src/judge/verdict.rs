@@ -1,0 +1,186 @@
+//! Is sharing worth it? The same work done together and one task after another.
+
+use doc::{Verdict, WorkAlone, WorkKind, Workload};
+use units::corun::{Setting, Throughput};
+use units::{Batch, Samples};
+
+use super::baseline::Scheme;
+use crate::compute::finish;
+use crate::error::AllocError;
+use crate::part::Part;
+use crate::quantities::{rate, seconds};
+use crate::rates::Subset;
+use crate::round::Round;
+use crate::tolerance::INTERVAL;
+
+/// The verdict on a plan made of `parts`, one for each GPU.
+///
+/// The work is the samples of a round where every task has a volume, and otherwise what the plan
+/// trains in one second: then together is one second, and one after another says how long that
+/// mixture takes alone.
+pub(crate) fn verdict<C: Throughput + ?Sized>(
+    rates: &C,
+    workload: &Workload,
+    parts: &[Part],
+) -> Result<Option<Verdict>, AllocError> {
+    let volumes = workload.tasks.iter().all(|t| t.samples.is_some());
+    let mut tasks: Vec<(usize, WorkAlone)> = Vec::new();
+    let (mut together, mut low, mut high) = (0.0_f64, 0.0_f64, Some(0.0_f64));
+    let mut alone = 0.0_f64;
+    let mut schemes = STATIC.map(|scheme| (scheme, Some(0.0_f64)));
+    for p in parts {
+        let subset = Subset::new(rates, &p.members);
+        let settings = &p.solution.settings;
+        let work: Vec<f64> = p
+            .members
+            .iter()
+            .zip(&p.solution.rates)
+            .map(|(&i, &planned)| match workload.tasks[i].samples {
+                Some(samples) if volumes => Samples::as_f64(samples),
+                _ => planned,
+            })
+            .collect();
+        let round = Round::of_workload(workload).ok().filter(|_| volumes);
+        let played = Work {
+            rates: &subset,
+            work: &work,
+            round: round.as_ref(),
+        };
+        let Some(times) = played.interval(settings) else {
+            return Ok(None);
+        };
+        together = together.max(times.mean);
+        low = low.max(times.low);
+        high = high.zip(times.high).map(|(all, one)| all.max(one));
+        for (scheme, all) in &mut schemes {
+            let share = scheme.share(work.len());
+            let equal: Vec<Setting> = settings.iter().map(|s| Setting { share, ..*s }).collect();
+            let one = played.seconds(&equal);
+            *all = all.zip(one).map(|(all, one)| all.max(one));
+        }
+        let mut serial = 0.0;
+        let mut fastest = Vec::new();
+        for (k, &i) in p.members.iter().enumerate() {
+            let Some((batch, solo)) = best_alone(rates, i, &p.problem.sizes(k)) else {
+                return Ok(None);
+            };
+            serial += work[k] / solo;
+            fastest.push(solo);
+            let one = WorkAlone {
+                id: workload.tasks[i].id.clone(),
+                samples: work[k],
+                batch,
+                solo: rate(solo)?,
+            };
+            tasks.push((i, one));
+        }
+        if let Some(round) = &round {
+            serial = round.one_after_another(&fastest);
+        }
+        alone = alone.max(serial);
+    }
+    tasks.sort_by_key(|(i, _)| *i);
+    let known = schemes.into_iter().filter_map(|(s, t)| Some((s, t?)));
+    let best = known.min_by(|a, b| a.1.total_cmp(&b.1));
+    Ok(Some(Verdict {
+        share: together < alone,
+        work: if volumes {
+            WorkKind::Round
+        } else {
+            WorkKind::Mixture
+        },
+        together: seconds(together)?,
+        together_low: seconds(low)?,
+        together_high: high.map(seconds).transpose()?,
+        one_after_another: seconds(alone)?,
+        best_static: best
+            .map(|(scheme, time)| seconds(time).map(|t| (scheme.in_document(), t)))
+            .transpose()?,
+        tasks: tasks.into_iter().map(|(_, one)| one).collect(),
+    }))
+}
+
+/// The work of the tasks of one GPU: a round with its transfers, or compute alone.
+struct Work<'a, C: Throughput + ?Sized> {
+    rates: &'a C,
+    work: &'a [f64],
+    round: Option<&'a Round>,
+}
+
+/// Seconds together with their 95 % interval.
+struct Times {
+    mean: f64,
+    low: f64,
+    high: Option<f64>,
+}
+
+impl<C: Throughput + ?Sized> Work<'_, C> {
+    fn seconds(&self, settings: &[Setting]) -> Option<f64> {
+        match self.round {
+            Some(round) => Some(round.seconds(self.rates, settings)).filter(|s| s.is_finite()),
+            None => finish(self.rates, settings, self.work, 0.0),
+        }
+    }
+
+    /// The ends of the interval keep the order of the mean. More throughput ends sooner: the
+    /// upper ends of the rates give the lower end in time. `None` where a task does not advance.
+    fn interval(&self, settings: &[Setting]) -> Option<Times> {
+        let order = match self.round {
+            Some(round) => Some((round, round.played(self.rates, settings).ok()?)),
+            None => None,
+        };
+        // An end of the interval at which a task does not advance is no end.
+        let at = |deviations: f64| match &order {
+            Some((round, played)) => {
+                let shifted = round.shifted(self.rates, settings, played, deviations);
+                shifted.ok()
+            }
+            None => finish(self.rates, settings, self.work, deviations),
+        };
+        let mean = at(0.0)?;
+        Some(Times {
+            mean,
+            // Holds may make a round longer where rates rise.
+            low: at(INTERVAL).unwrap_or(mean).min(mean),
+            high: at(-INTERVAL).map(|high| high.max(mean)),
+        })
+    }
+}
+
+/// The schemes of equal shares. On ties the first is named: the one that caps least.
+const STATIC: [Scheme; 5] = [
+    Scheme::Sharing,
+    Scheme::Aggressive,
+    Scheme::Moderate,
+    Scheme::Nvidia,
+    Scheme::Isolated,
+];
+
+/// The batch size with the highest throughput alone, the smallest of equals.
+fn best_alone<C: Throughput + ?Sized>(
+    rates: &C,
+    task: usize,
+    batches: &[Batch],
+) -> Option<(Batch, f64)> {
+    let mut best: Option<(Batch, f64)> = None;
+    for &batch in batches {
+        let solo = rates.solo(task, batch);
+        if solo > 0.0 && best.is_none_or(|(_, most)| solo > most) {
+            best = Some((batch, solo));
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compute::tests::Law;
+
+    #[test]
+    fn alone_a_task_takes_its_best_batch_size() {
+        let sizes = [16, 32, 64].map(|b| Batch::new(b).unwrap());
+        let best = best_alone(&Law { slow: 1.0 }, 0, &sizes).unwrap();
+        assert_eq!((best.0.get(), best.1), (32, 100.0));
+    }
+}

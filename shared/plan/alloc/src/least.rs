@@ -1,0 +1,153 @@
+//! The least bound under which anything is feasible.
+
+use doc::Proof;
+use units::Bytes;
+use units::corun::Throughput;
+
+use crate::answer::{Options, Solution};
+use crate::error::AllocError;
+use crate::instance::{Goal, Instance, Quantity};
+use crate::penalty::beyond;
+use crate::problem::Problem;
+use crate::search::{combinations, least_mismatch, search, search_instance};
+use crate::tolerance::TOLERANCE;
+
+/// Halvings of an interval when the least feasible bound is sought, no search proves it and it
+/// depends on rates, so that nothing lists what it may be. Each is a search or two; 12 leave 1/4096
+/// of the interval. 30, as there once were, took most of the time of an infeasible answer.
+const HALVINGS: u32 = 12;
+/// Part of the bound found by a search for it within which nothing lower is sought any more. Down to
+/// 1/4096 twelve searches in a row that find nothing took 5 seconds of 5 tasks.
+const CLOSE: f64 = 0.03;
+/// Combinations of batch sizes whose mismatch or memory is listed, so that the least feasible one
+/// is named to the digit: those of 8 tasks of 4 batch sizes, in a few milliseconds. Beyond, the
+/// interval is halved.
+const LISTED: usize = 1 << 16;
+/// The best choice, if one is found.
+pub(crate) fn first<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    options: &Options,
+) -> Result<Option<Solution>, AllocError> {
+    Ok(search(rates, problem, options)?.0.into_iter().next())
+}
+
+/// Least value of a quantity among the choices that keep all constraints but that on the quantity
+/// itself, which `problem` has not; `None` where none does. A problem with that bound finds a choice.
+pub(crate) fn least<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    quantity: Quantity,
+    options: &Options,
+) -> Result<Option<f64>, AllocError> {
+    let mut inst = Instance::new(rates, problem)?;
+    let known = match quantity {
+        Quantity::Mismatch => least_mismatch(&inst),
+        Quantity::Memory => Some(inst.rest_memory()[0]),
+    };
+    // Where shares can be found for the batch sizes that need least, that is the answer.
+    if let Some(low) = known.filter(|l| l.is_finite())
+        && let Some(bound) = kept(rates, problem, quantity, low, options)?
+    {
+        return Ok(Some(bound));
+    }
+    inst.goal = Goal::Least(quantity);
+    let (found, report) = search_instance(&inst, options);
+    let Some(found) = found.first() else {
+        return Ok(None);
+    };
+    let mut high = -found.objective;
+    if report.proof != Proof::NotProven {
+        return Ok(Some(high));
+    }
+    let mut low = known.unwrap_or(0.0);
+    if let Some(listed) = listed(&inst, quantity) {
+        // What is feasible within a bound is so within a larger one.
+        let at = |bound: f64| listed.partition_point(|v| *v < bound);
+        let (mut from, mut to) = (at(low * (1.0 + TOLERANCE) + f64::MIN_POSITIVE), at(high));
+        while from < to {
+            let middle = usize::midpoint(from, to);
+            match kept(rates, problem, quantity, listed[middle], options)? {
+                Some(bound) => (high, to) = (bound, at(bound).min(middle)),
+                None => from = middle + 1,
+            }
+        }
+        return Ok(Some(high));
+    }
+    for _ in 0..HALVINGS {
+        if high - low <= CLOSE * high {
+            break;
+        }
+        let middle = 0.5 * (low + high);
+        match kept(rates, problem, quantity, middle, options)? {
+            Some(bound) => high = bound,
+            None => low = middle,
+        }
+    }
+    Ok(Some(high))
+}
+
+/// What the quantity is for each combination of batch sizes within the other constraints,
+/// ascending; `None` where it depends on rates or there are too many.
+fn listed<C: Throughput + ?Sized>(inst: &Instance<'_, C>, quantity: Quantity) -> Option<Vec<f64>> {
+    let all = combinations(inst, LISTED)?;
+    let cell = |i: usize, batch: &[u8]| i * inst.width + usize::from(batch[i]);
+    let load = inst.load.as_deref();
+    let value = |batch: Vec<u8>| match quantity {
+        Quantity::Memory => Some((0..inst.n).map(|i| inst.memory[cell(i, &batch)]).sum()),
+        Quantity::Mismatch => load.map(|load| {
+            let pairs = (0..inst.n).flat_map(|i| (0..i).map(move |k| (i, k)));
+            let of = |i: usize| load[cell(i, &batch)];
+            pairs
+                .map(|(i, k)| inst.pair_mismatch(i, of(i), k, of(k)))
+                .sum::<f64>()
+        }),
+    };
+    let mut values: Vec<f64> = all.into_iter().map(value).collect::<Option<_>>()?;
+    values.sort_by(f64::total_cmp);
+    // Sums of the same terms in another order are one value.
+    values.dedup_by(|b, a| *b - *a <= TOLERANCE * a.abs());
+    Some(values)
+}
+
+/// Where a choice within `bound` is found, what it reaches if that is found again when asked for
+/// literally, else `bound`.
+fn kept<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    quantity: Quantity,
+    bound: f64,
+    options: &Options,
+) -> Result<Option<f64>, AllocError> {
+    let mut bounded = problem.clone();
+    let mut within = |bound: f64| {
+        match quantity {
+            Quantity::Mismatch => bounded.limits.mismatch = Some(bound),
+            // Above what can be counted nothing is limited; a task's memory is below that.
+            Quantity::Memory => bounded.limits.memory = Bytes::new(bound.ceil() as u64).ok(),
+        }
+        let found = first(rates, &bounded, options)?;
+        // Outside what was measured a plan is refused, so a bound that leads there is no advice.
+        let found = found.filter(|s| beyond(rates, &s.settings) == 0);
+        Ok::<_, AllocError>(found.map(|s| match quantity {
+            Quantity::Mismatch => s.mismatch,
+            Quantity::Memory => memory(&bounded, &s).ceil(),
+        }))
+    };
+    let bound = match quantity {
+        Quantity::Mismatch => bound,
+        Quantity::Memory => bound.ceil(),
+    };
+    let Some(reached) = within(bound)? else {
+        return Ok(None);
+    };
+    let again = reached < bound && within(reached)?.is_some();
+    Ok(Some(if again { reached } else { bound }))
+}
+
+fn memory(problem: &Problem, plan: &Solution) -> f64 {
+    let needs = problem.tasks.iter().zip(&plan.settings);
+    needs
+        .map(|(t, s)| t.memory.map_or(0.0, |m| m.at(s.batch)))
+        .sum()
+}

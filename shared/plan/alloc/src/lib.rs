@@ -1,0 +1,73 @@
+//! Choice of batch sizes and GPU shares.
+//!
+//! Given the predicted throughput of a co-run, [`solve()`] chooses for every task a batch size
+//! `B_i` and a share `R_i` such that an objective is largest and constraints hold
+//! ([`Problem`]), and says whether the result is proven to be the best there is.
+//!
+//! The search knows nothing of how throughput is predicted: it asks a [`Throughput`]. Where that says
+//! that tasks act on each other only through a sum over the others ([`Throughput::interference`]),
+//! the best choice is proven by branch and bound.
+//!
+//! [`brute_force`] is the slow twin: plain loops, for tests.
+//!
+//! From the bottom: rates made of other rates (`rates`, `compute`); the problem (`problem`, `round`, `progress`,
+//! `target`); the instance of it, which is all that searches know (`instance`, `search`); what is asked of a
+//! search (`solve`, `least`, `infeasible`, `front`, `partition`); what a choice is worth beside others
+//! (`measured`, `judge`); and on top the way from a workload to its plan (`pipeline`), which callers use.
+
+mod answer;
+mod brute;
+mod by_model;
+mod cap;
+mod compute;
+mod damping;
+mod error;
+mod federation;
+mod front;
+mod infeasible;
+mod instance;
+mod judge;
+mod least;
+mod measured;
+pub mod notes;
+mod only;
+mod part;
+mod partition;
+mod penalty;
+mod pipeline;
+mod planner;
+mod problem;
+mod progress;
+mod quantities;
+mod rates;
+mod replan;
+mod request;
+mod round;
+mod search;
+mod solve;
+mod target;
+mod tie;
+mod tolerance;
+
+pub use answer::{Effort, Options, Outcome, Report, Solution};
+pub use brute::{Feasible, brute_force, every_feasible};
+pub use by_model::{partition_by_model, plan_by_model, solve_by_model};
+pub use damping::damped_load;
+pub use error::AllocError;
+pub use federation::{Decided, Targets, Way, Worth};
+pub use front::{Front, fairness_front, mismatch_front};
+pub use judge::{Change, Scheme, SchemeResult, marginals};
+pub use measured::Known;
+pub use only::{OnlyError, plan_only};
+pub use partition::{Partition, solve_partition};
+pub use pipeline::plan_workload;
+pub use planner::{Planner, PlannerError};
+pub use problem::{Limits, Problem, Task};
+pub use progress::Progress;
+pub use rates::{InterferenceLaw, TaskLaw};
+pub use replan::{replan, ways};
+pub use request::{Asked, Request};
+pub use round::{NoRound, Round};
+pub use solve::solve;
+pub use target::time_to_target;
+pub use units::corun::{SampleTime, Setting, Throughput};

@@ -1,0 +1,575 @@
+//! Plans that were measured: the best of them stands beside what the model finds best.
+//!
+//! The largest of many predictions is one of those that are too large. A measured co-run is not,
+//! so it is the plan unless the lower end of its objective's 95 % interval lies below that of the
+//! model's best: within its interval a predicted gain is none. A round is measured where every set of
+//! tasks was that computes together in it for more than a moment.
+
+use doc::{BatchPolicy, Candidate, Candidates, Choice, Chosen, Corun, DeviceKind, ObjectiveKind};
+use doc::{Proof, Workload};
+use units::corun::{Setting, Throughput};
+use units::{Batch, Share, TotalShare};
+
+use crate::answer::{Report, Solution};
+use crate::compute::{finish, together};
+use crate::problem::Problem;
+use crate::progress::active;
+use crate::round::Round;
+use crate::tolerance::{INTERVAL, TOLERANCE};
+use overlap::Outcome;
+
+/// Standard error of a measured throughput that comes without one, as a part of it, but for the
+/// simulator, which is exact unless it says otherwise: windows on real devices end at 1 %.
+const UNKNOWN_ERROR: f64 = 0.01;
+/// Part of a round that a set of tasks must compute together for to matter: a tenth off there is
+/// half a percent of the round.
+const LEAST_PART: f64 = 0.05;
+/// Standard errors by which all rates of a round are low at its lower end: two rates that are both
+/// one too low are as rare (2.5 %) as one that is 1.96 too low. With 1.96 of all at once hardly any round
+/// of 20 simulated mixes was predicted well enough after 10 co-runs to be preferred to a measured one.
+const ALL_LOW: f64 = 1.0;
+
+/// A measured co-run of some tasks of a problem.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Known {
+    config: u64,
+    settings: Vec<Setting>,
+    /// Throughput of each task, and its standard error.
+    rates: Vec<f64>,
+    errors: Vec<f64>,
+}
+
+/// What the plan is, and what it was chosen from.
+pub(crate) struct Choose {
+    pub(crate) candidates: Candidates,
+    /// The measured co-run, where it is the plan.
+    pub(crate) measured: Option<Solution>,
+}
+
+impl Known {
+    /// The measured co-runs of a model. Those of the same configuration are one, with the mean.
+    /// Tasks that the workload does not have are left out.
+    #[must_use]
+    pub fn of_model(coruns: &[Corun], workload: &Workload) -> Vec<Self> {
+        let exact = workload.device.kind == DeviceKind::Sim;
+        let unknown = if exact { 0.0 } else { UNKNOWN_ERROR };
+        let mut groups: Vec<(Self, f64)> = Vec::new();
+        for corun in coruns {
+            let rate = |t: &doc::Measured| t.throughput.get();
+            let error = |t: &doc::Measured| {
+                t.stderr
+                    .map_or(unknown * rate(t), units::SamplesPerSec::get)
+            };
+            let setting = |t: &doc::Measured| {
+                let task = workload.tasks.iter().position(|of| of.id == t.id);
+                task.map(|task| Setting {
+                    task,
+                    batch: t.batch,
+                    share: t.share,
+                })
+            };
+            let one = Self {
+                config: corun.config,
+                settings: corun.tasks.iter().filter_map(setting).collect(),
+                rates: corun.tasks.iter().map(rate).collect(),
+                errors: corun.tasks.iter().map(error).collect(),
+            };
+            match groups.iter_mut().find(|(g, _)| g.settings == one.settings) {
+                Some((group, count)) => {
+                    group.join(&one, *count);
+                    *count += 1.0;
+                }
+                None => groups.push((one, 1.0)),
+            }
+        }
+        groups.into_iter().map(|(group, _)| group).collect()
+    }
+
+    /// The mean with one more measurement, after `count`.
+    fn join(&mut self, one: &Self, count: f64) {
+        let mean = |all: f64, one: f64| (all * count + one) / (count + 1.0);
+        for i in 0..self.rates.len() {
+            self.rates[i] = mean(self.rates[i], one.rates[i]);
+            let squares = (self.errors[i] * count).powi(2) + one.errors[i].powi(2);
+            self.errors[i] = squares.sqrt() / (count + 1.0);
+        }
+    }
+
+    /// What each task ran with.
+    #[must_use]
+    pub fn settings(&self) -> &[Setting] {
+        &self.settings
+    }
+}
+
+/// The rates of a predictor, but those of co-runs that were measured as they were measured.
+struct Overlay<'a, C: ?Sized> {
+    inner: &'a C,
+    known: &'a [Known],
+}
+
+impl<C: ?Sized> Overlay<'_, C> {
+    fn known(&self, active: &[Setting]) -> Option<&Known> {
+        self.known.iter().find(|known| known.settings == active)
+    }
+}
+
+impl<C: Throughput + ?Sized> Throughput for Overlay<'_, C> {
+    fn task_count(&self) -> usize {
+        self.inner.task_count()
+    }
+
+    fn solo(&self, task: usize, batch: Batch) -> f64 {
+        self.inner.solo(task, batch)
+    }
+
+    fn means(&self, active: &[Setting], out: &mut [f64]) {
+        if let Some(known) = self.known(active) {
+            return out.copy_from_slice(&known.rates);
+        }
+        self.inner.means(active, out);
+    }
+
+    fn std_errors(&self, active: &[Setting]) -> Vec<f64> {
+        let known = self.known(active).map(|known| known.errors.clone());
+        known.unwrap_or_else(|| self.inner.std_errors(active))
+    }
+
+    fn covers(&self, setting: Setting, running: usize) -> bool {
+        self.inner.covers(setting, running)
+    }
+}
+
+/// Chooses between the best measured co-run that keeps the constraints and `predicted`, the best
+/// by the model; `None` where no measured one does.
+pub(crate) fn choose<C: Throughput + ?Sized>(
+    rates: &C,
+    workload: &Workload,
+    problem: &Problem,
+    known: &[Known],
+    predicted: Option<&Solution>,
+) -> Option<Choose> {
+    let (measured, objective, low) = best(rates, problem, known)?;
+    let predicted_low = predicted.map(|s| valued(rates, problem, &s.settings).1);
+    let chosen = match predicted_low {
+        Some(other) if other > low => Chosen::Predicted,
+        _ => Chosen::Measured,
+    };
+    let choices = |settings: &[Setting]| -> Vec<Choice> {
+        let choice = |s: &Setting| Choice {
+            id: workload.tasks[s.task].id.clone(),
+            batch: s.batch,
+            share: s.share,
+        };
+        settings.iter().map(choice).collect()
+    };
+    let candidates = Candidates {
+        chosen,
+        measured: Candidate {
+            config: Some(measured.config),
+            objective,
+            low,
+            tasks: choices(&measured.settings),
+        },
+        predicted: predicted.zip(predicted_low).map(|(s, low)| Candidate {
+            config: None,
+            objective: s.objective,
+            low: low.min(s.objective),
+            tasks: choices(&s.settings),
+        }),
+    };
+    Some(Choose {
+        candidates,
+        measured: (chosen == Chosen::Measured).then(|| predict(rates, problem, &measured.settings)),
+    })
+}
+
+/// The measured co-run with the highest lower end, with its objective and that end.
+fn best<'k, C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    known: &'k [Known],
+) -> Option<(&'k Known, f64, f64)> {
+    let measured = Overlay {
+        inner: rates,
+        known,
+    };
+    let kept = known.iter().filter(|k| keeps(rates, problem, k));
+    let each = kept.filter_map(|one| {
+        let (value, low) = match (problem.objective, &problem.round) {
+            (_, None) if problem.is_timed() => return None,
+            (_, Some(_)) if problem.is_timed() => played_as_measured(&measured, problem, one)?,
+            _ => valued(&measured, problem, &one.settings),
+        };
+        Some((one, value, low))
+    });
+    // The first of equals, as the profile has it.
+    each.filter(|(_, _, low)| low.is_finite())
+        .reduce(|a, b| if b.2 > a.2 { b } else { a })
+}
+
+/// The round of a measured co-run or its time to target, and the lower end of that objective; `None`
+/// where a set of tasks that matters in it was never measured.
+fn played_as_measured<C: Throughput + ?Sized>(
+    rates: &Overlay<'_, C>,
+    problem: &Problem,
+    whole: &Known,
+) -> Option<(f64, f64)> {
+    let round = problem.round.as_ref()?;
+    let settings = &whole.settings;
+    let known = |round: &Round, settings: &[Setting]| -> Option<Outcome> {
+        let played = round.played(rates, settings).ok()?;
+        let met = round.met(&played, settings, LEAST_PART);
+        let known = met.iter().all(|set| rates.known(set).is_some());
+        known.then_some(played)
+    };
+    if !problem.is_progress() {
+        return Some(ends(rates, round, settings, &known(round, settings)?));
+    }
+    for phase in problem.phases(settings) {
+        let part = round.restricted(&phase.active)?;
+        known(&part, &active(settings, &phase))?;
+    }
+    timed(rates, problem, settings)
+}
+
+/// Whether a measured co-run keeps the constraints by what was measured. Its shares need not be
+/// multiples of the step: that is how finely the search looks.
+fn keeps<C: Throughput + ?Sized>(rates: &C, problem: &Problem, known: &Known) -> bool {
+    let limits = &problem.limits;
+    let settings = &known.settings;
+    if settings.len() != problem.tasks.len() {
+        return false;
+    }
+    let tasks = || problem.tasks.iter().zip(settings);
+    let sizes = tasks().all(|(t, s)| match limits.policy {
+        BatchPolicy::Fixed => t.batches.iter().max() == Some(&s.batch),
+        BatchPolicy::Free => t.batches.contains(&s.batch),
+        BatchPolicy::Reference => t.reference() == s.batch,
+        BatchPolicy::Same => t.batches.contains(&s.batch) && s.batch == settings[0].batch,
+    });
+    let total: TotalShare = settings.iter().map(|s| s.share).sum();
+    let need: f64 = tasks()
+        .map(|(t, s)| t.memory.map_or(0.0, |m| m.at(s.batch)))
+        .sum();
+    let fed = settings.iter().zip(&known.rates).all(|(s, rate)| {
+        let solo = problem.solo(rates, s.task, s.batch);
+        *rate >= limits.floor * solo * (1.0 - TOLERANCE) && s.share > Share::ZERO
+    });
+    sizes
+        && fed
+        && limits.rv.is_none_or(|rv| rv == total)
+        && limits.memory.is_none_or(|most| need <= most.get() as f64)
+        && limits
+            .mismatch
+            .is_none_or(|most| problem.mismatch(settings, &known.rates) <= most + TOLERANCE)
+}
+
+impl Problem {
+    /// The objective of a choice, whose shares need not be multiples of the step; a round in the
+    /// best order that is found. Whether constraints hold is not asked.
+    #[must_use]
+    pub fn worth<C: Throughput + ?Sized>(&self, rates: &C, settings: &[Setting]) -> f64 {
+        valued(rates, self, settings).0
+    }
+
+    /// What runs at once while a choice is carried out, longest first: all tasks, and of a round
+    /// the sets of tasks that compute together while others are transferred or have ended, without
+    /// those that do so for a moment only. All tasks too where one does not advance.
+    #[must_use]
+    pub fn met<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        settings: &[Setting],
+    ) -> Vec<Vec<Setting>> {
+        let round = self.round.as_ref();
+        let round = round.filter(|_| self.is_timed());
+        let met = round.and_then(|round| {
+            let played = round.played(rates, settings).ok()?;
+            Some(round.met(&played, settings, LEAST_PART))
+        });
+        met.unwrap_or_else(|| vec![settings.to_vec()])
+    }
+}
+
+/// Objective of settings, and the lower end of its 95 % interval. The rates are taken as
+/// independent; those of a round as all low at once.
+fn valued<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    settings: &[Setting],
+) -> (f64, f64) {
+    if problem.is_progress() && problem.is_timed() {
+        let late = f64::NEG_INFINITY;
+        return timed(rates, problem, settings).unwrap_or((late, late));
+    }
+    if problem.objective == ObjectiveKind::Round {
+        return round_valued(rates, problem, settings);
+    }
+    let mean = together(rates, settings);
+    let solo: Vec<f64> = settings
+        .iter()
+        .map(|s| problem.solo(rates, s.task, s.batch))
+        .collect();
+    let value = problem.value(rates, settings, &mean, &solo);
+    let errors = rates.std_errors(settings);
+    let change = |i: usize| {
+        let mut less = mean.clone();
+        less[i] -= errors[i];
+        value - problem.value(rates, settings, &less, &solo)
+    };
+    let square: f64 = (0..mean.len()).map(|i| change(i).powi(2)).sum();
+    (value, value - INTERVAL * square.sqrt())
+}
+
+/// Minus the time to target, and its lower end; `None` where a task does not advance.
+fn timed<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    settings: &[Setting],
+) -> Option<(f64, f64)> {
+    let at = |deviations: f64| {
+        let length =
+            |places: &[usize], s: &[Setting]| problem.round_of(rates, places, s, deviations);
+        problem.seconds_to_target(settings, length)
+    };
+    let value = -at(0.0)?;
+    let low = at(-ALL_LOW).map_or(f64::NEG_INFINITY, |s| value.min(-s));
+    Some((value, low))
+}
+
+fn round_valued<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    settings: &[Setting],
+) -> (f64, f64) {
+    let late = f64::NEG_INFINITY;
+    let Some(round) = &problem.round else {
+        let work: Vec<f64> = problem
+            .tasks
+            .iter()
+            .map(|t| t.samples.map_or(1.0, units::Samples::as_f64))
+            .collect();
+        let at = |deviations| finish(rates, settings, &work, deviations).map_or(late, |s| -s);
+        return (at(0.0), at(-ALL_LOW));
+    };
+    played(rates, round, settings).unwrap_or((late, late))
+}
+
+/// `None` where a task does not advance.
+fn played<C: Throughput + ?Sized>(
+    rates: &C,
+    round: &Round,
+    settings: &[Setting],
+) -> Option<(f64, f64)> {
+    let order = round.played(rates, settings).ok()?;
+    Some(ends(rates, round, settings, &order))
+}
+
+/// The objective of a round, and its lower end: the same order where all rates are low.
+fn ends<C: Throughput + ?Sized>(
+    rates: &C,
+    round: &Round,
+    settings: &[Setting],
+    order: &Outcome,
+) -> (f64, f64) {
+    let value = -order.schedule.makespan_s;
+    let low = round.shifted(rates, settings, order, -ALL_LOW);
+    (value, low.map_or(f64::NEG_INFINITY, |s| value.min(-s)))
+}
+
+/// What the model says of a measured co-run.
+fn predict<C: Throughput + ?Sized>(rates: &C, problem: &Problem, settings: &[Setting]) -> Solution {
+    let means = together(rates, settings);
+    let solo = |s: &Setting| problem.solo(rates, s.task, s.batch);
+    let relative: Vec<f64> = settings
+        .iter()
+        .zip(&means)
+        .map(|(s, p)| p / solo(s))
+        .collect();
+    Solution {
+        settings: settings.to_vec(),
+        objective: valued(rates, problem, settings).0,
+        mismatch: problem.mismatch(settings, &means),
+        raw: means.iter().sum(),
+        fairness: relative.iter().sum(),
+        least: relative.iter().copied().fold(f64::INFINITY, f64::min),
+        rates: means,
+    }
+}
+
+/// What a search proved, said of a measured plan: where it is another than the best by the model,
+/// nothing but a bound.
+pub(crate) fn certified(report: Report, best: Option<&Solution>, plan: &Solution) -> Report {
+    let same = best.is_some_and(|b| b.settings == plan.settings);
+    if same {
+        return report;
+    }
+    let bound = report.bound.or_else(|| {
+        let proven = report.proof != Proof::NotProven;
+        best.filter(|_| proven).map(|b| b.objective)
+    });
+    Report {
+        proof: Proof::NotProven,
+        // Shares off the step may be better by the model than all on it.
+        bound: bound.map(|b| b.max(plan.objective)),
+        ..report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use doc::Measured;
+    use units::{SamplesPerSec, Weight};
+
+    use super::*;
+    use crate::{Limits, Task};
+
+    /// Predicts `1 + share` for every task, with an error of a tenth.
+    struct Line;
+
+    impl Throughput for Line {
+        fn task_count(&self) -> usize {
+            2
+        }
+        fn solo(&self, _: usize, _: Batch) -> f64 {
+            2.0
+        }
+        fn covers(&self, _: Setting, _: usize) -> bool {
+            true
+        }
+        fn means(&self, active: &[Setting], out: &mut [f64]) {
+            for (rate, s) in out.iter_mut().zip(active) {
+                *rate = 1.0 + s.share.fraction();
+            }
+        }
+        fn std_errors(&self, active: &[Setting]) -> Vec<f64> {
+            vec![0.1; active.len()]
+        }
+    }
+
+    fn workload() -> Workload {
+        let text = r#"{"schema":"mt.workload/1","device":{"kind":"sim"},"tasks":[
+            {"id":"a","model":"vgg16","batch_sizes":[8,16],"samples":100},
+            {"id":"b","model":"vgg16","batch_sizes":[8,16],"samples":100}]}"#;
+        let frames = doc::Frames::new(text.as_bytes(), "test");
+        doc::Documents::new(frames).next().unwrap().unwrap()
+    }
+
+    fn corun(config: u64, share: f64, rate: f64, error: Option<f64>) -> Corun {
+        let task = |id: &str| Measured {
+            id: units::TaskId::new(id).unwrap(),
+            batch: Batch::new(16).unwrap(),
+            share: Share::from_percent(share).unwrap(),
+            throughput: SamplesPerSec::new(rate).unwrap(),
+            stderr: error.map(|e| SamplesPerSec::new(e).unwrap()),
+            gradient: None,
+            launch: doc::Launch::default(),
+        };
+        Corun {
+            config,
+            tasks: vec![task("a"), task("b")],
+        }
+    }
+
+    fn problem(objective: ObjectiveKind, limits: Limits) -> Problem {
+        let mut problem = Problem::of_workload(&Line, &workload(), objective, limits);
+        for Task { weight, .. } in &mut problem.tasks {
+            *weight = Weight::new(1.0).unwrap();
+        }
+        problem
+    }
+
+    fn chosen(problem: &Problem, coruns: &[Corun]) -> Option<(Chosen, Option<u64>)> {
+        let known = Known::of_model(coruns, &workload());
+        let setting = |task| Setting {
+            task,
+            batch: Batch::new(16).unwrap(),
+            share: Share::FULL,
+        };
+        // By the model 4.0, at least 4.0 - 1.96 sqrt(2) 0.1 = 3.723.
+        let predicted = predict(&Line, problem, &[setting(0), setting(1)]);
+        let made = choose(&Line, &workload(), problem, &known, Some(&predicted))?;
+        assert_eq!(
+            made.measured.is_some(),
+            made.candidates.chosen == Chosen::Measured
+        );
+        let config = made.candidates.measured.config;
+        Some((made.candidates.chosen, config))
+    }
+
+    #[test]
+    fn what_is_sure_is_the_plan_unless_the_prediction_is_better_beyond_its_interval() {
+        let raw = problem(ObjectiveKind::Raw, Limits::default());
+        let one = |rate, error| chosen(&raw, &[corun(3, 33.33, rate, error)]).unwrap().0;
+        assert_eq!(one(1.87, None), Chosen::Measured);
+        assert_eq!(one(1.85, None), Chosen::Predicted);
+        // Noise counts: 3.74 - 1.96 sqrt(2) 0.1.
+        assert_eq!(one(1.87, Some(0.1)), Chosen::Predicted);
+        assert_eq!(one(2.01, Some(0.1)), Chosen::Measured);
+    }
+
+    #[test]
+    fn measured_again_it_is_the_mean_that_counts() {
+        let raw = problem(ObjectiveKind::Raw, Limits::default());
+        let twice = [corun(3, 50.0, 2.2, None), corun(5, 50.0, 1.6, None)];
+        let other = corun(4, 60.0, 1.91, None);
+        let all = [twice[0].clone(), other, twice[1].clone()];
+        assert_eq!(chosen(&raw, &all), Some((Chosen::Measured, Some(4))));
+        assert_eq!(chosen(&raw, &twice), Some((Chosen::Measured, Some(3))));
+    }
+
+    #[test]
+    fn constraints_hold_for_what_was_measured() {
+        let floor = Limits {
+            floor: 0.9,
+            ..Limits::default()
+        };
+        let fed = problem(ObjectiveKind::Raw, floor);
+        assert_eq!(chosen(&fed, &[corun(3, 50.0, 1.7, None)]), None);
+        let kept = chosen(&fed, &[corun(3, 50.0, 1.9, None)]);
+        assert_eq!(kept, Some((Chosen::Measured, Some(3))));
+        let total = Limits {
+            rv: Some(TotalShare::from_percent(120.0).unwrap()),
+            ..Limits::default()
+        };
+        let given = problem(ObjectiveKind::Raw, total);
+        assert_eq!(chosen(&given, &[corun(3, 50.0, 3.0, None)]), None);
+        let small = Limits {
+            policy: BatchPolicy::Same,
+            ..Limits::default()
+        };
+        let mut same = problem(ObjectiveKind::Raw, small);
+        same.tasks[0].batches.truncate(1);
+        assert_eq!(chosen(&same, &[corun(3, 50.0, 3.0, None)]), None);
+    }
+
+    /// A plan at half each: 100 samples of a at 2.0/s and of b at 1.0/s, b alone at 1.5/s for the rest.
+    #[test]
+    fn a_round_is_measured_where_all_that_runs_at_once_in_it_was() {
+        let round = problem(ObjectiveKind::Round, Limits::default());
+        let mut whole = corun(1, 50.0, 2.0, None);
+        whole.tasks[1].throughput = SamplesPerSec::new(1.0).unwrap();
+        assert_eq!(chosen(&round, &[whole.clone()]), None);
+        let mut rest = corun(2, 50.0, 1.5, None);
+        rest.tasks.remove(0);
+        let known = Known::of_model(&[whole.clone(), rest.clone()], &workload());
+        let found = best(&Line, &round, &known).unwrap();
+        assert_eq!(found.0.config, 1);
+        // 50 s together and 50 samples at 1.5/s.
+        assert!((found.1 + 50.0 + 50.0 / 1.5).abs() < 1e-6, "{}", found.1);
+        assert_eq!(found.1, found.2);
+        // By the model 50 s at 2.0/s each, and at 1.9/s 52.6 s: a measured round of 83 s is not the plan.
+        let made = chosen(&round, &[whole, rest]);
+        assert_eq!(made, Some((Chosen::Predicted, Some(1))));
+        // One that ends at once needs no other.
+        let even = chosen(&round, &[corun(3, 50.0, 2.0, None)]);
+        assert_eq!(even, Some((Chosen::Measured, Some(3))));
+    }
+
+    #[test]
+    fn a_model_without_measurements_is_as_before() {
+        let raw = problem(ObjectiveKind::Raw, Limits::default());
+        assert_eq!(chosen(&raw, &[]), None);
+    }
+}

@@ -1,0 +1,103 @@
+//! What a person is told of a plan besides the plan.
+
+use doc::{BatchPolicy, ConstraintKind, Infeasible, Model, ObjectiveKind, Plan, Workload};
+
+use units::Bytes;
+
+use crate::request::Request;
+use crate::round::Round;
+
+/// Where the plan is for something else than what was measured.
+#[must_use]
+pub fn aim(model: &Model, request: &Request) -> Option<String> {
+    let aim = model.aim?;
+    (aim.objective != request.objective).then(|| {
+        format!(
+            "the co-runs were chosen for the objective {}, the plan is for {}: profile with \
+             --objective {1} for a better one",
+            doc::name_of(&aim.objective),
+            doc::name_of(&request.objective)
+        )
+    })
+}
+
+/// Where batch sizes stay at the reference because nothing is known of what a sample is worth at others,
+/// and what those would gain in speed.
+#[must_use]
+pub fn sizes(plan: &Plan) -> Option<String> {
+    let found = plan.feasible()?;
+    let workload = plan.workload()?;
+    let unknown = |t: &doc::Task| t.efficiency.is_none() && t.batch_sizes.len() > 1;
+    let kept = found.constraints.batch == BatchPolicy::Reference;
+    if !kept || !workload.tasks.iter().any(unknown) {
+        return None;
+    }
+    let size = |t: &doc::Task| format!("{} {}", t.id, t.reference());
+    let sizes: Vec<String> = workload.tasks.iter().map(size).collect();
+    let (own, open) = (found.objective.value, found.unconstrained_objective);
+    // A time is negative: what is closer to 0 is sooner.
+    let change = open.map(|open| match found.objective.kind {
+        ObjectiveKind::Round => 100.0 * (1.0 - open / own),
+        _ => 100.0 * (open / own - 1.0),
+    });
+    let gain = change.map_or_else(String::new, |change| {
+        let what = match found.objective.kind {
+            ObjectiveKind::Round => "shorten the round",
+            _ => "raise the objective",
+        };
+        format!("; the best of all sizes would {what} by {change:.1} %")
+    });
+    Some(format!(
+        "batch sizes stay at the reference ({}){gain}, but nothing is known of what larger batches cost in \
+         progress: say it in the workload (`efficiency`), or choose them by speed with --batch free",
+        sizes.join(", ")
+    ))
+}
+
+/// Where the samples of a round are planned by compute alone although its transfers take time.
+#[must_use]
+pub fn transfers(workload: &Workload) -> Option<String> {
+    let link = workload.link?;
+    let moves = |t: &doc::Task| {
+        let bytes = t.update_bytes.unwrap_or_default();
+        bytes.down.transfer_seconds(link.down) + bytes.up.transfer_seconds(link.up) > 0.0
+    };
+    let volumes = workload.tasks.iter().all(|t| t.samples.is_some());
+    let reason = Round::of_workload(workload).err()?;
+    (volumes && workload.tasks.iter().any(moves))
+        .then(|| format!("the times of the plan are of compute alone, without transfers: {reason}"))
+}
+
+/// Which constraints stand in the way of every plan, and what would make one feasible; a line
+/// for each. `id`: the name of the workload.
+#[must_use]
+pub fn infeasible(id: Option<&str>, none: &Infeasible) -> Vec<String> {
+    let mut lines = vec![format!(
+        "no plan of {} is feasible",
+        id.unwrap_or("the workload")
+    )];
+    for reason in &none.reasons {
+        if reason.constraint == ConstraintKind::Domain {
+            // The domain is no quantity that could be had in another amount.
+            lines.push(reason.advice.clone());
+            continue;
+        }
+        let name = doc::name_of(&reason.constraint);
+        let (asked, had) = (reason.limit, reason.best);
+        let what = match reason.constraint {
+            ConstraintKind::Memory => memory(had, asked),
+            _ => format!("{asked} is asked for, {had} can be had"),
+        };
+        lines.push(format!("{name}: {what}; {}", reason.advice));
+    }
+    lines
+}
+
+/// What the tasks need at least, and what there is; to the byte where both read the same.
+fn memory(needed: f64, there: f64) -> String {
+    let shown = |bytes: f64| Bytes::new(bytes as u64).map(|b| b.to_string()).ok();
+    match (shown(needed), shown(there)) {
+        (Some(needs), Some(has)) if needs != has => format!("needs {needs}, the device has {has}"),
+        _ => format!("needs {needed} bytes, the device has {there} bytes"),
+    }
+}

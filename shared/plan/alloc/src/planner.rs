@@ -1,0 +1,135 @@
+//! Plans of models, one after another.
+
+use std::collections::BTreeMap;
+
+use doc::{Answer, Decision, Model, Plan, Workload};
+use predict::{PredictError, Predictor};
+use units::corun::Setting;
+
+use crate::cap::cap;
+use crate::error::AllocError;
+use crate::pipeline::{plan_workload, refused};
+use crate::request::Request;
+
+/// Plans models one after another. One whose parameters are those of the model before needs no
+/// new predictor, and one that differs in its name alone no new search: a federation of
+/// like devices is planned as fast as it is read.
+#[derive(Debug, Default)]
+pub struct Planner {
+    last: Option<Solved>,
+}
+
+#[derive(Debug)]
+struct Solved {
+    model: Model,
+    request: Request,
+    predictor: Predictor,
+    /// The plan of the model, which it does not hold.
+    plan: Plan,
+}
+
+/// Why a model has no plan, not even one that says that nothing is feasible.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PlannerError {
+    /// The model is no predictor.
+    #[error(transparent)]
+    Model(#[from] PredictError),
+    /// The problem cannot be worked on.
+    #[error(transparent)]
+    Problem(#[from] AllocError),
+}
+
+impl Planner {
+    /// The plan of a model, which it holds; `previous` is that of the round before, for damping,
+    /// and the same for all models.
+    ///
+    /// # Errors
+    /// [`PlannerError`] for a model that predicts nothing, or a problem that is none.
+    pub fn plan(
+        &mut self,
+        mut model: Model,
+        request: &Request,
+        previous: Option<&Plan>,
+    ) -> Result<Plan, PlannerError> {
+        if let Some(reason) = request.max_batch.and_then(|most| cap(&mut model, most)) {
+            let mut plan = refused(&model.workload, &request.limits, reason);
+            plan.provenance.clone_from(&model.provenance);
+            plan.model = Some(model);
+            return Ok(plan);
+        }
+        let same = self.last.take().filter(|last| {
+            last.model.predictor == model.predictor
+                && same_tasks(&last.model.workload, &model.workload)
+        });
+        let solved = match same {
+            Some(last)
+                if same_problem(&last.model.workload, &model.workload)
+                    && last.model.measured == model.measured
+                    && last.request == *request =>
+            {
+                Solved {
+                    plan: Plan {
+                        id: model.workload.id.clone(),
+                        ..last.plan
+                    },
+                    model,
+                    ..last
+                }
+            }
+            other => {
+                let predictor = match other {
+                    Some(last) => last.predictor,
+                    None => Predictor::from_model(&model)?,
+                };
+                Solved {
+                    plan: plan_workload(
+                        &predictor,
+                        &model.workload,
+                        request,
+                        &model.measured,
+                        previous,
+                    )?,
+                    request: request.clone(),
+                    predictor,
+                    model,
+                }
+            }
+        };
+        let mut plan = solved.plan.clone();
+        plan.provenance.clone_from(&solved.model.provenance);
+        plan.model = Some(solved.model.clone());
+        self.last = Some(solved);
+        Ok(plan)
+    }
+
+    /// What of the last plan the model answers without measurements nearby, in words.
+    #[must_use]
+    pub fn outside(&self, plan: &Plan) -> Vec<String> {
+        let (Some(solved), Answer::Feasible(found)) = (&self.last, &plan.answer) else {
+            return Vec::new();
+        };
+        let mut gpus: BTreeMap<u32, Vec<Setting>> = BTreeMap::new();
+        for (task, &Decision { batch, share, .. }) in found.decisions.iter().enumerate() {
+            let on = gpus.entry(plan.tasks[task].gpu.unwrap_or(0)).or_default();
+            on.push(Setting { task, batch, share });
+        }
+        let name = |i: usize| plan.tasks.get(i).map_or("", |t| t.id.as_str()).to_owned();
+        let outside = gpus.values().flat_map(|s| solved.predictor.outside(s));
+        outside.map(|o| o.reason(name)).collect()
+    }
+}
+
+/// Whether two workloads differ in name and origin at most, on which no plan depends. It does on
+/// the link: a round counts transfers.
+fn same_problem(a: &Workload, b: &Workload) -> bool {
+    a.device == b.device && a.tasks == b.tasks && a.link == b.link
+}
+
+/// Whether a predictor of one workload serves the other.
+fn same_tasks(a: &Workload, b: &Workload) -> bool {
+    let key = |w: &Workload| -> Vec<_> {
+        let of = |t: &doc::Task| (t.id.clone(), t.batch_sizes.clone());
+        w.tasks.iter().map(of).collect()
+    };
+    key(a) == key(b)
+}

@@ -1,0 +1,11 @@
+//! Rates made from other rates, and rates by a law.
+
+mod changed;
+mod law;
+mod nearby;
+mod subset;
+
+pub(crate) use changed::{Remembered, Shifted};
+pub use law::{InterferenceLaw, TaskLaw};
+pub(crate) use nearby::{Nearby, Rows};
+pub(crate) use subset::Subset;

@@ -1,0 +1,202 @@
+//! Rates made from other rates.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use units::corun::{SampleTime, Setting, Throughput};
+use units::{Batch, Share};
+
+/// The rates of `inner`, so many standard deviations above their means. There is no law of
+/// interference: that of `inner` need not hold for these.
+pub(crate) struct Shifted<'a, C: ?Sized> {
+    pub(crate) inner: &'a C,
+    pub(crate) deviations: f64,
+}
+
+impl<C: Throughput + ?Sized> Throughput for Shifted<'_, C> {
+    fn task_count(&self) -> usize {
+        self.inner.task_count()
+    }
+
+    fn solo(&self, task: usize, batch: Batch) -> f64 {
+        self.inner.solo(task, batch)
+    }
+
+    fn means(&self, active: &[Setting], out: &mut [f64]) {
+        self.inner.means(active, out);
+        for (rate, error) in out.iter_mut().zip(self.inner.std_errors(active)) {
+            *rate += self.deviations * error;
+        }
+    }
+
+    fn std_errors(&self, active: &[Setting]) -> Vec<f64> {
+        self.inner.std_errors(active)
+    }
+
+    fn covers(&self, setting: Setting, running: usize) -> bool {
+        self.inner.covers(setting, running)
+    }
+}
+
+/// What [`Remembered`] keeps at most: rates of some 24 bytes, with the setting of each, and
+/// [`CORUN`] of them for a co-run. The most choices that are enumerated, 216,000 of 3 tasks, are 1.5
+/// million. What comes once it is full is predicted again.
+const MOST_KEPT: usize = 2_000_000;
+/// Of each co-run in the table besides its rates: two vectors and the place, some 100 bytes.
+const CORUN: usize = 4;
+
+/// The rates of `inner`; each co-run is predicted once. The plan, what it is compared with and both
+/// fronts look at the same choices where these are enumerated: of 3 tasks that took 24 seconds where
+/// one sweep took 6. Neighbouring choices of a round differ in one task, so that most of the sets of
+/// tasks that it passes through are the same.
+pub(crate) struct Remembered<'a, C: ?Sized> {
+    inner: &'a C,
+    known: Option<Mutex<HashMap<Vec<Setting>, Vec<f64>>>>,
+}
+
+impl<'a, C: Throughput + ?Sized> Remembered<'a, C> {
+    /// Where nothing is looked at twice (`again`), nothing is kept, and neither where interference
+    /// adds up: such rates are sums, sooner computed than looked up.
+    pub(crate) fn new(inner: &'a C, again: bool) -> Self {
+        let known = (again && inner.interference().is_none()).then(Mutex::default);
+        Self { inner, known }
+    }
+
+    fn keep(known: &mut HashMap<Vec<Setting>, Vec<f64>>, active: &[Setting], rates: &[f64]) {
+        if known.len() * (rates.len() + CORUN) < MOST_KEPT {
+            known.insert(active.to_vec(), rates.to_vec());
+        }
+    }
+}
+
+/// A thread that panicked left the table whole: rows are inserted at once.
+fn lock<T>(known: &Mutex<T>) -> MutexGuard<'_, T> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<C: Throughput + ?Sized> Throughput for Remembered<'_, C> {
+    fn task_count(&self) -> usize {
+        self.inner.task_count()
+    }
+
+    fn solo(&self, task: usize, batch: Batch) -> f64 {
+        self.inner.solo(task, batch)
+    }
+
+    fn means(&self, active: &[Setting], out: &mut [f64]) {
+        let Some(known) = &self.known else {
+            return self.inner.means(active, out);
+        };
+        if let Some(rates) = lock(known).get(active) {
+            return out.copy_from_slice(rates);
+        }
+        self.inner.means(active, out);
+        Self::keep(&mut lock(known), active, out);
+    }
+
+    fn means_many(&self, n: usize, active: &[Setting], out: &mut [f64]) {
+        let Some(known) = &self.known else {
+            return self.inner.means_many(n, active, out);
+        };
+        let corun = |k: usize| k * n..(k + 1) * n;
+        let mut missing: Vec<usize> = (0..active.len() / n).collect();
+        {
+            let known = lock(known);
+            missing.retain(|&k| match known.get(&active[corun(k)]) {
+                Some(rates) => {
+                    out[corun(k)].copy_from_slice(rates);
+                    false
+                }
+                None => true,
+            });
+        }
+        let asked: Vec<Setting> = missing
+            .iter()
+            .flat_map(|&k| active[corun(k)].iter().copied())
+            .collect();
+        let mut rates = vec![0.0; asked.len()];
+        self.inner.means_many(n, &asked, &mut rates);
+        let mut known = lock(known);
+        for (&k, rates) in missing.iter().zip(rates.chunks_exact(n)) {
+            out[corun(k)].copy_from_slice(rates);
+            Self::keep(&mut known, &active[corun(k)], rates);
+        }
+    }
+
+    fn std_errors(&self, active: &[Setting]) -> Vec<f64> {
+        self.inner.std_errors(active)
+    }
+
+    fn covers(&self, setting: Setting, running: usize) -> bool {
+        self.inner.covers(setting, running)
+    }
+
+    fn interference(&self) -> Option<Vec<f64>> {
+        self.inner.interference()
+    }
+
+    fn demand(&self, task: usize, batch: Batch, share: Share, running: usize) -> f64 {
+        self.inner.demand(task, batch, share, running)
+    }
+
+    fn sample_time(&self, task: usize, batch: Batch, share: Share, running: usize) -> SampleTime {
+        self.inner.sample_time(task, batch, share, running)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Counts the co-runs that it is asked for; a rate is the task's number and share.
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    impl Throughput for Counting {
+        fn task_count(&self) -> usize {
+            3
+        }
+        fn solo(&self, _: usize, _: Batch) -> f64 {
+            1.0
+        }
+        fn means(&self, active: &[Setting], out: &mut [f64]) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            for (setting, rate) in active.iter().zip(out) {
+                *rate = setting.task as f64 + setting.share.fraction() / active.len() as f64;
+            }
+        }
+        fn covers(&self, _: Setting, _: usize) -> bool {
+            true
+        }
+    }
+
+    fn settings(each: &[(usize, f64)]) -> Vec<Setting> {
+        let one = |&(task, percent)| Setting {
+            task,
+            batch: Batch::new(32).unwrap(),
+            share: Share::from_percent(percent).unwrap(),
+        };
+        each.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_co_run_is_predicted_once_alone_or_in_a_list() {
+        let counting = Counting::default();
+        let known = Remembered::new(&counting, true);
+        let list = settings(&[(0, 10.0), (1, 20.0), (0, 30.0), (1, 20.0)]);
+        let (mut once, mut again) = ([0.0; 4], [0.0; 4]);
+        known.means(&list[2..], &mut once[2..]);
+        known.means_many(2, &list, &mut again);
+        assert_eq!(counting.0.load(Ordering::Relaxed), 2);
+        assert_eq!(once[2..], again[2..]);
+        known.means_many(2, &list, &mut once);
+        assert_eq!(counting.0.load(Ordering::Relaxed), 2);
+        assert_eq!(once, again);
+        // Two co-runs of one task are not one of two.
+        let mut alone = [0.0; 2];
+        known.means_many(1, &list[..2], &mut alone);
+        assert!(alone != again[..2]);
+    }
+}

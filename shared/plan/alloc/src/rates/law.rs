@@ -1,0 +1,92 @@
+use units::{Batch, Share};
+
+use units::corun::{SampleTime, Setting, Throughput};
+
+/// Constants of one task of an [`InterferenceLaw`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TaskLaw {
+    /// Seconds of each step that no share shortens.
+    pub step_s: f64,
+    /// Seconds of a sample on the whole GPU.
+    pub sample_s: f64,
+    /// How the share counts: the work takes `1 / R^exponent` times as long.
+    pub exponent: f64,
+}
+
+/// Co-run throughput by a law with a few constants:
+/// `t_i = step_i + sample_i B_i / R_i^p_i (1 + sum_j c_ij w_j)`, `P_i = B_i / t_i`
+/// (the paper's `gamma_0 + gamma_1 O_i` with a share and an interference term). The demand
+/// `w_j` is `R_j`, or with `busy` that times the part of its undisturbed step in which task j
+/// computes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InterferenceLaw {
+    /// Constants of each task.
+    pub tasks: Vec<TaskLaw>,
+    /// `c_ij`, row by row; 0 or more, the diagonal 0.
+    pub coupling: Vec<f64>,
+    /// Whether a task presses on others only while it computes.
+    pub busy: bool,
+}
+
+impl InterferenceLaw {
+    /// The law of some of the tasks.
+    #[must_use]
+    pub fn restricted(&self, members: &[usize]) -> Self {
+        let n = self.tasks.len();
+        let row = |&i: &usize| members.iter().map(move |&j| self.coupling[i * n + j]);
+        Self {
+            tasks: members.iter().map(|&i| self.tasks[i]).collect(),
+            coupling: members.iter().flat_map(row).collect(),
+            busy: self.busy,
+        }
+    }
+
+    fn time(&self, task: usize, batch: Batch, share: Share) -> SampleTime {
+        let t = &self.tasks[task];
+        let work = t.sample_s / share.fraction().powf(t.exponent);
+        SampleTime::added(t.step_s / batch.as_f64(), work)
+    }
+}
+
+impl Throughput for InterferenceLaw {
+    fn task_count(&self) -> usize {
+        self.tasks.len()
+    }
+
+    fn solo(&self, task: usize, batch: Batch) -> f64 {
+        1.0 / self.time(task, batch, Share::FULL).seconds(0.0)
+    }
+
+    fn covers(&self, _: Setting, _: usize) -> bool {
+        true
+    }
+
+    fn means(&self, active: &[Setting], out: &mut [f64]) {
+        let n = self.tasks.len();
+        for (o, a) in out.iter_mut().zip(active) {
+            let press = |b: &Setting| self.demand(b.task, b.batch, b.share, active.len());
+            let x: f64 = active
+                .iter()
+                .map(|b| self.coupling[a.task * n + b.task] * press(b))
+                .sum();
+            let t = self.time(a.task, a.batch, a.share);
+            *o = 1.0 / t.seconds(x);
+        }
+    }
+
+    fn interference(&self) -> Option<Vec<f64>> {
+        Some(self.coupling.clone())
+    }
+
+    fn demand(&self, task: usize, batch: Batch, share: Share, _running: usize) -> f64 {
+        if !self.busy {
+            return share.fraction();
+        }
+        let t = self.time(task, batch, share);
+        t.device / t.seconds(0.0) * share.fraction()
+    }
+
+    fn sample_time(&self, task: usize, batch: Batch, share: Share, _running: usize) -> SampleTime {
+        self.time(task, batch, share)
+    }
+}

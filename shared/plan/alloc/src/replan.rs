@@ -1,0 +1,182 @@
+//! Another plan for a device that is late.
+
+use doc::{Model, ObjectiveKind, Plan, RatesKind, Timeline, Workload};
+use overlap::{Options, PlanRequest, Replanned, order_plan, shorten};
+use predict::Predictor;
+use units::Samples;
+
+use crate::federation::{Way, Worth};
+use crate::pipeline::plan_workload;
+use crate::request::Request;
+
+/// The round of a plan's device if it is planned anew for the shortest round, under what the plan
+/// was constrained by. None where that is no question: its rates are not those of a model, it does
+/// not say what it was asked to be, it leaves out tasks of the model, or nothing is feasible; and of a plan
+/// for progress, whose [`ways`] are weighed by what they are worth.
+///
+/// # Errors
+/// In words, why there is no such plan though it may be asked for.
+pub fn replan(
+    plan: &Plan,
+    predictor: Option<&Predictor>,
+    request: &PlanRequest,
+    options: &Options,
+) -> Result<Option<Timeline>, String> {
+    let Some(asker) = Asker::of(plan, predictor, request, options)? else {
+        return Ok(None);
+    };
+    if is_progress(asker.asked.objective) {
+        return Ok(None);
+    }
+    asker.timeline(ObjectiveKind::Round, 1.0)
+}
+
+/// What a late device with a plan for progress can do by a deadline, and what each way is worth: its plan with
+/// fewer samples first, then other batch sizes and shares, with fewer samples where that is not enough.
+///
+/// Others are the best for the objective of the plan and for the other way to join the tasks' times, both with
+/// the samples that the plan has time for (fewer samples of the same transfers make computing worth less, and
+/// so larger batches cheaper), the best for the objective with all samples, and the shortest round, which has
+/// time for most samples of least worth.
+///
+/// # Errors
+/// In words, why there is no such plan though it may be asked for.
+pub fn ways(
+    plan: &Plan,
+    worth: &Worth,
+    predictor: Option<&Predictor>,
+    request: &PlanRequest,
+    options: &Options,
+    deadline_s: f64,
+) -> Result<Vec<Way>, String> {
+    // An order that varied batch sizes for time alone would change what samples are worth.
+    let mut request = PlanRequest {
+        batch_percent: Some(0.0),
+        ..request.clone()
+    };
+    let less = shorten(plan, predictor, &request, options, deadline_s);
+    let less = less.map_err(|error| error.to_string())?;
+    let own: Vec<_> = (0..plan.tasks.len()).map(|i| plan.given(i).batch).collect();
+    let mut found = vec![worth.way(None, &own, Some(less), deadline_s)];
+    let Some(asker) = Asker::of(plan, predictor, &request, options)? else {
+        return Ok(found);
+    };
+    let kind = asker.asked.objective;
+    let other = match kind {
+        ObjectiveKind::Progress => ObjectiveKind::ProgressLast,
+        _ => ObjectiveKind::Progress,
+    };
+    let part = if less.part > 0.0 { less.part } else { 1.0 };
+    let wanted = [
+        (kind, part),
+        (other, part),
+        (kind, 1.0),
+        (ObjectiveKind::Round, 1.0),
+    ];
+    // Its volumes and its link are those of the round already.
+    request.workload = None;
+    for (kind, part) in wanted {
+        let Some(timeline) = asker.timeline(kind, part)? else {
+            continue;
+        };
+        let replanned = Replanned::of(&timeline);
+        let known = |way: &Way| {
+            let way = way.replanned.as_ref();
+            way.is_some_and(|r| r.settings == replanned.settings)
+        };
+        if found.iter().any(known) {
+            continue;
+        }
+        let less = (timeline.makespan.get() > deadline_s)
+            .then(|| shorten(&timeline.plan, predictor, &request, options, deadline_s))
+            .transpose();
+        let less = less.map_err(|error| error.to_string())?;
+        found.push(worth.way(Some(replanned), &timeline.batches, less, deadline_s));
+    }
+    Ok(found)
+}
+
+fn is_progress(kind: ObjectiveKind) -> bool {
+    matches!(kind, ObjectiveKind::Progress | ObjectiveKind::ProgressLast)
+}
+
+/// Plans the device of a plan anew.
+struct Asker<'a> {
+    predictor: &'a Predictor,
+    /// The model of the plan with the volumes of this round.
+    model: Model,
+    asked: Request,
+    request: PlanRequest,
+    options: &'a Options,
+}
+
+impl<'a> Asker<'a> {
+    fn of(
+        plan: &Plan,
+        predictor: Option<&'a Predictor>,
+        request: &PlanRequest,
+        options: &'a Options,
+    ) -> Result<Option<Self>, String> {
+        let modelled = match request.rates {
+            Some(kind) => kind == RatesKind::Model,
+            None => plan.rates.is_empty(),
+        };
+        let (Some(predictor), Some(model)) = (predictor, plan.model.as_ref().filter(|_| modelled))
+        else {
+            return Ok(None);
+        };
+        let whole = plan.tasks.len() == model.workload.tasks.len();
+        let Some(asked) = Request::of_plan(plan).filter(|_| whole) else {
+            return Ok(None);
+        };
+        let mut model = model.clone();
+        if let Some(now) = &request.workload {
+            let renewed = model.workload.renew(now);
+            renewed.map_err(|error| format!("--workload: {error}"))?;
+        }
+        if let (Some(link), Some(duplex)) = (&mut model.workload.link, request.duplex) {
+            link.duplex = duplex;
+        }
+        Ok(Some(Self {
+            predictor,
+            model,
+            asked,
+            request: PlanRequest {
+                workload: None,
+                ..request.clone()
+            },
+            options,
+        }))
+    }
+
+    /// The round with all samples of the plan that is best for a part of them; `None` where nothing is feasible.
+    fn timeline(&self, objective: ObjectiveKind, part: f64) -> Result<Option<Timeline>, String> {
+        let asked = Request {
+            objective,
+            ..self.asked.clone()
+        };
+        let (workload, measured) = (&self.model.workload, &self.model.measured);
+        let fewer = with_part(workload, part);
+        let found = plan_workload(self.predictor, &fewer, &asked, measured, None);
+        let mut found = found.map_err(|error| error.to_string())?;
+        if found.feasible().is_none() {
+            return Ok(None);
+        }
+        for (task, whole) in found.tasks.iter_mut().zip(&workload.tasks) {
+            task.samples = whole.samples;
+        }
+        found.model = Some(self.model.clone());
+        let timeline = order_plan(found, Some(self.predictor), &self.request, self.options);
+        timeline.map(Some).map_err(|error| error.to_string())
+    }
+}
+
+/// The workload with a part of the samples of each task, at least one.
+fn with_part(workload: &Workload, part: f64) -> Workload {
+    let mut fewer = workload.clone();
+    for task in &mut fewer.tasks {
+        let less = |s: Samples| Samples::new((s.as_f64() * part).max(1.0) as u64).ok();
+        task.samples = task.samples.and_then(less);
+    }
+    fewer
+}

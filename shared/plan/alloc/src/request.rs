@@ -1,0 +1,127 @@
+use doc::{BatchPolicy, Model, ObjectiveKind, Plan};
+use units::Batch;
+
+use crate::answer::Options;
+use crate::problem::Limits;
+
+/// What a plan is asked to be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// What is maximised.
+    pub objective: ObjectiveKind,
+    /// What has to hold.
+    pub limits: Limits,
+    /// How to search; `top` counts the plan itself.
+    pub options: Options,
+    /// Trace the front of mismatch against objective.
+    pub mismatch_front: bool,
+    /// Trace the front of total throughput against fairness.
+    pub fairness_front: bool,
+    /// Say what a little more or less share would change.
+    pub explain: bool,
+    /// Whether a plan may lie outside what was measured ([`units::corun::Throughput::covers`]).
+    pub outside: bool,
+    /// Whether a measured co-run may be the plan.
+    pub measured: bool,
+    /// Weight of the previous load (0 to below 1), if the load is damped over rounds.
+    pub damping: Option<f64>,
+    /// Largest batch size that a task may take.
+    pub max_batch: Option<Batch>,
+    /// Whether the mismatch has to be the least that is feasible, in place of a bound.
+    pub least_mismatch: bool,
+}
+
+/// What a command line says of a request, where it may leave it open.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Asked {
+    /// What is maximised.
+    pub objective: Option<ObjectiveKind>,
+    /// Starvation floor.
+    pub floor: Option<f64>,
+    /// How batch sizes may be chosen.
+    pub batch: Option<BatchPolicy>,
+}
+
+impl Request {
+    /// The request for a model, where it is open:
+    ///
+    /// - the objective is progress where it is known what samples are worth, else what was profiled for;
+    /// - the floor is what was profiled for;
+    /// - batch sizes are chosen for progress, and where a wish is about them (a mismatch, its front, a
+    ///   largest size). Otherwise each task keeps its reference size: larger ones make more samples per
+    ///   second, and nothing is known of what those are worth.
+    #[must_use]
+    pub fn for_model(&self, asked: &Asked, model: &Model) -> Self {
+        let mut request = self.clone();
+        let aim = model.aim.as_ref();
+        let workload = &model.workload;
+        let usual = || match aim {
+            Some(aim) if !workload.knows_efficiency() => aim.objective,
+            _ => workload.default_objective(),
+        };
+        request.objective = asked.objective.unwrap_or_else(usual);
+        let profiled = || aim.and_then(|a| a.starvation_floor).unwrap_or(0.0);
+        request.limits.floor = asked.floor.unwrap_or_else(profiled);
+        let progress = matches!(
+            request.objective,
+            ObjectiveKind::Progress | ObjectiveKind::ProgressLast
+        );
+        let about_sizes = self.limits.mismatch.is_some()
+            || self.least_mismatch
+            || self.mismatch_front
+            || self.max_batch.is_some();
+        request.limits.policy = asked.batch.unwrap_or(if progress || about_sizes {
+            BatchPolicy::Free
+        } else {
+            BatchPolicy::Reference
+        });
+        request
+    }
+
+    /// The plan of the largest `objective` within limits and within what was measured.
+    #[must_use]
+    pub fn new(objective: ObjectiveKind, limits: Limits) -> Self {
+        Self {
+            objective,
+            limits,
+            options: Options::default(),
+            mismatch_front: false,
+            fairness_front: false,
+            explain: false,
+            outside: false,
+            measured: true,
+            damping: None,
+            max_batch: None,
+            least_mismatch: false,
+        }
+    }
+
+    /// What a plan was asked to be; none of one that does not say what it maximises.
+    #[must_use]
+    pub fn of_plan(plan: &Plan) -> Option<Self> {
+        let found = plan.feasible()?;
+        let held = &found.constraints;
+        let limits = Limits {
+            step: held.share_step,
+            rv: held.rv,
+            floor: held.starvation_floor.unwrap_or(0.0),
+            memory: held.memory,
+            policy: held.batch,
+            mismatch: held.mismatch,
+            balance: held.balance,
+            solo: held.solo,
+        };
+        Some(Self {
+            // What asks again does not stop because a plan made for it earlier lies outside.
+            outside: true,
+            ..Self::new(found.objective.kind, limits)
+        })
+    }
+
+    /// Whether choices are looked at for more than the plan.
+    pub(crate) fn looks_again(&self) -> bool {
+        let limits = &self.limits;
+        let bounded = limits.mismatch.is_some() || limits.policy != BatchPolicy::Free;
+        bounded || self.least_mismatch || self.mismatch_front || self.fairness_front
+    }
+}

@@ -1,0 +1,404 @@
+//! The length of a round as `mt-overlap` plays it.
+
+use doc::{DeviceKind, PhaseKind, Workload};
+use overlap::{
+    Instance, ModelRates, Outcome, OverlapError, Phase, PlanError, QuickBound, one_after_another,
+    simulate_held,
+};
+use units::corun::{Setting, Throughput};
+use units::{Batch, Share};
+
+use crate::compute::finish;
+use crate::rates::{Nearby, Rows, Shifted};
+
+/// Up to this many tasks every choice is ordered exactly: a round of 3 tasks has 36 orders, one of
+/// 4 has 576. Beyond, choices are ranked by heuristic orders and the best few are ordered with care.
+pub(crate) const EXACT_TASKS: usize = 3;
+/// Up to this many tasks the ranking counts transfers. Beyond, the sets of tasks that the
+/// heuristic orders meet are too many to predict for thousands of choices.
+const RANKED_TASKS: usize = 12;
+/// Nodes and plays of the orders of the best few choices. On plans of 12 mixes of 4 to 8 tasks a tenth
+/// of these and a hundred times as many gave the same makespan to the digit, in 7, 20 and 70
+/// milliseconds of 8 tasks: they bound the time of a plan with more tasks, where the gap is told.
+const NODES: u64 = 2_000;
+const PLAYS: u64 = 5_000;
+/// Up to this many tasks a proof of an order is looked for. Beyond, the plays are fewer by the square of the
+/// tasks, since nearly each meets sets whose rates were never predicted: with all of them and a bound, which
+/// nobody asks a plan for, half the time of a plan of 16 tasks went into the orders of schemes that it is
+/// compared with.
+const PLAYED_TASKS: usize = 8;
+/// Plays of the descent that orders the transfers of the end of a climb anew.
+const REORDERED: u64 = 100;
+/// Up to this many tasks a plan counts its transfers. Beyond, nearly every order meets sets of tasks
+/// whose rates were never predicted: a plan of 32 tasks took two minutes of a processor with transfers,
+/// three seconds without. `mt-overlap` orders the one plan that is chosen, whatever its tasks.
+const MOST_TASKS: usize = 31;
+/// Part by which a round at extrapolated rates may exceed one that is known and still be played at its own.
+/// Of 24,000 neighbours of choices of 8 and 12 tasks 7 and 12 % were played so, and the others held 3 % of
+/// what all improvements gained; with 0.002 it was 14 and 31 %, and 1 %.
+const NEARLY: f64 = 2e-4;
+/// Part by which a round may exceed one that is known and still be looked at, so that equally long
+/// ones are told apart by what they are and not by which was seen first: rounds are found to 1e-9.
+pub(crate) const ROUNDING: f64 = 1e-8;
+
+/// Why a plan is about compute alone and counts no transfers.
+#[derive(Debug, thiserror::Error)]
+pub enum NoRound {
+    /// A round is ordered on one GPU.
+    #[error("a round is ordered on one GPU, and there are {0}")]
+    Gpus(u32),
+    /// To order each of many choices takes too long.
+    #[error("a plan counts the transfers of at most {MOST_TASKS} tasks, and there are {0}")]
+    Many(usize),
+    /// A task has no samples, or there are more tasks than a round can have.
+    #[error(transparent)]
+    Tasks(PlanError),
+}
+
+/// The choice that a climb has come to: its neighbours are ranked by it.
+///
+/// The best order changes seldom from one choice to the next, so that a neighbour is played in the order of
+/// this one, first at rates that are extrapolated from its ([`Nearby`]), then, where that may be better, at
+/// its own; and in all the heuristic orders only where it is better so, too. Rates are what ranking takes:
+/// each order of `n` tasks meets some `2 n` sets of them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Guide {
+    here: Known,
+    /// The last choice that was played in all orders.
+    next: Known,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Known {
+    sequence: Vec<usize>,
+    settings: Vec<Setting>,
+    rows: Rows,
+}
+
+impl Known {
+    fn new(sequence: Vec<usize>, settings: &[Setting]) -> Self {
+        Self {
+            sequence,
+            settings: settings.to_vec(),
+            rows: Rows::default(),
+        }
+    }
+}
+
+impl Guide {
+    /// Another choice is ranked.
+    pub(crate) fn forget(&mut self) {
+        self.next.sequence.clear();
+    }
+
+    /// The climb has come to the last choice that was ranked.
+    pub(crate) fn follow(&mut self) {
+        if !self.next.sequence.is_empty() {
+            self.here = std::mem::take(&mut self.next);
+        }
+    }
+}
+
+/// Transfers and work of the tasks of a round, and whether the device gives the shares of tasks
+/// that do not compute to those that do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Round {
+    instance: Instance,
+    divides: bool,
+}
+
+impl Round {
+    /// The round of a workload on one GPU.
+    ///
+    /// # Errors
+    /// [`NoRound`] says why its transfers cannot be ordered.
+    pub fn of_workload(workload: &Workload) -> Result<Self, NoRound> {
+        if workload.device.gpus != 1 {
+            return Err(NoRound::Gpus(workload.device.gpus));
+        }
+        if workload.tasks.len() > MOST_TASKS {
+            return Err(NoRound::Many(workload.tasks.len()));
+        }
+        Ok(Self {
+            instance: overlap::workload_instance(workload).map_err(NoRound::Tasks)?,
+            divides: workload.device.kind == DeviceKind::Cpu,
+        })
+    }
+
+    /// The round of the tasks in these places, if the others have left.
+    pub(crate) fn restricted(&self, places: &[usize]) -> Option<Self> {
+        let jobs = places.iter().map(|&i| self.instance.jobs()[i]).collect();
+        Some(Self {
+            // Of tasks that are fine a part is, and only none of them are none.
+            instance: Instance::new(jobs, self.instance.link()).ok()?,
+            divides: self.divides,
+        })
+    }
+
+    fn rates<'p, C: Throughput + ?Sized>(
+        &self,
+        rates: &'p C,
+        settings: &[Setting],
+    ) -> ModelRates<'p, C> {
+        let tasks = settings.iter().map(|s| s.task).collect();
+        let shares = settings.iter().map(|s| s.share).collect();
+        let played = ModelRates::new(rates, tasks, shares, &vec![0; settings.len()]);
+        if self.divides {
+            played.that_divide()
+        } else {
+            played
+        }
+    }
+
+    /// What bounds rounds of these tasks at many rates, where these are few and keep their shares.
+    pub(crate) fn quick_bound(&self) -> Option<QuickBound> {
+        QuickBound::new(&self.instance).filter(|_| !self.divides)
+    }
+
+    /// Whether no transfer takes time.
+    fn computes_only(&self) -> bool {
+        let jobs = self.instance.jobs().iter();
+        jobs.map(|j| j.download_s + j.upload_s).sum::<f64>() == 0.0
+    }
+
+    /// Whether choices are ranked by their best order rather than by a heuristic one.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.instance.len() <= EXACT_TASKS
+    }
+
+    /// Seconds to rank choices by; infinite where a task does not advance, and where it takes less
+    /// time to see that the round is longer than `most_s`.
+    pub(crate) fn rank<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        settings: &[Setting],
+        most_s: f64,
+        guide: Option<&mut Guide>,
+    ) -> f64 {
+        if self.is_exact() {
+            if most_s.is_finite() && !self.may_take(rates, settings, most_s) {
+                return f64::INFINITY;
+            }
+            return self.seconds(rates, settings);
+        }
+        if self.computes_only() && !self.divides {
+            return self.compute_alone(rates, settings);
+        }
+        match guide {
+            Some(guide) if most_s.is_finite() && !guide.here.sequence.is_empty() => {
+                let along = self.along(rates, settings, most_s, &guide.here);
+                let along = along.unwrap_or(f64::INFINITY);
+                if along < most_s {
+                    guide.next = Known::new(guide.here.sequence.clone(), settings);
+                }
+                along
+            }
+            guide => self.in_order(rates, settings, guide, 0),
+        }
+    }
+
+    /// Seconds in the best order of a descent, which `guide` then follows.
+    pub(crate) fn reordered<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        settings: &[Setting],
+        guide: &mut Guide,
+    ) -> f64 {
+        self.in_order(rates, settings, Some(guide), REORDERED)
+    }
+
+    /// The round in the order of a choice nearby; infinite where it is seen not to be below `most_s`.
+    fn along<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        settings: &[Setting],
+        most_s: f64,
+        here: &Known,
+    ) -> Result<f64, OverlapError> {
+        let (instance, sizes) = (&self.instance, batches(settings));
+        let played = self.rates(rates, settings);
+        let (base, at) = (self.rates(rates, &here.settings), batches(&here.settings));
+        let near = Nearby::new((&base, &at, &here.rows), (&played, &sizes))?;
+        let likely = most_s * (1.0 + NEARLY);
+        let rough = overlap::estimate_along(instance, &near, &sizes, &here.sequence, likely)?;
+        if rough >= likely {
+            return Ok(f64::INFINITY);
+        }
+        overlap::estimate_along(instance, &played, &sizes, &here.sequence, most_s)
+    }
+
+    /// Seconds in the best of all heuristic orders after a descent of so many plays.
+    fn in_order<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        settings: &[Setting],
+        guide: Option<&mut Guide>,
+        plays: u64,
+    ) -> f64 {
+        let played = self.rates(rates, settings);
+        let known = guide.as_ref().map_or(&[][..], |g| &g.here.sequence);
+        let found = overlap::estimate(&self.instance, &played, &batches(settings), known, plays);
+        let Ok(found) = found else {
+            return f64::INFINITY;
+        };
+        if let Some(guide) = guide {
+            guide.next = Known::new(found.sequence, settings);
+        }
+        found.makespan_s
+    }
+
+    /// Seconds to rank choices by where none is known that is near: as [`Round::rank`], but of many tasks
+    /// without transfers.
+    pub(crate) fn rank_alone<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        settings: &[Setting],
+    ) -> f64 {
+        if self.instance.len() > RANKED_TASKS {
+            return self.compute_alone(rates, settings);
+        }
+        self.rank(rates, settings, f64::INFINITY, None)
+    }
+
+    fn compute_alone<C: Throughput + ?Sized>(&self, rates: &C, settings: &[Setting]) -> f64 {
+        let work: Vec<f64> = self.instance.jobs().iter().map(|j| j.work).collect();
+        finish(rates, settings, &work, 0.0).unwrap_or(f64::INFINITY)
+    }
+
+    /// Whether the best round at these settings may be as short as `most_s`.
+    fn may_take<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        settings: &[Setting],
+        most_s: f64,
+    ) -> bool {
+        let played = self.rates(rates, settings);
+        let below_s = most_s * (1.0 + ROUNDING);
+        let may =
+            overlap::may_end_before(&self.instance, &played, &batches(settings), below_s, NODES);
+        may.unwrap_or(false)
+    }
+
+    /// The round at these settings in the best order that is found, with holds where waiting
+    /// pays.
+    ///
+    /// # Errors
+    /// [`OverlapError::BadRate`] where a task does not advance.
+    pub(crate) fn played<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        settings: &[Setting],
+    ) -> Result<Outcome, OverlapError> {
+        let n = settings.len();
+        let (nodes, plays) = match n <= PLAYED_TASKS {
+            true => (NODES, PLAYS),
+            false => (0, PLAYS * PLAYED_TASKS.pow(2) as u64 / n.pow(2) as u64),
+        };
+        let options = overlap::Options {
+            batches: settings.iter().map(|s| vec![s.batch]).collect(),
+            nodes,
+            plays,
+            ..overlap::Options::default()
+        };
+        overlap::solve(&self.instance, &self.rates(rates, settings), &options)
+    }
+
+    /// Seconds of [`Round::played`], infinite where a task does not advance: to a search that is one
+    /// of many choices, and the worst.
+    pub(crate) fn seconds<C: Throughput + ?Sized>(&self, rates: &C, settings: &[Setting]) -> f64 {
+        let played = self.played(rates, settings);
+        played.map_or(f64::INFINITY, |o| o.schedule.makespan_s)
+    }
+
+    /// Seconds of the same order and holds if every rate is `deviations` standard deviations
+    /// above its mean.
+    ///
+    /// # Errors
+    /// [`OverlapError::BadRate`] where one is not above 0.
+    pub(crate) fn shifted<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        settings: &[Setting],
+        played: &Outcome,
+        deviations: f64,
+    ) -> Result<f64, OverlapError> {
+        let shifted = Shifted {
+            inner: rates,
+            deviations,
+        };
+        let rates = self.rates(&shifted, settings);
+        let (order, holds) = (&played.order, &played.holds);
+        let again = simulate_held(&self.instance, &rates, &batches(settings), order, holds);
+        again.map(|s| s.makespan_s)
+    }
+
+    /// The sets of tasks that compute at once for at least a part `least` of the time in which any
+    /// does, with what each task runs with then, longest first.
+    pub(crate) fn met(
+        &self,
+        played: &Outcome,
+        settings: &[Setting],
+        least: f64,
+    ) -> Vec<Vec<Setting>> {
+        let phases = played.schedule.phases.iter();
+        let computes: Vec<&Phase> = phases.filter(|p| p.kind == PhaseKind::Compute).collect();
+        let mut times: Vec<f64> = computes.iter().flat_map(|p| [p.start_s, p.end_s]).collect();
+        times.sort_by(f64::total_cmp);
+        let planned: Vec<Share> = settings.iter().map(|s| s.share).collect();
+        let mut met: Vec<(Vec<Setting>, f64)> = Vec::new();
+        for (from, to) in times.iter().zip(times.iter().skip(1)) {
+            let mut now = vec![false; settings.len()];
+            for phase in &computes {
+                now[phase.task] |= phase.start_s <= *from && phase.end_s >= *to;
+            }
+            let shares = if self.divides {
+                overlap::divided(&planned, &now)
+            } else {
+                planned.clone()
+            };
+            let each = settings.iter().zip(shares).zip(&now);
+            let set: Vec<Setting> = each
+                .filter(|(_, now)| **now)
+                .map(|((s, share), _)| Setting { share, ..*s })
+                .collect();
+            match met.iter_mut().find(|(known, _)| *known == set) {
+                Some((_, seconds)) => *seconds += to - from,
+                None if set.is_empty() => {}
+                None => met.push((set, to - from)),
+            }
+        }
+        met.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let whole: f64 = met.iter().map(|(_, seconds)| seconds).sum();
+        let long = met.into_iter().filter(|(_, s)| *s >= least * whole);
+        long.map(|(set, _)| set).collect()
+    }
+
+    /// Seconds with one task at a time on the whole device, transfers beside the compute of
+    /// others; `solo` in samples per second.
+    pub(crate) fn one_after_another(&self, solo: &[f64]) -> f64 {
+        one_after_another(&self.instance, solo)
+    }
+
+    /// No round is shorter, whatever the shares, if no task computes faster beside others than
+    /// alone at `solo` samples per second, which no predictor of this project says.
+    pub(crate) fn at_least(&self, solo: &[f64]) -> f64 {
+        let jobs = self.instance.jobs();
+        let c = |i: usize| jobs[i].work / solo[i];
+        let least =
+            |of: &dyn Fn(usize) -> f64| (0..jobs.len()).map(of).fold(f64::INFINITY, f64::min);
+        let longest = (0..jobs.len()).map(|i| jobs[i].download_s + c(i) + jobs[i].upload_s);
+        let down: f64 = jobs.iter().map(|j| j.download_s).sum();
+        let up: f64 = jobs.iter().map(|j| j.upload_s).sum();
+        if self.instance.link() == overlap::Link::Shared {
+            return longest.fold(0.0, f64::max);
+        }
+        longest
+            .fold(0.0, f64::max)
+            .max(down + least(&|i| c(i) + jobs[i].upload_s))
+            .max(up + least(&|i| c(i) + jobs[i].download_s))
+    }
+}
+
+fn batches(settings: &[Setting]) -> Vec<Batch> {
+    settings.iter().map(|s| s.batch).collect()
+}

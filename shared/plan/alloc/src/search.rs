@@ -1,0 +1,366 @@
+//! The search for the best choice of an instance: by branch and bound where interference adds up,
+//! else by predicting every point, and by local search what is too large for either.
+
+mod additive;
+mod ascent;
+mod bounded;
+mod budget;
+mod chooser;
+mod excluded;
+mod exhaustive;
+mod point;
+mod shortlist;
+
+use doc::{ConstraintKind, ObjectiveKind, Proof};
+use units::TotalShare;
+use units::corun::Throughput;
+use units::search::SAME;
+
+use crate::answer::{Effort, Options, Report, Solution};
+use crate::error::AllocError;
+use crate::instance::{Goal, Instance, Quantity};
+use crate::problem::Problem;
+use crate::rates::Remembered;
+pub(crate) use additive::{Additive, LevelRows};
+use ascent::{Ascent, Tries};
+use bounded::branch_and_bound;
+use budget::compared_points;
+pub(crate) use budget::{CLIMBED, affordable_points, brief, search_points};
+use excluded::Excluded;
+use exhaustive::no_combination;
+pub(crate) use exhaustive::{
+    all_levels, combinations, enumerable, least_mismatch, refuse_exact, share_points, sweep,
+};
+pub(crate) use point::Point;
+use shortlist::Shortlist;
+
+/// Starts of a local search before all choices are ordered exactly: a choice that is seen to be worse than
+/// the best of them takes a tenth of the time. One from equal shares at half the largest sum, one
+/// from the largest, two from near the best of these.
+const SCOUTS: u32 = 4;
+/// Choices of the ranking by heuristic orders that are ordered with care: neighbours of each other, which of
+/// many tasks takes as long as a tenth of the search.
+const fn settled(tasks: usize) -> usize {
+    if tasks <= 12 { 2 } else { 1 }
+}
+
+/// [`crate::solve()`] without the explanation, and without a choice among equals.
+pub(crate) fn search<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    options: &Options,
+) -> Result<(Vec<Solution>, Report), AllocError> {
+    let known = Remembered::new(rates, problem.is_ordered());
+    let inst = Instance::new(&known, problem)?;
+    Ok(search_instance(&inst, options))
+}
+
+pub(crate) fn search_instance<C: Throughput + ?Sized>(
+    inst: &Instance<'_, C>,
+    options: &Options,
+) -> (Vec<Solution>, Report) {
+    let (mut solutions, mut report) = ranked(inst, options);
+    if inst.orders_roughly() {
+        // Choices that are ranked by heuristic orders are ordered with care once they are few.
+        solutions.truncate(options.top.max(settled(inst.n)));
+        for s in &mut solutions {
+            s.objective = inst.settled_value(&s.settings);
+        }
+        solutions.sort_by(|a, b| b.objective.total_cmp(&a.objective));
+        solutions.truncate(options.top.max(1));
+    }
+    if let (Some(best), Some(bound)) = (solutions.first(), report.bound)
+        && report.proof == Proof::NotProven
+        && best.objective >= bound - SAME * bound.abs()
+    {
+        report.proof = Proof::Bounded;
+        report.bound = Some(best.objective);
+    }
+    (solutions, report)
+}
+
+/// The best choices as the search ranks them, best first.
+fn ranked<C: Throughput + ?Sized>(
+    inst: &Instance<'_, C>,
+    options: &Options,
+) -> (Vec<Solution>, Report) {
+    let most = if inst.orders_roughly() {
+        settled(inst.n)
+    } else {
+        1
+    };
+    let mut list = Shortlist::new(options.top.max(most));
+    if no_combination(inst) {
+        let report = Report {
+            points: 0,
+            proof: Proof::Enumerated,
+            bound: None,
+        };
+        return (Vec::new(), report);
+    }
+    let mut report = run(inst, &mut list, options);
+    if list.best().is_none()
+        && report.proof == Proof::NotProven
+        && let Some(found) = witness(inst, options)
+        && let Some(point) = inst.point_of(&found.settings)
+    {
+        list.offer(inst.look(&point).1.value, &point);
+        // From there on the local search has a feasible point to climb from.
+        let local = Options {
+            effort: Effort::Local,
+            ..options.clone()
+        };
+        report.points += run(inst, &mut list, &local).points;
+    }
+    let solution = |(value, point): &(f64, Point)| {
+        let solution = inst.solution(point);
+        match inst.orders_roughly() {
+            // In the order that it was ranked by.
+            true => Solution {
+                objective: *value,
+                ..solution
+            },
+            false => solution,
+        }
+    };
+    (list.into_entries().iter().map(solution).collect(), report)
+}
+
+/// The best choice to compare others with: a round is as long as it is in the order that choices are ranked by.
+pub(crate) fn roughly<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    options: &Options,
+) -> Result<Option<Solution>, AllocError> {
+    let known = Remembered::new(rates, problem.is_ordered());
+    let inst = Instance::new(&known, problem)?;
+    let options = Options {
+        max_points: compared_points(&inst, options.max_points),
+        top: 1,
+        ..options.clone()
+    };
+    Ok(ranked(&inst, &options).0.into_iter().next())
+}
+
+fn run<C: Throughput + ?Sized>(
+    inst: &Instance<'_, C>,
+    list: &mut Shortlist,
+    options: &Options,
+) -> Report {
+    match Additive::new(inst) {
+        Some(mut law) => search_additive(inst, &mut law, list, options),
+        None => search_any(inst, list, options),
+    }
+}
+
+fn search_additive<'a, 'b, C: Throughput + ?Sized>(
+    inst: &'a Instance<'b, C>,
+    law: &mut Additive<'a, 'b, C>,
+    list: &mut Shortlist,
+    options: &Options,
+) -> Report {
+    let tries = Tries {
+        starts: if options.effort == Effort::Local {
+            options.starts
+        } else {
+            options.starts.div_ceil(4)
+        },
+        points: options.max_points,
+        seed: options.seed,
+    };
+    let points = Ascent::new(inst, Some(law), list).run(tries);
+    let most = match options.effort {
+        Effort::Local => {
+            return Report {
+                points,
+                proof: Proof::NotProven,
+                bound: None,
+            };
+        }
+        Effort::Auto => options.max_points,
+        Effort::Exact => u64::MAX,
+    };
+    let end = branch_and_bound(law, list, most);
+    if !end.complete && options.starts > tries.starts {
+        let rest = Tries {
+            starts: options.starts - tries.starts,
+            seed: options.seed.wrapping_add(1),
+            ..tries
+        };
+        let more = Ascent::new(inst, Some(law), list).run(rest);
+        return Report {
+            points: points + end.points + more,
+            proof: Proof::NotProven,
+            bound: Some(end.bound),
+        };
+    }
+    Report {
+        points: points + end.points,
+        proof: if end.complete {
+            Proof::Bounded
+        } else {
+            Proof::NotProven
+        },
+        bound: Some(end.bound).filter(|b| b.is_finite()),
+    }
+}
+
+fn search_any<C: Throughput + ?Sized>(
+    inst: &Instance<'_, C>,
+    list: &mut Shortlist,
+    options: &Options,
+) -> Report {
+    if let Some((mut combinations, points)) = enumerable(inst, options) {
+        let mut known = Shortlist::new(options.top);
+        let excluded = Excluded::new(inst);
+        if inst.orders_exactly() {
+            Ascent::new(inst, None, &mut known).run(Tries {
+                starts: SCOUTS,
+                points,
+                seed: options.seed,
+            });
+        }
+        if let Some(excluded) = &excluded {
+            combinations.retain(|batch| !excluded.sizes(batch, known.cutoff()));
+        }
+        let out = |list: &Shortlist, point: &Point, rates: &[f64]| {
+            let excluded = excluded.as_ref();
+            excluded.is_some_and(|e| e.choice(point, rates, list.cutoff()))
+        };
+        let lists = sweep(
+            inst,
+            &combinations,
+            || known.clone(),
+            |list, _| list.cutoff(),
+            out,
+            |list, point, judged| {
+                if judged.violation == 0.0 {
+                    list.offer(judged.value, point);
+                }
+            },
+        );
+        for part in std::iter::once(known.clone()).chain(lists) {
+            list.merge(part);
+        }
+        if inst.orders_roughly() {
+            // All choices were ranked, but not by their best orders.
+            return Report {
+                points,
+                proof: Proof::NotProven,
+                bound: Some(-least_round(inst)),
+            };
+        }
+        return Report {
+            points,
+            proof: Proof::Enumerated,
+            bound: list.best().map(|b| b.0),
+        };
+    }
+    let points = Ascent::new(inst, None, list).run(Tries {
+        starts: options.starts,
+        points: search_points(inst, options.max_points),
+        seed: options.seed,
+    });
+    let bound = match inst.is_round() {
+        true => Some(-least_round(inst)),
+        false => inst.folds().then(|| most_alone(inst)),
+    };
+    Report {
+        points,
+        proof: Proof::NotProven,
+        bound,
+    }
+}
+
+/// No choice is worth more than every task alone at the best of its solo rates, on the same
+/// condition as [`least_round`]. Loose, but what there is without a law.
+fn most_alone<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
+    let fold = inst.fold();
+    (0..inst.n).fold(fold.start(), |all, i| {
+        let gain = |(b, &batch): (usize, &units::Batch)| inst.gain(i, b, inst.rates.solo(i, batch));
+        let gains = inst.batches[i].iter().enumerate().map(gain);
+        fold.join(all, gains.fold(f64::NEG_INFINITY, f64::max))
+    })
+}
+
+/// No round is shorter than its longest task at the best of its solo rates, if no task runs
+/// faster for having others beside it, which no predictor of this project says.
+fn least_round<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
+    if inst.problem.is_progress() {
+        return least_to_target(inst);
+    }
+    let best = |i: usize| {
+        let rates = inst.batches[i].iter().map(|&b| inst.rates.solo(i, b));
+        rates.fold(0.0, f64::max)
+    };
+    let solo: Vec<f64> = (0..inst.n).map(best).collect();
+    match &inst.problem.round {
+        Some(round) => round.at_least(&solo),
+        None => (0..inst.n)
+            .map(|i| inst.data[i] / solo[i])
+            .fold(0.0, f64::max),
+    }
+}
+
+/// No task is sooner at its target than alone on the device and the link at its best batch size, on the same
+/// condition.
+fn least_to_target<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
+    let alone = |i: usize| {
+        let each = inst.batches[i].iter().map(|&batch| {
+            let solo = [inst.rates.solo(i, batch)];
+            let round = inst.problem.round.as_ref().and_then(|r| r.restricted(&[i]));
+            let length = match round {
+                Some(round) => round.at_least(&solo),
+                None => inst.data[i] / solo[0],
+            };
+            inst.problem.tasks[i].progress.rounds_at(batch) * length
+        });
+        each.fold(f64::INFINITY, f64::min)
+    };
+    let times: Vec<f64> = (0..inst.n).map(alone).collect();
+    inst.problem.joined_times(&times)
+}
+
+/// A choice that keeps the constraints of a problem whose own search found none and proved
+/// nothing: what searches find that are for a constraint alone, without it, or that are shorter.
+/// It is what an explanation names as reachable, so that whoever follows it is not refused again.
+pub(crate) fn witness<C: Throughput + ?Sized>(
+    inst: &Instance<'_, C>,
+    options: &Options,
+) -> Option<Solution> {
+    let brief = brief(inst.rates, options);
+    let problem = inst.problem;
+    let keeps = |s: &Solution| {
+        let point = inst.point_of(&s.settings)?;
+        let total: TotalShare = s.settings.iter().map(|s| s.share).sum();
+        let summed = problem.limits.rv.is_none_or(|rv| rv == total);
+        (summed && inst.look(&point).1.violation == 0.0).then(|| s.clone())
+    };
+    for kind in [
+        ConstraintKind::Mismatch,
+        ConstraintKind::Memory,
+        ConstraintKind::StarvationFloor,
+        ConstraintKind::Rv,
+    ] {
+        if !problem.is_limited(kind) {
+            continue;
+        }
+        let mut relaxed = problem.clone();
+        relaxed.drop_limit(kind);
+        let goal = match kind {
+            ConstraintKind::Mismatch => Goal::Least(Quantity::Mismatch),
+            ConstraintKind::Memory => Goal::Least(Quantity::Memory),
+            ConstraintKind::StarvationFloor => Goal::Objective(ObjectiveKind::MaxMin),
+            _ => inst.goal,
+        };
+        let Ok(mut other) = Instance::new(inst.rates, &relaxed) else {
+            continue;
+        };
+        other.goal = goal;
+        let found = search_instance(&other, &brief).0;
+        if let Some(found) = found.first().and_then(keeps) {
+            return Some(found);
+        }
+    }
+    None
+}

@@ -1,0 +1,344 @@
+use units::corun::{SampleTime, Throughput};
+
+use super::chooser::Chooser;
+use super::point::Point;
+use crate::instance::Instance;
+use crate::tolerance::TOLERANCE;
+
+/// A problem whose tasks act on each other only through the interference
+/// `x_i = sum_j c_ij w_j` ([`Throughput::interference`]), with everything tabulated.
+///
+/// Where the demand does not depend on the batch size, the gain of a task at given shares does
+/// not depend on the batch sizes of others, and these are chosen exactly ([`Additive::best_at`]).
+pub(crate) struct Additive<'a, 'b, C: Throughput + ?Sized> {
+    pub table: Table<'a, 'b, C>,
+    chooser: Chooser,
+    gains: Vec<f64>,
+    loads: Vec<f64>,
+    picks: Vec<u8>,
+}
+
+/// The constants of an additive problem.
+pub(crate) struct Table<'a, 'b, C: Throughput + ?Sized> {
+    pub inst: &'a Instance<'b, C>,
+    /// `c_ij`, row by row.
+    pub coupling: Vec<f64>,
+    /// Seconds per sample by task, level (from 1) and batch index.
+    times: Vec<SampleTime>,
+    /// Demand, likewise.
+    demand: Vec<f64>,
+    /// Least demand by task and level.
+    least_demand: Vec<f64>,
+    /// Whether no demand depends on the batch size.
+    pub batch_free: bool,
+    /// Largest seconds per sample that the starvation floor allows.
+    slowest: Vec<f64>,
+}
+
+/// The part of a [`Table`] at given levels: a row of cells for each task.
+#[derive(Debug, Default)]
+pub(crate) struct LevelRows {
+    cells: Vec<Cell>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    time: SampleTime,
+    demand: f64,
+}
+
+impl<'a, 'b, C: Throughput + ?Sized> Table<'a, 'b, C> {
+    fn new(inst: &'a Instance<'b, C>) -> Option<Self> {
+        if !inst.folds() {
+            // A round: a task that ends speeds the others up, so nothing adds up over the tasks.
+            return None;
+        }
+        let coupling = inst.rates.interference()?;
+        let (n, width, levels) = (inst.n, inst.width, usize::from(inst.levels));
+        let blank = SampleTime::added(f64::INFINITY, 0.0);
+        let mut times = vec![blank; n * levels * width];
+        let mut demand = vec![0.0; n * levels * width];
+        let mut least_demand = vec![0.0; n * levels];
+        let mut batch_free = true;
+        for (i, list) in inst.batches.iter().enumerate() {
+            for level in 1..=inst.levels {
+                let share = inst.share(level);
+                let at = i * levels + usize::from(level - 1);
+                for (b, &batch) in list.iter().enumerate() {
+                    times[at * width + b] = inst.rates.sample_time(i, batch, share, n);
+                    demand[at * width + b] = inst.rates.demand(i, batch, share, n);
+                }
+                let row = &demand[at * width..][..list.len()];
+                least_demand[at] = row.iter().copied().fold(f64::INFINITY, f64::min);
+                batch_free &= row.windows(2).all(|w| w[0] == w[1]);
+            }
+        }
+        let phi = inst.problem.limits.floor;
+        // Finite even without a floor: a setting that takes for ever is never a choice.
+        let slowest = inst
+            .solo
+            .iter()
+            .map(|s| ((1.0 + TOLERANCE) / (phi * s)).min(f64::MAX))
+            .collect();
+        Some(Self {
+            inst,
+            coupling,
+            times,
+            demand,
+            least_demand,
+            batch_free,
+            slowest,
+        })
+    }
+
+    fn at(&self, i: usize, level: u16) -> usize {
+        i * usize::from(self.inst.levels) + usize::from(level - 1)
+    }
+
+    pub fn least_demand(&self, i: usize, level: u16) -> f64 {
+        self.least_demand[self.at(i, level)]
+    }
+
+    pub fn demand(&self, i: usize, level: u16, b: u8) -> f64 {
+        self.demand[self.at(i, level) * self.inst.width + usize::from(b)]
+    }
+
+    /// Seconds per sample under interference `x`.
+    pub fn seconds(&self, i: usize, level: u16, b: u8, x: f64) -> f64 {
+        let t = self.times[self.at(i, level) * self.inst.width + usize::from(b)];
+        t.seconds(x)
+    }
+
+    /// What task `i` gains under interference `x`; minus infinity below the floor.
+    pub fn gain(&self, i: usize, level: u16, b: u8, x: f64) -> f64 {
+        let seconds = self.seconds(i, level, b, x);
+        if seconds <= self.slowest[i * self.inst.width + usize::from(b)] {
+            self.inst.gain(i, usize::from(b), 1.0 / seconds)
+        } else {
+            f64::NEG_INFINITY
+        }
+    }
+
+    /// Most that task `i` gains at a level under interference `x`, and at which batch index.
+    pub fn top(&self, i: usize, level: u16, x: f64) -> (f64, u8) {
+        let mut best = (f64::NEG_INFINITY, 0);
+        for b in 0..self.inst.batches[i].len() as u8 {
+            let gain = self.gain(i, level, b, x);
+            if gain > best.0 {
+                best = (gain, b);
+            }
+        }
+        best
+    }
+
+    /// Least interference on every task at the given levels.
+    pub fn interference(&self, levels: &[u16], x: &mut [f64]) {
+        x.fill(0.0);
+        let n = self.inst.n;
+        for (j, &level) in levels.iter().enumerate() {
+            let w = self.least_demand(j, level);
+            for (i, x) in x.iter_mut().enumerate() {
+                *x += self.coupling[i * n + j] * w;
+            }
+        }
+    }
+
+    /// Gathers what concerns the given levels, for many batch sizes at them.
+    pub fn at_levels(&self, levels: &[u16], rows: &mut LevelRows) {
+        let width = self.inst.width;
+        rows.cells.clear();
+        for (i, &level) in levels.iter().enumerate() {
+            let at = self.at(i, level) * width;
+            let times = &self.times[at..at + width];
+            let demand = &self.demand[at..at + width];
+            for (time, &demand) in times.iter().zip(demand) {
+                let time = *time;
+                rows.cells.push(Cell { time, demand });
+            }
+        }
+    }
+
+    /// Value of batch sizes at gathered levels; minus infinity below the floor.
+    pub fn value(&self, rows: &LevelRows, batch: &[u8]) -> f64 {
+        let (n, width) = (self.inst.n, self.inst.width);
+        let fold = self.inst.fold();
+        let mut value = fold.start();
+        for (i, coupling) in self.coupling.chunks_exact(n).enumerate() {
+            let mut x = 0.0;
+            for ((c, &b), row) in coupling
+                .iter()
+                .zip(batch)
+                .zip(rows.cells.chunks_exact(width))
+            {
+                x += c * row[usize::from(b)].demand;
+            }
+            let cell = i * width + usize::from(batch[i]);
+            let time = rows.cells[cell].time;
+            let seconds = time.seconds(x);
+            if seconds > self.slowest[cell] {
+                return f64::NEG_INFINITY;
+            }
+            let gain = self.inst.gain(i, usize::from(batch[i]), 1.0 / seconds);
+            value = fold.join(value, gain);
+        }
+        value
+    }
+
+    /// Throughput of every task at a point.
+    pub fn rates(&self, batch: &[u8], levels: &[u16], rates: &mut [f64]) {
+        let n = self.inst.n;
+        for (i, (rate, row)) in rates
+            .iter_mut()
+            .zip(self.coupling.chunks_exact(n))
+            .enumerate()
+        {
+            let x: f64 = (0..n)
+                .map(|j| row[j] * self.demand(j, levels[j], batch[j]))
+                .sum();
+            *rate = 1.0 / self.seconds(i, levels[i], batch[i], x);
+        }
+    }
+
+    /// Throughput of every task at a point, into `rates`, and the objective; minus infinity, and
+    /// no more rates, once a task is below the floor. `demand` is room for one number per task.
+    pub fn value_at(&self, point: &Point, demand: &mut [f64], rates: &mut [f64]) -> f64 {
+        let (n, width) = (self.inst.n, self.inst.width);
+        let fold = self.inst.fold();
+        for (j, w) in demand.iter_mut().enumerate() {
+            *w = self.demand(j, point.level[j], point.batch[j]);
+        }
+        let mut value = fold.start();
+        for (i, row) in self.coupling.chunks_exact(n).enumerate() {
+            let x: f64 = row.iter().zip(&*demand).map(|(c, w)| c * w).sum();
+            let b = point.batch[i];
+            let seconds = self.seconds(i, point.level[i], b, x);
+            if seconds > self.slowest[i * width + usize::from(b)] {
+                return f64::NEG_INFINITY;
+            }
+            rates[i] = 1.0 / seconds;
+            value = fold.join(value, self.inst.gain(i, usize::from(b), rates[i]));
+        }
+        value
+    }
+}
+
+impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
+    /// `None` if the rates have no such law.
+    pub fn new(inst: &'a Instance<'b, C>) -> Option<Self> {
+        let cells = inst.n * inst.width;
+        Some(Self {
+            table: Table::new(inst)?,
+            chooser: Chooser::new(inst),
+            gains: vec![f64::NEG_INFINITY; cells],
+            loads: inst.load.clone().unwrap_or_else(|| vec![0.0; cells]),
+            picks: vec![0; inst.n],
+        })
+    }
+
+    /// Objective of the best batch sizes at the given levels under interference `x` if it is above
+    /// `cutoff`; leaves the batch sizes in [`Additive::picks`]. Only where demand does not
+    /// depend on batch sizes.
+    pub fn best_at(&mut self, levels: &[u16], x: &[f64], cutoff: f64) -> Option<f64> {
+        let total = self.tops_at(levels, x);
+        if total <= cutoff || total == f64::NEG_INFINITY {
+            return None;
+        }
+        let inst = self.table.inst;
+        let unlimited = inst.epsilon.is_infinite() && inst.capacity.is_infinite();
+        if unlimited && !inst.same {
+            return Some(total);
+        }
+        self.fill(levels, x);
+        let loads = inst.epsilon.is_finite().then_some(&self.loads[..]);
+        let (value, picks) = self.chooser.best(inst, &self.gains, loads, cutoff)?;
+        self.picks = picks;
+        Some(value)
+    }
+
+    /// Offers every point at the given levels that is above the cutoff, which `offer` returns.
+    /// Only where demand does not depend on batch sizes.
+    pub fn offer_all(
+        &mut self,
+        levels: &[u16],
+        x: &[f64],
+        cutoff: f64,
+        mut offer: impl FnMut(f64, &Point) -> f64,
+    ) {
+        if self.tops_at(levels, x) <= cutoff {
+            return;
+        }
+        let mut point = Point {
+            batch: vec![0; levels.len()],
+            level: levels.to_vec(),
+        };
+        self.fill(levels, x);
+        let inst = self.table.inst;
+        let loads = inst.epsilon.is_finite().then_some(&self.loads[..]);
+        self.chooser
+            .visit(inst, &self.gains, loads, cutoff, |value, picks| {
+                point.batch.copy_from_slice(picks);
+                offer(value, &point)
+            });
+    }
+
+    /// Batch indices of the last [`Additive::best_at`].
+    pub fn picks(&self) -> &[u8] {
+        &self.picks
+    }
+
+    /// Most that the given levels can reach under least interference `x`.
+    pub fn tops_at(&mut self, levels: &[u16], x: &[f64]) -> f64 {
+        let fold = self.table.inst.fold();
+        let mut total = fold.start();
+        for i in 0..levels.len() {
+            let (gain, b) = self.table.top(i, levels[i], x[i]);
+            self.picks[i] = b;
+            total = fold.join(total, gain);
+        }
+        total
+    }
+
+    /// Tables of gains and loads at the given levels.
+    fn fill(&mut self, levels: &[u16], x: &[f64]) {
+        let inst = self.table.inst;
+        for i in 0..inst.n {
+            for b in 0..inst.batches[i].len() {
+                let cell = i * inst.width + b;
+                self.gains[cell] = self.table.gain(i, levels[i], b as u8, x[i]);
+                if inst.load.is_none() {
+                    self.loads[cell] = 1.0 / self.table.seconds(i, levels[i], b as u8, x[i]);
+                }
+            }
+        }
+    }
+
+    /// By how much the constraints are missed at levels where no batch sizes meet them, where
+    /// demand does not depend on batch sizes: at those within memory and (where it does not depend on rates) mismatch whose total shortfall from
+    /// the floor is least.
+    pub fn violation(&mut self, levels: &[u16], x: &[f64]) -> f64 {
+        let inst = self.table.inst;
+        let phi = inst.problem.limits.floor;
+        // Finite even without a floor: a setting that takes for ever is never a choice.
+        for i in 0..inst.n {
+            for b in 0..inst.batches[i].len() {
+                let cell = i * inst.width + b;
+                let rate = 1.0 / self.table.seconds(i, levels[i], b as u8, x[i]);
+                self.gains[cell] = -(phi - rate / inst.solo[cell]).max(0.0);
+            }
+        }
+        let loads = inst.load.as_deref().filter(|_| inst.epsilon.is_finite());
+        let Some((_, batch)) = self
+            .chooser
+            .best(inst, &self.gains, loads, f64::NEG_INFINITY)
+        else {
+            return f64::INFINITY;
+        };
+        let mut rates = vec![0.0; inst.n];
+        self.table.rates(&batch, levels, &mut rates);
+        let point = Point {
+            batch,
+            level: levels.to_vec(),
+        };
+        TOLERANCE + inst.judge(&point, &rates).violation
+    }
+}

@@ -1,0 +1,296 @@
+use units::corun::Throughput;
+
+use super::additive::Additive;
+use super::point::Point;
+use super::shortlist::Shortlist;
+use crate::instance::Fold;
+use crate::tolerance::TOLERANCE;
+
+/// Outcome of a search that may be cut short.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Effort {
+    /// Nodes and points looked at.
+    pub points: u64,
+    /// Whether everything else was excluded.
+    pub complete: bool,
+    /// No point is better than this.
+    pub bound: f64,
+}
+
+/// Branch and bound over the shares (and, where demand depends on them, the batch sizes) of an
+/// [`Additive`] problem.
+///
+/// For a fixed sum `V` of levels the interference on task `i` at level `l` is at least what the
+/// other `V - l` levels add when they are spread so that they disturb `i` least. So a table
+/// `suffix[k][v]` of what tasks `k..` gain at most on `v` levels bounds every completion; with
+/// the levels of tasks `..k` chosen, their interference is known up to the least that the
+/// remaining levels must add. Both bounds are relaxations: whatever they exclude cannot beat the
+/// incumbent.
+struct Tree<'t, 'a, 'b, C: Throughput + ?Sized> {
+    law: &'t mut Additive<'a, 'b, C>,
+    list: &'t mut Shortlist,
+    /// `least[(k * n + i) * width + v]`: least interference on task `i` by the tasks `k..` but
+    /// `i` when these have `v` levels.
+    least: Vec<f64>,
+    /// Largest number of levels plus 1.
+    width: usize,
+    suffix: Vec<f64>,
+    levels: Vec<u16>,
+    /// Batch indices, where these are branched on too because demand depends on them.
+    picks: Vec<u8>,
+    joint: bool,
+    /// Least memory of the tasks from each on.
+    rest_memory: Vec<f64>,
+    /// Least interference by the tasks chosen so far, one row for each depth.
+    x: Vec<f64>,
+    points: u64,
+    most_points: u64,
+}
+
+/// What the batch sizes chosen so far use up.
+#[derive(Debug, Clone, Copy, Default)]
+struct Used {
+    memory: f64,
+    mismatch: f64,
+}
+
+/// Finds the best points, or as many as `most_points` allows.
+pub(crate) fn branch_and_bound<C: Throughput + ?Sized>(
+    law: &mut Additive<'_, '_, C>,
+    list: &mut Shortlist,
+    most_points: u64,
+) -> Effort {
+    let n = law.table.inst.n;
+    let sums = law.table.inst.sums();
+    let width = n * usize::from(law.table.inst.levels) + 1;
+    let mut tree = Tree {
+        least: least_interference(law, width),
+        width,
+        suffix: Vec::new(),
+        levels: vec![1; n],
+        picks: vec![0; n],
+        joint: !law.table.batch_free,
+        rest_memory: law.table.inst.rest_memory(),
+        x: vec![0.0; (n + 1) * n],
+        points: 0,
+        most_points,
+        law,
+        list,
+    };
+    // Sums in order of promise: the first good ones make the rest fall at their root.
+    let mut roots: Vec<(f64, u32)> = sums
+        .into_iter()
+        .map(|sum| (tree.root(sum), sum))
+        .filter(|(bound, _)| *bound > f64::NEG_INFINITY)
+        .collect();
+    roots.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let top = roots.first().map_or(f64::NEG_INFINITY, |r| r.0);
+    let mut complete = true;
+    for (bound, sum) in roots {
+        if bound <= tree.list.cutoff() {
+            break;
+        }
+        tree.root(sum);
+        tree.descend(0, sum, Used::default());
+        if tree.points >= tree.most_points {
+            complete = false;
+            break;
+        }
+    }
+    let found = tree.list.best().map_or(f64::NEG_INFINITY, |b| b.0);
+    Effort {
+        points: tree.points,
+        complete,
+        bound: if complete { found } else { top },
+    }
+}
+
+fn least_interference<C: Throughput + ?Sized>(law: &Additive<'_, '_, C>, width: usize) -> Vec<f64> {
+    let table = &law.table;
+    let n = table.inst.n;
+    let mut least = vec![f64::INFINITY; n * n * width];
+    let mut below = vec![f64::INFINITY; width];
+    let mut here = below.clone();
+    for i in 0..n {
+        below.fill(f64::INFINITY);
+        below[0] = 0.0;
+        for k in (0..n).rev() {
+            if k != i {
+                here.fill(f64::INFINITY);
+                for level in 1..=table.inst.levels {
+                    let add = table.coupling[i * n + k] * table.least_demand(k, level);
+                    let shift = usize::from(level);
+                    for v in shift..width {
+                        here[v] = here[v].min(below[v - shift] + add);
+                    }
+                }
+                std::mem::swap(&mut here, &mut below);
+            }
+            least[(k * n + i) * width..][..width].copy_from_slice(&below);
+        }
+    }
+    least
+}
+
+impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
+    /// Prepares the suffix table for a sum of levels and returns the bound at the root.
+    fn root(&mut self, sum: u32) -> f64 {
+        let n = self.law.table.inst.n;
+        let levels = u32::from(self.law.table.inst.levels);
+        let width = self.width;
+        let fold = self.law.table.inst.fold();
+        self.suffix.clear();
+        self.suffix.resize((n + 1) * width, f64::NEG_INFINITY);
+        self.suffix[n * width] = fold.start();
+        for i in (0..n).rev() {
+            let rest = (n - 1 - i) as u32;
+            for level in 1..=levels.min(sum.saturating_sub(n as u32 - 1)) {
+                let x = self.least[i * self.width + (sum - level) as usize];
+                let (gain, _) = self.law.table.top(i, level as u16, x);
+                for v in (level + rest)..=sum.min(level + rest * levels) {
+                    let below = self.suffix[(i + 1) * width + (v - level) as usize];
+                    let cell = &mut self.suffix[i * width + v as usize];
+                    *cell = cell.max(fold.join(gain, below));
+                }
+            }
+        }
+        self.suffix[sum as usize]
+    }
+
+    /// Tries every level of task `k` with `left` levels for tasks `k..`.
+    fn descend(&mut self, k: usize, left: u32, used: Used) {
+        let n = self.law.table.inst.n;
+        let most = u32::from(self.law.table.inst.levels);
+        let rest = (n - 1 - k) as u32;
+        let from = left.saturating_sub(rest * most).max(1);
+        for level in from..=most.min(left.saturating_sub(rest)) {
+            self.levels[k] = level as u16;
+            if !self.joint {
+                let w = self.law.table.least_demand(k, level as u16);
+                self.step(k, left - level, w, used);
+                continue;
+            }
+            // The largest batch sizes usually gain most: they come first.
+            for b in (0..self.law.table.inst.batches[k].len() as u8).rev() {
+                self.picks[k] = b;
+                if let Some(used) = self.within(k, b, used) {
+                    let w = self.law.table.demand(k, level as u16, b);
+                    self.step(k, left - level, w, used);
+                }
+            }
+        }
+    }
+
+    /// Goes on below task `k`, which presses with `w`.
+    fn step(&mut self, k: usize, left: u32, w: f64, used: Used) {
+        let n = self.law.table.inst.n;
+        if self.points >= self.most_points {
+            return;
+        }
+        for i in 0..n {
+            self.x[(k + 1) * n + i] = self.x[k * n + i] + self.law.table.coupling[i * n + k] * w;
+        }
+        if k + 1 < n {
+            if self.bound(k + 1, left) > self.list.cutoff() {
+                self.descend(k + 1, left, used);
+            }
+        } else if self.joint {
+            self.joint_leaf();
+        } else {
+            self.leaf();
+        }
+    }
+
+    /// What is used up when task `k` takes batch index `b`; `None` if that is too much.
+    fn within(&self, k: usize, b: u8, used: Used) -> Option<Used> {
+        let inst = self.law.table.inst;
+        if inst.same && k > 0 && b != self.picks[0] {
+            return None;
+        }
+        let cell = |i: usize, b: u8| i * inst.width + usize::from(b);
+        let mut next = used;
+        next.memory += inst.memory[cell(k, b)];
+        if let Some(load) = inst.load.as_ref().filter(|_| inst.epsilon.is_finite()) {
+            let own = load[cell(k, b)];
+            for i in 0..k {
+                let other = load[cell(i, self.picks[i])];
+                next.mismatch += inst.pair_mismatch(k, own, i, other);
+            }
+        }
+        let fits = next.memory + self.rest_memory[k + 1] <= inst.capacity
+            && next.mismatch <= inst.epsilon + TOLERANCE;
+        fits.then_some(next)
+    }
+
+    /// Most that any completion of tasks `..k` reaches with `left` levels for the rest.
+    fn bound(&mut self, k: usize, left: u32) -> f64 {
+        let table = &self.law.table;
+        let n = table.inst.n;
+        let fold: Fold = table.inst.fold();
+        let mut total = self.suffix[k * self.width + left as usize];
+        self.points += 1;
+        let cutoff = self.list.cutoff();
+        for i in 0..k {
+            let x = self.x[k * n + i] + self.least[(k * n + i) * self.width + left as usize];
+            let gain = if self.joint {
+                table.gain(i, self.levels[i], self.picks[i], x)
+            } else {
+                table.top(i, self.levels[i], x).0
+            };
+            total = fold.join(total, gain);
+            if fold == Fold::Min && total <= cutoff {
+                break;
+            }
+        }
+        total
+    }
+
+    fn joint_leaf(&mut self) {
+        self.points += 1;
+        let table = &self.law.table;
+        let (n, fold) = (table.inst.n, table.inst.fold());
+        let mut value = fold.start();
+        for i in 0..n {
+            let gain = table.gain(i, self.levels[i], self.picks[i], self.x[n * n + i]);
+            value = fold.join(value, gain);
+        }
+        if value <= self.list.cutoff() || value == f64::NEG_INFINITY {
+            return;
+        }
+        let point = Point {
+            batch: self.picks.clone(),
+            level: self.levels.clone(),
+        };
+        if table.inst.load.is_none() && table.inst.epsilon.is_finite() {
+            // The mismatch of throughputs is only known here.
+            let mut rates = vec![0.0; n];
+            table.rates(&self.picks, &self.levels, &mut rates);
+            if table.inst.judge(&point, &rates).violation > 0.0 {
+                return;
+            }
+        }
+        self.list.offer(value, &point);
+    }
+
+    fn leaf(&mut self) {
+        let n = self.law.table.inst.n;
+        self.points += 1;
+        let x = &self.x[n * n..];
+        let cutoff = self.list.cutoff();
+        if self.list.most() == 1 {
+            if let Some(value) = self.law.best_at(&self.levels, x, cutoff) {
+                let point = Point {
+                    batch: self.law.picks().to_vec(),
+                    level: self.levels.clone(),
+                };
+                self.list.offer(value, &point);
+            }
+            return;
+        }
+        let list = &mut *self.list;
+        self.law.offer_all(&self.levels, x, cutoff, |value, point| {
+            list.offer(value, point);
+            list.cutoff()
+        });
+    }
+}

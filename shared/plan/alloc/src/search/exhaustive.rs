@@ -1,0 +1,415 @@
+use std::num::NonZero;
+use std::thread;
+
+use units::corun::Throughput;
+
+use super::budget::{ENUMERATED, affordable_points, round_points};
+use super::chooser::Chooser;
+use super::point::Point;
+use crate::answer::{Effort, Options};
+use crate::error::AllocError;
+use crate::instance::{Instance, Judged};
+use crate::round::EXACT_TASKS;
+
+/// Co-runs handed to the predictor at a time.
+const CHUNK: usize = 256;
+/// Fewer points than this are not worth a thread.
+const POINTS_PER_THREAD: u64 = 20_000;
+
+/// Combinations that are listed at most, whatever the budget of points: a million of 64 tasks take
+/// 90 MB, and where there are more no enumeration of them with their shares ends.
+const MOST_COMBINATIONS: usize = 1 << 20;
+/// Partial combinations looked at for each one listed, beside a million in any case: bounds the
+/// walk where a constraint is met by few of very many.
+const PARTIAL_PER_COMBINATION: u64 = 64;
+
+/// Combinations of batch sizes within what does not depend on rates: memory, policy, and the
+/// mismatch unless its balance is `time`. `None` if there are more than `most`, or if the walk
+/// through them is too long.
+pub(crate) fn combinations<C: Throughput + ?Sized>(
+    inst: &Instance<'_, C>,
+    most: usize,
+) -> Option<Vec<Vec<u8>>> {
+    let most = most.min(MOST_COMBINATIONS);
+    let gains = vec![0.0; inst.n * inst.width];
+    let loads = inst.load.as_deref().filter(|_| inst.epsilon.is_finite());
+    let mut all = Vec::new();
+    let mut chooser = Chooser::new(inst);
+    chooser.most_nodes = 1_000_000 + PARTIAL_PER_COMBINATION * most as u64;
+    let complete = chooser.visit(inst, &gains, loads, f64::NEG_INFINITY, |_, pick| {
+        if all.len() <= most {
+            all.push(pick.to_vec());
+        }
+        // Above any gain, so that the search ends.
+        if all.len() > most {
+            f64::INFINITY
+        } else {
+            f64::NEG_INFINITY
+        }
+    });
+    if all.len() > most || !complete {
+        return None;
+    }
+    all.sort_unstable();
+    Some(all)
+}
+
+/// Whether no combination of batch sizes meets what does not depend on rates: then there is
+/// nothing to search. `false` also where that cannot be told within a short walk.
+pub(crate) fn no_combination<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> bool {
+    combinations(inst, 0).is_some_and(|all| all.is_empty())
+}
+
+/// Least mismatch of the combinations of batch sizes within memory and policy, where it does not
+/// depend on rates; `None` if there is no combination. Depth first: the mismatch of the tasks
+/// chosen so far only grows. Exact unless the walk is cut short at two million nodes, which 10
+/// tasks of 5 batch sizes do not reach.
+pub(crate) fn least_mismatch<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Option<f64> {
+    struct Walk<'w, 'i, C: Throughput + ?Sized> {
+        inst: &'w Instance<'i, C>,
+        load: &'w [f64],
+        rest_memory: Vec<f64>,
+        picked: Vec<usize>,
+        least: f64,
+        nodes: u64,
+    }
+    impl<C: Throughput + ?Sized> Walk<'_, '_, C> {
+        fn descend(&mut self, memory: f64, mismatch: f64) {
+            let (inst, i) = (self.inst, self.picked.len());
+            if i == inst.n {
+                self.least = self.least.min(mismatch);
+                return;
+            }
+            for b in 0..inst.batches[i].len() {
+                let cell = i * inst.width + b;
+                let memory = memory + inst.memory[cell];
+                let other = inst.same && i > 0 && b != self.picked[0];
+                if other || memory + self.rest_memory[i + 1] > inst.capacity || self.nodes == 0 {
+                    continue;
+                }
+                self.nodes -= 1;
+                let mut sum = mismatch;
+                for (k, &c) in self.picked.iter().enumerate() {
+                    let theirs = self.load[k * inst.width + c];
+                    sum += inst.pair_mismatch(i, self.load[cell], k, theirs);
+                }
+                if sum < self.least {
+                    self.picked.push(b);
+                    self.descend(memory, sum);
+                    self.picked.pop();
+                }
+            }
+        }
+    }
+    let mut walk = Walk {
+        inst,
+        load: inst.load.as_deref()?,
+        rest_memory: inst.rest_memory(),
+        picked: Vec::with_capacity(inst.n),
+        least: f64::INFINITY,
+        nodes: 2_000_000,
+    };
+    walk.descend(0.0, 0.0);
+    walk.least.is_finite().then_some(walk.least)
+}
+
+/// Number of ways to give every task at least one level with one of the allowed sums.
+pub(crate) fn share_points<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> u128 {
+    let sums = inst.sums();
+    let most = sums.last().map_or(0, |&s| s as usize);
+    let mut ways = vec![0_u128; most + 1];
+    ways[0] = 1;
+    for _ in 0..inst.n {
+        let mut next = vec![0_u128; most + 1];
+        for v in 1..=most {
+            let from = v.saturating_sub(usize::from(inst.levels));
+            next[v] = ways[from..v]
+                .iter()
+                .fold(0, |a, &b| u128::saturating_add(a, b));
+        }
+        ways = next;
+    }
+    sums.iter()
+        .fold(0, |a, &s| a.saturating_add(ways[s as usize]))
+}
+
+/// The batch combinations, and the number of points, if enumeration is wanted and small enough.
+pub(crate) fn enumerable<C: Throughput + ?Sized>(
+    inst: &Instance<'_, C>,
+    options: &Options,
+) -> Option<(Vec<Vec<u8>>, u64)> {
+    let most = match options.effort {
+        Effort::Local => return None,
+        Effort::Auto => options.max_points,
+        Effort::Exact => u64::MAX,
+    };
+    let most = if options.effort == Effort::Exact {
+        most
+    } else if inst.is_round() {
+        most.min(round_points(inst))
+    } else if inst.rates.interference().is_none() {
+        affordable_points(inst.n, ENUMERATED, most)
+    } else {
+        most
+    };
+    let shares = share_points(inst);
+    let most_combinations = u128::from(most) / shares.max(1);
+    let combinations = combinations(inst, usize::try_from(most_combinations).ok()?)?;
+    let points = shares.checked_mul(combinations.len() as u128)?;
+    let points = u64::try_from(points).ok()?;
+    (points <= most).then_some((combinations, points))
+}
+
+/// Why an exact search of this cannot be had, if it cannot.
+pub(crate) fn refuse_exact<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Option<AllocError> {
+    if inst.orders_roughly() {
+        return Some(AllocError::NoExactRound {
+            tasks: inst.n,
+            most: EXACT_TASKS,
+        });
+    }
+    let bounded = inst.folds() && inst.rates.interference().is_some();
+    let exact = Options {
+        effort: Effort::Exact,
+        ..Options::default()
+    };
+    let none = !bounded && !no_combination(inst) && enumerable(inst, &exact).is_none();
+    none.then_some(AllocError::NoExact {
+        tasks: inst.n,
+        most: MOST_COMBINATIONS,
+    })
+}
+
+/// Levels of all tasks with one of the allowed sums, one after another: the sums ascend, and
+/// within one the levels do, the first task's foremost. Nothing is stored, as there are 20^n.
+pub(crate) struct LevelWalk {
+    sums: std::vec::IntoIter<u32>,
+    most: u16,
+    levels: Vec<u16>,
+    started: bool,
+}
+
+impl LevelWalk {
+    pub fn new<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Self {
+        Self {
+            sums: inst.sums().into_iter(),
+            most: inst.levels,
+            levels: vec![1; inst.n],
+            started: false,
+        }
+    }
+
+    /// The next levels, if there are more.
+    pub fn advance(&mut self) -> Option<&[u16]> {
+        if !(self.started && self.step()) {
+            let sum = self.sums.next()?;
+            self.least_from(0, sum);
+            self.started = true;
+        }
+        Some(&self.levels)
+    }
+
+    /// The next levels of the same sum: the last task whose level can rise by one at the cost of
+    /// those after it does so.
+    fn step(&mut self) -> bool {
+        let n = self.levels.len();
+        let mut after = 0;
+        for k in (0..n).rev() {
+            let others = (n - 1 - k) as u32;
+            if others > 0 && self.levels[k] < self.most && after > others {
+                self.levels[k] += 1;
+                self.least_from(k + 1, after - 1);
+                return true;
+            }
+            after += u32::from(self.levels[k]);
+        }
+        false
+    }
+
+    /// The least levels of the tasks from `k` on that add up to `left`.
+    fn least_from(&mut self, k: usize, mut left: u32) {
+        let n = self.levels.len();
+        for i in k..n {
+            let others = (n - 1 - i) as u32;
+            let level = left.saturating_sub(others * u32::from(self.most)).max(1);
+            self.levels[i] = level as u16;
+            left -= level.min(left);
+        }
+    }
+}
+
+/// All levels of a [`LevelWalk`], one after another; the caller has counted them.
+pub(crate) fn all_levels<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Vec<u16> {
+    let mut all = Vec::new();
+    let mut walk = LevelWalk::new(inst);
+    while let Some(levels) = walk.advance() {
+        all.extend_from_slice(levels);
+    }
+    all
+}
+
+/// Predicts and judges every combination of the given batch sizes with all levels. Each thread makes a
+/// collector with `new`, shows it every point of its part with `look`, and the collectors come
+/// back in order of the parts, so that the result does not depend on the number of threads as
+/// long as the collectors can be merged in any order. `cutoff`: a round worth less at what is judged
+/// besides changes nothing in the collector; `skip`: nor does this point with these rates.
+pub(crate) fn sweep<C: Throughput + ?Sized, T: Send>(
+    inst: &Instance<'_, C>,
+    combinations: &[Vec<u8>],
+    new: impl Fn() -> T + Sync,
+    cutoff: impl Fn(&T, &Judged) -> f64 + Sync,
+    skip: impl Fn(&T, &Point, &[f64]) -> bool + Sync,
+    look: impl Fn(&mut T, &Point, &Judged) + Sync,
+) -> Vec<T> {
+    if combinations.is_empty() {
+        return Vec::new();
+    }
+    let shares = u64::try_from(share_points(inst)).unwrap_or(u64::MAX);
+    let points = shares.saturating_mul(combinations.len() as u64);
+    let wanted = (points / POINTS_PER_THREAD).max(1);
+    let cores = thread::available_parallelism().map_or(1, NonZero::get) as u64;
+    let parts = wanted.min(cores) as usize;
+    let part = combinations.len().div_ceil(parts).max(1);
+    let work = &|mine: &[Vec<u8>]| {
+        let mut collector = new();
+        sweep_part(inst, mine, &mut collector, (&cutoff, &skip), &look);
+        collector
+    };
+    if parts == 1 {
+        return vec![work(combinations)];
+    }
+    thread::scope(|scope| {
+        let start = |mine| {
+            let handle = thread::Builder::new().spawn_scoped(scope, move || work(mine));
+            // Where no thread can be made, this one does its part.
+            handle.map_err(|_| mine)
+        };
+        let handles: Vec<_> = combinations.chunks(part).map(start).collect();
+        handles
+            .into_iter()
+            .map(|handle| match handle.map(thread::ScopedJoinHandle::join) {
+                Ok(Ok(collector)) => collector,
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                Err(mine) => work(mine),
+            })
+            .collect()
+    })
+}
+
+fn sweep_part<C: Throughput + ?Sized, T>(
+    inst: &Instance<'_, C>,
+    combinations: &[Vec<u8>],
+    collector: &mut T,
+    (cutoff, skip): (
+        &impl Fn(&T, &Judged) -> f64,
+        &impl Fn(&T, &Point, &[f64]) -> bool,
+    ),
+    look: &impl Fn(&mut T, &Point, &Judged),
+) {
+    let n = inst.n;
+    let mut active = Vec::with_capacity(CHUNK * n);
+    let mut rates = vec![0.0; CHUNK * n];
+    let mut chunk: Vec<u16> = Vec::with_capacity(CHUNK * n);
+    let mut point = Point {
+        batch: vec![0; n],
+        level: vec![1; n],
+    };
+    for batch in combinations {
+        point.batch.clone_from(batch);
+        let mut walk = LevelWalk::new(inst);
+        loop {
+            chunk.clear();
+            active.clear();
+            while chunk.len() < CHUNK * n
+                && let Some(levels) = walk.advance()
+            {
+                chunk.extend_from_slice(levels);
+                point.level.copy_from_slice(levels);
+                inst.fill(&point, &mut active);
+            }
+            if chunk.is_empty() {
+                break;
+            }
+            let rates = &mut rates[..chunk.len()];
+            inst.rates.means_many(n, &active, rates);
+            for (level, rates) in chunk.chunks_exact(n).zip(rates.chunks_exact(n)) {
+                point.level.copy_from_slice(level);
+                if skip(collector, &point, rates) {
+                    continue;
+                }
+                let judged = inst.judge_above(&point, rates, |j| cutoff(collector, j), None);
+                look(collector, &point, &judged);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{InterferenceLaw, Limits, Problem, Task, TaskLaw};
+    use units::{Batch, Share, TotalShare, Weight};
+
+    fn levels(n: usize, step_percent: u32, rv: Option<u32>) -> Vec<u16> {
+        let law = InterferenceLaw {
+            tasks: vec![
+                TaskLaw {
+                    step_s: 0.0,
+                    sample_s: 1.0,
+                    exponent: 1.0
+                };
+                n
+            ],
+            coupling: vec![0.0; n * n],
+            busy: false,
+        };
+        let task = Task {
+            batches: vec![Batch::new(1).unwrap()],
+            samples: None,
+            weight: Weight::new(1.0).unwrap(),
+            memory: None,
+            work_per_sample: None,
+            progress: crate::Progress::default(),
+        };
+        let problem = Problem {
+            tasks: vec![task; n],
+            objective: doc::ObjectiveKind::Raw,
+            limits: Limits {
+                step: Share::from_hundredths(step_percent * 100),
+                rv: rv.map(|v| TotalShare::from_hundredths(v * 100)),
+                ..Limits::default()
+            },
+            round: None,
+        };
+        let inst = Instance::new(&law, &problem).unwrap();
+        let all = all_levels(&inst);
+        assert_eq!(share_points(&inst), (all.len() / n) as u128);
+        all
+    }
+
+    /// The slow twin counts through all levels like an odometer.
+    #[test]
+    fn the_walk_passes_every_choice_of_levels_once() {
+        for (n, step, rv) in [
+            (1, 20, None),
+            (3, 25, None),
+            (3, 25, Some(150)),
+            (4, 50, Some(300)),
+        ] {
+            let most = 100 / step;
+            let mut slow: Vec<Vec<u16>> = (0..u32::pow(most, n as u32))
+                .map(|code| {
+                    (0..n)
+                        .map(|k| (code / u32::pow(most, k as u32) % most + 1) as u16)
+                        .collect()
+                })
+                .filter(|l: &Vec<u16>| {
+                    let sum: u32 = l.iter().map(|&v| u32::from(v) * step).sum();
+                    rv.is_none_or(|rv| rv == sum)
+                })
+                .collect();
+            slow.sort_by_key(|l| (l.iter().sum::<u16>(), l.clone()));
+            assert_eq!(levels(n, step, rv), slow.concat(), "{n} {step} {rv:?}");
+        }
+    }
+}

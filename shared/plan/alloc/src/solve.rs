@@ -1,0 +1,69 @@
+use doc::ObjectiveKind;
+use units::corun::Throughput;
+
+use crate::answer::{Effort, Options, Outcome, Solution};
+use crate::error::AllocError;
+use crate::infeasible::explain_infeasible;
+use crate::instance::Instance;
+use crate::problem::Problem;
+use crate::search::{refuse_exact, search};
+use crate::tie::break_tie;
+
+/// Finds the best batch sizes and shares, and says whether they are proven to be.
+///
+/// A predictor with additive interference ([`Throughput::interference`]) is searched by branch and
+/// bound, any other by predicting every point; what is too large for `max_points` by local
+/// search alone.
+pub fn solve<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    options: &Options,
+) -> Result<Outcome, AllocError> {
+    if options.effort == Effort::Exact
+        && let Some(refusal) = refuse_exact(&Instance::new(rates, problem)?)
+    {
+        return Err(refusal);
+    }
+    let (mut solutions, report) = search(rates, problem, options)?;
+    let ties = problem.is_progress() && !problem.is_timed();
+    if ties
+        || matches!(
+            problem.objective,
+            ObjectiveKind::MaxMin | ObjectiveKind::Fairness
+        )
+    {
+        fastest_of_equals(rates, problem, &mut solutions)?;
+    }
+    let infeasible = if solutions.is_empty() && options.reasons {
+        explain_infeasible(rates, problem, options)?
+    } else {
+        Vec::new()
+    };
+    Ok(Outcome {
+        solutions,
+        report,
+        infeasible,
+    })
+}
+
+/// Puts in place of the best choice the one of the highest throughput among those as good.
+fn fastest_of_equals<C: Throughput + ?Sized>(
+    rates: &C,
+    problem: &Problem,
+    solutions: &mut [Solution],
+) -> Result<(), AllocError> {
+    let inst = Instance::new(rates, problem)?;
+    let Some((best, others)) = solutions.split_first_mut() else {
+        return Ok(());
+    };
+    let Some(mut point) = inst.point_of(&best.settings) else {
+        return Ok(());
+    };
+    break_tie(&inst, &mut point);
+    let found = std::mem::replace(best, inst.solution(&point));
+    // What it moved to may have been a runner-up: the two change places.
+    if let Some(same) = others.iter_mut().find(|s| s.settings == best.settings) {
+        *same = found;
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! The time to target of a choice ([`crate::progress`]).
+
+use doc::{ObjectiveKind, Workload};
+use units::Samples;
+use units::corun::{Setting, Throughput};
+
+use crate::compute::finish;
+use crate::problem::Problem;
+use crate::progress::{Phase, active, phases, times};
+use crate::request::Request;
+
+/// Seconds until the targets of a workload are reached by a choice for every task of it, in the order of the
+/// workload, as the objective of the request counts them. `None` where that is no time to target, a task does not
+/// advance, or there are several GPUs, of which a choice alone does not say who is where.
+pub fn time_to_target<C: Throughput + ?Sized>(
+    rates: &C,
+    workload: &Workload,
+    request: &Request,
+    settings: &[Setting],
+) -> Option<f64> {
+    let problem = Problem::of_workload(rates, workload, request.objective, request.limits.clone());
+    if !(problem.is_progress() && problem.is_timed()) || workload.device.gpus != 1 {
+        return None;
+    }
+    problem.seconds_to_target(settings, |places, s| {
+        problem.round_of(rates, places, s, 0.0)
+    })
+}
+
+impl Problem {
+    /// The phases of a choice.
+    pub(crate) fn phases(&self, settings: &[Setting]) -> Vec<Phase> {
+        let rounds = settings.iter().zip(&self.tasks);
+        let rounds = rounds.map(|(s, t)| t.progress.rounds_at(s.batch));
+        phases(&rounds.collect::<Vec<_>>())
+    }
+
+    /// What the objective makes of the times to target: the weighted mean, or the last.
+    pub(crate) fn joined_times(&self, times: &[f64]) -> f64 {
+        match self.objective {
+            ObjectiveKind::ProgressLast => times.iter().copied().fold(0.0, f64::max),
+            _ => {
+                let parts = self.tasks.iter().zip(times);
+                parts.map(|(t, time)| t.progress.part * time).sum()
+            }
+        }
+    }
+
+    /// Seconds that the objective counts at a choice, with the length of a round of some of its
+    /// settings; `None` where that gives none.
+    pub(crate) fn seconds_to_target(
+        &self,
+        settings: &[Setting],
+        mut length: impl FnMut(&[usize], &[Setting]) -> Option<f64>,
+    ) -> Option<f64> {
+        Some(self.joined_times(&self.times_to_target(settings, &mut length)?))
+    }
+
+    /// The same of each task.
+    pub(crate) fn times_to_target(
+        &self,
+        settings: &[Setting],
+        length: &mut impl FnMut(&[usize], &[Setting]) -> Option<f64>,
+    ) -> Option<Vec<f64>> {
+        let phases = self.phases(settings);
+        let lengths: Option<Vec<f64>> = phases
+            .iter()
+            .map(|phase| length(&phase.active, &active(settings, phase)))
+            .collect();
+        Some(times(&phases, &lengths?, settings.len()))
+    }
+
+    /// Length of a round of the tasks in these places, in the best order that is found; `None` where one
+    /// does not advance. Rates lie `deviations` standard deviations above their means, which the order is
+    /// for.
+    pub(crate) fn round_of<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        places: &[usize],
+        settings: &[Setting],
+        deviations: f64,
+    ) -> Option<f64> {
+        let Some(round) = &self.round else {
+            return finish(rates, settings, &self.work(places), deviations);
+        };
+        let part = round.restricted(places)?;
+        let played = part.played(rates, settings).ok()?;
+        if deviations == 0.0 {
+            return Some(played.schedule.makespan_s);
+        }
+        part.shifted(rates, settings, &played, deviations).ok()
+    }
+
+    /// The same in the order that choices are ranked by, which of up to 3 tasks is the best and beyond takes
+    /// a hundredth of the time.
+    pub(crate) fn ranked_round_of<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        places: &[usize],
+        settings: &[Setting],
+    ) -> Option<f64> {
+        let Some(round) = &self.round else {
+            return finish(rates, settings, &self.work(places), 0.0);
+        };
+        let seconds = round.restricted(places)?.rank_alone(rates, settings);
+        Some(seconds).filter(|s| s.is_finite())
+    }
+
+    /// Length of a round of the tasks in these places in which they have the device one after another,
+    /// each at its batch size.
+    pub(crate) fn serial_round_of<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        places: &[usize],
+        settings: &[Setting],
+    ) -> Option<f64> {
+        let solo: Vec<f64> = settings
+            .iter()
+            .map(|s| rates.solo(s.task, s.batch))
+            .collect();
+        if !solo.iter().all(|s| s.is_finite() && *s > 0.0) {
+            return None;
+        }
+        match &self.round {
+            Some(round) => Some(round.restricted(places)?.one_after_another(&solo)),
+            None => {
+                let work = self.work(places);
+                Some(work.iter().zip(&solo).map(|(work, s)| work / s).sum())
+            }
+        }
+    }
+
+    /// Samples of a round of the tasks in these places.
+    pub(crate) fn work(&self, places: &[usize]) -> Vec<f64> {
+        let samples = |&i: &usize| self.tasks[i].samples.map_or(1.0, Samples::as_f64);
+        places.iter().map(samples).collect()
+    }
+}

@@ -1,0 +1,144 @@
+//! Of choices that are equally good for the worst-off task, or equally fair, the one of the highest
+//! throughput.
+
+use units::corun::Throughput;
+
+use crate::instance::{Instance, Judged};
+use crate::search::{CLIMBED, Point, affordable_points};
+
+/// Part of the objective below which two choices are as good as each other: rounding of a
+/// prediction, and nothing that a plan could be preferred for.
+const SAME: f64 = 1e-12;
+/// Part of the throughput that a tie has to gain, so that rounding ends no climb late.
+const GAIN: f64 = 1e-9;
+/// Changes looked at, at most: a sweep of 8 tasks has some 600, and few sweeps gain. Of 20 tasks and
+/// more what a climb affords is less.
+const LOOKS: u64 = 4_000;
+
+/// Climbs in total throughput from the best choice for an objective, while that stays.
+///
+/// The least `P_i / S_i` says nothing of the other tasks, and a sum of them nothing of two batch sizes
+/// at which a task keeps as much of its rates alone: any of these is optimal, and a search returns
+/// the one it met first.
+pub(crate) fn break_tie<C: Throughput + ?Sized>(inst: &Instance<'_, C>, point: &mut Point) {
+    let mut here = inst.look(point).1;
+    let least = here.value;
+    let mut left = affordable_points(inst.n, CLIMBED, LOOKS);
+    loop {
+        let before = here.raw;
+        let free = inst.problem.limits.rv.is_none();
+        for change in changes(inst, free) {
+            let mut next = point.clone();
+            if left == 0 || !change.apply(inst, &mut next) {
+                continue;
+            }
+            left -= 1;
+            let judged = inst.look(&next).1;
+            if better(&judged, &here, least) {
+                (*point, here) = (next, judged);
+            }
+        }
+        if left == 0 || here.raw <= before * (1.0 + GAIN) {
+            return;
+        }
+    }
+}
+
+fn better(next: &Judged, here: &Judged, least: f64) -> bool {
+    next.violation == 0.0
+        && next.value >= least - SAME * least.abs()
+        && next.raw > here.raw * (1.0 + GAIN)
+}
+
+/// A change of one task, or of two whose shares keep their sum.
+enum Change {
+    Batch { task: usize, to: u8 },
+    Share { task: usize, by: i32 },
+    Move { from: usize, to: usize },
+}
+
+fn changes<C: Throughput + ?Sized>(inst: &Instance<'_, C>, free: bool) -> Vec<Change> {
+    let mut all = Vec::new();
+    for task in 0..inst.n {
+        let sizes = inst.batches[task].len() as u8;
+        all.extend((0..sizes).map(|to| Change::Batch { task, to }));
+        if free {
+            all.extend([-4, -1, 1, 4].map(|by| Change::Share { task, by }));
+        }
+        let others = (0..inst.n).filter(|&to| to != task);
+        all.extend(others.map(|to| Change::Move { from: task, to }));
+    }
+    all
+}
+
+impl Change {
+    /// Makes the change; `false` where it is none or leaves the range.
+    fn apply<C: Throughput + ?Sized>(&self, inst: &Instance<'_, C>, point: &mut Point) -> bool {
+        match *self {
+            Change::Batch { task, to } if inst.same => {
+                let changed = point.batch[task] != to;
+                point.batch.fill(to);
+                changed
+            }
+            Change::Batch { task, to } => std::mem::replace(&mut point.batch[task], to) != to,
+            Change::Share { task, by } => shift(inst, &mut point.level[task], by),
+            Change::Move { from, to } => {
+                shift(inst, &mut point.level[from], -1) && shift(inst, &mut point.level[to], 1)
+            }
+        }
+    }
+}
+
+fn shift<C: Throughput + ?Sized>(inst: &Instance<'_, C>, level: &mut u16, by: i32) -> bool {
+    let next = i32::from(*level) + by;
+    let fits = (1..=i32::from(inst.levels)).contains(&next);
+    if fits {
+        *level = next as u16;
+    }
+    fits
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{InterferenceLaw, Limits, Options, Problem, Task, TaskLaw, solve};
+    use doc::{ObjectiveKind, SoloRate};
+    use units::{Batch, Weight};
+
+    /// Two tasks that do not disturb each other; the second has a slow and a fast batch size and
+    /// with `SameBatch` keeps all of its rate alone at either.
+    #[test]
+    fn the_faster_of_equally_fair_batch_sizes_is_taken() {
+        let task = |step_s| TaskLaw {
+            step_s,
+            sample_s: 1e-3,
+            exponent: 0.0,
+        };
+        let law = InterferenceLaw {
+            tasks: vec![task(0.0), task(0.1)],
+            coupling: vec![0.0, 0.5, 0.0, 0.0],
+            busy: false,
+        };
+        let sizes = |all: &[u64]| all.iter().map(|&b| Batch::new(b).unwrap()).collect();
+        let of = |batches| Task {
+            batches,
+            samples: None,
+            weight: Weight::new(1.0).unwrap(),
+            memory: None,
+            work_per_sample: None,
+            progress: crate::Progress::default(),
+        };
+        let problem = |objective| Problem {
+            tasks: vec![of(sizes(&[32])), of(sizes(&[16, 128]))],
+            objective,
+            limits: Limits {
+                solo: SoloRate::SameBatch,
+                ..Limits::default()
+            },
+            round: None,
+        };
+        for objective in [ObjectiveKind::MaxMin, ObjectiveKind::Fairness] {
+            let best = solve(&law, &problem(objective), &Options::default()).unwrap();
+            assert_eq!(best.solutions[0].settings[1].batch.get(), 128);
+        }
+    }
+}

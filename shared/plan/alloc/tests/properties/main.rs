@@ -1,0 +1,10 @@
+//! Properties of the allocation on random problems.
+
+mod advice;
+mod baselines;
+mod cases;
+mod exact;
+mod fronts;
+mod partition;
+mod round;
+mod straggler;

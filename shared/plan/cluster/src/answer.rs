@@ -1,0 +1,222 @@
+//! From a cluster document to a schedule document in one step.
+
+use std::collections::BTreeMap;
+
+use doc::{Cluster, SchedulePolicy};
+
+use crate::document::{self, Beyond, Certificate};
+use crate::online::{Played, Settings, play};
+use crate::plan::bound_of;
+use crate::switching::{Mode, charge};
+use crate::{Assignment, Options, Planned, Policy, Problem, Schedule};
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    /// Who schedules.
+    pub policy: Policy,
+    /// Whether the other policies stand beside it.
+    pub compare: bool,
+    /// How switching is counted, if at all.
+    pub switching: Option<Mode>,
+    /// How hard to search.
+    pub options: Options,
+}
+
+/// Schedules a cluster.
+///
+/// # Errors
+/// [`NoAnswer`] for a policy that cannot schedule these jobs, and times that cannot be written.
+pub fn answer(cluster: Cluster, request: &Request) -> Result<doc::Schedule, NoAnswer> {
+    let problem = document::problem(&cluster);
+    if request.policy == Policy::Allox && problem.has_gangs() {
+        return Err(NoAnswer::OneGpu);
+    }
+    let planned = match request.policy.baseline(&problem) {
+        None => crate::plan(&problem, &request.options),
+        Some(schedule) => judged(&problem, schedule),
+    };
+    let others = if request.compare {
+        &Policy::BASELINES[..]
+    } else {
+        &[]
+    };
+    let footprints = document::footprints(&cluster);
+    let charged = |schedule: &Schedule, mode| charge(&problem, &footprints, schedule, mode);
+    let baselines = others.iter().filter_map(|&other| {
+        let schedule = other.baseline(&problem)?;
+        // Like with like: whatever the schedule beside them pays for switching, they pay too.
+        let schedule = match request.switching {
+            None => schedule,
+            Some(mode) => charged(&schedule, mode).schedule,
+        };
+        Some((SchedulePolicy::from(other), schedule))
+    });
+    let mut certificate = Certificate {
+        policy: request.policy.into(),
+        lower_bound: planned.lower_bound,
+        bound: planned.bound,
+        proven: planned.proven,
+        noise: 0.0,
+        baselines: baselines.collect(),
+        switching: None,
+    };
+    let mut schedule = planned.schedule;
+    if let Some(mode) = request.switching {
+        let switched = charged(&schedule, mode);
+        schedule = switched.schedule.clone();
+        // The bound does not know switching: with it nothing is proven.
+        certificate.proven = false;
+        certificate.switching = Some((mode, switched));
+    }
+    Ok(document::document(
+        cluster,
+        &problem,
+        &schedule,
+        certificate,
+    )?)
+}
+
+/// Why a cluster has no schedule.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum NoAnswer {
+    /// The policy knows no gangs.
+    #[error(
+        "--policy allox gives a job one GPU, and this cluster has jobs with `gang`; choose another policy"
+    )]
+    OneGpu,
+    /// Times whose sum is no number any more.
+    #[error(transparent)]
+    Beyond(#[from] Beyond),
+}
+
+/// A schedule of a baseline with the best bound for it.
+fn judged(problem: &Problem, schedule: Schedule) -> Planned {
+    let (bound, lower_bound) = bound_of(problem, &schedule);
+    let cost = schedule.cost(problem);
+    Planned {
+        cost,
+        lower_bound,
+        bound,
+        proven: lower_bound >= cost,
+        schedule,
+        tries: 0,
+        nodes: 0,
+    }
+}
+
+/// Plays a cluster as time passes, with durations that deviate by up to `noise`.
+pub fn answer_online(
+    cluster: Cluster,
+    noise: f64,
+    settings: Settings,
+) -> Result<(doc::Schedule, Played), Beyond> {
+    let problem = document::problem(&cluster);
+    let played = play(&problem, noise, settings);
+    // What is bounded is the problem, whoever schedules it: the durations that were planned for.
+    let planned = play(
+        &problem,
+        0.0,
+        Settings {
+            effort: 0,
+            ..settings
+        },
+    );
+    let (bound, lower_bound) = bound_of(&problem, &planned.schedule);
+    let noise = deviation(&problem, &played.schedule).min(noise);
+    let certificate = Certificate {
+        policy: SchedulePolicy::Online,
+        // With every time shorter by the noise, no schedule costs less than this.
+        lower_bound: lower_bound * (1.0 - noise),
+        bound,
+        proven: false,
+        noise,
+        baselines: Vec::new(),
+        switching: None,
+    };
+    let schedule = document::document(cluster, &problem, &played.schedule, certificate)?;
+    Ok((schedule, played))
+}
+
+/// The largest part by which a duration deviates from the problem's.
+fn deviation(problem: &Problem, schedule: &Schedule) -> f64 {
+    let part = |lasted: f64, planned: f64| {
+        if planned > 0.0 {
+            (lasted / planned - 1.0).abs()
+        } else {
+            0.0
+        }
+    };
+    let of = |(a, (train, sync)): (&Assignment, (f64, f64))| {
+        let training = part(a.trained - a.start, train);
+        training.max(part(a.synced - a.trained, sync))
+    };
+    let all = schedule.assignments.iter().zip(schedule.paces(problem));
+    all.map(of).fold(0.0, f64::max)
+}
+
+/// What a schedule costs and how others compare, for people.
+pub fn explained(schedule: &doc::Schedule) -> String {
+    let proof = if schedule.proven {
+        "proven to be the least".to_owned()
+    } else {
+        let percent = 100.0 * schedule.gap;
+        let bound = schedule.bound.name();
+        format!("at most {percent:.2} % above the least ({bound})")
+    };
+    let mut text = format!(
+        "{}: weighted completion {:.1}, {proof}; mean {:.1} s from arrival to completion",
+        schedule.policy.name(),
+        schedule.cost,
+        schedule.mean.get()
+    );
+    for other in &schedule.baselines {
+        let less = 100.0 * (1.0 - schedule.flow_cost / other.flow_cost);
+        text.push_str(&format!(
+            "\n  {:>12}: {:.1}, {:.3} times the bound; weighted flow time is {less:.1} % below it",
+            other.name.name(),
+            other.cost,
+            other.over_bound
+        ));
+    }
+    text
+}
+
+/// Solo rates in samples per second by GPU type and task.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SoloRates(BTreeMap<(String, String), f64>);
+
+impl SoloRates {
+    /// Adds the solo rates of a profile that was measured on GPUs of type `kind`. A task alone
+    /// would run at its best batch size: of several the highest rate counts.
+    pub fn add(&mut self, kind: &str, profile: &doc::Profile) {
+        for sample in profile.samples.iter().filter(|s| s.tasks.len() == 1) {
+            for measured in &sample.tasks {
+                let key = (kind.to_owned(), measured.id.as_str().to_owned());
+                let rate = self.0.entry(key).or_insert(0.0);
+                *rate = rate.max(measured.throughput.get());
+            }
+        }
+    }
+
+    /// Puts training times into the jobs that have a task of their name; the error says which
+    /// job lacks what.
+    pub fn apply(&self, cluster: &mut Cluster) -> Result<(), String> {
+        for job in &mut cluster.jobs {
+            for ((kind, task), &rate) in &self.0 {
+                if task != job.id.as_str() {
+                    continue;
+                }
+                let Some(samples) = job.samples else {
+                    return Err(format!(
+                        "job {task}: give samples_per_task, or no --profile"
+                    ));
+                };
+                let seconds = units::Seconds::new(samples / rate)
+                    .map_err(|error| format!("job {task} on {kind}: training time: {error}"))?;
+                job.train.insert(kind.clone(), seconds);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! GPUs for tasks that run at the same time.
+
+/// What a gang wants.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wants<'a> {
+    /// Tasks, each on a GPU of its own.
+    pub tasks: usize,
+    /// Whether the GPUs have to be of one node.
+    pub same_node: bool,
+    /// Training and synchronisation on each class; infinite where the class cannot run it.
+    pub train: &'a [f64],
+    pub sync: &'a [f64],
+    /// Classes that it may use, as bits.
+    pub allowed: u64,
+}
+
+/// The GPUs of a gang, and when it runs on them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Together {
+    /// The GPUs, in rising order.
+    pub gpus: Vec<usize>,
+    /// When the last of them is free.
+    pub start: f64,
+    /// When the slowest has trained.
+    pub trained: f64,
+    /// When the slowest has synchronised.
+    pub synced: f64,
+}
+
+impl Wants<'_> {
+    /// Seconds of training and of synchronisation on these GPUs, whose classes are given: of the slowest.
+    pub fn pace(&self, classes: &[usize], gpus: &[usize]) -> (f64, f64) {
+        let most = |times: &[f64]| {
+            let all = gpus.iter().map(|&m| times[classes[m]]);
+            all.fold(0.0, f64::max)
+        };
+        (most(self.train), most(self.sync))
+    }
+
+    /// The GPUs on which the gang is synchronised first if GPU m can be had from `available[m]` on;
+    /// of equals those with less training. `None` if there are too few.
+    ///
+    /// The best set has a slowest training and a slowest synchronisation. Of all GPUs that are no
+    /// slower in either, those that can be had first start no later than that set and last no longer;
+    /// so it is enough to look at every pair of such limits.
+    pub fn earliest(
+        &self,
+        classes: &[usize],
+        nodes: &[usize],
+        available: &[f64],
+    ) -> Option<Together> {
+        let may = |g: usize| self.allowed >> g & 1 == 1 && self.train[g].is_finite();
+        let usable: Vec<usize> = (0..classes.len())
+            .filter(|&m| may(classes[m]) && available[m].is_finite())
+            .collect();
+        let limits = |times: &[f64]| {
+            let mut all: Vec<f64> = usable.iter().map(|&m| times[classes[m]]).collect();
+            all.sort_by(f64::total_cmp);
+            all.dedup();
+            all
+        };
+        let (trains, syncs) = (limits(self.train), limits(self.sync));
+        let mut best: Option<(f64, f64, Together)> = None;
+        for &train in &trains {
+            for &sync in &syncs {
+                let within = usable
+                    .iter()
+                    .copied()
+                    .filter(|&m| self.train[classes[m]] <= train && self.sync[classes[m]] <= sync);
+                let Some(gpus) = self.first(within.collect(), nodes, available) else {
+                    continue;
+                };
+                let start = gpus.iter().map(|&m| available[m]).fold(0.0, f64::max);
+                let (train, sync) = self.pace(classes, &gpus);
+                let trained = start + train;
+                let synced = trained + sync;
+                let better = |b: &(f64, f64, Together)| (synced, train) < (b.0, b.1);
+                if best.as_ref().is_none_or(better) {
+                    let found = Together {
+                        gpus,
+                        start,
+                        trained,
+                        synced,
+                    };
+                    best = Some((synced, train, found));
+                }
+            }
+        }
+        best.map(|b| b.2)
+    }
+
+    /// As many of the GPUs as are wanted, of one node where that is, that can be had first.
+    fn first(
+        &self,
+        mut gpus: Vec<usize>,
+        nodes: &[usize],
+        available: &[f64],
+    ) -> Option<Vec<usize>> {
+        let when = |a: &usize, b: &usize| available[*a].total_cmp(&available[*b]).then(a.cmp(b));
+        let whole = |gpus: &mut Vec<usize>| {
+            (gpus.len() >= self.tasks).then(|| {
+                gpus.sort_by(when);
+                let mut chosen = gpus[..self.tasks].to_vec();
+                let last = chosen.last().map_or(0.0, |&m| available[m]);
+                chosen.sort_unstable();
+                (last, chosen)
+            })
+        };
+        if !self.same_node {
+            return whole(&mut gpus).map(|w| w.1);
+        }
+        gpus.sort_by_key(|&m| (nodes[m], m));
+        let each = gpus.chunk_by(|&a, &b| nodes[a] == nodes[b]);
+        let each = each.filter_map(|own| whole(&mut own.to_vec()));
+        each.min_by(|a, b| a.0.total_cmp(&b.0)).map(|w| w.1)
+    }
+}

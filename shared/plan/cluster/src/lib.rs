@@ -1,0 +1,45 @@
+//! Scheduling of many training jobs on GPUs of several kinds.
+//!
+//! A job is a sequence of rounds of parallel tasks. A task of job n on a GPU of class g trains for
+//! `Tc[n,g]` and then synchronises for `Ts[n,g]`; only training occupies the GPU. The next round
+//! starts when every task of the present one is synchronised, but the tasks of a round need not
+//! run at the same time (*relaxed scale-fixed synchronisation*, Hare, HPDC 2022). Wanted is the
+//! least weighted sum of completion times, `sum w_n C_n`.
+//!
+//! [`plan()`] answers with a [`Schedule`] and a lower bound that holds for every schedule. Other
+//! schedulers, as their authors describe them, are in [`baselines`], the bounds in [`bounds`].
+
+mod answer;
+pub mod baselines;
+pub mod bounds;
+mod dispatch;
+pub mod document;
+mod exact;
+mod fleet;
+mod gang;
+pub mod generate;
+pub mod import;
+pub mod list;
+mod migrate;
+mod online;
+pub mod order;
+mod plan;
+mod problem;
+mod schedule;
+mod search;
+mod state;
+pub mod switching;
+
+pub use answer::{NoAnswer, Request, SoloRates, answer, answer_online, explained};
+pub use dispatch::{Player, Start};
+pub use document::Beyond;
+pub use exact::{Exact, exact};
+pub use fleet::{Fleet, FleetError, fleet};
+pub use gang::Together;
+pub use migrate::migrating;
+pub use online::{Decision, Live, Played, Queue, Refused, Settings, SettingsError, Taken, play};
+pub use plan::{Bound, Options, Planned, Policy, bound_of, plan};
+pub use problem::{Class, Job, Problem};
+pub use schedule::{Assignment, Schedule};
+pub use search::{Budget, Decoder, Search, by, decode, shortest_chain, smith};
+pub use state::{Priorities, Progress, Standing, State, Underway};

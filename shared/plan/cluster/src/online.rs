@@ -1,0 +1,379 @@
+//! Scheduling without knowing the future: jobs arrive, tasks end when they end.
+//!
+//! [`Live`] holds what is known at a moment and decides what starts now. After each arrival and
+//! each completed round it searches priorities anew over what has not started; what runs stands.
+//! [`play`] feeds it a problem as time passes, which gives the price of not knowing.
+
+mod played;
+mod queue;
+
+use crate::dispatch::{Player, Start};
+use crate::search::{Budget, Decoder, Search};
+use crate::state::{Priorities, Standing, State, Underway};
+use crate::{Class, Job, Problem};
+
+pub use played::{Played, play};
+pub use queue::{Queue, Refused, Taken};
+
+/// How far a live job is.
+#[derive(Debug, Clone)]
+struct LiveJob {
+    round: usize,
+    ready: f64,
+    /// Tasks of the present round that have not been started, the next last.
+    left: Vec<usize>,
+    /// Tasks of it that have been started and are not synchronised.
+    running: usize,
+}
+
+/// A task to start now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision {
+    /// Number of the job, in order of arrival at this [`Live`].
+    pub job: usize,
+    /// Round.
+    pub round: usize,
+    /// Task of the round.
+    pub task: usize,
+    /// GPU.
+    pub gpu: usize,
+}
+
+/// The cluster as known now.
+#[derive(Debug)]
+pub struct Live {
+    problem: Problem,
+    jobs: Vec<LiveJob>,
+    running: Vec<Underway>,
+    /// GPUs that may be used: one that failed may not.
+    usable: Vec<bool>,
+    priorities: Priorities,
+    settings: Settings,
+}
+
+/// How to schedule online.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// Starts of tasks to simulate in each search.
+    pub effort: u64,
+    /// A job that has waited this many times its shortest duration goes before all others, so
+    /// that a stream of short jobs cannot hold it back for ever; infinity: never.
+    pub aging: f64,
+    /// Seed of the searches.
+    pub seed: u64,
+}
+
+/// What of the settings of a play makes no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// With all of a duration as noise a task could end before it starts.
+    #[error("--noise: give a part from 0 to below 1")]
+    Noise,
+    /// No multiple of a duration.
+    #[error("--aging: give a number, 0 or more")]
+    Aging,
+}
+
+impl Settings {
+    /// Checks them, and how far durations may deviate.
+    ///
+    /// # Errors
+    /// [`SettingsError`] for the first that makes no sense.
+    pub fn check(&self, noise: f64) -> Result<(), SettingsError> {
+        if !(0.0..1.0).contains(&noise) {
+            return Err(SettingsError::Noise);
+        }
+        if self.aging.is_nan() || self.aging < 0.0 {
+            return Err(SettingsError::Aging);
+        }
+        Ok(())
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            effort: 50_000,
+            aging: 10.0,
+            seed: 1,
+        }
+    }
+}
+
+impl Live {
+    /// A cluster without jobs, with the class and the node of every GPU.
+    pub fn new(
+        classes: Vec<Class>,
+        gpus: Vec<usize>,
+        nodes: Vec<usize>,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            usable: vec![true; gpus.len()],
+            problem: Problem::on_nodes(classes, gpus, nodes, Vec::new()),
+            jobs: Vec::new(),
+            running: Vec::new(),
+            priorities: Priorities::new(Vec::new()),
+            settings,
+        }
+    }
+
+    /// What is known of the problem.
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// A job is announced, which arrives now or later; answers its number.
+    pub fn arrive(&mut self, mut job: Job, now: f64) -> usize {
+        let n = self.jobs.len();
+        job.arrival = job.arrival.max(now);
+        self.jobs.push(LiveJob {
+            round: 0,
+            ready: job.arrival,
+            left: (0..job.tasks).rev().collect(),
+            running: 0,
+        });
+        self.problem.push(job);
+        let ratio = self.problem.jobs[n].smith_ratio();
+        let urgent = |&m: &usize| self.remaining_ratio(m) < ratio;
+        let at = self.priorities.order.iter().position(|m| !urgent(m));
+        let at = at.unwrap_or(self.priorities.order.len());
+        self.priorities.order.insert(at, n);
+        self.priorities.allowed.push(u64::MAX);
+        n
+    }
+
+    fn remaining_ratio(&self, n: usize) -> f64 {
+        let job = &self.problem.jobs[n];
+        let left = job.rounds - self.jobs[n].round.min(job.rounds);
+        job.smith_ratio() * left as f64 / job.rounds as f64
+    }
+
+    fn overdue(&self, n: usize, now: f64) -> bool {
+        let job = &self.problem.jobs[n];
+        let alone = job.rounds as f64 * job.shortest_round;
+        now - job.arrival > self.settings.aging * alone
+    }
+
+    fn find(&self, n: usize, task: usize) -> Option<usize> {
+        let own = |r: &Underway| r.job == n && r.task == task;
+        self.running.iter().position(own)
+    }
+
+    /// A task of a job's present round that has been started and is not synchronised.
+    pub fn underway(&self, n: usize, task: usize) -> Option<&Underway> {
+        self.find(n, task).map(|i| &self.running[i])
+    }
+
+    /// The task that trains on a GPU, if one does.
+    pub fn training_on(&self, gpu: usize) -> Option<&Underway> {
+        self.running.iter().find(|r| r.gpu == gpu && r.training)
+    }
+
+    /// Present round of a job: as many as it has once it is complete or abandoned.
+    pub fn round(&self, n: usize) -> usize {
+        self.jobs[n].round
+    }
+
+    /// Training of a task has ended: its GPU is free. Does nothing for a task that does not run.
+    pub fn trained(&mut self, n: usize, task: usize, now: f64) {
+        if let Some(i) = self.find(n, task) {
+            self.running[i].end_training(now);
+        }
+    }
+
+    /// A task has been synchronised; answers whether its round is complete.
+    pub fn finished(&mut self, n: usize, task: usize, now: f64) -> bool {
+        let Some(i) = self.find(n, task) else {
+            return false;
+        };
+        self.running.swap_remove(i);
+        let job = &mut self.jobs[n];
+        job.running -= 1;
+        let complete = job.running == 0 && job.left.is_empty();
+        if complete {
+            job.round += 1;
+            job.ready = now;
+            if job.round < self.problem.jobs[n].rounds {
+                job.left = (0..self.problem.jobs[n].tasks).rev().collect();
+            }
+        }
+        complete
+    }
+
+    /// A task has failed and is to be started again; with it the whole round of its gang, for the others
+    /// of it cannot go on without it.
+    pub fn failed(&mut self, n: usize, task: usize) {
+        let Some(i) = self.find(n, task) else {
+            return;
+        };
+        if self.problem.jobs[n].gang.is_some() {
+            self.running.retain(|r| r.job != n);
+            self.jobs[n].running = 0;
+            self.jobs[n].left = (0..self.problem.jobs[n].tasks).rev().collect();
+            return;
+        }
+        self.running.swap_remove(i);
+        self.jobs[n].running -= 1;
+        self.jobs[n].left.push(task);
+    }
+
+    /// A task has been started for real, on this GPU: its times count from now. It is one that
+    /// was decided, there or elsewhere, or one that somebody else decided; answers whether it could be.
+    pub fn started(&mut self, n: usize, task: usize, gpu: usize, now: f64) -> bool {
+        match self.find(n, task) {
+            Some(i) => {
+                self.running.swap_remove(i);
+            }
+            None => {
+                let left = &mut self.jobs[n].left;
+                let Some(at) = left.iter().position(|&t| t == task) else {
+                    return false;
+                };
+                left.remove(at);
+                self.jobs[n].running += 1;
+            }
+        }
+        let task = Underway::new(&self.problem, (n, task), gpu, now);
+        self.running.push(task);
+        true
+    }
+
+    /// Takes a job out, for example because its tasks fail for good.
+    pub fn abandon(&mut self, n: usize) {
+        self.running.retain(|r| r.job != n);
+        self.jobs[n].running = 0;
+        self.jobs[n].round = self.problem.jobs[n].rounds;
+        self.jobs[n].left.clear();
+    }
+
+    /// Takes a GPU out, or back in: nothing more is started on one that is out, and what trains there
+    /// is started again elsewhere, for a dead node tells no end. Answers the tasks that are to be
+    /// started again, with those of their gangs.
+    pub fn use_gpu(&mut self, gpu: usize, usable: bool) -> Vec<(usize, usize)> {
+        self.usable[gpu] = usable;
+        let lost = |r: &&Underway| r.gpu == gpu && r.training && !usable;
+        let lost: Vec<(usize, usize)> = self
+            .running
+            .iter()
+            .filter(lost)
+            .map(|r| (r.job, r.task))
+            .collect();
+        let mut again = Vec::new();
+        for (n, task) in lost {
+            let before: Vec<usize> = self.jobs[n].left.clone();
+            self.failed(n, task);
+            let left = self.jobs[n].left.iter().filter(|t| !before.contains(t));
+            again.extend(left.map(|&t| (n, t)));
+        }
+        again
+    }
+
+    /// Tasks of the rounds that jobs have not completed.
+    pub fn open_tasks(&self) -> usize {
+        let jobs = self.jobs.iter().zip(&self.problem.jobs);
+        jobs.map(|(live, job)| (job.rounds - live.round.min(job.rounds)) * job.tasks)
+            .sum()
+    }
+
+    /// Whether every job is complete and nothing runs.
+    pub fn done(&self) -> bool {
+        let complete = |(n, j): (usize, &LiveJob)| j.round >= self.problem.jobs[n].rounds;
+        self.running.is_empty() && self.jobs.iter().enumerate().all(complete)
+    }
+
+    /// Times of the job's tasks from now on are `factor` times what was thought.
+    pub fn drifted(&mut self, n: usize, factor: f64) {
+        self.problem.drifted(n, factor);
+    }
+
+    /// The state that is expected.
+    fn expected(&self, now: f64) -> State {
+        let standing = self.jobs.iter().zip(&self.problem.jobs);
+        let standing = standing.map(|(live, job)| Standing {
+            round: live.round,
+            started: job.tasks.saturating_sub(live.left.len()),
+            ready: live.ready,
+        });
+        State::expected(&self.problem, &self.usable, &self.running, standing, now)
+    }
+
+    /// Searches priorities for what has not started.
+    pub fn replan(&mut self, now: f64) {
+        let state = self.expected(now);
+        let open = |&n: &usize| state.jobs[n].round < self.problem.jobs[n].rounds;
+        let mut by_ratio: Vec<usize> = self.priorities.order.clone();
+        by_ratio.sort_by(|&a, &b| {
+            let key = |n| match self.overdue(n, now) && open(&n) {
+                true => (0, self.problem.jobs[n].arrival),
+                false => (1 + u8::from(!open(&n)), self.remaining_ratio(n)),
+            };
+            let (a, b) = (key(a), key(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        });
+        let aged = by_ratio
+            .iter()
+            .filter(|n| self.overdue(**n, now) && open(n))
+            .count();
+        let fresh = Priorities {
+            order: by_ratio,
+            allowed: self.priorities.allowed.clone(),
+        };
+        let mut player = Player::new(&self.problem);
+        let kept = player.cost(&state, now, &self.priorities, f64::INFINITY);
+        let renewed = player.cost(
+            &state,
+            now,
+            &fresh,
+            if aged > 0 { f64::INFINITY } else { kept },
+        );
+        let (start, cost) = if aged > 0 || renewed.is_finite() {
+            (fresh, renewed)
+        } else {
+            (self.priorities.clone(), kept)
+        };
+        self.settings.seed = self.settings.seed.wrapping_add(1);
+        let search = Search {
+            problem: &self.problem,
+            state: &state,
+            now,
+            decoder: Decoder::Events,
+            budget: Budget {
+                starts: self.settings.effort,
+                deadline: None,
+            },
+            seed: self.settings.seed,
+            fixed: aged,
+        };
+        self.priorities = search.improve(start, Some(cost)).priorities;
+    }
+
+    /// What starts now; it counts as started.
+    pub fn decide(&mut self, now: f64) -> Vec<Decision> {
+        let state = self.expected(now);
+        let starts: Vec<Start> = Player::new(&self.problem)
+            .decide(&state, now, &self.priorities)
+            .to_vec();
+        let mut out = Vec::with_capacity(starts.len());
+        let all = starts.clone();
+        for Start { job: n, gpu } in starts {
+            let Some(task) = self.jobs[n].left.pop() else {
+                continue;
+            };
+            self.jobs[n].running += 1;
+            let mut own = Underway::new(&self.problem, (n, task), gpu, now);
+            if self.problem.jobs[n].gang.is_some() {
+                let gang = all.iter().filter(|s| s.job == n).map(|s| s.gpu);
+                own.keep_pace(self.problem.pace(n, &gang.collect::<Vec<_>>()));
+            }
+            self.running.push(own);
+            out.push(Decision {
+                job: n,
+                round: self.jobs[n].round,
+                task,
+                gpu,
+            });
+        }
+        out
+    }
+}

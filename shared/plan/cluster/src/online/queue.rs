@@ -1,0 +1,323 @@
+//! A live system, by the names of its jobs and GPUs: what it tells, and what is to start.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use doc::{Cluster, ClusterJob, QueueEvent, QueueNews, QueueStart, QueueTask};
+use units::{Seconds, UnitError};
+
+use super::{Decision, Live, Settings};
+use crate::document;
+
+/// Why an event cannot be.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Refused {
+    /// No such job is known.
+    #[error("no job {0:?} has arrived; send its arrival first")]
+    Unknown(String),
+    /// The cluster has no such job.
+    #[error("the cluster has no job {0:?}; give the whole job as `spec`")]
+    NotListed(String),
+    /// A job of this name is there already.
+    #[error("job {0:?} has arrived already; give each another name")]
+    ArrivedTwice(String),
+    /// The jobs that have not ended have too many tasks with this one.
+    #[error(
+        "job {job:?} would make {tasks} tasks of the jobs that have not ended; lump its rounds, to at \
+         most {} together",
+        Cluster::MOST_TASKS
+    )]
+    TooMany {
+        /// The job.
+        job: String,
+        /// Tasks with it.
+        tasks: u64,
+    },
+    /// No GPU can run the job.
+    #[error(
+        "no GPU of the cluster can run job {0:?}; give its training time on one of their types"
+    )]
+    NoGpu(String),
+    /// Its tasks never find so many GPUs at once.
+    #[error(
+        "job {job:?} runs {tasks} tasks at once, and there are {most} GPUs for them, or on one node with \
+         `same_node`; give fewer tasks and more rounds"
+    )]
+    TooWide {
+        /// The job.
+        job: String,
+        /// Tasks of its gang.
+        tasks: usize,
+        /// The most that it can have.
+        most: u64,
+    },
+    /// The cluster has no such GPU.
+    #[error("the cluster has no GPU {0:?}")]
+    UnknownGpu(String),
+    /// The GPU cannot run the job.
+    #[error(
+        "{gpu:?} cannot run {task}: the job has no training time on its type, or needs more memory"
+    )]
+    Unsuitable {
+        /// The task.
+        task: String,
+        /// The GPU.
+        gpu: String,
+    },
+    /// Another task trains on the GPU.
+    #[error("{gpu:?} still trains {other}; send that it is trained, finished or failed first")]
+    Busy {
+        /// The GPU.
+        gpu: String,
+        /// What trains there.
+        other: String,
+    },
+    /// The task has been started already.
+    #[error("{0} has been started already")]
+    StartedTwice(String),
+    /// The task does not run.
+    #[error("{0} does not run: it was not started, or has ended")]
+    NotRunning(String),
+    /// The job is in another round, or has fewer tasks.
+    #[error("{task} is none of the tasks of round {present}, in which the job is")]
+    OtherRound {
+        /// The task.
+        task: String,
+        /// The round in which its job is.
+        present: usize,
+    },
+    /// The job has ended.
+    #[error("job {0:?} has ended")]
+    Ended(String),
+    /// A moment that cannot be written.
+    #[error(transparent)]
+    Unit(#[from] UnitError),
+}
+
+/// What an event led to.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Taken {
+    /// Tasks to start now.
+    pub starts: Vec<QueueStart>,
+    /// The event was earlier than one before it by so many seconds, and counts as if it came now.
+    pub late: Option<f64>,
+}
+
+/// A live system.
+#[derive(Debug)]
+pub struct Queue {
+    cluster: Cluster,
+    representatives: Vec<usize>,
+    gpus: Vec<String>,
+    nodes: Vec<Option<String>>,
+    live: Live,
+    /// Names of the jobs that have arrived, by their numbers.
+    names: Vec<units::TaskId>,
+    numbers: BTreeMap<String, usize>,
+    /// Tasks of present rounds that were said to be started.
+    confirmed: BTreeSet<(usize, usize)>,
+    now: f64,
+}
+
+impl Queue {
+    /// The GPUs of a cluster, which no job has; its jobs arrive by their names.
+    #[must_use]
+    pub fn new(cluster: Cluster, settings: Settings) -> Self {
+        let (classes, gpus, representatives) = document::fleet(&cluster);
+        let groups = cluster.gpu_groups();
+        Self {
+            representatives,
+            gpus: cluster.gpu_names(),
+            nodes: groups
+                .iter()
+                .map(|&g| cluster.groups[g].node.clone())
+                .collect(),
+            live: Live::new(classes, gpus, document::nodes(&cluster), settings),
+            names: Vec::new(),
+            numbers: BTreeMap::new(),
+            confirmed: BTreeSet::new(),
+            now: 0.0,
+            cluster,
+        }
+    }
+
+    /// Takes an event; answers what is to start now.
+    ///
+    /// # Errors
+    /// [`Refused`] where the event cannot be; it then changes nothing.
+    pub fn take(&mut self, event: &QueueEvent) -> Result<Taken, Refused> {
+        let told = event.time.get();
+        let now = told.max(self.now);
+        let replan = self.happened(&event.what, now)?;
+        self.now = now;
+        if replan {
+            self.live.replan(now);
+        }
+        let decisions = self.live.decide(now);
+        let starts = decisions.iter().map(|d| self.start(d));
+        Ok(Taken {
+            starts: starts.collect::<Result<_, _>>()?,
+            late: Some(now - told).filter(|&late| late > 0.0),
+        })
+    }
+
+    /// Whether every job that has arrived is complete, and how many there are.
+    #[must_use]
+    pub fn done(&self) -> (bool, usize) {
+        (self.live.done(), self.names.len())
+    }
+
+    fn start(&self, d: &Decision) -> Result<QueueStart, Refused> {
+        Ok(QueueStart {
+            time: Seconds::new(self.now)?,
+            task: QueueTask {
+                job: self.names[d.job].clone(),
+                round: d.round as u32,
+                task: d.task as u32,
+            },
+            gpu: self.gpus[d.gpu].clone(),
+            node: self.nodes[d.gpu].clone(),
+        })
+    }
+
+    /// Books an event; answers whether priorities are searched anew: the end of a round goes on as
+    /// planned, the end or the arrival of a job does not.
+    fn happened(&mut self, what: &QueueNews, now: f64) -> Result<bool, Refused> {
+        match what {
+            QueueNews::Arrival(job) => {
+                let mut listed = self.cluster.jobs.iter();
+                let found = listed.find(|j| j.id == *job).cloned();
+                let found = found.ok_or_else(|| Refused::NotListed(job.to_string()))?;
+                self.arrive(&found, now)?;
+            }
+            QueueNews::New(job) => self.arrive(job, now)?,
+            QueueNews::Started(task, gpu) => {
+                self.started(task, gpu, now)?;
+                return Ok(false);
+            }
+            QueueNews::Trained(task) => {
+                let (n, t) = self.running(task)?;
+                self.live.trained(n, t, now);
+                return Ok(false);
+            }
+            QueueNews::Finished(task) => {
+                let (n, t) = self.running(task)?;
+                self.confirmed.remove(&(n, t));
+                self.live.finished(n, t, now);
+                return Ok(self.live.round(n) >= self.live.problem().jobs[n].rounds);
+            }
+            QueueNews::Failed(task) => {
+                let (n, t) = self.running(task)?;
+                self.confirmed.remove(&(n, t));
+                self.live.failed(n, t);
+                // Of a gang the others are started again with it.
+                let live = &self.live;
+                self.confirmed
+                    .retain(|&(n, t)| live.underway(n, t).is_some());
+            }
+            QueueNews::Cancelled(job) => {
+                let n = self.number(job.as_str())?;
+                self.confirmed.retain(|c| c.0 != n);
+                self.live.abandon(n);
+            }
+            QueueNews::Lost(gpu) => {
+                for task in self.live.use_gpu(self.gpu(gpu)?, false) {
+                    self.confirmed.remove(&task);
+                }
+            }
+            QueueNews::Found(gpu) => {
+                self.live.use_gpu(self.gpu(gpu)?, true);
+            }
+            QueueNews::Time => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn arrive(&mut self, job: &ClusterJob, now: f64) -> Result<(), Refused> {
+        let name = job.id.as_str();
+        if self.numbers.contains_key(name) {
+            return Err(Refused::ArrivedTwice(name.to_owned()));
+        }
+        let open = self.live.open_tasks() as u64;
+        let tasks = open.saturating_add(job.volume());
+        if tasks > Cluster::MOST_TASKS {
+            let job = name.to_owned();
+            return Err(Refused::TooMany { job, tasks });
+        }
+        let known = document::of_job(&self.cluster, job, &self.representatives);
+        if known.fastest().is_infinite() {
+            return Err(Refused::NoGpu(name.to_owned()));
+        }
+        let most = self.cluster.most_at_once(job);
+        if known.gang.is_some() && (known.tasks as u64) > most {
+            let (job, tasks) = (name.to_owned(), known.tasks);
+            return Err(Refused::TooWide { job, tasks, most });
+        }
+        let n = self.live.arrive(known, now);
+        self.names.push(job.id.clone());
+        self.numbers.insert(name.to_owned(), n);
+        Ok(())
+    }
+
+    fn started(&mut self, task: &QueueTask, gpu: &str, now: f64) -> Result<(), Refused> {
+        let (n, t) = self.present(task)?;
+        let m = self.gpu(gpu)?;
+        if self.confirmed.contains(&(n, t)) {
+            return Err(Refused::StartedTwice(shown(task)));
+        }
+        let problem = self.live.problem();
+        if problem.jobs[n].train[problem.gpus[m]].is_infinite() {
+            let (task, gpu) = (shown(task), gpu.to_owned());
+            return Err(Refused::Unsuitable { task, gpu });
+        }
+        if let Some(other) = self.live.training_on(m)
+            && self.confirmed.contains(&(other.job, other.task))
+        {
+            let other = format!("task {} of {}", other.task, self.names[other.job]);
+            let gpu = gpu.to_owned();
+            return Err(Refused::Busy { gpu, other });
+        }
+        if !self.live.started(n, t, m, now) {
+            return Err(Refused::NotRunning(shown(task)));
+        }
+        self.confirmed.insert((n, t));
+        Ok(())
+    }
+
+    fn number(&self, job: &str) -> Result<usize, Refused> {
+        let n = self.numbers.get(job).copied();
+        n.ok_or_else(|| Refused::Unknown(job.to_owned()))
+    }
+
+    fn gpu(&self, name: &str) -> Result<usize, Refused> {
+        let at = self.gpus.iter().position(|g| g == name);
+        at.ok_or_else(|| Refused::UnknownGpu(name.to_owned()))
+    }
+
+    /// The numbers of a task of the round in which its job is.
+    fn present(&self, task: &QueueTask) -> Result<(usize, usize), Refused> {
+        let n = self.number(task.job.as_str())?;
+        let job = &self.live.problem().jobs[n];
+        let present = self.live.round(n);
+        if present >= job.rounds {
+            return Err(Refused::Ended(task.job.to_string()));
+        }
+        if task.round as usize != present || task.task as usize >= job.tasks {
+            let task = shown(task);
+            return Err(Refused::OtherRound { task, present });
+        }
+        Ok((n, task.task as usize))
+    }
+
+    /// The numbers of a task that trains or synchronises.
+    fn running(&self, task: &QueueTask) -> Result<(usize, usize), Refused> {
+        let (n, t) = self.present(task)?;
+        match self.live.underway(n, t) {
+            Some(_) => Ok((n, t)),
+            None => Err(Refused::NotRunning(shown(task))),
+        }
+    }
+}
+
+fn shown(task: &QueueTask) -> String {
+    format!("task {} of round {} of {}", task.task, task.round, task.job)
+}

@@ -1,0 +1,325 @@
+//! From a problem to a schedule with a certificate.
+
+use std::time::Instant;
+
+use crate::bounds::{self, Effort};
+use crate::exact::exact;
+use crate::list::{Choice, Fill, job_by_job, place};
+use crate::migrate::migrating;
+use crate::search::{self, Budget, Decoder, Search, decode, shortest_chain, smith};
+use crate::state::{Priorities, State};
+use crate::{Problem, Schedule, baselines};
+
+/// Who schedules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// The portfolio of this crate.
+    Hare,
+    /// Hare's algorithm as printed.
+    HareLiteral,
+    /// Gavel's FIFO.
+    Fifo,
+    /// Shortest remaining time first.
+    Srtf,
+    /// Weighted, blind to GPU types.
+    Homo,
+    /// AlloX.
+    Allox,
+}
+
+impl Policy {
+    /// What the portfolio is compared with.
+    pub const BASELINES: [Self; 5] = [
+        Self::Fifo,
+        Self::Srtf,
+        Self::Homo,
+        Self::Allox,
+        Self::HareLiteral,
+    ];
+
+    /// The policy of a name on the command line.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "hare" => Self::Hare,
+            "hare-literal" => Self::HareLiteral,
+            "fifo" => Self::Fifo,
+            "srtf" => Self::Srtf,
+            "homo" => Self::Homo,
+            "allox" => Self::Allox,
+            _ => return None,
+        })
+    }
+
+    /// The schedule of a baseline; `None` for the portfolio, which has a search behind it, and for AlloX
+    /// where there are gangs: its jobs have one GPU each.
+    pub fn baseline(self, problem: &Problem) -> Option<Schedule> {
+        Some(match self {
+            Self::Hare => return None,
+            Self::Allox if problem.has_gangs() => return None,
+            Self::HareLiteral => baselines::hare_literal(problem),
+            Self::Fifo => baselines::fifo(problem),
+            Self::Srtf => baselines::srtf(problem),
+            Self::Homo => baselines::homo(problem),
+            Self::Allox => baselines::allox(problem),
+        })
+    }
+}
+
+/// Which relaxation gave the lower bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// Every job alone on the cluster.
+    Chain,
+    /// Identical machines, every subset's volume.
+    Queyranne,
+    /// Unrelated machines.
+    Unrelated,
+    /// Fluid over intervals of time.
+    Fluid,
+    /// Prices of GPU time.
+    Prices,
+    /// Branch and bound met every schedule.
+    Exact,
+}
+
+/// How to plan.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Seed of the search.
+    pub seed: u64,
+    /// Starts of tasks to simulate in the local search.
+    pub starts: u64,
+    /// Nodes of branch and bound.
+    pub nodes: u64,
+    /// Stop the search for schedules at this moment.
+    pub deadline: Option<Instant>,
+}
+
+impl Default for Options {
+    /// Budgets of work, not of time, so that a result is reproducible; not tuned.
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            starts: 4_000_000,
+            nodes: 300_000,
+            deadline: None,
+        }
+    }
+}
+
+/// A schedule, and what is known about how good it is.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub struct Planned {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// `sum w C`.
+    pub cost: f64,
+    /// No schedule costs less.
+    pub lower_bound: f64,
+    /// Which relaxation says so.
+    pub bound: Bound,
+    /// Whether the schedule is proven to be the best.
+    pub proven: bool,
+    /// Schedules tried by the local search.
+    pub tries: u64,
+    /// Nodes of branch and bound.
+    pub nodes: u64,
+}
+
+/// Up to this many tasks branch and bound is tried; 12 on 3 GPUs take up to some ten thousand nodes,
+/// and beyond about 20 it seldom ends within the budget.
+const EXACT_TASKS: usize = 24;
+/// With gangs, up to this many GPUs: every set of them is a branch.
+const EXACT_GPUS: usize = 8;
+/// Up to this many rounds times classes Q and U are solved: the programs grow with each cut.
+const LP_CELLS: usize = 120;
+/// Up to this many fractions F is solved.
+const FLUID_CELLS: usize = 1_500;
+/// Intervals of F.
+const FLUID_INTERVALS: usize = 24;
+/// GPUs times tasks up to which filling holes is tried: its cost grows with both.
+const HOLES_WORK: usize = 20_000_000;
+
+/// Cube of the jobs times GPUs up to which AlloX is a start of the search: it solves a matching at
+/// every arrival and end. With 300 jobs on 160 GPUs that took 2.3 s of CPU, with 71 on 18 nothing
+/// that is felt.
+const MATCHING_WORK: usize = 100_000_000;
+
+/// Plans with the portfolio: constructive orders and placements, local search, branch and bound
+/// where the problem is small, and the best of the bounds.
+pub fn plan(problem: &Problem, options: &Options) -> Planned {
+    let relaxed = relaxations(problem);
+    let (mut schedule, start) = constructed(problem, &relaxed);
+    let mut cost = schedule.cost(problem);
+    let mut nodes = 0;
+    let mut proven = false;
+    let mut tries = 0;
+    let small = problem.volume() <= EXACT_TASKS
+        && (!problem.has_gangs() || problem.gpus.len() <= EXACT_GPUS);
+    // A short local search first: branch and bound prunes by its result.
+    let budget = Budget {
+        starts: if small {
+            options.starts / 50
+        } else {
+            options.starts
+        },
+        deadline: options.deadline,
+    };
+    for &decoder in decoders(problem) {
+        let state = State::new(problem);
+        let budget = Budget {
+            starts: budget.starts / decoders(problem).len() as u64,
+            ..budget
+        };
+        let search = Search {
+            problem,
+            state: &state,
+            now: 0.0,
+            decoder,
+            budget,
+            seed: options.seed,
+            fixed: 0,
+        };
+        let found = search.improve(start.clone(), None);
+        tries += found.tries;
+        if found.cost < cost {
+            schedule = decode(problem, &found.priorities, decoder);
+            cost = schedule.cost(problem);
+        }
+    }
+    if small {
+        let found = exact(problem, cost, options.nodes, options.deadline);
+        nodes = found.nodes;
+        proven = found.proven;
+        if let Some(better) = found.schedule {
+            cost = better.cost(problem);
+            schedule = better;
+        }
+    }
+    let (bound, lower_bound) = certificate(problem, &relaxed, &schedule, proven);
+    Planned {
+        proven: proven || lower_bound >= cost,
+        schedule,
+        cost,
+        lower_bound,
+        bound,
+        tries,
+        nodes,
+    }
+}
+
+fn decoders(problem: &Problem) -> &'static [Decoder] {
+    if problem.volume() * problem.gpus.len() <= 20_000 {
+        &[Decoder::Events, Decoder::Holes]
+    } else {
+        &[Decoder::Events]
+    }
+}
+
+/// The best lower bound for a schedule that someone else made.
+pub fn bound_of(problem: &Problem, schedule: &Schedule) -> (Bound, f64) {
+    certificate(problem, &relaxations(problem), schedule, false)
+}
+
+/// The relaxations that are small enough to be solved as linear programs.
+fn relaxations(problem: &Problem) -> Vec<(Bound, bounds::Relaxed)> {
+    let mut out = Vec::new();
+    let rounds: usize = problem.jobs.iter().map(|j| j.rounds).sum();
+    if rounds * problem.classes.len() <= LP_CELLS {
+        out.extend(bounds::unrelated(problem).map(|r| (Bound::Unrelated, r)));
+        out.extend(bounds::queyranne(problem).map(|r| (Bound::Queyranne, r)));
+    }
+    if problem.jobs.len() * problem.classes.len() * FLUID_INTERVALS <= FLUID_CELLS {
+        let horizon = baselines::homo(problem).makespan();
+        let solved = bounds::fluid(problem, horizon, FLUID_INTERVALS);
+        out.extend(solved.map(|r| (Bound::Fluid, r)));
+    }
+    out
+}
+
+fn certificate(
+    problem: &Problem,
+    relaxed: &[(Bound, bounds::Relaxed)],
+    schedule: &Schedule,
+    proven: bool,
+) -> (Bound, f64) {
+    let cost = schedule.cost(problem);
+    if proven {
+        return (Bound::Exact, cost);
+    }
+    let mut best = (Bound::Chain, problem.chain_bound());
+    // A solver of floating-point programs errs by about 1e-9.
+    let programs = relaxed.iter().map(|(b, r)| (*b, r.bound * (1.0 - 1e-8)));
+    let prices = bounds::prices(problem, schedule, Effort::for_problem(problem));
+    for (bound, value) in programs.chain([(Bound::Prices, prices * (1.0 - 1e-10))]) {
+        if value > best.1 {
+            best = (bound, value);
+        }
+    }
+    // The bound and the cost are sums in different orders.
+    if best.1 > cost * (1.0 - 1e-9) {
+        best.1 = cost;
+    }
+    best
+}
+
+/// The best of the constructive schedules, and priorities to search from.
+fn constructed(problem: &Problem, relaxed: &[(Bound, bounds::Relaxed)]) -> (Schedule, Priorities) {
+    let mut orders = vec![smith(problem), shortest_chain(problem)];
+    for (_, r) in relaxed {
+        orders.push(search::by(problem, |n| r.completions[n]));
+    }
+    let mut best: Option<(f64, Schedule)> = None;
+    let mut keep = |schedule: Schedule| {
+        let cost = schedule.cost(problem);
+        if best.as_ref().is_none_or(|b| cost < b.0) {
+            best = Some((cost, schedule));
+        }
+    };
+    let mut candidates: Vec<Priorities> = Vec::new();
+    for order in orders {
+        if problem.volume() * problem.gpus.len() <= HOLES_WORK {
+            let rounds = job_by_job(problem, &order);
+            keep(place(
+                problem,
+                &rounds,
+                Fill::Holes,
+                Choice::EarliestCompletion,
+            ));
+        }
+        candidates.push(Priorities::new(order));
+    }
+    // Whoever knows which jobs gain most by which class is a good start: AlloX' matching does, and
+    // where rounds have one task it is hard to beat.
+    let jobs = problem.jobs.len();
+    let matched = jobs.pow(3) * problem.gpus.len() <= MATCHING_WORK;
+    let others = [(Policy::Allox, matched), (Policy::Srtf, true)];
+    for (other, affordable) in others {
+        if !affordable {
+            continue;
+        }
+        if let Some(schedule) = other.baseline(problem) {
+            candidates.push(search::suggested(problem, &schedule));
+            keep(schedule);
+        }
+    }
+    // Only jobs that have one task at a time lose nothing on one GPU.
+    if matched && problem.jobs.iter().all(|j| j.tasks == 1) {
+        keep(migrating(problem));
+    }
+    let mut start = (f64::INFINITY, Priorities::new(smith(problem)));
+    for priorities in candidates {
+        let schedule = decode(problem, &priorities, Decoder::Events);
+        let cost = schedule.cost(problem);
+        if cost < start.0 {
+            start = (cost, priorities);
+        }
+        keep(schedule);
+    }
+    for (_, r) in relaxed.iter().filter(|(_, r)| !r.midpoints.is_empty()) {
+        keep(baselines::by_midpoints(problem, &r.midpoints));
+    }
+    let schedule = best.map(|b| b.1).unwrap_or_default();
+    (schedule, start.1)
+}

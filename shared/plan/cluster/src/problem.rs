@@ -1,0 +1,218 @@
+use std::cmp::Ordering;
+
+use doc::Gang;
+
+use crate::gang::{Together, Wants};
+
+/// GPUs that no job can tell apart: same type, memory and bus.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Class {
+    /// GPUs of the class, 1 or more.
+    pub count: usize,
+    /// Device memory in bytes; infinite where it is not given.
+    pub memory: f64,
+    /// Bytes per second between host and device; infinite where it is not given.
+    pub bus: f64,
+}
+
+/// A job: `rounds` rounds of `tasks` parallel tasks each.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Weight `w` of its completion time, 0 or more.
+    pub weight: f64,
+    /// Arrival `a` in seconds.
+    pub arrival: f64,
+    /// Rounds `R`, one after another, 1 or more.
+    pub rounds: usize,
+    /// Tasks `D` of a round, 1 or more.
+    pub tasks: usize,
+    /// Whether they run at the same time, each on a GPU of its own, and where. A gang trains at the pace
+    /// of its slowest GPU: every task takes the largest `Tc`, and then the largest `Ts`, of its GPUs.
+    pub gang: Option<Gang>,
+    /// Seconds of training `Tc` on each class; infinite where the class cannot run it.
+    pub train: Vec<f64>,
+    /// Seconds of synchronisation `Ts` on each class; the GPU is free meanwhile.
+    pub sync: Vec<f64>,
+    /// Least seconds `l` of a round with the whole cluster to itself; [`Problem::new`] computes it.
+    pub shortest_round: f64,
+}
+
+impl Job {
+    /// Least training time of a task.
+    pub fn fastest(&self) -> f64 {
+        self.train.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    /// Least `Tc + Ts` of a task.
+    pub fn fastest_synchronised(&self) -> f64 {
+        self.spans().fold(f64::INFINITY, f64::min)
+    }
+
+    /// `Tc + Ts` on each class.
+    pub fn spans(&self) -> impl Iterator<Item = f64> + '_ {
+        self.train.iter().zip(&self.sync).map(|(t, s)| t + s)
+    }
+
+    /// `a + R l`: no schedule completes the job earlier.
+    pub fn earliest_completion(&self) -> f64 {
+        self.arrival + self.rounds as f64 * self.shortest_round
+    }
+
+    /// Tasks of all rounds.
+    pub fn volume(&self) -> usize {
+        self.rounds * self.tasks
+    }
+
+    /// `R D min Tc / w`: what Smith's rule sorts by; infinite for weight 0.
+    pub fn smith_ratio(&self) -> f64 {
+        self.volume() as f64 * self.fastest() / self.weight
+    }
+}
+
+/// Many jobs on GPUs of several classes; minimise the weighted sum of completion times.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem {
+    /// The classes.
+    pub classes: Vec<Class>,
+    /// Class of every GPU.
+    pub gpus: Vec<usize>,
+    /// Node of every GPU, by a number.
+    pub nodes: Vec<usize>,
+    /// The jobs.
+    pub jobs: Vec<Job>,
+}
+
+impl Problem {
+    /// Numbers the GPUs class by class (as `gpus` lists their classes) and computes the least
+    /// round of every job. Every job must be able to run on some class.
+    pub fn new(classes: Vec<Class>, gpus: Vec<usize>, jobs: Vec<Job>) -> Self {
+        let nodes = (0..gpus.len()).collect();
+        Self::on_nodes(classes, gpus, nodes, jobs)
+    }
+
+    /// As [`Problem::new`], with the node of every GPU; without, each is on one of its own.
+    pub fn on_nodes(
+        mut classes: Vec<Class>,
+        gpus: Vec<usize>,
+        nodes: Vec<usize>,
+        jobs: Vec<Job>,
+    ) -> Self {
+        for (g, class) in classes.iter_mut().enumerate() {
+            class.count = gpus.iter().filter(|&&c| c == g).count();
+        }
+        let mut problem = Self {
+            classes,
+            gpus,
+            nodes,
+            jobs: Vec::with_capacity(jobs.len()),
+        };
+        for job in jobs {
+            problem.push(job);
+        }
+        problem
+    }
+
+    /// Whether some job is a gang.
+    pub fn has_gangs(&self) -> bool {
+        self.jobs.iter().any(|j| j.gang.is_some())
+    }
+
+    /// The GPUs on which a round of the gang n is synchronised first if GPU m can be had from
+    /// `available[m]` on, of the classes allowed; `None` if there are too few.
+    pub fn together(&self, n: usize, allowed: u64, available: &[f64]) -> Option<Together> {
+        let wants = wants(&self.jobs[n], allowed);
+        wants.earliest(&self.gpus, &self.nodes, available)
+    }
+
+    /// Seconds of training and of synchronisation of a task of job n on one of `gpus`: of a gang, which
+    /// has them all, of the slowest.
+    pub fn pace(&self, n: usize, gpus: &[usize]) -> (f64, f64) {
+        wants(&self.jobs[n], u64::MAX).pace(&self.gpus, gpus)
+    }
+
+    /// The job with its least round: of a gang that of the best GPUs that it can have at once.
+    fn measured(&self, mut job: Job) -> Job {
+        job.shortest_round = match job.gang {
+            None => shortest_round(&self.classes, &job),
+            Some(_) => {
+                let free = vec![0.0; self.gpus.len()];
+                let best = wants(&job, u64::MAX).earliest(&self.gpus, &self.nodes, &free);
+                best.map_or(f64::INFINITY, |g| g.synced)
+            }
+        };
+        job
+    }
+
+    /// `sum w (a + R l)`, the chain bound.
+    pub fn chain_bound(&self) -> f64 {
+        let each = self.jobs.iter();
+        each.map(|j| j.weight * j.earliest_completion()).sum()
+    }
+
+    /// `sum w a`: flow cost is cost less this.
+    pub fn weighted_arrivals(&self) -> f64 {
+        self.jobs.iter().map(|j| j.weight * j.arrival).sum()
+    }
+
+    /// Tasks of all jobs.
+    pub fn volume(&self) -> usize {
+        self.jobs.iter().map(Job::volume).sum()
+    }
+
+    /// Adds a job.
+    pub fn push(&mut self, job: Job) {
+        let job = self.measured(job);
+        self.jobs.push(job);
+    }
+
+    /// Puts another in the place of job n.
+    pub fn replace(&mut self, n: usize, job: Job) {
+        self.jobs[n] = self.measured(job);
+    }
+
+    /// Job n takes `factor` times as long to train and to synchronise as was thought.
+    pub fn drifted(&mut self, n: usize, factor: f64) {
+        let mut job = self.jobs[n].clone();
+        for seconds in job.train.iter_mut().chain(&mut job.sync) {
+            *seconds *= factor;
+        }
+        self.replace(n, job);
+    }
+}
+
+fn wants(job: &Job, allowed: u64) -> Wants<'_> {
+    Wants {
+        tasks: job.tasks,
+        same_node: job.gang == Some(Gang::SameNode),
+        train: &job.train,
+        sync: &job.sync,
+        allowed,
+    }
+}
+
+/// `l` = least `t` with `sum_m floor((t - Ts_m) / Tc_m)^+ >= D`.
+///
+/// Class g finishes `M_g` more tasks at `Ts + k Tc` for every k; the classes are merged in order
+/// of these moments until all `D` tasks are done.
+fn shortest_round(classes: &[Class], job: &Job) -> f64 {
+    let mut waves = vec![1.0; classes.len()];
+    let mut left = job.tasks;
+    loop {
+        let moment = |g: usize| job.sync[g] + waves[g] * job.train[g];
+        let next = (0..classes.len())
+            .filter(|&g| classes[g].count > 0)
+            .min_by(|&a, &b| total(moment(a), moment(b)));
+        let Some(g) = next else { return f64::INFINITY };
+        let at = moment(g);
+        if left <= classes[g].count || at.is_infinite() {
+            return at;
+        }
+        left -= classes[g].count;
+        waves[g] += 1.0;
+    }
+}
+
+/// Orders floating-point numbers.
+pub(crate) fn total(a: f64, b: f64) -> Ordering {
+    a.total_cmp(&b)
+}

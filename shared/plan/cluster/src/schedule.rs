@@ -1,0 +1,185 @@
+use std::collections::BTreeMap;
+
+use doc::Gang;
+
+use crate::{Job, Problem};
+
+/// One task of one round of a job on a GPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Assignment {
+    /// Number of the job.
+    pub job: usize,
+    /// Round, from 0.
+    pub round: usize,
+    /// Task of the round, from 0.
+    pub task: usize,
+    /// Number of the GPU.
+    pub gpu: usize,
+    /// Seconds of switching to the job, at the start; the GPU is occupied.
+    pub switch: f64,
+    /// When the GPU begins with it.
+    pub start: f64,
+    /// When training ends and the GPU is free.
+    pub trained: f64,
+    /// When its result is synchronised.
+    pub synced: f64,
+}
+
+/// Checks that the tasks of a gang's round start at one moment, each on a GPU of its own, on one node
+/// where that is wanted.
+fn together(problem: &Problem, job: &Job, tasks: &[&Assignment]) -> Result<(), String> {
+    let first = tasks[0];
+    let apart = |a: &&&Assignment| a.start != first.start;
+    if let Some(late) = tasks.iter().find(apart) {
+        return Err(format!("{late:?} does not start with {first:?}"));
+    }
+    let mut gpus: Vec<usize> = tasks.iter().map(|a| a.gpu).collect();
+    gpus.sort_unstable();
+    gpus.dedup();
+    let nodes = |a: &&Assignment| problem.nodes[a.gpu] == problem.nodes[first.gpu];
+    if gpus.len() < job.tasks || job.gang == Some(Gang::SameNode) && !tasks.iter().all(nodes) {
+        return Err(format!("a gang on {gpus:?}"));
+    }
+    Ok(())
+}
+
+/// Which task runs where and when.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Schedule {
+    /// The assignments by start, then job, round and task.
+    pub assignments: Vec<Assignment>,
+    /// Completion time of every job.
+    pub completions: Vec<f64>,
+}
+
+impl Schedule {
+    /// Sorts assignments and computes the completions of `jobs` jobs.
+    pub fn new(jobs: usize, mut assignments: Vec<Assignment>) -> Self {
+        let mut completions = vec![0.0_f64; jobs];
+        for a in &assignments {
+            completions[a.job] = completions[a.job].max(a.synced);
+        }
+        assignments.sort_by(|a, b| {
+            let key = |x: &Assignment| (x.job, x.round, x.task);
+            a.start.total_cmp(&b.start).then(key(a).cmp(&key(b)))
+        });
+        Self {
+            assignments,
+            completions,
+        }
+    }
+
+    /// `sum w C`.
+    pub fn cost(&self, problem: &Problem) -> f64 {
+        let pairs = problem.jobs.iter().zip(&self.completions);
+        pairs.map(|(j, c)| j.weight * c).sum()
+    }
+
+    /// Seconds from arrival to completion of every job.
+    pub fn flows(&self, problem: &Problem) -> Vec<f64> {
+        let pairs = problem.jobs.iter().zip(&self.completions);
+        pairs.map(|(j, c)| c - j.arrival).collect()
+    }
+
+    /// `sum w (C - a)`.
+    pub fn flow_cost(&self, problem: &Problem) -> f64 {
+        self.cost(problem) - problem.weighted_arrivals()
+    }
+
+    /// Mean of completion less arrival.
+    pub fn mean_flow(&self, problem: &Problem) -> f64 {
+        let flows = self.flows(problem);
+        flows.iter().sum::<f64>() / flows.len().max(1) as f64
+    }
+
+    /// 95th percentile of completion less arrival: the value at rank `ceil(0.95 n)`.
+    pub fn p95_flow(&self, problem: &Problem) -> f64 {
+        let mut flows = self.flows(problem);
+        flows.sort_by(f64::total_cmp);
+        let rank = (0.95 * flows.len() as f64).ceil() as usize;
+        flows.get(rank.max(1) - 1).copied().unwrap_or(0.0)
+    }
+
+    /// The last completion.
+    pub fn makespan(&self) -> f64 {
+        self.completions.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// Part of the GPUs' time until the makespan that is spent training, without switching.
+    pub fn utilisation(&self, problem: &Problem) -> f64 {
+        let busy: f64 = self
+            .assignments
+            .iter()
+            .map(|a| a.trained - a.start - a.switch)
+            .sum();
+        let whole = self.makespan() * problem.gpus.len() as f64;
+        if whole > 0.0 { busy / whole } else { 0.0 }
+    }
+
+    /// Seconds of training and of synchronisation that each assignment should take: of a gang those of
+    /// its slowest GPU.
+    pub(crate) fn paces(&self, problem: &Problem) -> Vec<(f64, f64)> {
+        let mut gangs: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+        let gang = |a: &&Assignment| problem.jobs[a.job].gang.is_some();
+        for a in self.assignments.iter().filter(gang) {
+            gangs.entry((a.job, a.round)).or_default().push(a.gpu);
+        }
+        let pace = |a: &Assignment| match gangs.get(&(a.job, a.round)) {
+            Some(gpus) => problem.pace(a.job, gpus),
+            None => problem.pace(a.job, &[a.gpu]),
+        };
+        self.assignments.iter().map(pace).collect()
+    }
+
+    /// Checks arrival, precedence, capacity, durations and that every task runs once; for tests
+    /// and debug assertions (the checker has code of its own). The error names the first breach.
+    pub fn verify(&self, problem: &Problem) -> Result<(), String> {
+        let mut rounds: Vec<Vec<Vec<&Assignment>>> = problem
+            .jobs
+            .iter()
+            .map(|j| vec![Vec::new(); j.rounds])
+            .collect();
+        let mut per_gpu: Vec<Vec<&Assignment>> = vec![Vec::new(); problem.gpus.len()];
+        for (a, (train, sync)) in self.assignments.iter().zip(self.paces(problem)) {
+            let job = &problem.jobs[a.job];
+            let slack = 1e-9 * a.synced.max(1.0);
+            if (a.trained - a.start - a.switch - train).abs() > slack
+                || (a.synced - a.trained - sync).abs() > slack
+            {
+                return Err(format!("durations of {a:?}"));
+            }
+            if a.start < job.arrival {
+                return Err(format!("{a:?} starts before the job arrives"));
+            }
+            rounds[a.job][a.round].push(a);
+            per_gpu[a.gpu].push(a);
+        }
+        for (job, rounds) in problem.jobs.iter().zip(&rounds) {
+            let mut ready = 0.0_f64;
+            for tasks in rounds {
+                let mut numbers: Vec<usize> = tasks.iter().map(|a| a.task).collect();
+                numbers.sort_unstable();
+                if numbers != (0..job.tasks).collect::<Vec<_>>() {
+                    return Err(format!("tasks {numbers:?} of a round"));
+                }
+                if job.gang.is_some() {
+                    together(problem, job, tasks)?;
+                }
+                if let Some(early) = tasks.iter().find(|a| a.start < ready - 1e-9 * ready) {
+                    return Err(format!("{early:?} starts before {ready}"));
+                }
+                ready = tasks.iter().map(|a| a.synced).fold(ready, f64::max);
+            }
+        }
+        for own in &mut per_gpu {
+            own.sort_by(|a, b| a.start.total_cmp(&b.start));
+            if let Some(pair) = own
+                .windows(2)
+                .find(|w| w[1].start < w[0].trained - 1e-9 * w[0].trained)
+            {
+                return Err(format!("two tasks at once: {pair:?}"));
+            }
+        }
+        Ok(())
+    }
+}

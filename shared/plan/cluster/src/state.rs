@@ -1,0 +1,170 @@
+//! What is known of a cluster at a moment.
+
+use crate::Problem;
+
+/// What decides between ready tasks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Priorities {
+    /// Jobs, the most urgent first.
+    pub order: Vec<usize>,
+    /// Classes that a job may use, as bits. A faster one that would stay idle it may use, too.
+    pub allowed: Vec<u64>,
+}
+
+impl Priorities {
+    /// An order, with every class allowed.
+    pub fn new(order: Vec<usize>) -> Self {
+        let allowed = vec![u64::MAX; order.len()];
+        Self { order, allowed }
+    }
+}
+
+/// How far a job is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Present round.
+    pub round: usize,
+    /// Tasks of the present round that have been started.
+    pub started: usize,
+    /// When the present round may start.
+    pub ready: f64,
+    /// Latest synchronisation of the tasks of the present round started so far.
+    pub synced: f64,
+}
+
+/// The cluster at one moment.
+#[derive(Debug, Clone)]
+pub struct State {
+    /// When each GPU is expected to be free.
+    pub free: Vec<f64>,
+    /// How far each job is.
+    pub jobs: Vec<Progress>,
+}
+
+impl State {
+    /// Nothing started.
+    pub fn new(problem: &Problem) -> Self {
+        let fresh = |arrival| Progress {
+            round: 0,
+            started: 0,
+            ready: arrival,
+            synced: 0.0,
+        };
+        Self {
+            free: vec![0.0; problem.gpus.len()],
+            jobs: problem.jobs.iter().map(|j| fresh(j.arrival)).collect(),
+        }
+    }
+}
+
+/// A task under way in a cluster that runs for real.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Underway {
+    /// Number of the job.
+    pub job: usize,
+    /// Which task of the job's present round it is.
+    pub task: usize,
+    /// Number of the GPU.
+    pub gpu: usize,
+    /// When it was started.
+    pub started: f64,
+    /// Expected end of training, or when it ended.
+    pub trained: f64,
+    /// Expected end of synchronisation.
+    pub synced: f64,
+    /// Whether it trains; if not, its GPU is free.
+    pub training: bool,
+}
+
+impl Underway {
+    /// A task that is started now.
+    pub fn new(problem: &Problem, (job, task): (usize, usize), gpu: usize, now: f64) -> Self {
+        let class = problem.gpus[gpu];
+        let trained = now + problem.jobs[job].train[class];
+        Self {
+            job,
+            task,
+            gpu,
+            started: now,
+            trained,
+            synced: trained + problem.jobs[job].sync[class],
+            training: true,
+        }
+    }
+
+    /// It trains and synchronises in so many seconds, as its gang does.
+    pub fn keep_pace(&mut self, (train, sync): (f64, f64)) {
+        self.trained = self.started + train;
+        self.synced = self.trained + sync;
+    }
+
+    /// Its training ends now, and what is left moves by as much.
+    pub fn end_training(&mut self, now: f64) {
+        self.training = false;
+        self.synced += now - self.trained;
+        self.trained = now;
+    }
+}
+
+/// How far a job of a cluster that runs for real is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Standing {
+    /// Present round; all of them if nothing is to be started any more.
+    pub round: usize,
+    /// Tasks of it that have been started.
+    pub started: usize,
+    /// When it became or becomes ready.
+    pub ready: f64,
+}
+
+/// A task whose end is overdue is expected after this part of its training time more. With 0 the
+/// plan would expect it at every moment anew and hold others back for it.
+const OVERDUE: f64 = 0.05;
+
+impl State {
+    /// What is expected of a cluster that runs for real, in which nothing ends before `now`; a GPU
+    /// that is not `usable` is never free again, though what runs there may still end.
+    pub fn expected(
+        problem: &Problem,
+        usable: &[bool],
+        underway: &[Underway],
+        standing: impl Iterator<Item = Standing>,
+        now: f64,
+    ) -> Self {
+        let free = |&usable: &bool| if usable { now } else { f64::INFINITY };
+        let mut free: Vec<f64> = usable.iter().map(free).collect();
+        let mut synced = vec![0.0_f64; problem.jobs.len()];
+        for task in underway {
+            let train = problem.jobs[task.job].train[problem.gpus[task.gpu]];
+            let later = |t: f64| if t <= now { now + OVERDUE * train } else { t };
+            if task.training {
+                free[task.gpu] = free[task.gpu].max(later(task.trained));
+            }
+            synced[task.job] = synced[task.job].max(later(task.synced));
+        }
+        let jobs = standing.zip(&problem.jobs).zip(synced);
+        let jobs = jobs.map(|((standing, job), synced)| {
+            let Standing {
+                round,
+                started,
+                ready,
+            } = standing;
+            let open = round < job.rounds;
+            let whole = open && started == job.tasks;
+            Progress {
+                // Of a round that runs as a whole the next is what is waited for.
+                round: round + usize::from(whole),
+                started: if open && !whole { started } else { 0 },
+                ready: if whole { synced } else { ready },
+                synced: if whole { 0.0 } else { synced },
+            }
+        });
+        Self {
+            free,
+            jobs: jobs.collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+use doc::{Efficiency, EfficiencyCurve, Task};
+use units::Batch;
+
+/// Progress of a sample at each batch size, relative to the reference size, where it is 1.
+///
+/// By the gradient noise scale `phi` (McCandlish et al. 2018, equation 2.12 with D.1; Pollux, OSDI 2021,
+/// equation 7), in samples, with reference size `B0`:
+///
+/// ```text
+/// E(B) = (phi + B0) / (phi + B)
+/// ```
+///
+/// It never rises with `B`, and never falls faster than `1 / B`: then a larger batch would make less progress
+/// per *step* than a smaller one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Law {
+    reference: f64,
+    curve: Curve,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Curve {
+    NoiseScale {
+        samples: f64,
+        interval: Option<[f64; 2]>,
+    },
+    /// Logarithms of batch size and of progress per sample; sizes ascend, progress never rises.
+    Table(Vec<(f64, f64)>),
+}
+
+impl Law {
+    /// What the workload says of a task; `None` where it says nothing.
+    #[must_use]
+    pub fn of_task(task: &Task) -> Option<Self> {
+        let known = task.efficiency.as_ref()?;
+        Some(Self::new(known, task.reference()))
+    }
+
+    /// An efficiency with a reference size.
+    #[must_use]
+    pub fn new(efficiency: &Efficiency, reference: Batch) -> Self {
+        let curve = match &efficiency.curve {
+            EfficiencyCurve::NoiseScale { samples, interval } => Curve::NoiseScale {
+                samples: *samples,
+                interval: *interval,
+            },
+            EfficiencyCurve::Progress(rows) => table(rows.iter().map(|&(b, p)| (b, p.ln()))),
+            // A round trains on a fixed number of samples: progress per sample is one over rounds.
+            EfficiencyCurve::Rounds(rows) => table(rows.iter().map(|&(b, n)| (b, -n.ln()))),
+        };
+        Self {
+            reference: reference.as_f64(),
+            curve,
+        }
+    }
+
+    /// The law of a noise scale (samples, above 0) without an interval.
+    #[must_use]
+    pub fn of_noise_scale(samples: f64, reference: Batch) -> Self {
+        Self {
+            reference: reference.as_f64(),
+            curve: Curve::NoiseScale {
+                samples,
+                interval: None,
+            },
+        }
+    }
+
+    /// `E(B)`: progress of a sample at batch size `batch` over that of one at the reference size.
+    #[must_use]
+    pub fn at(&self, batch: Batch) -> f64 {
+        let b = batch.as_f64();
+        match &self.curve {
+            Curve::NoiseScale { samples, .. } => by_noise_scale(*samples, self.reference, b),
+            Curve::Table(rows) => (progress(rows, b) - progress(rows, self.reference)).exp(),
+        }
+    }
+
+    /// Least and most of [`Law::at`] over the interval of the noise scale; `None` where no interval is
+    /// known.
+    #[must_use]
+    pub fn range_at(&self, batch: Batch) -> Option<[f64; 2]> {
+        let Curve::NoiseScale { interval, .. } = &self.curve else {
+            return None;
+        };
+        // Monotone in `phi` (rising above the reference size, falling below), so that the ends of one
+        // are the ends of the other.
+        let [a, b] = (*interval)?.map(|phi| by_noise_scale(phi, self.reference, batch.as_f64()));
+        Some([a.min(b), a.max(b)])
+    }
+
+    /// The laws of the lower and of the upper end of the noise scale's interval; `None` where no interval is
+    /// known.
+    #[must_use]
+    pub fn ends(&self) -> Option<[Self; 2]> {
+        let Curve::NoiseScale { interval, .. } = &self.curve else {
+            return None;
+        };
+        let at = |samples: f64| Self {
+            reference: self.reference,
+            curve: Curve::NoiseScale {
+                samples,
+                interval: None,
+            },
+        };
+        Some((*interval)?.map(at))
+    }
+
+    /// Rounds (or steps times batch, epochs: anything that counts samples) to the target at `batch`, of
+    /// `at_reference` at the reference size: `n = N / E(B)`.
+    #[must_use]
+    pub fn rounds(&self, at_reference: f64, batch: Batch) -> f64 {
+        at_reference / self.at(batch)
+    }
+
+    /// The noise scale in samples, where the law has one.
+    #[must_use]
+    pub fn noise_scale(&self) -> Option<f64> {
+        match self.curve {
+            Curve::NoiseScale { samples, .. } => Some(samples),
+            Curve::Table(_) => None,
+        }
+    }
+}
+
+/// The law of the noise scale; see [`Law`]. Every argument is above 0.
+pub(crate) fn by_noise_scale(phi: f64, reference: f64, batch: f64) -> f64 {
+    (phi + reference) / (phi + batch)
+}
+
+/// Rounds are counted, so that a table may rise a little (`doc` bounds by how much). Rises are taken for
+/// noise and levelled: pool-adjacent-violators, the least-squares fit among curves that never rise.
+fn table(rows: impl Iterator<Item = (Batch, f64)>) -> Curve {
+    // Blocks of rows: sum of logarithms, number of rows.
+    let mut blocks: Vec<(f64, usize)> = Vec::new();
+    let mut sizes = Vec::new();
+    for (batch, log_progress) in rows {
+        sizes.push(batch.as_f64().ln());
+        blocks.push((log_progress, 1));
+        while let [.., before, last] = blocks.as_slice()
+            && last.0 / last.1 as f64 > before.0 / before.1 as f64
+        {
+            let merged = (before.0 + last.0, before.1 + last.1);
+            blocks.truncate(blocks.len() - 2);
+            blocks.push(merged);
+        }
+    }
+    let levels = blocks
+        .iter()
+        .flat_map(|&(sum, rows)| std::iter::repeat_n(sum / rows as f64, rows));
+    Curve::Table(sizes.into_iter().zip(levels).collect())
+}
+
+/// Logarithm of the progress per sample at a batch size: straight between two rows in both logarithms, as
+/// the law is on either side of `phi`. Beyond the ends it takes the law's limits: level below the
+/// smallest size, where noise dominates and a sample is worth the same; slope -1 above the largest,
+/// where noise is averaged out and further samples of a batch add nothing. The second makes no promise
+/// that was not measured.
+fn progress(rows: &[(f64, f64)], batch: f64) -> f64 {
+    let x = batch.ln();
+    let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
+        return 0.0;
+    };
+    if x <= first.0 {
+        return first.1;
+    }
+    if x >= last.0 {
+        return last.1 - (x - last.0);
+    }
+    let above = rows.partition_point(|row| row.0 <= x);
+    let ((x0, y0), (x1, y1)) = (rows[above - 1], rows[above]);
+    y0 + (y1 - y0) * (x - x0) / (x1 - x0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doc::EfficiencySource;
+
+    fn batch(size: u64) -> Batch {
+        Batch::new(size).unwrap()
+    }
+
+    fn rounds(rows: &[(u64, f64)], reference: u64) -> Law {
+        let rows = rows.iter().map(|&(b, n)| (batch(b), n)).collect();
+        let efficiency = Efficiency {
+            curve: EfficiencyCurve::Rounds(rows),
+            source: EfficiencySource::Declared,
+        };
+        Law::new(&efficiency, batch(reference))
+    }
+
+    #[test]
+    fn the_law_is_the_one_of_the_paper() {
+        // Measured on handwritten digits: rounds 4, 5, 5, 10, 20, 46; by phi = 29 the efficiency is
+        // 1, .82, .61, .40, .24, .13.
+        let law = Law::of_noise_scale(29.0, batch(8));
+        for (size, wanted) in [
+            (8, 1.0),
+            (16, 0.822),
+            (32, 0.607),
+            (64, 0.398),
+            (128, 0.236),
+        ] {
+            let found = law.at(batch(size));
+            assert!((found - wanted).abs() < 5e-4, "{size}: {found}");
+        }
+        assert!((law.rounds(4.0, batch(256)) - 30.8).abs() < 0.1);
+        assert_eq!(law.noise_scale(), Some(29.0));
+    }
+
+    #[test]
+    fn a_table_goes_through_its_rows_and_takes_the_limits_of_the_law_beyond() {
+        let law = rounds(&[(8, 4.0), (16, 5.0), (64, 10.0)], 16);
+        for (size, wanted) in [
+            (8, 1.25),
+            (16, 1.0),
+            (64, 0.5),
+            // The geometric mean lies in the middle of the logarithms.
+            (32, 0.5_f64.sqrt()),
+            (4, 1.25),
+            (128, 0.25),
+            (256, 0.125),
+        ] {
+            let found = law.at(batch(size));
+            assert!((found - wanted).abs() < 1e-12, "{size}: {found}");
+        }
+        assert_eq!(law.range_at(batch(8)), None);
+    }
+
+    #[test]
+    fn rounds_that_rise_by_their_noise_are_levelled() {
+        // Measured on satellite images.
+        let law = rounds(&[(8, 4.0), (16, 3.0), (32, 3.0), (64, 4.5), (128, 10.0)], 8);
+        let level = (law.at(batch(8)), law.at(batch(16)), law.at(batch(32)));
+        assert_eq!(level, (1.0, 1.0, 1.0));
+        let wanted = 36.0_f64.cbrt() / 4.5;
+        assert!((law.at(batch(64)) - wanted).abs() < 1e-12);
+    }
+
+    #[test]
+    fn an_interval_of_the_noise_scale_is_one_of_the_efficiency() {
+        let efficiency = Efficiency {
+            curve: EfficiencyCurve::NoiseScale {
+                samples: 60.0,
+                interval: Some([30.0, 120.0]),
+            },
+            source: EfficiencySource::Measured,
+        };
+        let law = Law::new(&efficiency, batch(32));
+        for size in [8, 128] {
+            let [low, high] = law.range_at(batch(size)).unwrap();
+            let value = law.at(batch(size));
+            assert!(low < value && value < high, "{size}: {low} {value} {high}");
+            let mut ends = law.ends().unwrap().map(|end| end.at(batch(size)));
+            ends.sort_by(f64::total_cmp);
+            assert_eq!(ends, [low, high]);
+        }
+    }
+}

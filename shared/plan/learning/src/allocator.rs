@@ -1,0 +1,335 @@
+//! From events of trainings to decisions about their GPUs.
+
+use std::collections::BTreeMap;
+
+use doc::{Allocation, Allotment, Arrival, TrainingEvent, TrainingNews};
+use units::{Seconds, TaskId};
+
+use crate::problem::MOST_TASKS;
+use crate::rule::Policy;
+use crate::scene::{Beside, Choice, Occasion, Scene};
+use crate::settings::Settings;
+use crate::speed::ASSUMED_EXPONENT;
+use crate::stuck::Stuck;
+use crate::training::{Length, Training};
+
+/// Decides which training has how many GPUs.
+#[derive(Debug)]
+pub struct Allocator {
+    settings: Settings,
+    trainings: BTreeMap<TaskId, Training>,
+    /// GPUs of the last decision.
+    given: BTreeMap<TaskId, u32>,
+    seq: u64,
+    acknowledged: u64,
+    now: f64,
+    pause: MeasuredPause,
+}
+
+/// An event that cannot be used; the allocator is as it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The training is not known.
+    #[error("no training {0:?} has arrived; send an arrive event first")]
+    Unknown(String),
+    /// A training of this name is there already.
+    #[error("a training {0:?} is there already; give each another name")]
+    Twice(String),
+    /// There are as many trainings as can be.
+    #[error("{MOST_TASKS} trainings are there already; {0:?} has to wait until one is done")]
+    TooMany(String),
+    /// The training needs more GPUs than there are.
+    #[error("{task:?} needs {needs} GPUs, and the machine has {has}")]
+    TooLarge {
+        /// The training.
+        task: String,
+        /// Its fewest GPUs.
+        needs: u32,
+        /// GPUs of the machine.
+        has: u32,
+    },
+    /// The training says that it runs on more GPUs than there are.
+    #[error("{task:?} says that it runs on {gpus} GPUs, and the machine has {has}")]
+    MoreThanThereAre {
+        /// The training.
+        task: String,
+        /// GPUs that it says it runs on.
+        gpus: u32,
+        /// GPUs of the machine.
+        has: u32,
+    },
+    /// The decision acknowledged was never made.
+    #[error("decision {0} is acknowledged, and {1} is the last that was made")]
+    NeverMade(u64, u64),
+}
+
+/// Mean of the pauses seen; a new one counts a third, so that a slow disk is followed within a
+/// few reconfigurations and one that was delayed once is not believed for long.
+#[derive(Debug, Clone, Copy)]
+struct MeasuredPause(f64);
+
+impl MeasuredPause {
+    fn push(&mut self, seconds: f64) {
+        self.0 += (seconds - self.0) / 3.0;
+    }
+}
+
+impl Allocator {
+    /// An allocator that has heard of no training.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            trainings: BTreeMap::new(),
+            given: BTreeMap::new(),
+            seq: 0,
+            acknowledged: 0,
+            now: 0.0,
+            pause: MeasuredPause(settings.pause.get()),
+        }
+    }
+
+    /// Takes an event in; answers a decision if things should change. Time never runs back: an
+    /// event of an earlier time counts as one of the latest.
+    ///
+    /// # Errors
+    /// [`Refused`] if the event cannot be; nothing has changed then.
+    pub fn take(&mut self, event: &TrainingEvent) -> Result<Option<Allocation>, Refused> {
+        self.now = self.now.max(event.time.get());
+        let now = self.now;
+        let occasion = match &event.what {
+            TrainingNews::Arrive(arrival) => {
+                self.arrive(arrival)?;
+                Some(Occasion::Arrival)
+            }
+            TrainingNews::Progress {
+                task,
+                step,
+                gpus,
+                loss,
+                batch,
+                gradient,
+            } => {
+                let has = self.settings.gpus;
+                let taken = self.acknowledged == self.seq;
+                let given = self.given.get(task).copied().filter(|g| taken && *g > 0);
+                let training = self.known(task)?;
+                if *gpus > has {
+                    return Err(Refused::MoreThanThereAre {
+                        task: task.to_string(),
+                        gpus: *gpus,
+                        has,
+                    });
+                }
+                let reported = training.progress(now, *step, *gpus, *loss, *batch);
+                training.noise.extend(gradient.as_ref());
+                let reached = training.length() == Length::Reached;
+                // It was moved, and goes on with another number than it was given: the one before.
+                let failed = given.filter(|g| reported.pause_s.is_some() && g != gpus);
+                training.unable.extend(failed);
+                if failed.is_some() {
+                    self.given.insert(task.clone(), *gpus);
+                }
+                if let Some(seconds) = reported.pause_s {
+                    self.pause.push(seconds);
+                }
+                let holds = self.given.get(task).is_some_and(|g| *g > 0);
+                match (reached && holds, reported.window || failed.is_some()) {
+                    (true, _) => Some(Occasion::End),
+                    (false, true) => Some(Occasion::Window),
+                    (false, false) => None,
+                }
+            }
+            TrainingNews::Parked { task, .. } => {
+                self.known(task)?.parked(now);
+                None
+            }
+            TrainingNews::Done { task } | TrainingNews::Failed { task, .. } => {
+                self.known(task)?;
+                self.trainings.remove(task);
+                self.given.remove(task);
+                Some(Occasion::End)
+            }
+            TrainingNews::Ack { seq } => {
+                if *seq > self.seq {
+                    return Err(Refused::NeverMade(*seq, self.seq));
+                }
+                self.acknowledged = self.acknowledged.max(*seq);
+                None
+            }
+        };
+        Ok(occasion.and_then(|occasion| self.decide(occasion)))
+    }
+
+    /// Number of the last decision that was acknowledged; 0 before the first.
+    #[must_use]
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    fn known(&mut self, task: &TaskId) -> Result<&mut Training, Refused> {
+        let found = self.trainings.get_mut(task);
+        found.ok_or_else(|| Refused::Unknown(task.to_string()))
+    }
+
+    fn arrive(&mut self, arrival: &Arrival) -> Result<(), Refused> {
+        let name = || arrival.task.to_string();
+        let needs = arrival.min_gpus.unwrap_or(1);
+        if self.trainings.contains_key(&arrival.task) {
+            return Err(Refused::Twice(name()));
+        }
+        if self.trainings.len() >= MOST_TASKS {
+            return Err(Refused::TooMany(name()));
+        }
+        if needs > self.settings.gpus {
+            return Err(Refused::TooLarge {
+                task: name(),
+                needs,
+                has: self.settings.gpus,
+            });
+        }
+        let training = Training::new(arrival.clone(), self.settings.gpus);
+        self.trainings.insert(arrival.task.clone(), training);
+        Ok(())
+    }
+
+    fn decide(&mut self, occasion: Occasion) -> Option<Allocation> {
+        let lengths: Vec<Length> = self.trainings.values().map(Training::length).collect();
+        let open: Vec<usize> = (0..lengths.len())
+            .filter(|&i| lengths[i] != Length::Reached)
+            .collect();
+        // The paper's rule ranks by loss; the others by what is left, for which a declared length will do.
+        let by_loss = self.settings.policy == Policy::Paper;
+        let trainings: Vec<&Training> = self.trainings.values().collect();
+        let all_measured = open.iter().all(|&i| {
+            let told = !by_loss && matches!(lengths[i], Length::Trusted(_));
+            let stuck = !by_loss && trainings[i].stuck().is_some();
+            trainings[i].is_timed() && (told || stuck || trainings[i].is_ranked())
+        });
+        if !all_measured && occasion == Occasion::Window {
+            // The newcomer makes its first reports with what it was given on arrival.
+            return None;
+        }
+        let scene = self.scene(lengths);
+        let choice = scene.decide(occasion, all_measured)?;
+        self.publish(&scene, choice)
+    }
+
+    /// How the trainings of this machine speed up: the mean of those that have been measured. What a
+    /// newcomer gains from more GPUs is not known, and machines differ more than trainings do: on
+    /// processors that are shared out, an exponent of nearly 0 or 1 holds for all.
+    fn assumed_exponent(&self) -> f64 {
+        let measured: Vec<f64> = self
+            .trainings
+            .values()
+            .filter_map(Training::exponent)
+            .collect();
+        match measured.len() {
+            0 => ASSUMED_EXPONENT,
+            n => measured.iter().sum::<f64>() / n as f64,
+        }
+    }
+
+    fn scene(&self, lengths: Vec<Length>) -> Scene {
+        let given = |id: &TaskId| self.given.get(id).copied().unwrap_or(0);
+        let assumed = self.assumed_exponent();
+        let young = |(t, l): (&Training, &Length)| *l == Length::Doubtful && t.is_young();
+        let patience = self.settings.patience;
+        let stuck = |(t, l): (&Training, &Length)| {
+            let (_, steps) = t.stuck().filter(|_| *l != Length::Reached)?;
+            let waits = steps >= patience;
+            Some(if waits { Beside::Waits } else { Beside::Capped })
+        };
+        let each = || self.trainings.values().zip(&lengths);
+        Scene {
+            young: each().map(young).collect(),
+            stuck: each().map(stuck).collect(),
+            settings: self.settings,
+            given: self.trainings.keys().map(given).collect(),
+            new: self
+                .trainings
+                .keys()
+                .map(|id| !self.given.contains_key(id))
+                .collect(),
+            jobs: self
+                .trainings
+                .values()
+                .zip(&lengths)
+                .map(|(training, length)| training.job(*length, self.settings.gpus, assumed))
+                .collect(),
+            youths: self.trainings.values().map(Training::youth).collect(),
+            lengths,
+            now: self.now,
+            pause_s: self.pause.0,
+        }
+    }
+
+    /// A reason, with the trainings that it does not hold for.
+    fn told(&self, mut reason: String) -> String {
+        for (id, why, waits) in self.stuck() {
+            let rank = if waits {
+                "waits for the others"
+            } else {
+                "comes last"
+            };
+            reason += &format!("; {id} {}, and {rank}", why.words());
+        }
+        reason
+    }
+
+    /// The trainings that come last because they get nowhere, why, and whether patience with them has
+    /// ended; none under the rules of others, which do not look at it.
+    pub fn stuck(&self) -> impl Iterator<Item = (&TaskId, Stuck, bool)> {
+        let ours = self.settings.policy == Policy::Ours;
+        let all = self.trainings.iter().filter(move |_| ours);
+        all.filter_map(|(id, t)| {
+            let (why, steps) = t.stuck()?;
+            // Asked last: it is a fit.
+            let open = t.length() != Length::Reached;
+            open.then_some((id, why, steps >= self.settings.patience))
+        })
+    }
+
+    /// Numbers and writes down a choice; `None` if it is what is already given.
+    fn publish(&mut self, scene: &Scene, choice: Choice) -> Option<Allocation> {
+        let mut trainings = BTreeMap::new();
+        let mut given = BTreeMap::new();
+        for (i, (id, training)) in self.trainings.iter().enumerate() {
+            let gpus = choice.gpus[i];
+            let reached = scene.reached(i);
+            given.insert(id.clone(), gpus);
+            let allotment = Allotment {
+                gpus,
+                batches: training.batches(gpus),
+                reached,
+                expected: choice
+                    .expected
+                    .as_ref()
+                    .filter(|_| !reached)
+                    .and_then(|e| e[i]),
+            };
+            trainings.insert(id.clone(), allotment);
+        }
+        if given == self.given || trainings.is_empty() {
+            self.given = given;
+            return None;
+        }
+        self.given = given;
+        self.seq += 1;
+        Some(Allocation {
+            seq: self.seq,
+            time: seconds(self.now),
+            total_gpus: self.settings.gpus,
+            trainings,
+            reason: self.told(choice.reason),
+            gain: choice.gain,
+            pause: seconds(self.pause.0),
+            provenance: Vec::new(),
+        })
+    }
+}
+
+/// A duration that is finite and not negative by construction, or nothing.
+fn seconds(value: f64) -> Seconds {
+    Seconds::new(value).unwrap_or(Seconds::ZERO)
+}

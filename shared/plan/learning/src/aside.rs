@@ -1,0 +1,136 @@
+//! Trainings that get nowhere, beside those that do: last in rank, capped, and only for a while.
+
+use crate::problem::Job;
+use crate::rule::Policy;
+use crate::scene::{Beside, Choice, Occasion, Scene};
+
+impl Scene {
+    /// A choice: of the rule once every training has been `measured`, equal shares before. The rules
+    /// of others stay as their authors describe them, whatever a loss does.
+    pub(crate) fn decide(&self, occasion: Occasion, measured: bool) -> Option<Choice> {
+        let of = |scene: &Self| {
+            if measured {
+                scene.choose(occasion)
+            } else {
+                scene.first()
+            }
+        };
+        if self.settings.policy != Policy::Ours || self.stuck.iter().all(Option::is_none) {
+            return of(self);
+        }
+        let open = |&i: &usize| !self.reached(i);
+        let sound: Vec<usize> = self
+            .indices()
+            .filter(open)
+            .filter(|&i| self.stuck[i].is_none())
+            .collect();
+        if sound.is_empty() {
+            // Nobody is kept from anything, and no order among them means anything.
+            return self.by_rule(Policy::Equal);
+        }
+        let held = self.held(&sound);
+        let part = self.part(&sound, held.iter().sum());
+        let has: u32 = part.given.iter().sum();
+        let chosen = of(&part).or_else(|| {
+            // They stay as they are, unless there are fewer GPUs than they have.
+            let fits = has <= part.settings.gpus;
+            (!fits).then(|| part.by_rule(Policy::Ours)).flatten()
+        });
+        let mut gpus = held;
+        let own = chosen.as_ref().map_or(&part.given, |c| &c.gpus);
+        for (&i, &g) in sound.iter().zip(own) {
+            gpus[i] = g;
+        }
+        self.hand_on(&mut gpus);
+        if gpus == self.given {
+            return None;
+        }
+        let expected = chosen.as_ref().and_then(|c| c.expected.as_ref());
+        let expected = expected.map(|own| {
+            let mut all = vec![None; gpus.len()];
+            for (&i, e) in sound.iter().zip(own) {
+                all[i] = *e;
+            }
+            all
+        });
+        Some(Choice {
+            expected,
+            gain: chosen.as_ref().and_then(|c| c.gain),
+            reason: chosen.map_or_else(|| "as before".to_owned(), |c| c.reason),
+            gpus,
+        })
+    }
+
+    /// GPUs that capped trainings keep: their fewest, and none where the others would not have theirs.
+    fn held(&self, sound: &[usize]) -> Vec<u32> {
+        let needs: u32 = sound.iter().map(|&i| least(&self.jobs[i])).sum();
+        let mut room = self.settings.gpus.saturating_sub(needs);
+        let mut held = vec![0; self.jobs.len()];
+        for i in self.indices() {
+            let fewest = least(&self.jobs[i]).min(self.given[i]);
+            if self.stuck[i] == Some(Beside::Capped) && !self.reached(i) && fewest <= room {
+                held[i] = fewest;
+                room -= fewest;
+            }
+        }
+        held
+    }
+
+    /// The scene of these trainings alone, with what others do not hold.
+    fn part(&self, these: &[usize], held: u32) -> Self {
+        let gpus = self.settings.gpus - held;
+        let mut settings = self.settings;
+        settings.gpus = gpus;
+        let job = |&i: &usize| {
+            let mut job = self.jobs[i].clone();
+            job.rates.truncate(gpus as usize + 1);
+            job
+        };
+        Self {
+            settings,
+            lengths: these.iter().map(|&i| self.lengths[i]).collect(),
+            given: these.iter().map(|&i| self.given[i]).collect(),
+            young: these.iter().map(|&i| self.young[i]).collect(),
+            new: these.iter().map(|&i| self.new[i]).collect(),
+            stuck: vec![None; these.len()],
+            jobs: these.iter().map(job).collect(),
+            youths: these.iter().map(|&i| self.youths[i]).collect(),
+            now: self.now,
+            pause_s: self.pause_s,
+        }
+    }
+
+    /// What nobody else has a use for goes to those that get nowhere, those with more patience left
+    /// first: idle GPUs help nobody.
+    fn hand_on(&self, gpus: &mut [u32]) {
+        let mut free = self.settings.gpus - gpus.iter().sum::<u32>().min(self.settings.gpus);
+        for beside in [Beside::Capped, Beside::Waits] {
+            for i in self.indices() {
+                if self.stuck[i] != Some(beside) || self.reached(i) {
+                    continue;
+                }
+                let most = self.jobs[i].rates.len() as u32 - 1;
+                let can = |g: &u32| self.jobs[i].rates[*g as usize] > 0.0;
+                let up_to = (gpus[i] + free).min(most);
+                // The most that it runs on, as long as that is as fast as what it has.
+                let more = (gpus[i] + 1..=up_to)
+                    .rev()
+                    .find(|g| can(g) && !self.slower(i, *g, gpus[i]));
+                if let Some(more) = more {
+                    free -= more - gpus[i];
+                    gpus[i] = more;
+                }
+            }
+        }
+    }
+
+    fn slower(&self, i: usize, these: u32, those: u32) -> bool {
+        self.jobs[i].rates[these as usize] < self.jobs[i].rates[those as usize]
+    }
+}
+
+/// Fewest GPUs on which a training runs.
+fn least(job: &Job) -> u32 {
+    let runs = job.rates.iter().position(|r| *r > 0.0);
+    runs.unwrap_or(1) as u32
+}

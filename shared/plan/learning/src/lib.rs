@@ -1,0 +1,44 @@
+//! Moves GPUs between running data-parallel trainings by their phase of learning, after Wei and
+//! Shudo, generalised to any number of trainings and GPUs.
+//!
+//! [`Allocator`] takes events in and gives decisions out; it knows no process and no clock but that
+//! of the events, so that a recorded file gives the same decisions every time. Below it stand, each
+//! usable alone:
+//!
+//! - [`History`], the losses that a training has reported, in bounded memory, and [`remaining`], how
+//!   many steps it still has, as a distribution;
+//! - [`Speed`], what a step costs on each number of GPUs;
+//! - [`Problem`] and [`plan()`], which GPUs for whom until all are done; [`exact`] is its slow twin.
+
+mod allocator;
+mod aside;
+mod curve;
+pub mod exact;
+mod hesrpt;
+mod history;
+mod noise;
+mod phases;
+mod plan;
+mod problem;
+mod rule;
+mod run_event;
+mod scene;
+mod settings;
+mod shape;
+mod speed;
+mod stuck;
+mod training;
+
+pub use allocator::{Allocator, Refused};
+pub use curve::{Point, REACHED_REPORTS, Remaining, WINDOW_STEPS, remaining};
+pub use hesrpt::{round, shares};
+pub use history::{History, Noted};
+pub use phases::play;
+pub use plan::{Plan, keeping, plan};
+pub use problem::{Active, Job, MOST_GPUS, MOST_TASKS, Objective, Problem};
+pub use rule::{Policy, allocate};
+pub use run_event::RunReader;
+pub use settings::Settings;
+pub use speed::{Speed, exponent};
+pub use stuck::{Stuck, trend};
+pub use training::split_batch;

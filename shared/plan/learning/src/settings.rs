@@ -1,0 +1,20 @@
+use units::Seconds;
+
+use crate::problem::Objective;
+use crate::rule::Policy;
+
+/// What an allocator is told once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// GPUs of the machine, 1 to [`crate::MOST_GPUS`].
+    pub gpus: u32,
+    /// How GPUs are given.
+    pub policy: Policy,
+    /// What is minimised.
+    pub objective: Objective,
+    /// Pause of a training whose processes change, until one has been measured.
+    pub pause: Seconds,
+    /// Steps for which a training that is [`crate::Stuck`] keeps its fewest GPUs beside others; then it
+    /// waits until nobody else has a use for them.
+    pub patience: u64,
+}

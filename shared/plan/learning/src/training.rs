@@ -1,0 +1,392 @@
+use std::collections::BTreeSet;
+
+use doc::{Arrival, TrainingBatch};
+use units::Batch;
+
+use crate::curve::{Remaining, WINDOW_STEPS, remaining};
+use crate::history::{History, Noted};
+use crate::noise::Noise;
+use crate::problem::Job;
+use crate::speed::{ASSUMED_EXPONENT, HALF_LIFE_STEPS, Speed};
+use crate::stuck::Stuck;
+
+/// A training as its events have told it.
+#[derive(Debug, Clone)]
+pub(crate) struct Training {
+    pub(crate) arrival: Arrival,
+    pub(crate) history: History,
+    pub(crate) speed: Speed,
+    pub(crate) noise: Noise,
+    /// GPUs that it said it runs on; 0 before it has said so, and while it is parked.
+    pub(crate) gpus: u32,
+    /// The last of them that was not 0.
+    had: u32,
+    /// Numbers of GPUs with which it could not go on; they are not tried again.
+    pub(crate) unable: BTreeSet<u32>,
+    batch: Option<Batch>,
+    samples: f64,
+    last: Option<(u64, f64)>,
+    parked_at: Option<f64>,
+    window: u64,
+    /// Why it gets nowhere, and the step since which that is known.
+    stuck: Option<(Stuck, u64)>,
+}
+
+/// How long a training still is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Length {
+    /// Its target is reached.
+    Reached,
+    /// Known, or fitted well: remaining steps.
+    Trusted(Remaining),
+    /// Not known well enough to plan with.
+    Doubtful,
+}
+
+/// What a progress report leads to.
+pub(crate) struct Reported {
+    /// A whole window of steps has been made since the last time that this was told, the loss has
+    /// dropped, or the speed on a number of GPUs has become known: worth a decision.
+    pub(crate) window: bool,
+    /// Seconds of the pause that has just ended.
+    pub(crate) pause_s: Option<f64>,
+}
+
+/// A fit is trusted from this part of the variance explained, and from so many windows: below, the
+/// paper's order by loss delta decides.
+const TRUSTED_R_SQUARED: f64 = 0.9;
+const TRUSTED_WINDOWS: u64 = 3;
+
+/// Steps after which the speed on a number of GPUs is known: a tenth of them in the first report,
+/// which may be slow, moves the mean little. An assumption that proves wrong is then left after a
+/// fifth of a window, not after a whole one.
+const SURE_STEPS: f64 = 20.0;
+
+impl Training {
+    /// A training that comes to a machine of so many GPUs.
+    pub(crate) fn new(arrival: Arrival, most: u32) -> Self {
+        let batch = match arrival.batch {
+            Some(TrainingBatch::Global(batch)) => Some(batch),
+            _ => None,
+        };
+        let mut speed = Speed::default();
+        for (&gpus, &rate) in arrival.steps_per_s.range(..=most) {
+            speed.push(gpus, HALF_LIFE_STEPS, HALF_LIFE_STEPS / rate);
+        }
+        Self {
+            arrival,
+            history: History::default(),
+            speed,
+            noise: Noise::default(),
+            gpus: 0,
+            had: 0,
+            unable: BTreeSet::new(),
+            batch,
+            samples: 0.0,
+            last: None,
+            parked_at: None,
+            window: 0,
+            stuck: None,
+        }
+    }
+
+    pub(crate) fn progress(
+        &mut self,
+        time: f64,
+        step: u64,
+        gpus: u32,
+        loss: Option<f64>,
+        batch: Option<Batch>,
+    ) -> Reported {
+        self.batch = batch.or(self.batch);
+        let made = self
+            .last
+            .map_or(step, |(last, _)| step.saturating_sub(last));
+        self.samples += made as f64 * self.samples_per_step(gpus).unwrap_or(0.0);
+        let mut pause_s = None;
+        let mut timed = false;
+        if let Some(parked) = self.parked_at.take() {
+            // The steps of this first report were not a pause; their time is that of the model
+            // where this number of GPUs is new.
+            let trained = match self.speed.is_known() {
+                true => made as f64 / self.speed.rates(gpus, ASSUMED_EXPONENT)[gpus as usize],
+                false => 0.0,
+            };
+            pause_s = Some((time - parked - trained).max(0.0));
+        } else if let Some((last, at)) = self.last
+            && gpus == self.gpus
+            && step > last
+        {
+            let before = self.speed.steps_on(gpus);
+            self.speed.push(gpus, made as f64, time - at);
+            timed = before < SURE_STEPS && self.speed.steps_on(gpus) >= SURE_STEPS;
+        }
+        self.gpus = gpus;
+        self.had = gpus;
+        self.last = Some((step, time));
+        let dropped = self.history.push(step, loss) == Noted::Dropped;
+        let window = self.history.windows();
+        let whole = window != self.window;
+        self.window = window;
+        // A loss that is no number is told at once, a trend with the window that shows it.
+        let numberless = loss.is_none_or(|l| !l.is_finite());
+        let turned = (whole || dropped || numberless) && self.look_at_losses(step);
+        Reported {
+            window: whole || dropped || timed || turned,
+            pause_s,
+        }
+    }
+
+    /// Looks whether the loss still goes where it should; answers whether that has changed.
+    fn look_at_losses(&mut self, step: u64) -> bool {
+        let declared = self.arrival.total_steps.is_some() || self.arrival.total_samples.is_some();
+        let found = self.history.stuck(self.arrival.target_loss, !declared);
+        // One whose length is declared ends when that is made: only a loss that is no number says that
+        // its steps are in vain.
+        let found = found.filter(|why| !declared || *why == Stuck::NoNumber);
+        let before = self.stuck.map(|s| s.0);
+        self.stuck = found.map(|why| (why, self.stuck.map_or(step, |s| s.1.min(step))));
+        found != before
+    }
+
+    /// Why it gets nowhere, and for how many steps that is known.
+    pub(crate) fn stuck(&self) -> Option<(Stuck, u64)> {
+        let made = self.history.last_step().unwrap_or(0);
+        self.stuck
+            .map(|(why, since)| (why, made.saturating_sub(since)))
+    }
+
+    pub(crate) fn parked(&mut self, time: f64) {
+        self.parked_at = Some(time);
+        self.gpus = 0;
+    }
+
+    /// Samples of a step on `gpus` GPUs.
+    fn samples_per_step(&self, gpus: u32) -> Option<f64> {
+        match self.arrival.batch {
+            Some(TrainingBatch::PerGpu(batch)) => Some(batch.as_f64() * f64::from(gpus)),
+            _ => self.batch.map(Batch::as_f64),
+        }
+    }
+
+    /// Batch size of every process on `gpus` GPUs; empty where it is not known.
+    pub(crate) fn batches(&self, gpus: u32) -> Vec<Batch> {
+        match (self.arrival.batch, self.batch) {
+            (Some(TrainingBatch::PerGpu(batch)), _) => vec![batch; gpus as usize],
+            (_, Some(batch)) => split_batch(batch, gpus).unwrap_or_default(),
+            (_, None) => Vec::new(),
+        }
+    }
+
+    /// Fewest and most GPUs that it runs on, of `total`: no process without a sample.
+    fn limits(&self, total: u32) -> (u32, u32) {
+        let most = self.arrival.max_gpus.unwrap_or(total).min(total);
+        let global = match self.arrival.batch {
+            Some(TrainingBatch::PerGpu(_)) => None,
+            _ => self.batch,
+        };
+        let most = global.map_or(most, |b| most.min(b.get()));
+        (self.arrival.min_gpus.unwrap_or(1).min(most), most)
+    }
+
+    /// Its measured speed-up exponent.
+    pub(crate) fn exponent(&self) -> Option<f64> {
+        self.speed.measured_exponent()
+    }
+
+    /// Whether it has been there too short a time for a fit of its losses.
+    pub(crate) fn is_young(&self) -> bool {
+        self.history.windows() < TRUSTED_WINDOWS
+    }
+
+    /// The training as a job of `length`, on a machine of `total` GPUs where others speed up with
+    /// the exponent `assumed`.
+    pub(crate) fn job(&self, length: Length, total: u32, assumed: f64) -> Job {
+        let (least, most) = self.limits(total);
+        let mut rates = self.speed.rates(total, assumed);
+        for (g, rate) in (0..).zip(&mut rates) {
+            if g < least || g > most || self.unable.contains(&g) {
+                *rate = 0.0;
+            }
+            *rate *= self.worth(g);
+        }
+        Job {
+            work: match length {
+                Length::Reached => 0.0,
+                Length::Trusted(left) => left.steps.max(1.0),
+                Length::Doubtful => 1.0,
+            },
+            weight: self.arrival.weight.map_or(1.0, units::Weight::get),
+            rates,
+            delta: self.delta(),
+        }
+    }
+
+    /// Progress of a step on `gpus` GPUs over that of one on the last number that it had, in whose steps
+    /// its length is told. A batch per GPU makes the batch grow with the GPUs: by how much the loss then
+    /// falls faster is for the noise scale to say. Where that is not known, or steps are what was asked
+    /// for, a step is a step.
+    fn worth(&self, gpus: u32) -> f64 {
+        let aims_at_loss = self.arrival.target_loss.is_some() && self.arrival.total_steps.is_none();
+        match self.arrival.batch {
+            Some(TrainingBatch::PerGpu(batch)) if aims_at_loss && self.had > 0 => {
+                self.noise.worth(batch, gpus, self.had)
+            }
+            _ => 1.0,
+        }
+    }
+
+    /// How long it still is: a declared length first, a fit with its own error second.
+    pub(crate) fn length(&self) -> Length {
+        let made = self.history.last_step().unwrap_or(0) as f64;
+        let declared = self.declared_left(made);
+        if self.target_reached() || declared.is_some_and(|left| left <= 0.0) {
+            return Length::Reached;
+        }
+        let fitted = self
+            .target(made)
+            .and_then(|target| remaining(&self.history.curve(), target, declared));
+        let trusted = |fit: &Remaining| {
+            fit.r_squared >= TRUSTED_R_SQUARED && self.history.windows() >= TRUSTED_WINDOWS
+        };
+        match (fitted.filter(trusted), declared) {
+            (Some(fit), _) => Length::Trusted(fit),
+            (None, Some(left)) => Length::Trusted(Remaining {
+                steps: left,
+                // Without a loss to aim at, the declared length is the length.
+                low: if self.arrival.target_loss.is_some() {
+                    0.0
+                } else {
+                    left
+                },
+                high: left,
+                r_squared: 0.0,
+            }),
+            (None, None) => Length::Doubtful,
+        }
+    }
+
+    /// Steps left of a declared number of steps or samples, whichever ends first.
+    fn declared_left(&self, made: f64) -> Option<f64> {
+        let steps = self.arrival.total_steps.map(|total| total as f64 - made);
+        let each = self.samples_per_step(self.gpus.max(1));
+        let samples = self
+            .arrival
+            .total_samples
+            .zip(each)
+            .map(|(total, each)| (total.as_f64() - self.samples) / each);
+        match (steps, samples) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn target_reached(&self) -> bool {
+        let mean = self.history.recent_mean();
+        let by_loss = self
+            .arrival
+            .target_loss
+            .zip(mean)
+            .is_some_and(|(target, mean)| mean <= target);
+        let rises = self.stuck.is_some_and(|s| s.0 == Stuck::Rising);
+        let by_plateau = self.arrival.plateau.is_some_and(|part| {
+            // What rises falls by less than any part, and has come to no plateau.
+            if rises {
+                return false;
+            }
+            let level = mean.filter(|_| self.history.windows() >= TRUSTED_WINDOWS);
+            level
+                .zip(self.history.delta())
+                .is_some_and(|(level, delta)| delta < part * level.abs())
+        });
+        by_loss || by_plateau
+    }
+
+    /// The loss that ends it. For a plateau, the loss at which a curve `c + A/k` has become so
+    /// flat that it falls by less than the given part over a window.
+    fn target(&self, made: f64) -> Option<f64> {
+        if self.arrival.target_loss.is_some() {
+            return self.arrival.target_loss;
+        }
+        let part = self.arrival.plateau?;
+        let (level, delta) = (self.history.recent_mean()?, self.history.delta()?);
+        let slope_left = part * level.abs() / delta;
+        if !(slope_left > 0.0 && slope_left < 1.0) {
+            return None;
+        }
+        // On c + A/k the slope A/k^2 falls to `slope_left` of itself at k / sqrt(slope_left).
+        let still_to_lose = delta * made / WINDOW_STEPS as f64;
+        Some(level - still_to_lose * (1.0 - slope_left.sqrt()))
+    }
+
+    /// Decrease of the loss over the last window as a fraction of the loss, so that trainings with
+    /// losses of different size can be ranked; infinite before the first window.
+    pub(crate) fn youth(&self) -> f64 {
+        let level = self.history.recent_mean().filter(|l| *l != 0.0);
+        match self.history.delta().zip(level) {
+            Some((delta, level)) => delta / level.abs(),
+            None => f64::INFINITY,
+        }
+    }
+
+    /// Decrease of the loss over the last window, which the paper ranks by; infinite before the
+    /// first window.
+    fn delta(&self) -> f64 {
+        self.history.delta().unwrap_or(f64::INFINITY)
+    }
+
+    /// Whether its speed on some number of GPUs is known.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.speed.most_steps() >= SURE_STEPS
+    }
+
+    /// Whether enough losses have been reported to rank it.
+    pub(crate) fn is_ranked(&self) -> bool {
+        self.history.recent_mean().is_some()
+    }
+}
+
+/// Splits a global batch over processes, the remainder over the first: 512 over 3 is 171, 171,
+/// 170. `None` where a process would get none.
+#[must_use]
+pub fn split_batch(batch: Batch, processes: u32) -> Option<Vec<Batch>> {
+    let total = batch.get();
+    if processes == 0 || processes > total {
+        return None;
+    }
+    let size = |rank: u32| u64::from(total / processes + u32::from(rank < total % processes));
+    (0..processes)
+        .map(|rank| Batch::new(size(rank)).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_paper_s_split() {
+        let split = split_batch(Batch::new(512).unwrap(), 3).unwrap();
+        assert_eq!(
+            split.iter().map(|b| b.get()).collect::<Vec<_>>(),
+            [171, 171, 170]
+        );
+        assert_eq!(split_batch(Batch::new(2).unwrap(), 3), None);
+        assert_eq!(split_batch(Batch::new(2).unwrap(), 0), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_split_keeps_every_sample(total in 1u64..5000, processes in 1u32..300) {
+            let batch = Batch::new(total).unwrap();
+            if let Some(split) = split_batch(batch, processes) {
+                let sizes: Vec<u32> = split.iter().map(|b| b.get()).collect();
+                prop_assert_eq!(u64::from(sizes.iter().sum::<u32>()), total);
+                prop_assert!(sizes[0] - sizes[sizes.len() - 1] <= 1);
+            } else {
+                prop_assert!(u64::from(processes) > total);
+            }
+        }
+    }
+}

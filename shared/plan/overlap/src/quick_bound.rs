@@ -1,0 +1,133 @@
+use crate::instance::Instance;
+use crate::workload_bound::capacity;
+use crate::{Job, Set};
+
+/// Up to this many tasks every order of ends is tried: of 4 tasks 24.
+const MOST_TASKS: usize = 4;
+const SETS: usize = 1 << MOST_TASKS;
+
+/// A lower bound on rounds of the same few tasks at many different rates, in a microsecond and without a
+/// linear program.
+///
+/// As that of the processor ([`crate::lower_bounds`]), from prices `y_i >= 0` of a sample: the processor does
+/// `v(A) = sum_A y_i r_i(A)` a second with the tasks `A`, which it cannot have before their downloads fit, nor
+/// later than their uploads need. Any prices give a bound that holds for every order and any idling. Those
+/// tried are the best ones of rounds in which all compute until they end in a given order:
+/// `v = 1` for what is left after each end.
+#[derive(Debug, Clone)]
+pub struct QuickBound {
+    jobs: Vec<Job>,
+    /// The sets of tasks by the seconds of their downloads, and of their uploads.
+    by_download: Vec<(f64, usize)>,
+    by_upload: Vec<(f64, usize)>,
+    orders: Vec<Vec<usize>>,
+}
+
+impl QuickBound {
+    /// `None` of more than 4 tasks.
+    #[must_use]
+    pub fn new(instance: &Instance) -> Option<Self> {
+        let jobs = instance.jobs().to_vec();
+        let n = jobs.len();
+        if n > MOST_TASKS {
+            return None;
+        }
+        let sorted = |seconds: &dyn Fn(&Job) -> f64| {
+            let of = |set: usize| {
+                (0..n)
+                    .filter(|i| set >> i & 1 == 1)
+                    .map(|i| seconds(&jobs[i]))
+                    .sum()
+            };
+            let mut all: Vec<(f64, usize)> = (1..1 << n).map(|set| (of(set), set)).collect();
+            all.sort_by(|a, b| a.0.total_cmp(&b.0));
+            all
+        };
+        Some(Self {
+            by_download: sorted(&|j| j.download_s),
+            by_upload: sorted(&|j| j.upload_s),
+            orders: crate::batches::combinations(&vec![n; n])
+                .map(|order| order.into_iter().map(usize::from).collect::<Vec<_>>())
+                .filter(|order| (0..n).all(|i| order.contains(&i)))
+                .collect(),
+            jobs,
+        })
+    }
+
+    /// Whether no round ends before `below_s`; `rates(A)` are the samples per second of every task while the
+    /// tasks `A` compute, read where a task is in `A`.
+    pub fn excludes<'r>(&self, rates: impl Fn(Set) -> &'r [f64], below_s: f64) -> bool {
+        let n = self.jobs.len();
+        let rows: [&[f64]; SETS] = std::array::from_fn(|set| {
+            if set == 0 || set >= 1 << n {
+                &[][..]
+            } else {
+                rates(set as Set)
+            }
+        });
+        let fine = |(set, row): (usize, &&[f64])| {
+            (0..n).all(|i| set >> i & 1 == 0 || (row[i].is_finite() && row[i] > 0.0))
+        };
+        if !rows.iter().enumerate().take(1 << n).all(fine) {
+            return false;
+        }
+        let longest = (0..n).map(|i| {
+            let with = (1..1_usize << n).filter(|set| set >> i & 1 == 1);
+            let fastest = with.map(|set| rows[set][i]).fold(0.0, f64::max);
+            let job = self.jobs[i];
+            job.download_s + job.work / fastest + job.upload_s
+        });
+        if longest.fold(0.0, f64::max) >= below_s {
+            return true;
+        }
+        self.orders
+            .iter()
+            .any(|order| self.excluded_by(order, &rows, below_s))
+    }
+
+    /// By the prices of an order of ends, the last task first.
+    fn excluded_by(&self, order: &[usize], rows: &[&[f64]; SETS], below_s: f64) -> bool {
+        let mut prices = [0.0; MOST_TASKS];
+        let mut set = 0;
+        for &i in order {
+            set |= 1 << i;
+            let row = rows[set];
+            let others: f64 = (0..row.len())
+                .filter(|j| set >> j & 1 == 1)
+                .map(|j| prices[j] * row[j])
+                .sum();
+            prices[i] = ((1.0 - others) / row[i]).max(0.0);
+        }
+        let mut values = [0.0; SETS];
+        for (set, row) in rows.iter().enumerate() {
+            let each = row.iter().zip(&prices).enumerate();
+            values[set] = each
+                .filter(|(i, _)| set >> i & 1 == 1)
+                .map(|(_, (r, y))| r * y)
+                .sum();
+        }
+        let (mut early, mut late) = ([(0.0, 0.0); SETS], [(0.0, 0.0); SETS]);
+        let early = stairs(&self.by_download, &values, &mut early);
+        let late = stairs(&self.by_upload, &values, &mut late);
+        let wanted: f64 = self.jobs.iter().zip(&prices).map(|(j, y)| j.work * y).sum();
+        // Less by more than what the sums round away.
+        capacity(early, late, below_s) < wanted * (1.0 - 1e-9)
+    }
+}
+
+/// The highest value of the sets that cost at most so many seconds, step by step.
+fn stairs<'s>(
+    costs: &[(f64, usize)],
+    values: &[f64; SETS],
+    steps: &'s mut [(f64, f64); SETS],
+) -> &'s [(f64, f64)] {
+    let (mut len, mut most) = (0, 0.0);
+    for &(cost, set) in costs {
+        if values[set] > most {
+            most = values[set];
+            steps[len] = (cost, most);
+            len += 1;
+        }
+    }
+    &steps[..len]
+}

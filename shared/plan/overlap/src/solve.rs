@@ -1,0 +1,387 @@
+mod estimate;
+mod one_at_a_time;
+mod outcome;
+mod proof;
+mod prune;
+mod vary;
+mod waiting;
+
+use std::time::{Duration, Instant};
+
+use units::Batch;
+use units::search::{Budget, SAME, Stop};
+
+use crate::anytime::{descend, iterate, mitten, seeds};
+use crate::batches::combinations;
+use crate::bounds::Floor;
+use crate::branch::{BranchAndBound, Step};
+use crate::cache::RateCache;
+use crate::full::FullState;
+use crate::half::HalfState;
+use crate::player::Player;
+use crate::round::{ComputeHolds, Holds, Order, Transfer, play};
+use crate::{Instance, Link, OverlapError, Rates};
+
+pub use estimate::{Estimate, estimate, estimate_along};
+pub use outcome::{Outcome, Schedules};
+pub use prune::may_end_before;
+
+/// How hard to search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Uploads keep the order of the downloads (FedMT Algorithm 1).
+    pub single_order: bool,
+    /// Batch sizes each task may take; empty where batch sizes are not known.
+    pub batches: Vec<Vec<Batch>>,
+    /// Nodes of branch and bound at most, over all batch combinations; ten times as many up to 9
+    /// tasks, which are nearly always solved to the end, a tenth beyond 14, which seldom are. 0: no
+    /// proof is looked for, and the lower bound is that of the link.
+    pub nodes: u64,
+    /// Rounds played by the descent at most, over all batch combinations.
+    pub plays: u64,
+    /// Stop by the clock; the result may then differ from run to run.
+    pub time_limit: Option<Duration>,
+    /// Seed of the perturbations of the descent.
+    pub seed: u64,
+    /// Compute and transfers may be held back until a phase of another task ends, where that ends
+    /// the round sooner.
+    pub waits: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            single_order: false,
+            batches: Vec::new(),
+            nodes: 200_000,
+            plays: 600_000,
+            time_limit: None,
+            seed: 1,
+            waits: true,
+        }
+    }
+}
+
+/// Up to this many batch combinations all are tried: six tasks with three batch sizes each.
+const ALL_COMBINATIONS: usize = 729;
+/// Up to this many tasks the search is meant to be exact.
+const EXACT_TASKS: usize = 9;
+/// Beyond this many tasks a proof is seldom in reach, and descent gives more for the time.
+const PROVABLE_TASKS: usize = 14;
+/// Up to this many tasks orders are tried without the bound of the processor.
+const SMALL_TASKS: usize = 5;
+
+/// Finds the order of transfers, and the batch sizes among the choices, that end the round
+/// soonest.
+///
+/// Small rounds are solved by branch and bound ([`Stop::Bounded`]); it starts from the best of
+/// several seeds after descent, so that a search cut short has a good answer too. Up to 729 batch
+/// combinations all are searched; beyond, batch sizes are changed one task at a time. The answer
+/// is never worse than with the first batch size of each task alone, unless the clock stops it.
+pub fn solve(
+    instance: &Instance,
+    rates: &dyn Rates,
+    options: &Options,
+) -> Result<Outcome, OverlapError> {
+    for (task, choices) in options.batches.iter().enumerate() {
+        if !(1..=3).contains(&choices.len()) {
+            let count = choices.len();
+            return Err(OverlapError::BadBatches { task, count });
+        }
+    }
+    let outcome = search(instance, rates, options)?;
+    let several = options.batches.iter().any(|choices| choices.len() > 1);
+    let proven = outcome.proven() && outcome.certificate.class > Schedules::NeverWaiting;
+    if !several || proven || outcome.certificate.stop == Stop::TimeLimit {
+        return Ok(outcome);
+    }
+    // A search over many batch sizes spends less on each, and looks for waits only from the best
+    // round without: with the first sizes alone it may find a shorter one.
+    let first = Options {
+        batches: options.batches.iter().map(|c| vec![c[0]]).collect(),
+        ..options.clone()
+    };
+    Ok(outcome.or_shorter(search(instance, rates, &first)?))
+}
+
+fn search(
+    instance: &Instance,
+    rates: &dyn Rates,
+    options: &Options,
+) -> Result<Outcome, OverlapError> {
+    let mut cache = RateCache::new(rates, instance.len(), &options.batches);
+    let mut search = Search::new(instance, &mut cache, options);
+    let counts: Vec<usize> = options.batches.iter().map(Vec::len).collect();
+    let total = counts
+        .iter()
+        .try_fold(1usize, |p, &c| p.checked_mul(c))
+        .unwrap_or(usize::MAX);
+    if total <= ALL_COMBINATIONS {
+        search.plays_each = options.plays / total.max(1) as u64;
+        for levels in combinations(&counts) {
+            search.levels(&levels);
+        }
+    } else {
+        search.vary_one_by_one(&counts);
+    }
+    search.wait(&counts, total);
+    search.rates.failure()?;
+    Ok(search.outcome())
+}
+
+fn timed_out(budget: &Budget) -> bool {
+    budget.stopped() == Some(Stop::TimeLimit)
+}
+
+/// Whether no round ends before `best_s` by these lower bounds.
+fn meets(best_s: f64, floor: &Floor, instance: &Instance) -> bool {
+    best_s <= floor.bounds(instance).best() * (1.0 + SAME)
+}
+
+/// The task that a transfer is of.
+fn task_of(transfer: Transfer) -> usize {
+    match transfer {
+        Transfer::Download(i) | Transfer::Upload(i) => i,
+    }
+}
+
+/// The best decisions below `best_s` by branch and bound, and what they reach; none if there are
+/// none. `how`: uploads keep the order of the downloads, compute may be held back.
+fn best_steps(
+    instance: &Instance,
+    rates: &mut RateCache<'_>,
+    floor: &Floor,
+    how: (bool, bool),
+    best_s: f64,
+    first: &[usize],
+    nodes: &mut Budget,
+) -> (f64, Vec<Step>) {
+    let everyone = instance.everyone();
+    if instance.link() == Link::Half {
+        let mut search = BranchAndBound::new(instance, rates, floor, how, best_s);
+        search.run(&HalfState::new(everyone), first, nodes);
+        (search.best_s, search.best)
+    } else {
+        let mut search = BranchAndBound::new(instance, rates, floor, how, best_s);
+        search.run(&FullState::new(everyone), first, nodes);
+        (search.best_s, search.best)
+    }
+}
+
+struct Search<'a, 'r> {
+    instance: &'a Instance,
+    rates: &'a mut RateCache<'r>,
+    options: &'a Options,
+    nodes: Budget,
+    plays: u64,
+    plays_each: u64,
+    deadline: Option<Instant>,
+    best_s: f64,
+    best: Option<(Vec<u8>, Order)>,
+    holds: Holds,
+    /// No schedule of the batch combinations looked at ends sooner, whatever idles.
+    floor_s: f64,
+    class: Schedules,
+    complete: bool,
+    bound_met: bool,
+    assumed: bool,
+    timed_out: bool,
+}
+
+impl<'a, 'r> Search<'a, 'r> {
+    fn new(instance: &'a Instance, rates: &'a mut RateCache<'r>, options: &'a Options) -> Self {
+        let deadline = options
+            .time_limit
+            .and_then(|limit| Instant::now().checked_add(limit));
+        let nodes = match instance.len() {
+            0..=EXACT_TASKS => options.nodes.saturating_mul(10),
+            n if n <= PROVABLE_TASKS => options.nodes,
+            _ => options.nodes / 10,
+        };
+        Self {
+            instance,
+            rates,
+            options,
+            nodes: Budget::new(nodes, deadline),
+            plays: 0,
+            plays_each: options.plays / 16,
+            deadline,
+            best_s: f64::INFINITY,
+            best: None,
+            holds: Holds::new(),
+            class: Schedules::NeverWaiting,
+            floor_s: f64::INFINITY,
+            complete: true,
+            bound_met: true,
+            assumed: false,
+            timed_out: false,
+        }
+    }
+
+    /// Searches the orders of one batch combination.
+    fn levels(&mut self, levels: &[u8]) {
+        if !levels.is_empty() {
+            self.rates.set_levels(levels);
+        }
+        let small = self.instance.len() <= SMALL_TASKS;
+        let mut floor = Floor::without_workload(self.instance, self.rates);
+        self.assumed |= floor.bounds(self.instance).assumes_falling_rates;
+        if self.excluded(&floor) {
+            return;
+        }
+        if self.instance.link() == Link::Shared {
+            let value = play(self.instance, self.rates, &Order::Together, &[]).makespan_s;
+            self.plays += 1;
+            self.keep(value, levels, || Order::Together);
+            self.bound_met = false;
+            self.note_bound(&mut floor);
+            return;
+        }
+        // The bound of the processor takes long: it comes where nothing cheaper decides.
+        let known = self.best.is_some();
+        if known && small {
+            // Trying all orders takes less time than a good start would save.
+            self.bound_met = false;
+            if self.branch_and_bound(levels, &floor) {
+                self.note_bound(&mut floor);
+                return;
+            }
+        } else if known {
+            floor.add_workload(self.instance, self.rates);
+            if self.excluded(&floor) {
+                return;
+            }
+        }
+        let descended = self.descent(levels, &floor);
+        // Without nodes no proof is wanted, and no bound that takes longer than the search.
+        if !known && !small && self.options.nodes > 0 && !self.excluded(&floor) {
+            floor.add_workload(self.instance, self.rates);
+        }
+        if self.excluded(&floor) {
+            return;
+        }
+        self.bound_met = false;
+        let complete = self.branch_and_bound(levels, &floor);
+        self.note_bound(&mut floor);
+        if complete {
+            return;
+        }
+        self.complete = false;
+        let bound = floor.bounds(self.instance).best();
+        self.iterated(levels, descended, bound);
+    }
+
+    /// Takes these bounds into that of all combinations; that of the processor, which takes long,
+    /// is worked out only where the others do not already exceed what is known.
+    fn note_bound(&mut self, floor: &mut Floor) {
+        let small = self.instance.len() <= SMALL_TASKS || self.instance.link() == Link::Shared;
+        if small && floor.bounds(self.instance).best() < self.floor_s {
+            floor.add_workload(self.instance, self.rates);
+        }
+        self.floor_s = self.floor_s.min(floor.bounds(self.instance).best());
+    }
+
+    /// Whether the best so far meets these lower bounds.
+    fn excluded(&mut self, floor: &Floor) -> bool {
+        let met = meets(self.best_s, floor, self.instance);
+        if met {
+            self.floor_s = self.floor_s.min(floor.bounds(self.instance).best());
+        }
+        met
+    }
+
+    /// Remembers a better order; other batch sizes must be better by more than rounding.
+    fn keep(&mut self, value: f64, levels: &[u8], order: impl FnOnce() -> Order) {
+        let same_batches = self.best.as_ref().is_none_or(|(best, _)| best == levels);
+        let margin = if same_batches { 0.0 } else { SAME };
+        if value < self.best_s * (1.0 - margin) {
+            self.best_s = value;
+            self.best = Some((levels.to_vec(), order()));
+            self.holds.clear();
+        }
+    }
+
+    /// The best seed after descent, as a sequence.
+    fn descent(&mut self, levels: &[u8], floor: &Floor) -> (Vec<usize>, f64) {
+        let bound = floor.bounds(self.instance).best();
+        let mut budget = Budget::new(self.plays_each, self.deadline);
+        let mut player = Player::new(self.instance, self.rates, self.options.single_order);
+        let mut starts: Vec<(f64, Vec<usize>)> = seeds(&mut player, &floor.compute)
+            .into_iter()
+            .map(|s| (player.value(&s), s))
+            .collect();
+        starts.sort_by(|a, b| a.0.total_cmp(&b.0));
+        starts.dedup();
+        budget.add(starts.len() as u64);
+        let (mut best_s, mut best) = starts[0].clone();
+        let descents = if self.best.is_none() { 2 } else { 1 };
+        for (value, start) in starts.into_iter().take(descents) {
+            if best_s <= bound * (1.0 + SAME) {
+                break;
+            }
+            let mut sequence = start;
+            let value = descend(&mut player, &mut sequence, value, u128::MAX, &mut budget);
+            if value < best_s {
+                best_s = value;
+                best = sequence;
+            }
+        }
+        let order = player.order(&best);
+        self.plays += budget.spent();
+        self.timed_out |= timed_out(&budget);
+        self.keep(best_s, levels, || order);
+        (best, best_s)
+    }
+
+    fn branch_and_bound(&mut self, levels: &[u8], floor: &Floor) -> bool {
+        let first = mitten(self.instance, &floor.compute);
+        let how = (self.options.single_order, false);
+        let (value, steps) = best_steps(
+            self.instance,
+            self.rates,
+            floor,
+            how,
+            self.best_s,
+            &first,
+            &mut self.nodes,
+        );
+        let order = self.order_of(&steps, ComputeHolds::new());
+        self.keep(value, levels, || order);
+        self.timed_out |= timed_out(&self.nodes);
+        !self.nodes.exhausted()
+    }
+
+    /// The order that decisions mean, under what is held back.
+    fn order_of(&mut self, steps: &[Step], holds: ComputeHolds) -> Order {
+        if self.instance.link() == Link::Half {
+            return Order::OneByOne(steps.iter().map(|s| s.transfer).collect());
+        }
+        let mut player = Player::new(self.instance, self.rates, self.options.single_order);
+        player.holds = holds;
+        player.order(
+            &steps
+                .iter()
+                .map(|s| task_of(s.transfer))
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    fn iterated(&mut self, levels: &[u8], start: (Vec<usize>, f64), bound: f64) {
+        let mut budget = Budget::new(self.plays_each, self.deadline);
+        let mut player = Player::new(self.instance, self.rates, self.options.single_order);
+        let (mut sequence, value) = start;
+        let enough = bound * (1.0 + SAME);
+        let value = iterate(
+            &mut player,
+            &mut sequence,
+            value,
+            enough,
+            self.options.seed,
+            &mut budget,
+        );
+        let order = player.order(&sequence);
+        self.plays += budget.spent();
+        self.timed_out |= timed_out(&budget);
+        self.keep(value, levels, || order);
+    }
+}

@@ -1,0 +1,136 @@
+//! Full-duplex rounds in which transfers go one at a time, as on a half-duplex link.
+//!
+//! A download that waits for an upload starts the compute of its task later, which may help the
+//! others as a hold of compute does, at times that no end of compute names. Every round of a
+//! half-duplex link can be played so: its restriction never makes a round shorter.
+
+use doc::{Hold, PhaseKind};
+use units::search::Budget;
+
+use super::waiting::{UNPRICED_TASKS, held_by};
+use super::{Search, best_steps, meets};
+use crate::anytime::{descend, hold_back, mitten, seeds};
+use crate::bounds::Floor;
+use crate::cache::RateCache;
+use crate::player::Player;
+use crate::round::{Holds, Order, Transfer, compute_holds, play};
+use crate::{Instance, Link};
+
+/// Plays of the descent over sequences of transfers. A sweep of `n` tasks takes about `8 n^2`.
+const ALTERNATING_PLAYS: u64 = 10_000;
+
+/// The same tasks on a half-duplex link.
+pub(super) fn one_link(instance: &Instance) -> Option<Instance> {
+    Instance::new(instance.jobs().to_vec(), Link::Half).ok()
+}
+
+impl Search<'_, '_> {
+    /// Tries every sequence of transfers with every hold of compute that may end before the best
+    /// so far. First without holds, where states are comparable and the search is short: of more
+    /// than a few tasks what it finds spares the other more than it takes.
+    pub(super) fn alternate(&mut self, levels: &[u8], floor: &Floor, nodes: &mut Budget) {
+        let Some(half) = one_link(self.instance) else {
+            return;
+        };
+        let first = mitten(&half, &floor.compute);
+        let few = half.len() <= UNPRICED_TASKS;
+        for waits in [false, true].into_iter().skip(usize::from(few)) {
+            if meets(self.best_s, floor, &half) {
+                return;
+            }
+            let (how, below_s) = ((self.options.single_order, waits), self.best_s);
+            let (_, steps) = best_steps(&half, self.rates, floor, how, below_s, &first, nodes);
+            if !steps.is_empty() {
+                let until = held_by(&steps, half.len());
+                let transfers: Vec<Transfer> = steps.iter().map(|s| s.transfer).collect();
+                self.take_alternating(levels, &transfers, compute_holds(&until));
+            }
+        }
+    }
+
+    /// Looks for a sequence of transfers by descent, and then for what compute to hold.
+    pub(super) fn alternate_by_descent(&mut self, levels: &[u8]) {
+        let Some(half) = one_link(self.instance).filter(|_| self.instance.link() == Link::Full)
+        else {
+            return;
+        };
+        if !levels.is_empty() {
+            self.rates.set_levels(levels);
+        }
+        let floor = Floor::without_workload(&half, self.rates);
+        if meets(self.best_s, &floor, &half) {
+            return;
+        }
+        let limit = ALTERNATING_PLAYS.min(self.options.plays);
+        let mut budget = Budget::new(limit, self.deadline);
+        let mut player = Player::new(&half, self.rates, self.options.single_order);
+        let starts = seeds(&mut player, &floor.compute).into_iter();
+        let starts = starts.map(|s| (player.value(&s), s));
+        let Some((value, mut sequence)) = starts.min_by(|a, b| a.0.total_cmp(&b.0)) else {
+            return;
+        };
+        let value = descend(&mut player, &mut sequence, value, u128::MAX, &mut budget);
+        let value = hold_back(&mut player, &sequence, value, &mut budget);
+        let (order, until) = (player.order(&sequence), player.holds);
+        self.plays += budget.spent();
+        if let Order::OneByOne(transfers) = order
+            && value < self.best_s
+        {
+            self.take_alternating(levels, &transfers, compute_holds(&until));
+        }
+    }
+
+    fn take_alternating(&mut self, levels: &[u8], transfers: &[Transfer], compute: Holds) {
+        let (order, holds) = apart(transfers, compute);
+        let (value, holds) = needed(self.instance, self.rates, &order, holds);
+        self.take_held(value, levels, order, holds);
+    }
+}
+
+/// The orders of each direction, and the holds by which transfers start one at a time in this
+/// sequence: each waits for the one before it, unless its own direction says so already.
+fn apart(transfers: &[Transfer], compute: Holds) -> (Order, Holds) {
+    let phase = |transfer: &Transfer| match *transfer {
+        Transfer::Download(i) => (i, PhaseKind::Download),
+        Transfer::Upload(i) => (i, PhaseKind::Upload),
+    };
+    let mut holds = compute;
+    for pair in transfers.windows(2) {
+        let ((until, end_of), (task, kind)) = (phase(&pair[0]), phase(&pair[1]));
+        if kind != end_of && task != until {
+            holds.push(Hold {
+                task,
+                phase: kind,
+                until,
+                end_of,
+            });
+        }
+    }
+    let sequence = Order::OneByOne(transfers.to_vec());
+    let order = Order::PerDirection {
+        downloads: sequence.downloads(),
+        uploads: sequence.uploads(),
+    };
+    (order, holds)
+}
+
+/// The makespan, and those of the holds without which the round would end later.
+fn needed(
+    instance: &Instance,
+    rates: &mut RateCache<'_>,
+    order: &Order,
+    mut holds: Holds,
+) -> (f64, Holds) {
+    let mut value = play(instance, rates, order, &holds).makespan_s;
+    // Transfers stand behind compute, and are the first to be let go.
+    for at in (0..holds.len()).rev() {
+        let hold = holds.remove(at);
+        let without = play(instance, rates, order, &holds).makespan_s;
+        if without <= value {
+            value = without;
+        } else {
+            holds.insert(at, hold);
+        }
+    }
+    (value, holds)
+}

@@ -1,0 +1,87 @@
+//! What a search has proven of the best round that it found.
+
+use units::search::{Certificate, SAME, Stop};
+
+use super::outcome::{Outcome, Schedules};
+use super::{Search, meets};
+use crate::bounds::Floor;
+use crate::round::{Order, overlap_off_cached, play};
+
+impl Outcome {
+    /// This outcome, or the round of `other` where that is shorter: a search of some of the same
+    /// batch sizes, so that the bound, and what is proven of a class of schedules, stay this one's.
+    pub(super) fn or_shorter(self, other: Self) -> Self {
+        let points = self.points + other.points;
+        if other.schedule.makespan_s >= self.schedule.makespan_s * (1.0 - SAME) {
+            return Self { points, ..self };
+        }
+        let lower_bound_s = self.lower_bound_s.min(other.schedule.makespan_s);
+        let bound = if self.proven() {
+            other.schedule.makespan_s
+        } else {
+            lower_bound_s
+        };
+        Self {
+            lower_bound_s,
+            certificate: Certificate {
+                bound: Some(bound),
+                ..self.certificate
+            },
+            points,
+            ..other
+        }
+    }
+}
+
+impl Search<'_, '_> {
+    /// The best round found and its certificate.
+    pub(super) fn outcome(self) -> Outcome {
+        let (levels, order) = self.best.unwrap_or((Vec::new(), Order::Together));
+        if !levels.is_empty() {
+            self.rates.set_levels(&levels);
+        }
+        let schedule = play(self.instance, self.rates, &order, &self.holds);
+        let met = self.best_s <= self.floor_s * (1.0 + SAME) && self.floor_s.is_finite();
+        let stop = if meets(self.best_s, &Floor::of_link(self.instance), self.instance) {
+            Stop::BoundMet
+        } else if self.timed_out {
+            Stop::TimeLimit
+        } else if !(self.complete || self.bound_met || met) {
+            Stop::Budget
+        } else if self.assumed {
+            Stop::Heuristic
+        } else if self.bound_met || met {
+            Stop::BoundMet
+        } else {
+            Stop::Bounded
+        };
+        let class = match stop {
+            Stop::BoundMet => Schedules::Any,
+            _ => self.class,
+        };
+        let lower_bound_s = if stop.is_proof() && class == Schedules::Any {
+            schedule.makespan_s
+        } else {
+            self.floor_s.min(schedule.makespan_s)
+        };
+        let bound = if stop.is_proof() {
+            schedule.makespan_s
+        } else {
+            lower_bound_s
+        };
+        Outcome {
+            batches: self.rates.batches().to_vec(),
+            overlap_off_s: overlap_off_cached(self.instance, self.rates),
+            order,
+            holds: self.holds,
+            schedule,
+            lower_bound_s,
+            certificate: Certificate {
+                stop,
+                bound: Some(bound),
+                class,
+            },
+            points: self.nodes.spent() + self.plays,
+        }
+    }
+}

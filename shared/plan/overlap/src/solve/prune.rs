@@ -1,0 +1,55 @@
+use units::Batch;
+use units::search::Budget;
+
+use super::one_at_a_time::one_link;
+use super::{best_steps, meets};
+use crate::anytime::mitten;
+use crate::bounds::Floor;
+use crate::cache::RateCache;
+use crate::{Instance, Link, OverlapError, Rates};
+
+/// Whether a round may end before `below_s`, in any order and with any holds that [`crate::solve()`]
+/// looks at. It takes a tenth of the time, for ranking many plans most of which are worse than one
+/// that is known. `false` is proven; `true` may be wrong where `nodes` run out or transfers share
+/// the link.
+pub fn may_end_before(
+    instance: &Instance,
+    rates: &dyn Rates,
+    batches: &[Batch],
+    below_s: f64,
+    nodes: u64,
+) -> Result<bool, OverlapError> {
+    let mut cache = RateCache::at(rates, instance.len(), batches);
+    let floor = Floor::without_workload(instance, &mut cache);
+    let may = if floor.bounds(instance).assumes_falling_rates || instance.link() == Link::Shared {
+        true
+    } else {
+        shorter(instance, &mut cache, &floor, below_s, nodes)
+    };
+    cache.failure()?;
+    Ok(may)
+}
+
+/// The bound of the processor, a linear program, takes longer than to try all orders of few tasks.
+fn shorter(
+    instance: &Instance,
+    cache: &mut RateCache<'_>,
+    floor: &Floor,
+    below_s: f64,
+    nodes: u64,
+) -> bool {
+    if meets(below_s, floor, instance) {
+        return false;
+    }
+    let waits = !(cache.source_independent() || cache.is_independent());
+    let first = mitten(instance, &floor.compute);
+    let mut nodes = Budget::new(nodes, None);
+    let how = (false, waits);
+    let mut may = |instance: &Instance| {
+        let (_, steps) = best_steps(instance, cache, floor, how, below_s, &first, &mut nodes);
+        !steps.is_empty() || nodes.exhausted()
+    };
+    let half = one_link(instance)
+        .filter(|half| waits && instance.link() == Link::Full && !meets(below_s, floor, half));
+    may(instance) || half.is_some_and(|half| may(&half))
+}

@@ -1,0 +1,142 @@
+//! Predictions of many co-runs at once: task by task, so that what a task is predicted from stays
+//! in the cache, and several co-runs in each vector instruction.
+
+use math::exp;
+use units::corun::Setting;
+
+use crate::Predictor;
+use crate::base::Base;
+use crate::features::{MAX_FEATURES, Scene};
+use crate::model::{Answer, Parts};
+use crate::structured::Law;
+use crate::trees::LANES;
+
+/// Co-runs of a block.
+const BLOCK: usize = 64;
+
+/// One task in the co-runs of a block.
+#[derive(Default)]
+struct Block {
+    /// Features, row by row.
+    rows: Vec<f64>,
+    /// Step by the law, seconds; its logarithm alone; whether as many run as ever did.
+    law: Vec<f64>,
+    solo: Vec<f64>,
+    all: Vec<bool>,
+    /// Whether trees may answer.
+    levels: Vec<bool>,
+    /// Where the answer belongs, and what it is of.
+    place: Vec<(usize, Setting)>,
+    /// Answers of the parts, and features in the order in which trees read them.
+    gp: Vec<f64>,
+    trees: [Vec<f64>; 2],
+    columns: Vec<f64>,
+}
+
+impl Predictor {
+    /// [`Predictor::means`] of many co-runs of `n` tasks each, one after another in `active` and
+    /// `out`, to the same bits.
+    pub fn means_many(&self, n: usize, active: &[Setting], out: &mut [f64]) {
+        let mut blocks: Vec<Block> = self.parts.iter().map(|_| Block::default()).collect();
+        let size = n.max(1) * BLOCK;
+        for (active, out) in active.chunks(size).zip(out.chunks_mut(size)) {
+            for (k, run) in active.chunks_exact(n).enumerate() {
+                if n == 1 || self.unseen(run).is_some() || self.pooled(run).is_some() {
+                    self.means(run, &mut out[k * n..(k + 1) * n]);
+                    continue;
+                }
+                let scene = self.base.scene(run);
+                for (at, a) in run.iter().enumerate() {
+                    let law = &self.base.laws[a.task];
+                    let place = (k * n + at, *a);
+                    blocks[self.base.kind[a.task]].push(&scene, at, law, &self.base, place);
+                }
+            }
+            for (block, parts) in blocks.iter_mut().zip(&self.parts) {
+                block.answer(parts, self, out);
+                block.clear();
+            }
+        }
+    }
+}
+
+impl Block {
+    fn push(&mut self, scene: &Scene, at: usize, law: &Law, base: &Base, place: (usize, Setting)) {
+        let mut x = [0.0; MAX_FEATURES];
+        base.layout.fill(scene, at, &mut x);
+        self.rows.extend(&x[..base.layout.len()]);
+        self.law.push(scene.by_law(at, law));
+        self.solo.push(scene.ln_alone(at));
+        self.levels.push(scene.has_levels());
+        self.all
+            .push(scene.has_levels() && scene.len() == base.most_together);
+        self.place.push(place);
+    }
+
+    fn clear(&mut self) {
+        self.rows.clear();
+        self.law.clear();
+        self.solo.clear();
+        self.all.clear();
+        self.levels.clear();
+        self.place.clear();
+    }
+
+    /// Features of [`LANES`] rows side by side; the last rows are repeated.
+    fn turn(&mut self, width: usize) {
+        let n = self.law.len();
+        self.columns.clear();
+        for first in (0..n).step_by(LANES) {
+            for f in 0..width {
+                let row = |k: usize| (first + k).min(n - 1);
+                self.columns
+                    .extend((0..LANES).map(|k| self.rows[row(k) * width + f]));
+            }
+        }
+    }
+
+    fn answer(&mut self, parts: &Parts, model: &Predictor, out: &mut [f64]) {
+        let (n, width) = (self.law.len(), model.base.layout.len());
+        if n == 0 {
+            return;
+        }
+        let lists = [&parts.trees, &parts.solo_trees];
+        if lists.iter().any(|t| t.is_some()) {
+            self.turn(width);
+        }
+        for (trees, sums) in lists.iter().zip(&mut self.trees) {
+            sums.resize(n.next_multiple_of(LANES), 0.0);
+            if let Some(trees) = trees {
+                trees.means(&self.columns, width, sums);
+            }
+        }
+        // Asked one by one: few models have one, and it is a few products.
+        let poly = |row: &[f64]| parts.poly.as_ref().map(|p| p.mean(row));
+        let polys: Vec<Option<f64>> = self.rows.chunks_exact(width).map(poly).collect();
+        if let Some(g) = &parts.gp {
+            for row in self.rows.chunks_exact_mut(width) {
+                g.gp.scale(row);
+            }
+            self.gp.resize(n, 0.0);
+            g.gp.means(&self.rows, width, &mut self.gp);
+        }
+        for (k, poly) in polys.into_iter().enumerate() {
+            let (law, solo) = (self.law[k].ln(), self.solo[k]);
+            let has = |t: &Option<_>| t.is_some();
+            let answer = Answer {
+                law,
+                poly: poly.map(|p| solo + p),
+                gp: parts.gp.as_ref().map(|_| law + self.gp[k]),
+                trees: (has(lists[0]) && self.levels[k]).then(|| law + self.trees[0][k]),
+                solo_trees: (has(lists[1]) && self.all[k]).then(|| solo + self.trees[1][k]),
+                variance: 0.0,
+            };
+            let (place, a) = self.place[k];
+            let rate = a.batch.as_f64() * exp(-answer.of(model.method));
+            out[place] = model.at_most_solo(&a, rate);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+//! Which configuration to measure next: solos, a few co-runs spread over what looks promising,
+//! then in turns expected improvement of the objective and what the model finds best, with the
+//! model fitted again after every measurement.
+//!
+//! The model is the blend, which is also what profiles are fitted with: a Gaussian process alone
+//! does not see the steps that rounding to whole processors makes, holds ridges for noise, and
+//! searches beside them. What it finds best is measured because the largest of many predictions
+//! is one of the too large ones.
+//!
+//! Expected improvement (Jones, Schonlau and Welch 1998, equation 15):
+//! `EI = s (z Phi(z) + phi(z))`, `z = (m - best) / s`, with `m` and `s` the predicted objective
+//! and its standard deviation, and `best` what the model says of the best measured one. Where a
+//! floor is to be kept, it is multiplied by the probability that every task keeps it (Gardner et
+//! al. 2014, *Bayesian optimization with inequality constraints*, equation 2).
+
+mod climb;
+mod goal;
+mod memory;
+mod space;
+mod spread;
+
+pub use goal::Goal;
+pub use space::{Design, lot};
+
+use std::collections::HashSet;
+
+use doc::Method;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use units::Share;
+use units::corun::Setting;
+
+use crate::dataset::{Dataset, Sample};
+use crate::error::PredictError;
+use crate::fit::fit;
+use crate::predictor::Predictor;
+
+/// Why a configuration is worth measuring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The solo rate is missing.
+    Solo,
+    /// To know the promising part of the space.
+    Spread,
+    /// It may be better than the best.
+    Improve,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub enum Step {
+    /// Measure this.
+    Measure {
+        /// The configuration.
+        active: Vec<Setting>,
+        /// More that the same model finds worth measuring, best first: at most one less than
+        /// [`lot`] says.
+        more: Vec<Vec<Setting>>,
+        /// Why.
+        why: Why,
+        /// How things stand; absent before the first fit.
+        state: Option<Progress>,
+    },
+    /// Nothing left is worth measuring.
+    Stop(Progress),
+}
+
+/// How a sequential design stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// The configuration that the model finds best.
+    pub best: Vec<Setting>,
+    /// Its predicted value; below 0 where it does not keep the floor: minus what is missing.
+    pub value: f64,
+    /// Expected improvement of the next measurement, as a fraction of the best measured value; 1
+    /// where nothing measured keeps the floor.
+    pub expected_gain: f64,
+}
+
+/// Spread co-runs that serve well before expected improvement.
+pub const STARTS: usize = 6;
+
+/// Candidates, best by mean, whose uncertainty is worked out.
+const SHORTLIST: usize = 160;
+impl Design<'_> {
+    /// What to measure after `data`, everything measured so far in any order. The same data
+    /// gives the same answer.
+    ///
+    /// # Errors
+    /// [`PredictError`] if nothing can be learnt from the data.
+    pub fn next(&self, data: &Dataset) -> Result<Step, PredictError> {
+        if let Some(active) = self.missing_solo(data) {
+            return Ok(Step::Measure {
+                active,
+                more: Vec::new(),
+                why: Why::Solo,
+                state: None,
+            });
+        }
+        let together: Vec<&Sample> = data.samples.iter().filter(|s| s.active.len() > 1).collect();
+        let mut rng = StdRng::seed_from_u64(self.seed ^ (together.len() as u64) << 20);
+        if together.len() < self.starts && self.earlier.is_none() {
+            let mut spread = spread::spread(self, data, &together, &mut rng).into_iter();
+            if let Some(active) = spread.next() {
+                return Ok(Step::Measure {
+                    active,
+                    more: spread.collect(),
+                    why: Why::Spread,
+                    state: None,
+                });
+            }
+        }
+        self.improve(data, &mut rng)
+    }
+
+    /// The configuration that a model finds best among random candidates and their neighbours,
+    /// with its value.
+    #[must_use]
+    pub fn best(&self, model: &Predictor) -> Option<(Vec<Setting>, f64)> {
+        let mut rng = StdRng::seed_from_u64(self.seed);
+        let all = self.ranked(model, &[], &mut rng);
+        all.into_iter().next().map(|(v, a)| (a, v))
+    }
+
+    fn missing_solo(&self, data: &Dataset) -> Option<Vec<Setting>> {
+        let measured: HashSet<Setting> = data
+            .samples
+            .iter()
+            .filter(|s| s.active.len() == 1)
+            .map(|s| s.active[0])
+            .collect();
+        for (task, batches) in self.batches.iter().enumerate() {
+            for &batch in batches {
+                let alone = Setting {
+                    task,
+                    batch,
+                    share: Share::FULL,
+                };
+                if !measured.contains(&alone) {
+                    return Some(vec![alone]);
+                }
+            }
+        }
+        None
+    }
+
+    fn improve(&self, data: &Dataset, rng: &mut StdRng) -> Result<Step, PredictError> {
+        let options = space::quick();
+        let model = match self.earlier {
+            Some(earlier) => fit(
+                &memory::with_memory(self, earlier, data),
+                Method::Blend,
+                &options,
+            )?,
+            None => fit(data, Method::Blend, &options)?,
+        };
+        let model = model.predictor;
+        let measured: HashSet<&[Setting]> = data.samples.iter().map(|s| &s.active[..]).collect();
+        let together: Vec<Vec<Setting>> = measured
+            .iter()
+            .filter(|a| a.len() == self.batches.len() && (self.admissible)(a))
+            .map(|a| a.to_vec())
+            .collect();
+        let mut best_measured = together
+            .iter()
+            .map(|a| self.value(&model, a))
+            .fold(f64::NEG_INFINITY, f64::max);
+        let mut ordered = together;
+        ordered.sort();
+        let ranked = self.ranked(&model, &ordered, rng);
+        let Some((value, best)) = ranked.first().cloned() else {
+            return Ok(Step::Stop(Progress {
+                best: Vec::new(),
+                value: 0.0,
+                expected_gain: 0.0,
+            }));
+        };
+        if best_measured < 0.0 {
+            // Nothing is measured yet, or nothing that keeps the floor.
+            best_measured = 0.9 * value.max(0.0);
+        }
+        let mut gains: Vec<(f64, &Vec<Setting>)> = Vec::new();
+        for (_, active) in ranked.iter().take(SHORTLIST) {
+            if !measured.contains(&active[..]) {
+                let gain = self.expected_improvement(&model, active, best_measured);
+                gains.push((gain, active));
+            }
+        }
+        // The first of equal ones, which is the one of the larger mean.
+        gains.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let choice = gains.first().copied();
+        let others = |than: &Vec<Setting>| -> Vec<Vec<Setting>> {
+            let others = gains.iter().map(|(_, active)| *active);
+            let others = others.filter(|active| *active != than).cloned();
+            others.take(lot(self.batches.len()) - 1).collect()
+        };
+        let progress = |gain: f64| Progress {
+            best: best.clone(),
+            value,
+            expected_gain: if best_measured > 0.0 {
+                gain / best_measured
+            } else {
+                f64::from(u8::from(gain > 0.0))
+            },
+        };
+        let unmeasured = !measured.contains(&best[..]);
+        let in_turn = data.samples.iter().filter(|s| s.active.len() > 1).count() % 2 == 0;
+        Ok(match choice {
+            Some((gain, active))
+                if progress(gain).expected_gain >= self.tolerance && !(in_turn && unmeasured) =>
+            {
+                Step::Measure {
+                    active: active.clone(),
+                    more: others(active),
+                    why: Why::Improve,
+                    state: Some(progress(gain)),
+                }
+            }
+            // In its turn, and before the search ends: the best must be measured, not only predicted.
+            Some((gain, _)) if unmeasured => Step::Measure {
+                active: best.clone(),
+                more: others(&best),
+                why: Why::Improve,
+                state: Some(progress(gain)),
+            },
+            Some((gain, _)) => Step::Stop(progress(gain)),
+            None => Step::Stop(progress(0.0)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

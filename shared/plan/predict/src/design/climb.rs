@@ -1,0 +1,118 @@
+//! Candidates: drawn at random, and reached by single changes of the best.
+
+use std::collections::HashSet;
+
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use units::corun::Setting;
+
+use super::space::{Design, lot};
+use crate::predictor::Predictor;
+
+/// Candidates looked at in a step; fewer of many tasks, in proportion to what predicting one costs.
+pub(super) const CANDIDATES: usize = 3000;
+/// Draws for each candidate that constraints may refuse.
+const TRIES: usize = 50;
+
+impl Design<'_> {
+    /// A configuration of all tasks that may be measured.
+    pub(super) fn draw(&self, rng: &mut StdRng) -> Option<Vec<Setting>> {
+        for _ in 0..TRIES {
+            let mut active = Vec::with_capacity(self.batches.len());
+            for (task, batches) in self.batches.iter().enumerate() {
+                active.push(Setting {
+                    task,
+                    batch: *batches.choose(rng)?,
+                    share: *self.shares.choose(rng)?,
+                });
+            }
+            (self.shrink)(&mut active);
+            if (self.admissible)(&active) {
+                return Some(active);
+            }
+        }
+        None
+    }
+
+    /// Random candidates, the given ones, and then all single changes of the best few, by value,
+    /// best first.
+    pub(super) fn ranked(
+        &self,
+        model: &Predictor,
+        given: &[Vec<Setting>],
+        rng: &mut StdRng,
+    ) -> Vec<(f64, Vec<Setting>)> {
+        let mut seen: HashSet<Vec<Setting>> = HashSet::new();
+        let mut all: Vec<(f64, Vec<Setting>)> = Vec::new();
+        for active in given.iter().cloned() {
+            if seen.insert(active.clone()) {
+                all.push((0.0, active));
+            }
+        }
+        for _ in 0..self.candidates() {
+            let Some(active) = self.draw(rng) else { break };
+            if seen.insert(active.clone()) {
+                all.push((0.0, active));
+            }
+        }
+        self.values(model, &mut all);
+        best_first(&mut all);
+        // Climb from the best few until none of their neighbours is new among the best.
+        let most = seen.len() + self.neighbours_looked_at();
+        for _ in 0..12 {
+            if seen.len() >= most {
+                break;
+            }
+            let top: Vec<Vec<Setting>> = all.iter().take(3).map(|(_, a)| a.clone()).collect();
+            let mut grown = false;
+            for next in top.iter().flat_map(|a| self.neighbours(a)) {
+                if seen.insert(next.clone()) {
+                    all.push((self.value(model, &next), next));
+                    grown = true;
+                }
+            }
+            if !grown {
+                break;
+            }
+            best_first(&mut all);
+        }
+        all
+    }
+
+    /// Candidates that are drawn.
+    pub(super) fn candidates(&self) -> usize {
+        CANDIDATES / lot(self.batches.len())
+    }
+
+    /// Neighbours after which a climb of many tasks ends; one of few tasks ends by its turns. One
+    /// configuration of 64 tasks has 1,500 neighbours.
+    fn neighbours_looked_at(&self) -> usize {
+        match lot(self.batches.len()) {
+            1 => usize::MAX / 2,
+            lot => 4 * CANDIDATES / lot,
+        }
+    }
+
+    fn neighbours(&self, active: &[Setting]) -> Vec<Vec<Setting>> {
+        let mut v = Vec::new();
+        for (k, a) in active.iter().enumerate() {
+            let batches = self.batches[a.task]
+                .iter()
+                .map(|&batch| Setting { batch, ..*a });
+            let shares = self.shares.iter().map(|&share| Setting { share, ..*a });
+            for next in batches.chain(shares).filter(|n| n != a) {
+                let mut changed = active.to_vec();
+                changed[k] = next;
+                if (self.admissible)(&changed) {
+                    v.push(changed);
+                }
+            }
+        }
+        v
+    }
+}
+
+/// Sorts by value, equal ones by configuration.
+pub(super) fn best_first(all: &mut [(f64, Vec<Setting>)]) {
+    all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+}

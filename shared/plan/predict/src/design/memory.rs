@@ -1,0 +1,52 @@
+//! What a model of a similar workload adds to the first measurements.
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use units::Share;
+use units::corun::Setting;
+
+use super::space::Design;
+use crate::dataset::{Dataset, Sample};
+use crate::predictor::Predictor;
+
+/// Configurations that are remembered before anything is measured; each measured co-run takes
+/// the place of one.
+const REMEMBERED: usize = 40;
+
+/// Data with what the earlier model says of configurations all over the space: its slow-downs of
+/// the solo runs measured now.
+pub(super) fn with_memory(design: &Design<'_>, earlier: &Predictor, data: &Dataset) -> Dataset {
+    let mut known = data.clone();
+    let coruns = data.samples.iter().filter(|s| s.active.len() > 1).count();
+    let mut rng = StdRng::seed_from_u64(design.seed);
+    let mut rates = vec![0.0; design.batches.len()];
+    // Drawn in the same order each time, so that what is remembered only gets less.
+    for _ in coruns..REMEMBERED {
+        let Some(active) = design.draw(&mut rng) else {
+            break;
+        };
+        earlier.means(&active, &mut rates);
+        let now = active.iter().zip(&rates).map(|(a, rate)| {
+            let solo = solo_rate(data, *a)?;
+            Some(rate / earlier.solo(a.task, a.batch) * solo)
+        });
+        if let Some(throughput) = now.collect::<Option<Vec<f64>>>() {
+            known.samples.push(Sample {
+                active,
+                throughput,
+                stderr: None,
+            });
+        }
+    }
+    known
+}
+
+fn solo_rate(data: &Dataset, run: Setting) -> Option<f64> {
+    let alone = Setting {
+        share: Share::FULL,
+        ..run
+    };
+    let mut samples = data.samples.iter();
+    let sample = samples.find(|s| s.active == [alone] && s.throughput[0] > 0.0)?;
+    Some(sample.throughput[0])
+}

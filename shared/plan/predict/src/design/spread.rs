@@ -1,0 +1,83 @@
+//! The co-runs that a design begins with.
+
+use std::collections::HashSet;
+
+use doc::Method;
+use rand::rngs::StdRng;
+use units::corun::Setting;
+
+use super::climb::CANDIDATES;
+use super::space::{Design, lot, quick};
+use crate::dataset::{Dataset, Sample};
+use crate::fit::fit;
+
+/// Draws, best by what is known, that the next of the first co-runs is chosen from.
+///
+/// Nearly all of a space is far worse than its best, and what it teaches of the best is little:
+/// co-runs spread over all of it left the next dozen to find the region that solo runs and one or
+/// two co-runs already point to.
+const PROMISING: usize = CANDIDATES / 100;
+
+/// Of the new draws that the model of what was measured so far, solo runs at least, finds best,
+/// the one farthest from every co-run, and then as many as make a [`lot`], each the farthest from
+/// those before it too. Empty: nothing new can be drawn.
+pub(super) fn spread(
+    design: &Design<'_>,
+    data: &Dataset,
+    together: &[&Sample],
+    rng: &mut StdRng,
+) -> Vec<Vec<Setting>> {
+    let mut seen: HashSet<Vec<Setting>> = together.iter().map(|s| s.active.clone()).collect();
+    let draws = (0..design.candidates()).map_while(|_| design.draw(rng));
+    let mut all: Vec<(f64, Vec<Setting>)> = draws
+        .filter(|active| seen.insert(active.clone()))
+        .map(|active| (0.0, active))
+        .collect();
+    // Where no model can be had yet, as when the solo runs of a task failed, co-runs anywhere
+    // are what may lead to one.
+    if let Ok(model) = fit(data, Method::Blend, &quick()) {
+        design.values(&model.predictor, &mut all);
+        super::climb::best_first(&mut all);
+        all.truncate(PROMISING);
+    }
+    let gap = |active: &[Setting]| {
+        let gaps = together.iter().map(|s| distance(design, active, &s.active));
+        gaps.fold(f64::INFINITY, f64::min)
+    };
+    let mut left: Vec<(f64, Vec<Setting>)> = all
+        .into_iter()
+        .map(|(_, active)| (gap(&active), active))
+        .collect();
+    let mut chosen: Vec<Vec<Setting>> = Vec::new();
+    while chosen.len() < lot(design.batches.len()) {
+        // The first of equally far ones, which is the best of them.
+        let farthest = (0..left.len()).min_by(|&a, &b| left[b].0.total_cmp(&left[a].0));
+        let Some(at) = farthest else { break };
+        let (_, next) = left.remove(at);
+        for (gap, active) in &mut left {
+            *gap = gap.min(distance(design, active, &next));
+        }
+        chosen.push(next);
+    }
+    chosen
+}
+
+/// Squared distance in ranks of the shares and batch sizes of the tasks that both have, each axis
+/// from 0 to 1.
+fn distance(design: &Design<'_>, x: &[Setting], y: &[Setting]) -> f64 {
+    let rank = |at: Option<usize>, n: usize| at.unwrap_or(0) as f64 / (n.max(2) - 1) as f64;
+    let ranks = |a: &Setting| {
+        let (batches, shares) = (&design.batches[a.task], &design.shares);
+        (
+            rank(batches.iter().position(|b| *b == a.batch), batches.len()),
+            rank(shares.iter().position(|s| *s == a.share), shares.len()),
+        )
+    };
+    x.iter()
+        .flat_map(|a| y.iter().filter(|b| b.task == a.task).map(move |b| (a, b)))
+        .map(|(a, b)| {
+            let (p, q) = (ranks(a), ranks(b));
+            (p.0 - q.0).powi(2) + (p.1 - q.1).powi(2)
+        })
+        .sum()
+}

@@ -1,0 +1,350 @@
+//! What the regressions see of a task in a co-run: the columns of its row, and the numbers that they
+//! are made of.
+
+use units::corun::MAX_TASKS;
+
+use crate::structured::Law;
+
+/// Most tasks for which each of the others has features of its own; beyond, only sums.
+const MOST_NAMED: usize = 8;
+
+/// Most features of a layout: of a task's own model, and of the process of all tasks.
+pub(crate) const MAX_FEATURES: usize = if OF_TASK > OF_ALL { OF_TASK } else { OF_ALL };
+const OF_TASK: usize = SUMS + EACH * MOST_NAMED;
+const OF_ALL: usize = OWN + OTHER + 2 * MOST_KNOWN;
+
+/// Most tasks that the process of all tasks tells apart; beyond, they differ by their features
+/// alone. Each costs every prediction two more differences per point.
+const MOST_KNOWN: usize = 24;
+
+/// Features that do not name another task.
+pub(crate) const SUMS: usize = 12;
+
+/// Features of [`Layout::fill_pooled`] that name no task.
+const POOLED: usize = 10;
+
+/// Features of [`Layout::fill_groups`] that name no task: of the task itself, and of the others.
+const OWN: usize = 3;
+const OTHER: usize = 4;
+
+/// The feature that counts the others.
+pub(crate) const OTHERS: usize = 7;
+
+/// Logarithm of a small batch size: an absent task has feature 0, as a tiny batch would.
+const SMALL: f64 = 3.0;
+
+/// Features of each other task.
+const EACH: usize = 5;
+
+/// What predictions of a co-run are made of, once for all its tasks ([`crate::base::Base::scene`]).
+pub(crate) struct Scene {
+    pub len: usize,
+    /// Whether co-runs covered its shares and its number of tasks, level by level.
+    pub has_levels: bool,
+    pub task: [usize; MAX_TASKS],
+    pub kind: [usize; MAX_TASKS],
+    pub share: [f64; MAX_TASKS],
+    /// Logarithm of the solo step seconds by the anchor, on the whole device.
+    pub ln_step: [f64; MAX_TASKS],
+    /// The same at its share; on the whole device in models without that.
+    pub ln_alone: [f64; MAX_TASKS],
+    pub batch: [f64; MAX_TASKS],
+    pub ln_batch: [f64; MAX_TASKS],
+    /// Seconds of its step by the law, beside the device and, undisturbed, on it, so that alone
+    /// they make the solo step.
+    pub host: [f64; MAX_TASKS],
+    pub device: [f64; MAX_TASKS],
+    /// `u_j` of the law: part of its step in which the task uses the device.
+    pub busy: [f64; MAX_TASKS],
+    /// `w_j = u_j R_j^e`.
+    pub contention: [f64; MAX_TASKS],
+}
+
+impl Scene {
+    /// Of `len` tasks, nothing known of them yet.
+    pub fn empty(len: usize, has_levels: bool) -> Self {
+        let zero = [0.0; MAX_TASKS];
+        Self {
+            len,
+            has_levels,
+            task: [0; MAX_TASKS],
+            kind: [0; MAX_TASKS],
+            share: zero,
+            ln_step: zero,
+            ln_alone: zero,
+            batch: zero,
+            ln_batch: zero,
+            host: zero,
+            device: zero,
+            busy: zero,
+            contention: zero,
+        }
+    }
+
+    /// `ln(solo step seconds)` of the task at position `at`.
+    pub fn ln_step(&self, at: usize) -> f64 {
+        self.ln_step[at]
+    }
+
+    /// `ln(solo step seconds)` of the task at position `at`, at its share.
+    pub fn ln_alone(&self, at: usize) -> f64 {
+        self.ln_alone[at]
+    }
+
+    /// Whether co-runs covered its shares and its number of tasks, level by level; `true` in
+    /// models that do not say what they covered.
+    pub fn has_levels(&self) -> bool {
+        self.has_levels
+    }
+
+    /// Running tasks.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Step time of the task at position `at` by its law, seconds: [`Law::step`], from what the
+    /// scene has of it.
+    pub fn by_law(&self, at: usize, law: &Law) -> f64 {
+        let others = (0..self.len).filter(|k| *k != at);
+        let contention = others.map(|k| law.slowdown[self.task[k]] * self.contention[k]);
+        let device = self.device[at] * (1.0 + contention.sum::<f64>());
+        law.pace.join(self.host[at], device)
+    }
+}
+
+/// Something that throughput depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Driver {
+    /// What it is.
+    pub what: &'static str,
+    /// Of which other task; `None`: of the task itself, or of all others.
+    pub of: Option<usize>,
+}
+
+/// Which features describe a task's place in a co-run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Kinds of tasks of the workload.
+    pub tasks: usize,
+    /// Whether a kind may run beside itself.
+    pub copies: bool,
+}
+
+impl Layout {
+    /// Features of a row.
+    pub fn len(self) -> usize {
+        SUMS + self.named() * EACH
+    }
+
+    fn named(self) -> usize {
+        match self.tasks {
+            n if n > MOST_NAMED => 0,
+            n => n - usize::from(!self.copies),
+        }
+    }
+
+    /// Features that no law had a part in: own batch size and share, and those of each other task.
+    pub fn plain(self) -> Vec<usize> {
+        if self.named() == 0 {
+            return (0..SUMS).collect();
+        }
+        let each = (0..self.named()).flat_map(|k| [SUMS + EACH * k, SUMS + EACH * k + 2]);
+        [0, 10].into_iter().chain(each).collect()
+    }
+
+    /// What the features of task `task` are.
+    pub fn drivers(self, task: usize) -> Vec<Driver> {
+        let mut v: Vec<Driver> = [
+            "batch size",
+            "share",
+            "sum of the others' shares",
+            "device time of the others",
+            "contention by the others",
+            "total share",
+            "overlap of shares",
+            "number of others",
+            "batch sizes of the others",
+            "device time",
+            "share (linear)",
+            "solo step time",
+        ]
+        .map(|what| Driver { what, of: None })
+        .to_vec();
+        if self.named() > 0 {
+            for j in (0..self.tasks).filter(|j| self.copies || *j != task) {
+                for what in [
+                    "share",
+                    "device time",
+                    "batch size",
+                    "contention",
+                    "share x batch size",
+                ] {
+                    let of = Some(j);
+                    v.push(Driver { what, of });
+                }
+            }
+        }
+        v
+    }
+
+    /// Tasks that [`Layout::fill_groups`] tells apart.
+    fn known(self) -> usize {
+        if self.tasks <= MOST_KNOWN {
+            self.tasks
+        } else {
+            0
+        }
+    }
+
+    /// Features of [`Layout::fill_groups`] that are the task's own, and all.
+    pub fn groups(self) -> (usize, usize) {
+        let own = OWN + self.known();
+        (own, own + OTHER + self.known())
+    }
+
+    /// Which of those features say which task it is, or that a task is among the others.
+    pub fn identity(self) -> Vec<bool> {
+        let (own, all) = self.groups();
+        let names = |k: usize| (OWN..own).contains(&k) || k >= own + OTHER;
+        (0..all).map(names).collect()
+    }
+
+    /// Writes features that describe a place in a co-run whichever task has it to the front of `x`,
+    /// in two groups: the task itself, what it is and at which batch size and share, and the others:
+    /// how many, how large, and which at what share. No law has a part in them, so that ten co-runs
+    /// do not mislead them.
+    pub fn fill_groups(self, s: &Scene, at: usize, x: &mut [f64; MAX_FEATURES]) {
+        let (own, all) = self.groups();
+        x[..all].fill(0.0);
+        x[..OWN].copy_from_slice(&[s.ln_step[at], s.ln_batch[at], s.share[at].ln()]);
+        let known = self.known() > 0;
+        if known {
+            x[OWN + s.kind[at]] = 1.0;
+        }
+        let others = (s.len - 1) as f64;
+        let sums = &mut x[own..all];
+        for j in (0..s.len).filter(|j| *j != at) {
+            sums[1] += s.share[j];
+            sums[2] += s.ln_step[j] / others;
+            sums[3] += s.ln_batch[j] / others;
+            if known {
+                sums[OTHER + s.kind[j]] += s.share[j];
+            }
+        }
+        sums[0] = others;
+    }
+
+    /// Features that describe a place in a co-run whichever task has it, in models written before
+    /// those of two groups.
+    pub fn pooled_len(self) -> usize {
+        let each = if self.named() > 0 { self.tasks } else { 0 };
+        POOLED + 2 * each
+    }
+
+    /// Features of the process of all tasks, in two groups or not.
+    pub fn of_pool(self, s: &Scene, at: usize, in_groups: bool) -> Vec<f64> {
+        let mut x = [0.0; MAX_FEATURES];
+        let len = self.fill_pool(s, at, in_groups, &mut x);
+        x[..len].to_vec()
+    }
+
+    /// Writes those to the front of `x` and says how many there are.
+    pub fn fill_pool(
+        self,
+        s: &Scene,
+        at: usize,
+        in_groups: bool,
+        x: &mut [f64; MAX_FEATURES],
+    ) -> usize {
+        if in_groups {
+            self.fill_groups(s, at, x);
+            self.groups().1
+        } else {
+            self.fill_pooled(s, at, x);
+            self.pooled_len()
+        }
+    }
+
+    /// Writes the features of [`Layout::pooled_len`] of the task at position `at` to the front of `x`:
+    /// of the task itself and of the others in the mean, then which task it is and the shares of
+    /// the others, so that tasks may differ as far as the measurements ask for it.
+    pub fn fill_pooled(self, s: &Scene, at: usize, x: &mut [f64; MAX_FEATURES]) {
+        let width = self.pooled_len();
+        x[POOLED..width].fill(0.0);
+        let (mut share, mut contention, mut step, mut batch) = (0.0, 0.0, 0.0, 0.0);
+        for j in (0..s.len).filter(|j| *j != at) {
+            share += s.share[j];
+            contention += s.contention[j];
+            step += s.ln_step[j];
+            batch += s.ln_batch[j];
+            if self.named() > 0 {
+                x[POOLED + self.tasks + s.kind[j]] += s.share[j];
+            }
+        }
+        if self.named() > 0 {
+            x[POOLED + s.kind[at]] = 1.0;
+        }
+        let others = (s.len - 1) as f64;
+        let (step, batch) = (step / others.max(1.0), batch / others.max(1.0));
+        let own_step = s.ln_step[at];
+        x[..POOLED].copy_from_slice(&[
+            own_step,
+            s.ln_batch[at],
+            s.share[at].ln(),
+            s.busy[at],
+            others,
+            share,
+            contention,
+            step,
+            batch,
+            own_step - step,
+        ]);
+    }
+
+    /// Writes the features of the task at position `at` to the front of `x`.
+    pub fn fill(self, s: &Scene, at: usize, x: &mut [f64; MAX_FEATURES]) {
+        let own = s.share[at];
+        let (mut share, mut work, mut contention, mut excess, mut batches) =
+            (0.0, 0.0, 0.0, 0.0, 0.0);
+        let named = self.named();
+        x[SUMS..SUMS + EACH * named].fill(0.0);
+        for j in (0..s.len).filter(|j| *j != at) {
+            let (r, ln_batch) = (s.share[j], s.ln_batch[j]);
+            share += r;
+            work += s.busy[j];
+            contention += s.contention[j];
+            batches += ln_batch;
+            excess += (own + r - 1.0).max(0.0);
+            if named > 0 {
+                // Position of task j among the others of this task.
+                let skipped = !self.copies && s.kind[j] > s.kind[at];
+                let place = SUMS + EACH * (s.kind[j] - usize::from(skipped));
+                let each = [
+                    r,
+                    s.busy[j],
+                    ln_batch - SMALL,
+                    s.contention[j],
+                    r * (ln_batch - SMALL),
+                ];
+                for (x, one) in x[place..place + EACH].iter_mut().zip(each) {
+                    *x += one;
+                }
+            }
+        }
+        let sums = [
+            s.ln_batch[at],
+            own.ln(),
+            share,
+            work,
+            contention,
+            (own + share).ln(),
+            excess,
+            (s.len - 1) as f64,
+            batches,
+            s.busy[at],
+            own,
+            s.ln_step[at],
+        ];
+        x[..SUMS].copy_from_slice(&sums);
+    }
+}

@@ -1,0 +1,311 @@
+mod account;
+mod alone;
+mod checks;
+mod trust;
+mod unseen;
+
+use std::collections::HashMap;
+
+use doc::Method;
+use units::corun::Setting;
+
+use crate::base::Base;
+use crate::copies::Copies;
+use crate::dataset::Dataset;
+use crate::error::PredictError;
+use crate::features::Layout;
+use crate::gp::Hyper;
+use crate::model::{GpPart, Parts, fit_poly, fit_trees, learn_gp};
+use crate::pool::PoolRows;
+use crate::predictor::Predictor;
+use crate::report::{FitReport, TaskReport};
+use crate::rows::Rows;
+use crate::structured::Form;
+use crate::sum::{self, Sums};
+use crate::trust::PartSpread;
+use crate::unseen::Unseen;
+use crate::validation::{self, Calibration, Known, Wanted, calibrate};
+use account::{task_report, throughputs};
+use checks::{Checks, pools};
+use trust::trust_of_all;
+
+/// Settings of a fit.
+#[derive(Debug, Clone)]
+pub struct FitOptions {
+    /// Most evaluations of the marginal likelihood of one task.
+    pub evaluations: usize,
+    /// Whether to cross-validate. Without it the family cannot be chosen by merit and intervals
+    /// are not calibrated.
+    pub validate: bool,
+    /// Whether trees answer also at shares that co-runs did not cover. Only for a sequential
+    /// design, which measures next what it was wrong about: after two or three co-runs no share is
+    /// covered, and the mean slow-down that trees then give leads it to the promising region.
+    pub trees_everywhere: bool,
+    /// An earlier model of the same tasks, whose hyper-parameters are where the search starts.
+    pub start: Option<Predictor>,
+}
+
+impl Default for FitOptions {
+    fn default() -> Self {
+        Self {
+            evaluations: 30,
+            validate: true,
+            trees_everywhere: false,
+            start: None,
+        }
+    }
+}
+
+/// A fitted model and what there is to say of it.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Fitted {
+    /// The model.
+    pub predictor: Predictor,
+    /// How good it is, and why.
+    pub report: FitReport,
+    /// Measured configurations that its Gaussian processes rest on.
+    pub(crate) points: Vec<Vec<Setting>>,
+    /// Configurations learnt from.
+    pub(crate) configurations: usize,
+}
+
+/// Most samples that are used to validate: a fold costs as much as a fit.
+const MOST_TO_VALIDATE: usize = 400;
+
+/// Learns the co-run throughput of the tasks from measurements, as a model of one family.
+///
+/// Throughputs of zero are left out, wrong ones are found and weighed down. The same data gives
+/// the same model, to the byte.
+pub fn fit(data: &Dataset, method: Method, options: &FitOptions) -> Result<Fitted, PredictError> {
+    learn(data, &[method], options)
+}
+
+/// As [`fit`], with the family that cross-validation finds best: the blend unless another is
+/// clearly better, and the Gaussian process where there is too little data to tell.
+///
+/// The polynomial is not among them. Cross-validation leaves out configurations like those that
+/// were kept, and there it can win; but nothing holds a second-order polynomial where no
+/// configuration is near, and it has predicted three times the solo rate at shares never measured.
+pub fn fit_by_merit(data: &Dataset, options: &FitOptions) -> Result<Fitted, PredictError> {
+    // In the order in which nearly equal ones are preferred.
+    let all = [Method::Blend, Method::Structured, Method::Gp];
+    learn(data, &all, options)
+}
+
+fn learn(
+    data: &Dataset,
+    families: &[Method],
+    options: &FitOptions,
+) -> Result<Fitted, PredictError> {
+    data.check()?;
+    let copies = Copies::of(data);
+    let kinds = copies.merge(data);
+    learn_kinds(&kinds, data, &copies, families, options).map_err(|e| match e {
+        PredictError::UnknownTask { task } => PredictError::UnknownTask {
+            task: copies.first[task],
+        },
+        other => other,
+    })
+}
+
+/// The same of measurements with kinds in place of the tasks of `original`; the model is one of its
+/// tasks. Regressions stay one for each kind.
+fn learn_kinds(
+    data: &Dataset,
+    original: &Dataset,
+    copies: &Copies,
+    families: &[Method],
+    options: &FitOptions,
+) -> Result<Fitted, PredictError> {
+    let thin = data.thinned(MOST_TO_VALIDATE);
+    let form = if options.validate {
+        validation::choose_form(&thin)?
+    } else {
+        Form::Added
+    };
+    let mut base = Base::learn(data, form)?;
+    if options.trees_everywhere {
+        base.domain = None;
+    }
+    let rows = Rows::of_all(data, &base);
+    let wants = |list: &[Method]| families.iter().any(|f| list.contains(f));
+    let wanted = Wanted {
+        gp: wants(&[Method::Gp, Method::Blend]),
+        poly: wants(&[Method::Poly]),
+        trees: wants(&[Method::Blend]),
+    };
+    let start = |task: usize, rows: &Rows| {
+        let earlier = options.start.as_ref()?;
+        let h = &earlier.parts.get(task)?.gp.as_ref()?.gp.hyper;
+        let d = rows.features.first()?.len();
+        (h.inverse_length.len() == d).then_some(h)
+    };
+    let mut tasks: Vec<Parts> = rows
+        .iter()
+        .enumerate()
+        .map(|(i, r)| parts_of(r, base.layout, start(i, r), wanted, options))
+        .collect();
+    let whole = thin.samples.len() == data.samples.len();
+    let checked = if whole { data } else { &thin };
+    let pool = (options.validate && wanted.gp)
+        .then(|| PoolRows::of(data, &base).learn(&base))
+        .flatten();
+    let known = Known {
+        pool: pool.as_ref().map(|p| &p.part.gp.hyper),
+        sums: pool.as_ref().and_then(|_| sum::hyper(data, &base)),
+        ..known(&tasks, &rows, wanted, whole, form)
+    };
+    let checks = match options.validate {
+        true => Checks::of(checked, &known, families)?,
+        false => Checks::none(families),
+    };
+    let method = checks.method;
+    let calibrations: Vec<Option<Calibration>> = (0..tasks.len())
+        .map(|i| calibrate(&checks.left, i, method))
+        .collect();
+    let mut trust = trust_of_all(data, &tasks, &checks, &calibrations);
+    if options.validate && form == Form::Overlapping {
+        let part_spread = PartSpread::of(checked, form)?;
+        for t in &mut trust {
+            t.part_spread = part_spread;
+        }
+    }
+    let mut report = checks.report(data, checked, &calibrations);
+    let used = throughputs(data);
+    let each = tasks.iter().zip(&trust).enumerate();
+    let reports = each.map(|(i, (parts, trust))| {
+        let of = (i, used[i]);
+        task_report(&base, &rows[i], parts, of, trust.error_percent)
+    });
+    report.tasks = TaskReport::of_tasks(&reports.collect::<Vec<_>>(), copies);
+    let pool = pool.clone().filter(|_| pools(method));
+    let mut unseen = pool.map(|pool| Unseen {
+        sums: (checks.sum_weight > 0.0)
+            .then(|| Sums::condition(data, &base, &known.sums?))
+            .flatten()
+            .map(|sums| sums.counting(checks.sum_weight)),
+        ..Unseen::learn(data, checked, pool, &known, &checks)
+    });
+    let learnt = unseen.as_ref();
+    report.unseen_batch = learnt.and_then(|u| u.batch?.error);
+    report.unseen_task = learnt.and_then(|u| u.task?.error);
+    let points = collect_points(original, &rows, &mut tasks, unseen.as_mut(), method);
+    Ok(Fitted {
+        predictor: Predictor {
+            method,
+            base: base.of_tasks(copies),
+            parts: tasks,
+            trust: copies.spread(&trust),
+            unseen: unseen.map(|u| u.of_tasks(copies)),
+        },
+        report,
+        points,
+        configurations: data.samples.len(),
+    })
+}
+
+fn parts_of(
+    rows: &Rows,
+    layout: Layout,
+    start: Option<&Hyper>,
+    wanted: Wanted,
+    options: &FitOptions,
+) -> Parts {
+    let gp = || learn_gp(rows, options.evaluations, start);
+    let gp = if wanted.gp && rows.len() > 0 {
+        gp()
+    } else {
+        None
+    };
+    let wrong = gp.as_ref().map(|g| g.noise_factor.as_slice());
+    let trees = if wanted.trees {
+        fit_trees(rows, layout, wrong)
+    } else {
+        None
+    };
+    let (trees, solo_trees) = trees.unzip();
+    Parts {
+        trees,
+        solo_trees,
+        gp,
+        poly: if wanted.poly { fit_poly(rows) } else { None },
+    }
+}
+
+fn known<'a>(
+    tasks: &'a [Parts],
+    rows: &[Rows],
+    wanted: Wanted,
+    whole: bool,
+    form: Form,
+) -> Known<'a> {
+    let hyper = |p: &'a Parts| p.gp.as_ref().map(|g: &GpPart| &g.gp.hyper);
+    let hyper: Vec<Option<&Hyper>> = tasks.iter().map(hyper).collect();
+    let wrong = tasks.iter().zip(rows).map(|(p, r)| {
+        let g =
+            p.gp.as_ref()
+                .filter(|g| whole && g.points.len() == r.len())?;
+        Some(
+            r.sample
+                .iter()
+                .copied()
+                .zip(r.place.iter().copied())
+                .zip(g.noise_factor.iter().copied())
+                .collect::<HashMap<_, _>>(),
+        )
+    });
+    Known {
+        hyper,
+        wrong: wrong.collect(),
+        pool: None,
+        sums: None,
+        form,
+        wanted,
+    }
+}
+
+/// Drops the parts that the family does not use, and numbers the configurations that the rest
+/// stands on.
+fn collect_points(
+    data: &Dataset,
+    rows: &[Rows],
+    tasks: &mut [Parts],
+    unseen: Option<&mut Unseen>,
+    method: Method,
+) -> Vec<Vec<Setting>> {
+    let mut number: Vec<Option<usize>> = vec![None; data.samples.len()];
+    let mut points = Vec::new();
+    let mut numbered = |sample: usize| {
+        *number[sample].get_or_insert_with(|| {
+            points.push(data.samples[sample].active.clone());
+            points.len() - 1
+        })
+    };
+    for (parts, rows) in tasks.iter_mut().zip(rows) {
+        if !matches!(method, Method::Gp | Method::Blend) {
+            parts.gp = None;
+        }
+        if method != Method::Poly {
+            parts.poly = None;
+        }
+        if method != Method::Blend {
+            (parts.trees, parts.solo_trees) = (None, None);
+        }
+        let Some(g) = &mut parts.gp else { continue };
+        g.places = g.points.iter().map(|p| rows.place[*p]).collect();
+        for p in &mut g.points {
+            *p = numbered(rows.sample[*p]);
+        }
+    }
+    if let Some(unseen) = unseen {
+        let sums = unseen.sums.iter_mut().flat_map(|s| &mut s.points);
+        for p in unseen.pool.part.points.iter_mut().chain(sums) {
+            *p = numbered(*p);
+        }
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests;

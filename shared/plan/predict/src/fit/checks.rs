@@ -1,0 +1,154 @@
+//! The choice of the family, by cross-validation.
+
+use doc::Method;
+
+use super::account::{learning_curve, worst};
+use crate::dataset::Dataset;
+use crate::error::PredictError;
+use crate::pool::Weights;
+use crate::report::FitReport;
+use crate::validation::{
+    self, Calibration, Known, Left, VERY_SURE, cross_validate, pool_weights, sure_gain,
+};
+
+/// A later family must be better by this factor to be chosen, or surely: errors of few
+/// configurations differ by chance, and a mean of models has the smaller risk.
+const WORTH: f64 = 0.7;
+/// What cross-validation says: the family, and its predictions of what was left out.
+pub(crate) struct Checks {
+    pub(crate) method: Method,
+    /// Part of the way that answers are moved towards the process of all tasks.
+    pub(crate) weights: Weights,
+    /// The same towards the process of sums.
+    pub(crate) sum_weight: f64,
+    folds: usize,
+    /// Error of each family in percent.
+    merits: Vec<(Method, f64)>,
+    /// Of left-out configurations.
+    pub(crate) left: Vec<Left>,
+    /// Of left-out batch sizes and shares.
+    pub(super) levels: Vec<Left>,
+    /// Of the co-runs of most tasks.
+    pub(super) crowd: Vec<Left>,
+    learning: Vec<(usize, f64)>,
+}
+
+impl Checks {
+    /// Without validation: the family that is preferred.
+    pub(super) fn none(families: &[Method]) -> Self {
+        Self {
+            method: choose(families, &[]),
+            weights: Weights::default(),
+            sum_weight: 0.0,
+            folds: 0,
+            merits: Vec::new(),
+            left: Vec::new(),
+            levels: Vec::new(),
+            crowd: Vec::new(),
+            learning: Vec::new(),
+        }
+    }
+
+    /// Chooses among `families` by what each predicts of left-out configurations.
+    pub(super) fn of(
+        checked: &Dataset,
+        known: &Known<'_>,
+        families: &[Method],
+    ) -> Result<Self, PredictError> {
+        let (folds, left) = cross_validate(checked, known)?;
+        let levels = validation::leave_levels_out(checked, known)?;
+        let weights_of = |method: Method| match pools(method) {
+            true => pool_weights(&left, &levels, method),
+            false => Weights::default(),
+        };
+        let moved_as = |left: &[Left], method: Method, (weights, of_sums): (Weights, f64)| {
+            let moved: Vec<Left> = left.iter().map(|l| l.moved(weights)).collect();
+            validation::moved_to_sums(&moved, of_sums, method)
+        };
+        let both_of = |method: Method| {
+            let weights = weights_of(method);
+            let moved = moved_as(&left, method, (weights, 0.0));
+            (weights, validation::sum_weight(&moved, method))
+        };
+        // Each family as it would answer: with the process of all tasks where it has one.
+        let tried = families.iter().map(|m| {
+            let moved = moved_as(&left, *m, both_of(*m));
+            let errors = validation::total_errors(checked, &moved, *m);
+            (
+                *m,
+                errors.iter().map(|(_, e)| e.abs()).collect::<Vec<f64>>(),
+            )
+        });
+        let tried: Vec<(Method, Vec<f64>)> = tried.collect();
+        let merit = |(m, e): &(Method, Vec<f64>)| Some((*m, validation::trimmed(e.clone())?));
+        let merits: Vec<(Method, f64)> = tried.iter().filter_map(merit).collect();
+        let method = choose(families, &tried);
+        let both = both_of(method);
+        let moved = |left: &[Left]| moved_as(left, method, both);
+        let halves = moved(&validation::leave_out(checked, known, 2)?);
+        let left = moved(&left);
+        Ok(Self {
+            learning: learning_curve(checked, folds, [&halves, &left], method),
+            levels: moved(&levels),
+            crowd: moved(&validation::leave_crowd_out(checked, known)?),
+            method,
+            weights: both.0,
+            sum_weight: both.1,
+            folds,
+            merits,
+            left,
+        })
+    }
+
+    /// All but what is said of single tasks and of what was never measured.
+    pub(super) fn report(
+        &self,
+        data: &Dataset,
+        checked: &Dataset,
+        calibrations: &[Option<Calibration>],
+    ) -> FitReport {
+        let throughputs = data.samples.iter().flat_map(|s| &s.throughput);
+        let error = |left: &[Left]| validation::throughput_error_percent(left, self.method);
+        let known = calibrations.iter().flatten();
+        let (inside, all) = known.fold((0, 0), |(a, b), c| (a + c.inside.0, b + c.inside.1));
+        FitReport {
+            folds: self.folds,
+            families: self.merits.clone(),
+            zeros: throughputs.filter(|p| **p <= 0.0).count(),
+            learning: self.learning.clone(),
+            throughput_error_percent: error(&self.left),
+            level_error_percent: error(&self.levels),
+            crowd_error_percent: error(&self.crowd),
+            worst: worst(checked, data, &self.left, self.method),
+            coverage_90: (all > 0).then(|| inside as f64 / all as f64),
+            ..FitReport::default()
+        }
+    }
+}
+
+/// Whether a family moves its answers towards the process of all tasks.
+pub(super) fn pools(method: Method) -> bool {
+    matches!(method, Method::Gp | Method::Blend)
+}
+
+/// The best family by the errors of left-out co-runs; a later one only if it is clearly better.
+fn choose(families: &[Method], tried: &[(Method, Vec<f64>)]) -> Method {
+    let fallback = if families.contains(&Method::Gp) {
+        Method::Gp
+    } else {
+        families[0]
+    };
+    let mut best: Option<(Method, f64, &[f64])> = None;
+    for (method, errors) in tried {
+        let Some(error) = validation::trimmed(errors.clone()) else {
+            continue;
+        };
+        let better = |(_, least, by_best): (Method, f64, &[f64])| {
+            error < WORTH * least || sure_gain(errors, by_best, VERY_SURE).is_some()
+        };
+        if best.is_none_or(better) {
+            best = Some((*method, error, errors));
+        }
+    }
+    best.map_or(fallback, |(method, ..)| method)
+}

@@ -1,0 +1,315 @@
+use doc::Method;
+use math::stats;
+
+use crate::base::Base;
+use crate::features::{Layout, MAX_FEATURES, OTHERS, SUMS, Scene};
+use crate::gp::{Gp, Groups, Hyper, MOST_POINTS, Observations, Prior, Priors, sparse};
+use crate::poly::Poly;
+use crate::rows::Rows;
+use crate::trees::Trees;
+
+/// Most measurements that hyper-parameters are learnt from.
+pub(crate) const MOST_FOR_HYPER: usize = 160;
+
+/// Penalty on the coefficients of the polynomial.
+const RIDGE: f64 = 0.1;
+
+/// A measurement that is off by more than this many robust standard deviations is wrong.
+const WRONG: f64 = 5.0;
+
+/// Regressions of one task beside its law.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Parts {
+    pub poly: Option<Poly>,
+    pub gp: Option<GpPart>,
+    /// On what the law leaves.
+    pub trees: Option<Trees>,
+    /// On the slow-down against the solo run: right where the law is not. Asked only about
+    /// co-runs of as many tasks as were seen together at most, as trees know nothing of
+    /// co-runs of fewer.
+    pub solo_trees: Option<Trees>,
+}
+
+/// A Gaussian process with where its points come from.
+#[derive(Debug, Clone)]
+pub(crate) struct GpPart {
+    pub gp: Gp,
+    /// Position of each point among the task's rows while it is being fitted, among the points
+    /// of the model in a finished one.
+    pub points: Vec<usize>,
+    /// Position of its task in each of these, in a finished one.
+    pub places: Vec<usize>,
+    pub noise_factor: Vec<f64>,
+}
+
+/// `ln(step seconds)` of one task by each part of its model.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer {
+    pub law: f64,
+    pub poly: Option<f64>,
+    pub gp: Option<f64>,
+    pub trees: Option<f64>,
+    pub solo_trees: Option<f64>,
+    /// Variance of the Gaussian process, where asked for.
+    pub variance: f64,
+}
+
+impl Answer {
+    /// The answer of a family; parts that are missing fall back to the law.
+    pub(crate) fn of(&self, method: Method) -> f64 {
+        let gp = self.gp.unwrap_or(self.law);
+        let poly = self.poly.unwrap_or(self.law);
+        match method {
+            Method::Structured => self.law,
+            Method::Poly => poly,
+            Method::Gp => gp,
+            Method::Blend => match (self.trees, self.solo_trees) {
+                (Some(trees), Some(more)) => (gp + trees + more) / 3.0,
+                (Some(trees), None) => 0.5 * (gp + trees),
+                (None, _) => gp,
+            },
+        }
+    }
+}
+
+impl Parts {
+    /// Asks every part about the task at position `at` of a scene.
+    pub fn answer(
+        &self,
+        base: &Base,
+        scene: &Scene,
+        at: usize,
+        task: usize,
+        with_variance: bool,
+    ) -> Answer {
+        let law = scene.by_law(at, &base.laws[task]).ln();
+        let mut x = [0.0; MAX_FEATURES];
+        let parts = self.gp.is_some() || self.poly.is_some() || self.trees.is_some();
+        if parts || self.solo_trees.is_some() {
+            base.layout.fill(scene, at, &mut x);
+        }
+        let mut variance = 0.0;
+        let gp = self.gp.as_ref().map(|g| {
+            let mut scaled = x;
+            g.gp.scale(&mut scaled);
+            if with_variance {
+                let (mean, v) = g.gp.mean_variance(&scaled);
+                variance = v;
+                law + mean
+            } else {
+                law + g.gp.mean(&scaled)
+            }
+        });
+        let x = &x[..base.layout.len()];
+        let poly = self.poly.as_ref();
+        let trees = self.trees.as_ref().filter(|_| scene.has_levels());
+        let all = scene.has_levels() && scene.len() == base.most_together;
+        let solo_trees = self.solo_trees.as_ref().filter(|_| all);
+        Answer {
+            solo_trees: solo_trees.map(|t| scene.ln_alone(at) + t.mean(x)),
+            trees: trees.map(|t| law + t.mean(x)),
+            law,
+            poly: poly.map(|p| scene.ln_alone(at) + p.mean(&x[..SUMS])),
+            gp,
+            variance,
+        }
+    }
+}
+
+/// The polynomial of one task: robust, in two rounds.
+pub(crate) fn fit_poly(rows: &Rows) -> Option<Poly> {
+    let y = slow_down(rows);
+    // Without the features of each single other task: their squares would outnumber the rows.
+    let x: Vec<&[f64]> = rows.features.iter().map(|x| &x[..SUMS]).collect();
+    let mut weight = vec![1.0; y.len()];
+    let mut poly = Poly::fit(&x, &y, &weight, RIDGE)?;
+    for _ in 0..2 {
+        let e: Vec<f64> = x.iter().zip(&y).map(|(x, y)| y - poly.mean(x)).collect();
+        let sigma = stats::mad_sigma(&e, 0.0)?.max(0.01);
+        for (w, e) in weight.iter_mut().zip(e) {
+            *w = (2.0 * sigma / e.abs().max(1e-12)).min(1.0);
+        }
+        poly = Poly::fit(&x, &y, &weight, RIDGE)?;
+    }
+    Some(poly)
+}
+
+/// Trees on what the law leaves of `ln step`, and on the slow-down, without the measurements
+/// that `wrong` marks.
+pub(crate) fn fit_trees(
+    rows: &Rows,
+    layout: Layout,
+    wrong: Option<&[f64]>,
+) -> Option<(Trees, Trees)> {
+    let y = residual(rows);
+    let mut weight: Vec<f64> = match wrong.filter(|w| w.len() == y.len()) {
+        Some(w) => w.iter().map(|f| f64::from(u8::from(*f <= 1.0))).collect(),
+        None => {
+            let spread = stats::mad_sigma(&y, 0.0)?.max(0.01);
+            let sound = |y: &f64| f64::from(u8::from(factor(*y, spread) <= 1.0));
+            y.iter().map(sound).collect()
+        }
+    };
+    // Runs alone are what the slow-down is measured against; trees would only split them off.
+    for (w, x) in weight.iter_mut().zip(&rows.features) {
+        *w *= x[OTHERS].min(1.0);
+    }
+    let targets = [y.as_slice(), &slow_down(rows)];
+    Trees::fit(&rows.features, &layout.plain(), targets, &weight).map(Into::into)
+}
+
+/// `ln step` over the solo step.
+fn slow_down(rows: &Rows) -> Vec<f64> {
+    let pairs = rows.ln_step.iter().zip(&rows.ln_solo);
+    pairs.map(|(a, b)| a - b).collect()
+}
+
+/// What the law leaves of `ln step`.
+fn residual(rows: &Rows) -> Vec<f64> {
+    let pairs = rows.ln_step.iter().zip(&rows.ln_law);
+    pairs.map(|(a, b)| a - b).collect()
+}
+
+/// Noise factor of a residual: 1 within [`WRONG`] deviations, growing with the square beyond.
+pub(crate) fn factor(residual: f64, sigma: f64) -> f64 {
+    let z = residual.abs() / (WRONG * sigma);
+    if z > 1.0 { 100.0 * z * z } else { 1.0 }
+}
+
+/// Learns what the law leaves of `ln step`, hyper-parameters included, from `start` on.
+///
+/// Wrong measurements are found by their leave-one-out residuals and weighed down; the search is
+/// run again without them.
+pub(crate) fn learn_gp(rows: &Rows, evaluations: usize, start: Option<&Hyper>) -> Option<GpPart> {
+    let y = residual(rows);
+    let spread = stats::mad_sigma(&y, 0.0)?.max(0.01);
+    let mut obs = Observations::new(&rows.features, y);
+    // Before anything is learnt only the absurd can be told from the unexpected.
+    for (f, y) in obs.noise_factor.iter_mut().zip(&obs.y) {
+        *f = factor(*y, (2.0 * spread).max(0.08));
+    }
+    let priors = priors(rows, spread);
+    let some = stats::evenly(obs.len(), MOST_FOR_HYPER);
+    let mut part = obs.subset(&some);
+    let mut hyper = Hyper::most_probable(&part, &priors, start, evaluations);
+    for _ in 0..2 {
+        let Some(changed) = mark_wrong(&mut part, &hyper) else {
+            break;
+        };
+        if !changed {
+            break;
+        }
+        hyper = Hyper::most_probable(&part, &priors, Some(&hyper), evaluations / 2);
+    }
+    condition(rows, hyper, None)
+}
+
+/// The same for the process of all tasks, with the kernel of two groups of features; hyper-parameters
+/// from scratch.
+pub(crate) fn learn_groups(rows: &Rows, layout: Layout) -> Option<GpPart> {
+    let y = residual(rows);
+    let spread = stats::mad_sigma(&y, 0.0)?.max(0.01);
+    let identity = layout.identity();
+    let groups = Groups {
+        own: layout.groups().0,
+        identity: &identity,
+    };
+    let mut obs = Observations::new(&rows.features, y);
+    for (f, y) in obs.noise_factor.iter_mut().zip(&obs.y) {
+        *f = factor(*y, (2.0 * spread).max(0.08));
+    }
+    let mut part = obs.subset(&stats::evenly(obs.len(), MOST_FOR_HYPER));
+    let mut hyper = Hyper::of_groups(&part, groups);
+    if mark_wrong(&mut part, &hyper)? {
+        hyper = Hyper::of_groups(&part, groups);
+    }
+    condition(rows, hyper, None)
+}
+
+fn priors(rows: &Rows, spread: f64) -> Priors {
+    let known: Vec<f64> = rows.error.iter().flatten().copied().collect();
+    let noise = stats::median(&known).unwrap_or(0.015).clamp(0.003, 0.1);
+    Priors {
+        inverse_length: Prior {
+            mean: -1.0,
+            sd: 2.0,
+        },
+        signal: Prior {
+            mean: 2.0 * spread.max(0.03).ln(),
+            sd: 1.5,
+        },
+        noise: Prior {
+            mean: 2.0 * noise.ln(),
+            sd: 1.0,
+        },
+    }
+}
+
+/// Sets the noise factors by leave-one-out residuals; says whether that changed any.
+fn mark_wrong(obs: &mut Observations, hyper: &Hyper) -> Option<bool> {
+    let left_out = Gp::new(hyper.clone(), obs).ok()?.leave_one_out();
+    mark(&mut obs.noise_factor, &left_out, hyper.noise)
+}
+
+/// The same from residuals and variances of what was left out.
+pub(crate) fn mark(factors: &mut [f64], left_out: &[(f64, f64)], noise: f64) -> Option<bool> {
+    let residuals: Vec<f64> = left_out.iter().map(|(r, _)| *r).collect();
+    let sigma = stats::mad_sigma(&residuals, 0.0)?.max(noise.sqrt().min(0.05));
+    let mut changed = false;
+    for (f, (r, v)) in factors.iter_mut().zip(left_out) {
+        // Where the process is unsure itself, a large residual says nothing.
+        let unsure = (v - noise * *f).max(0.0).sqrt();
+        let next = factor(*r, sigma.max(unsure));
+        changed |= (next > 1.0) != (*f > 1.0);
+        *f = next;
+    }
+    Some(changed)
+}
+
+/// Conditions on all rows with known hyper-parameters; `None` without rows. `wrong` are the noise factors if known.
+pub(crate) fn condition(rows: &Rows, hyper: Hyper, wrong: Option<&[f64]>) -> Option<GpPart> {
+    // A task whose co-runs were all left out has none.
+    if rows.len() == 0 {
+        return None;
+    }
+    let mut obs = Observations::new(&rows.features, residual(rows));
+    match wrong {
+        Some(w) => obs.noise_factor.copy_from_slice(w),
+        None if obs.len() <= 2 * MOST_POINTS => {
+            mark_wrong(&mut obs, &hyper)?;
+        }
+        None => {
+            let spread = stats::mad_sigma(&obs.y, 0.0)?.max(0.01);
+            for (f, y) in obs.noise_factor.iter_mut().zip(&obs.y) {
+                *f = factor(*y, spread);
+            }
+        }
+    }
+    if obs.len() <= MOST_POINTS {
+        return Some(GpPart {
+            gp: Gp::new(hyper, &obs).ok()?,
+            points: (0..obs.len()).collect(),
+            places: Vec::new(),
+            noise_factor: obs.noise_factor,
+        });
+    }
+    let (gp, points, noise_factor) = sparse(hyper, &obs, MOST_POINTS)?;
+    Some(GpPart {
+        gp,
+        points,
+        places: Vec::new(),
+        noise_factor,
+    })
+}
+
+/// How many times its own standard deviation a process is off where a point is left out: the
+/// root mean square, without wrong points; at least 1.
+pub(crate) fn overconfidence(part: &GpPart) -> f64 {
+    let left_out = part.gp.leave_one_out();
+    let sound = left_out
+        .iter()
+        .zip(&part.noise_factor)
+        .filter(|(_, f)| **f <= 1.0);
+    let z: Vec<f64> = sound.map(|((r, v), _)| r * r / v).collect();
+    stats::mean(&z).map_or(1.0, |m| m.sqrt().max(1.0))
+}

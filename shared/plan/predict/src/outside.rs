@@ -1,0 +1,162 @@
+//! Configurations that a model does not answer from measurements nearby.
+
+use units::corun::Setting;
+use units::{Batch, Share};
+
+use crate::domain::Ranges;
+use crate::predictor::Predictor;
+
+/// A configuration that a model does not answer from measurements nearby, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outside {
+    /// The batch size lies outside the measured ones of the task.
+    Batch {
+        /// The task.
+        task: usize,
+        /// The batch size asked for.
+        batch: Batch,
+        /// Smallest and largest measured.
+        measured: (Batch, Batch),
+    },
+    /// The share lies outside those at which the task ran: with others, for a co-run.
+    Share {
+        /// The task.
+        task: usize,
+        /// The share asked for.
+        share: Share,
+        /// Smallest and largest measured.
+        measured: (Share, Share),
+    },
+    /// The task never ran with others when it was profiled.
+    NeverTogether {
+        /// The task.
+        task: usize,
+    },
+    /// More tasks at once than were ever measured together.
+    Crowd {
+        /// Tasks at once.
+        tasks: usize,
+        /// Most that were measured together.
+        most: usize,
+    },
+}
+
+impl Outside {
+    /// Whether it is about a task: what is about how many run together is about each.
+    #[must_use]
+    pub fn concerns(&self, of: usize) -> bool {
+        match *self {
+            Outside::Batch { task, .. }
+            | Outside::Share { task, .. }
+            | Outside::NeverTogether { task } => task == of,
+            Outside::Crowd { .. } => true,
+        }
+    }
+
+    /// The reason in words; `name` gives the name of a task by its position in the workload.
+    #[must_use]
+    pub fn reason(&self, name: impl Fn(usize) -> String) -> String {
+        match *self {
+            Outside::Batch {
+                task,
+                batch,
+                measured: (low, high),
+            } => format!(
+                "{} at batch size {batch} (measured: {low} to {high})",
+                name(task)
+            ),
+            Outside::Share {
+                task,
+                share,
+                measured: (low, high),
+            } if low == high => format!("{} at {share} (measured: {low} only)", name(task)),
+            Outside::Share {
+                task,
+                share,
+                measured: (low, high),
+            } => format!("{} at {share} (measured: {low} to {high})", name(task)),
+            Outside::NeverTogether { task } => {
+                format!("{} together with others (measured: alone only)", name(task))
+            }
+            Outside::Crowd { tasks, most } => {
+                format!("{tasks} tasks at once (measured: at most {most})")
+            }
+        }
+    }
+}
+
+impl Predictor {
+    /// What of a configuration lies outside the measured domain; empty: all inside.
+    ///
+    /// The domain of a co-run is that of the measured co-runs: for each task the range of its
+    /// shares among others, and the largest number of tasks together. Fewer tasks than were ever
+    /// measured together are inside: they lie between the solo runs and the co-runs.
+    #[must_use]
+    pub fn outside(&self, active: &[Setting]) -> Vec<Outside> {
+        let mut v = Vec::new();
+        for &a in active {
+            let task = a.task;
+            if active.len() > 1 && !self.base.ran_together(task) {
+                v.push(Outside::NeverTogether { task });
+            }
+            if let Some(measured) = self.trust[task].batches
+                && !(measured.0..=measured.1).contains(&a.batch)
+            {
+                let batch = a.batch;
+                v.push(Outside::Batch {
+                    task,
+                    batch,
+                    measured,
+                });
+            }
+            if let Some(measured) = self.share_range(task, active.len())
+                && !(measured.0..=measured.1).contains(&a.share)
+            {
+                let share = a.share;
+                v.push(Outside::Share {
+                    task,
+                    share,
+                    measured,
+                });
+            }
+        }
+        if active.len() > self.base.most_together {
+            v.push(Outside::Crowd {
+                tasks: active.len(),
+                most: self.base.most_together,
+            });
+        }
+        v
+    }
+
+    /// Whether [`Predictor::outside`] is empty. Allocates nothing.
+    #[must_use]
+    pub fn covers(&self, active: &[Setting]) -> bool {
+        let within = |a: &Setting| self.covers_setting(a, active.len());
+        active.iter().all(within)
+    }
+
+    /// The same of one of `running` tasks.
+    pub(crate) fn covers_setting(&self, a: &Setting, running: usize) -> bool {
+        let trust = &self.trust[a.task];
+        let measured = Ranges {
+            batches: trust.batches,
+            shares: trust.shares,
+        };
+        self.base.covers(&measured, a, running)
+    }
+
+    /// Most tasks that were measured together; 1 where only solo runs were.
+    #[must_use]
+    pub fn most_together(&self) -> usize {
+        self.base.most_together
+    }
+
+    /// Smallest and largest share at which a task was measured when `running` tasks ran: with
+    /// others for 2 and more. `None`: it never ran so.
+    #[must_use]
+    pub fn share_range(&self, task: usize, running: usize) -> Option<(Share, Share)> {
+        let all = self.trust[task].shares;
+        self.base.share_range(task, running, all)
+    }
+}

@@ -1,0 +1,240 @@
+use doc::Method;
+use doc::params::Evidence;
+use units::corun::{MAX_TASKS, Setting};
+use units::{Batch, Share};
+
+use crate::base::Base;
+use crate::model::Parts;
+use crate::pool::{Pool, Weights};
+use crate::trust::{BEYOND, Trust};
+use crate::unseen::{Unseen, Use};
+
+/// Least standard deviation of the logarithm for a task that never ran with others, by itself and
+/// in a co-run, and for one that never ran; in co-runs only where too few tasks did for one of
+/// them to be left out ([`crate::unseen::Unseen`]). Chosen, not fitted, as there is
+/// nothing to fit them to; they rise with what is not known: 95 % intervals reach to factors of
+/// 1.2, 1.6 and 2.2.
+const ALWAYS_ALONE: f64 = 0.1;
+const NEVER_TOGETHER: f64 = 0.25;
+const NEVER_RAN: f64 = 0.4;
+
+/// Throughput of one task of a co-run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prediction {
+    /// Samples per second.
+    pub samples_per_s: f64,
+    /// One standard deviation of it, samples per second, as a measurement would scatter.
+    pub std_error: f64,
+}
+
+/// A fitted model of the co-runs of one workload.
+#[derive(Debug, Clone)]
+pub struct Predictor {
+    pub(crate) method: Method,
+    pub(crate) base: Base,
+    /// By kind.
+    pub(crate) parts: Vec<Parts>,
+    pub(crate) trust: Vec<Trust>,
+    pub(crate) unseen: Option<Unseen>,
+}
+
+impl Predictor {
+    /// Tasks of the workload.
+    #[must_use]
+    pub fn task_count(&self) -> usize {
+        self.base.anchors.len()
+    }
+
+    /// Family of the model.
+    #[must_use]
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// Samples per second of a task alone on the whole device.
+    #[must_use]
+    pub fn solo(&self, task: usize, batch: Batch) -> f64 {
+        self.base.anchors[task].rate(batch)
+    }
+
+    /// Predicted samples per second of every active task, in the order of `active`; `out` is at
+    /// least as long. A task is active at most once. Allocates nothing.
+    ///
+    /// One task by itself is not predicted but read from the solo runs; no task is ever faster than
+    /// on the whole device.
+    pub fn means(&self, active: &[Setting], out: &mut [f64]) {
+        if let [a] = active
+            && (self.base.anchored || a.share == Share::FULL)
+        {
+            out[0] = self.alone(a);
+            return;
+        }
+        let scene = self.base.scene(active);
+        let unseen = self.unseen(active);
+        let pooled = self.pooled(active).filter(|_| unseen.is_none());
+        let mut ln_steps = [0.0; MAX_TASKS];
+        for (at, a) in active.iter().enumerate() {
+            let answer = self
+                .parts_of(a.task)
+                .answer(&self.base, &scene, at, a.task, false);
+            let mut ln_step = answer.of(self.method);
+            if let Some((pool, learnt)) = unseen {
+                let pooled = pool.ln_step(&self.base, &scene, at);
+                ln_step = learnt.ln_step(ln_step, pooled, scene.ln_step(at));
+            } else if let Some((pool, weight)) = pooled {
+                ln_step += weight * (pool.ln_step(&self.base, &scene, at) - ln_step);
+            }
+            ln_steps[at] = ln_step;
+        }
+        let sums = self.unseen.as_ref().and_then(|u| u.sums.as_ref());
+        let shift = sums
+            .filter(|_| pooled.is_some() || unseen.is_some())
+            .map_or(0.0, |sums| {
+                let each = ln_steps[..active.len()].iter().enumerate();
+                let sum = each
+                    .map(|(at, ln)| math::exp(scene.ln_alone(at) - ln))
+                    .sum();
+                sums.shift(&scene, sum)
+            });
+        for ((a, ln), out) in active.iter().zip(ln_steps).zip(out) {
+            *out = self.at_most_solo(a, a.batch.as_f64() * math::exp(-ln - shift));
+        }
+    }
+
+    /// The regressions of a task.
+    fn parts_of(&self, task: usize) -> &Parts {
+        &self.parts[self.base.kind[task]]
+    }
+
+    /// Samples per second of a task alone at its share.
+    fn alone(&self, a: &Setting) -> f64 {
+        if a.share == Share::FULL {
+            return self.solo(a.task, a.batch);
+        }
+        let batch = a.batch.as_f64();
+        let (_, ln_alone, _) = self.base.solo_steps(a.task, batch, a.share.fraction());
+        self.at_most_solo(a, batch * math::exp(-ln_alone))
+    }
+
+    /// A rate, or the solo rate where that is less: others never make a task faster, and neither
+    /// does a smaller share. A regression far from its points says such things all the same, and
+    /// then nothing that is planned by it holds.
+    pub(crate) fn at_most_solo(&self, a: &Setting, rate: f64) -> f64 {
+        rate.min(self.solo(a.task, a.batch))
+    }
+
+    /// What serves a co-run that the models of its tasks do not know.
+    pub(crate) fn unseen(&self, active: &[Setting]) -> Option<(&Pool, &Use)> {
+        let unseen = self.unseen.as_ref()?;
+        let learnt = unseen.of(active)?;
+        let guessed = learnt.error.is_none() && !self.base.ran_so_many(active.len());
+        (!guessed).then_some((&unseen.pool, learnt))
+    }
+
+    /// The process of all tasks and its weight in a co-run that the models of its tasks know;
+    /// `None` where it does not count.
+    pub(crate) fn pooled(&self, active: &[Setting]) -> Option<(&Pool, f64)> {
+        let unseen = self.unseen.as_ref()?;
+        let domain = self.base.domain.as_ref()?;
+        if unseen.weights == Weights::default() || !domain.crowds.contains(&active.len()) {
+            return None;
+        }
+        let weight = unseen.weights.of(domain.has_levels_of(active));
+        (weight > 0.0).then_some((&unseen.pool, weight))
+    }
+
+    /// Predictions with their uncertainty, in the order of `active`.
+    #[must_use]
+    pub fn predict(&self, active: &[Setting]) -> Vec<Prediction> {
+        self.estimate(active, true)
+    }
+
+    /// As [`Predictor::predict`], with or without the scatter of a measurement.
+    pub(crate) fn estimate(&self, active: &[Setting], scatter: bool) -> Vec<Prediction> {
+        let mut mean = vec![0.0; active.len()];
+        self.means(active, &mut mean);
+        let scene = self.base.scene(active);
+        // Of a task alone the spread at other shares was learnt from shares that were left out, the
+        // smallest and the largest too.
+        let learnt = active.len() == 1 && self.part_spread(&active[0]).is_some();
+        let outside = !learnt && !self.covers(active);
+        let unseen = self.unseen(active);
+        mean.iter()
+            .zip(active)
+            .enumerate()
+            .map(|(at, (&samples_per_s, a))| {
+                let trust = &self.trust[a.task];
+                let spread = self.spread(a.task, active.len() > 1);
+                let (variance, own, scale) = match (self.method, unseen) {
+                    _ if active.len() == 1 && self.base.anchored => {
+                        (0.0, self.alone_spread(a).powi(2), 1.0)
+                    }
+                    (_, Some((pool, learnt))) => {
+                        let (variance, noise) = pool.variance(&self.base, &scene, at);
+                        (variance, noise, learnt.interval_scale)
+                    }
+                    (Method::Structured | Method::Poly, _) => {
+                        (0.0, spread * spread, trust.interval_scale)
+                    }
+                    (Method::Gp | Method::Blend, _) => {
+                        let parts = self.parts_of(a.task);
+                        let answer = parts.answer(&self.base, &scene, at, a.task, true);
+                        let (mut variance, mut own) = (answer.variance, spread * spread);
+                        if let Some((pool, weight)) = self.pooled(active) {
+                            let (pooled, noise) = pool.variance(&self.base, &scene, at);
+                            variance += weight * (pooled - variance);
+                            own += weight * (noise - own);
+                        }
+                        (variance, own, trust.interval_scale)
+                    }
+                };
+                let far = trust.far_scale.filter(|_| !scene.has_levels());
+                let scale = far.map_or(scale, |far| far.max(scale));
+                let own = if scatter { own } else { 0.0 };
+                let mut sd = scale * (own + variance).sqrt();
+                if outside {
+                    sd *= BEYOND;
+                }
+                Prediction {
+                    samples_per_s,
+                    std_error: samples_per_s * sd,
+                }
+            })
+            .collect()
+    }
+
+    /// Standard deviation of the logarithm of a solo rate: of a measurement on the whole device,
+    /// more on a part of it.
+    fn alone_spread(&self, a: &Setting) -> f64 {
+        let spread = self.spread(a.task, false);
+        if a.share == Share::FULL {
+            spread
+        } else {
+            self.part_spread(a).unwrap_or(spread.max(ALWAYS_ALONE))
+        }
+    }
+
+    /// The same where it was learnt.
+    fn part_spread(&self, a: &Setting) -> Option<f64> {
+        if a.share == Share::FULL {
+            return None;
+        }
+        let learnt = &self.trust[a.task].part_spread;
+        if self.base.parts[a.task].has_share(a.share.fraction()) {
+            learnt.near
+        } else {
+            learnt.far
+        }
+    }
+
+    /// Standard deviation of the logarithm beside the variance of the Gaussian process.
+    fn spread(&self, task: usize, with_others: bool) -> f64 {
+        let least = match self.base.evidence[task] {
+            Evidence::Together => 0.0,
+            Evidence::Alone if with_others => NEVER_TOGETHER,
+            Evidence::Alone => ALWAYS_ALONE,
+            Evidence::Nothing => NEVER_RAN,
+        };
+        self.trust[task].spread.max(least)
+    }
+}

@@ -1,0 +1,135 @@
+//! The co-run as an object of its own: the sum of its tasks' rates over those alone.
+//!
+//! Who of two tasks gets more of the device changes with much that no feature tells, while what both
+//! make of it together hardly does: an error of one rate is mostly the other's, with the other sign. So
+//! the sum is learnt beside the rates, and they are moved to it in proportion, which keeps their ratios.
+//! Whether sharing is worth it is a question of the sum alone.
+
+use math::stats;
+use units::corun::MAX_TASKS;
+
+use crate::base::Base;
+use crate::dataset::Dataset;
+use crate::features::Scene;
+use crate::gp::{MEMBER, MOST_POINTS, Members, SetGp, SetHyper};
+use crate::model::{MOST_FOR_HYPER, factor, mark};
+
+/// The process of the sums, and how much it counts.
+#[derive(Debug, Clone)]
+pub(crate) struct Sums {
+    pub gp: SetGp,
+    /// Mean of the logarithm of the sums, which the process is relative to.
+    pub mean: f64,
+    /// Samples that it rests on, while it is being fitted; points of the model in a finished one.
+    pub points: Vec<usize>,
+    /// Part of the way, as a logarithm, that sums are moved to those of the process, 0 to 1.
+    pub weight: f64,
+}
+
+/// What is learnt from: co-runs of which all rates are known.
+struct Rows {
+    members: Members,
+    samples: Vec<usize>,
+    /// Less the mean.
+    ln_sum: Vec<f64>,
+    mean: f64,
+    noise_factor: Vec<f64>,
+}
+
+impl Rows {
+    fn of(data: &Dataset, base: &Base, most: usize) -> Option<Self> {
+        let known = |k: &usize| {
+            let s = &data.samples[*k];
+            s.active.len() > 1 && s.throughput.iter().all(|p| *p > 0.0)
+        };
+        let all: Vec<usize> = (0..data.samples.len()).filter(known).collect();
+        let (mut members, mut samples, mut ln_sum) = (Members::default(), Vec::new(), Vec::new());
+        for k in stats::evenly(all.len(), most) {
+            let s = &data.samples[all[k]];
+            let scene = base.scene(&s.active);
+            if !members.push(&members_of(&scene)[..scene.len()]) {
+                continue;
+            }
+            let rates = s.active.iter().zip(&s.throughput).enumerate();
+            let relative =
+                rates.map(|(at, (a, p))| p / a.batch.as_f64() * scene.ln_alone(at).exp());
+            samples.push(all[k]);
+            ln_sum.push(relative.sum::<f64>().ln());
+        }
+        let mean = stats::mean(&ln_sum)?;
+        for y in &mut ln_sum {
+            *y -= mean;
+        }
+        let spread = stats::mad_sigma(&ln_sum, 0.0)?.max(0.01);
+        let absurd = |y: &f64| factor(*y, (2.0 * spread).max(0.08));
+        Some(Self {
+            noise_factor: ln_sum.iter().map(absurd).collect(),
+            members,
+            samples,
+            ln_sum,
+            mean,
+        })
+    }
+
+    fn condition(mut self, hyper: &SetHyper) -> Option<Sums> {
+        let of =
+            |rows: &Self| SetGp::condition(&rows.members, hyper, &rows.ln_sum, &rows.noise_factor);
+        let (mut gp, left_out) = of(&self)?;
+        if mark(
+            &mut self.noise_factor,
+            &left_out,
+            hyper.noise * hyper.signal,
+        )? {
+            (gp, _) = of(&self)?;
+        }
+        Some(Sums {
+            gp,
+            mean: self.mean,
+            points: self.samples,
+            weight: 0.0,
+        })
+    }
+}
+
+/// Lengths and noise of the process of the sums of all data.
+pub(crate) fn hyper(data: &Dataset, base: &Base) -> Option<SetHyper> {
+    let rows = Rows::of(data, base, MOST_FOR_HYPER)?;
+    Some(SetHyper::most_probable(
+        &rows.members,
+        &rows.ln_sum,
+        &rows.noise_factor,
+    ))
+}
+
+/// Who runs, as members of a set.
+pub(crate) fn members_of(scene: &Scene) -> [[f64; MEMBER]; MAX_TASKS] {
+    let mut members = [[0.0; MEMBER]; MAX_TASKS];
+    let others = (scene.len() - 1) as f64;
+    for (at, m) in members[..scene.len()].iter_mut().enumerate() {
+        let (kind, share) = (scene.kind[at] as f64, scene.share[at].ln());
+        *m = [kind, scene.ln_step[at], scene.ln_batch[at], share, others];
+    }
+    members
+}
+
+impl Sums {
+    /// With known hyper-parameters; `None` without co-runs.
+    pub fn condition(data: &Dataset, base: &Base, hyper: &SetHyper) -> Option<Self> {
+        Rows::of(data, base, MOST_POINTS)?.condition(hyper)
+    }
+
+    /// Counting so much.
+    pub fn counting(self, weight: f64) -> Self {
+        Self { weight, ..self }
+    }
+
+    /// Logarithm of the sum of the rates over those alone.
+    pub fn ln_sum(&self, scene: &Scene) -> f64 {
+        self.mean + self.gp.mean(&members_of(scene)[..scene.len()])
+    }
+
+    /// What moves `ln step` of every task, given the sum of their rates over those alone.
+    pub fn shift(&self, scene: &Scene, sum: f64) -> f64 {
+        self.weight * (sum.ln() - self.ln_sum(scene))
+    }
+}

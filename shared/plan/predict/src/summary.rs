@@ -1,0 +1,266 @@
+//! What a fit has learnt, for people.
+
+use std::fmt::Write;
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use doc::{Profile, Workload};
+use units::corun::Setting;
+
+use crate::{Dataset, Driver, Fitted, UnseenError};
+
+/// Relevance below which a feature is not worth naming.
+const RELEVANT: f64 = 0.2;
+/// Expected relative improvement with twice the samples that is worth their cost.
+const WORTH: f64 = 0.85;
+
+/// Columns where nobody says how many there are: those of a terminal as it opens.
+const COLUMNS: u16 = 80;
+
+/// Errors of every family and task, what drives each task, the co-runs predicted worst, and what
+/// more samples would bring. The lines are broken to fit `width` columns where it is given: in a log they
+/// stay whole, to be searched.
+#[must_use]
+pub fn text(profile: &Profile, data: &Dataset, fitted: &Fitted, width: Option<u16>) -> String {
+    let workload = &profile.header.workload;
+    let mut out = headline(data, fitted);
+    let table = tasks(workload, fitted, width.unwrap_or(COLUMNS));
+    let _ = write!(out, "\n{}", table.trim_fmt());
+    drivers(&mut out, workload, fitted);
+    worst(&mut out, workload, data, fitted);
+    rejected(&mut out, workload, fitted);
+    unseen(&mut out, fitted);
+    learning(&mut out, fitted);
+    let Some(width) = width else {
+        return out;
+    };
+    let lines: Vec<String> = out.lines().map(|l| filled(l, width.into())).collect();
+    lines.join("\n")
+}
+
+/// A line broken at its spaces, where it is longer than `width`; what follows is indented.
+fn filled(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let mut all = String::new();
+    let mut column = 0;
+    for (i, word) in line.split(' ').enumerate() {
+        let length = word.chars().count();
+        if i > 0 && column + 1 + length > width {
+            all += "\n   ";
+            column = 3;
+        }
+        if i > 0 {
+            all.push(' ');
+            column += 1;
+        }
+        all += word;
+        column += length;
+    }
+    all
+}
+
+fn percent(v: Option<f64>) -> String {
+    v.map_or_else(|| "-".to_owned(), |e| format!("{e:.1} %"))
+}
+
+fn headline(data: &Dataset, fitted: &Fitted) -> String {
+    let report = &fitted.report;
+    let method = fitted.predictor.method();
+    let mut out = format!(
+        "{} tasks, {} configurations, family {}",
+        data.tasks.len(),
+        data.samples.len(),
+        doc::name_of(&method)
+    );
+    if report.folds == 0 {
+        out += ": too few configurations of several tasks to cross-validate";
+        return out;
+    }
+    let errors: Vec<String> = report
+        .families
+        .iter()
+        .map(|(m, e)| format!("{} {e:.1} %", doc::name_of(m)))
+        .collect();
+    let _ = write!(
+        out,
+        "\nerror of the total throughput on left-out configurations ({} parts): {}",
+        report.folds,
+        errors.join(", ")
+    );
+    let each = [
+        (report.throughput_error_percent, "as they are"),
+        (report.level_error_percent, "with a share left out whole"),
+        (
+            report.crowd_error_percent,
+            "with as many tasks left out whole",
+        ),
+    ];
+    let each: Vec<String> = each
+        .iter()
+        .filter_map(|(e, what)| Some(format!("{:.1} % {what}", (*e)?)))
+        .collect();
+    if !each.is_empty() {
+        let _ = write!(
+            out,
+            "\nerror of each throughput, outliers included: {}",
+            each.join(", ")
+        );
+    }
+    if let Some(c) = report.coverage_90 {
+        let _ = write!(out, "\n90 % intervals hold {:.0} %", 100.0 * c);
+    }
+    out
+}
+
+fn tasks(workload: &Workload, fitted: &Fitted, width: u16) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(width);
+    table.set_header([
+        "task",
+        "rows",
+        "error",
+        "host ms",
+        "device us/sample",
+        "useful share",
+        "slowed most by",
+    ]);
+    for (task, report) in workload.tasks.iter().zip(&fitted.report.tasks) {
+        let slowed = report.slowed_most_by.map_or_else(
+            || "-".to_owned(),
+            |(j, c)| format!("{} (+{:.0} %)", workload.tasks[j].id, 100.0 * c),
+        );
+        let number = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+        table.add_row(vec![
+            Cell::new(&task.id),
+            number(report.rows.to_string()),
+            number(percent(report.error_percent)),
+            number(format!("{:.2}", report.host_ms)),
+            number(format!("{:.1}", report.device_us_per_sample)),
+            number(format!("{:.0} %", report.bend_percent)),
+            Cell::new(slowed),
+        ]);
+    }
+    table
+}
+
+/// What else the throughput of each task depends on, most first.
+fn drivers(out: &mut String, workload: &Workload, fitted: &Fitted) {
+    let name = |d: &Driver| match d.of {
+        Some(j) => format!("{} of {}", d.what, workload.tasks[j].id),
+        None => d.what.to_owned(),
+    };
+    for (task, report) in workload.tasks.iter().zip(&fitted.report.tasks) {
+        let relevant = report.drivers.iter().filter(|(_, r)| *r > RELEVANT);
+        let list: Vec<String> = relevant.take(3).map(|(d, _)| name(d)).collect();
+        if !list.is_empty() {
+            let _ = write!(out, "\n{} depends on {}", task.id, list.join(", "));
+        }
+    }
+}
+
+fn configuration(workload: &Workload, active: &[Setting]) -> String {
+    let one = |a: &Setting| {
+        format!(
+            "{} batch {} share {}",
+            workload.tasks[a.task].id, a.batch, a.share
+        )
+    };
+    active.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn worst(out: &mut String, workload: &Workload, data: &Dataset, fitted: &Fitted) {
+    for (k, w) in fitted.report.worst.iter().take(3).enumerate() {
+        let lead = if k == 0 {
+            "predicted worst:"
+        } else {
+            "                "
+        };
+        let _ = write!(
+            out,
+            "\n{lead} {:+.1} % at {}",
+            w.error_percent,
+            configuration(workload, &data.samples[w.sample].active)
+        );
+    }
+}
+
+fn rejected(out: &mut String, workload: &Workload, fitted: &Fitted) {
+    for (task, report) in workload.tasks.iter().zip(&fitted.report.tasks) {
+        if !report.rejected.is_empty() {
+            let _ = write!(
+                out,
+                "\nout of line and hardly counted: {} of {} measurements of {}",
+                report.rejected.len(),
+                report.rows,
+                task.id
+            );
+        }
+    }
+}
+
+fn unseen(out: &mut String, fitted: &Fitted) {
+    let report = &fitted.report;
+    let kinds = [
+        (report.unseen_batch, "a batch size"),
+        (report.unseen_task, "a task"),
+    ];
+    let one = |(error, what): (Option<UnseenError>, &str)| {
+        let UnseenError {
+            parts,
+            error_percent,
+        } = error?;
+        Some(format!(
+            "{error_percent:.1} % with {what} ({parts} left out)"
+        ))
+    };
+    let list: Vec<String> = kinds.into_iter().filter_map(one).collect();
+    if !list.is_empty() {
+        let _ = write!(
+            out,
+            "\nerror of co-runs with what never ran among others: {}",
+            list.join(", ")
+        );
+    }
+}
+
+fn learning(out: &mut String, fitted: &Fitted) {
+    let report = &fitted.report;
+    let points: Vec<String> = report
+        .learning
+        .iter()
+        .map(|(n, e)| format!("{e:.1} % with {n}"))
+        .collect();
+    let (Some(expected), Some((_, last))) = (report.expected_error(2.0), report.learning.last())
+    else {
+        return;
+    };
+    let advice = if expected < WORTH * last {
+        "more samples would help"
+    } else {
+        "more samples would hardly help"
+    };
+    let _ = write!(
+        out,
+        "\nlearning curve: {}, about {expected:.1} % with twice as many; {advice}",
+        points.join(", ")
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_broken_at_spaces_and_begin_as_they_did() {
+        let line = "  predicted worst: +6.4 % at r18 batch 64";
+        assert_eq!(filled(line, 41), line);
+        assert_eq!(
+            filled(line, 24),
+            "  predicted worst: +6.4\n    % at r18 batch 64"
+        );
+        assert_eq!(filled("a-long-word b", 4), "a-long-word\n    b");
+    }
+}

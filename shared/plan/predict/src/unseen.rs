@@ -1,0 +1,82 @@
+//! Co-runs with a task, or with a batch size of a task, that never ran among others.
+//!
+//! What a task's own model says of them is extrapolation. Beside it stands one process of all
+//! tasks ([`Pool`]), and how much each counts, how far such answers are off in the mean, and how
+//! wide their intervals must be is learnt by leaving out whole batch sizes, and whole tasks, of
+//! those that did run among others.
+
+use units::Batch;
+use units::corun::Setting;
+
+use crate::copies::Copies;
+use crate::pool::{Pool, Weights};
+use crate::sum::Sums;
+
+/// The process of all tasks and what it is good for.
+#[derive(Debug, Clone)]
+pub(crate) struct Unseen {
+    /// Batch sizes at which each task ran with others, ascending.
+    pub seen: Vec<Vec<Batch>>,
+    pub pool: Pool,
+    /// What co-runs make of the device, where that counts beside the rates of their tasks.
+    pub sums: Option<Sums>,
+    /// Weights of the process in co-runs that the models of the tasks know.
+    pub weights: Weights,
+    /// For a batch size that never ran among others.
+    pub batch: Option<Use>,
+    /// For a task that never did.
+    pub task: Option<Use>,
+}
+
+/// What left-out parts taught.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Use {
+    /// Weight of the process of all tasks.
+    pub weight: f64,
+    /// Factor on the throughput.
+    pub factor: f64,
+    /// Factor on the standard deviation of the process.
+    pub interval_scale: f64,
+    /// What was measured of it; `None`: too little to leave out, so that the weight is a guess.
+    pub error: Option<UnseenError>,
+}
+
+/// Error of batch sizes or tasks that were left out whole.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct UnseenError {
+    /// How many were, one after another.
+    pub parts: usize,
+    /// Mean absolute error of their co-runs, percent.
+    pub error_percent: f64,
+}
+
+impl Unseen {
+    /// What was learnt of kinds of tasks, for each task.
+    pub fn of_tasks(mut self, copies: &Copies) -> Self {
+        self.seen = copies.spread(&self.seen);
+        self
+    }
+
+    /// What serves a co-run; `None` where the models of its tasks know it.
+    pub fn of(&self, active: &[Setting]) -> Option<&Use> {
+        if active.len() < 2 {
+            return None;
+        }
+        let seen = |a: &Setting| self.seen[a.task].contains(&a.batch);
+        if active.iter().all(seen) {
+            return None;
+        }
+        if active.iter().any(|a| self.seen[a.task].is_empty()) {
+            return self.task.as_ref();
+        }
+        self.batch.as_ref()
+    }
+}
+
+impl Use {
+    /// `ln(step seconds)` from what a task's own model and the process of all say. No co-runner
+    /// makes a task faster than it is alone.
+    pub fn ln_step(&self, own: f64, pooled: f64, solo: f64) -> f64 {
+        (own + self.weight * (pooled - own) - self.factor.ln()).max(solo)
+    }
+}

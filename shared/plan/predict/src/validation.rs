@@ -1,0 +1,282 @@
+//! Cross-validation by configuration, never by row: a configuration is left out as a whole, with
+//! all its repeats, because the rows of one co-run tell of each other.
+
+mod form;
+mod intervals;
+mod left;
+mod weights;
+
+use std::collections::{BTreeSet, HashMap};
+
+use units::Share;
+use units::corun::Setting;
+
+use crate::base::Base;
+use crate::dataset::{Dataset, Sample};
+use crate::domain::Ranges;
+use crate::error::PredictError;
+use crate::features::Layout;
+use crate::gp::{Hyper, SetHyper};
+use crate::model::{Parts, condition, fit_poly, fit_trees};
+use crate::pool::PoolRows;
+use crate::rows::Rows;
+use crate::structured::Form;
+use crate::sum::Sums;
+use left::FOLDS;
+
+pub(crate) use form::choose_form;
+pub(crate) use intervals::{
+    Calibration, HALF_WIDTH, calibrate, conformal, scale_of, scale_of_pool,
+};
+pub(crate) use left::{
+    Left, moved_to_sums, throughput_error_percent, total_error_percent, total_errors, trimmed,
+};
+pub(crate) use weights::{VERY_SURE, pool_weights, sum_weight, sure_gain, sure_weight};
+
+/// What is known from the fit to all data, so that folds need not find it again.
+#[derive(Clone)]
+pub(crate) struct Known<'a> {
+    /// Hyper-parameters by task; none where the family needs none.
+    pub hyper: Vec<Option<&'a Hyper>>,
+    /// Noise factor by task, sample and place in it, where it was found.
+    pub wrong: Vec<Option<HashMap<(usize, usize), f64>>>,
+    /// Hyper-parameters of the process of all tasks.
+    pub pool: Option<&'a Hyper>,
+    /// Those of the process of sums.
+    pub sums: Option<SetHyper>,
+    pub wanted: Wanted,
+    /// Form of the laws.
+    pub form: Form,
+}
+
+/// Which parts of a model are to be fitted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub gp: bool,
+    pub poly: bool,
+    pub trees: bool,
+}
+
+/// Fold of every sample; `usize::MAX`: never left out (a run of one task). `None`: too few
+/// configurations to leave any out.
+fn folds(data: &Dataset, folds: usize) -> Option<Vec<usize>> {
+    let mut seen: HashMap<Vec<Setting>, usize> = HashMap::new();
+    let fold = data.samples.iter().map(|s| {
+        if s.active.len() < 2 {
+            return usize::MAX;
+        }
+        // Copies in another order are the same configuration.
+        let mut active = s.active.clone();
+        active.sort_unstable();
+        let next = seen.len();
+        *seen.entry(active).or_insert(next) % folds
+    });
+    let fold = fold.collect();
+    (seen.len() >= 2 * folds).then_some(fold)
+}
+
+/// Leaves out each of `parts` parts in turn; nothing where there are too few configurations.
+pub(crate) fn leave_out(
+    data: &Dataset,
+    known: &Known<'_>,
+    parts: usize,
+) -> Result<Vec<Left>, PredictError> {
+    let Some(fold) = folds(data, parts) else {
+        return Ok(Vec::new());
+    };
+    let mut left = Vec::new();
+    for f in 0..parts {
+        let out: Vec<bool> = fold.iter().map(|k| *k == f).collect();
+        left.extend(leave_one_part_out(data, known, &out, f)?);
+    }
+    Ok(left)
+}
+
+/// Learns without the samples that `out` marks, and predicts them.
+fn leave_one_part_out(
+    data: &Dataset,
+    known: &Known<'_>,
+    out: &[bool],
+    fold: usize,
+) -> Result<Vec<Left>, PredictError> {
+    let Part {
+        data: rest,
+        base,
+        tasks,
+    } = Part::learn(data, out, known)?;
+    let pool = known
+        .pool
+        .and_then(|hyper| PoolRows::of(&rest, &base).condition(hyper));
+    let sums = known
+        .sums
+        .and_then(|hyper| Sums::condition(&rest, &base, &hyper));
+    let ranges: Vec<Ranges> = (0..rest.tasks.len())
+        .map(|i| Ranges::of(&rest, i))
+        .collect();
+    let mut left = Vec::new();
+    let held = data.samples.iter().enumerate().filter(|(k, _)| out[*k]);
+    for (sample, s) in held {
+        let scene = base.scene(&s.active);
+        let covers = |a: &Setting| base.covers(&ranges[a.task], a, s.active.len());
+        let outside = !s.active.iter().all(covers);
+        let whole = s.throughput.iter().all(|p| *p > 0.0);
+        let ln_sum = sums.as_ref().filter(|_| whole).map(|m| m.ln_sum(&scene));
+        for (at, (a, p)) in s.active.iter().zip(&s.throughput).enumerate() {
+            if *p <= 0.0 {
+                continue;
+            }
+            let hyper = known.hyper[a.task];
+            left.push(Left {
+                sample,
+                task: a.task,
+                at,
+                fold,
+                ln_step: (a.batch.as_f64() / p).ln(),
+                answer: tasks[a.task].answer(&base, &scene, at, a.task, hyper.is_some()),
+                noise: hyper.map_or(0.0, |h| h.noise),
+                pooled: pool
+                    .as_ref()
+                    .filter(|_| base.ran_so_many(s.active.len()))
+                    .map(|p| p.answer(&base, &scene, at)),
+                has_levels: scene.has_levels(),
+                outside,
+                weight: 0.0,
+                ln_alone: scene.ln_alone(at),
+                ln_sum,
+                shift: 0.0,
+            });
+        }
+    }
+    Ok(left)
+}
+
+/// Share levels that are left out, at most: each costs as much as a fold.
+const MOST_LEVELS: usize = 2;
+/// Least co-runs that must be left to learn from when a level or a crowd is left out.
+const LEAST_KEPT: usize = 10;
+
+/// Leaves out whole share levels, one after another: all co-runs in which a task has it. Not the
+/// smallest and the largest, beyond which a plan is refused anyway.
+pub(crate) fn leave_levels_out(
+    data: &Dataset,
+    known: &Known<'_>,
+) -> Result<Vec<Left>, PredictError> {
+    let together = data.samples.iter().filter(|s| s.active.len() > 1);
+    let shares: BTreeSet<Share> = together.flat_map(|s| &s.active).map(|a| a.share).collect();
+    let inner: Vec<Share> = shares.into_iter().collect();
+    let inner = inner.get(1..inner.len().saturating_sub(1)).unwrap_or(&[]);
+    let m = inner.len().min(MOST_LEVELS);
+    let mut left = Vec::new();
+    // Evenly over the inner levels, away from their ends.
+    for level in (0..m).map(|k| inner[(2 * k + 1) * inner.len() / (2 * m)]) {
+        let has = |a: &Setting| a.share == level;
+        left.extend(leave_where(data, known, |active| active.iter().any(has))?);
+    }
+    Ok(left)
+}
+
+/// Leaves out the co-runs of as many tasks as ran together at most, where fewer did too.
+pub(crate) fn leave_crowd_out(
+    data: &Dataset,
+    known: &Known<'_>,
+) -> Result<Vec<Left>, PredictError> {
+    let crowds = data.samples.iter().map(|s| s.active.len());
+    let most = crowds.max().unwrap_or(0);
+    if most < 3 {
+        return Ok(Vec::new());
+    }
+    leave_where(data, known, |active| active.len() == most)
+}
+
+/// Leaves out the co-runs that `out` picks, unless too few would be left.
+fn leave_where(
+    data: &Dataset,
+    known: &Known<'_>,
+    out: impl Fn(&[Setting]) -> bool,
+) -> Result<Vec<Left>, PredictError> {
+    let several = |active: &[Setting]| active.len() > 1;
+    let marked = data.samples.iter();
+    let marked: Vec<bool> = marked
+        .map(|s| several(&s.active) && out(&s.active))
+        .collect();
+    let kept = data.samples.iter().zip(&marked);
+    let kept = kept.filter(|(s, out)| several(&s.active) && !**out).count();
+    if kept < LEAST_KEPT || !marked.contains(&true) {
+        return Ok(Vec::new());
+    }
+    leave_one_part_out(data, known, &marked, usize::MAX)
+}
+
+/// A model of a part of the data.
+pub(crate) struct Part {
+    pub data: Dataset,
+    pub base: Base,
+    pub tasks: Vec<Parts>,
+}
+
+impl Part {
+    /// Learns from all samples but those that are `out`; trees only if they answer any of these.
+    pub fn learn(data: &Dataset, out: &[bool], known: &Known<'_>) -> Result<Self, PredictError> {
+        let kept: Vec<usize> = (0..out.len()).filter(|k| !out[*k]).collect();
+        let rest = Dataset {
+            tasks: data.tasks.clone(),
+            samples: kept.iter().map(|k| data.samples[*k].clone()).collect(),
+        };
+        let base = Base::learn(&rest, known.form)?;
+        let answered = |s: &Sample| base.has_levels_of(&s.active);
+        let left = data.samples.iter().zip(out).filter(|(_, out)| **out);
+        let wanted = Wanted {
+            trees: known.wanted.trees && left.map(|(s, _)| s).any(answered),
+            ..known.wanted
+        };
+        let rows = Rows::of_all(&rest, &base);
+        let tasks = rows.iter().enumerate();
+        let tasks = tasks.map(|(i, r)| part_of(r, base.layout, i, known, wanted, &kept));
+        Ok(Self {
+            tasks: tasks.collect(),
+            data: rest,
+            base,
+        })
+    }
+}
+
+fn part_of(
+    rows: &Rows,
+    layout: Layout,
+    task: usize,
+    known: &Known<'_>,
+    wanted: Wanted,
+    kept: &[usize],
+) -> Parts {
+    let wrong: Option<Vec<f64>> = known.wrong[task].as_ref().map(|w| {
+        let of = |(s, at): (&usize, &usize)| w.get(&(kept[*s], *at)).copied().unwrap_or(1.0);
+        rows.sample.iter().zip(&rows.place).map(of).collect()
+    });
+    let wrong = wrong.as_deref();
+    let trees = if wanted.trees {
+        fit_trees(rows, layout, wrong)
+    } else {
+        None
+    };
+    let (trees, solo_trees) = trees.unzip();
+    Parts {
+        trees,
+        solo_trees,
+        gp: known.hyper[task].and_then(|h| condition(rows, h.clone(), wrong)),
+        poly: if wanted.poly { fit_poly(rows) } else { None },
+    }
+}
+
+/// As [`leave_out`] with the usual number of parts.
+pub(crate) fn cross_validate(
+    data: &Dataset,
+    known: &Known<'_>,
+) -> Result<(usize, Vec<Left>), PredictError> {
+    for parts in [FOLDS, 3] {
+        let left = leave_out(data, known, parts)?;
+        if !left.is_empty() {
+            return Ok((parts, left));
+        }
+    }
+    Ok((0, Vec::new()))
+}

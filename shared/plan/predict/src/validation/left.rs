@@ -1,0 +1,154 @@
+//! Throughputs that a model had not learnt from, and how far it was off.
+
+use doc::Method;
+use math::stats;
+
+use crate::dataset::Dataset;
+use crate::model::Answer;
+use crate::pool::{Pooled, Weights};
+use crate::trust::BEYOND;
+
+/// Parts that are left out one after another.
+pub(super) const FOLDS: usize = 5;
+
+/// One throughput that the model had not seen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Left {
+    pub sample: usize,
+    pub task: usize,
+    /// Position of the task in it.
+    pub at: usize,
+    pub fold: usize,
+    pub ln_step: f64,
+    pub answer: Answer,
+    pub noise: f64,
+    /// By the process of all tasks, where there is one.
+    pub pooled: Option<Pooled>,
+    /// Whether the model had learnt from these shares and from as many tasks.
+    pub has_levels: bool,
+    /// Whether it lies outside what the model had learnt from.
+    pub outside: bool,
+    /// Part of the way that the answer of the task's own model is moved to that of the process.
+    pub weight: f64,
+    /// `ln(solo step seconds)` at its share.
+    pub ln_alone: f64,
+    /// Logarithm of the sum of the co-run's rates over those alone, by the process of sums.
+    pub ln_sum: Option<f64>,
+    /// What that moves `ln(step seconds)` by.
+    pub shift: f64,
+}
+
+impl Left {
+    /// `ln(step seconds)` as the finished model predicts it.
+    pub fn predicted(&self, method: Method) -> f64 {
+        let own = self.answer.of(method);
+        let pooled = self.pooled.map_or(0.0, |p| self.weight * (p.ln_step - own));
+        own + pooled + self.shift
+    }
+
+    /// Standard deviation of it where nothing is calibrated; `spread` is that of the task beside
+    /// its Gaussian process.
+    pub fn deviation(&self, spread: f64, method: Method) -> f64 {
+        let variance = match method {
+            Method::Gp | Method::Blend => self.answer.variance,
+            Method::Structured | Method::Poly => 0.0,
+        };
+        let own = spread * spread + variance;
+        let gain = self
+            .pooled
+            .map_or(0.0, |p| self.weight * (p.variance - own));
+        let beyond = if self.outside { BEYOND } else { 1.0 };
+        beyond * (own + gain).sqrt()
+    }
+
+    /// Relative error of the throughput.
+    pub fn error(&self, method: Method) -> f64 {
+        ((self.ln_step - self.predicted(method)).exp() - 1.0).abs()
+    }
+
+    /// How far the throughput lies from its prediction, as a part of that: intervals are symmetric in it.
+    pub fn gap(&self, method: Method) -> f64 {
+        ((self.predicted(method) - self.ln_step).exp() - 1.0).abs()
+    }
+
+    /// That over [`Left::deviation`].
+    pub fn score(&self, spread: f64, method: Method) -> f64 {
+        self.gap(method) / self.deviation(spread, method)
+    }
+
+    /// With weights of the process of all tasks.
+    pub fn moved(&self, weights: Weights) -> Left {
+        let weight = weights.of(self.has_levels);
+        Left { weight, ..*self }
+    }
+}
+
+/// What was left out, co-run by co-run.
+pub(super) fn by_co_run(left: &[Left]) -> impl Iterator<Item = &[Left]> {
+    left.chunk_by(|a, b| a.sample == b.sample && a.at < b.at)
+}
+
+/// Predicted and measured sum of a co-run's rates over those alone, and the sum by the process of sums
+/// where that counts.
+pub(super) fn sums(co_run: &[Left], method: Method) -> Option<(f64, f64, f64)> {
+    let first = co_run.first().filter(|l| l.weight > 0.0)?;
+    let of = |ln_step: &dyn Fn(&Left) -> f64| {
+        let relative = co_run.iter().map(|l| (l.ln_alone - ln_step(l)).exp());
+        relative.sum()
+    };
+    Some((
+        of(&|l| l.predicted(method)),
+        of(&|l| l.ln_step),
+        first.ln_sum?.exp(),
+    ))
+}
+
+/// With the rates of every co-run moved towards the sum that the process of sums gives.
+pub(crate) fn moved_to_sums(left: &[Left], weight: f64, method: Method) -> Vec<Left> {
+    let each = by_co_run(left).flat_map(|co_run| {
+        let shift = sums(co_run, method).map_or(0.0, |(by_rates, _, by_sums)| {
+            weight * (by_rates / by_sums).ln()
+        });
+        co_run.iter().map(move |l| Left { shift, ..*l })
+    });
+    each.collect()
+}
+
+/// Mean absolute error of left-out throughputs in percent, bad measurements included: what a user
+/// will see.
+pub(crate) fn throughput_error_percent(left: &[Left], method: Method) -> Option<f64> {
+    let error = |l: &Left| 100.0 * l.error(method);
+    stats::mean(&left.iter().map(error).collect::<Vec<_>>())
+}
+
+/// Predicted over measured total throughput, minus 1, of every left-out sample, by sample.
+pub(crate) fn total_errors(data: &Dataset, left: &[Left], method: Method) -> Vec<(usize, f64)> {
+    let mut sums: Vec<(usize, f64, f64)> = Vec::new();
+    for l in left {
+        let s = &data.samples[l.sample];
+        let b = s.active[l.at].batch.as_f64();
+        let (p, m) = (b * (-l.predicted(method)).exp(), b * (-l.ln_step).exp());
+        match sums.last_mut() {
+            Some(last) if last.0 == l.sample => {
+                last.1 += p;
+                last.2 += m;
+            }
+            _ => sums.push((l.sample, p, m)),
+        }
+    }
+    sums.iter().map(|(k, p, m)| (*k, p / m - 1.0)).collect()
+}
+
+/// Mean absolute error of the total in percent, without the worst twentieth: those are the bad
+/// measurements, which no model should follow.
+pub(crate) fn total_error_percent(data: &Dataset, left: &[Left], method: Method) -> Option<f64> {
+    let errors = total_errors(data, left, method);
+    trimmed(errors.iter().map(|(_, e)| e.abs()).collect())
+}
+
+/// Mean of all but the largest twentieth, times 100.
+pub(crate) fn trimmed(mut v: Vec<f64>) -> Option<f64> {
+    v.sort_by(f64::total_cmp);
+    v.truncate(v.len() - v.len() / 20);
+    stats::mean(&v).map(|m| 100.0 * m)
+}

@@ -1,0 +1,347 @@
+//! Which configurations to measure, and in which order.
+
+mod adaptive;
+mod asked;
+mod divided;
+mod grid;
+mod random;
+mod space;
+
+pub use adaptive::{Adaptive, lesson};
+pub use random::Random;
+pub use space::{Configuration, Space};
+
+use std::collections::VecDeque;
+
+use allocation::Limits;
+use device::Rate;
+use doc::{DesignKind, StopReason, Workload};
+use predict::design::Progress;
+use predict::{Predictor, TaskSpec};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use units::corun::Setting;
+
+use crate::DesignError;
+use crate::settings::{self, DesignSettings, Strategy};
+
+/// A sequence of configurations. The same seed and measurements give the same sequence, and a
+/// larger budget only adds to it.
+pub struct Sequence {
+    listed: std::vec::IntoIter<Configuration>,
+    chooser: Chooser,
+    /// Solo runs to measure again in turn, so that drift shows; none where nothing drifts.
+    again: VecDeque<Configuration>,
+    /// Co-runs since the last of them.
+    coruns: usize,
+    /// Solo runs at part shares, which are taken between co-runs; only where measuring takes time.
+    parts: VecDeque<Configuration>,
+    /// Co-runs since the last of those.
+    unparted: usize,
+    /// Configurations that may still be measured.
+    left: u64,
+    /// Configurations in all, as far as that is known.
+    pub length: u64,
+    /// What the header of the profile says.
+    pub kind: DesignKind,
+}
+
+/// Co-runs between two solo runs that are measured again: drift is seen within a few co-runs, and
+/// a seventh of the samples is what that costs.
+const COMPARED_EVERY: usize = 6;
+
+/// Co-runs between two solo runs at part shares. They say how a task scales by itself and cost one
+/// worker each; what they gain was not measured, so that co-runs have the larger part.
+const PARTED_EVERY: usize = 2;
+
+/// What comes after the listed configurations.
+enum Chooser {
+    /// Nothing; why.
+    Nothing(StopReason),
+    Random(Box<Random>),
+    Adaptive(Box<Adaptive>),
+}
+
+/// What a design depends on beside its settings.
+#[derive(Clone, Copy)]
+pub struct Conditions<'a> {
+    /// The only configurations that can be measured; `None`: any.
+    pub only: Option<&'a [Configuration]>,
+    /// Whether the device may drift, as real ones do: lists are then taken in random order, so
+    /// that it does not look like an effect of what comes later, and solo runs are repeated.
+    pub drifts: bool,
+    /// A model of a similar workload.
+    pub earlier: Option<&'a Predictor>,
+    /// Seed of every random choice.
+    pub seed: u64,
+}
+
+impl Sequence {
+    /// Given configurations, in order.
+    pub fn given(configurations: Vec<Configuration>) -> Self {
+        Self {
+            length: configurations.len() as u64,
+            listed: configurations.into_iter(),
+            chooser: Chooser::Nothing(StopReason::Complete),
+            again: VecDeque::new(),
+            coruns: 0,
+            parts: VecDeque::new(),
+            unparted: 0,
+            left: u64::MAX,
+            kind: DesignKind::Given,
+        }
+    }
+
+    /// The design that the settings ask for: every task alone at each of its batch sizes, then
+    /// co-runs.
+    pub fn designed(
+        workload: &Workload,
+        settings: &DesignSettings,
+        conditions: Conditions<'_>,
+    ) -> Result<Self, DesignError> {
+        let mut plan = Self::without_repeats(workload, settings, conditions)?;
+        if conditions.drifts {
+            plan.between(workload, settings, conditions)?;
+        }
+        Ok(plan)
+    }
+
+    /// On a device where measuring takes time: solo runs between the co-runs, at part shares and
+    /// again, and a budget for all that is measured. Solo runs on the whole device, and one co-run, are
+    /// measured whatever the budget: without them nothing can be learnt.
+    fn between(
+        &mut self,
+        workload: &Workload,
+        settings: &DesignSettings,
+        conditions: Conditions<'_>,
+    ) -> Result<(), DesignError> {
+        let listed = self.listed.as_slice();
+        let solos: Vec<&Configuration> = listed.iter().filter(|c| c.len() == 1).collect();
+        for &solo in &solos {
+            if self.again.iter().all(|c| c[0].task != solo[0].task) {
+                self.again.push_back(solo.clone());
+            }
+        }
+        if conditions.only.is_none() {
+            let mut parts = Space::new(workload, settings, None)?.part_solos();
+            // Another stream than that of the design.
+            parts.shuffle(&mut StdRng::seed_from_u64(!conditions.seed));
+            self.parts = parts.into();
+        }
+        let several = u64::from(workload.tasks.len() > 1);
+        let least = solos.len() as u64 + several;
+        let coruns = self.length.saturating_sub(solos.len() as u64);
+        let repeats = several * (coruns / COMPARED_EVERY as u64);
+        let all = self
+            .length
+            .saturating_add(self.parts.len() as u64 + repeats);
+        self.left = settings.budget.unwrap_or(u64::MAX).max(least).min(all);
+        self.length = self.left;
+        Ok(())
+    }
+
+    fn without_repeats(
+        workload: &Workload,
+        settings: &DesignSettings,
+        conditions: Conditions<'_>,
+    ) -> Result<Self, DesignError> {
+        let only = conditions.only;
+        let space = Space::new(workload, settings, only)?;
+        let mut rng = StdRng::seed_from_u64(conditions.seed);
+        let mut solos = space.solos();
+        if let Some(only) = only {
+            solos.retain(|solo| only.contains(solo));
+        }
+        if conditions.drifts {
+            solos.shuffle(&mut rng);
+        }
+        let alone = workload.tasks.len() == 1;
+        let budget = settings.budget.unwrap_or(u64::MAX);
+        let coruns = match (settings.strategy, only) {
+            (Strategy::Adaptive, _) if !alone => {
+                let adaptive = adaptive(workload, settings, conditions, space)?;
+                let chooser = Chooser::Adaptive(Box::new(adaptive));
+                return Ok(Self::open(solos, chooser, DesignKind::Adaptive, budget));
+            }
+            // A task alone has nothing to be planned with; how it scales is told by its part shares.
+            (Strategy::Adaptive, None) if conditions.drifts => Vec::new(),
+            (Strategy::Adaptive | Strategy::Random, None) => {
+                let chooser =
+                    Chooser::Random(Box::new(Random::new(space, rng, settings.subsets, budget)));
+                return Ok(Self::open(solos, chooser, DesignKind::Random, budget));
+            }
+            (_, Some(only)) => recorded(only, &solos),
+            (Strategy::Grid, None) => grid::grid(&space)?,
+        };
+        let kind = match settings.strategy {
+            Strategy::Grid => DesignKind::Grid,
+            Strategy::Random | Strategy::Adaptive => DesignKind::Random,
+        };
+        let shuffle = conditions.drifts || settings.budget.is_some();
+        let rng = shuffle.then_some(&mut rng);
+        Ok(Self::list(solos, coruns, kind, budget, rng))
+    }
+
+    /// Solo runs, then what a chooser says.
+    fn open(solos: Vec<Configuration>, chooser: Chooser, kind: DesignKind, budget: u64) -> Self {
+        Self {
+            length: (solos.len() as u64).saturating_add(budget),
+            listed: solos.into_iter(),
+            chooser,
+            again: VecDeque::new(),
+            coruns: 0,
+            parts: VecDeque::new(),
+            unparted: 0,
+            left: u64::MAX,
+            kind,
+        }
+    }
+
+    /// Solo runs, then at most `budget` of a list.
+    fn list(
+        mut solos: Vec<Configuration>,
+        mut coruns: Vec<Configuration>,
+        kind: DesignKind,
+        budget: u64,
+        rng: Option<&mut StdRng>,
+    ) -> Self {
+        if let Some(rng) = rng {
+            coruns.shuffle(rng);
+        }
+        let wanted = usize::try_from(budget).unwrap_or(usize::MAX);
+        let stopped = if wanted < coruns.len() {
+            StopReason::Budget
+        } else {
+            StopReason::Complete
+        };
+        coruns.truncate(wanted);
+        solos.append(&mut coruns);
+        Self {
+            length: solos.len() as u64,
+            listed: solos.into_iter(),
+            chooser: Chooser::Nothing(stopped),
+            again: VecDeque::new(),
+            coruns: 0,
+            parts: VecDeque::new(),
+            unparted: 0,
+            left: u64::MAX,
+            kind,
+        }
+    }
+
+    /// The next configuration to measure.
+    pub fn next_configuration(&mut self) -> Result<Option<Configuration>, DesignError> {
+        let Some(left) = self.left.checked_sub(1) else {
+            return Ok(None);
+        };
+        let next = self.following()?;
+        self.left = if next.is_some() { left } else { 0 };
+        Ok(next)
+    }
+
+    fn following(&mut self) -> Result<Option<Configuration>, DesignError> {
+        if self.coruns == COMPARED_EVERY {
+            self.coruns = 0;
+            if let Some(solo) = self.again.pop_front() {
+                self.again.push_back(solo.clone());
+                return Ok(Some(solo));
+            }
+        }
+        if self.unparted == PARTED_EVERY {
+            self.unparted = 0;
+            if let Some(part) = self.parts.pop_front() {
+                return Ok(Some(part));
+            }
+        }
+        let next = self.designed_next()?;
+        let together = next.as_ref().is_some_and(|c| c.len() > 1);
+        self.coruns += usize::from(together);
+        self.unparted += usize::from(together);
+        Ok(next.or_else(|| self.parts.pop_front()))
+    }
+
+    fn designed_next(&mut self) -> Result<Option<Configuration>, DesignError> {
+        if let Some(listed) = self.listed.next() {
+            return Ok(Some(listed));
+        }
+        match &mut self.chooser {
+            Chooser::Nothing(_) => Ok(None),
+            Chooser::Random(random) => Ok(random.next()),
+            Chooser::Adaptive(adaptive) => adaptive.next_configuration(),
+        }
+    }
+
+    /// Learns what a configuration gave; `None`: it could not be measured.
+    pub fn observe(&mut self, configuration: &[Setting], rates: Option<&[Rate]>) {
+        if let Chooser::Adaptive(adaptive) = &mut self.chooser {
+            let lesson = rates.map(|rates| lesson(configuration, rates));
+            adaptive.observe(configuration, lesson);
+        }
+    }
+
+    /// How an adaptive design stands.
+    pub fn progress(&self) -> Option<&Progress> {
+        match &self.chooser {
+            Chooser::Adaptive(adaptive) => adaptive.progress.as_ref(),
+            Chooser::Nothing(_) | Chooser::Random(_) => None,
+        }
+    }
+
+    /// Why there is no next one.
+    pub fn stopped(&self) -> StopReason {
+        let more = !self.parts.is_empty() || self.listed.len() > 0;
+        match &self.chooser {
+            Chooser::Nothing(_) if more => StopReason::Budget,
+            Chooser::Nothing(stopped) => *stopped,
+            Chooser::Random(random) if random.exhausted() => StopReason::Complete,
+            Chooser::Random(_) => StopReason::Budget,
+            Chooser::Adaptive(adaptive) => adaptive.stopped.unwrap_or(StopReason::Budget),
+        }
+    }
+}
+
+fn adaptive(
+    workload: &Workload,
+    settings: &DesignSettings,
+    conditions: Conditions<'_>,
+    space: Space,
+) -> Result<Adaptive, DesignError> {
+    let tasks = TaskSpec::all(workload);
+    let objective = settings.aim(workload).objective;
+    let asked = asked::Asked {
+        workload: workload.clone(),
+        objective,
+        limits: Limits {
+            step: settings.step,
+            floor: settings.floor,
+            memory: workload.device.memory,
+            ..Limits::default()
+        },
+    };
+    let wanted = adaptive::Wanted {
+        goal: settings::goal(objective, workload)?,
+        plan: asked,
+        floor: settings.floor,
+        budget: settings.budget.unwrap_or(u64::MAX),
+        tolerance: settings.tolerance,
+        subsets: settings.subsets,
+        seed: conditions.seed,
+    };
+    Ok(Adaptive::new(
+        space,
+        tasks,
+        wanted,
+        conditions.only,
+        conditions.earlier,
+    ))
+}
+
+/// What was recorded beside the solo runs, which come first.
+fn recorded(only: &[Configuration], solos: &[Configuration]) -> Vec<Configuration> {
+    let others = only.iter().filter(|c| !solos.contains(c));
+    others.cloned().collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,393 @@
+//! Co-runs chosen one after another by what they are expected to gain.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use doc::StopReason;
+use predict::design::{Design, Goal, Progress, Step, lot};
+use predict::{Dataset, Predictor, Sample, TaskSpec};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::index::sample;
+use units::corun::Setting;
+use units::{Batch, Share};
+
+use crate::DesignError;
+
+use super::asked::Asked;
+use super::space::{Configuration, Space};
+
+/// Co-runs before expected improvement decides: the baselines, then some spread over what looks
+/// promising.
+pub(super) const STARTS: usize = 8;
+
+/// Settings of an adaptive design.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wanted {
+    /// What the measurements are for.
+    pub goal: Goal,
+    /// The plan that they are for.
+    pub plan: Asked,
+    /// Least throughput of every task relative to alone that the best is to keep.
+    pub floor: f64,
+    /// Co-runs to measure.
+    pub budget: u64,
+    /// Relative expected gain that is not worth another co-run; on several GPUs, where none is
+    /// worked out, anything above 0 ends the design once the plan is measured.
+    pub tolerance: f64,
+    /// Part of the co-runs that leaves a task out, 0 to 1.
+    pub subsets: f64,
+    /// Seed of every random choice.
+    pub seed: u64,
+}
+
+/// The divisions of a workload whose parts are measured.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    /// Parts of the last division that are still to be measured.
+    pub(super) queue: VecDeque<Configuration>,
+    /// Parts of the last plan.
+    pub(super) plan: Vec<Configuration>,
+    /// Divisions begun.
+    pub(super) divisions: u64,
+}
+
+/// Solo runs are measured before; this chooses the co-runs. It begins with the schemes that plans
+/// are compared with, since full sharing above all is an edge of the space that others tell
+/// little of; some of the co-runs are the best one so far with a task left out, which the
+/// ordering of transfers needs.
+pub struct Adaptive {
+    pub(super) space: Space,
+    pub(super) wanted: Wanted,
+    /// On several GPUs: divisions of the tasks.
+    pub(super) parts: Parts,
+    starts: std::vec::IntoIter<Configuration>,
+    pub(super) only: Option<BTreeSet<Configuration>>,
+    pub(super) data: Dataset,
+    pub(super) tried: BTreeSet<Configuration>,
+    pub(super) earlier: Option<Predictor>,
+    pub(super) coruns: u64,
+    /// More co-runs that the last model chose.
+    lot: VecDeque<Configuration>,
+    /// Whether the last co-run that a model chose was the plan.
+    planned_last: bool,
+    /// How things stood when the last co-run was chosen.
+    pub progress: Option<Progress>,
+    /// Why there is no next one, once there is none.
+    pub stopped: Option<StopReason>,
+}
+
+impl Adaptive {
+    /// An adaptive design over a space; `only` limits it to what can be measured. A model of a
+    /// similar workload says where to begin, and stands in for the spread starts.
+    pub fn new(
+        space: Space,
+        tasks: Vec<TaskSpec>,
+        wanted: Wanted,
+        only: Option<&[Configuration]>,
+        earlier: Option<&Predictor>,
+    ) -> Self {
+        let mut adaptive = Self {
+            parts: Parts::default(),
+            starts: Vec::new().into_iter(),
+            only: only.map(|only| only.iter().cloned().collect()),
+            data: Dataset {
+                tasks,
+                samples: Vec::new(),
+            },
+            tried: BTreeSet::new(),
+            earlier: earlier.cloned(),
+            coruns: 0,
+            lot: VecDeque::new(),
+            planned_last: false,
+            progress: None,
+            stopped: None,
+            space,
+            wanted,
+        };
+        if adaptive.gpus() > 1 {
+            return adaptive;
+        }
+        let mut starts: Vec<Configuration> = Vec::new();
+        if let Some(model) = earlier {
+            let best = adaptive.with_design(|design| design.best(model));
+            starts.extend(best.map(|(active, _)| runs(&active)));
+        }
+        if earlier.is_none() {
+            let all: Vec<usize> = (0..adaptive.space.task_count()).collect();
+            starts.extend(schemes(&adaptive.space, &all));
+        }
+        starts.retain(|runs| adaptive.may(runs));
+        adaptive.starts = starts.into_iter();
+        adaptive
+    }
+
+    /// Whether a configuration can and may be measured.
+    pub(super) fn may(&self, configuration: &[Setting]) -> bool {
+        self.only
+            .as_ref()
+            .is_none_or(|only| only.contains(configuration))
+            && self.space.allows(configuration)
+            && self.space.fits(configuration)
+    }
+
+    fn with_design<T>(&self, ask: impl FnOnce(&Design<'_>) -> T) -> T {
+        let failed: BTreeSet<&Configuration> = self
+            .tried
+            .iter()
+            .filter(|runs| !self.data.samples.iter().any(|s| s.active == active(runs)))
+            .collect();
+        let admissible = |active: &[Setting]| {
+            let runs = runs(active);
+            self.may(&runs) && !failed.contains(&runs)
+        };
+        let batches = self.measured_batches();
+        let shrink = |active: &mut [Setting]| self.space.shrink(active, &batches);
+        ask(&Design {
+            batches: batches.clone(),
+            shares: self.space.shares.clone(),
+            goal: self.wanted.goal.clone(),
+            floor: self.wanted.floor,
+            admissible: &admissible,
+            shrink: &shrink,
+            tolerance: self.wanted.tolerance,
+            starts: STARTS,
+            earlier: self.earlier.as_ref(),
+            seed: self.wanted.seed,
+        })
+    }
+
+    /// Batch sizes of each task whose solo rate is known; all of them as long as none is.
+    pub(super) fn measured_batches(&self) -> Vec<Vec<Batch>> {
+        let measured = |task: usize, batch: Batch| {
+            let solo = Setting {
+                task,
+                batch,
+                share: Share::FULL,
+            };
+            self.data.samples.iter().any(|s| s.active == [solo])
+        };
+        (0..self.space.task_count())
+            .map(|task| {
+                let all = self.space.batches(task).iter().copied();
+                if self.data.samples.is_empty() {
+                    return all.collect();
+                }
+                all.filter(|&batch| measured(task, batch)).collect()
+            })
+            .collect()
+    }
+
+    /// The next co-run.
+    pub fn next_configuration(&mut self) -> Result<Option<Configuration>, DesignError> {
+        if self.stopped.is_some() {
+            return Ok(None);
+        }
+        if self.coruns >= self.wanted.budget {
+            self.stopped = Some(StopReason::Budget);
+            return Ok(None);
+        }
+        let next = if self.gpus() > 1 {
+            self.next_part()
+        } else {
+            let known = self.start_or_part().or_else(|| self.of_lot());
+            match known.or_else(|| self.planned_in_turn()) {
+                Some(runs) => Some(runs),
+                None => self.improve()?,
+            }
+        };
+        match next {
+            Some(runs) if self.tried.insert(runs.clone()) => {
+                self.coruns += 1;
+                Ok(Some(runs))
+            }
+            _ => {
+                self.stopped.get_or_insert(StopReason::Complete);
+                Ok(None)
+            }
+        }
+    }
+
+    fn start_or_part(&mut self) -> Option<Configuration> {
+        for runs in self.starts.by_ref() {
+            if !self.tried.contains(&runs) {
+                return Some(runs);
+            }
+        }
+        self.is_turn_of_subsets().then(|| self.part_of_best())?
+    }
+
+    /// Whether the next co-run is to leave a task out.
+    pub(super) fn is_turn_of_subsets(&self) -> bool {
+        if self.wanted.subsets <= 0.0 {
+            return false;
+        }
+        let every = (1.0 / self.wanted.subsets).round() as u64;
+        self.coruns >= STARTS as u64 && self.coruns.is_multiple_of(every.max(1))
+    }
+
+    /// Of many tasks, the next of what the last model chose.
+    fn of_lot(&mut self) -> Option<Configuration> {
+        while let Some(runs) = self.lot.pop_front() {
+            if self.may(&runs) && !self.tried.contains(&runs) {
+                return Some(runs);
+            }
+        }
+        None
+    }
+
+    /// The plan, where one model chooses a lot once for each lot.
+    fn planned_in_turn(&mut self) -> Option<Configuration> {
+        let again = self.planned_last && lot(self.space.task_count()) > 1;
+        let plan = if again { None } else { self.planned() };
+        self.planned_last = plan.is_some();
+        plan
+    }
+
+    /// The plan that would be chosen now, in every second turn until it is measured: what the user
+    /// will run is then known and not predicted, and a prediction that is too good is found out. Of
+    /// a round that is each set of tasks that runs together in it.
+    /// In turns throughout rather than at the end: how much is still to come must change nothing,
+    /// so that a profile can be gone on with under a larger budget.
+    fn planned(&self) -> Option<Configuration> {
+        let together = self.data.samples.iter().filter(|s| s.active.len() > 1);
+        let count = together.count();
+        let out_of_turn = count % 2 == 1 && lot(self.space.task_count()) == 1;
+        if self.earlier.is_some() || count < STARTS || out_of_turn {
+            return None;
+        }
+        let plan = self.wanted.plan.best(&self.data, self.wanted.seed);
+        let mut plan = plan.into_iter();
+        plan.find(|runs| self.may(runs) && !self.tried.contains(runs))
+    }
+
+    /// The best co-run of all tasks so far with some of three or more left out.
+    fn part_of_best(&self) -> Option<Configuration> {
+        let n = self.space.task_count();
+        if n < 3 {
+            return None;
+        }
+        let value = |sample: &Sample| {
+            let solo: Option<Vec<f64>> = sample.active.iter().map(|a| self.solo(a)).collect();
+            let solo = solo?;
+            let kept = Goal::MaxMin.value(&sample.throughput, &solo) >= self.wanted.floor;
+            Some((kept, self.wanted.goal.value(&sample.throughput, &solo)))
+        };
+        let whole = self.data.samples.iter().filter(|s| s.active.len() == n);
+        let best = whole
+            .filter_map(|sample| Some((value(sample)?, sample)))
+            .max_by(|((kept, a), _), ((also, b), _)| kept.cmp(also).then(a.total_cmp(b)))?
+            .1;
+        let best = runs(&best.active);
+        let mut rng = StdRng::seed_from_u64(self.wanted.seed ^ (self.coruns << 32));
+        // As many tries as there are parts of a small workload.
+        for _ in 0..(1 << n.min(7)) {
+            let size = rand::Rng::random_range(&mut rng, 2..n);
+            let mut keep = sample(&mut rng, n, size).into_vec();
+            keep.sort_unstable();
+            let part: Configuration = keep.iter().map(|&i| best[i]).collect();
+            if self.may(&part) && !self.tried.contains(&part) {
+                return Some(part);
+            }
+        }
+        None
+    }
+
+    /// Throughput of a task alone at the best of its batch sizes, as far as measured.
+    pub(super) fn solo(&self, run: &Setting) -> Option<f64> {
+        let alone = |s: &&Sample| matches!(s.active[..], [a] if a.task == run.task && a.share == Share::FULL);
+        let samples = self.data.samples.iter().filter(alone);
+        let rates = samples.filter_map(|s| s.throughput.first().copied());
+        rates.reduce(f64::max)
+    }
+
+    fn improve(&mut self) -> Result<Option<Configuration>, DesignError> {
+        if self.measured_batches().iter().any(Vec::is_empty) {
+            // A task that never ran alone cannot be compared with anything.
+            return Ok(None);
+        }
+        let step = self.with_design(|design| design.next(&self.data))?;
+        match step {
+            Step::Measure {
+                active,
+                more,
+                state,
+                ..
+            } => {
+                self.lot = more.iter().map(|active| runs(active)).collect();
+                if state.is_some() {
+                    self.progress = state;
+                }
+                Ok(Some(runs(&active)))
+            }
+            Step::Stop(progress) => {
+                self.progress = Some(progress);
+                self.stopped = Some(StopReason::Tolerance);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Learns what was measured; `None`: it could not be.
+    pub fn observe(&mut self, configuration: &[Setting], measured: Option<Sample>) {
+        self.tried.insert(configuration.to_vec());
+        self.data.samples.extend(measured);
+    }
+}
+
+/// The schemes that plans of some tasks are compared with, at the largest batch sizes as far as
+/// they fit into memory: everyone 100 %, `100/n`, `200/n`, 60 and 80 %.
+pub(super) fn schemes(space: &Space, tasks: &[usize]) -> Vec<Configuration> {
+    let n = tasks.len() as u32;
+    let full = Share::FULL.hundredths();
+    let hundredths = [
+        full,
+        full / n.max(1),
+        (2 * full / n.max(1)).min(full),
+        6_000,
+        8_000,
+    ];
+    hundredths
+        .into_iter()
+        .filter_map(|share| {
+            let runs: Option<Configuration> = tasks
+                .iter()
+                .map(|&task| {
+                    Some(Setting {
+                        task,
+                        batch: *space.batches(task).last()?,
+                        share: Share::from_hundredths(share),
+                    })
+                })
+                .collect();
+            runs.map(|runs| space.shrunk(runs))
+        })
+        .collect()
+}
+
+fn runs(active: &[Setting]) -> Configuration {
+    let run = |a: &Setting| Setting {
+        task: a.task,
+        batch: a.batch,
+        share: a.share,
+    };
+    active.iter().map(run).collect()
+}
+
+fn active(runs: &[Setting]) -> Vec<Setting> {
+    let active = |r: &Setting| Setting {
+        task: r.task,
+        batch: r.batch,
+        share: r.share,
+    };
+    runs.iter().map(active).collect()
+}
+
+/// What a measured configuration teaches.
+pub fn lesson(runs: &[Setting], rates: &[device::Rate]) -> Sample {
+    let stderr: Option<Vec<f64>> = rates.iter().map(|r| r.stderr.map(|s| s.get())).collect();
+    Sample {
+        active: active(runs),
+        throughput: rates.iter().map(|r| r.throughput.get()).collect(),
+        stderr,
+    }
+}

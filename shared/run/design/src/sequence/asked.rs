@@ -1,0 +1,94 @@
+//! The plan that the measurements are for, as the solver would choose it by what is known so far.
+
+use allocation::{
+    Effort, Limits, Options, Partition, Problem, Solution, partition_by_model, solve_by_model,
+};
+use doc::{Method, ObjectiveKind, Workload};
+use predict::{Dataset, FitOptions, Predictor, fit};
+use units::corun::Setting;
+
+use super::space::Configuration;
+
+/// Evaluations of the marginal likelihood of a fit, as between two co-runs of the design.
+const EVALUATIONS: usize = 15;
+/// Choices that the local search looks at between two measurements. Not tuned: few enough that
+/// the fit takes the longer.
+const POINTS: u64 = 4_000;
+/// The same for a round, whose every choice is ordered; not tuned either.
+const ROUND_POINTS: u64 = 500;
+/// The same for each set of tasks that may run on one of several GPUs, of which there are hundreds.
+const PART_POINTS: u64 = 200;
+
+/// What a plan of a workload is asked to be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// Tasks, volumes, link and memory.
+    pub workload: Workload,
+    /// What the plan maximises.
+    pub objective: ObjectiveKind,
+    /// What it keeps.
+    pub limits: Limits,
+}
+
+impl Asked {
+    /// The best plan by a model of the data, anywhere: what runs on each GPU, or of a round on one
+    /// the sets of tasks that run together, longest first. Empty where nothing can be learnt yet,
+    /// or is feasible.
+    pub fn best(&self, data: &Dataset, seed: u64) -> Vec<Configuration> {
+        let options = FitOptions {
+            evaluations: EVALUATIONS,
+            validate: false,
+            trees_everywhere: true,
+            start: None,
+        };
+        // What cannot be fitted or solved yet is left to the design, which says why.
+        let fitted = fit(data, Method::Blend, &options);
+        fitted.map_or_else(
+            |_| Vec::new(),
+            |model| self.by_model(&model.predictor, seed),
+        )
+    }
+
+    /// The best plan by a model.
+    pub fn by_model(&self, model: &Predictor, seed: u64) -> Vec<Configuration> {
+        let limits = self.limits.clone();
+        let problem = Problem::of_workload(model, &self.workload, self.objective, limits);
+        let gpus = self.workload.device.gpus as usize;
+        let points = match self.objective {
+            _ if gpus > 1 => PART_POINTS,
+            ObjectiveKind::Round | ObjectiveKind::Progress | ObjectiveKind::ProgressLast => {
+                ROUND_POINTS
+            }
+            _ => POINTS,
+        };
+        let options = Options {
+            effort: Effort::Local,
+            max_points: points,
+            starts: 4,
+            seed,
+            reasons: false,
+            ..Options::default()
+        };
+        if gpus > 1 {
+            let found = partition_by_model(model, &problem, gpus, &options);
+            return found.map_or_else(|_| Vec::new(), |found| parts(&found));
+        }
+        let found = solve_by_model(model, &problem, &options).map(|found| found.solutions);
+        let best = found.into_iter().flatten().next();
+        best.map_or_else(Vec::new, |best| problem.met(model, &best.settings))
+    }
+}
+
+/// What runs on each GPU, by the tasks of the workload.
+fn parts(found: &Partition) -> Vec<Configuration> {
+    let chosen = found.groups.iter().zip(&found.solutions);
+    let part = |(tasks, chosen): (&Vec<usize>, &Option<Solution>)| {
+        let settings = chosen.as_ref()?.settings.iter();
+        let named = settings.map(|s| Setting {
+            task: tasks[s.task],
+            ..*s
+        });
+        Some(named.collect())
+    };
+    chosen.filter_map(part).collect()
+}

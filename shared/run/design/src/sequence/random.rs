@@ -1,0 +1,96 @@
+use std::collections::BTreeSet;
+
+use rand::Rng;
+use rand::rngs::StdRng;
+use rand::seq::index::sample;
+use units::corun::Setting;
+
+use super::space::{Configuration, Space};
+
+/// Sets of tasks in a row for which nothing is found before the space counts as used up. With
+/// [`DRAWS`] that is 40,000 draws: a space is declared used up wrongly only if less than about one
+/// draw in 10,000 is allowed and new (`(1 - 1e-4)^40000` is 2 %). Then the profile ends early and
+/// says `complete`; no wrong configuration is measured. Not tuned.
+const SETS: u32 = 200;
+/// Draws for one set of tasks that may be rejected before another set is drawn, so that one whose
+/// tasks never fit into memory together does not use up the tries of all.
+const DRAWS: u32 = 200;
+
+/// Distinct co-runs drawn at random from a space: batch sizes and shares uniformly, again until the
+/// sum of the shares is allowed; batch sizes then go down until the tasks fit into memory.
+pub struct Random {
+    space: Space,
+    rng: StdRng,
+    subsets: f64,
+    left: u64,
+    drawn: BTreeSet<Configuration>,
+    exhausted: bool,
+}
+
+impl Random {
+    /// `budget` draws; `subsets` of them, a part from 0 to 1, leave out at least one and at most
+    /// all but two of three or more tasks.
+    pub fn new(space: Space, rng: StdRng, subsets: f64, budget: u64) -> Self {
+        Self {
+            drawn: space.solos().into_iter().collect(),
+            space,
+            rng,
+            subsets,
+            left: budget,
+            exhausted: false,
+        }
+    }
+
+    /// Whether it ended because there was nothing more to draw.
+    pub fn exhausted(&self) -> bool {
+        self.exhausted
+    }
+
+    fn draw(&mut self, tasks: &[usize]) -> Configuration {
+        let mut runs = Vec::with_capacity(tasks.len());
+        for &task in tasks {
+            let batches = self.space.batches(task);
+            let batch = batches[self.rng.random_range(0..batches.len())];
+            let share = self.space.shares[self.rng.random_range(0..self.space.shares.len())];
+            runs.push(Setting { task, batch, share });
+        }
+        self.space.shrunk(runs)
+    }
+
+    fn tasks(&mut self) -> Vec<usize> {
+        let n = self.space.task_count();
+        let leave_out = self.rng.random::<f64>() < self.subsets;
+        if n < 3 || !leave_out {
+            return (0..n).collect();
+        }
+        let size = self.rng.random_range(2..n);
+        let mut tasks = sample(&mut self.rng, n, size).into_vec();
+        tasks.sort_unstable();
+        tasks
+    }
+}
+
+impl Iterator for Random {
+    type Item = Configuration;
+
+    fn next(&mut self) -> Option<Configuration> {
+        if self.left == 0 || self.exhausted {
+            return None;
+        }
+        for _ in 0..SETS {
+            // The set is drawn first: sets with more room among the constraints get no more runs.
+            let tasks = self.tasks();
+            for _ in 0..DRAWS {
+                let runs = self.draw(&tasks);
+                if self.space.allows(&runs) && self.space.fits(&runs) && !self.drawn.contains(&runs)
+                {
+                    self.drawn.insert(runs.clone());
+                    self.left -= 1;
+                    return Some(runs);
+                }
+            }
+        }
+        self.exhausted = true;
+        None
+    }
+}

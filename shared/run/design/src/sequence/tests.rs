@@ -1,0 +1,466 @@
+use std::collections::BTreeSet;
+
+use allocation::{Problem, brute_force};
+use doc::{Documents, Frames};
+use predict::design::Goal;
+use predict::{Dataset, FitOptions, fit};
+use units::corun::Setting;
+use units::{SamplesPerSec, Share, TotalShare};
+
+use super::adaptive::STARTS;
+use super::asked::Asked;
+use super::*;
+use crate::settings::Strategy;
+use doc::ObjectiveKind;
+
+fn workload(memory: &str) -> Workload {
+    let text = format!(
+        r#"{{"schema":"mt.workload/1","device":{{"kind":"sim"{memory}}},"tasks":[
+        {{"id":"a","model":"vgg16","batch_sizes":[16,32],"memory":{{"fixed_bytes":10,"bytes_per_sample":1}}}},
+        {{"id":"b","model":"alexnet","batch_sizes":[64],"memory":{{"fixed_bytes":10,"bytes_per_sample":1}}}},
+        {{"id":"c","model":"resnet18","batch_sizes":[8,128],"memory":{{"fixed_bytes":10,"bytes_per_sample":1}}}}]}}"#
+    );
+    read(&text)
+}
+
+fn read(workload: &str) -> Workload {
+    Documents::<_, Workload>::new(Frames::new(workload.as_bytes(), "test"))
+        .next()
+        .unwrap()
+        .unwrap()
+}
+
+fn settings(strategy: Strategy) -> DesignSettings {
+    DesignSettings {
+        strategy,
+        budget: Some(60),
+        step: Share::from_percent(10.0).unwrap(),
+        rv_min: TotalShare::from_hundredths(15_000),
+        rv_max: TotalShare::from_hundredths(20_000),
+        subsets: 0.3,
+        tolerance: 0.0,
+        objective: Some(ObjectiveKind::Raw),
+        floor: 0.0,
+    }
+}
+
+fn conditions(drifts: bool) -> Conditions<'static> {
+    Conditions {
+        only: None,
+        drifts,
+        earlier: None,
+        seed: 4,
+    }
+}
+
+/// Rates of a made-up device on which small shares are best.
+fn rates(runs: &[Setting]) -> Vec<Rate> {
+    let total: f64 = runs.iter().map(|r| r.share.fraction()).sum();
+    runs.iter()
+        .map(|run| Rate {
+            throughput: SamplesPerSec::new(
+                run.batch.as_f64() * run.share.fraction().sqrt() / (1.0 + total * total),
+            )
+            .unwrap(),
+            stderr: None,
+            gradient: None,
+            launch: doc::Launch::default(),
+        })
+        .collect()
+}
+
+fn all(mut plan: Sequence) -> (Vec<Configuration>, StopReason) {
+    let mut all = Vec::new();
+    while let Some(runs) = plan.next_configuration().unwrap() {
+        plan.observe(&runs, Some(&rates(&runs)));
+        all.push(runs);
+    }
+    (all, plan.stopped())
+}
+
+#[test]
+fn solo_runs_come_first_and_every_co_run_is_new_and_allowed() {
+    for design in [Strategy::Random, Strategy::Adaptive] {
+        let plan = Sequence::designed(&workload(""), &settings(design), conditions(false)).unwrap();
+        assert_eq!(plan.length, 65);
+        let (all, stopped) = all(plan);
+        assert_eq!((all.len(), stopped), (65, StopReason::Budget));
+        assert!(all[..5].iter().all(|runs| runs.len() == 1));
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+        let mut parts = 0;
+        for runs in &all[5..] {
+            assert!(runs.windows(2).all(|w| w[0].task < w[1].task));
+            let total: TotalShare = runs.iter().map(|r| r.share).sum();
+            assert!(total.hundredths() <= 20_000);
+            assert!(runs.len() < 3 || total.hundredths() >= 15_000);
+            parts += usize::from(runs.len() == 2);
+        }
+        assert!((4..=30).contains(&parts), "{design:?} {parts}");
+    }
+}
+
+#[test]
+fn a_larger_budget_only_adds() {
+    for design in [Strategy::Random, Strategy::Adaptive] {
+        let of = |budget| {
+            let settings = DesignSettings {
+                budget: Some(budget),
+                ..settings(design)
+            };
+            all(Sequence::designed(&workload(""), &settings, conditions(true)).unwrap()).0
+        };
+        let (few, many) = (of(10), of(20));
+        assert_eq!(few[..], many[..few.len()], "{design:?}");
+    }
+}
+
+#[test]
+fn what_cannot_fit_is_not_drawn() {
+    let small = workload(r#","memory_bytes":150"#);
+    for design in [Strategy::Random, Strategy::Adaptive] {
+        let (all, _) =
+            all(Sequence::designed(&small, &settings(design), conditions(false)).unwrap());
+        assert!(all.len() > 6);
+        for runs in all.iter().filter(|runs| runs.len() > 1) {
+            let need: u32 = runs.iter().map(|r| 10 + r.batch.get()).sum();
+            assert!(need <= 150, "{runs:?}");
+        }
+    }
+}
+
+#[test]
+fn a_space_that_is_used_up_ends_the_design() {
+    let coarse = DesignSettings {
+        step: Share::from_percent(50.0).unwrap(),
+        subsets: 0.0,
+        ..settings(Strategy::Random)
+    };
+    let (all, stopped) =
+        all(Sequence::designed(&workload(""), &coarse, conditions(false)).unwrap());
+    // Shares of 50, 50, 50 or one of 100: 4 choices of shares, 4 of batch sizes, 5 solo runs.
+    assert_eq!((all.len(), stopped), (4 * 4 + 5, StopReason::Complete));
+}
+
+#[test]
+fn an_adaptive_design_ends_where_nothing_more_is_to_be_gained() {
+    let lax = DesignSettings {
+        tolerance: 0.5,
+        ..settings(Strategy::Adaptive)
+    };
+    let (all, stopped) = all(Sequence::designed(&workload(""), &lax, conditions(false)).unwrap());
+    assert!(all.len() < 65);
+    assert_eq!(stopped, StopReason::Tolerance);
+}
+
+#[test]
+fn configurations_that_fail_are_not_asked_for_again() {
+    let mut plan = Sequence::designed(
+        &workload(""),
+        &settings(Strategy::Adaptive),
+        conditions(false),
+    )
+    .unwrap();
+    let mut seen = BTreeSet::new();
+    while let Some(runs) = plan.next_configuration().unwrap() {
+        let fails = runs.len() == 3 && runs[0].share > Share::from_hundredths(6_000);
+        plan.observe(&runs, (!fails).then(|| rates(&runs)).as_deref());
+        assert!(seen.insert(runs));
+    }
+    // It ends early only if nothing more is to be gained.
+    assert!(seen.len() == 65 || plan.stopped() == StopReason::Tolerance);
+    assert!(seen.len() > 20);
+}
+
+#[test]
+fn weights_and_volumes_of_the_workload_make_the_goal() {
+    let mut workload = workload("");
+    assert!(settings::goal(ObjectiveKind::Round, &workload).is_err());
+    for task in &mut workload.tasks {
+        task.samples = units::Samples::new(500).ok();
+        task.weight = units::Weight::new(2.0).ok();
+    }
+    assert_eq!(
+        settings::goal(ObjectiveKind::Round, &workload).unwrap(),
+        Goal::Round(vec![500.0; 3])
+    );
+    assert_eq!(
+        settings::goal(ObjectiveKind::Weighted, &workload).unwrap(),
+        Goal::Weighted(vec![2.0; 3])
+    );
+}
+
+#[test]
+fn the_budget_of_a_device_that_takes_time_counts_everything() {
+    for design in [Strategy::Random, Strategy::Adaptive, Strategy::Grid] {
+        let of = |budget, workload: &Workload| {
+            let settings = DesignSettings {
+                budget: Some(budget),
+                rv_min: TotalShare::ZERO,
+                ..settings(design)
+            };
+            let plan = Sequence::designed(workload, &settings, conditions(true)).unwrap();
+            let length = plan.length;
+            let (all, _) = all(plan);
+            assert_eq!(all.len() as u64, length, "{design:?} {budget}");
+            all
+        };
+        let three = workload("");
+        let few = of(3, &three);
+        // Five solo runs of three tasks, and one co-run, whatever the budget.
+        assert_eq!(few.len(), 6);
+        assert_eq!(few.iter().filter(|c| c.len() > 1).count(), 1);
+        let more = of(20, &three);
+        assert_eq!(more.len(), 20);
+        assert_eq!(few, more[..6]);
+    }
+    let alone = read(
+        r#"{"schema":"mt.workload/1","tasks":[{"id":"a","model":"vgg16","batch_sizes":[16]}]}"#,
+    );
+    let settings = DesignSettings {
+        rv_min: TotalShare::ZERO,
+        ..settings(Strategy::Adaptive)
+    };
+    let (all, stopped) = all(Sequence::designed(&alone, &settings, conditions(true)).unwrap());
+    let shares: BTreeSet<Share> = all.iter().map(|c| c[0].share).collect();
+    assert_eq!((all.len(), shares.len()), (3, 3), "{all:?}");
+    assert_eq!(stopped, StopReason::Complete);
+}
+
+#[test]
+fn on_devices_that_drift_solo_runs_are_repeated_between_co_runs() {
+    for design in [Strategy::Random, Strategy::Adaptive, Strategy::Grid] {
+        let plan = |drifts| {
+            Sequence::designed(&workload(""), &settings(design), conditions(drifts)).unwrap()
+        };
+        let length = plan(true).length;
+        let (steady, _) = all(plan(false));
+        let (drifting, _) = all(plan(true));
+        let solos = |c: &[Configuration]| c.iter().filter(|runs| runs.len() == 1).count();
+        assert_eq!(solos(&steady), 5);
+        assert_eq!((length, drifting.len()), (60, 60), "{design:?}");
+        let part = |runs: &&Configuration| runs.len() == 1 && runs[0].share < Share::FULL;
+        let parts = drifting.iter().filter(part).count();
+        assert!(
+            parts >= 5,
+            "each task alone at part shares, at its ends: {parts}"
+        );
+        let repeated: Vec<usize> = drifting[5..]
+            .iter()
+            .filter(|runs| runs.len() == 1 && runs[0].share == Share::FULL)
+            .map(|runs| runs[0].task)
+            .collect();
+        let coruns = drifting.iter().filter(|runs| runs.len() > 1).count();
+        assert_eq!(repeated.len(), coruns / COMPARED_EVERY, "{design:?}");
+        let tasks: BTreeSet<usize> = repeated[..3].iter().copied().collect();
+        assert_eq!(tasks.len(), 3, "in turn: {repeated:?}");
+    }
+}
+
+fn nothing_known(workload: &Workload) -> Dataset {
+    Dataset {
+        tasks: TaskSpec::all(workload),
+        samples: Vec::new(),
+    }
+}
+
+/// What the solver would choose by what is known so far is measured next, in every second turn,
+/// until it has been.
+#[test]
+fn every_second_co_run_is_the_plan_that_would_be_chosen_now() {
+    let workload = workload("");
+    let open = DesignSettings {
+        budget: Some(18),
+        rv_min: TotalShare::from_hundredths(0),
+        rv_max: TotalShare::from_hundredths(30_000),
+        subsets: 0.0,
+        ..settings(Strategy::Adaptive)
+    };
+    let asked = Asked {
+        workload: workload.clone(),
+        objective: ObjectiveKind::Raw,
+        limits: Limits {
+            step: open.step,
+            ..Limits::default()
+        },
+    };
+    let mut plan = Sequence::designed(&workload, &open, conditions(false)).unwrap();
+    let mut data = nothing_known(&workload);
+    let (mut planned, mut known) = (0, 0);
+    while let Some(runs) = plan.next_configuration().unwrap() {
+        let coruns = data.samples.iter().filter(|s| s.active.len() > 1).count();
+        if coruns >= STARTS && coruns.is_multiple_of(2) {
+            let best = asked.best(&data, 4).remove(0);
+            if data.samples.iter().any(|s| s.active == best) {
+                known += 1;
+            } else {
+                assert_eq!(runs, best, "after {coruns} co-runs");
+                planned += 1;
+            }
+        }
+        let rates = rates(&runs);
+        plan.observe(&runs, Some(&rates));
+        data.samples.push(lesson(&runs, &rates));
+    }
+    // On a device this simple the plan is soon known, and that is asked again each time.
+    assert!(
+        planned >= 1 && known >= 1,
+        "{planned} plans measured, {known} known"
+    );
+}
+
+/// The plan between two measurements is the best by the model under the user's constraints, as
+/// trying every choice shows.
+#[test]
+fn the_plan_that_is_asked_for_is_the_best_by_the_model() {
+    let small = workload(r#","memory_bytes":200"#);
+    let mut data = nothing_known(&small);
+    let spread = DesignSettings {
+        budget: Some(16),
+        rv_min: TotalShare::from_hundredths(0),
+        rv_max: TotalShare::from_hundredths(30_000),
+        ..settings(Strategy::Random)
+    };
+    let (measured, _) = all(Sequence::designed(&small, &spread, conditions(false)).unwrap());
+    for runs in measured {
+        data.samples.push(lesson(&runs, &rates(&runs)));
+    }
+    for (objective, floor) in [
+        (ObjectiveKind::Raw, 0.0),
+        (ObjectiveKind::Fairness, 0.0),
+        (ObjectiveKind::Raw, 0.2),
+    ] {
+        let asked = Asked {
+            workload: small.clone(),
+            objective,
+            limits: Limits {
+                step: Share::from_percent(25.0).unwrap(),
+                floor,
+                memory: small.device.memory,
+                ..Limits::default()
+            },
+        };
+        let options = FitOptions {
+            evaluations: 15,
+            validate: false,
+            trees_everywhere: true,
+            start: None,
+        };
+        let model = fit(&data, doc::Method::Blend, &options).unwrap().predictor;
+        let problem = Problem::of_workload(&model, &small, objective, asked.limits.clone());
+        let truth = brute_force(&model, &problem).map(|(value, _)| value);
+        let found = asked
+            .best(&data, 1)
+            .first()
+            .map(|plan| problem.worth(&model, plan));
+        let (Some(truth), Some(found)) = (truth, found) else {
+            assert_eq!(truth.is_some(), found.is_some(), "{objective:?} {floor}");
+            continue;
+        };
+        assert!(
+            found >= truth * 0.999 && found <= truth * (1.0 + 1e-9),
+            "{objective:?} {floor}: {found} of {truth}"
+        );
+    }
+}
+
+/// Of 40 tasks of 5 batch sizes hardly any draw fits into memory by itself, and no scheme at the
+/// largest sizes does.
+#[test]
+fn many_tasks_that_hardly_fit_are_measured_together() {
+    let task = |i: usize| {
+        format!(
+            r#"{{"id":"t{i}","model":"vgg16","batch_sizes":[8,16,32,64,128],
+            "memory":{{"fixed_bytes":100,"bytes_per_sample":1}}}}"#
+        )
+    };
+    let tasks: Vec<String> = (0..40).map(task).collect();
+    // All at the second smallest size need 4,640.
+    let text = format!(
+        r#"{{"schema":"mt.workload/1","device":{{"kind":"sim","memory_bytes":4700}},"tasks":[{}]}}"#,
+        tasks.join(",")
+    );
+    let tight = read(&text);
+    let open = DesignSettings {
+        budget: Some(10),
+        rv_min: TotalShare::from_hundredths(0),
+        rv_max: TotalShare::from_hundredths(400_000),
+        subsets: 0.0,
+        ..settings(Strategy::Random)
+    };
+    // The adaptive design fits a model between two co-runs: here its first co-runs are enough.
+    let space = Space::new(&tight, &open, None).unwrap();
+    let everyone: Vec<usize> = (0..40).collect();
+    let (drawn, _) = all(Sequence::designed(&tight, &open, conditions(false)).unwrap());
+    let drawn = drawn.into_iter().filter(|runs| runs.len() > 1);
+    let schemes = adaptive::schemes(&space, &everyone);
+    let mut sizes = BTreeSet::new();
+    assert_eq!(schemes.len(), 5);
+    for runs in schemes.into_iter().chain(drawn) {
+        let need: u32 = runs.iter().map(|r| 100 + r.batch.get()).sum();
+        assert!(runs.len() == 40 && need <= 4_700, "{need} {runs:?}");
+        assert!(
+            need > 4_700 - 64,
+            "no more is given up than has to be: {need}"
+        );
+        sizes.extend(runs.iter().map(|r| r.batch));
+    }
+    assert!(sizes.len() > 2, "{sizes:?}");
+}
+
+/// On two GPUs no co-run holds more tasks than one of them may get, the plan's parts are among
+/// them, and every two tasks meet.
+#[test]
+fn on_several_gpus_the_parts_of_divisions_are_measured() {
+    let task = |i: usize| format!(r#"{{"id":"t{i}","model":"vgg16","batch_sizes":[16,64]}}"#);
+    let tasks: Vec<String> = (0..6).map(task).collect();
+    let text = format!(
+        r#"{{"schema":"mt.workload/1","device":{{"kind":"sim","gpus":2}},"tasks":[{}]}}"#,
+        tasks.join(",")
+    );
+    let two = read(&text);
+    let open = |tolerance| DesignSettings {
+        budget: Some(24),
+        step: Share::from_percent(25.0).unwrap(),
+        rv_min: TotalShare::from_hundredths(0),
+        rv_max: TotalShare::from_hundredths(60_000),
+        tolerance,
+        ..settings(Strategy::Adaptive)
+    };
+    let sequence = Sequence::designed(&two, &open(0.0), conditions(false)).unwrap();
+    let (measured, stopped) = all(sequence);
+    assert_eq!(stopped, StopReason::Budget);
+    let together: Vec<&Configuration> = measured.iter().filter(|runs| runs.len() > 1).collect();
+    assert_eq!(together.len(), 24);
+    assert!(together.iter().all(|runs| runs.len() <= 4), "{together:?}");
+    assert!(
+        together[..10].iter().all(|runs| runs.len() == 3),
+        "even, and schemes first"
+    );
+    let mut met = BTreeSet::new();
+    for runs in &together {
+        let tasks = || runs.iter().map(|r| r.task);
+        met.extend(tasks().flat_map(|a| tasks().map(move |b| (a, b))));
+    }
+    assert_eq!(met.len(), 36, "every two tasks");
+    // What the solver would choose by all of that was measured, or is close to it.
+    let mut data = nothing_known(&two);
+    for runs in &measured {
+        data.samples.push(lesson(runs, &rates(runs)));
+    }
+    let asked = Asked {
+        workload: two.clone(),
+        objective: ObjectiveKind::Raw,
+        limits: Limits {
+            step: open(0.0).step,
+            ..Limits::default()
+        },
+    };
+    let plan = asked.best(&data, 4);
+    let mut tasks: Vec<usize> = plan.iter().flatten().map(|r| r.task).collect();
+    tasks.sort_unstable();
+    assert_eq!(tasks, [0, 1, 2, 3, 4, 5], "{plan:?}");
+    let sequence = Sequence::designed(&two, &open(0.01), conditions(false)).unwrap();
+    let (fewer, stopped) = all(sequence);
+    assert_eq!(fewer[..], measured[..fewer.len()]);
+    assert!(stopped != StopReason::Tolerance || fewer.len() < measured.len());
+}

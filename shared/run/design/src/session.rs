@@ -1,0 +1,364 @@
+//! The making of one profile, record by record.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use device::{Device, MeasureError, Measurement, Window};
+use doc::{
+    Choice, Failure as Failed, FailureCause, Header, Measured, MeasuredNoiseScale, ProfileEnd,
+    Sample, StopReason, Workload,
+};
+use efficiency::{Moments, NoiseScale};
+use predict::design::Progress;
+use units::Seconds;
+use units::corun::Setting;
+
+use crate::DesignError;
+use crate::findings::Findings;
+use crate::resume::Recorded;
+use crate::sequence::{Configuration, Sequence};
+use crate::sink::{Record, Sink};
+
+/// What a profile is made of.
+pub struct Session<'a> {
+    /// Where it is measured.
+    pub device: &'a mut dyn Device,
+    /// First record.
+    pub header: &'a Header,
+    /// Which configurations.
+    pub sequence: Sequence,
+    /// How long.
+    pub window: Window,
+    /// What is known already, in order.
+    pub recorded: Vec<Recorded>,
+    /// Where that came from.
+    pub resumed: Option<&'a Path>,
+    /// Whether measuring takes time, so that it ends with the first task that fails alone, and
+    /// what contradicts itself is told.
+    pub real: bool,
+}
+
+/// What came of a session.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The first configuration of the most tasks; `None` if nothing could be measured.
+    pub widest: Option<Configuration>,
+    /// The failure of a task alone with which the session ended.
+    pub failure: Option<Failed>,
+}
+
+/// Why a session ended early.
+#[derive(Debug)]
+pub enum SessionError<E> {
+    /// The design, the device or the profile to go on with.
+    Design(DesignError),
+    /// A record could not be written.
+    Sink(E),
+}
+
+impl<E> From<DesignError> for SessionError<E> {
+    fn from(error: DesignError) -> Self {
+        Self::Design(error)
+    }
+}
+
+/// Counts for the last record.
+#[derive(Default)]
+struct Totals {
+    measured: u64,
+    failed: u64,
+    cost_s: f64,
+    outcome: Outcome,
+    drift: Drift,
+    /// Of each task, what the gradients of each window say.
+    gradients: BTreeMap<usize, Vec<Moments>>,
+    findings: Findings,
+}
+
+/// How solo runs that were measured again differ from the first time.
+#[derive(Default)]
+struct Drift {
+    first: BTreeMap<Configuration, f64>,
+    repeats: u32,
+    /// The largest relative change, and of which run.
+    largest: (f64, Option<Configuration>),
+}
+
+/// A larger change of a solo run is worth a warning: windows end at a standard error of 1 %
+/// (`--precision`), so 5 % is more than three times what two windows differ by through noise.
+const MUCH_DRIFT: f64 = 0.05;
+
+impl Drift {
+    fn add(&mut self, runs: &[Setting], sample: &Sample) {
+        let [task] = &sample.tasks[..] else { return };
+        let rate = task.throughput.get();
+        let Some(first) = self.first.get(runs) else {
+            self.first.insert(runs.to_vec(), rate);
+            return;
+        };
+        self.repeats += 1;
+        let change = rate / first - 1.0;
+        if change.abs() >= self.largest.0.abs() {
+            self.largest = (change, Some(runs.to_vec()));
+        }
+    }
+
+    fn tell(&self, workload: &Workload, sink: &mut impl Sink) {
+        let (change, Some(runs)) = &self.largest else {
+            return;
+        };
+        let text = format!(
+            "{} solo runs were measured again meanwhile; the largest change: {:+.1} % ({})",
+            self.repeats,
+            100.0 * change,
+            describe(workload, runs)
+        );
+        if change.abs() > MUCH_DRIFT {
+            sink.warn(&format!("{text}: the device was not the same throughout"));
+        } else {
+            sink.note(&text);
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Measures what has not been measured and writes every record.
+    ///
+    /// # Errors
+    /// [`SessionError`]; every finished record has been written before.
+    pub fn run<S: Sink>(mut self, sink: &mut S) -> Result<Outcome, SessionError<S::Error>> {
+        let result = self.records(sink);
+        sink.ended(self.sequence.progress().filter(|_| result.is_ok()));
+        let totals = result?;
+        if let Some(text) = self.device.summary().filter(|_| totals.measured > 0) {
+            sink.note(&text);
+        }
+        totals.drift.tell(&self.header.workload, sink);
+        if self.real {
+            for warning in totals.findings.warnings(&self.header.workload) {
+                sink.warn(&warning);
+            }
+        }
+        let end = ProfileEnd {
+            measured: totals.measured,
+            failed: totals.failed,
+            cost: Seconds::new(totals.cost_s).map_err(DesignError::Cost)?,
+            stopped: match totals.outcome.failure {
+                Some(_) => StopReason::Failure,
+                None => self.sequence.stopped(),
+            },
+            noise_scales: self.noise_scales(&totals.gradients, sink),
+        };
+        sink.record(Record::End(&end)).map_err(SessionError::Sink)?;
+        Ok(totals.outcome)
+    }
+
+    /// Noise scales of the tasks that report norms, each window a block; a person is told which, and why
+    /// there is none where norms do not suffice.
+    fn noise_scales(
+        &self,
+        gradients: &BTreeMap<usize, Vec<Moments>>,
+        sink: &mut impl Sink,
+    ) -> Vec<MeasuredNoiseScale> {
+        let mut found = Vec::new();
+        for (&task, blocks) in gradients.iter().filter(|(_, blocks)| !blocks.is_empty()) {
+            let id = &self.header.workload.tasks[task].id;
+            match NoiseScale::of(blocks) {
+                Ok(noise) => {
+                    let NoiseScale {
+                        samples, stderr, ..
+                    } = noise;
+                    sink.note(&format!(
+                        "{id}: gradient noise scale {samples:.3} samples, standard error {stderr:.2}"
+                    ));
+                    found.push(noise.to_document(id.clone()));
+                }
+                Err(why) => sink.note(&format!("{id}: no gradient noise scale: {why}")),
+            }
+        }
+        found
+    }
+
+    fn records<S: Sink>(&mut self, sink: &mut S) -> Result<Totals, SessionError<S::Error>> {
+        let failed = SessionError::Sink;
+        sink.record(Record::Header(self.header)).map_err(failed)?;
+        let mut totals = Totals::default();
+        let mut recorded = std::mem::take(&mut self.recorded).into_iter();
+        let mut config = 0;
+        while let Some(runs) = self.sequence.next_configuration()? {
+            let record = match recorded.next() {
+                Some(record) => {
+                    self.check_same(&record, &runs)?;
+                    record
+                }
+                None => {
+                    sink.settle().map_err(failed)?;
+                    sink.measuring(&describe(&self.header.workload, &runs));
+                    self.measure(config, &runs)?
+                }
+            };
+            self.sequence.observe(&runs, record.rates().as_deref());
+            match &record {
+                Recorded::Sample(sample) => {
+                    totals.measured += 1;
+                    let widest = totals.outcome.widest.as_ref().map_or(0, Vec::len);
+                    if runs.len() > widest {
+                        totals.outcome.widest = Some(runs.clone());
+                    }
+                    totals.drift.add(&runs, sample);
+                    for (run, task) in runs.iter().zip(&sample.tasks) {
+                        let blocks = totals.gradients.entry(run.task).or_default();
+                        blocks.extend(task.gradient.as_ref().map(Moments::from));
+                    }
+                    let told = totals.findings.add(&self.header.workload, sample);
+                    if self.real {
+                        told.iter().for_each(|text| sink.warn(text));
+                    }
+                    totals.cost_s += sample.window.get() * f64::from(sample.repeats);
+                    sink.record(Record::Sample(sample)).map_err(failed)?;
+                }
+                Recorded::Failure(failure) => {
+                    totals.failed += 1;
+                    sink.record(Record::Failure(failure)).map_err(failed)?;
+                    if self.is_hopeless(&runs, failure, &totals.findings) {
+                        totals.outcome.failure = Some(failure.clone());
+                    }
+                }
+            }
+            config += 1;
+            sink.progress(config, self.sequence.length, self.sequence.progress());
+            if totals.outcome.failure.is_some() {
+                return Ok(totals);
+            }
+        }
+        if recorded.next().is_some() {
+            return Err(self.other_design("more configurations").into());
+        }
+        Ok(totals)
+    }
+
+    /// Whether a task has failed alone that never ran: every co-run of it would fail too, and could not be
+    /// compared with anything. Where memory did not suffice a smaller batch size may do.
+    fn is_hopeless(&self, runs: &[Setting], failure: &Failed, findings: &Findings) -> bool {
+        let [run] = runs else { return false };
+        let task = &self.header.workload.tasks[run.task];
+        let smaller = || task.batch_sizes.iter().any(|batch| *batch < run.batch);
+        let batch = failure.cause == Some(FailureCause::Memory) && smaller();
+        self.real && !batch && !findings.has_run(&task.id)
+    }
+
+    fn measure(&mut self, config: u64, runs: &[Setting]) -> Result<Recorded, DesignError> {
+        match self.device.measure(runs, &self.window) {
+            Ok(measurement) => Ok(Recorded::Sample(self.sample(config, runs, &measurement))),
+            Err(MeasureError::Failed(failed)) => {
+                let tasks = &self.header.workload.tasks;
+                Ok(Recorded::Failure(Failed {
+                    config,
+                    tasks: choices(&self.header.workload, runs),
+                    reason: failed.reason,
+                    cause: failed.cause,
+                    task: failed.task.map(|task| tasks[task].id.clone()),
+                    output: Some(failed.output).filter(|output| !output.is_empty()),
+                }))
+            }
+            Err(MeasureError::Unusable(reason)) => Err(DesignError::Device(reason)),
+            Err(MeasureError::Interrupted) => Err(DesignError::Interrupted),
+            Err(MeasureError::Unrecorded) => Err(DesignError::Unrecorded(describe(
+                &self.header.workload,
+                runs,
+            ))),
+        }
+    }
+
+    fn sample(&self, config: u64, runs: &[Setting], measurement: &Measurement) -> Sample {
+        let tasks = runs.iter().zip(&measurement.rates);
+        Sample {
+            config,
+            tasks: tasks
+                .map(|(run, rate)| Measured {
+                    id: self.header.workload.tasks[run.task].id.clone(),
+                    batch: run.batch,
+                    share: run.share,
+                    throughput: rate.throughput,
+                    stderr: rate.stderr,
+                    gradient: rate.gradient,
+                    launch: rate.launch,
+                })
+                .collect(),
+            window: measurement.window,
+            repeats: measurement.repeats,
+            gpu: measurement.gpu.clone(),
+        }
+    }
+
+    fn check_same(&self, record: &Recorded, runs: &[Setting]) -> Result<(), DesignError> {
+        if record.is(runs, &self.header.workload) {
+            return Ok(());
+        }
+        Err(self.other_design("other configurations"))
+    }
+
+    fn other_design(&self, what: &'static str) -> DesignError {
+        let path = self.resumed.unwrap_or(Path::new("-")).to_owned();
+        DesignError::OtherDesign { path, what }
+    }
+}
+
+fn choices(workload: &Workload, runs: &[Setting]) -> Vec<Choice> {
+    runs.iter()
+        .map(|run| Choice {
+            id: workload.tasks[run.task].id.clone(),
+            batch: run.batch,
+            share: run.share,
+        })
+        .collect()
+}
+
+/// A configuration for people: `a 32 at 50 %, b 64 at 80 %`.
+pub fn describe(workload: &Workload, runs: &[Setting]) -> String {
+    let task = |run: &Setting| {
+        let id = &workload.tasks[run.task].id;
+        format!("{id} {} at {}", run.batch, run.share)
+    };
+    runs.iter().map(task).collect::<Vec<_>>().join(", ")
+}
+
+/// How an adaptive design stands, for people.
+#[must_use]
+pub fn describe_progress(workload: &Workload, progress: &Progress) -> String {
+    if progress.value < 0.0 {
+        return format!(
+            "no co-run so far is known to keep the floor; the nearest lacks {:.1} % of the \
+             throughput alone",
+            -100.0 * progress.value
+        );
+    }
+    format!(
+        "best so far {}; another co-run is expected to gain {:.2} %",
+        describe(workload, &progress.best),
+        100.0 * progress.expected_gain
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::{Batch, Share};
+
+    #[test]
+    fn a_configuration_reads_well() {
+        let text = r#"{"schema":"mt.workload/1","tasks":[
+            {"id":"a","model":"vgg16","batch_sizes":[32]}]}"#;
+        let frames = doc::Frames::new(text.as_bytes(), "test");
+        let workload = doc::Documents::<_, Workload>::new(frames)
+            .next()
+            .unwrap()
+            .unwrap();
+        let run = Setting {
+            task: 0,
+            batch: Batch::new(32).unwrap(),
+            share: Share::from_percent(12.5).unwrap(),
+        };
+        assert_eq!(describe(&workload, &[run]), "a 32 at 12.5 %");
+    }
+}

@@ -1,0 +1,136 @@
+//! How configurations are chosen and measured, checked.
+
+use device::Window;
+use doc::{Aim, DeviceKind, ObjectiveKind, Workload};
+use predict::design::Goal;
+use units::{Seconds, Share, TotalShare};
+
+use crate::DesignError;
+
+/// Shortest window on a real device where none is given. Two seconds hold some ten steps of the
+/// slowest of the catalogue's models; the window grows until the standard error is small enough.
+const DEFAULT_WINDOW_S: f64 = 2.0;
+
+/// The same on the simulator. Two trainings that start together may take seconds until they fall into
+/// step with one another: two resnet34 at 80 % each make 3,870 samples/s in the first five steps, 3,530 in
+/// 10 s and 3,440 in a minute. A round lasts tens of seconds, and simulating 10 costs milliseconds.
+const SIMULATED_WINDOW_S: f64 = 10.0;
+
+/// Windows on the simulator: three seeds of its jitter tell two states that tasks may settle in (2,600 or
+/// 2,790 samples/s of the same pair), and give the standard error that a model needs.
+const SIMULATED_REPEATS: u32 = 3;
+
+/// How co-runs are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// Every combination of shares and batch sizes.
+    Grid,
+    /// Drawn at random.
+    Random,
+    /// The baselines of plans first, then by expected improvement of the objective.
+    Adaptive,
+}
+
+/// Which configurations to measure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DesignSettings {
+    /// How they are chosen.
+    pub strategy: Strategy,
+    /// Co-runs beside the solo runs; `None`: all.
+    pub budget: Option<u64>,
+    /// Shares are multiples of this.
+    pub step: Share,
+    /// Least sum of the shares of all tasks.
+    pub rv_min: TotalShare,
+    /// Largest sum of the shares.
+    pub rv_max: TotalShare,
+    /// Part of co-runs with a task left out, 0 to 1.
+    pub subsets: f64,
+    /// Relative expected gain below which an adaptive design stops.
+    pub tolerance: f64,
+    /// What an adaptive design is to be best for; `None`: what a plan of the workload maximises
+    /// by default.
+    pub objective: Option<ObjectiveKind>,
+    /// Least throughput of every task relative to alone that its best is to keep, 0 to 1.
+    pub floor: f64,
+}
+
+impl DesignSettings {
+    /// What an adaptive design of a workload is for.
+    #[must_use]
+    pub fn aim(&self, workload: &Workload) -> Aim {
+        Aim {
+            objective: self
+                .objective
+                .unwrap_or_else(|| workload.default_objective()),
+            starvation_floor: (self.floor > 0.0).then_some(self.floor),
+        }
+    }
+}
+
+/// How long to measure a configuration.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WindowSettings {
+    /// Shortest window; `None`: what suits the device.
+    pub least: Option<Seconds>,
+    /// Longest window on real devices.
+    pub most: Seconds,
+    /// Relative standard error that ends a window on real devices.
+    pub precision: f64,
+    /// Windows to average; `None`: what suits the device.
+    pub repeats: Option<u32>,
+}
+
+impl WindowSettings {
+    /// The window on a device of a kind.
+    #[must_use]
+    pub fn on(&self, kind: DeviceKind) -> Window {
+        let (least, repeats) = match kind {
+            DeviceKind::Sim => (SIMULATED_WINDOW_S, SIMULATED_REPEATS),
+            _ => (DEFAULT_WINDOW_S, 1),
+        };
+        let least = self
+            .least
+            .unwrap_or_else(|| Seconds::new(least).unwrap_or(Seconds::ZERO));
+        Window {
+            least,
+            most: if self.most < least { least } else { self.most },
+            precision: self.precision,
+            repeats: self.repeats.unwrap_or(repeats),
+        }
+    }
+}
+
+/// The objective of an adaptive design on a workload.
+///
+/// # Errors
+/// [`DesignError::Samples`] if the objective is the time of a round and a task has no samples.
+pub fn goal(objective: ObjectiveKind, workload: &Workload) -> Result<Goal, DesignError> {
+    Ok(match objective {
+        ObjectiveKind::Raw => Goal::Raw,
+        ObjectiveKind::Fairness => Goal::Fairness,
+        ObjectiveKind::MaxMin => Goal::MaxMin,
+        ObjectiveKind::Weighted => {
+            let tasks = workload.tasks.iter();
+            Goal::Weighted(tasks.map(|t| t.weight.map_or(1.0, |w| w.get())).collect())
+        }
+        // Rates decide both, and what a sample is worth at a batch size does not depend on them.
+        ObjectiveKind::Progress | ObjectiveKind::ProgressLast
+            if workload.tasks.iter().any(|t| t.samples.is_none()) =>
+        {
+            Goal::Fairness
+        }
+        ObjectiveKind::Round | ObjectiveKind::Progress | ObjectiveKind::ProgressLast => {
+            let samples: Result<Vec<f64>, DesignError> = workload
+                .tasks
+                .iter()
+                .map(|task| {
+                    task.samples
+                        .map(|s| s.as_f64())
+                        .ok_or_else(|| DesignError::Samples(task.id.clone()))
+                })
+                .collect();
+            Goal::Round(samples?)
+        }
+    })
+}

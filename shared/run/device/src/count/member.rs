@@ -1,0 +1,199 @@
+//! One job of a measurement: which of its launches it is in, and what it has done so far.
+
+use std::time::{Duration, Instant};
+
+use doc::{Launch, WholeRun};
+use efficiency::{Moments, NormsError};
+use jobs::JobId;
+use units::corun::Setting;
+use units::{Samples, Seconds};
+
+use crate::MeasureError;
+use crate::pool::Pool;
+use crate::track::{JobRate, Track};
+
+/// What a job is at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Phase {
+    /// It was launched or told to train, and has made no step.
+    Starting,
+    /// It trains since its first step.
+    Training {
+        /// When that was.
+        since: Instant,
+    },
+}
+
+/// A job of a configuration.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) run: Setting,
+    pub(crate) job: JobId,
+    /// When the present run was launched; `None`: it was parked, and is no run of its own.
+    pub(crate) launched: Option<Instant>,
+    pub(crate) phase: Phase,
+    /// When it was heard of last.
+    pub(crate) last: Instant,
+    /// From launch or wake-up to the first step.
+    pub(crate) first_step: Duration,
+    /// Whether it is counted by whole runs.
+    pub(crate) whole: bool,
+    pub(crate) track: Track,
+    /// Of all steps, also of the warm-up: gradients do not depend on how fast steps are made.
+    pub(crate) gradient: Moments,
+    /// Why norms of its gradients were left out, if some were.
+    pub(crate) bad_norms: Option<NormsError>,
+    /// What its last run printed at its end.
+    pub(crate) tail: String,
+    /// Runs that ended by themselves: from launch to exit, and the samples.
+    pub(crate) runs: Vec<(Duration, u64)>,
+    /// Start-ups that the job itself told the end of.
+    startups: Vec<f64>,
+    /// Of launches whose first sign was a step: time until then, and samples of that step.
+    firsts: Vec<(f64, u64)>,
+    ready: bool,
+    /// Samples of the present run, and how often it was heard of.
+    samples: u64,
+    heard: u32,
+    /// Mean time between steps when it was heard of last.
+    pace: Option<Duration>,
+}
+
+impl Member {
+    /// Of a run whose job has been started.
+    pub(crate) fn new(pool: &mut Pool, run: &Setting) -> Result<Self, MeasureError> {
+        let job = pool.job_of(run)?;
+        let (launched, startup) = pool.launch_of(run);
+        let now = Instant::now();
+        Ok(Self {
+            run: *run,
+            job,
+            launched: launched.filter(|_| !pool.is_of_pool(run)),
+            phase: Phase::Starting,
+            last: launched.filter(|_| !pool.is_of_pool(run)).unwrap_or(now),
+            first_step: Duration::ZERO,
+            whole: pool.is_whole(run.task),
+            track: Track::default(),
+            gradient: Moments::default(),
+            bad_norms: None,
+            tail: String::new(),
+            runs: Vec::new(),
+            startups: startup.into_iter().map(|s| s.as_secs_f64()).collect(),
+            firsts: Vec::new(),
+            ready: false,
+            samples: 0,
+            heard: 0,
+            pace: None,
+        })
+    }
+
+    /// Begins another window; what was counted before is forgotten, the launches are not.
+    pub(crate) fn renew(&mut self) {
+        self.track = Track::default();
+    }
+
+    /// The job says that its start-up is over.
+    pub(crate) fn is_ready(&mut self, at: Instant) {
+        if let Some(launched) = self.launched
+            && !self.ready
+        {
+            let startup = at.saturating_duration_since(launched);
+            self.startups.push(startup.as_secs_f64());
+        }
+        self.ready = true;
+    }
+
+    /// It trained.
+    pub(crate) fn step(&mut self, at: Instant, samples: u64, steps: u64) {
+        if self.phase == Phase::Starting {
+            self.phase = Phase::Training { since: at };
+            self.first_step = at.saturating_duration_since(self.last);
+            if let (Some(launched), false) = (self.launched, self.ready) {
+                let until = at.saturating_duration_since(launched);
+                self.firsts.push((until.as_secs_f64(), samples));
+            }
+        }
+        let between = at.saturating_duration_since(self.last);
+        self.pace = u32::try_from(steps).ok().map(|n| between / n.max(1));
+        self.last = at;
+        self.samples = self.samples.saturating_add(samples);
+        self.heard += 1;
+    }
+
+    /// Whether its steps are much shorter than `pause`.
+    pub(crate) fn is_quick(&self, pause: Duration) -> bool {
+        self.pace.is_some_and(|pace| 4 * pace < pause)
+    }
+
+    /// Since when it trains, as far as is known.
+    pub(crate) fn trains_since(&self) -> Option<Instant> {
+        match (self.phase, self.whole) {
+            (Phase::Training { since }, false) => Some(since),
+            (_, true) => self.launched,
+            (Phase::Starting, false) => None,
+        }
+    }
+
+    /// It ended by itself: how long it trained. A run that was heard of less than twice while it lasted is
+    /// counted as a whole, with the samples that it told, else `expected`; `None`: nobody knows them.
+    pub(crate) fn end(&mut self, at: Instant, expected: Option<u64>) -> Option<Duration> {
+        let time = self.launched.map(|l| at.saturating_duration_since(l));
+        // What a program prints at its exit is read just before, and is no sign of progress.
+        self.whole = self.whole || self.heard < 2;
+        let samples = match self.samples {
+            0 => expected?,
+            told => told,
+        };
+        self.runs.extend(time.map(|time| (time, samples)));
+        if self.whole {
+            self.last = at;
+            self.firsts.clear();
+            return time;
+        }
+        match self.phase {
+            Phase::Training { since } => Some(self.last.saturating_duration_since(since)),
+            Phase::Starting => None,
+        }
+    }
+
+    /// It was launched again as `job`.
+    pub(crate) fn restarted(&mut self, job: JobId, now: Instant) {
+        self.job = job;
+        self.launched = Some(now);
+        self.last = now;
+        self.phase = Phase::Starting;
+        self.ready = false;
+        self.samples = 0;
+        self.heard = 0;
+        self.pace = None;
+    }
+
+    /// What its launches took. A job that told nothing until its first step had started when it began
+    /// that step, by the rate of all.
+    pub(crate) fn launch(&self, rate: &JobRate) -> Launch {
+        let begun = |(until, samples): &(f64, u64)| {
+            let step = *samples as f64 / rate.samples_per_s;
+            (until - step).max(0.0)
+        };
+        let all = self.startups.iter().copied();
+        let all: Vec<f64> = all.chain(self.firsts.iter().map(begun)).collect();
+        let mean = |values: &[f64]| {
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            Seconds::new(mean).ok().filter(|_| !values.is_empty())
+        };
+        let times: Vec<f64> = self.runs.iter().map(|(t, _)| t.as_secs_f64()).collect();
+        let samples: u64 = self.runs.iter().map(|(_, n)| n).sum();
+        let samples = samples.checked_div(self.runs.len() as u64);
+        let run = mean(&times).zip(samples.and_then(|n| Samples::new(n).ok()));
+        let run = run.map(|(time, samples)| WholeRun { time, samples });
+        let startup = mean(&all).filter(|_| !self.whole);
+        Launch {
+            // A part is at most the whole, though the two are means over different launches.
+            startup: match (startup, run) {
+                (Some(startup), Some(run)) if startup > run.time => Some(run.time),
+                (startup, _) => startup,
+            },
+            run,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Devices that measure a co-run: the simulator, CPU quotas, NVIDIA MPS, and recorded samples.
+//!
+//! [`Device`] is the one thing that a profiler needs to know of the hardware. A configuration is
+//! a list of [`units::corun::Setting`]s: which tasks run together, each with its batch size and its share. Measuring
+//! it gives each one's throughput over a window in which *all* of them ran.
+//!
+//! Two kinds of trouble are kept apart: a configuration that this device cannot run
+//! ([`MeasureError::Failed`], which is a result and is recorded) and a device that cannot be used
+//! any more ([`MeasureError::Unusable`], which ends the measuring).
+
+mod calibrate;
+mod cause;
+mod cost;
+mod count;
+mod effort;
+mod error;
+mod inventory;
+mod measure;
+mod pool;
+mod real;
+mod replay;
+mod select;
+mod sim;
+mod track;
+
+pub use calibrate::{Calibrated, calibrate};
+pub use cost::{Costs, Tally, Way};
+pub use error::{Failed, MeasureError, OpenError};
+pub use inventory::inventory;
+pub use jobs::{Cpus, CpusError};
+pub use measure::{Device, MOST_REPEATS, Measurement, Rate, Window};
+pub use pool::{Capacity, Patience};
+pub use real::{Real, Setup};
+pub use replay::Replay;
+pub use select::{Opened, complete, open};
+pub use sim::Sim;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use doc::Profile;
+
+/// What a device is opened with, beside the workload.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Seed of everything random: the simulator's jitter and its noise.
+    pub seed: u64,
+    /// Relative standard deviation of the noise that the simulator multiplies onto every
+    /// throughput, in percent; finite and 0 or more. Real devices ignore it.
+    pub noise_percent: f64,
+    /// The recorded samples of the replay device.
+    pub replay: Option<Profile>,
+    /// Set by a signal handler: a real device stops its processes and answers
+    /// [`MeasureError::Interrupted`] soon after.
+    pub interrupted: Arc<AtomicBool>,
+    /// How jobs on real devices are pinned to processors.
+    pub cpus: Cpus,
+    /// Use the MPS daemon that runs already instead of starting a private one.
+    pub attach_mps: bool,
+    /// Start a guard (see [`jobs::Guard`]) beside a real device: only for a program that answers
+    /// [`jobs::Guard::OPTION`].
+    pub guarded: bool,
+}

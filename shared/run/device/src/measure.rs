@@ -1,0 +1,86 @@
+use doc::{DeviceFingerprint, GpuUse, GradientNoise, Launch};
+use units::{SamplesPerSec, Seconds};
+
+use crate::MeasureError;
+
+/// One task of a configuration.
+use units::corun::Setting;
+
+/// Windows of one configuration that are averaged at most: the mean of a thousand is thirty times as
+/// sure as one of them, and what drifts meanwhile is not averaged away by more.
+pub const MOST_REPEATS: u32 = 1_000;
+
+/// How long and how often to measure.
+///
+/// A device counts while every task trains, after a warm-up. It ends the window when `least` has
+/// passed and the relative standard error of every task's throughput is at most `precision`, or a task
+/// has trained as long as its own work lasts, or `most` has passed. Where a job ends by itself
+/// before, it is started again; what the others do meanwhile is not counted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Window {
+    /// Shortest window.
+    pub least: Seconds,
+    /// Longest window.
+    pub most: Seconds,
+    /// Relative standard error that is good enough, for example 0.01.
+    pub precision: f64,
+    /// Windows to average, 1 to [`MOST_REPEATS`].
+    pub repeats: u32,
+}
+
+/// Throughput of one task in a configuration.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate {
+    /// Mean throughput.
+    pub throughput: SamplesPerSec,
+    /// Its standard error, where the device can tell.
+    pub stderr: Option<SamplesPerSec>,
+    /// What the gradients of its steps say about the noise scale, where the training reports norms.
+    pub gradient: Option<GradientNoise>,
+    /// What launches of the job took, where it was launched for this measurement.
+    pub launch: Launch,
+}
+
+/// What was measured of a configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measurement {
+    /// One for each run, in the order of the configuration.
+    pub rates: Vec<Rate>,
+    /// Length of one window (their mean, if they differ), in device time: simulated seconds on
+    /// the simulator.
+    pub window: Seconds,
+    /// Windows that were averaged.
+    pub repeats: u32,
+    /// How the GPU was used meanwhile, where it tells.
+    pub gpu: Option<GpuUse>,
+}
+
+/// Something that runs tasks together and says how fast each goes.
+pub trait Device {
+    /// What the device is, for the header of a profile.
+    fn fingerprint(&self) -> DeviceFingerprint;
+
+    /// Measures tasks that run together.
+    ///
+    /// `configuration` names tasks of the workload that the device was opened with, each at most
+    /// once, at least one, ascending. Nothing runs any more that other configurations would
+    /// notice when this returns (a pool of parked workers may wait).
+    ///
+    /// # Errors
+    /// [`MeasureError`], which says whether other configurations may still be measured.
+    fn measure(
+        &mut self,
+        configuration: &[Setting],
+        window: &Window,
+    ) -> Result<Measurement, MeasureError>;
+
+    /// The only configurations that can be measured; `None`: any.
+    fn only(&self) -> Option<&[Vec<Setting>]> {
+        None
+    }
+
+    /// What to tell the user once at the end, for example what a sample cost; nothing by default.
+    fn summary(&self) -> Option<String> {
+        None
+    }
+}

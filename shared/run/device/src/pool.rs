@@ -1,0 +1,527 @@
+//! Workers on a host that measure configurations, kept between them: parked on standard input
+//! when not needed.
+//!
+//! Where the share of a worker is fixed when it starts, there is one for each (task, share), a
+//! configuration wakes the workers that it needs, and only those are started that there are not
+//! yet. Where shares change at once, there is one for each task. The least recently used is evicted
+//! at the client limit or when memory would run out. A job that does not speak the pool protocol
+//! is started for one sample and stopped after it.
+
+mod evict;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use doc::{FailureCause, PhaseKind, Task};
+use host::{Grant, Health, Host, HostError, LOOK, Recovery, Regrants, Work};
+use jobs::{Event, Happening, JobId, LogLimits, Order};
+use units::corun::Setting;
+use units::{Batch, Share};
+
+use crate::error::Failed;
+use crate::{MeasureError, cause};
+
+/// How patient a device is with its jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// Longest time from the start of a job until it is ready.
+    pub ready: Duration,
+    /// Longest time between two steps.
+    pub stall: Duration,
+    /// Longest time from `park` until it is parked.
+    pub park: Duration,
+    /// Time from SIGTERM to SIGKILL.
+    pub grace: Duration,
+    /// What is not counted at first.
+    pub warm_up: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            // Each is a time after which a person would call the job stuck, not one that a sound
+            // job comes near: importing PyTorch takes 5 to 15 s, longer from a cold disk.
+            ready: Duration::from_secs(120),
+            stall: Duration::from_secs(60),
+            // A job parks at the end of a step, and those on processors are short.
+            park: Duration::from_secs(5),
+            grace: Duration::from_secs(2),
+            // Beside the first step of each, which is never counted: ten periods of a quota of
+            // 20 ms, so that the part of a period in which a job began hardly matters.
+            warm_up: Duration::from_millis(250),
+        }
+    }
+}
+
+/// How many workers a device can hold.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Capacity {
+    /// Most of them at a time.
+    pub clients: usize,
+    /// Device memory in bytes, if known and shared by them.
+    pub memory: Option<f64>,
+}
+
+/// A job of the pool.
+#[derive(Debug)]
+struct Worker {
+    run: Setting,
+    job: JobId,
+    /// Whether it reads orders.
+    pool: bool,
+    launched: Instant,
+    /// How long it took to start, until that is asked for.
+    startup: Option<Duration>,
+    ready: bool,
+    /// Multiprocessors that it has said it sees.
+    sms: Option<u32>,
+    parked: bool,
+    /// When it was used last, on the pool's own clock.
+    used: u64,
+}
+
+/// Workers of the tasks of a workload.
+pub(crate) struct Pool {
+    host: Box<dyn Host>,
+    workers: Vec<Worker>,
+    tasks: Vec<Task>,
+    cpus: Vec<Vec<usize>>,
+    logs: PathBuf,
+    patience: Patience,
+    capacity: Capacity,
+    clock: u64,
+    started: u64,
+    /// Tasks whose workers train on after they have said that they are parked.
+    restless: BTreeSet<usize>,
+    /// Tasks that tell nothing before they end, with their shortest run.
+    whole: BTreeMap<usize, Duration>,
+}
+
+/// How many workers a configuration needed that did not wait already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Gathered {
+    pub(crate) started: usize,
+    pub(crate) restarted: usize,
+}
+
+impl Pool {
+    pub(crate) fn new(
+        host: Box<dyn Host>,
+        tasks: Vec<Task>,
+        cpus: Vec<Vec<usize>>,
+        logs: PathBuf,
+        (patience, capacity): (Patience, Capacity),
+    ) -> Self {
+        Self {
+            host,
+            workers: Vec::new(),
+            tasks,
+            cpus,
+            logs,
+            patience,
+            capacity,
+            clock: 0,
+            started: 0,
+            restless: BTreeSet::new(),
+            whole: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn host(&mut self) -> &mut dyn Host {
+        self.host.as_mut()
+    }
+
+    /// What a job printed last.
+    pub(crate) fn tail(&self, job: JobId) -> String {
+        self.host.tail(job)
+    }
+
+    /// Workers alive.
+    pub(crate) fn len(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Has a worker for every run: settled and parked, or (where it takes no orders) just launched.
+    pub(crate) fn gather(
+        &mut self,
+        configuration: &[Setting],
+        interrupted: &AtomicBool,
+    ) -> Result<Gathered, MeasureError> {
+        self.clock += 1;
+        let mut gathered = Gathered::default();
+        let host = &self.host;
+        self.workers.retain(|w| host.is_running(w.job));
+        for run in configuration {
+            if let Some(index) = self.position(run) {
+                self.workers[index].used = self.clock;
+            }
+        }
+        let missing = configuration.iter().filter(|r| self.position(r).is_none());
+        let missing: Vec<Setting> = missing.copied().collect();
+        let (of_pool, alone): (Vec<_>, Vec<_>) =
+            missing.into_iter().partition(|run| self.is_of_pool(run));
+        for run in &of_pool {
+            self.make_room(run, configuration);
+            self.start(run)?;
+            gathered.started += 1;
+        }
+        self.wait_ready(interrupted)?;
+        for run in configuration {
+            if self.is_of_pool(run) {
+                self.settled(run)?;
+            }
+        }
+        // Those train at once, so they come last.
+        for run in &alone {
+            self.make_room(run, configuration);
+            self.start(run)?;
+            gathered.restarted += 1;
+        }
+        Ok(gathered)
+    }
+
+    /// Lets the workers of a configuration train, at its batch sizes.
+    pub(crate) fn wake(&mut self, configuration: &[Setting]) -> Result<(), MeasureError> {
+        for run in configuration {
+            let Some(index) = self.position(run) else {
+                continue;
+            };
+            let worker = &mut self.workers[index];
+            if !worker.pool {
+                continue;
+            }
+            let mut orders = vec![Order::Run];
+            if worker.run.batch != run.batch {
+                orders.insert(0, Order::Batch(run.batch));
+            }
+            for order in orders {
+                let told = self.host.order(worker.job, order);
+                told.map_err(|e| {
+                    let tail = self.host.tail(worker.job);
+                    refusal(run, &self.tasks, &e.to_string(), &tail)
+                })?;
+            }
+            worker.run.batch = run.batch;
+            worker.parked = false;
+        }
+        Ok(())
+    }
+
+    /// Parks the workers that train and ends those that cannot be parked.
+    pub(crate) fn rest(&mut self, interrupted: &AtomicBool) -> Result<(), MeasureError> {
+        let mut end = Vec::new();
+        for worker in self.workers.iter_mut().filter(|w| !w.parked) {
+            let mut parking = worker.pool && !self.restless.contains(&worker.run.task);
+            if parking && self.host.regrants() == Regrants::Now {
+                // One at a small share would need long to finish the step under way.
+                parking = self.host.regrant(worker.job, Share::FULL).is_ok();
+                worker.run.share = Share::FULL;
+            }
+            parking = parking && self.host.order(worker.job, Order::Park).is_ok();
+            if !parking {
+                end.push(worker.job);
+            }
+        }
+        for job in end {
+            self.end(job);
+        }
+        let deadline = Instant::now() + self.patience.park;
+        while self.workers.iter().any(|w| !w.parked) && Instant::now() < deadline {
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(MeasureError::Interrupted);
+            }
+            for event in self.host.poll(Some(deadline.min(Instant::now() + LOOK))) {
+                self.note(&event);
+            }
+        }
+        let deaf = self.workers.iter().filter(|w| !w.parked).map(|w| w.job);
+        for job in deaf.collect::<Vec<_>>() {
+            self.end(job);
+        }
+        Ok(())
+    }
+
+    /// After a failed configuration: ends what is stuck, and if the device has a fault, ends all
+    /// workers so that it can recover, and waits for that. What was done, in words.
+    pub(crate) fn recover(&mut self) -> Result<Option<&'static str>, MeasureError> {
+        self.tidy();
+        match self.host.health() {
+            Health::Good => return Ok(None),
+            Health::Faulted | Health::Unknown(_) => self.end_all(),
+        }
+        loop {
+            let recovery = self.host.recover();
+            match recovery.map_err(|e| MeasureError::Unusable(e.to_string()))? {
+                Recovery::Pending => std::thread::sleep(Duration::from_millis(20)),
+                Recovery::Recovered => return Ok(Some("the MPS server faulted and recovered")),
+                Recovery::Replaced => return Ok(Some("the MPS daemon had to be replaced")),
+            }
+        }
+    }
+
+    /// Whether a worker is the one of a run: of its task, at its share or one that can be changed
+    /// to it, and at its batch size or one that an order changes.
+    fn serves(&self, worker: &Worker, run: &Setting) -> bool {
+        worker.run.task == run.task
+            && (worker.run.share == run.share || self.host.regrants() == Regrants::Now)
+            && (worker.pool || worker.run.batch == run.batch)
+    }
+
+    /// Whether the task of a run has workers that take orders.
+    pub(crate) fn is_of_pool(&self, run: &Setting) -> bool {
+        self.tasks[run.task].job.as_ref().is_some_and(|j| j.pool)
+    }
+
+    /// Samples of a round of a task, where the workload says.
+    pub(crate) fn samples(&self, task: usize) -> Option<u64> {
+        self.tasks[task].samples.map(units::Samples::get)
+    }
+
+    /// Notes that a task tells nothing before it ends, after `time` just now.
+    pub(crate) fn runs_whole(&mut self, task: usize, time: Duration) {
+        let known = self.whole.entry(task).or_insert(time);
+        *known = time.min(*known);
+    }
+
+    /// Whether a task is counted by whole runs.
+    pub(crate) fn is_whole(&self, task: usize) -> bool {
+        self.whole.contains_key(&task)
+    }
+
+    /// How long a run of such a task may take among `together`: four times what its share of the
+    /// device, divided by all, would make of its shortest run. It is there for a job that hangs.
+    pub(crate) fn whole_limit(&self, run: &Setting, together: usize) -> Option<Duration> {
+        let shortest = self.whole.get(&run.task)?;
+        Some(shortest.mul_f64(4.0 * together as f64 / run.share.fraction().max(0.01)))
+    }
+
+    /// When the job of a run was launched, and how long a worker took to start that was launched for this
+    /// configuration.
+    pub(crate) fn launch_of(&mut self, run: &Setting) -> (Option<Instant>, Option<Duration>) {
+        let Some(index) = self.position(run) else {
+            return (None, None);
+        };
+        let worker = &mut self.workers[index];
+        (Some(worker.launched), worker.startup.take())
+    }
+
+    /// What it means that a job has not trained after `limit`.
+    pub(crate) fn late(
+        &self,
+        run: &Setting,
+        limit: Duration,
+        tail: &str,
+    ) -> (FailureCause, String) {
+        let seconds = limit.as_secs_f64();
+        if tail.is_empty() {
+            return (
+                FailureCause::Timeout,
+                format!("told no progress within {seconds} s"),
+            );
+        }
+        let progress = self.tasks[run.task].job.as_ref().map(|j| &j.progress);
+        let regex = progress.is_some_and(|p| p.regex.is_some());
+        let no_match = if regex { jobs::NO_MATCH } else { "" };
+        (
+            FailureCause::Silent,
+            format!("told no progress within {seconds} s{no_match}"),
+        )
+    }
+
+    /// A failure of the job of a run, which printed `tail` last.
+    pub(crate) fn failed(
+        &self,
+        run: &Setting,
+        cause: FailureCause,
+        what: &str,
+        tail: &str,
+    ) -> Failed {
+        Failed {
+            reason: format!("task {}: {what}", self.tasks[run.task].id),
+            cause: Some(cause),
+            task: Some(run.task),
+            output: jobs::plain(tail),
+        }
+    }
+
+    fn position(&self, run: &Setting) -> Option<usize> {
+        self.workers.iter().position(|w| self.serves(w, run))
+    }
+
+    /// Launches the job of a run.
+    pub(crate) fn start(&mut self, run: &Setting) -> Result<(), MeasureError> {
+        let task = &self.tasks[run.task];
+        let Some(job) = &task.job else {
+            return Err(refusal(run, &self.tasks, "it has no job to start", ""));
+        };
+        self.started += 1;
+        let name = format!(
+            "{}-{}-{}.log",
+            self.started,
+            task.id,
+            run.share.hundredths()
+        );
+        let work = Work {
+            task,
+            phase: PhaseKind::Compute,
+            argv: &job.argv,
+            batch: run.batch,
+            round: 0,
+            samples: None,
+            orders: job.pool,
+            log: self.logs.join(name),
+            log_limits: LogLimits::default(),
+        };
+        let grant = Grant {
+            processors: self.cpus[run.task].clone(),
+            ..Grant::of(run.share)
+        };
+        let launched = Instant::now();
+        let admitted = self.host.admit(&work, &grant);
+        let admitted = admitted.map_err(|e| self.refused(run, &e))?;
+        let Some(id) = admitted else {
+            return Err(refusal(run, &self.tasks, "its job has no program", ""));
+        };
+        self.workers.push(Worker {
+            run: *run,
+            job: id,
+            pool: job.pool,
+            launched,
+            startup: None,
+            ready: false,
+            sms: None,
+            parked: job.pool,
+            used: self.clock,
+        });
+        Ok(())
+    }
+
+    /// What a refusal of the host means for the measuring.
+    fn refused(&self, run: &Setting, error: &HostError) -> MeasureError {
+        if error.is_of_the_job() {
+            refusal(run, &self.tasks, &error.to_string(), "")
+        } else {
+            MeasureError::Unusable(format!("task {}: {error}", self.tasks[run.task].id))
+        }
+    }
+
+    fn wait_ready(&mut self, interrupted: &AtomicBool) -> Result<(), MeasureError> {
+        let deadline = Instant::now() + self.patience.ready;
+        while let Some(late) = self.workers.iter().find(|w| !w.ready) {
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(MeasureError::Interrupted);
+            }
+            if Instant::now() > deadline {
+                let tail = self.host.tail(late.job);
+                let (cause, what) = self.late(&late.run, self.patience.ready, &tail);
+                let what = format!("{what}{}", cause::last_line(&tail));
+                let failed = self.failed(&late.run, cause, &what, &tail);
+                return Err(MeasureError::Failed(Box::new(failed)));
+            }
+            for event in self.host.poll(Some(deadline.min(Instant::now() + LOOK))) {
+                let run = self.worker(event.job).map(|w| w.run);
+                self.note(&event);
+                if let Happening::Doubt(why) = event.what {
+                    return Err(MeasureError::Unusable(why));
+                }
+                if let (
+                    Some(run),
+                    Happening::Exited {
+                        exit,
+                        tail,
+                        out_of_memory,
+                        ..
+                    },
+                ) = (run, &event.what)
+                {
+                    let last = cause::last_line(tail);
+                    let what = format!("ended ({}) before its first step{last}", cause::how(*exit));
+                    let cause = cause::of_exit(*exit, tail, *out_of_memory);
+                    let failed = self.failed(&run, cause, &what, tail);
+                    return Err(MeasureError::Failed(Box::new(failed)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The job of a run.
+    pub(crate) fn job_of(&self, run: &Setting) -> Result<JobId, MeasureError> {
+        let job = self.position(run).map(|index| self.workers[index].job);
+        job.ok_or_else(|| refusal(run, &self.tasks, "has no worker", ""))
+    }
+
+    /// Sees to it that the job of a run has its share.
+    pub(crate) fn settled(&mut self, run: &Setting) -> Result<(), MeasureError> {
+        let Some(index) = self.position(run) else {
+            return Err(refusal(run, &self.tasks, "has no worker", ""));
+        };
+        let job = self.workers[index].job;
+        let mut settled = Ok(());
+        if self.workers[index].run.share != run.share {
+            settled = self.host.regrant(job, run.share);
+            self.workers[index].run.share = run.share;
+        }
+        match settled.and_then(|()| self.host.settle(job)) {
+            Ok(settled) => self.workers[index].sms = settled.sms,
+            Err(error) => return Err(self.refused(run, &error)),
+        }
+        Ok(())
+    }
+
+    fn worker(&self, job: JobId) -> Option<&Worker> {
+        self.workers.iter().find(|w| w.job == job)
+    }
+
+    pub(crate) fn note(&mut self, event: &Event) {
+        let Some(index) = self.workers.iter().position(|w| w.job == event.job) else {
+            return;
+        };
+        let worker = &mut self.workers[index];
+        match event.what {
+            // A job that is not told of the protocol is ready with its first step.
+            Happening::Ready { .. } | Happening::Steps { .. } => {
+                if !worker.ready {
+                    worker.startup = Some(event.at.saturating_duration_since(worker.launched));
+                }
+                worker.ready = true;
+            }
+            Happening::Parked => worker.parked = true,
+            Happening::Exited { .. } => {
+                self.workers.remove(index);
+            }
+            _ => {}
+        }
+    }
+
+    /// Tasks whose workers do not park although they say so.
+    pub(crate) fn restless(&self) -> impl Iterator<Item = usize> {
+        self.restless.iter().copied()
+    }
+
+    /// SMs that each worker reports, for the table of percentages and SMs.
+    pub(crate) fn sms_seen(&self) -> Vec<(Share, u32)> {
+        self.workers
+            .iter()
+            .filter_map(|w| Some((w.run.share, w.sms?)))
+            .collect()
+    }
+
+    /// Memory that the workload says a task needs at a batch size.
+    fn need(&self, task: usize, batch: Batch) -> f64 {
+        let memory = self.tasks[task].memory.as_ref();
+        memory.map_or(0.0, |m| m.at(batch))
+    }
+}
+
+/// A failure before a job could train.
+fn refusal(run: &Setting, tasks: &[Task], what: &str, tail: &str) -> MeasureError {
+    MeasureError::Failed(Box::new(Failed {
+        reason: format!("task {}: {what}", tasks[run.task].id),
+        cause: Some(FailureCause::Program),
+        task: Some(run.task),
+        output: jobs::plain(tail),
+    }))
+}

@@ -1,0 +1,114 @@
+//! Ending workers: to make room, because they are stuck, or at the end.
+
+use std::time::{Duration, Instant};
+
+use jobs::{JobId, Order};
+use units::corun::Setting;
+
+use super::{Pool, Worker};
+
+impl Pool {
+    /// Ends every worker.
+    pub(crate) fn end_all(&mut self) {
+        while let Some(worker) = self.workers.last() {
+            self.end(worker.job);
+        }
+    }
+
+    /// Evicts the least recently used workers that this configuration does not need until one
+    /// more fits.
+    pub(super) fn make_room(&mut self, run: &Setting, configuration: &[Setting]) {
+        while self.workers.len() >= self.capacity.clients || !self.fits(run) {
+            let victim = self
+                .workers
+                .iter()
+                .filter(|w| w.parked && !self.is_needed(w, configuration))
+                .min_by_key(|w| w.used)
+                .map(|w| w.job);
+            let Some(job) = victim else {
+                return;
+            };
+            self.end(job);
+        }
+    }
+
+    /// After a worker found no memory: remembers that no more than these fit, and evicts one that
+    /// the configuration does not need. False if there is none, so that no more room can be made.
+    pub(crate) fn shrink(&mut self, configuration: &[Setting]) -> bool {
+        self.tidy();
+        let idle = self
+            .workers
+            .iter()
+            .filter(|w| !self.is_needed(w, configuration));
+        let Some(job) = idle.min_by_key(|w| w.used).map(|w| w.job) else {
+            return false;
+        };
+        self.capacity.clients = self.workers.len().max(configuration.len());
+        self.end(job);
+        true
+    }
+
+    fn is_needed(&self, worker: &Worker, configuration: &[Setting]) -> bool {
+        configuration.iter().any(|run| self.serves(worker, run))
+    }
+
+    fn fits(&self, run: &Setting) -> bool {
+        let Some(capacity) = self.capacity.memory else {
+            return true;
+        };
+        let used: f64 = self
+            .workers
+            .iter()
+            .map(|w| self.need(w.run.task, w.run.batch))
+            .sum();
+        used + self.need(run.task, run.batch) <= capacity
+    }
+
+    /// Forgets workers that have ended while others looked at the events, and ends those that
+    /// did not become ready.
+    pub(crate) fn tidy(&mut self) {
+        let host = &self.host;
+        self.workers.retain(|w| host.is_running(w.job));
+        let stuck = |w: &&Worker| !w.ready;
+        let stuck: Vec<JobId> = self.workers.iter().filter(stuck).map(|w| w.job).collect();
+        for job in stuck {
+            self.end(job);
+        }
+    }
+
+    /// Ends a worker that trained while it was parked, and from now on every worker of its task
+    /// after its sample.
+    pub(crate) fn distrust(&mut self, job: JobId) {
+        if let Some(worker) = self.workers.iter().find(|w| w.job == job) {
+            self.restless.insert(worker.run.task);
+        }
+        self.end(job);
+    }
+
+    /// Ends a worker: a parked one is asked to first, any other is stopped by the host.
+    pub(crate) fn end(&mut self, job: JobId) {
+        let Some(index) = self.workers.iter().position(|w| w.job == job) else {
+            return;
+        };
+        let worker = self.workers.remove(index);
+        let asked = worker.pool && self.host.order(job, Order::Quit).is_ok();
+        if asked && worker.parked && self.gone(job, self.patience.grace) {
+            return;
+        }
+        self.host.stop(job, self.patience.grace);
+        self.gone(job, self.patience.grace + Duration::from_secs(5));
+    }
+
+    fn gone(&mut self, job: JobId, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        while self.host.is_running(job) && Instant::now() < deadline {
+            for event in self
+                .host
+                .poll(Some(Instant::now() + Duration::from_millis(20)))
+            {
+                self.note(&event);
+            }
+        }
+        !self.host.is_running(job)
+    }
+}

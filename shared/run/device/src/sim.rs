@@ -1,0 +1,116 @@
+//! The GPU simulator as a device.
+
+mod noise;
+
+use doc::{DeviceFingerprint, FailureCause, Launch, Workload};
+use gpusim::Trace;
+use host::{SimError, SimulatedGpu};
+use units::corun::Setting;
+use units::{SamplesPerSec, Seconds};
+
+use crate::{Device, MeasureError, Measurement, OpenError, Options, Rate, Window};
+
+/// The tasks of one workload on a simulated GPU. Nothing that it says was measured.
+#[derive(Debug)]
+pub struct Sim {
+    gpu: SimulatedGpu,
+    seed: u64,
+    noise_percent: f64,
+}
+
+impl Sim {
+    /// Builds the simulated GPU and looks at the networks of every task.
+    ///
+    /// # Errors
+    /// [`OpenError::Workload`] if the GPU or a model is not known, or a task says nothing of what
+    /// it trains.
+    pub fn open(workload: &Workload, options: &Options) -> Result<Self, OpenError> {
+        Ok(Self {
+            gpu: SimulatedGpu::open(workload)?,
+            seed: options.seed,
+            noise_percent: options.noise_percent,
+        })
+    }
+
+    /// What the simulated GPU does in a configuration, kernel by kernel.
+    ///
+    /// # Errors
+    /// As [`Device::measure`].
+    pub fn trace(&mut self, configuration: &[Setting]) -> Result<Trace, MeasureError> {
+        Ok(self.gpu.trace(configuration, self.seed)?)
+    }
+}
+
+impl From<SimError> for MeasureError {
+    fn from(error: SimError) -> Self {
+        match error {
+            SimError::OutOfMemory { .. } => Self::failed(FailureCause::Memory, error.to_string()),
+            _ => Self::failed(FailureCause::Other, error.to_string()),
+        }
+    }
+}
+
+impl Device for Sim {
+    fn fingerprint(&self) -> DeviceFingerprint {
+        self.gpu.fingerprint(self.noise_percent)
+    }
+
+    fn measure(
+        &mut self,
+        configuration: &[Setting],
+        window: &Window,
+    ) -> Result<Measurement, MeasureError> {
+        let repeats = window.repeats.max(1);
+        let sigma = self.noise_percent / 100.0;
+        let mut rates = vec![Vec::with_capacity(repeats as usize); configuration.len()];
+        let mut seconds = 0.0;
+        for repeat in 0..repeats {
+            let seed = noise::of_repeat(self.seed, repeat);
+            let outcome = self.gpu.window(configuration, window.least, seed)?;
+            seconds += outcome.window_s;
+            for (position, rate) in outcome.samples_per_s.iter().enumerate() {
+                let factor = noise::factor(seed, configuration, position, sigma);
+                rates[position].push(rate * factor);
+            }
+        }
+        let failed =
+            |error: units::UnitError| MeasureError::failed(FailureCause::Other, error.to_string());
+        let rates: Result<Vec<Rate>, MeasureError> =
+            rates.iter().map(|r| mean_rate(r, sigma)).collect();
+        Ok(Measurement {
+            rates: rates?,
+            window: Seconds::new(seconds / f64::from(repeats)).map_err(failed)?,
+            repeats,
+            gpu: None,
+        })
+    }
+}
+
+/// Mean and standard error: the larger of that of the spread and that of the noise asked for;
+/// unknown where there is neither.
+fn mean_rate(rates: &[f64], sigma: f64) -> Result<Rate, MeasureError> {
+    let failed =
+        |error: units::UnitError| MeasureError::failed(FailureCause::Other, error.to_string());
+    let n = rates.len() as f64;
+    let mean = rates.iter().sum::<f64>() / n;
+    let spread = if rates.len() > 1 {
+        let squares: f64 = rates.iter().map(|r| (r - mean).powi(2)).sum();
+        (squares / (n - 1.0) / n).sqrt()
+    } else {
+        0.0
+    };
+    let stderr = spread.max(sigma * mean / n.sqrt());
+    let known = rates.len() > 1 || sigma > 0.0;
+    Ok(Rate {
+        throughput: SamplesPerSec::new(mean).map_err(failed)?,
+        stderr: match known {
+            true => Some(SamplesPerSec::new(stderr).map_err(failed)?),
+            false => None,
+        },
+        gradient: None,
+        launch: Launch::default(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

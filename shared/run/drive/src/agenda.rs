@@ -1,0 +1,435 @@
+//! What is next on every GPU.
+
+use std::collections::VecDeque;
+
+use cluster::{
+    Assignment, Budget, Decoder, Player, Priorities, Problem, Schedule, Search, Standing, State,
+    Underway, by,
+};
+
+/// A task of a schedule: its job, its round, and which of the round's tasks it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Number of the job.
+    pub job: usize,
+    /// Round, from 0.
+    pub round: usize,
+    /// Task of the round, from 0.
+    pub task: usize,
+}
+
+impl Place {
+    /// Whether a task under way is this one: only the present round of a job is under way.
+    fn is(self, task: &Underway) -> bool {
+        (self.job, self.task) == (task.job, task.task)
+    }
+}
+
+#[derive(Debug, Clone)]
+struct JobState {
+    round: usize,
+    /// For each task of the present round.
+    started: Vec<bool>,
+    /// Its tasks that have been started, with their GPUs.
+    seats: Vec<(usize, usize)>,
+    synced: usize,
+    /// When the present round became ready, its arrival at first.
+    ready: f64,
+    given_up: bool,
+    completed: Option<f64>,
+}
+
+/// The order of tasks on every GPU, and how far they are. Times are seconds since the start.
+#[derive(Debug)]
+pub struct Agenda {
+    problem: Problem,
+    /// Planned order of what has not started, with planned starts.
+    queues: Vec<VecDeque<(Place, f64)>>,
+    running: Vec<Underway>,
+    jobs: Vec<JobState>,
+    usable: Vec<bool>,
+    seed: u64,
+    /// Starts of tasks that a new plan may simulate.
+    effort: u64,
+}
+
+/// About 50 ms for a new plan: short against a task that is worth scheduling.
+const REPLAN_EFFORT: u64 = 100_000;
+
+impl Agenda {
+    /// The agenda of a feasible schedule of `problem`.
+    #[must_use]
+    pub fn new(problem: Problem, schedule: &Schedule, seed: u64) -> Self {
+        let fresh = |job: &cluster::Job| JobState {
+            round: 0,
+            started: vec![false; job.tasks],
+            seats: Vec::new(),
+            synced: 0,
+            ready: job.arrival,
+            given_up: false,
+            completed: None,
+        };
+        let mut agenda = Self {
+            queues: vec![VecDeque::new(); problem.gpus.len()],
+            running: Vec::new(),
+            jobs: problem.jobs.iter().map(fresh).collect(),
+            usable: vec![true; problem.gpus.len()],
+            problem,
+            seed,
+            effort: REPLAN_EFFORT,
+        };
+        agenda.fill(schedule.assignments.iter().map(|a| (*a, a.task)));
+        agenda
+    }
+
+    /// Puts tasks into the queues, in order of their starts.
+    fn fill(&mut self, tasks: impl Iterator<Item = (Assignment, usize)>) {
+        for queue in &mut self.queues {
+            queue.clear();
+        }
+        for (a, task) in tasks {
+            let place = Place {
+                job: a.job,
+                round: a.round,
+                task,
+            };
+            self.queues[a.gpu].push_back((place, a.start));
+        }
+    }
+
+    /// Tasks that may start now, with their GPUs: the next of each idle GPU, if its round is ready.
+    #[must_use]
+    pub fn startable(&self, now: f64) -> Vec<(Place, usize)> {
+        let idle = (0..self.queues.len())
+            .filter(|&gpu| self.usable[gpu])
+            .filter(|&gpu| !self.running.iter().any(|r| r.gpu == gpu && r.training));
+        let next = idle.filter_map(|gpu| {
+            let &(place, _) = self.queues[gpu].front()?;
+            let job = &self.jobs[place.job];
+            (job.round == place.round && job.ready <= now).then_some((place, gpu))
+        });
+        let next: Vec<(Place, usize)> = next.collect();
+        // A gang starts when all its tasks can.
+        let whole = |place: Place| {
+            let beside = next.iter().filter(|(p, _)| p.job == place.job).count();
+            beside == self.problem.jobs[place.job].tasks
+        };
+        let gang = |place: Place| self.problem.jobs[place.job].gang.is_some();
+        let all = next.iter().copied();
+        all.filter(|&(p, _)| !gang(p) || whole(p)).collect()
+    }
+
+    /// The GPUs of a gang that is being started, by the number of the task; none of another job.
+    #[must_use]
+    pub fn peers(&self, place: Place) -> Option<Vec<usize>> {
+        let job = &self.jobs[place.job];
+        let planned = (0..self.queues.len()).filter_map(|gpu| {
+            let (p, _) = self.queues[gpu].front()?;
+            let own = (p.job, p.round) == (place.job, place.round);
+            own.then_some((p.task, gpu))
+        });
+        let mut all: Vec<(usize, usize)> = job.seats.iter().copied().chain(planned).collect();
+        all.sort_unstable();
+        let gpus = all.into_iter().map(|s| s.1);
+        self.is_gang(place.job).then(|| gpus.collect())
+    }
+
+    /// Whether the tasks of a job's round run at the same time.
+    #[must_use]
+    pub fn is_gang(&self, job: usize) -> bool {
+        self.problem.jobs[job].gang.is_some()
+    }
+
+    /// When the next job arrives whose first round is the next of some GPU.
+    #[must_use]
+    pub fn next_arrival(&self, now: f64) -> Option<f64> {
+        let ready = self.jobs.iter().filter(|j| j.round == 0 && !j.given_up);
+        ready.map(|j| j.ready).filter(|&t| t > now).reduce(f64::min)
+    }
+
+    /// How many tasks the GPU runs before the next one of a job; `None`: it has none of it.
+    #[must_use]
+    pub fn next_use(&self, gpu: usize, job: usize) -> Option<usize> {
+        let mut queue = self.queues[gpu].iter();
+        queue.position(|(place, _)| place.job == job)
+    }
+
+    /// The task at the head of the GPU's queue has been started.
+    pub fn start(&mut self, gpu: usize, now: f64) {
+        let Some((place, _)) = self.queues[gpu].pop_front() else {
+            return;
+        };
+        let job = &mut self.jobs[place.job];
+        job.started[place.task] = true;
+        job.seats.push((place.task, gpu));
+        let task = (place.job, place.task);
+        let mut own = Underway::new(&self.problem, task, gpu, now);
+        if self.is_gang(place.job) {
+            let gpus: Vec<usize> = self.jobs[place.job].seats.iter().map(|s| s.1).collect();
+            let pace = self.problem.pace(place.job, &gpus);
+            own.keep_pace(pace);
+            let others = self.running.iter_mut().filter(|r| r.job == place.job);
+            others.for_each(|r| r.keep_pace(pace));
+        }
+        self.running.push(own);
+    }
+
+    /// Training of a task has ended: its GPU is free. Answers how long it took over what was
+    /// planned; `None` if the task does not train.
+    pub fn trained(&mut self, place: Place, now: f64) -> Option<f64> {
+        let mut running = self.running.iter_mut();
+        let r = running.find(|r| place.is(r) && r.training)?;
+        r.end_training(now);
+        // Of a gang that of the slowest.
+        let gang = self.problem.jobs[place.job].gang.is_some();
+        let beside = |s: &&(usize, usize)| gang || s.1 == r.gpu;
+        let seats = self.jobs[place.job].seats.iter().filter(beside);
+        let gpus: Vec<usize> = seats.map(|s| s.1).collect();
+        let planned = self.problem.pace(place.job, &gpus).0;
+        Some((now - r.started) / planned)
+    }
+
+    /// A task has been synchronised; answers whether its job is complete.
+    pub fn synced(&mut self, place: Place, now: f64) -> bool {
+        self.running.retain(|r| !place.is(r));
+        if self.jobs[place.job].given_up {
+            return false;
+        }
+        let problem = &self.problem.jobs[place.job];
+        let job = &mut self.jobs[place.job];
+        job.synced += 1;
+        if job.synced < problem.tasks {
+            return false;
+        }
+        job.round += 1;
+        job.synced = 0;
+        job.seats.clear();
+        job.started = vec![false; problem.tasks];
+        job.ready = now;
+        if job.round == problem.rounds {
+            job.completed = Some(now);
+        }
+        job.completed.is_some()
+    }
+
+    /// A task has failed: it is the next of its GPU again, or of another if its GPU is out. Of a gang the
+    /// whole round is, whatever of it has ended.
+    pub fn failed(&mut self, place: Place, now: f64) {
+        if self.is_gang(place.job) {
+            return self.gang_failed(place, now);
+        }
+        let Some(at) = self.running.iter().position(|r| place.is(r)) else {
+            return;
+        };
+        let r = self.running.swap_remove(at);
+        if self.jobs[place.job].given_up {
+            return;
+        }
+        self.jobs[place.job].started[place.task] = false;
+        self.jobs[place.job].seats.retain(|s| s.0 != place.task);
+        self.queues[r.gpu].push_front((place, now));
+        if !self.usable[r.gpu] {
+            self.elsewhere(place, r.gpu, now);
+        }
+    }
+
+    fn gang_failed(&mut self, place: Place, now: f64) {
+        if self.jobs[place.job].round != place.round {
+            return;
+        }
+        let seats = std::mem::take(&mut self.jobs[place.job].seats);
+        self.running.retain(|r| r.job != place.job);
+        if self.jobs[place.job].given_up {
+            return;
+        }
+        let job = &mut self.jobs[place.job];
+        job.started.fill(false);
+        job.synced = 0;
+        let lost = seats.iter().any(|&(_, gpu)| !self.usable[gpu]);
+        for (task, gpu) in seats {
+            self.queues[gpu].push_front((Place { task, ..place }, now));
+        }
+        if lost {
+            // Another GPU alone would not do: it has to be free when the others are.
+            self.replan(now);
+        }
+    }
+
+    /// Moves a task that waits for a GPU to the head of another that can run it, the one that is
+    /// expected to complete it first; answers whether there is one. One of a gang is not moved: it has to
+    /// start with the others.
+    pub fn elsewhere(&mut self, place: Place, gpu: usize, now: f64) -> bool {
+        if self.is_gang(place.job) {
+            return false;
+        }
+        let free = self.expected(now).free;
+        let job = &self.problem.jobs[place.job];
+        let end = |m: &usize| {
+            let class = self.problem.gpus[*m];
+            free[*m] + job.train[class] + job.sync[class]
+        };
+        let others = (0..free.len()).filter(|&m| m != gpu && end(&m).is_finite());
+        let Some(other) = others.min_by(|a, b| end(a).total_cmp(&end(b))) else {
+            return false;
+        };
+        for queue in &mut self.queues {
+            queue.retain(|(p, _)| *p != place);
+        }
+        self.queues[other].push_front((place, now));
+        true
+    }
+
+    /// Takes a job out: what has not started of it will not.
+    pub fn give_up(&mut self, job: usize) {
+        self.jobs[job].given_up = true;
+        for queue in &mut self.queues {
+            queue.retain(|(place, _)| place.job != job);
+        }
+    }
+
+    /// Takes a GPU out; answers the jobs that no GPU can run any more, which are given up.
+    pub fn lose(&mut self, gpu: usize) -> Vec<usize> {
+        self.usable[gpu] = false;
+        let open = |n: &usize| self.jobs[*n].completed.is_none() && !self.jobs[*n].given_up;
+        let free = |&usable: &bool| if usable { 0.0 } else { f64::INFINITY };
+        let free: Vec<f64> = self.usable.iter().map(free).collect();
+        let can = |n: usize| {
+            if self.is_gang(n) {
+                return self.problem.together(n, u64::MAX, &free).is_some();
+            }
+            let mut usable = (0..self.usable.len()).filter(|&m| self.usable[m]);
+            usable.any(|m| self.problem.jobs[n].train[self.problem.gpus[m]].is_finite())
+        };
+        let stuck: Vec<usize> = (0..self.jobs.len())
+            .filter(open)
+            .filter(|&n| !can(n))
+            .collect();
+        for &n in &stuck {
+            self.give_up(n);
+        }
+        stuck
+    }
+
+    /// The job's tasks take `factor` times as long as planned from now on.
+    pub fn drifted(&mut self, job: usize, factor: f64) {
+        self.problem.drifted(job, factor);
+    }
+
+    /// Plans what has not started anew, from the order that it has now.
+    pub fn replan(&mut self, now: f64) {
+        let state = self.expected(now);
+        let first = |n: usize| {
+            let own = self.queues.iter().flatten().filter(|(p, _)| p.job == n);
+            own.map(|&(_, start)| start).fold(f64::INFINITY, f64::min)
+        };
+        let priorities = Priorities::new(by(&self.problem, first));
+        self.seed = self.seed.wrapping_add(1);
+        let budget = Budget {
+            starts: self.effort,
+            deadline: None,
+        };
+        let search = Search {
+            problem: &self.problem,
+            state: &state,
+            now,
+            decoder: Decoder::Events,
+            budget,
+            seed: self.seed,
+            fixed: 0,
+        };
+        let better = search.improve(priorities, None).priorities;
+        let mut planned = Vec::new();
+        Player::new(&self.problem).record(&state, now, &better, &mut planned);
+        // The tasks of a round are alike: the plan counts those that have started first.
+        let numbered: Vec<(Assignment, usize)> = planned
+            .into_iter()
+            .map(|a| (a, self.unstarted(&a).unwrap_or(a.task)))
+            .collect();
+        self.fill(numbered.into_iter());
+    }
+
+    /// The task of a round under way that an assignment of a new plan stands for.
+    fn unstarted(&self, a: &Assignment) -> Option<usize> {
+        let job = &self.jobs[a.job];
+        if a.round != job.round {
+            return None;
+        }
+        let before = job.started.iter().filter(|s| **s).count();
+        let mut open = (0..job.started.len()).filter(|&t| !job.started[t]);
+        open.nth(a.task.checked_sub(before)?)
+    }
+
+    /// The state that is expected.
+    fn expected(&self, now: f64) -> State {
+        let standing = self.jobs.iter().zip(&self.problem.jobs);
+        let standing = standing.map(|(job, problem)| Standing {
+            round: if job.given_up {
+                problem.rounds
+            } else {
+                job.round
+            },
+            started: job.started.iter().filter(|s| **s).count(),
+            ready: job.ready,
+        });
+        State::expected(&self.problem, &self.usable, &self.running, standing, now)
+    }
+
+    /// Plays the queues out with the planned times, so that a document whose order cannot be
+    /// followed (a task twice, a round before the one before) is refused before anything starts.
+    ///
+    /// # Errors
+    /// The task at which it gets stuck.
+    pub fn plays_out(mut self) -> Result<(), String> {
+        let whole: usize = self.problem.volume();
+        let mut gang: Vec<(Place, usize)> = Vec::new();
+        for _ in 0..whole {
+            // Whatever waits for an arrival has arrived at infinity. Of a gang that has begun the others
+            // follow before anything else.
+            let begun = std::mem::take(&mut gang);
+            let mut startable = if begun.is_empty() {
+                self.startable(f64::INFINITY)
+            } else {
+                begun
+            };
+            let first = (!startable.is_empty()).then(|| startable.remove(0));
+            let Some((place, gpu)) = first else {
+                let heads = self.queues.iter().filter_map(|q| q.front());
+                let stuck = heads.map(|(p, _)| p).next();
+                return Err(stuck.map_or_else(
+                    || "tasks are missing".to_owned(),
+                    |p| {
+                        let id = p.job;
+                        format!("round {} of job {id} never becomes ready", p.round)
+                    },
+                ));
+            };
+            if self.jobs[place.job].started[place.task] {
+                return Err(format!("a task of job {} is there twice", place.job));
+            }
+            self.start(gpu, 0.0);
+            self.trained(place, 0.0);
+            self.synced(place, 0.0);
+            if self.is_gang(place.job) {
+                startable.retain(|(p, _)| p.job == place.job);
+                gang = startable;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing runs and nothing is left to start.
+    #[must_use]
+    pub fn done(&self) -> bool {
+        let closed = |j: &JobState| j.given_up || j.completed.is_some();
+        self.running.is_empty() && self.jobs.iter().all(closed)
+    }
+
+    /// When each job was completed.
+    #[must_use]
+    pub fn completions(&self) -> Vec<Option<f64>> {
+        self.jobs.iter().map(|j| j.completed).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+use cluster::{Class, Job, decode, smith};
+use proptest::prelude::*;
+
+use super::*;
+
+fn problem(jobs: &[(usize, usize, f64)]) -> Problem {
+    let class = Class {
+        count: 0,
+        memory: f64::INFINITY,
+        bus: f64::INFINITY,
+    };
+    let jobs = jobs.iter().map(|&(rounds, tasks, train)| Job {
+        weight: 1.0,
+        arrival: 0.0,
+        rounds,
+        tasks,
+        train: vec![train, 2.0 * train],
+        sync: vec![0.1, 0.1],
+        shortest_round: 0.0,
+        gang: None,
+    });
+    Problem::new(vec![class, class], vec![0, 0, 1], jobs.collect())
+}
+
+fn planned(problem: &Problem) -> Schedule {
+    let order = Priorities::new(smith(problem));
+    decode(problem, &order, Decoder::Events)
+}
+
+fn agenda(problem: &Problem) -> Agenda {
+    let mut agenda = Agenda::new(problem.clone(), &planned(problem), 1);
+    agenda.effort = 200;
+    agenda
+}
+
+/// Follows an agenda with given deviations: every task takes its time times the next factor, and
+/// a task fails where the next choice says so. Answers how often each task was completed.
+fn follow(agenda: &mut Agenda, factors: &[f64], lose: Option<usize>) -> Vec<Place> {
+    let mut now = 0.0;
+    let mut ends: Vec<(f64, Place)> = Vec::new();
+    let mut complete = Vec::new();
+    let mut step = 0;
+    while !agenda.done() {
+        for (place, gpu) in agenda.startable(now) {
+            agenda.start(gpu, now);
+            let train = agenda.problem.jobs[place.job].train[agenda.problem.gpus[gpu]];
+            ends.push((now + train * factors[step % factors.len()], place));
+            step += 1;
+        }
+        ends.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let (at, place) = ends
+            .pop()
+            .expect("something runs while the agenda is not done");
+        now = at;
+        agenda.trained(place, now);
+        if step % 7 == 3 {
+            agenda.failed(place, now);
+            step += 1;
+        } else {
+            agenda.synced(place, now);
+            complete.push(place);
+        }
+        if let Some(gpu) = lose.filter(|_| complete.len() == 2) {
+            agenda.lose(gpu);
+            agenda.replan(now);
+        }
+    }
+    complete
+}
+
+#[test]
+fn a_plan_is_followed_on_time() {
+    let problem = problem(&[(2, 3, 1.0), (3, 1, 0.5)]);
+    let schedule = planned(&problem);
+    let mut agenda = Agenda::new(problem, &schedule, 1);
+    let first = agenda.startable(0.0);
+    let wanted = schedule.assignments.iter().filter(|a| a.start == 0.0);
+    assert_eq!(first.len(), wanted.count());
+    for (_, gpu) in first {
+        agenda.start(gpu, 0.0);
+    }
+    assert!(agenda.startable(0.0).is_empty());
+    assert!(!agenda.done());
+}
+
+#[test]
+fn what_cannot_be_followed_is_said() {
+    let problem = problem(&[(2, 1, 1.0)]);
+    let mut schedule = planned(&problem);
+    for a in &mut schedule.assignments {
+        a.gpu = 0;
+    }
+    schedule.assignments.reverse();
+    let agenda = Agenda::new(problem, &schedule, 1);
+    assert_eq!(
+        agenda.plays_out(),
+        Err("round 1 of job 0 never becomes ready".to_owned())
+    );
+}
+
+#[test]
+fn without_a_gpu_that_can_run_it_a_job_is_given_up() {
+    let mut problem = problem(&[(1, 1, 1.0), (1, 1, 1.0)]);
+    let mut picky = problem.jobs[0].clone();
+    picky.train[0] = f64::INFINITY;
+    problem.replace(0, picky);
+    let mut agenda = agenda(&problem);
+    assert_eq!(agenda.lose(2), [0]);
+    agenda.replan(0.0);
+    assert_eq!(follow(&mut agenda, &[1.0], None).len(), 1);
+}
+
+#[test]
+fn a_lost_gpu_gets_nothing_when_its_task_ends() {
+    let problem = problem(&[(3, 2, 1.0)]);
+    let mut agenda = agenda(&problem);
+    let started = agenda.startable(0.0);
+    for &(_, gpu) in &started {
+        agenda.start(gpu, 0.0);
+    }
+    assert!(agenda.lose(0).is_empty());
+    for &(place, _) in &started {
+        agenda.trained(place, 1.0);
+        agenda.synced(place, 1.1);
+    }
+    agenda.replan(1.1);
+    let next = agenda.startable(1.1);
+    assert!(
+        !next.is_empty() && next.iter().all(|&(_, gpu)| gpu != 0),
+        "{next:?}"
+    );
+}
+
+#[test]
+fn a_job_given_up_while_its_last_tasks_run_leaves_the_plan_to_others() {
+    let problem = problem(&[(1, 3, 1.0), (2, 1, 4.0)]);
+    let mut agenda = agenda(&problem);
+    let started = agenda.startable(0.0);
+    for &(_, gpu) in &started {
+        agenda.start(gpu, 0.0);
+    }
+    agenda.give_up(0);
+    agenda.replan(0.5);
+    let queued = agenda.queues.iter().flatten();
+    assert!(queued.clone().all(|(place, _)| place.job == 1));
+    let running = started.iter().filter(|(place, _)| place.job == 1).count();
+    assert_eq!(queued.count() + running, 2);
+    for &(place, _) in started.iter().filter(|(place, _)| place.job == 0) {
+        agenda.trained(place, 1.0);
+        assert!(!agenda.synced(place, 1.0), "it is given up, not complete");
+    }
+    assert_eq!(agenda.completions()[0], None);
+}
+
+fn gangs(jobs: &[(usize, usize, f64)]) -> Problem {
+    let mut problem = problem(jobs);
+    for n in 0..jobs.len() {
+        let mut job = problem.jobs[n].clone();
+        job.gang = Some(doc::Gang::Anywhere);
+        problem.replace(n, job);
+    }
+    problem
+}
+
+#[test]
+fn a_gang_starts_as_a_whole_and_again_when_one_of_it_fails() {
+    let problem = gangs(&[(2, 2, 1.0)]);
+    let mut agenda = agenda(&problem);
+    let first = agenda.startable(0.0);
+    let [(one, _), (other, second)] = first[..] else {
+        panic!("{first:?}");
+    };
+    assert_eq!(agenda.peers(one).map(|p| p.len()), Some(2));
+    for &(_, gpu) in &first {
+        agenda.start(gpu, 0.0);
+    }
+    agenda.trained(one, 1.0);
+    assert!(!agenda.synced(one, 1.1));
+    agenda.failed(other, 1.2);
+    assert_eq!(
+        agenda.startable(1.2).len(),
+        2,
+        "also the one that had ended"
+    );
+    for &(_, gpu) in &first {
+        agenda.start(gpu, 1.2);
+    }
+    // Its GPU is lost while it trains: the gang needs another, and both start there.
+    assert!(agenda.lose(second).is_empty());
+    agenda.failed(other, 2.0);
+    let next = agenda.startable(2.0);
+    assert!(
+        next.len() == 2 && next.iter().all(|n| n.1 != second),
+        "{next:?}"
+    );
+    let left = (0..3).find(|&m| m != second).unwrap_or_default();
+    assert_eq!(agenda.lose(left), [0], "one GPU is too few for two at once");
+}
+
+#[test]
+fn gangs_of_several_widths_play_out() {
+    let problem = gangs(&[(2, 2, 1.0), (3, 3, 0.5), (2, 1, 2.0), (1, 2, 0.7)]);
+    let schedule = planned(&problem);
+    assert_eq!(schedule.verify(&problem), Ok(()));
+    assert_eq!(Agenda::new(problem, &schedule, 1).plays_out(), Ok(()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// Whatever the times, failures and lost GPUs, every task is completed once and the agenda
+    /// comes to its end.
+    #[test]
+    fn everything_is_done_once(
+        jobs in prop::collection::vec((1_usize..4, 1_usize..5, 0.1..5.0_f64), 1..6),
+        factors in prop::collection::vec(0.3..3.0_f64, 1..6),
+        lose in prop::option::of(0_usize..3),
+    ) {
+        let problem = problem(&jobs);
+        let mut agenda = agenda(&problem);
+        let mut complete = follow(&mut agenda, &factors, lose);
+        let whole = complete.len();
+        complete.sort_unstable();
+        complete.dedup();
+        prop_assert_eq!(whole, complete.len());
+        prop_assert_eq!(whole, problem.volume());
+    }
+}

@@ -1,0 +1,173 @@
+//! The tasks of a workload on the simulated GPU.
+
+use std::collections::BTreeMap;
+
+use doc::{Code, DeviceFingerprint, DeviceKind, Task, Workload};
+use gpusim::{
+    GpuError, Network, NetworkError, Outcome, Program, SimTask, Simulator, TaskError, Trace,
+};
+use units::corun::Setting;
+use units::{Batch, Bytes, Seconds};
+
+use crate::error::{OpenError, SimError};
+
+/// The tasks of one workload on a simulated GPU. Nothing that it says was measured.
+#[derive(Debug)]
+pub struct SimulatedGpu {
+    simulator: Simulator,
+    tasks: Vec<Task>,
+    programs: BTreeMap<(usize, Batch), Program>,
+    memory: Option<Bytes>,
+}
+
+impl SimulatedGpu {
+    /// The simulator of a workload, and the memory of its GPU where that is known.
+    ///
+    /// # Errors
+    /// [`OpenError::Workload`] if the GPU is not known or described wrongly.
+    pub fn simulator(workload: &Workload) -> Result<(Simulator, Option<Bytes>), OpenError> {
+        let device = &workload.device;
+        let simulator = Simulator::of_device(device).map_err(|error| {
+            let (code, field, advice) = match &error {
+                GpuError::UnknownName { .. } => (Code::UnknownName, "gpu", "name one of these"),
+                _ => (Code::OutOfRange, "gpu_description", "correct the figure"),
+            };
+            let path = format!("$.device.{field}");
+            OpenError::workload(code, &path, error.to_string(), advice)
+        })?;
+        let built_in = simulator.gpu().memory_bytes();
+        let built_in = built_in.and_then(|bytes| Bytes::new(bytes).ok());
+        Ok((simulator, device.memory.or(built_in)))
+    }
+
+    /// Builds the simulated GPU and looks at the networks of every task.
+    ///
+    /// # Errors
+    /// [`OpenError::Workload`] if the GPU or a model is not known, or a task says nothing of what
+    /// it trains.
+    pub fn open(workload: &Workload) -> Result<Self, OpenError> {
+        let (simulator, memory) = Self::simulator(workload)?;
+        for (index, task) in workload.tasks.iter().enumerate() {
+            Network::of_task(task).map_err(|error| task_fault(index, task, &error))?;
+        }
+        Ok(Self {
+            simulator,
+            tasks: workload.tasks.clone(),
+            programs: BTreeMap::new(),
+            memory,
+        })
+    }
+
+    /// What the simulated GPU is, for documents; `noise_percent` is what is multiplied onto what
+    /// it says.
+    #[must_use]
+    pub fn fingerprint(&self, noise_percent: f64) -> DeviceFingerprint {
+        let gpu = self.simulator.gpu();
+        DeviceFingerprint {
+            kind: DeviceKind::Sim,
+            name: gpu.name().to_owned(),
+            simulated: true,
+            units: Some(gpu.sms()),
+            detail: Some(format!("simulator {}", env!("CARGO_PKG_VERSION"))),
+            noise_percent: (noise_percent > 0.0).then(|| noise_percent.to_string()),
+        }
+    }
+
+    /// Place of a task in the workload.
+    pub(super) fn task_index(&self, task: &Task) -> Option<usize> {
+        self.tasks.iter().position(|t| t.id == task.id)
+    }
+
+    /// What the GPU does in a configuration, kernel by kernel.
+    ///
+    /// # Errors
+    /// [`SimError`].
+    pub fn trace(&mut self, configuration: &[Setting], seed: u64) -> Result<Trace, SimError> {
+        self.load(configuration)?;
+        let tasks = self.loaded(configuration);
+        let options = gpusim::Options {
+            seed,
+            ..gpusim::Options::default()
+        };
+        Ok(self.simulator.trace(&tasks, &options).1)
+    }
+
+    /// One simulated window of at least `least` seconds in which the tasks run together.
+    ///
+    /// # Errors
+    /// [`SimError`].
+    pub fn window(
+        &mut self,
+        configuration: &[Setting],
+        least: Seconds,
+        seed: u64,
+    ) -> Result<Outcome, SimError> {
+        self.load(configuration)?;
+        let tasks = self.loaded(configuration);
+        let options = gpusim::Options {
+            seed,
+            ..gpusim::Options::default()
+        };
+        let outcome = self.simulator.run_for(&tasks, least.get(), &options);
+        if !outcome.finished {
+            return Err(SimError::Uneven);
+        }
+        Ok(outcome)
+    }
+
+    /// Compiles what a configuration needs, if it fits into the memory.
+    fn load(&mut self, configuration: &[Setting]) -> Result<(), SimError> {
+        self.check_memory(configuration)?;
+        for run in configuration {
+            let key = (run.task, run.batch);
+            if !self.programs.contains_key(&key) {
+                let task = &self.tasks[run.task];
+                let program = self.simulator.task_program(task, run.batch)?;
+                self.programs.insert(key, program);
+            }
+        }
+        Ok(())
+    }
+
+    /// The tasks of a configuration that has been loaded.
+    fn loaded(&self, configuration: &[Setting]) -> Vec<SimTask<'_>> {
+        let all = configuration.iter().map(|run| SimTask {
+            program: &self.programs[&(run.task, run.batch)],
+            share: run.share,
+        });
+        all.collect()
+    }
+
+    fn check_memory(&self, configuration: &[Setting]) -> Result<(), SimError> {
+        let Some(memory) = self.memory else {
+            return Ok(());
+        };
+        let need_bytes: f64 = configuration
+            .iter()
+            .filter_map(|run| self.tasks[run.task].memory.map(|m| m.at(run.batch)))
+            .sum();
+        if need_bytes <= memory.get() as f64 {
+            return Ok(());
+        }
+        Err(SimError::OutOfMemory { need_bytes, memory })
+    }
+}
+
+fn task_fault(index: usize, task: &Task, error: &TaskError) -> OpenError {
+    let (code, field, advice) = match error {
+        TaskError::NoModel { .. } => (
+            Code::NeedsMore,
+            "",
+            "or choose a device that runs the task's program",
+        ),
+        TaskError::Network {
+            source: NetworkError::UnknownName { .. },
+            ..
+        } => (Code::UnknownName, ".model", "name one of these"),
+        _ if task.model.is_some() => (Code::OutOfRange, ".model", "correct it"),
+        _ if task.layers.is_empty() => (Code::OutOfRange, ".flops_per_sample", "correct it"),
+        _ => (Code::OutOfRange, ".layers", "correct it"),
+    };
+    let path = format!("$.tasks[{index}]{field}");
+    OpenError::workload(code, &path, error.to_string(), advice)
+}

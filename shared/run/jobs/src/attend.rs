@@ -1,0 +1,141 @@
+//! Attending a program that this process is about to become.
+//!
+//! `mt-launch exec` replaces itself by the program, so that nothing stands between the program and
+//! who started it: one process, its streams, its signals, its exit status. What was made for the
+//! program has to be put away by somebody else. The attendant is a second process of the tool that
+//! has left its session, and so gets no signal of the terminal, and is a child of nobody here, so
+//! that a program that waits for any child does not meet one that it does not know. It waits for the
+//! program's end by a descriptor of the process, which the kernel signals however the process
+//! ends, and then cleans up.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::process::{PidfdFlags, pidfd_open};
+
+use crate::mps::{self, Membership};
+use crate::process::{Identity, again};
+use crate::sign::{MARK, shed};
+use crate::spawn::with_limit;
+use crate::{RunDir, cgroup};
+
+/// What the attendant looks after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Charge {
+    /// The run directory of the program.
+    pub run: PathBuf,
+    /// The process that becomes the program.
+    pub pid: i32,
+    /// When it started, in clock ticks since the machine did.
+    pub start: u64,
+    /// Directory of the shared daemon that it is a client of.
+    pub mps: Option<PathBuf>,
+}
+
+/// What the attendant says on standard output once it holds everything that it needs.
+pub const READY: &str = "ready";
+
+impl Charge {
+    /// This process, with its run directory.
+    ///
+    /// # Errors
+    /// If `/proc` does not show this process.
+    pub fn this(run: &Path, mps: Option<&Path>) -> io::Result<Self> {
+        let own = Identity::own().ok_or_else(|| io::Error::other("/proc does not show us"))?;
+        Ok(Self {
+            run: run.to_owned(),
+            pid: own.pid,
+            start: own.start,
+            mps: mps.map(Path::to_owned),
+        })
+    }
+
+    /// The charge as words of a command line: run directory, process, start, and the directory of
+    /// the daemon if there is one.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec![self.run.clone().into()];
+        words.push(self.pid.to_string().into());
+        words.push(self.start.to_string().into());
+        words.extend(self.mps.clone().map(OsString::from));
+        words
+    }
+
+    /// Starts the attendant: this program once more with `arguments`, which must lead it to
+    /// [`attend`] with this charge. Returns once it watches.
+    ///
+    /// # Errors
+    /// If it cannot be started or ends before it watches.
+    pub fn start(&self, arguments: &[OsString]) -> io::Result<()> {
+        let mut child = again()
+            .args(arguments)
+            .env_remove(MARK)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(with_limit)?;
+        let stdout = child.stdout.take();
+        // The process that was started ends at once: the attendant is a child of it.
+        child.wait()?;
+        let mut line = String::new();
+        if let Some(stdout) = stdout {
+            BufReader::new(stdout).read_line(&mut line)?;
+        }
+        if line.trim() == READY {
+            return Ok(());
+        }
+        Err(io::Error::other(
+            "the process that cleans up afterwards does not start",
+        ))
+    }
+}
+
+/// What the attendant does: goes to the background, says that it is `ready` ([`READY`], after which
+/// nothing may hold standard output open), waits for the end of the program, cleans up.
+///
+/// # Errors
+/// If the program cannot be watched, or what was its own cannot be removed.
+pub fn attend(charge: &Charge, ready: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    // A launch that the program is a job of would take us for what the job has left behind.
+    shed();
+    // A program around this one (`exec` in `exec`) ends with ours, and what attends it would end us, in
+    // its control group, before we have put anything away.
+    cgroup::leave_runs();
+    // In a folder that may be removed meanwhile it would keep a file system busy.
+    nix::unistd::daemon(false, true)?;
+    let member = charge.mps.as_deref().map(Membership::of);
+    let member = member.transpose().map_err(io::Error::other)?;
+    let process = Identity {
+        pid: charge.pid,
+        start: charge.start,
+    };
+    let Some(pid) = rustix::process::Pid::from_raw(charge.pid) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    // Opened while the process waits for our word, so that it is the one that is meant.
+    let watched = pidfd_open(pid, PidfdFlags::empty());
+    ready()?;
+    match watched {
+        Ok(process) => {
+            let mut fds = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
+            while poll(&mut fds, PollTimeout::NONE) == Err(nix::errno::Errno::EINTR) {}
+        }
+        // Linux before 5.3.
+        Err(_) => {
+            while process.is_alive() {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+            }
+        }
+    }
+    let cleaned = RunDir::clean(&charge.run).map(drop);
+    match member {
+        Some(member) => member.leave().map_err(io::Error::other)?,
+        None => mps::clean_orphans(),
+    }
+    cleaned
+}

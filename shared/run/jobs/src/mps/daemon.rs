@@ -1,0 +1,332 @@
+//! A daemon that this process started, or one that it attached to.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use units::Share;
+
+use crate::process::Lineage;
+use crate::sign::MARK;
+use crate::spawn::with_limit;
+
+use super::control::{self, Control};
+use super::error::{MpsError, Pid, ServerStatus};
+use super::stale::{self, RunDir};
+
+/// How to start or find a daemon.
+#[derive(Debug, Clone)]
+pub struct MpsOptions {
+    /// The control program.
+    pub program: PathBuf,
+    /// Where run directories are made.
+    pub root: PathBuf,
+    /// GPUs by UUID that daemon and clients are limited to; none: as the environment has it.
+    pub gpus: Vec<String>,
+    /// How long the daemon may take for one answer.
+    pub timeout: Duration,
+}
+
+impl MpsOptions {
+    /// The control program on `PATH`, the default root and 5 s for an answer.
+    ///
+    /// # Errors
+    /// [`MpsError::NoControl`].
+    pub fn from_environment() -> Result<Self, MpsError> {
+        Ok(Self {
+            program: control::find_control().ok_or(MpsError::NoControl)?,
+            root: stale::default_root(),
+            gpus: Vec::new(),
+            timeout: Duration::from_secs(5),
+        })
+    }
+}
+
+/// An MPS daemon in use. Dropping it stops a daemon that was started here.
+#[derive(Debug)]
+pub struct Mps {
+    control: Control,
+    gpus: Vec<String>,
+    /// Absent: the daemon is another's.
+    owned: Option<RunDir>,
+}
+
+/// What a worker says of itself when it is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ready {
+    /// Whether CUDA told it that it is an MPS client (device attribute 133).
+    pub mps: Option<bool>,
+    /// SMs that CUDA told it it has.
+    pub sms: Option<u32>,
+}
+
+/// A verified client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attachment {
+    /// The process in the server's list; absent where an attached daemon of another process
+    /// namespace lists other numbers and the client's own word had to do.
+    pub client: Option<Pid>,
+    /// SMs that the client reports.
+    pub sms: Option<u32>,
+}
+
+impl Mps {
+    /// Starts a private daemon, after cleaning up what dead owners left.
+    ///
+    /// # Errors
+    /// [`MpsError::Start`] with what the program or its log said.
+    pub fn start(options: &MpsOptions) -> Result<Self, MpsError> {
+        let gpus = options.gpus.clone();
+        let run = RunDir::create(&options.root, &options.program, &gpus)?;
+        let control = Control::new(options.program.clone(), run.pipe(), options.timeout);
+        let log = run.log();
+        // From here on the guard cleans up.
+        let mps = Self {
+            control,
+            gpus,
+            owned: Some(run),
+        };
+        start(&mps.control, &log, options)?;
+        Ok(mps)
+    }
+
+    /// A daemon that somebody else looks after.
+    pub(super) const fn of(control: Control, gpus: Vec<String>) -> Self {
+        Self {
+            control,
+            gpus,
+            owned: None,
+        }
+    }
+
+    /// Uses a daemon that runs already, at the given pipe directory or where the environment or
+    /// NVIDIA's default says.
+    ///
+    /// # Errors
+    /// [`MpsError::NoDaemon`].
+    pub fn attach(options: &MpsOptions, pipe_dir: Option<PathBuf>) -> Result<Self, MpsError> {
+        let pipe_dir = pipe_dir
+            .or_else(|| std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").map(PathBuf::from))
+            .unwrap_or_else(|| PathBuf::from("/tmp/nvidia-mps"));
+        let control = Control::new(options.program.clone(), pipe_dir.clone(), options.timeout);
+        control.servers().map_err(|e| MpsError::NoDaemon {
+            pipe_dir,
+            detail: e.to_string(),
+        })?;
+        Ok(Self {
+            control,
+            gpus: options.gpus.clone(),
+            owned: None,
+        })
+    }
+
+    /// The control connection.
+    #[must_use]
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Environment of a client of all GPUs of the daemon at a share. The percentage is read when CUDA starts in the
+    /// client and never again.
+    #[must_use]
+    pub fn client_environment(&self, share: Share) -> Vec<(OsString, OsString)> {
+        let mut env = vec![
+            (
+                "CUDA_MPS_PIPE_DIRECTORY".into(),
+                self.control.pipe_dir().as_os_str().to_owned(),
+            ),
+            (
+                "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE".into(),
+                share.percent().to_string().into(),
+            ),
+        ];
+        if !self.gpus.is_empty() {
+            let gpus = self.gpus.join(",");
+            env.push(("CUDA_VISIBLE_DEVICES".into(), gpus.into()));
+        }
+        env
+    }
+
+    /// Checks that a worker (a process group) is a client and that its share took effect.
+    ///
+    /// # Errors
+    /// [`MpsError::NotAttached`], [`MpsError::ShareNotApplied`], or that the daemon is mute.
+    pub fn verify(
+        &self,
+        group: Pid,
+        ready: Ready,
+        share: Share,
+        gpu_sms: Option<u32>,
+    ) -> Result<Attachment, MpsError> {
+        let not_attached = |detail: &str| {
+            Err(MpsError::NotAttached {
+                pid: group,
+                detail: detail.to_owned(),
+            })
+        };
+        if ready.mps == Some(false) {
+            return not_attached("CUDA tells it that MPS is off");
+        }
+        let members = members(group);
+        let client = self.clients()?.into_iter().find(|c| members.contains(c));
+        if client.is_none() && (self.owned.is_some() || ready.mps != Some(true)) {
+            return not_attached("no process of its group is in the server's client list");
+        }
+        if let (Some(sms), Some(gpu_sms)) = (ready.sms, gpu_sms) {
+            let most = f64::from(gpu_sms) - 1.0;
+            if share.fraction() * f64::from(gpu_sms) <= most && sms >= gpu_sms {
+                return Err(MpsError::ShareNotApplied {
+                    pid: group,
+                    sms,
+                    gpu_sms,
+                    share,
+                });
+            }
+        }
+        Ok(Attachment {
+            client,
+            sms: ready.sms,
+        })
+    }
+
+    /// Clients of all servers.
+    ///
+    /// # Errors
+    /// That the daemon does not answer.
+    pub fn clients(&self) -> Result<Vec<Pid>, MpsError> {
+        let mut all = Vec::new();
+        for server in self.control.servers()? {
+            all.extend(self.control.clients(server)?);
+        }
+        Ok(all)
+    }
+
+    /// Ends the GPU work of the clients in a process group, so that it may be killed. Not being
+    /// a client is no error: then nothing is pending.
+    ///
+    /// # Errors
+    /// [`MpsError::Command`] with what was printed when the daemon refused.
+    pub fn terminate_group(&self, group: Pid) -> Result<(), MpsError> {
+        let members = members(group);
+        for server in self.control.servers()? {
+            for client in self.control.clients(server)? {
+                if members.contains(&client) {
+                    self.control.terminate(server, client)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a server is in state FAULT.
+    ///
+    /// # Errors
+    /// That the daemon does not answer.
+    pub fn is_faulted(&self) -> Result<bool, MpsError> {
+        Ok(self.statuses()?.contains(&ServerStatus::Fault))
+    }
+
+    fn statuses(&self) -> Result<Vec<ServerStatus>, MpsError> {
+        let servers = self.control.servers()?.into_iter();
+        servers.map(|server| self.control.status(server)).collect()
+    }
+
+    /// Whether every server serves (again, after a fault, once all clients have ended).
+    ///
+    /// # Errors
+    /// [`MpsError::Fault`] if one does not; [`MpsError::Command`] if they cannot be asked.
+    pub fn recovered(&self) -> Result<(), MpsError> {
+        let mut all = self.statuses()?.into_iter();
+        match all.find(|s| *s != ServerStatus::Active) {
+            None => Ok(()),
+            Some(status) => Err(MpsError::Fault { status }),
+        }
+    }
+
+    /// Waits until [`Self::recovered`].
+    ///
+    /// # Errors
+    /// Its last one, if that does not happen within `patience`.
+    pub fn wait_recovered(&self, patience: Duration) -> Result<(), MpsError> {
+        let start = Instant::now();
+        loop {
+            // One command that fails, on a machine under load, is no reason to give up.
+            match self.recovered() {
+                Err(error) if start.elapsed() >= patience => return Err(error),
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+                Ok(()) => return Ok(()),
+            }
+        }
+    }
+
+    /// Stops the daemon if it was started here, and says what could not be done.
+    ///
+    /// # Errors
+    /// Processes that outlive SIGKILL, or a directory that cannot be removed.
+    pub fn stop(mut self) -> Result<(), MpsError> {
+        self.stop_owned()
+    }
+
+    fn stop_owned(&mut self) -> Result<(), MpsError> {
+        let Some(run) = self.owned.take() else {
+            return Ok(());
+        };
+        let left = stale::stop_all(&self.control, &Lineage::own());
+        if !left.is_empty() {
+            return Err(MpsError::Command {
+                command: "quit".to_owned(),
+                detail: format!("processes {left:?} outlive SIGKILL"),
+            });
+        }
+        run.remove()
+    }
+}
+
+/// Starts the daemon of a control connection and waits until it answers.
+pub(super) fn start(control: &Control, log: &Path, options: &MpsOptions) -> Result<(), MpsError> {
+    let mut command = control.command();
+    command
+        .arg("-d")
+        .env("CUDA_MPS_LOG_DIRECTORY", log)
+        // A launch that this one is part of would take the daemon for a job of its own.
+        .env_remove(MARK)
+        .stdin(Stdio::null());
+    if !options.gpus.is_empty() {
+        command.env("CUDA_VISIBLE_DEVICES", options.gpus.join(","));
+    }
+    let failed = |detail: String| MpsError::Start { detail };
+    let child = command
+        .spawn()
+        .map_err(|e| failed(with_limit(e).to_string()))?;
+    let answer = control::wait_with_output(child, options.timeout)
+        .map_err(|e| failed(e.to_string()))?
+        .ok_or_else(|| failed("it does not go to the background".to_owned()))?;
+    if !answer.success {
+        return Err(failed(answer.text.trim().to_owned()));
+    }
+    let deadline = Instant::now() + control.timeout();
+    loop {
+        match control.servers() {
+            Ok(_) => return Ok(()),
+            Err(e) if Instant::now() >= deadline => {
+                return Err(failed(format!("it does not answer: {e}")));
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+/// Living processes of a process group.
+fn members(group: Pid) -> Vec<Pid> {
+    let all = crate::process::of_group(group);
+    all.into_iter().map(|process| process.pid).collect()
+}
+
+impl Drop for Mps {
+    fn drop(&mut self) {
+        // `stop` reports; a drop on the way out of an error or panic has nobody to report to,
+        // and the next start finds what is left.
+        let _ = self.stop_owned();
+    }
+}

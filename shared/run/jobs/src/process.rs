@@ -1,0 +1,461 @@
+//! Processes as `/proc` shows them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+
+/// This program once more, under the name that it was called by, which says what it does where one program
+/// is several tools. It is found by the process and not by its path: the file may have been replaced.
+#[must_use]
+pub fn again() -> Command {
+    this_program(std::env::args_os().next().unwrap_or_default())
+}
+
+/// This program once more, as the tool that goes by `name`.
+#[must_use]
+pub fn this_program(name: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(name);
+    command
+}
+
+/// A process that cannot be mistaken for a later one with the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Identity {
+    /// Process id.
+    pub pid: i32,
+    /// When it started, in clock ticks since the machine did.
+    pub start: u64,
+}
+
+struct Stat {
+    state: u8,
+    parent: i32,
+    group: i32,
+    start: u64,
+}
+
+fn stat_text(pid: i32) -> Option<Vec<u8>> {
+    fs::read(format!("/proc/{pid}/stat")).ok()
+}
+
+fn stat(pid: i32) -> Option<Stat> {
+    Stat::parse(&stat_text(pid)?)
+}
+
+/// The fields of `/proc/PID/stat` from the state on.
+fn fields(text: &[u8]) -> Option<Vec<&str>> {
+    // The name may hold anything, also blanks and parentheses: fields count from its end.
+    let end = text.iter().rposition(|&b| b == b')')?;
+    let rest = std::str::from_utf8(&text[end + 1..]).ok()?;
+    Some(rest.split_whitespace().collect())
+}
+
+impl Stat {
+    fn parse(text: &[u8]) -> Option<Self> {
+        let fields = fields(text)?;
+        Some(Self {
+            state: *fields.first()?.as_bytes().first()?,
+            parent: fields.get(1)?.parse().ok()?,
+            group: fields.get(2)?.parse().ok()?,
+            start: fields.get(19)?.parse().ok()?,
+        })
+    }
+}
+
+impl Identity {
+    /// The process with the number `pid`, if there is one.
+    #[must_use]
+    pub fn of(pid: i32) -> Option<Self> {
+        stat(pid).map(|s| Self {
+            pid,
+            start: s.start,
+        })
+    }
+
+    /// This process.
+    #[must_use]
+    pub fn own() -> Option<Self> {
+        Self::of(std::process::id().cast_signed())
+    }
+
+    /// Its parent, which may have changed since it started.
+    #[must_use]
+    pub fn parent(self) -> Option<i32> {
+        stat(self.pid)
+            .filter(|s| s.start == self.start)
+            .map(|s| s.parent)
+    }
+
+    /// Its parent, its parent's parent, and so on up to the first process.
+    #[must_use]
+    pub fn ancestors(self) -> Vec<Self> {
+        let next = |p: &Self| p.parent().filter(|pid| *pid > 0).and_then(Self::of);
+        std::iter::successors(next(&self), next).collect()
+    }
+
+    /// Kills this very process and no later one with its number.
+    pub fn kill(self) {
+        self.send(Signal::KILL);
+    }
+
+    /// Asks this very process to end (SIGTERM).
+    pub fn terminate(self) {
+        self.send(Signal::TERM);
+    }
+
+    /// A descriptor of the process is opened first: it names one process for ever, and what it
+    /// names is looked at before the signal is sent. A number alone may be given to another
+    /// process between the look and the signal.
+    fn send(self, signal: Signal) {
+        let Some(pid) = rustix::process::Pid::from_raw(self.pid) else {
+            return;
+        };
+        let sent = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(process) if self.is_alive() => pidfd_send_signal(&process, signal),
+            // Linux before 5.3, or a filter of system calls that does not know this one.
+            Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) if self.is_alive() => {
+                kill_process(pid, signal)
+            }
+            // It has gone, which is what is wanted.
+            _ => Ok(()),
+        };
+        // Gone in the meantime, or another user's: who waits for it sees that it is still there.
+        sent.ok();
+    }
+
+    /// Whether it still exists and is not a zombie.
+    #[must_use]
+    pub fn is_alive(self) -> bool {
+        stat(self.pid).is_some_and(|s| s.start == self.start && !is_dead(s.state))
+    }
+}
+
+fn is_dead(state: u8) -> bool {
+    matches!(state, b'Z' | b'X' | b'x')
+}
+
+fn all() -> impl Iterator<Item = i32> {
+    fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Living processes of a process group.
+#[must_use]
+pub fn of_group(group: i32) -> Vec<Identity> {
+    let alive = |pid| {
+        let s = stat(pid)?;
+        (s.group == group && !is_dead(s.state)).then_some(Identity {
+            pid,
+            start: s.start,
+        })
+    };
+    all().filter_map(alive).collect()
+}
+
+/// Living processes, other than this one, one of whose environment variables, as `NAME=value`,
+/// meets `wanted` (those of other users are not seen).
+#[must_use]
+pub fn with_variable(wanted: impl Fn(&[u8]) -> bool) -> Vec<Identity> {
+    let own = std::process::id().cast_signed();
+    all()
+        .filter(|&pid| pid != own)
+        .filter_map(|pid| {
+            let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
+            let has = environ.split(|&b| b == 0).any(&wanted);
+            let identity = Identity::of(pid)?;
+            (has && identity.is_alive()).then_some(identity)
+        })
+        .collect()
+}
+
+/// Living processes by their process group.
+pub(crate) fn by_group() -> BTreeMap<i32, Vec<Identity>> {
+    let mut groups = BTreeMap::<i32, Vec<Identity>>::new();
+    for pid in all() {
+        if let Some(s) = stat(pid).filter(|s| !is_dead(s.state)) {
+            let start = s.start;
+            groups
+                .entry(s.group)
+                .or_default()
+                .push(Identity { pid, start });
+        }
+    }
+    groups
+}
+
+/// Living children of this process.
+pub(crate) fn children() -> Vec<Identity> {
+    let own = std::process::id().cast_signed();
+    let child = |pid| {
+        let s = stat(pid)?;
+        (s.parent == own && !is_dead(s.state)).then_some(Identity {
+            pid,
+            start: s.start,
+        })
+    };
+    all().filter_map(child).collect()
+}
+
+/// Where the processes of a run can come from.
+///
+/// A variable in the environment does not make a process ours: whoever looks at a daemon with the
+/// daemon's variables exported has them, too, with all that he starts. Nor does a number that a
+/// program printed. So a process that carries a sign of the run must be, besides, of this user,
+/// not older than the run's owner, and have a parent that is one of the run or that takes orphans
+/// in: the owner itself, or one of the owner's ancestors.
+#[derive(Debug, Clone)]
+pub(crate) struct Lineage {
+    since: u64,
+    parents: Vec<Identity>,
+}
+
+impl Lineage {
+    /// The processes that this one has started.
+    pub(crate) fn own() -> Self {
+        let own = Identity::own();
+        Self::of(own, own.map(Identity::ancestors).unwrap_or_default())
+    }
+
+    /// The processes that `owner`, whose ancestors are given, has started; none without an owner.
+    pub(crate) fn of(owner: Option<Identity>, ancestors: Vec<Identity>) -> Self {
+        Self {
+            since: owner.map_or(u64::MAX, |o| o.start),
+            // The first process takes in whatever has no nearer ancestor; it is none of those of
+            // a process that was put into a container from outside.
+            parents: ancestors
+                .into_iter()
+                .chain(owner)
+                .chain(Identity::of(1))
+                .collect(),
+        }
+    }
+
+    /// Living processes, other than this one, that are not older than the run's owner, with their
+    /// process groups.
+    pub(crate) fn young(&self) -> Vec<(Identity, i32)> {
+        let own = std::process::id().cast_signed();
+        let young = |pid| {
+            let s = stat(pid).filter(|s| s.start >= self.since && !is_dead(s.state))?;
+            let start = s.start;
+            Some((Identity { pid, start }, s.group))
+        };
+        all().filter(|&pid| pid != own).filter_map(young).collect()
+    }
+
+    /// Those of the carriers of a sign that provably are of the run.
+    pub(crate) fn claim(&self, carriers: &[Identity]) -> Vec<Identity> {
+        let known = |pid: i32| {
+            let parents = carriers.iter().chain(&self.parents);
+            parents.filter(|p| p.pid == pid).any(|p| p.is_alive())
+        };
+        let is_ours =
+            |p: &&Identity| p.start >= self.since && is_own(p.pid) && p.parent().is_some_and(known);
+        carriers.iter().filter(is_ours).copied().collect()
+    }
+}
+
+/// Whether a process is of this user.
+fn is_own(pid: i32) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let own = nix::unistd::geteuid().as_raw();
+    fs::metadata(format!("/proc/{pid}")).is_ok_and(|m| m.uid() == own)
+}
+
+/// Name of a process's program, at most 15 bytes of it.
+pub(crate) fn name(pid: i32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end().to_owned()
+}
+
+/// Fields of `/proc/PID/stat` that count processor time: of the process in user and in kernel mode, then
+/// of the children for which it has waited.
+const OWN: usize = 2;
+const WITH_CHILDREN: usize = 4;
+
+/// Clock ticks in so many of these fields.
+fn ticks(stat: &[u8], count: usize) -> Option<u64> {
+    let fields = fields(stat)?;
+    let number = |f: &&str| f.parse::<u64>().unwrap_or(0);
+    let counts = fields.iter().skip(11).take(count).map(number);
+    Some(counts.fold(0, u64::saturating_add))
+}
+
+fn seconds(ticks: u64) -> Option<f64> {
+    let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
+    Some(ticks as f64 / per_second as f64)
+}
+
+/// Seconds of processor time that a process has used, without its children.
+#[must_use]
+pub fn cpu_seconds(pid: i32) -> Option<f64> {
+    seconds(ticks(&stat_text(pid)?, OWN)?)
+}
+
+/// Seconds of processor time that this process and all that come from it have used, but for what was
+/// killed before its parent waited for it.
+#[must_use]
+pub fn family_cpu_seconds() -> Option<f64> {
+    let known = |pid| {
+        let text = stat_text(pid)?;
+        let used = ticks(&text, WITH_CHILDREN)?;
+        Some((pid, (Stat::parse(&text)?.parent, used)))
+    };
+    let used: BTreeMap<i32, (i32, u64)> = all().filter_map(known).collect();
+    let own = std::process::id().cast_signed();
+    let is_ours = |pid: i32| {
+        let above = std::iter::successors(Some(pid), |pid| Some(used.get(pid)?.0));
+        // A process that was seen before its parent was replaced may make a circle: not longer than all.
+        above.take(used.len() + 1).any(|pid| pid == own)
+    };
+    let ours = used.iter().filter(|(pid, _)| is_ours(**pid));
+    seconds(ours.map(|(_, (_, ticks))| ticks).sum())
+}
+
+/// Processor time of this machine since it was started.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Machine {
+    /// Seconds of all processors in which a program ran, or another machine on the same hardware, without
+    /// programs of low priority: they give way.
+    pub busy_s: f64,
+    /// Processors.
+    pub processors: usize,
+}
+
+/// What `/proc/stat` tells.
+#[must_use]
+pub fn machine() -> Option<Machine> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let mut lines = text.lines().take_while(|line| line.starts_with("cpu"));
+    // cpu, user, nice, system, idle, iowait, irq, softirq, steal; the guests of later fields are in user.
+    let all: Vec<&str> = lines.next()?.split_ascii_whitespace().collect();
+    let busy: Option<Vec<u64>> = [1, 3, 6, 7, 8]
+        .iter()
+        .map(|&i| all.get(i)?.parse().ok())
+        .collect();
+    Some(Machine {
+        busy_s: seconds(busy?.iter().sum())?,
+        processors: lines.count(),
+    })
+}
+
+/// Kills processes and waits until they have gone, at most `patience`. Returns those that have
+/// not.
+pub fn kill_all(processes: &[Identity], patience: Duration) -> Vec<Identity> {
+    let mut left = processes.to_vec();
+    let deadline = Instant::now() + patience;
+    loop {
+        left.retain(|p| p.is_alive());
+        for p in &left {
+            p.kill();
+        }
+        if left.is_empty() || Instant::now() >= deadline {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    left
+}
+
+/// Takes killed orphans off the process table. They are children of this process where it is a
+/// subreaper; where it is not, somebody else's duty.
+pub(crate) fn bury(processes: &[Identity]) {
+    for p in processes {
+        waitpid(Pid::from_raw(p.pid), Some(WaitPidFlag::WNOHANG)).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use std::process::{Child, Command};
+
+    #[test]
+    fn fuzz_proc_stat() {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/stat");
+        testkit::fuzz::fuzz("stat", &[&corpus], |text| {
+            let read = Stat::parse(text).map(|s| (s.parent > 0, s.group > 0, s.start > 0));
+            format!("{read:?} {:?}", ticks(text, OWN).map(|t| t.min(2)))
+        });
+    }
+
+    fn carriers(sign: &str, wanted: usize) -> Vec<Identity> {
+        loop {
+            let found = with_variable(|v| v == sign.as_bytes());
+            // The environment is the parent's until exec.
+            let ready = |p: &Identity| matches!(name(p.pid).as_str(), "sleep" | "sh");
+            if found.len() == wanted && found.iter().all(ready) {
+                return found;
+            }
+        }
+    }
+
+    fn sleeper(sign: Option<&str>, script: &str) -> Child {
+        let mut command = Command::new("sh");
+        if let Some((name, value)) = sign.and_then(|s| s.split_once('=')) {
+            command.env(name, value);
+        }
+        command.args(["-c", script]).spawn().unwrap()
+    }
+
+    #[test]
+    fn a_variable_alone_makes_no_process_ours() {
+        let sign = format!("MT_TEST_SIGN=x{}", std::process::id());
+        // Another user of the machine's processes, say a shell, whose child carries the sign.
+        let script = format!("env {sign} sleep 60 & wait");
+        let mut foreign = sleeper(None, &script);
+        let mut ours = sleeper(Some(&sign), "sleep 60 & wait");
+        let carriers = carriers(&sign, 3);
+        let claimed = Lineage::own().claim(&carriers);
+        assert_eq!(claimed.len(), 2, "{claimed:?}");
+        assert!(claimed.iter().any(|p| p.pid == ours.id().cast_signed()));
+        // A run that began later claims nothing, nor does one without an owner.
+        let later = Identity {
+            start: u64::MAX,
+            ..Identity::own().unwrap()
+        };
+        assert!(
+            Lineage::of(Some(later), Vec::new())
+                .claim(&carriers)
+                .is_empty()
+        );
+        assert!(Lineage::of(None, Vec::new()).claim(&carriers).is_empty());
+        assert!(kill_all(&carriers, Duration::from_secs(10)).is_empty());
+        foreign.wait().unwrap();
+        ours.wait().unwrap();
+    }
+
+    #[test]
+    fn finds_and_kills_by_variable() {
+        let value = format!("t{}", std::process::id());
+        let mut child = Command::new("sleep")
+            .arg("60")
+            .env("MT_TEST_FIND", &value)
+            .spawn()
+            .unwrap();
+        let found = loop {
+            // The environment is the parent's until exec.
+            let found = with_variable(|v| v == format!("MT_TEST_FIND={value}").as_bytes());
+            if !found.is_empty() {
+                break found;
+            }
+        };
+        assert_eq!(found.len(), 1);
+        assert!(Identity::own().unwrap().is_alive());
+        assert!(kill_all(&found, Duration::from_secs(10)).is_empty());
+        child.wait().ok();
+        assert!(!found[0].is_alive());
+    }
+}

@@ -1,0 +1,139 @@
+//! The noise scales of a launch as its rounds tell them, and how they move the model.
+
+use std::collections::BTreeMap;
+
+use doc::{Efficiency, EfficiencyCurve, EfficiencySource, EventPayload, Model, RunEvent, Workload};
+use efficiency::{Moments, NoiseScale};
+use units::TaskId;
+
+use crate::sink::{Row, Sink};
+
+/// Norms of gradients, by task and round: a block for each progress event, the newest last.
+#[derive(Debug, Default)]
+pub(crate) struct LiveNoise {
+    tasks: BTreeMap<TaskId, Vec<Vec<Moments>>>,
+}
+
+impl LiveNoise {
+    /// What is heard from now on belongs to another round.
+    pub(crate) fn next_round(&mut self) {
+        for rounds in self.tasks.values_mut() {
+            rounds.push(Vec::new());
+        }
+    }
+
+    /// Takes in what an event tells.
+    pub(crate) fn hear(&mut self, event: &RunEvent) {
+        if let EventPayload::Progress { task, progress, .. } = &event.payload
+            && let Some(gradient) = &progress.gradient
+        {
+            let rounds = self.tasks.entry(task.clone()).or_default();
+            if rounds.is_empty() {
+                rounds.push(Vec::new());
+            }
+            if let Some(round) = rounds.last_mut() {
+                round.push(Moments::from(gradient));
+            }
+        }
+    }
+
+    /// The noise scale of the newest rounds, of as few as tell one with its error: it grows as training goes
+    /// on, and what was told long ago holds no more.
+    pub(crate) fn of(&self, task: &TaskId) -> Option<NoiseScale> {
+        let rounds = self.tasks.get(task)?;
+        (0..rounds.len())
+            .rev()
+            .find_map(|first| NoiseScale::of(&rounds[first..].concat()).ok())
+    }
+
+    /// Moves the noise scale of each task that tells one by `part` of the way, in logarithms: one odd round
+    /// does not turn the plan over. A task of which nothing was known takes what is told. A table stays: somebody
+    /// wrote it, or trainings showed it, at several batch sizes, of which the norms know one. The answer: what has
+    /// moved, for people.
+    pub(crate) fn correct(&self, model: &mut Model, part: f64) -> Vec<String> {
+        let mut moved = Vec::new();
+        for task in &mut model.workload.tasks {
+            let Some(live) = self.of(&task.id) else {
+                continue;
+            };
+            let before = match task.efficiency.as_ref().map(|known| &known.curve) {
+                Some(EfficiencyCurve::NoiseScale { samples, .. }) => Some(*samples),
+                Some(EfficiencyCurve::Progress(_) | EfficiencyCurve::Rounds(_)) => continue,
+                None => None,
+            };
+            let samples = before.map_or(live.samples, |phi| phi * (live.samples / phi).powf(part));
+            if samples > Efficiency::LARGEST_NOISE_SCALE {
+                continue;
+            }
+            let curve = EfficiencyCurve::NoiseScale {
+                samples,
+                interval: Some(live.interval.map(|end| end * samples / live.samples)),
+            };
+            task.efficiency = Some(Efficiency {
+                curve,
+                source: EfficiencySource::Measured,
+            });
+            let was = before.map_or(String::new(), |phi| format!(" after {phi:.1}"));
+            moved.push(format!("{}: noise scale {samples:.1}{was}", task.id));
+        }
+        moved
+    }
+}
+
+/// A workload with every noise scale at the lower (0) or upper (1) end of its interval.
+pub(crate) fn at_end(workload: &Workload, end: usize) -> Workload {
+    let mut moved = workload.clone();
+    let known = moved.tasks.iter_mut().filter_map(|t| t.efficiency.as_mut());
+    for efficiency in known {
+        if let EfficiencyCurve::NoiseScale {
+            samples,
+            interval: Some(ends),
+        } = &mut efficiency.curve
+        {
+            *samples = ends[end];
+        }
+    }
+    moved
+}
+
+/// A sink that hears the norms on their way.
+pub(crate) struct Hearing<'a> {
+    pub(crate) inner: &'a mut dyn Sink,
+    pub(crate) noise: &'a mut LiveNoise,
+}
+
+impl Sink for Hearing<'_> {
+    fn event(&mut self, event: &RunEvent) {
+        self.noise.hear(event);
+        self.inner.event(event);
+    }
+
+    fn progress(&mut self, event: &RunEvent) -> bool {
+        let told = self.inner.progress(event);
+        // Norms that are not told now come again with the next progress.
+        if told {
+            self.noise.hear(event);
+        }
+        told
+    }
+
+    fn warn(&mut self, text: &str) {
+        self.inner.warn(text);
+    }
+
+    fn note(&mut self, text: &str) {
+        self.inner.note(text);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.inner.is_closed()
+    }
+
+    fn wants_state(&self, last: bool) -> bool {
+        self.inner.wants_state(last)
+    }
+
+    fn state(&mut self, round: u32, rows: &[Row]) {
+        self.inner.state(round, rows);
+    }
+}

@@ -1,0 +1,204 @@
+//! What makes the share of one program real: a control group, or an MPS daemon.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use cli::{Console, Exit, Failure};
+use doc::DeviceKind;
+use host::discovery::{self, Gpu};
+use jobs::RunDir;
+use jobs::cgroup::{Cgroups, Group};
+use jobs::mps::{Mps, MpsError, MpsOptions, SharedMps};
+use jobs::process::again;
+
+use super::placement::Placement;
+
+/// The share, made for this process.
+pub(super) struct Place {
+    // Dropped before the run directory, which stays where there are groups of it.
+    kind: Kind,
+    run: RunDir,
+}
+
+enum Kind {
+    Quota {
+        groups: Cgroups,
+        group: Group,
+    },
+    /// A daemon of somebody else.
+    Daemon(Mps, Vec<(OsString, OsString)>),
+    Shared(SharedMps, Vec<(OsString, OsString)>),
+}
+
+/// The machine cannot.
+pub(super) fn environment(error: impl ToString) -> Failure {
+    Failure::Environment(error.to_string())
+}
+
+/// The hidden verb that says by its exit status whether this process would be a client of MPS.
+pub const PROBE: &str = "probe";
+
+/// What the hidden verb `probe` does: done if CUDA says that this process would be an MPS client.
+///
+/// # Errors
+/// [`Failure::Environment`] if CUDA does not start.
+pub fn is_mps_client() -> Result<Exit, Failure> {
+    match discovery::is_mps_client().map_err(environment)? {
+        true => Ok(Exit::Done),
+        false => Ok(Exit::Negative),
+    }
+}
+
+impl Place {
+    /// Makes the share.
+    pub(super) fn take(
+        placement: &Placement,
+        runs: &Path,
+        console: &Console,
+    ) -> Result<Self, Failure> {
+        // The attendant works in another folder.
+        let runs = std::path::absolute(runs).map_err(environment)?;
+        let (mut run, cleaned) = RunDir::create(&runs, "mt-launch exec").map_err(environment)?;
+        for left in cleaned.iter().flat_map(|dead| &dead.left) {
+            console.warn(&format!("left where it is: {left}"));
+        }
+        let kind = match placement.device {
+            DeviceKind::Cuda => daemon(placement)?,
+            _ => quota(placement, &mut run)?,
+        };
+        Ok(Self { run, kind })
+    }
+
+    pub(super) fn run(&self) -> &Path {
+        self.run.path()
+    }
+
+    pub(super) fn token(&self) -> &str {
+        self.run.token()
+    }
+
+    /// Directory of the shared daemon that this process takes part in.
+    pub(super) fn shared_daemon(&self) -> Option<&Path> {
+        match &self.kind {
+            Kind::Shared(shared, _) => Some(shared.dir()),
+            Kind::Quota { .. } | Kind::Daemon(..) => None,
+        }
+    }
+
+    /// Puts this process, and so whatever it becomes and starts, under the share.
+    pub(super) fn enter(&self) -> Result<(), Failure> {
+        let Kind::Quota { group, .. } = &self.kind else {
+            return Ok(());
+        };
+        let procs = group.procs();
+        std::fs::write(&procs, "0")
+            .map_err(|error| environment(format!("cannot enter {}: {error}", procs.display())))
+    }
+
+    /// The variables of the daemon.
+    pub(super) fn variables(&self) -> Vec<(OsString, OsString)> {
+        match &self.kind {
+            Kind::Quota { .. } => Vec::new(),
+            Kind::Daemon(_, variables) | Kind::Shared(_, variables) => variables.clone(),
+        }
+    }
+
+    /// Whether a process of the program is in the daemon's list of clients, or why the daemon does
+    /// not say so; `None`: there is no daemon.
+    pub(super) fn is_client(&self) -> Option<Result<bool, MpsError>> {
+        let mps = match &self.kind {
+            Kind::Quota { .. } => return None,
+            Kind::Daemon(mps, _) => mps,
+            Kind::Shared(shared, _) => shared.mps(),
+        };
+        let mark = format!("{}={}.", jobs::MARK, self.token());
+        let ours = jobs::process::with_variable(|v| v.starts_with(mark.as_bytes()));
+        let found = mps.clients();
+        Some(found.map(|clients| ours.iter().any(|p| clients.contains(&p.pid))))
+    }
+
+    /// Drops nothing: what was made is put away by the attendant once this process has ended.
+    pub(super) fn leave_to_the_attendant(self) {
+        let Self { run, kind } = self;
+        std::mem::forget(run);
+        if let Kind::Quota { groups, .. } = kind {
+            std::mem::forget(groups);
+        }
+    }
+}
+
+fn quota(placement: &Placement, run: &mut RunDir) -> Result<Kind, Failure> {
+    let groups = Cgroups::create(run).map_err(environment)?;
+    let name = placement.name().unwrap_or_else(|| "program".to_owned());
+    let group = groups.group(&name, placement.share).map_err(environment)?;
+    Ok(Kind::Quota { groups, group })
+}
+
+/// Finds the daemon: the one that the environment names, the machine's, or the one shared by this
+/// user's programs, which is started if it does not run.
+fn daemon(placement: &Placement) -> Result<Kind, Failure> {
+    let mut options = MpsOptions::from_environment().map_err(environment)?;
+    let named_gpu = placement.gpu_names.get(placement.gpu);
+    options.gpus = named_gpu.cloned().into_iter().collect();
+    let named = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").map(PathBuf::from);
+    let is_named = named.is_some();
+    let kind = match Mps::attach(&options, named) {
+        Ok(mps) => {
+            let variables = mps.client_environment(placement.share);
+            Kind::Daemon(mps, variables)
+        }
+        // One that is named and does not answer is a fault to tell, and no reason for a second.
+        Err(error) if is_named => return Err(environment(error)),
+        Err(none) => {
+            options.gpus = vec![gpu(placement)?.uuid];
+            let shared = SharedMps::join(&options)
+                .map_err(|error| environment(format!("{error}; before that, {none}")))?;
+            let variables = shared.mps().client_environment(placement.share);
+            Kind::Shared(shared, variables)
+        }
+    };
+    let (Kind::Daemon(_, variables) | Kind::Shared(_, variables)) = &kind else {
+        return Ok(kind);
+    };
+    verify(variables)?;
+    Ok(kind)
+}
+
+/// The GPU of the task among those that MPS can share, as many as `CUDA_VISIBLE_DEVICES` shows.
+fn gpu(placement: &Placement) -> Result<Gpu, Failure> {
+    let found = discovery::shareable(&placement.gpu_names, placement.gpu + 1);
+    let mut found = found.map_err(|error| {
+        environment(format!(
+            "the plan puts {} on GPU {}, but there is {error}",
+            placement.name().unwrap_or_default(),
+            placement.gpu,
+        ))
+    })?;
+    Ok(found.swap_remove(placement.gpu))
+}
+
+/// Lets a process with the client's variables ask CUDA whether it would be a client: one that cannot
+/// reach the daemon runs without MPS, without a word.
+fn verify(variables: &[(OsString, OsString)]) -> Result<(), Failure> {
+    let asked = again()
+        .arg(PROBE)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .output()
+        .map_err(environment)?;
+    match asked.status.code().map(i32::cast_unsigned) {
+        Some(0) => Ok(()),
+        Some(code) if code == u32::from(Exit::Negative.code()) => Err(environment(
+            "CUDA says that this process would not be a client of the MPS daemon; is the daemon of \
+             this user (MPS serves one user at a time), and its pipe directory mounted here \
+             (CUDA_MPS_PIPE_DIRECTORY)?",
+        )),
+        _ => {
+            let said = String::from_utf8_lossy(&asked.stderr);
+            let said = said.trim().trim_start_matches("mt-launch: ");
+            Err(environment(format!("MPS cannot be used: {said}")))
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! All rounds of a launch on one host.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use doc::{EventPayload, Provenance, TaskSummary};
+use host::Host;
+use jobs::Journal;
+use units::{Seconds, TaskId};
+
+use crate::adapt::{Adapted, Correction, Hearing};
+use crate::launch::Launch;
+use crate::round::{Context, READER_GONE, Round};
+use crate::settings::Settings;
+use crate::sink::Sink;
+use crate::task::rate;
+
+/// What lasts over the rounds of a launch.
+pub struct Session<'a> {
+    /// What is launched, in the first round.
+    pub launch: Launch,
+    /// How jobs are looked after.
+    pub settings: &'a Settings,
+    /// Where they run. It is dropped, and with it whatever still runs, before the summary is told.
+    pub host: Box<dyn Host>,
+    /// Processors of each task.
+    pub cpus: Vec<Vec<usize>>,
+    /// Where the logs of tasks are.
+    pub logs: PathBuf,
+}
+
+/// What became of a launch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Played {
+    /// Whether every task finished in every round.
+    pub ok: bool,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Tasks that did not finish, those apart that were interrupted.
+    pub failed: Vec<TaskId>,
+    /// Tasks that had not ended when the launch was stopped from outside.
+    pub interrupted: Vec<TaskId>,
+}
+
+/// Name of a task's log.
+pub(crate) fn log_name(task: &TaskId) -> String {
+    format!("{task}.log")
+}
+
+impl Session<'_> {
+    /// Plays the rounds and tells every event, from `launch` to `summary`.
+    pub fn play(
+        mut self,
+        rounds: Range<u32>,
+        provenance: Provenance,
+        sink: &mut dyn Sink,
+    ) -> Played {
+        let journal = Journal::new(self.host.now());
+        let planned = Some(self.launch.planned());
+        sink.event(&journal.launch(self.host.fingerprint(), planned, provenance));
+        let mut totals: Vec<TaskSummary> = Vec::new();
+        let mut ok = true;
+        let mut signal = None;
+        let mut correction = Correction::default();
+        for number in rounds.clone() {
+            let mut hearing = Hearing {
+                inner: &mut *sink,
+                noise: &mut correction.noise,
+            };
+            let round = Round::new(
+                Context {
+                    launch: &self.launch,
+                    settings: self.settings,
+                    host: self.host.as_mut(),
+                    sink: &mut hearing,
+                    cpus: &self.cpus,
+                    logs: &self.logs,
+                    journal,
+                },
+                number,
+            );
+            let outcome = round.play();
+            ok &= outcome.ok;
+            signal = outcome.signal;
+            if number + 1 < rounds.end && outcome.ok {
+                self.adapt(&mut correction, (number, journal), &outcome.tasks, sink);
+            }
+            correction.noise.next_round();
+            add(&mut totals, outcome.tasks);
+            let rest = number + 1 < rounds.end;
+            if signal.is_some() || outcome.lost {
+                ok &= !rest && signal.is_none();
+                break;
+            }
+            if rest && sink.is_closed() {
+                // Why rounds are missing that nothing kept from being played.
+                let stop = EventPayload::Stop {
+                    round: None,
+                    task: None,
+                    reason: READER_GONE.to_owned(),
+                };
+                sink.event(&journal.event(self.host.now(), stop));
+                ok = false;
+                break;
+            }
+        }
+        let ended = self.host.now();
+        // Nothing is left running before the summary says so.
+        drop(self.host);
+        let (interrupted, failed) = unfinished(&totals);
+        sink.event(&journal.summary(ended, ok, totals));
+        Played {
+            ok,
+            signal,
+            failed,
+            interrupted,
+        }
+    }
+
+    /// Corrects model and plan by what a round has measured, if that is asked for.
+    fn adapt(
+        &mut self,
+        correction: &mut Correction,
+        (round, journal): (u32, Journal),
+        measured: &[TaskSummary],
+        sink: &mut dyn Sink,
+    ) {
+        let Some(part) = self.settings.adapt else {
+            return;
+        };
+        let (launch, what) = match correction.adapt(&self.launch, measured, part) {
+            Ok(Adapted::Anew(launch, what)) => (launch, what),
+            Ok(Adapted::Stays(why)) | Err(why) => {
+                return sink.note(&format!("the plan stays as it is: {why}"));
+            }
+        };
+        let replan = EventPayload::Replan {
+            round: Some(round + 1),
+            reason: what,
+            planned: Some(launch.planned()),
+        };
+        sink.event(&journal.event(self.host.now(), replan));
+        self.launch = *launch;
+    }
+}
+
+/// The tasks that were interrupted, and the others that did not finish.
+pub(crate) fn unfinished(tasks: &[TaskSummary]) -> (Vec<TaskId>, Vec<TaskId>) {
+    let unfinished = tasks.iter().filter(|t| !t.finished);
+    let (interrupted, failed): (Vec<_>, Vec<_>) = unfinished.partition(|t| t.interrupted);
+    let names = |tasks: Vec<&TaskSummary>| tasks.into_iter().map(|t| t.id.clone()).collect();
+    (names(interrupted), names(failed))
+}
+
+fn add(totals: &mut Vec<TaskSummary>, round: Vec<TaskSummary>) {
+    if totals.is_empty() {
+        *totals = round;
+        return;
+    }
+    for task in round {
+        // A plan that was solved anew may have the tasks in another order.
+        let Some(total) = totals.iter_mut().find(|t| t.id == task.id) else {
+            totals.push(task);
+            continue;
+        };
+        total.finished &= task.finished;
+        total.interrupted |= task.interrupted;
+        total.samples += task.samples;
+        total.restarts += task.restarts;
+        total.dropped += task.dropped;
+        total.batch = task.batch;
+        total.share = task.share;
+        total.trained = match (total.trained, task.trained) {
+            (Some(before), Some(now)) => Seconds::new(before.get() + now.get()).ok(),
+            (before, now) => before.or(now),
+        };
+        if task.together.is_some() {
+            (total.together, total.rate) = (task.together, task.rate);
+        } else if total.together.is_none() {
+            let seconds = total.trained.map_or(0.0, Seconds::get);
+            total.rate = rate(total.samples, seconds);
+        }
+        total.predicted = task.predicted;
+        total.first_loss = total.first_loss.or(task.first_loss);
+        total.last_loss = task.last_loss.or(total.last_loss);
+        total.end = task.end;
+    }
+}
+
+/// Where the logs of a launch are, made if they do not exist.
+///
+/// # Errors
+/// [`cli::Failure`] if the folder cannot be made or a log is one of the tool's other files.
+pub(crate) fn log_folder(
+    launch: &Launch,
+    settings: &Settings,
+    run: &Path,
+) -> Result<PathBuf, cli::Failure> {
+    let logs = settings.care.logs.clone().unwrap_or_else(|| run.to_owned());
+    std::fs::create_dir_all(&logs)
+        .map_err(|error| cli::Failure::Environment(format!("{}: {error}", logs.display())))?;
+    for task in &launch.plan.tasks {
+        cli::may_append(&logs.join(log_name(&task.id)))?;
+    }
+    Ok(logs)
+}
+
+#[cfg(test)]
+mod tests;

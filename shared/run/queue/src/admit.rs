@@ -1,0 +1,99 @@
+//! Waiting to be admitted: for programs that somebody else starts.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::time::Duration;
+
+use cli::{Console, Exit, Failure};
+use jobs::process::{Identity, this_program};
+use units::Share;
+
+use crate::args::ExecArgs;
+use crate::book::{Id, Job};
+use crate::command::template_of;
+use crate::message::{Request, ServerStatus, Word};
+use crate::verbs::{failure, group, open};
+
+/// How often it asks: short against the start-up of a training, and a hundred that wait cost the server a
+/// hundredth of a core.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The name of the variable that MPS reads the share of a client from.
+const MPS_SHARE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
+
+/// Waits until the queue has room for this process, becomes the program, and is counted until that has gone.
+/// If this process is ended while it waits it leaves the queue.
+///
+/// # Errors
+/// [`Failure`] of the queue; [`Failure::Negative`] if somebody cancelled it.
+pub fn exec(args: &ExecArgs, console: &Console) -> Result<Exit, Failure> {
+    let server = admit(args, console)?;
+    let share = args.job.share.unwrap_or(Share::FULL);
+    let gpu = server.as_ref().is_some_and(|server| !server.env.is_empty());
+    let percent = share.percent().to_string();
+    let mut program;
+    // A part of the processors is a control group, which is made and put away as for any other program.
+    if !gpu && share < Share::FULL {
+        program = this_program("mt-launch");
+        program.args(["exec", "--device", "cpu", "--share", &percent, "--"]);
+        program.args(&args.command);
+    } else {
+        program = Command::new(&args.command[0]);
+        program.args(&args.command[1..]);
+    }
+    if let Some(server) = server.filter(|_| gpu) {
+        program.envs(server.env).env(MPS_SHARE, percent);
+    }
+    let error = program.exec();
+    let name = args.command[0].to_string_lossy();
+    console.error(&format!("cannot run {name}: {error}"));
+    // As env(1) and nice(1) say it.
+    Ok(Exit::Program(match error.kind() {
+        std::io::ErrorKind::NotFound => 127,
+        _ => 126,
+    }))
+}
+
+/// Waits; what the server said of itself when it admitted this process.
+fn admit(args: &ExecArgs, console: &Console) -> Result<Option<ServerStatus>, Failure> {
+    let queue = open(&args.queue)?;
+    let process = Identity::own();
+    let process =
+        process.ok_or_else(|| Failure::Environment("/proc does not show us".to_owned()))?;
+    let words = args
+        .command
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned());
+    let nothing = || Failure::Usage("no program is named; write mt exec -- CMD".to_owned());
+    let command = trial::Command::of(words.collect()).ok_or_else(nothing)?;
+    let job = Job {
+        id: Id(0),
+        template: template_of(&command),
+        argv: command.argv,
+        set: command.env,
+        process: Some(process),
+    };
+    let mut group = group(&args.job)?;
+    // Nothing starts it from here: the journal need not know its variables.
+    group.env.clear();
+    let jobs = vec![job];
+    let ids = queue.call(&Request::Add { group, jobs }).map_err(failure)?;
+    let mut told = false;
+    loop {
+        let status = queue.served_status(&ids).map_err(failure)?;
+        match status.jobs.first().map(|job| (job.id, job.state)) {
+            Some((_, Word::Running)) => return Ok(status.server),
+            Some((id, Word::Waiting)) if !told => {
+                told = true;
+                console.note(&format!("waiting for a place in the queue, as job {id}"));
+            }
+            Some((_, Word::Waiting)) => {}
+            _ => {
+                return Err(Failure::Negative(
+                    "it was taken out of the queue".to_owned(),
+                ));
+            }
+        }
+        std::thread::sleep(LOOK);
+    }
+}

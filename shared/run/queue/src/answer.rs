@@ -1,0 +1,144 @@
+//! What the server answers to its clients.
+
+use crate::book::{Group, Id, Job, Outcome, Record, State};
+use crate::message::{Reply, Request, ServerStatus, Status};
+use crate::server::Server;
+
+impl Server {
+    /// Does what a client asks for; what it is told of is on the disk.
+    pub(crate) fn answer(&mut self, request: Request) -> Reply {
+        let done = match request {
+            Request::Add { group, jobs } => self.add(group, jobs),
+            Request::Status(ids) => Ok(Reply::Status(Box::new(self.status(&ids)))),
+            Request::Cancel(ids) => self.cancel(&ids),
+            Request::Pause { ids, on } => self.pause(ids, on),
+            Request::Wishes(wishes) => {
+                let written = self.write(&[Record::Wishes(wishes)]);
+                written.map(|()| {
+                    self.policy.limit(self.place.limits(&self.book.wishes));
+                    Reply::Jobs(Vec::new())
+                })
+            }
+            Request::Stop => {
+                self.stop();
+                Ok(Reply::Jobs(Vec::new()))
+            }
+        };
+        done.unwrap_or_else(Reply::Refused)
+    }
+
+    fn add(&mut self, group: Group, mut jobs: Vec<Job>) -> Result<Reply, String> {
+        // Sent again by a client that did not hear the answer.
+        let known = self.book.of_token(&group.token);
+        if !known.is_empty() {
+            return Ok(Reply::Jobs(known));
+        }
+        let most = self.policy.limits().memory;
+        if let Some(asked) = group.demand.memory.filter(|&asked| asked > most) {
+            return Err(format!(
+                "a job asks for {:.2} GB of memory and there are {:.2} GB to give out ({}); ask for less, or \
+                 `mt queue --memory` gives more out",
+                asked as f64 * 1e-9,
+                most as f64 * 1e-9,
+                self.place.name
+            ));
+        }
+        let ids = self.book.next_ids(jobs.len());
+        for (job, id) in jobs.iter_mut().zip(&ids) {
+            job.id = *id;
+        }
+        let templates: Vec<String> = jobs.iter().map(|job| job.template.clone()).collect();
+        let at_s = self.now();
+        self.write(&[Record::Added { group, jobs, at_s }])
+            .map_err(|error| format!("nothing was added: {error}"))?;
+        for template in templates {
+            self.policy.added(&template);
+        }
+        Ok(Reply::Jobs(ids))
+    }
+
+    /// Refuses numbers that no job has.
+    fn known(&self, ids: &[Id]) -> Result<(), String> {
+        let unknown = ids.iter().filter(|id| !self.book.entries.contains_key(id));
+        let unknown: Vec<String> = unknown.map(ToString::to_string).collect();
+        match unknown.is_empty() {
+            true => Ok(()),
+            false => Err(format!(
+                "there is no job {}; `mt status` lists them",
+                unknown.join(", ")
+            )),
+        }
+    }
+
+    fn cancel(&mut self, ids: &[Id]) -> Result<Reply, String> {
+        self.known(ids)?;
+        let at_s = self.now();
+        let record = |id: &Id| {
+            let entry = self.book.entries.get(id)?;
+            match entry.state {
+                State::Waiting => Some(Record::Ended {
+                    id: *id,
+                    at_s,
+                    outcome: Outcome::Cancelled,
+                }),
+                State::Running(_) => Some(Record::Cancelled(*id)),
+                State::Ended { .. } => None,
+            }
+        };
+        let records: Vec<(Id, Record)> = ids
+            .iter()
+            .filter_map(|id| Some((*id, record(id)?)))
+            .collect();
+        let (changed, records): (Vec<Id>, Vec<Record>) = records.into_iter().unzip();
+        self.write(&records)?;
+        Ok(Reply::Jobs(changed))
+    }
+
+    fn pause(&mut self, ids: Vec<Id>, on: bool) -> Result<Reply, String> {
+        if ids.is_empty() {
+            self.write(&[Record::Paused(on)])?;
+            return Ok(Reply::Jobs(ids));
+        }
+        self.known(&ids)?;
+        let waits = |id: &Id| {
+            self.book
+                .entries
+                .get(id)
+                .is_some_and(|e| e.state == State::Waiting)
+        };
+        let changed: Vec<Id> = ids.into_iter().filter(waits).collect();
+        let records: Vec<Record> = changed.iter().map(|&id| Record::Held { id, on }).collect();
+        self.write(&records)?;
+        Ok(Reply::Jobs(changed))
+    }
+
+    fn status(&self, ids: &[Id]) -> Status {
+        let mut status = Status::of(&self.book, ids);
+        for job in &mut status.jobs {
+            job.share_percent = self.policy.share(job.id).map(|share| share.percent());
+            job.waits = self.policy.wait(job.id);
+            if let Some((progress, unit)) = self.progress(job.id) {
+                (job.progress, job.unit) = (Some(progress), Some(unit.to_owned()));
+            }
+        }
+        let limits = self.policy.limits();
+        let tries = self
+            .policy
+            .explorer()
+            .testing()
+            .map(|(template, from, to)| {
+                format!("whether more than {from} at once do more, up to {to} of {template}")
+            });
+        status.server = Some(ServerStatus {
+            pid: std::process::id(),
+            device: self.place.name.clone(),
+            most: limits.most,
+            memory: limits.memory,
+            tries,
+            trouble: self.trouble.clone(),
+            env: self.place.variables(),
+            learnt: self.policy.explorer().learnt().clone(),
+        });
+        status
+    }
+}

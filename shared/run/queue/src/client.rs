@@ -1,0 +1,236 @@
+//! How a command reaches the server of its queue, and starts one where there is none.
+
+use std::fs;
+use std::io::{self, BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::book::Book;
+use crate::journal;
+use crate::message::{Reply, Request, Status};
+use crate::socket::ask;
+
+/// Why a server was not reached.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// It says no.
+    #[error("{0}")]
+    Refused(String),
+    /// The folder, or the server's program.
+    #[error("{what}: {source}")]
+    Io {
+        /// What failed.
+        what: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It does not start.
+    #[error("the server of the queue does not start: {0}")]
+    Start(String),
+}
+
+/// A queue, by its folder.
+#[derive(Debug, Clone)]
+pub struct Queue {
+    folder: PathBuf,
+}
+
+/// Longest path of a socket, sockaddr_un(7).
+const LONGEST_PATH: usize = 107;
+/// How long a client tries: a server that was killed is started anew within a second.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(50);
+/// What a server says once it can be reached.
+pub const READY: &str = "ready";
+
+impl Queue {
+    /// The queue of a folder; absent: that of this user on this machine, in
+    /// `$XDG_STATE_HOME/mt-tools/queue-HOST`, so that a home that many machines share holds one for each.
+    ///
+    /// # Errors
+    /// [`ClientError`] if the folder cannot be made, is open to others, or its name is too long for a
+    /// socket.
+    pub fn open(folder: Option<&Path>) -> Result<Self, ClientError> {
+        let folder = folder.map_or_else(default_folder, Path::to_owned);
+        let failed = |source| ClientError::Io {
+            what: format!("the queue's folder {}", folder.display()),
+            source,
+        };
+        let folder = std::path::absolute(&folder).map_err(failed)?;
+        if folder.as_os_str().len() + "/socket".len() > LONGEST_PATH {
+            return Err(ClientError::Refused(format!(
+                "{} is too long for the path of a socket; name a shorter folder with --queue DIR or MT_QUEUE",
+                folder.display()
+            )));
+        }
+        if let Some(parent) = folder.parent() {
+            fs::create_dir_all(parent).map_err(failed)?;
+        }
+        jobs::open_private_dir(&folder).map_err(failed)?;
+        Ok(Self { folder })
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Asks the server, and starts one if there is none. A request that adds is the same one however often
+    /// it is sent, and every other does the same twice as once.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn call(&self, request: &Request) -> Result<Vec<crate::book::Id>, ClientError> {
+        match self.reply(request)? {
+            Reply::Jobs(ids) => Ok(ids),
+            Reply::Status(_) => Ok(Vec::new()),
+            Reply::Refused(why) => Err(ClientError::Refused(why)),
+        }
+    }
+
+    fn reply(&self, request: &Request) -> Result<Reply, ClientError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match ask(&self.folder, request) {
+                Ok(reply) => return Ok(reply),
+                Err(source) if Instant::now() >= deadline => {
+                    let what = "the server of the queue does not answer".to_owned();
+                    return Err(ClientError::Io { what, source });
+                }
+                Err(error) if is_absent(&error) => self.start()?,
+                Err(_) => {}
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// What is known: by the server, and where none runs, by the journal.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn status(&self, ids: &[crate::book::Id]) -> Result<Status, ClientError> {
+        match ask(&self.folder, &Request::Status(ids.to_vec())) {
+            Ok(Reply::Status(status)) => Ok(*status),
+            Ok(Reply::Refused(why)) => Err(ClientError::Refused(why)),
+            Ok(Reply::Jobs(_)) => Err(ClientError::Refused("that was no status".to_owned())),
+            Err(_) => Ok(Status::of(&self.book()?, ids)),
+        }
+    }
+
+    /// The same of a server, which is started where there is none and something is left to do.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn served_status(&self, ids: &[crate::book::Id]) -> Result<Status, ClientError> {
+        let status = self.status(ids)?;
+        if status.server.is_some() || status.jobs.iter().all(|job| job.state.is_ended()) {
+            return Ok(status);
+        }
+        match self.reply(&Request::Status(ids.to_vec()))? {
+            Reply::Status(status) => Ok(*status),
+            _ => Ok(status),
+        }
+    }
+
+    /// Ends the server, if there is one; whether there was.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn stop(&self) -> Result<bool, ClientError> {
+        match ask(&self.folder, &Request::Stop) {
+            Ok(_) => {
+                let lock = fs::File::create(self.folder.join("lock"));
+                let gone = lock.and_then(|lock| lock.lock());
+                gone.map(|()| true).map_err(|source| ClientError::Io {
+                    what: "waiting for the end of the server".to_owned(),
+                    source,
+                })
+            }
+            Err(error) if is_absent(&error) => Ok(false),
+            Err(source) => {
+                let what = "the server of the queue does not answer".to_owned();
+                Err(ClientError::Io { what, source })
+            }
+        }
+    }
+
+    fn book(&self) -> Result<Book, ClientError> {
+        let read = journal::read(&self.folder.join(journal::FILE));
+        let (book, _) = read.map_err(|error| ClientError::Refused(error.to_string()))?;
+        Ok(book)
+    }
+
+    /// Starts a server in the background: `mt --serve`, in a session of its own, so that it outlives the
+    /// terminal.
+    fn start(&self) -> Result<(), ClientError> {
+        let program = program();
+        let failed = |source| ClientError::Io {
+            what: format!("cannot start {}", program.display()),
+            source,
+        };
+        // A file: a pipe would have to be read as long as the server lives.
+        let log = self.folder.join("server.log");
+        let mut child = Command::new(&program)
+            .arg("--serve")
+            .arg(&self.folder)
+            .env_remove(jobs::MARK)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(&log).map_err(failed)?)
+            .spawn()
+            .map_err(failed)?;
+        let mut line = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout)
+                .read_line(&mut line)
+                .map_err(failed)?;
+        }
+        // The process that was started ends at once: the server is a child of it.
+        child.wait().map_err(failed)?;
+        if line.trim() == READY {
+            return Ok(());
+        }
+        let said = fs::read_to_string(&log).unwrap_or_default();
+        Err(ClientError::Start(
+            said.trim().trim_start_matches("mt: ").to_owned(),
+        ))
+    }
+}
+
+/// Whether there is no server: no socket, or one that nobody listens to.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+    )
+}
+
+/// `mt`: this program, or the one beside it, or on `PATH`.
+fn program() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    if own.file_name().is_some_and(|name| name == "mt") {
+        return own;
+    }
+    let beside = own.with_file_name("mt");
+    if beside.is_file() {
+        beside
+    } else {
+        "mt".into()
+    }
+}
+
+fn default_folder() -> PathBuf {
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state"));
+    let state = std::env::var_os("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .filter(|p| p.is_absolute());
+    let own = || std::env::temp_dir().join(format!("mt-state-{}", nix::unistd::geteuid()));
+    let state = state.or_else(home).unwrap_or_else(own);
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    state
+        .join("mt-tools")
+        .join(format!("queue-{}", host.trim()))
+}

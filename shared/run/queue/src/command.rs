@@ -1,0 +1,288 @@
+//! Commands as people give them: one, one on each line, or a template with values.
+
+use trial::{Command, CommandError};
+
+/// Why commands cannot be added.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// A word behind `:::` is not what it should be.
+    #[error("{word:?} behind `:::`: {why}")]
+    Values {
+        /// The word.
+        word: String,
+        /// What is wrong and what would be right.
+        why: &'static str,
+    },
+    /// Placeholders and values do not fit each other.
+    #[error("{0}")]
+    Placeholders(String),
+    /// A command is none, or its program or script is not there.
+    #[error("{place}{error}")]
+    Command {
+        /// File and line, where there are such.
+        place: String,
+        /// What is wrong.
+        error: Box<CommandError>,
+    },
+    /// There is nothing to run.
+    #[error("{0}")]
+    Nothing(String),
+}
+
+/// A command with the template that it is a copy of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The command with placeholders in place of values.
+    pub template: String,
+    /// What is run.
+    pub command: Command,
+}
+
+/// What stands between a template and the values of its placeholders, as in GNU parallel.
+const VALUES: &str = ":::";
+/// Most commands of one template: a slip in a range (`1..100000000`) is refused before memory is full of it.
+const MOST: usize = 100_000;
+
+/// One command in words, or, where `:::` is among them, one for every combination of values, the last
+/// placeholder changing fastest.
+///
+/// # Errors
+/// [`Refused`]; all that is missing of commands is looked for.
+pub fn of_words(words: &[String]) -> Result<Vec<Wanted>, Refused> {
+    let at = words.iter().position(|word| word == VALUES);
+    let (template, values) = match at {
+        Some(at) => (&words[..at], &words[at + 1..]),
+        None => (words, &[][..]),
+    };
+    let names = placeholders(template);
+    if at.is_none() && names.is_empty() {
+        return Ok(vec![one(words.to_vec(), None, "")?]);
+    }
+    let values: Vec<(String, Vec<String>)> = values
+        .iter()
+        .map(|word| read_values(word))
+        .collect::<Result<_, _>>()?;
+    agree(&names, &values)?;
+    let count = values
+        .iter()
+        .try_fold(1usize, |n, (_, all)| n.checked_mul(all.len()));
+    if count.is_none_or(|count| count > MOST) {
+        return Err(Refused::Placeholders(format!(
+            "the values make more than {MOST} commands; give fewer of them"
+        )));
+    }
+    let text = template.join(" ");
+    let mut combinations = vec![template.to_vec()];
+    for (name, all) in &values {
+        let holder = format!("{{{name}}}");
+        let with = |words: &Vec<String>, value: &String| -> Vec<String> {
+            words.iter().map(|w| w.replace(&holder, value)).collect()
+        };
+        combinations = combinations
+            .iter()
+            .flat_map(|words| all.iter().map(move |value| with(words, value)))
+            .collect();
+    }
+    combinations
+        .into_iter()
+        .map(|words| one(words, Some(&text), ""))
+        .collect()
+}
+
+/// One command for each line; blank lines and those that begin with `#` are none.
+///
+/// # Errors
+/// Every line that is none, with the name of its file and its number.
+pub fn of_lines(source: &str, text: &str) -> Result<Vec<Wanted>, Vec<Refused>> {
+    let (mut all, mut refused) = (Vec::new(), Vec::new());
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let place = format!("{source}:{}: ", index + 1);
+        let parsed = Command::parse(line).map_err(|error| Refused::Command {
+            place: place.clone(),
+            error: Box::new(error),
+        });
+        match parsed.and_then(|command| checked(command, None, &place)) {
+            Ok(wanted) => all.push(wanted),
+            Err(error) => refused.push(error),
+        }
+    }
+    match refused.is_empty() {
+        false => Err(refused),
+        true if all.is_empty() => Err(vec![Refused::Nothing(format!(
+            "{source} has no command; write one on each line"
+        ))]),
+        true => Ok(all),
+    }
+}
+
+fn one(words: Vec<String>, template: Option<&str>, place: &str) -> Result<Wanted, Refused> {
+    let nothing = || {
+        Refused::Nothing(
+            "no program is named; write for example: mt add -- python3 train.py".to_owned(),
+        )
+    };
+    let command = Command::of(words).ok_or_else(nothing)?;
+    checked(command, template, place)
+}
+
+fn checked(command: Command, template: Option<&str>, place: &str) -> Result<Wanted, Refused> {
+    command.check().map_err(|error| Refused::Command {
+        place: place.to_owned(),
+        error: Box::new(error),
+    })?;
+    let template = template.map_or_else(|| template_of(&command), str::to_owned);
+    Ok(Wanted { template, command })
+}
+
+/// The template of a command that nobody gave one for: numbers are values, everything else is the command.
+#[must_use]
+pub fn template_of(command: &Command) -> String {
+    let value = |text: &str| text.parse::<f64>().is_ok();
+    let word = |word: &String| match word.split_once('=') {
+        Some((name, text)) if value(text) => format!("{name}={{}}"),
+        _ if value(word) => "{}".to_owned(),
+        _ => word.clone(),
+    };
+    let words: Vec<String> = command.argv.iter().map(word).collect();
+    words.join(" ")
+}
+
+/// Names in braces, in their order, each once.
+fn placeholders(words: &[String]) -> Vec<String> {
+    let mut names = Vec::new();
+    for word in words {
+        for part in word.split('{').skip(1) {
+            let Some((name, _)) = part.split_once('}') else {
+                continue;
+            };
+            if is_name(name) && !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
+    }
+    names
+}
+
+/// What a placeholder may be called. Other braces, those of JSON among them, are text.
+fn is_name(text: &str) -> bool {
+    let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.chars().all(letters)
+}
+
+fn read_values(word: &str) -> Result<(String, Vec<String>), Refused> {
+    let wrong = |why| Refused::Values {
+        word: word.to_owned(),
+        why,
+    };
+    let (name, text) = word
+        .split_once('=')
+        .filter(|(name, _)| is_name(name))
+        .ok_or_else(|| wrong("give NAME=VALUE,VALUE,... or NAME=FIRST..LAST"))?;
+    if let Some((first, last)) = text.split_once("..") {
+        let number = |t: &str| t.parse::<i64>().ok();
+        if let (Some(first), Some(last)) = (number(first), number(last)) {
+            if first > last || last.saturating_sub(first) >= MOST as i64 {
+                return Err(wrong("a range goes up, by at most 100000 numbers"));
+            }
+            return Ok((
+                name.to_owned(),
+                (first..=last).map(|n| n.to_string()).collect(),
+            ));
+        }
+    }
+    let values: Vec<String> = text.split(',').map(str::to_owned).collect();
+    if values.iter().any(String::is_empty) {
+        return Err(wrong("a value is missing; give NAME=VALUE,VALUE,..."));
+    }
+    Ok((name.to_owned(), values))
+}
+
+/// Every placeholder has values once, and all values have a placeholder.
+fn agree(names: &[String], values: &[(String, Vec<String>)]) -> Result<(), Refused> {
+    let mut faults = Vec::new();
+    for name in names {
+        match values.iter().filter(|(n, _)| n == name).count() {
+            0 => faults.push(format!(
+                "the placeholder {{{name}}} has no values; write ::: {name}=VALUE,VALUE,... at the end"
+            )),
+            1 => {}
+            _ => faults.push(format!("{name} has values twice; join them: {name}=VALUE,VALUE,...")),
+        }
+    }
+    for (name, _) in values {
+        if !names.contains(name) {
+            faults.push(format!(
+                "the command has no placeholder {{{name}}} for the values of {name}"
+            ));
+        }
+    }
+    if values.is_empty() && faults.is_empty() {
+        faults.push("nothing stands behind `:::`; write NAME=VALUE,VALUE,...".to_owned());
+    }
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(Refused::Placeholders(faults.join("\n"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_combination_is_a_command_and_all_have_one_template() {
+        let all = of_words(&words("sh -c {x}-{y} ::: x=1..3 y=a,b")).unwrap();
+        let argv: Vec<String> = all.iter().map(|w| w.command.argv.join(" ")).collect();
+        let wanted = ["1-a", "1-b", "2-a", "2-b", "3-a", "3-b"].map(|v| format!("sh -c {v}"));
+        assert_eq!(argv, wanted);
+        assert!(all.iter().all(|w| w.template == "sh -c {x}-{y}"));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        for (text, why) in [
+            ("sh -c {x}", "the placeholder {x} has no values"),
+            ("sh -c {x} ::: x=1 y=2", "no placeholder {y}"),
+            ("sh -c {x} ::: x=1 x=2", "x has values twice"),
+            ("sh -c {x} ::: x=1,,2", "a value is missing"),
+            ("sh -c {x} ::: x", "NAME=VALUE"),
+            ("sh -c {x} ::: x=5..2", "a range goes up"),
+            (
+                "sh -c {x}{y} ::: x=1..1000 y=1..1000",
+                "more than 100000 commands",
+            ),
+            ("sh -c true :::", "nothing stands behind"),
+            ("no-such-program-at-all", "there is no program"),
+        ] {
+            let error = of_words(&words(text)).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn braces_that_hold_no_name_are_text() {
+        let all = of_words(&["sh", "-c", "{\"a\": 1} {}"].map(str::to_owned)).unwrap();
+        assert_eq!(all.len(), 1);
+    }
+
+    #[test]
+    fn lines_are_commands_and_each_that_is_none_is_named() {
+        let all = of_lines("jobs", "# lr\nsh -c 'echo 1'\n\nsh -c 2\n").unwrap();
+        assert_eq!(all.len(), 2);
+        assert_eq!(all[1].template, "sh -c {}");
+        let refused = of_lines("jobs", "sh -c 1\nnope-nope 2\nsh 'x\n").unwrap_err();
+        let text: Vec<String> = refused.iter().map(ToString::to_string).collect();
+        assert!(
+            text[0].starts_with("jobs:2: ") && text[1].starts_with("jobs:3: "),
+            "{text:?}"
+        );
+    }
+}

@@ -1,0 +1,374 @@
+//! How many jobs together: found by starting one more and looking at what the others lose.
+//!
+//! A job's progress is compared with its own before (a copy of a template may be larger than another, so
+//! that rates of different jobs say nothing of each other). With `n` jobs each makes progress at `r(n)`
+//! times what it would alone, so that all of them together do `n r(n)`. Going from `n` to `m` jobs gains
+//!
+//! ```text
+//! gain = (m / n) * mean over the jobs that ran in both of rate(m) / rate(n)
+//! ```
+//!
+//! A job that prints nothing that counts is measured by whole runs: the mean time of those that ran while
+//! `n` jobs did, against that with `m`.
+//!
+//! Each template has a level: so many copies of it fill the device, so that one takes `1 / level` of it. A
+//! mix of templates fits while these parts sum to at most 1. The level of a template goes up while that
+//! gains, by a half of it at first, then in halves of the last step.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::book::Id;
+
+/// What is known of a template on a device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Learnt {
+    /// So many copies fill the device.
+    pub level: usize,
+    /// The next step up; 0: more gained nothing.
+    pub step: usize,
+    /// A step has gained nothing, so that each further one is half as long.
+    pub halving: bool,
+    /// What the whole level does of what one job alone does, as far as it was measured.
+    pub speedup: f64,
+}
+
+impl Default for Learnt {
+    /// One job, and one more to be tried.
+    fn default() -> Self {
+        Self {
+            level: 1,
+            step: 1,
+            halving: false,
+            speedup: 1.0,
+        }
+    }
+}
+
+/// Seconds of progress that a rate is taken from: marks of a training come several times a second to once in
+/// some seconds, and a longer look would cost more than it tells where the device is used by half meanwhile.
+const WINDOW: f64 = 2.0;
+/// Marks that a rate is taken from: two intervals, of which one may hold a checkpoint.
+const MARKS: u32 = 3;
+/// A job that has made no mark for so long after its start is taken for one that prints nothing that
+/// counts, and is not waited for: start-ups of Python with a framework take up to 10 s.
+const SILENT: f64 = 15.0;
+/// Whole runs with each number of jobs that are compared where there are no marks.
+const RUNS: u32 = 2;
+/// Gain below which a step up is none. Rates of one job in two windows of [`WINDOW`] differ by about 2 % on a
+/// quiet machine (`mt try`, examples/scripts/RESULTS.md); more jobs also hold more memory.
+const LEAST_GAIN: f64 = 1.04;
+
+/// How far a job was, and when, while the same number of jobs ran.
+#[derive(Debug, Clone, Copy, Default)]
+struct Meter {
+    first: Option<(f64, f64)>,
+    last: (f64, f64),
+    marks: u32,
+}
+
+impl Meter {
+    fn push(&mut self, at: f64, work: f64) {
+        self.first.get_or_insert((at, work));
+        self.last = (at, work);
+        self.marks += 1;
+    }
+
+    fn rate(&self) -> Option<f64> {
+        let (at, work) = self.first?;
+        let (seconds, done) = (self.last.0 - at, self.last.1 - work);
+        (self.marks >= MARKS && seconds >= WINDOW && done > 0.0).then(|| done / seconds)
+    }
+}
+
+/// A running job.
+#[derive(Debug, Clone)]
+struct Runner {
+    template: String,
+    started: f64,
+    /// Whether it has made a mark since it was started.
+    begun: bool,
+    meter: Meter,
+    /// Jobs that have run since its start, itself included; 0: not yet known; `None`: the number changed.
+    beside: Option<usize>,
+    /// It is kept from the device until there is room.
+    parked: bool,
+}
+
+/// A step up that is under way.
+#[derive(Debug, Clone)]
+struct Test {
+    template: String,
+    target: usize,
+    /// Jobs before it.
+    from: usize,
+    /// Rates before it.
+    before: BTreeMap<Id, f64>,
+    /// Rates after it, of jobs that have ended since.
+    after: BTreeMap<Id, f64>,
+    began: f64,
+}
+
+/// Finds the levels.
+#[derive(Debug, Clone, Default)]
+pub struct Explorer {
+    learnt: BTreeMap<String, Learnt>,
+    runners: BTreeMap<Id, Runner>,
+    /// Jobs that run, as far as meters are concerned.
+    number: usize,
+    test: Option<Test>,
+    /// Sum of seconds and number of whole runs, by template and number of jobs.
+    runs: BTreeMap<(String, usize), (f64, u32)>,
+    /// Templates whose jobs end too soon for rates: they are compared by whole runs.
+    short: BTreeSet<String>,
+    /// Largest level.
+    most: usize,
+}
+
+/// Seconds after which a step up that started nothing is given up: nothing waits any more that fits.
+const PATIENCE: f64 = 5.0;
+
+impl Explorer {
+    /// Begins with what is known; no level is above `most`.
+    #[must_use]
+    pub fn new(learnt: BTreeMap<String, Learnt>, most: usize) -> Self {
+        Self {
+            learnt,
+            most,
+            ..Self::default()
+        }
+    }
+
+    /// What is known by now.
+    #[must_use]
+    pub const fn learnt(&self) -> &BTreeMap<String, Learnt> {
+        &self.learnt
+    }
+
+    /// Copies of a template that fill the device, with the step up that is tried.
+    #[must_use]
+    pub fn level(&self, template: &str) -> usize {
+        let tested = self.test.as_ref().filter(|t| t.template == template);
+        let level = self.learnt.get(template).map_or(1, |l| l.level);
+        tested
+            .map_or(level, |t| t.target)
+            .clamp(1, self.most.max(1))
+    }
+
+    /// A step up that is tried now: its template, jobs before it, and its level.
+    #[must_use]
+    pub fn testing(&self) -> Option<(&str, usize, usize)> {
+        let test = self.test.as_ref()?;
+        Some((&test.template, test.from, test.target))
+    }
+
+    /// A job was started.
+    pub fn started(&mut self, id: Id, template: &str, now: f64) {
+        self.learnt.entry(template.to_owned()).or_default();
+        let runner = Runner {
+            template: template.to_owned(),
+            started: now,
+            begun: false,
+            meter: Meter::default(),
+            beside: Some(0),
+            parked: false,
+        };
+        self.runners.insert(id, runner);
+    }
+
+    /// A job had done so much of its work, in its own unit, at a time.
+    pub fn progress(&mut self, id: Id, at: f64, work: f64) {
+        let testing = self.test.is_some();
+        let Some(runner) = self.runners.get_mut(&id) else {
+            return;
+        };
+        let begins = !std::mem::replace(&mut runner.begun, true);
+        if begins && testing {
+            // Its start-up, which the others had to bear, is over: what is compared begins now.
+            self.clear_meters();
+        }
+        if let Some(runner) = self.runners.get_mut(&id) {
+            runner.meter.push(at, work);
+        }
+    }
+
+    /// A job has ended; `done`: it did all of its work.
+    pub fn ended(&mut self, id: Id, done: bool, now: f64) {
+        let Some(runner) = self.runners.remove(&id) else {
+            return;
+        };
+        if let (Some(test), Some(rate)) = (&mut self.test, runner.meter.rate())
+            && self.number > test.from
+        {
+            test.after.insert(id, rate);
+        }
+        if let (true, Some(number)) = (done, runner.beside) {
+            let run = self.runs.entry((runner.template, number)).or_default();
+            *run = (run.0 + (now - runner.started), run.1 + 1);
+        }
+    }
+
+    /// A job did not have enough memory beside `number - 1` others: so many copies are too many.
+    pub fn too_many(&mut self, template: &str, number: usize) {
+        self.test = None;
+        let learnt = self.learnt.entry(template.to_owned()).or_default();
+        learnt.level = learnt.level.min(number.saturating_sub(1)).max(1);
+        learnt.step = 0;
+    }
+
+    /// A job is kept from the device, or no longer.
+    pub fn park(&mut self, id: Id, on: bool) {
+        if let Some(runner) = self.runners.get_mut(&id) {
+            runner.parked = on;
+            runner.beside = None;
+            // Its marks tell of both times.
+            runner.meter = Meter::default();
+        }
+    }
+
+    /// Jobs that use the device.
+    fn active(&self) -> impl Iterator<Item = &Runner> {
+        self.runners.values().filter(|r| !r.parked)
+    }
+
+    /// Every job that was to be started or to be replaced now was. `blocked`: the template of a job that
+    /// waits for nothing but a higher level; `full`: the parts that run sum to at most 1, so that what runs
+    /// is what the levels say.
+    pub fn settle(&mut self, now: f64, blocked: Option<&str>, full: bool) {
+        let number = self.active().count();
+        for runner in self.runners.values_mut() {
+            match runner.beside {
+                Some(0) => runner.beside = Some(number),
+                Some(n) if n != number => runner.beside = None,
+                _ => {}
+            }
+        }
+        if number != self.number {
+            self.number = number;
+            self.clear_meters();
+        }
+        if self.test.is_some() {
+            self.conclude(now);
+        } else if let (Some(template), true) = (blocked, full) {
+            self.begin(template, now);
+        }
+    }
+
+    fn clear_meters(&mut self) {
+        for runner in self.runners.values_mut() {
+            runner.meter = Meter::default();
+        }
+    }
+
+    /// Whether whole runs of every running template are known with so many jobs.
+    fn knows_runs(&self, number: usize) -> bool {
+        let known = |r: &Runner| {
+            let run = self.runs.get(&(r.template.clone(), number));
+            run.is_some_and(|(_, count)| *count >= RUNS)
+        };
+        self.number > 0 && self.active().all(known)
+    }
+
+    /// Whether a job may still begin to tell its progress.
+    fn is_starting(runner: &Runner, now: f64) -> bool {
+        !runner.begun && now - runner.started < SILENT
+    }
+
+    fn begin(&mut self, template: &str, now: f64) {
+        let learnt = self.learnt.get(template).cloned().unwrap_or_default();
+        let target = (learnt.level + learnt.step).min(self.most);
+        if target <= learnt.level || self.number == 0 {
+            return;
+        }
+        let rates = self
+            .runners
+            .iter()
+            .filter_map(|(id, r)| Some((*id, r.meter.rate()?)));
+        let before: BTreeMap<Id, f64> = rates.collect();
+        let told = self.active().filter(|r| r.begun).count();
+        let starting = self.active().any(|r| Self::is_starting(r, now));
+        let short = self.active().any(|r| self.short.contains(&r.template));
+        let by_rates = !short && !starting && told > 0 && before.len() == told;
+        if !by_rates && !self.knows_runs(self.number) {
+            return;
+        }
+        self.test = Some(Test {
+            template: template.to_owned(),
+            target,
+            from: self.number,
+            before: if by_rates { before } else { BTreeMap::new() },
+            after: BTreeMap::new(),
+            began: now,
+        });
+    }
+
+    fn conclude(&mut self, now: f64) {
+        let Some(test) = &self.test else { return };
+        if self.number <= test.from {
+            // Nothing was started, or what was has ended: there is no more to compare.
+            if self.number < test.from || now - test.began > PATIENCE {
+                self.test = None;
+            }
+            return;
+        }
+        let Some(loss) = self.loss(test, now) else {
+            if self.is_hopeless(test) {
+                let templates: Vec<String> = self.active().map(|r| r.template.clone()).collect();
+                self.short.extend(templates);
+                self.test = None;
+            }
+            return;
+        };
+        let gain = self.number as f64 / test.from as f64 * loss;
+        let (template, target) = (test.template.clone(), test.target);
+        self.test = None;
+        let learnt = self.learnt.entry(template).or_default();
+        if gain >= LEAST_GAIN {
+            learnt.level = target;
+            learnt.speedup *= gain;
+        } else {
+            learnt.halving = true;
+        }
+        learnt.step = match learnt.halving {
+            true => learnt.step / 2,
+            // A half more: what a step too far has started runs on until it ends.
+            false => (target / 2).max(1),
+        };
+    }
+
+    /// Mean rate with the jobs that run now over that with those before the test; `None`: not yet known.
+    fn loss(&self, test: &Test, now: f64) -> Option<f64> {
+        let starting = self.active().any(|r| Self::is_starting(r, now));
+        let mut ratios = Vec::new();
+        for (id, before) in &test.before {
+            let after = match self.runners.get(id) {
+                Some(runner) if starting || runner.meter.rate().is_none() => return None,
+                Some(runner) => runner.meter.rate(),
+                None => test.after.get(id).copied(),
+            };
+            ratios.extend(after.map(|after| after / before));
+        }
+        if ratios.is_empty() && self.knows_runs(self.number) {
+            let templates: BTreeSet<&String> = self.active().map(|r| &r.template).collect();
+            let mean = |template: &String, number: usize| {
+                let (sum, count) = self.runs.get(&(template.clone(), number))?;
+                (*count >= RUNS).then(|| sum / f64::from(*count))
+            };
+            for template in templates {
+                let before = mean(template, test.from)?;
+                ratios.push(before / mean(template, self.number)?);
+            }
+        }
+        let count = ratios.len() as f64;
+        (count > 0.0).then(|| ratios.iter().sum::<f64>() / count)
+    }
+
+    /// Whether every job of which a rate was known has ended before it had another, and whole runs before the
+    /// test are not known: nothing will ever be compared.
+    fn is_hopeless(&self, test: &Test) -> bool {
+        let gone = |id: &Id| !self.runners.contains_key(id) && !test.after.contains_key(id);
+        test.before.keys().all(gone) && !self.knows_runs(test.from)
+    }
+}

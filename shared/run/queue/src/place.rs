@@ -1,0 +1,203 @@
+//! What jobs run on: processors, with a quota for each job where control groups can be written, or a GPU
+//! under MPS.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+
+use host::discovery;
+use jobs::RunDir;
+use jobs::cgroup::{Cgroups, Enclosures, cores};
+use jobs::mps::{Mps, MpsOptions};
+use units::Share;
+
+use crate::book::Wishes;
+use crate::policy::Limits;
+
+/// The device of a server.
+#[derive(Debug)]
+pub struct Place {
+    kind: Kind,
+    /// Places for jobs that are taken; the number of a job's place is that of its control group.
+    taken: Vec<bool>,
+    /// Its name, for people and for what was learnt on it.
+    pub name: String,
+    memory: u64,
+    clients: usize,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Quotas(Cgroups),
+    Plain,
+    Gpu { mps: Mps, uuid: String },
+}
+
+/// What a job is started with on its place.
+#[derive(Debug, Default)]
+pub struct Seat {
+    /// Which.
+    pub number: usize,
+    /// `cgroup.procs` of its control group.
+    pub procs: Option<PathBuf>,
+    /// Variables.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// Sum of the shares on processors, hundredths of a percent: 200 %, as NVIDIA advises for MPS (`200 / n`
+/// each), so that one that waits for data leaves its part to the others.
+const TOTAL_SHARE: u32 = 20_000;
+/// Jobs for each processor that are tried at most: trainings that wait for data or for a disk gain by more
+/// than one.
+const PER_CORE: usize = 4;
+
+impl Place {
+    /// Opens the device: a GPU that MPS can share if there is one, else the processors. What is made is in
+    /// the ledger of the run; in words, why a share is not enforced.
+    ///
+    /// # Errors
+    /// If the daemon of a GPU does not start.
+    pub fn open(run: &mut RunDir, cpu: bool) -> Result<(Self, Option<String>), String> {
+        if !cpu && let Ok(mut gpus) = discovery::shareable(&[], 1) {
+            let gpu = gpus.swap_remove(0);
+            let mut options = MpsOptions::from_environment().map_err(|e| e.to_string())?;
+            options.gpus = vec![gpu.uuid.clone()];
+            let mps = Mps::start(&options).map_err(|e| e.to_string())?;
+            let place = Self {
+                name: gpu.name,
+                memory: gpu.memory.get(),
+                clients: discovery::client_limit(gpu.cuda_version),
+                taken: Vec::new(),
+                kind: Kind::Gpu {
+                    mps,
+                    uuid: gpu.uuid,
+                },
+            };
+            return Ok((place, None));
+        }
+        let (kind, note) = match Cgroups::create(run) {
+            Ok(groups) => (Kind::Quotas(groups), None),
+            Err(error) => (
+                Kind::Plain,
+                Some(format!("jobs run without shares: {error}")),
+            ),
+        };
+        let name = format!("{} processors", cores());
+        let (memory, clients) = (machine_memory(), (PER_CORE * cores()).max(8));
+        let taken = Vec::new();
+        Ok((
+            Self {
+                kind,
+                taken,
+                name,
+                memory,
+                clients,
+            },
+            note,
+        ))
+    }
+
+    /// Groups for jobs that need no quota.
+    pub fn enclosures(&self, run: &mut RunDir) -> Option<Enclosures> {
+        match self.kind {
+            Kind::Quotas(_) => None,
+            Kind::Plain | Kind::Gpu { .. } => Enclosures::create(run),
+        }
+    }
+
+    /// What may not be exceeded here.
+    #[must_use]
+    pub fn limits(&self, wishes: &Wishes) -> Limits {
+        let most = wishes.most.unwrap_or(self.clients);
+        let regrants = matches!(self.kind, Kind::Quotas(_));
+        // Shares that cannot be changed while a job runs are not divided: admission is what is decided.
+        let whole = Share::FULL.hundredths();
+        let all = whole.saturating_mul(u32::try_from(most).unwrap_or(u32::MAX));
+        Limits {
+            most: most.min(self.clients),
+            memory: wishes.memory.unwrap_or(self.memory),
+            total_share: if regrants { TOTAL_SHARE } else { all },
+            regrants,
+        }
+    }
+
+    /// Variables of a program that somebody else starts, without its share.
+    #[must_use]
+    pub fn variables(&self) -> BTreeMap<String, String> {
+        let Kind::Gpu { mps, uuid } = &self.kind else {
+            return BTreeMap::new();
+        };
+        let mut all = mps.client_environment(Share::FULL);
+        all.push(("CUDA_VISIBLE_DEVICES".into(), uuid.into()));
+        let text = |(name, value): (OsString, OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        all.into_iter().filter_map(text).collect()
+    }
+
+    /// A place for a job.
+    ///
+    /// # Errors
+    /// If its control group cannot be made.
+    pub fn take(&mut self, share: Share) -> Result<Seat, String> {
+        let number = self.taken.iter().position(|taken| !taken);
+        let number = number.unwrap_or(self.taken.len());
+        let mut seat = Seat {
+            number,
+            ..Seat::default()
+        };
+        match &self.kind {
+            Kind::Quotas(groups) => {
+                let group = groups
+                    .group(&name(number), share)
+                    .map_err(|e| e.to_string())?;
+                seat.procs = Some(group.procs());
+            }
+            Kind::Plain => {}
+            Kind::Gpu { mps, uuid } => {
+                seat.env = mps.client_environment(share);
+                seat.env.push(("CUDA_VISIBLE_DEVICES".into(), uuid.into()));
+            }
+        }
+        if number == self.taken.len() {
+            self.taken.push(true);
+        }
+        self.taken[number] = true;
+        Ok(seat)
+    }
+
+    /// The job of a place has ended.
+    pub fn free(&mut self, number: usize) {
+        if let Some(taken) = self.taken.get_mut(number) {
+            *taken = false;
+        }
+    }
+
+    /// Changes the share of the job on a place.
+    ///
+    /// # Errors
+    /// If its quota cannot be written.
+    pub fn regrant(&self, number: usize, share: Share) -> Result<(), String> {
+        let Kind::Quotas(groups) = &self.kind else {
+            return Ok(());
+        };
+        let changed = groups.group(&name(number), share);
+        changed.map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// Name of the control group of a place. What is left in a group when its job ends is killed, so that the
+/// next job on the place finds it empty.
+fn name(number: usize) -> String {
+    format!("place-{number}")
+}
+
+/// Bytes of memory of this machine.
+fn machine_memory() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+    // Without /proc nothing is known, and nothing is refused.
+    kib.map_or(u64::MAX, |kib| kib.saturating_mul(1024))
+}

@@ -1,0 +1,416 @@
+//! Which jobs run, and under which shares.
+//!
+//! The policy sees the [`Book`], what jobs have done so far and a time that it is given; it starts no process
+//! and reads no clock. What it decides is carried out, put into the journal and seen in the book by the next
+//! call.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use units::Share;
+
+use crate::book::{Book, Entry, Id, Outcome, State};
+use crate::explore::Explorer;
+
+/// What may not be exceeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Jobs at once.
+    pub most: usize,
+    /// Bytes of memory of all running jobs, by what they ask for.
+    pub memory: u64,
+    /// Sum of the shares of running jobs, hundredths of a percent.
+    pub total_share: u32,
+    /// Whether the share of a running job can be changed.
+    pub regrants: bool,
+}
+
+/// What is to be done, in this order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// Give a running job another share.
+    Share(Id, Share),
+    /// Start a job.
+    Start(Id, Share),
+    /// End a running job.
+    Stop(Id),
+    /// Say that a waiting job will not be started, and why.
+    Skip(Id, String),
+}
+
+/// Why a job waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wait {
+    /// The queue is paused.
+    Paused,
+    /// It is held.
+    Held,
+    /// More at once would not do more, by what was measured so far.
+    Turn,
+    /// As many run as may.
+    Most,
+    /// The memory of those that run leaves too little.
+    Memory,
+    /// It runs beside no other, or another does.
+    Alone,
+    /// A job before it has waited long enough to be kept a place.
+    Reserved,
+}
+
+/// Failures of a template without one success after which no further job of it is started: a mistake in the
+/// command, and not in one of its values.
+pub const MOST_FAILURES: u32 = 3;
+/// Seconds of waiting that are worth a step of priority, so that nothing waits for ever behind what comes
+/// later.
+const AGE: f64 = 600.0;
+/// Seconds for which a job that does not fit may be passed by later ones that do. Then its place is kept:
+/// nothing else starts before it.
+const PASSED: f64 = 60.0;
+
+/// The policy.
+#[derive(Debug)]
+pub struct Policy {
+    limits: Limits,
+    explorer: Explorer,
+    shares: BTreeMap<Id, Share>,
+    /// Since when later jobs have been started before it.
+    passed: BTreeMap<Id, f64>,
+    /// Failures in a row of templates that have had no success since jobs were added last.
+    failures: BTreeMap<String, u32>,
+    stopped: BTreeSet<Id>,
+    /// Running jobs that are kept from the device until there is room.
+    parked: BTreeSet<Id>,
+    waits: BTreeMap<Id, Wait>,
+}
+
+/// What has been given out while decisions are made.
+struct Room {
+    jobs: usize,
+    memory: u64,
+    parts: f64,
+    /// A job that runs beside no other is among them.
+    alone: bool,
+}
+
+impl Policy {
+    /// A policy within limits, with what was learnt before.
+    #[must_use]
+    pub fn new(limits: Limits, explorer: Explorer) -> Self {
+        Self {
+            limits,
+            explorer,
+            shares: BTreeMap::new(),
+            passed: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            stopped: BTreeSet::new(),
+            parked: BTreeSet::new(),
+            waits: BTreeMap::new(),
+        }
+    }
+
+    /// What it finds out.
+    #[must_use]
+    pub const fn explorer(&self) -> &Explorer {
+        &self.explorer
+    }
+
+    /// The limits.
+    #[must_use]
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Other limits, from now on.
+    pub fn limit(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Share of a running job.
+    #[must_use]
+    pub fn share(&self, id: Id) -> Option<Share> {
+        self.shares.get(&id).copied()
+    }
+
+    /// Why a job waits, by the last decision.
+    #[must_use]
+    pub fn wait(&self, id: Id) -> Option<Wait> {
+        self.waits.get(&id).copied()
+    }
+
+    /// Jobs of a template were added: somebody may have mended what failed.
+    pub fn added(&mut self, template: &str) {
+        self.failures.remove(template);
+    }
+
+    /// A job is running, started now or found running by a server that begins.
+    pub fn started(&mut self, entry: &Entry, share: Share, now: f64) {
+        let (id, template) = (entry.job.id, &entry.job.template);
+        self.shares.insert(id, share);
+        self.passed.remove(&id);
+        self.explorer.started(id, template, now);
+    }
+
+    /// A job had done so much of its work at a time.
+    pub fn progress(&mut self, id: Id, at: f64, work: f64) {
+        self.explorer.progress(id, at, work);
+    }
+
+    /// A job has ended.
+    pub fn ended(&mut self, entry: &Entry, outcome: &Outcome, now: f64) {
+        self.gone(entry, *outcome == Outcome::Done, now);
+        let template = &entry.job.template;
+        match outcome {
+            Outcome::Done => {
+                // Some of its jobs work: what fails from now on fails for its own reason.
+                self.failures.insert(template.clone(), 0);
+            }
+            Outcome::Failed(_) | Outcome::Killed(_) => {
+                let known = self.failures.get(template).copied();
+                if known != Some(0) {
+                    let failures = known.unwrap_or(0) + 1;
+                    self.failures.insert(template.clone(), failures);
+                }
+            }
+            Outcome::Cancelled | Outcome::Skipped(_) | Outcome::Left => {}
+        }
+    }
+
+    /// A job's memory did not suffice beside others: it waits again, to run alone.
+    pub fn out_of_memory(&mut self, entry: &Entry, now: f64) {
+        let beside = self.shares.len();
+        self.gone(entry, false, now);
+        self.explorer.too_many(&entry.job.template, beside);
+    }
+
+    /// A job that was to start has not.
+    pub fn unstarted(&mut self, entry: &Entry, now: f64) {
+        self.gone(entry, false, now);
+    }
+
+    fn gone(&mut self, entry: &Entry, done: bool, now: f64) {
+        let id = entry.job.id;
+        self.shares.remove(&id);
+        self.stopped.remove(&id);
+        self.parked.remove(&id);
+        self.explorer.ended(id, done, now);
+    }
+
+    /// What is to be done now. Every [`Decision::Start`] is carried out, or the job is ended in the book.
+    pub fn decide(&mut self, book: &Book, now: f64) -> Vec<Decision> {
+        let mut decisions = Vec::new();
+        for entry in book.running().filter(|e| e.cancelled) {
+            if self.stopped.insert(entry.job.id) {
+                decisions.push(Decision::Stop(entry.job.id));
+            }
+        }
+        let (starts, skips, blocked) = self.choose(book, now);
+        decisions.extend(skips.into_iter().map(|(id, why)| Decision::Skip(id, why)));
+        let quiet = starts.is_empty();
+        decisions.extend(self.divide(book, &starts));
+        // What is started now has not been seen to run: it is looked at by the next call.
+        if quiet {
+            let full = self.room(book).parts <= 1.0 + SLACK;
+            self.explorer.settle(now, blocked.as_deref(), full);
+        }
+        decisions
+    }
+
+    /// What running jobs take.
+    fn room(&self, book: &Book) -> Room {
+        let mut room = Room {
+            jobs: 0,
+            memory: 0,
+            parts: 0.0,
+            alone: false,
+        };
+        for entry in book.running() {
+            self.take(&mut room, entry, book);
+        }
+        room
+    }
+
+    fn take(&self, room: &mut Room, entry: &Entry, book: &Book) {
+        let memory = book.demand(entry).memory.unwrap_or(0);
+        room.jobs += 1;
+        room.memory = room.memory.saturating_add(memory);
+        room.parts += self.part(entry);
+        room.alone |= entry.alone;
+    }
+
+    /// The part of the device that a job takes.
+    fn part(&self, entry: &Entry) -> f64 {
+        1.0 / self.explorer.level(&entry.job.template) as f64
+    }
+
+    /// Whether a job can be started beside what runs; if not, why.
+    fn fits(&self, room: &Room, entry: &Entry, memory: u64) -> Result<(), Wait> {
+        if room.jobs > 0 && (entry.alone || room.alone) {
+            return Err(Wait::Alone);
+        }
+        if room.jobs >= self.limits.most {
+            return Err(Wait::Most);
+        }
+        if room.memory.saturating_add(memory) > self.limits.memory {
+            return Err(Wait::Memory);
+        }
+        if room.jobs > 0 && room.parts + self.part(entry) > 1.0 + SLACK {
+            return Err(Wait::Turn);
+        }
+        Ok(())
+    }
+
+    /// Jobs to be started, jobs that never will be with the reason, and the template of the first that waits
+    /// for nothing but a higher level.
+    fn choose(&mut self, book: &Book, now: f64) -> (Vec<Id>, Vec<(Id, String)>, Option<String>) {
+        let mut room = self.room(book);
+        let (mut starts, mut skips, mut blocked) = (Vec::new(), Vec::new(), None);
+        let mut waits = BTreeMap::new();
+        let mut reserved = false;
+        let mut passed: Vec<Id> = Vec::new();
+        for (entry, memory) in order(book, now) {
+            let id = entry.job.id;
+            let template = &entry.job.template;
+            if self
+                .failures
+                .get(template)
+                .is_some_and(|&n| n >= MOST_FAILURES)
+            {
+                skips.push((
+                    id,
+                    format!("{MOST_FAILURES} jobs of this template failed and none was done"),
+                ));
+                continue;
+            }
+            let fits = match (book.paused, entry.held, reserved) {
+                (true, ..) => Err(Wait::Paused),
+                (_, true, _) => Err(Wait::Held),
+                (_, _, true) => Err(Wait::Reserved),
+                _ => self.fits(&room, entry, memory),
+            };
+            match fits {
+                Ok(()) => {
+                    for other in passed.drain(..) {
+                        self.passed.entry(other).or_insert(now);
+                    }
+                    self.take(&mut room, entry, book);
+                    starts.push(id);
+                }
+                Err(why) => {
+                    waits.insert(id, why);
+                    if why == Wait::Turn && blocked.is_none() {
+                        blocked = Some(template.clone());
+                    }
+                    if !matches!(why, Wait::Paused | Wait::Held | Wait::Reserved) {
+                        passed.push(id);
+                        let since = self.passed.get(&id);
+                        reserved |= since.is_some_and(|since| now - since >= PASSED);
+                    }
+                }
+            }
+        }
+        self.waits = waits;
+        (starts, skips, blocked)
+    }
+
+    /// Shares of what runs and is started. Smaller ones come before starts, larger ones after, so that the
+    /// sum is within its limit at every moment.
+    fn divide(&mut self, book: &Book, starts: &[Id]) -> Vec<Decision> {
+        let running: Vec<Id> = book.running().map(|e| e.job.id).collect();
+        let number = running.len() + starts.len();
+        if number == 0 {
+            return Vec::new();
+        }
+        self.park(book);
+        let hundredths = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let (parked, total) = (self.parked.len(), self.limits.total_share);
+        let left = total.saturating_sub(PARKED_SHARE.saturating_mul(hundredths(parked)));
+        let equal = left / hundredths((number - parked).max(1));
+        let wanted = |id: &Id| {
+            let asked = book.entries.get(id).and_then(|e| book.demand(e).share);
+            let most = asked.unwrap_or(Share::FULL.hundredths());
+            let share = match self.parked.contains(id) {
+                true => PARKED_SHARE.min(most),
+                false => equal.min(most),
+            };
+            Share::from_hundredths(share.clamp(1, Share::FULL.hundredths()))
+        };
+        let (mut smaller, mut larger) = (Vec::new(), Vec::new());
+        if self.limits.regrants {
+            for id in &running {
+                let (share, now) = (wanted(id), self.share(*id));
+                let Some(now) = now.filter(|now| *now != share) else {
+                    continue;
+                };
+                let decisions = if share < now {
+                    &mut smaller
+                } else {
+                    &mut larger
+                };
+                decisions.push(Decision::Share(*id, share));
+            }
+        }
+        smaller.extend(starts.iter().map(|id| Decision::Start(*id, wanted(id))));
+        smaller.extend(larger);
+        for decision in &smaller {
+            if let Decision::Share(id, share) = decision {
+                self.shares.insert(*id, *share);
+            }
+        }
+        smaller
+    }
+
+    /// Where a step up was one too far, and shares move at once, the jobs that it started step aside until
+    /// there is room: nothing is killed, and the others run as they would without them.
+    fn park(&mut self, book: &Book) {
+        if !self.limits.regrants {
+            return;
+        }
+        let mut running: Vec<(f64, &Entry)> = book
+            .running()
+            .map(|e| match e.state {
+                State::Running(at) => (at, e),
+                _ => (0.0, e),
+            })
+            .collect();
+        running.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.job.id.cmp(&b.1.job.id)));
+        let mut parts = 0.0;
+        for (_, entry) in running {
+            let id = entry.job.id;
+            let first = parts == 0.0;
+            parts += self.part(entry);
+            let park = !first && parts > 1.0 + SLACK;
+            let changed = match park {
+                true => self.parked.insert(id),
+                false => self.parked.remove(&id),
+            };
+            if changed {
+                self.explorer.park(id, park);
+            }
+        }
+    }
+}
+
+/// Share of a job that steps aside, hundredths of a percent: it hardly runs and does not stand still, so that
+/// what it is connected with does not give it up.
+const PARKED_SHARE: u32 = 100;
+/// Parts of the device are sums of fractions.
+const SLACK: f64 = 1e-9;
+
+/// Waiting jobs with the memory that they ask for, the first to be started first.
+fn order(book: &Book, now: f64) -> Vec<(&Entry, u64)> {
+    let mut all: Vec<(f64, &Entry, u64)> = book
+        .waiting()
+        .map(|entry| {
+            let demand = book.demand(entry);
+            let age = (now - entry.added_s).max(0.0) / AGE;
+            let rank = f64::from(demand.priority) + age;
+            (rank, entry, demand.memory.unwrap_or(0))
+        })
+        .collect();
+    // Jobs of one request have one age: then their number decides.
+    all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.job.id.cmp(&b.1.job.id)));
+    all.into_iter()
+        .map(|(_, entry, memory)| (entry, memory))
+        .collect()
+}

@@ -1,0 +1,504 @@
+//! The server: one process for each queue, which alone writes the journal and starts jobs.
+//!
+//! It carries out what the policy decides. A start is in the journal before the process is there, so that a
+//! job that was started is known, whatever happens next; an end that the disk does not take is kept and
+//! tried again, and nothing new is started meanwhile.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use jobs::process::Identity;
+use jobs::{
+    Event, Exit, Happening, JobId, JobSpec, LogLimits, Progress, RunDir, Signals, Supervisor,
+};
+use trial::detect::Detector;
+use units::{Share, TaskId};
+
+use crate::book::{Book, Entry, Id, On, Outcome, Record, State};
+use crate::explore::{Explorer, Learnt};
+use crate::journal::Journal;
+use crate::last;
+use crate::message::{self, LOGS};
+use crate::place::Place;
+use crate::policy::{Decision, Policy};
+use crate::socket::{Call, listen};
+use crate::store;
+
+/// Why a server cannot run.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ServerError(String);
+
+fn failed(error: impl ToString) -> ServerError {
+    ServerError(error.to_string())
+}
+
+/// How often it looks for clients and for what is to be decided: a person does not notice it, and 50 looks a
+/// second cost less than a hundredth of a core.
+const LOOK: Duration = Duration::from_millis(20);
+/// Output is read this often at most, so that a job that prints thousands of lines a second is not slowed
+/// by its reader.
+const COALESCE: Duration = Duration::from_millis(10);
+/// From SIGTERM to SIGKILL: a script that saves a checkpoint when it is told to end takes a second or two.
+const GRACE: Duration = Duration::from_secs(10);
+/// A server without jobs ends after so long: the next client starts another.
+const IDLE: Duration = Duration::from_secs(60);
+/// How often it is looked whether processes that others started are still there.
+const LOOK_AT_OTHERS: Duration = Duration::from_millis(200);
+
+/// Pause after a start that failed for want of processes, descriptors, memory or room: others end in
+/// between, and a machine that lacks something is not asked for it fifty times a second.
+const SHORTAGE: Duration = Duration::from_secs(1);
+
+/// Lines as they came, with the task that printed them.
+type Lines = Rc<RefCell<Vec<(TaskId, f64, Vec<u8>)>>>;
+
+/// A job that runs here.
+struct Live {
+    process: JobId,
+    seat: usize,
+    detector: Detector,
+    /// Work that the policy has been told of.
+    told: f64,
+}
+
+/// The server of a queue.
+pub struct Server {
+    folder: PathBuf,
+    // Dropped in this order: jobs, then what their shares are made of, then the directory whose ledger names
+    // both.
+    supervisor: Supervisor,
+    pub(crate) place: Place,
+    _run: RunDir,
+    _lock: fs::File,
+    journal: Journal,
+    pub(crate) book: Book,
+    pub(crate) policy: Policy,
+    live: BTreeMap<Id, Live>,
+    lines: Lines,
+    calls: Receiver<Call>,
+    clock: Clock,
+    /// Changes that have happened and that the disk has not taken yet.
+    owed: Vec<Record>,
+    pub(crate) trouble: Option<String>,
+    kept: BTreeMap<String, Learnt>,
+    stopping: bool,
+    busy: Instant,
+    looked: Instant,
+    /// Nothing is started before, after a start that failed for want of something.
+    again: Instant,
+}
+
+/// Seconds since 1970 that do not jump.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    began: Instant,
+    at_s: f64,
+}
+
+impl Clock {
+    fn start() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            began: Instant::now(),
+            at_s: since.map_or(0.0, |d| d.as_secs_f64()),
+        }
+    }
+
+    fn now(&self) -> f64 {
+        self.at_s + self.began.elapsed().as_secs_f64()
+    }
+}
+
+impl Server {
+    /// Opens the queue of a folder; `None`: another server has it.
+    ///
+    /// # Errors
+    /// [`ServerError`] if the journal cannot be read or the device cannot be used.
+    pub fn open(folder: &Path, signals: Signals) -> Result<Option<Self>, ServerError> {
+        fs::create_dir_all(folder.join(LOGS)).map_err(failed)?;
+        let lock = fs::File::create(folder.join("lock")).map_err(failed)?;
+        if lock.try_lock().is_err() {
+            return Ok(None);
+        }
+        last::put_away(folder).map_err(failed)?;
+        let (mut run, _) = RunDir::create(&RunDir::default_base(), "mt queue").map_err(failed)?;
+        run.guard().map_err(failed)?;
+        last::leave(folder, run.path()).map_err(failed)?;
+        let (journal, book) = Journal::open(folder).map_err(failed)?;
+        let cpu = book.wishes.device == Some(On::Cpu);
+        let (place, note) = Place::open(&mut run, cpu).map_err(failed)?;
+        let mut supervisor = Supervisor::new(run.token()).map_err(failed)?;
+        supervisor.contain(place.enclosures(&mut run));
+        supervisor.listen(signals);
+        supervisor.coalesce(COALESCE);
+        let clock = Clock::start();
+        let lines = Lines::default();
+        let taken = Rc::clone(&lines);
+        supervisor.watch(move |task, line| {
+            let line = (task.clone(), clock.now(), line.to_vec());
+            taken.borrow_mut().push(line);
+        });
+        let limits = place.limits(&book.wishes);
+        let kept = store::read(folder, &place.name);
+        let explorer = Explorer::new(kept.clone(), limits.most);
+        let calls = listen(folder).map_err(failed)?;
+        let mut server = Self {
+            folder: folder.to_owned(),
+            supervisor,
+            place,
+            _run: run,
+            _lock: lock,
+            journal,
+            book,
+            policy: Policy::new(limits, explorer),
+            live: BTreeMap::new(),
+            lines,
+            calls,
+            clock,
+            owed: Vec::new(),
+            trouble: note,
+            kept,
+            stopping: false,
+            busy: Instant::now(),
+            looked: Instant::now(),
+            again: Instant::now(),
+        };
+        server.recover()?;
+        Ok(Some(server))
+    }
+
+    /// What the jobs that ran under the last server have become.
+    fn recover(&mut self) -> Result<(), ServerError> {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let alive = |process: Identity| process.is_alive();
+        let records = self.book.recover(boot.trim(), self.clock.now(), alive);
+        self.write(&records).map_err(failed)?;
+        let others: Vec<Entry> = self.book.running().cloned().collect();
+        for entry in others {
+            self.policy.started(&entry, Share::FULL, self.clock.now());
+        }
+        Ok(())
+    }
+
+    /// Serves until there is nothing to do for a while, a client ends it, or a signal arrives.
+    pub fn serve(mut self) {
+        while !self.stopping {
+            let events = self.supervisor.poll(LOOK);
+            self.stopping = self.supervisor.arrived().first.is_some();
+            self.read_lines();
+            for event in events {
+                self.happened(event);
+            }
+            self.look_at_others();
+            while let Ok((request, answer)) = self.calls.try_recv() {
+                self.busy = Instant::now();
+                let reply = self.answer(request);
+                // A client that has gone is told nothing: what it asked for is done.
+                answer.send(reply).ok();
+            }
+            self.pay();
+            if self.owed.is_empty() {
+                self.decide();
+            }
+            self.keep_learnt();
+            let idle = self.book.running().count() + self.book.waiting().count() == 0;
+            if !idle {
+                self.busy = Instant::now();
+            }
+            self.stopping |= idle && self.busy.elapsed() > IDLE;
+            // Without its folder nobody can reach it, and nothing that it does would be kept.
+            let folder = fs::metadata(&self.folder);
+            self.stopping |= folder.is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
+        }
+        self.end();
+    }
+
+    pub(crate) fn now(&self) -> f64 {
+        self.clock.now()
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    /// How far a job is.
+    pub(crate) fn progress(&self, id: Id) -> Option<(message::Progress, &'static str)> {
+        let detector = &self.live.get(&id)?.detector;
+        let best = detector.best()?;
+        let (_, done) = best.marks.last()?;
+        let per_s = best.marks.rate(0.0, f64::INFINITY).map(|rate| rate.per_s);
+        let of = detector.total();
+        let left_s = of
+            .zip(per_s)
+            .map(|(of, per_s)| (of - done).max(0.0) / per_s);
+        let progress = message::Progress {
+            done,
+            of,
+            per_s,
+            left_s,
+        };
+        Some((progress, best.form.unit))
+    }
+
+    /// Puts changes on the disk and then into the book: all of them, or none.
+    ///
+    /// # Errors
+    /// In words, if the disk does not take them.
+    pub(crate) fn write(&mut self, records: &[Record]) -> Result<(), String> {
+        self.journal.append(records).map_err(|error| {
+            let text = error.to_string();
+            self.trouble = Some(text.clone());
+            text
+        })?;
+        for record in records {
+            // It was made from the book just now; one that does not fit would be refused at the next start.
+            self.book.apply(record).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Tries to write what has happened.
+    fn pay(&mut self) {
+        if self.owed.is_empty() {
+            return;
+        }
+        let owed = std::mem::take(&mut self.owed);
+        match self.write(&owed) {
+            Ok(()) => self.trouble = None,
+            Err(_) => self.owed = owed,
+        }
+    }
+
+    fn read_lines(&mut self) {
+        for (task, at, line) in self.lines.borrow_mut().drain(..) {
+            let id = task.as_str().parse().ok().map(Id);
+            if let Some(live) = id.and_then(|id| self.live.get_mut(&id)) {
+                live.detector.line(at, &line);
+            }
+        }
+        for (id, live) in &mut self.live {
+            let mark = live.detector.best().and_then(|best| best.marks.last());
+            if let Some((at, work)) = mark.filter(|(_, work)| *work > live.told) {
+                live.told = work;
+                self.policy.progress(*id, at, work);
+            }
+        }
+    }
+
+    fn happened(&mut self, event: Event) {
+        let Happening::Exited {
+            exit,
+            out_of_memory,
+            ..
+        } = event.what
+        else {
+            return;
+        };
+        let id = self.live.iter().find(|(_, live)| live.process == event.job);
+        let Some((&id, _)) = id else { return };
+        if let Some(live) = self.live.remove(&id) {
+            self.place.free(live.seat);
+        }
+        let Some(entry) = self.book.entries.get(&id).cloned() else {
+            return;
+        };
+        let now = self.now();
+        let beside = self.book.running().count() > 1;
+        let once = self.book.demand(&entry).once;
+        if out_of_memory && beside && !entry.alone && !entry.cancelled && !once {
+            self.policy.out_of_memory(&entry, now);
+            self.owed.push(Record::Returned { id, alone: true });
+            return;
+        }
+        let outcome = match exit {
+            _ if entry.cancelled => Outcome::Cancelled,
+            Exit::Code(0) => Outcome::Done,
+            Exit::Code(code) => Outcome::Failed(code),
+            Exit::Signal(signal) => Outcome::Killed(signal),
+        };
+        self.over(&entry, outcome);
+    }
+
+    /// A running job has ended.
+    fn over(&mut self, entry: &Entry, outcome: Outcome) {
+        let (id, at_s) = (entry.job.id, self.now());
+        self.policy.ended(entry, &outcome, at_s);
+        self.owed.push(Record::Ended { id, at_s, outcome });
+    }
+
+    /// Processes that others started and that have gone, admitted or not.
+    fn look_at_others(&mut self) {
+        if self.looked.elapsed() < LOOK_AT_OTHERS || !self.owed.is_empty() {
+            return;
+        }
+        self.looked = Instant::now();
+        let gone = |e: &&Entry| !e.is_ended() && e.job.process.is_some_and(|p| !p.is_alive());
+        let gone: Vec<Entry> = self.book.entries.values().filter(gone).cloned().collect();
+        let at_s = self.now();
+        for entry in gone {
+            match entry.state {
+                State::Running(_) => self.over(&entry, Outcome::Left),
+                _ => self.owed.push(Record::Ended {
+                    id: entry.job.id,
+                    at_s,
+                    outcome: Outcome::Cancelled,
+                }),
+            }
+        }
+    }
+
+    fn decide(&mut self) {
+        // What is decided is carried out, so that nothing is decided either.
+        if Instant::now() < self.again {
+            return;
+        }
+        for decision in self.policy.decide(&self.book, self.now()) {
+            match decision {
+                Decision::Share(id, share) => {
+                    let seat = self.live.get(&id).map(|live| live.seat);
+                    let changed = seat.map(|seat| self.place.regrant(seat, share));
+                    if let Some(Err(error)) = changed {
+                        self.trouble = Some(error);
+                    }
+                }
+                Decision::Stop(id) => match self.live.get(&id) {
+                    Some(live) => self.supervisor.stop(live.process, GRACE),
+                    None => self.terminate_other(id),
+                },
+                Decision::Skip(id, why) => self.owed.push(Record::Ended {
+                    id,
+                    at_s: self.now(),
+                    outcome: Outcome::Skipped(why),
+                }),
+                Decision::Start(id, share) => self.start(id, share),
+            }
+        }
+        self.pay();
+    }
+
+    /// Asks a process that somebody else started to end.
+    fn terminate_other(&self, id: Id) {
+        let entry = self.book.entries.get(&id);
+        if let Some(process) = entry.and_then(|entry| entry.job.process) {
+            process.terminate();
+        }
+    }
+
+    fn start(&mut self, id: Id, share: Share) {
+        let at_s = self.now();
+        // A disk that does not take it: the job waits, and the next decision tries again.
+        if self.write(&[Record::Started { id, at_s }]).is_err() {
+            return;
+        }
+        let Some(entry) = self.book.entries.get(&id).cloned() else {
+            return;
+        };
+        self.policy.started(&entry, share, at_s);
+        if entry.job.process.is_some() {
+            // It asks until it finds itself running.
+            return;
+        }
+        let seat = match self.place.take(share) {
+            Ok(seat) => seat,
+            Err(why) => return self.wait_for_room(&entry, why),
+        };
+        let spec = match self.spec(&entry, seat.procs, seat.env) {
+            Ok(spec) => spec,
+            Err(why) => {
+                self.place.free(seat.number);
+                return self.over(&entry, Outcome::Skipped(why));
+            }
+        };
+        match self.supervisor.spawn(&spec) {
+            Ok(process) => {
+                let live = Live {
+                    process,
+                    seat: seat.number,
+                    detector: Detector::default(),
+                    told: 0.0,
+                };
+                self.live.insert(id, live);
+            }
+            Err(error) => {
+                self.place.free(seat.number);
+                match error.is_shortage() {
+                    true => self.wait_for_room(&entry, error.to_string()),
+                    false => self.over(&entry, Outcome::Skipped(error.to_string())),
+                }
+            }
+        }
+    }
+
+    /// A job that the machine has no room for at present waits on, and the queue says why.
+    fn wait_for_room(&mut self, entry: &Entry, why: String) {
+        self.policy.unstarted(entry, self.now());
+        self.owed.push(Record::Unstarted(entry.job.id));
+        self.pay();
+        self.trouble = Some(format!("job {} waits: {why}", entry.job.id));
+        self.again = Instant::now() + SHORTAGE;
+    }
+
+    fn spec(
+        &self,
+        entry: &Entry,
+        procs: Option<PathBuf>,
+        seat: Vec<(OsString, OsString)>,
+    ) -> Result<JobSpec, String> {
+        let group = self
+            .book
+            .groups
+            .get(&entry.group)
+            .ok_or("its group is not there")?;
+        let own = group.env.iter().chain(&entry.job.set);
+        let mut env: BTreeMap<OsString, OsString> = own
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        env.extend(seat);
+        Ok(JobSpec {
+            task: TaskId::new(&entry.job.id.to_string()).map_err(|e| e.to_string())?,
+            argv: entry.job.argv.iter().map(OsString::from).collect(),
+            env,
+            cwd: Some(PathBuf::from(&group.cwd)),
+            orders: false,
+            progress: Progress::Protocol,
+            cgroup_procs: procs,
+            cpus: Vec::new(),
+            log: self.folder.join(LOGS).join(format!("{}.log", entry.job.id)),
+            log_limits: LogLimits::default(),
+        })
+    }
+
+    fn keep_learnt(&mut self) {
+        let learnt = self.policy.explorer().learnt();
+        if *learnt == self.kept {
+            return;
+        }
+        self.kept = learnt.clone();
+        if let Err(error) = store::write(&self.folder, &self.place.name, &self.kept) {
+            self.trouble = Some(format!("what was learnt is not kept: {error}"));
+        }
+    }
+
+    /// Ends what runs, which is to run again with the next server.
+    fn end(&mut self) {
+        // What has ended by itself until now has ended. Of what ends from here on nobody can say whether it
+        // was done: a script that saves when it is told to end may exit with 0 as well.
+        for event in self.supervisor.poll(Duration::ZERO) {
+            self.happened(event);
+        }
+        self.supervisor.stop_all(GRACE);
+        while self.supervisor.running() > 0 {
+            self.supervisor.poll(LOOK);
+        }
+        self.pay();
+        fs::remove_file(self.folder.join(message::SOCKET)).ok();
+    }
+}

@@ -1,0 +1,104 @@
+//! The socket of a queue, on both sides.
+
+use std::fs;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use crate::message::{Reply, Request, SOCKET};
+
+/// A request, and where its answer goes.
+pub(crate) type Call = (Request, SyncSender<Reply>);
+
+/// Most bytes of a request or a reply: a hundred thousand commands of some hundred bytes.
+const LONGEST: u64 = 64 << 20;
+/// How long a client may take to say what it wants, and a server to answer: longer than a server on a loaded
+/// machine takes, shorter than a person's patience.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Clients whose requests wait for the server; the next ones wait in the socket.
+const CALLS: usize = 64;
+
+/// Opens the socket and reads what clients ask for, each on a thread of its own: one that says nothing
+/// hinders nobody.
+pub(crate) fn listen(folder: &Path) -> io::Result<Receiver<Call>> {
+    let path = folder.join(SOCKET);
+    // Of a server that was killed: whoever holds the lock of the folder is the only one.
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&path)?;
+    let (sender, receiver) = sync_channel(CALLS);
+    thread::Builder::new().spawn(move || {
+        for stream in listener.incoming() {
+            // No room for another descriptor: the client asks again.
+            let Ok(stream) = stream else {
+                thread::sleep(Duration::from_millis(100));
+                continue;
+            };
+            let sender = sender.clone();
+            // What fails here is a client that has gone, or that no thread can be made for.
+            thread::Builder::new()
+                .spawn(move || attend(stream, &sender))
+                .ok();
+        }
+    })?;
+    Ok(receiver)
+}
+
+/// Reads one request and writes its answer.
+fn attend(stream: UnixStream, server: &SyncSender<Call>) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let reply = match receive::<Request>(&stream) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            let text = format!("{error}; is this mt of the server's version?");
+            Reply::Refused(text)
+        }
+        Err(error) => return Err(error),
+        Ok(request) => {
+            let (answer, answered) = sync_channel(1);
+            let ended = |_| io::Error::from(io::ErrorKind::ConnectionAborted);
+            server.send((request, answer)).map_err(|_| ended(()))?;
+            answered.recv().map_err(|_| ended(()))?
+        }
+    };
+    send(&stream, &reply)
+}
+
+/// Asks the server of a folder.
+///
+/// # Errors
+/// [`io::Error`]: there is none, or it has gone before it answered.
+pub fn ask(folder: &Path, request: &Request) -> io::Result<Reply> {
+    let path = folder.join(SOCKET);
+    // A signal may end the wait for a server that has many clients; the library does not ask again.
+    let stream = loop {
+        match UnixStream::connect(&path) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            connected => break connected?,
+        }
+    };
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    send(&stream, request)?;
+    receive(&stream)
+}
+
+fn send<T: serde::Serialize>(mut stream: &UnixStream, what: &T) -> io::Result<()> {
+    let mut text = serde_json::to_vec(what)?;
+    text.push(b'\n');
+    stream.write_all(&text)
+}
+
+fn receive<T: serde::de::DeserializeOwned>(stream: &UnixStream) -> io::Result<T> {
+    let mut line = Vec::new();
+    BufReader::new(stream.take(LONGEST)).read_until(b'\n', &mut line)?;
+    if !line.ends_with(b"\n") {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    serde_json::from_slice(&line).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+}

@@ -1,0 +1,49 @@
+//! What was learnt of templates, kept between servers: a file for each device.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::explore::Learnt;
+
+/// File of a device in the queue's folder.
+fn file(folder: &Path, device: &str) -> PathBuf {
+    let legal = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let name: String = device.chars().map(legal).collect();
+    folder.join(format!("learnt-{name}.json"))
+}
+
+/// What is known of a device. A file that cannot be read costs no more than to learn anew, so it is none.
+#[must_use]
+pub fn read(folder: &Path, device: &str) -> BTreeMap<String, Learnt> {
+    let text = fs::read(file(folder, device)).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
+/// Keeps what is known of a device, whole or not at all.
+///
+/// # Errors
+/// If the file cannot be written; the old one is there then.
+pub fn write(folder: &Path, device: &str, learnt: &BTreeMap<String, Learnt>) -> io::Result<()> {
+    let path = file(folder, device);
+    let fresh = path.with_extension("new");
+    fs::write(&fresh, serde_json::to_vec(learnt)?)?;
+    fs::rename(&fresh, &path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_learnt_is_read_again_and_of_that_device_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let learnt = BTreeMap::from([("sh {x}".to_owned(), Learnt::default())]);
+        write(folder.path(), "2 cores / x", &learnt).unwrap();
+        assert_eq!(read(folder.path(), "2 cores / x"), learnt);
+        assert!(read(folder.path(), "another").is_empty());
+        fs::write(file(folder.path(), "torn"), "{\"a\":").unwrap();
+        assert!(read(folder.path(), "torn").is_empty());
+    }
+}

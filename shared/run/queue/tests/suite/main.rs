@@ -1,0 +1,4 @@
+//! Tests of the queue as a whole.
+
+mod simulation;
+mod world;

@@ -1,0 +1,399 @@
+//! A device on virtual time, with jobs that come, fail and are cancelled, and a server that dies.
+
+use std::collections::BTreeMap;
+
+use queue::book::{Book, Demand, Group, Id, Job, Outcome, Record};
+use queue::explore::{Explorer, Learnt};
+use queue::policy::{Decision, Limits, Policy};
+use rand::rngs::SmallRng;
+use rand::{Rng as _, SeedableRng as _};
+use units::Share;
+
+/// What a job of the world will do.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// When it is added.
+    pub arrives: f64,
+    /// Template.
+    pub template: usize,
+    /// Seconds of start-up, and of work alone.
+    pub seconds: (f64, f64),
+    /// Whether it prints progress.
+    pub tells: bool,
+    /// It fails at this part of its work.
+    pub fails: Option<f64>,
+    /// Somebody cancels it then.
+    pub cancelled: Option<f64>,
+    /// What it asks for.
+    pub demand: Demand,
+    /// Memory that it needs beside others in truth; more than there is: it runs out of memory.
+    pub needs: u64,
+}
+
+/// How a device slows jobs down that share it.
+#[derive(Debug, Clone, Copy)]
+pub struct Device {
+    /// Jobs that it runs at full speed.
+    pub free: f64,
+    /// What each further one costs all of them.
+    pub toll: f64,
+    /// Its memory.
+    pub memory: u64,
+}
+
+impl Device {
+    /// Speed of each of `n` jobs, relative to alone.
+    pub fn speed(&self, n: usize) -> f64 {
+        let n = n as f64;
+        let shared = (self.free / n).min(1.0);
+        shared / (1.0 + self.toll * (n - self.free).max(0.0))
+    }
+}
+
+/// A job that runs.
+#[derive(Debug, Clone)]
+struct Run {
+    plan: usize,
+    startup: f64,
+    work: f64,
+}
+
+/// The world.
+pub struct World {
+    /// All jobs.
+    pub plans: Vec<Plan>,
+    /// The device.
+    pub device: Device,
+    /// What may not be exceeded.
+    pub limits: Limits,
+    /// The journal, as text: what is confirmed.
+    journal: String,
+    book: Book,
+    policy: Policy,
+    now: f64,
+    step: f64,
+    runs: BTreeMap<Id, Run>,
+    shares: BTreeMap<Id, Share>,
+    /// Job of each plan that was added.
+    ids: BTreeMap<usize, Id>,
+    /// Starts and completions, by job, as the world saw them.
+    pub starts: BTreeMap<Id, u32>,
+    /// Completions.
+    pub completions: BTreeMap<Id, u32>,
+    deaths: u32,
+}
+
+impl World {
+    /// A world of these plans in which the server dies sometimes.
+    pub fn new(
+        plans: Vec<Plan>,
+        device: Device,
+        limits: Limits,
+        learnt: BTreeMap<String, Learnt>,
+    ) -> Self {
+        Self {
+            plans,
+            device,
+            limits,
+            journal: String::new(),
+            book: Book::default(),
+            policy: Policy::new(limits, Explorer::new(learnt, limits.most)),
+            now: 0.0,
+            step: 0.5,
+            runs: BTreeMap::new(),
+            shares: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            starts: BTreeMap::new(),
+            completions: BTreeMap::new(),
+            deaths: 0,
+        }
+    }
+
+    /// A random one.
+    pub fn random(seed: u64) -> Self {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let device = Device {
+            free: rng.random_range(1.0..6.0),
+            toll: rng.random_range(0.0..0.5),
+            memory: 1000,
+        };
+        let regrants = rng.random_bool(0.5);
+        let most = rng.random_range(1..=12);
+        let limits = Limits {
+            most,
+            memory: device.memory,
+            total_share: if regrants {
+                20_000
+            } else {
+                most as u32 * 10_000
+            },
+            regrants,
+        };
+        let bad = rng.random_range(0..4);
+        let burst = rng.random_bool(0.5);
+        let plan = |rng: &mut SmallRng| {
+            let template = rng.random_range(0..3);
+            let whole = rng.random_range(0.5..60.0);
+            let fails = template == bad || rng.random_bool(0.05);
+            Plan {
+                arrives: if burst {
+                    0.0
+                } else {
+                    rng.random_range(0.0..300.0)
+                },
+                template,
+                seconds: (rng.random_range(0.0..5.0), whole),
+                tells: template != 1,
+                fails: fails.then(|| rng.random_range(0.0..1.0)),
+                cancelled: rng.random_bool(0.1).then(|| rng.random_range(0.0..400.0)),
+                demand: Demand {
+                    memory: rng.random_bool(0.5).then(|| rng.random_range(1..=1000)),
+                    priority: rng.random_range(-1..=1),
+                    share: rng.random_bool(0.2).then(|| rng.random_range(1..=10_000)),
+                    once: rng.random_bool(0.2),
+                },
+                needs: rng.random_range(0..400),
+            }
+        };
+        let count = rng.random_range(1..40);
+        let plans = (0..count).map(|_| plan(&mut rng)).collect();
+        Self::new(plans, device, limits, BTreeMap::new())
+    }
+
+    /// The book.
+    pub fn book(&self) -> &Book {
+        &self.book
+    }
+
+    /// What was learnt.
+    pub fn learnt(&self) -> &BTreeMap<String, Learnt> {
+        self.policy.explorer().learnt()
+    }
+
+    fn note(&mut self, record: Record) {
+        self.book
+            .apply(&record)
+            .expect("no record contradicts the book");
+        self.journal += &serde_json::to_string(&record).expect("a record is JSON");
+        self.journal.push('\n');
+    }
+
+    /// Runs until every job has ended, with a server that dies with probability `death` in each step;
+    /// seconds until then.
+    pub fn play(&mut self, rng: &mut SmallRng, death: f64) -> f64 {
+        for _ in 0..40_000 {
+            self.arrivals();
+            self.advance();
+            if rng.random_bool(death) && self.deaths < 6 {
+                self.die(rng);
+            }
+            self.decide();
+            self.check();
+            let ended = self.book.entries.values().all(|e| e.is_ended());
+            if ended && self.ids.len() == self.plans.len() {
+                return self.now;
+            }
+            self.now += self.step;
+        }
+        let left: Vec<_> = self
+            .book
+            .entries
+            .values()
+            .filter(|e| !e.is_ended())
+            .collect();
+        panic!("not all jobs end: {left:#?}");
+    }
+
+    fn arrivals(&mut self) {
+        for index in 0..self.plans.len() {
+            let plan = self.plans[index].clone();
+            if plan.arrives <= self.now && !self.ids.contains_key(&index) {
+                let id = self.book.next_ids(1)[0];
+                let template = format!("t{}", plan.template);
+                let job = Job {
+                    id,
+                    template: template.clone(),
+                    argv: vec!["x".to_owned()],
+                    set: BTreeMap::new(),
+                    process: None,
+                };
+                let group = Group {
+                    token: index.to_string(),
+                    cwd: "/".to_owned(),
+                    env: BTreeMap::new(),
+                    demand: plan.demand.clone(),
+                };
+                let (jobs, at_s) = (vec![job], self.now);
+                self.note(Record::Added { group, jobs, at_s });
+                self.policy.added(&template);
+                self.ids.insert(index, id);
+            }
+            let Some(&id) = self.ids.get(&index) else {
+                continue;
+            };
+            if plan.cancelled.is_some_and(|at| at <= self.now) {
+                let entry = &self.book.entries[&id];
+                if entry.is_running() && !entry.cancelled {
+                    self.note(Record::Cancelled(id));
+                } else if !entry.is_running() && !entry.is_ended() {
+                    self.end(id, Outcome::Cancelled);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, id: Id, outcome: Outcome) {
+        let entry = self.book.entries[&id].clone();
+        let at_s = self.now;
+        self.note(Record::Ended {
+            id,
+            at_s,
+            outcome: outcome.clone(),
+        });
+        if entry.is_running() {
+            self.policy.ended(&entry, &outcome, at_s);
+        }
+        self.shares.remove(&id);
+    }
+
+    /// A step of all that runs.
+    fn advance(&mut self) {
+        let stands_by = |share: &Share| share.hundredths() <= 100;
+        let aside: Vec<Id> = self
+            .shares
+            .iter()
+            .filter(|(_, s)| stands_by(s))
+            .map(|(id, _)| *id)
+            .collect();
+        let active = self.runs.keys().filter(|id| !aside.contains(id)).count();
+        let speed = self.device.speed(active.max(1));
+        let need: u64 = self
+            .runs
+            .values()
+            .map(|run| self.plans[run.plan].needs)
+            .sum();
+        let short = need > self.device.memory && self.runs.len() > 1;
+        let mut ends = Vec::new();
+        for (index, (id, run)) in self.runs.iter_mut().enumerate() {
+            let plan = &self.plans[run.plan];
+            if short && index == 0 {
+                ends.push((*id, None));
+                continue;
+            }
+            if run.startup < plan.seconds.0 {
+                run.startup += self.step;
+                continue;
+            }
+            let slow = if aside.contains(id) { 0.01 } else { 1.0 };
+            run.work += speed * slow * self.step;
+            let all = plan.seconds.1;
+            if plan.fails.is_some_and(|part| run.work >= part * all) {
+                ends.push((*id, Some(Outcome::Failed(1))));
+            } else if run.work >= all {
+                *self.completions.entry(*id).or_default() += 1;
+                ends.push((*id, Some(Outcome::Done)));
+            } else if plan.tells {
+                self.policy.progress(*id, self.now, run.work);
+            }
+        }
+        for (id, outcome) in ends {
+            self.runs.remove(&id);
+            match outcome {
+                Some(outcome) => self.end(id, outcome),
+                // As the server does: a job that may be started once only has failed.
+                None if self.book.demand(&self.book.entries[&id]).once => {
+                    self.end(id, Outcome::Failed(1));
+                }
+                None => {
+                    let entry = self.book.entries[&id].clone();
+                    self.note(Record::Returned { id, alone: true });
+                    self.policy.out_of_memory(&entry, self.now);
+                    self.shares.remove(&id);
+                }
+            }
+        }
+    }
+
+    /// The server is killed, its jobs die with it, and another begins with what the journal says.
+    fn die(&mut self, rng: &mut SmallRng) {
+        self.deaths += 1;
+        self.runs.clear();
+        self.shares.clear();
+        // Half a record was written when it was killed, and confirmed to nobody.
+        let half = r#"{"added":{"group":{"token":"#;
+        self.journal += &half[..rng.random_range(0..half.len())];
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(queue::journal::FILE);
+        std::fs::write(&path, &self.journal).expect("a journal");
+        let (book, length) = queue::journal::read(&path).expect("a journal is read");
+        assert_eq!(book, self.book, "what was confirmed is what is read");
+        self.journal.truncate(length as usize);
+        self.policy = Policy::new(
+            self.limits,
+            Explorer::new(self.learnt().clone(), self.limits.most),
+        );
+        for record in self.book.recover("boot", self.now, |_| false) {
+            self.note(record);
+        }
+    }
+
+    fn decide(&mut self) {
+        for decision in self.policy.decide(&self.book, self.now) {
+            match decision {
+                Decision::Share(id, share) => {
+                    assert!(self.limits.regrants);
+                    // Not of a job that this very decision has ended.
+                    if self.runs.contains_key(&id) {
+                        self.shares.insert(id, share);
+                    }
+                }
+                Decision::Stop(id) => {
+                    self.runs.remove(&id);
+                    self.end(id, Outcome::Cancelled);
+                }
+                Decision::Skip(id, why) => self.end(id, Outcome::Skipped(why)),
+                Decision::Start(id, share) => {
+                    let at_s = self.now;
+                    self.note(Record::Started { id, at_s });
+                    let plan = self
+                        .ids
+                        .iter()
+                        .find(|(_, i)| **i == id)
+                        .map(|(plan, _)| *plan);
+                    let run = Run {
+                        plan: plan.expect("a job of a plan"),
+                        startup: 0.0,
+                        work: 0.0,
+                    };
+                    assert!(self.runs.insert(id, run).is_none(), "{id} runs twice");
+                    self.shares.insert(id, share);
+                    *self.starts.entry(id).or_default() += 1;
+                    let entry = self.book.entries[&id].clone();
+                    self.policy.started(&entry, share, at_s);
+                }
+            }
+            let sum: u32 = self.shares.values().map(|s| s.hundredths()).sum();
+            assert!(
+                sum <= self.limits.total_share,
+                "shares {sum} at {}",
+                self.now
+            );
+        }
+    }
+
+    fn check(&self) {
+        let running: Vec<_> = self.book.running().collect();
+        assert!(running.len() <= self.limits.most, "{} run", running.len());
+        assert_eq!(running.len(), self.runs.len(), "the book knows what runs");
+        let memory: u64 = running
+            .iter()
+            .filter_map(|e| self.book.demand(e).memory)
+            .sum();
+        assert!(memory <= self.limits.memory, "memory {memory}");
+        let alone = running.iter().any(|e| e.alone);
+        assert!(
+            !alone || running.len() == 1,
+            "one runs alone and another beside it"
+        );
+    }
+}

@@ -1,0 +1,251 @@
+//! A workload to begin with, the tools by their names, and all of them in one command.
+
+mod args;
+mod chain;
+mod choice;
+mod evidence;
+mod stages;
+mod tools;
+
+use std::collections::BTreeMap;
+
+use doc::{
+    DeviceKind, DeviceSpec, Duplex, GpuSpec, HostCost, Job, Link, Progress, Task, UpdateBytes,
+    Workload,
+};
+use units::{Bandwidth, Batch, Bytes, Samples, TaskId};
+
+pub use args::{Device, RunArgs};
+pub use chain::run;
+pub use tools::{Tool, Words, tool, unstarted};
+
+/// What is asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Start {
+    /// Device; absent: a GPU of this machine if MPS can share it, else the simulator, with a script
+    /// the processors.
+    pub device: Option<DeviceKind>,
+    /// GPU to simulate, by its name in the catalogue.
+    pub gpu: Option<String>,
+    /// Number of tasks.
+    pub tasks: u32,
+    /// Training script of every task; a file `*.py` is started by python3.
+    pub script: Option<String>,
+}
+
+/// Models of the catalogue, with what a round of them moves in each direction (32-bit weights).
+const MODELS: [(&str, u64); 3] = [
+    ("resnet50", 100_000_000),
+    ("vgg16", 55_000_000),
+    ("mobilenet_v3_large", 15_000_000),
+];
+
+/// Networks of mt-worker on processors, that differ in speed by a factor of three.
+const NETWORKS: [(&str, &str, &str); 3] = [
+    ("wide", "512", "3"),
+    ("deep", "256", "6"),
+    ("small", "384", "3"),
+];
+
+/// The workload that is asked for, and why it is on its device.
+///
+/// # Errors
+/// What the device cannot do, or that there is no such GPU, with what to give instead.
+pub fn workload(start: &Start) -> Result<(Workload, String), String> {
+    let (kind, why) = device(start);
+    if let (DeviceKind::Sim, Some(script)) = (kind, &start.script) {
+        return Err(format!(
+            "--script {script}: a simulated GPU runs no program; give --device cpu or cuda, or neither"
+        ));
+    }
+    let tasks = (0..start.tasks as usize).filter_map(|i| task(start, kind, i));
+    let gpu = (kind == DeviceKind::Sim)
+        .then(|| GpuSpec::Named(start.gpu.clone().unwrap_or_else(|| "rtx-3090".to_owned())));
+    let workload = Workload {
+        id: None,
+        device: DeviceSpec {
+            kind,
+            gpu,
+            memory: None,
+            gpus: 1,
+            gpu_names: Vec::new(),
+        },
+        // A script may move its updates itself, or nothing: who gives one says what is transferred.
+        link: link().filter(|_| start.script.is_none()),
+        tasks: tasks.collect(),
+        provenance: Vec::new(),
+    };
+    if let Err(host::OpenError::Workload(fault)) = host::complete(&workload, kind) {
+        return Err(fault.problem);
+    }
+    Ok((workload, why))
+}
+
+fn device(start: &Start) -> (DeviceKind, String) {
+    if let Some(device) = start.device {
+        let what = match device {
+            DeviceKind::Cpu => "for shares of this machine's processors, as asked for",
+            DeviceKind::Cuda => "for a GPU under NVIDIA MPS, as asked for",
+            _ => "for a simulated GPU, as asked for",
+        };
+        return (device, what.to_owned());
+    }
+    if start.gpu.is_some() {
+        return (
+            DeviceKind::Sim,
+            "for a simulated GPU, as asked for".to_owned(),
+        );
+    }
+    match host::discovery::shareable(&[], 1) {
+        Ok(gpus) => {
+            let name = gpus.first().map_or("", |gpu| gpu.name.as_str());
+            (
+                DeviceKind::Cuda,
+                format!("for the GPU of this machine, {name}"),
+            )
+        }
+        Err(error) if start.script.is_some() => {
+            let why = format!("for the processors, because there is {error}");
+            (DeviceKind::Cpu, why)
+        }
+        Err(error) => {
+            let why = format!("for a simulated GPU, because there is {error}");
+            (DeviceKind::Sim, why)
+        }
+    }
+}
+
+/// A line of 400 Mbit/s down and 200 up. Transfers then take about a third of a round of three tasks (3.4
+/// s down and 6.8 s up beside some 20 s of compute): most of them can be hidden behind compute, and their
+/// order decides how much. On a line ten times as slow nothing is left to hide them behind, on one ten
+/// times as fast nothing to hide.
+fn link() -> Option<Link> {
+    Some(Link {
+        down: Bandwidth::new(400e6).ok()?,
+        up: Bandwidth::new(200e6).ok()?,
+        duplex: Duplex::Full,
+    })
+}
+
+/// A stand-in for the program of a transfer: waits as long as the link takes for so many bytes.
+fn transfer(bytes: Bytes, line: Bandwidth) -> Vec<String> {
+    let seconds = bytes.transfer_seconds(line);
+    vec!["sleep".to_owned(), format!("{seconds:.1}")]
+}
+
+fn task(start: &Start, kind: DeviceKind, index: usize) -> Option<Task> {
+    let (model, bytes) = MODELS[index % MODELS.len()];
+    let simulated = kind == DeviceKind::Sim && start.script.is_none();
+    let name = match kind {
+        DeviceKind::Cpu => NETWORKS[index % NETWORKS.len()].0,
+        _ => model,
+    };
+    let id = match (start.script.is_some(), index / MODELS.len()) {
+        (true, _) => format!("task{}", index + 1),
+        (false, 0) => name.to_owned(),
+        (false, again) => format!("{name}-{}", again + 1),
+    };
+    // A round of half a minute or so on a GPU, of a few seconds on two cores.
+    let samples = if kind == DeviceKind::Cpu {
+        40_000
+    } else {
+        20_000
+    };
+    let bytes = Bytes::new(bytes).ok()?;
+    Some(Task {
+        id: TaskId::new(&id).ok()?,
+        model: simulated.then(|| model.to_owned()),
+        input_pixels: None,
+        layers: Vec::new(),
+        flops_per_sample: None,
+        bytes_per_sample: None,
+        batch_sizes: [32, 64, 128]
+            .into_iter()
+            .filter_map(|b| Batch::new(b).ok())
+            .collect(),
+        batch: None,
+        efficiency: None,
+        rounds_to_target: None,
+        samples: Samples::new(samples).ok(),
+        update_bytes: start.script.is_none().then_some(UpdateBytes {
+            down: bytes,
+            up: bytes,
+        }),
+        weight: None,
+        memory: None,
+        host: HostCost::default(),
+        job: (!simulated).then(|| job(start, kind, index, (model, bytes))),
+    })
+}
+
+fn job(start: &Start, kind: DeviceKind, index: usize, (model, bytes): (&str, Bytes)) -> Job {
+    let words: Vec<&str> = match (&start.script, kind) {
+        (Some(script), _) if script.ends_with(".py") => vec!["python3", script],
+        (Some(script), _) => vec![script],
+        (None, DeviceKind::Cuda) => vec!["mt-worker", "--device", "cuda", "--model", model],
+        (None, _) => {
+            let (_, width, depth) = NETWORKS[index % NETWORKS.len()];
+            vec![
+                "mt-worker",
+                "--threads",
+                "1",
+                "--width",
+                width,
+                "--depth",
+                depth,
+            ]
+        }
+    };
+    let link = link().filter(|_| start.script.is_none());
+    Job {
+        argv: words.into_iter().map(str::to_owned).collect(),
+        env: BTreeMap::new(),
+        cwd: None,
+        progress: Progress::default(),
+        pool: start.script.is_none(),
+        download: link.map_or_else(Vec::new, |l| transfer(bytes, l.down)),
+        upload: link.map_or_else(Vec::new, |l| transfer(bytes, l.up)),
+        resume: Vec::new(),
+    }
+}
+
+/// What to change in the workload, for a person; `file`: where it was written, `-` for nowhere.
+#[must_use]
+pub fn comments(workload: &Workload, file: &str) -> String {
+    let transfers = match workload.link {
+        Some(_) => {
+            "  link          bits per second; transfers take about a third of a round, so that hiding them
+                behind compute shows; leave it out where nothing is transferred
+"
+        }
+        None => {
+            "  link          give {\"down_bps\":...,\"up_bps\":...} here and update_bytes with each task where rounds
+                transfer, and download and upload (argv) in its job for the programs that do it
+"
+        }
+    };
+    let mut text = "  device        sim (a simulated GPU), cpu (CPU quotas) or cuda (NVIDIA MPS)
+  batch_sizes   the sizes that the plan may choose from
+  samples       the data of one round of each task
+"
+    .to_owned();
+    text += transfers;
+    if workload.tasks.iter().any(|t| t.update_bytes.is_some()) {
+        text += "  update_bytes  what a round downloads before and uploads after training\n";
+    }
+    let waits = |t: &Task| t.job.as_ref().is_some_and(|j| !j.download.is_empty());
+    if workload.tasks.iter().any(waits) {
+        text += "  download      stands in for the program that fetches an update: it waits as long as the link
+                takes; upload likewise
+";
+    }
+    if workload.tasks.iter().any(|t| t.model.is_some()) {
+        text += "  model         a model of the catalogue (mt-profile --list-devices names them); for your own\n                program give a job: mt init --script train.py\n";
+    } else {
+        text += "  job           argv of the program; it is told MT_BATCH_SIZE and MT_SAMPLES, and prints a line\n                {\"mt\":\"step\",\"samples\":N} for each step, or gives progress.regex for its own\n";
+    }
+    if file != "-" {
+        text += &format!("next: mt run {file}");
+    }
+    text.trim_end().to_owned()
+}

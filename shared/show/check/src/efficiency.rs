@@ -1,0 +1,198 @@
+//! Noise scales: from the gradients that stand in a profile and in runs, and from the losses of runs at several
+//! batch sizes, with arithmetic of its own.
+
+mod learnt;
+mod student;
+
+use doc::{
+    EfficiencyCurve, EfficiencySource, EventPayload, GradientNoise, Profile, RunEvent, Task,
+};
+use units::TaskId;
+
+use self::learnt::{Learnt, learnt};
+use self::student::student;
+use crate::judge::Judge;
+
+/// Fewest windows or progress events.
+const FEWEST: usize = 5;
+
+/// Figures are rounded differently where sums are made in another order; errors are differences of
+/// nearly equal sums.
+const ROUGHLY: f64 = 1e-6;
+
+struct Scale {
+    phi: f64,
+    stderr: f64,
+    steps: u64,
+    half_width: f64,
+}
+
+/// The ratio of the sums of `variance` and `squared_norm`, with the error of a ratio of sums over independent
+/// blocks.
+fn scale(blocks: &[&GradientNoise]) -> Option<Scale> {
+    if blocks.len() < FEWEST {
+        return None;
+    }
+    let sums: Vec<(f64, f64, f64)> = blocks
+        .iter()
+        .map(|b| {
+            let n = b.steps as f64;
+            (n, b.squared_norm * n, b.variance * n)
+        })
+        .collect();
+    let (n, g, s) = sums
+        .iter()
+        .fold((0.0, 0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2));
+    let count = blocks.len() as f64;
+    let inflate = count / (count - 1.0);
+    let error = |ratio: f64, top: fn(&(f64, f64, f64)) -> f64, low: fn(&(f64, f64, f64)) -> f64| {
+        let squares: f64 = sums.iter().map(|b| (top(b) - ratio * low(b)).powi(2)).sum();
+        (squares * inflate).sqrt()
+    };
+    let t = student(count - 1.0);
+    let mean_error = error(g / n, |b| b.1, |b| b.0) / n;
+    let phi = s / g;
+    if g / n <= t * mean_error || phi <= 0.0 {
+        return None;
+    }
+    let stderr = error(phi, |b| b.2, |b| b.1) / g;
+    Some(Scale {
+        phi,
+        stderr,
+        steps: blocks.iter().map(|b| b.steps).sum(),
+        half_width: t * stderr / phi,
+    })
+}
+
+fn windows<'a>(profile: &'a Profile, id: &TaskId) -> Vec<&'a GradientNoise> {
+    let tasks = profile.samples.iter().flat_map(|s| &s.tasks);
+    let own = tasks.filter(|t| t.id == *id);
+    own.filter_map(|t| t.gradient.as_ref()).collect()
+}
+
+fn events<'a>(runs: &'a [Vec<RunEvent>], id: &TaskId) -> Vec<&'a GradientNoise> {
+    let gradient = |event: &'a RunEvent| match &event.payload {
+        EventPayload::Progress { task, progress, .. } if task == id => progress.gradient.as_ref(),
+        _ => None,
+    };
+    runs.iter().flatten().filter_map(gradient).collect()
+}
+
+/// What the end of a profile says of noise scales.
+pub fn of_profile(profile: &Profile, j: &mut Judge) {
+    let Some(end) = &profile.end else { return };
+    let known = |task: &&Task| scale(&windows(profile, &task.id)).is_some();
+    let tasks = &profile.header.workload.tasks;
+    let told: Vec<&str> = end.noise_scales.iter().map(|n| n.id.as_str()).collect();
+    let own: Vec<&str> = tasks.iter().filter(known).map(|t| t.id.as_str()).collect();
+    j.field("end", |j| {
+        j.same("noise_scales", told.join(", "), own.join(", "));
+        j.field("noise_scales", |j| {
+            for (i, told) in end.noise_scales.iter().enumerate() {
+                if let Some(own) = scale(&windows(profile, &told.id)) {
+                    j.index(i, |j| {
+                        near(j, "noise_scale", told.samples, own.phi);
+                        near(j, "stderr", told.stderr, own.stderr);
+                        j.same("steps", told.steps, own.steps);
+                    });
+                }
+            }
+        });
+    });
+}
+
+/// What a model says of the efficiency of a task, where its profile and runs stand before it.
+pub fn of_model(
+    task: &Task,
+    declared: &Task,
+    profile: &Profile,
+    runs: &[Vec<RunEvent>],
+    j: &mut Judge,
+) {
+    let Some(claimed) = &task.efficiency else {
+        return;
+    };
+    match claimed.source {
+        EfficiencySource::Declared => {
+            if declared.efficiency.as_ref() != Some(claimed) {
+                j.lie(
+                    "efficiency",
+                    "declared",
+                    "not what the profile's workload declares",
+                );
+            }
+        }
+        EfficiencySource::Learnt => {
+            let truth = "two runs or more to the same loss, which do not stand before the model";
+            match learnt(runs, &task.id) {
+                None if declared.efficiency.as_ref() == Some(claimed) => {}
+                None => j.lie("efficiency", "learnt", truth),
+                Some(own) if own.at_limit && measured(task, profile, runs).is_some() => {
+                    j.lie("efficiency", "learnt", "norms of gradients say more");
+                }
+                Some(own) => judge_learnt(&claimed.curve, &own, j),
+            }
+        }
+        EfficiencySource::Measured => {
+            let Some(own) = measured(task, profile, runs) else {
+                if declared.efficiency.as_ref() != Some(claimed) {
+                    j.lie(
+                        "efficiency",
+                        "measured",
+                        "norms of gradients do not give one",
+                    );
+                }
+                return;
+            };
+            if learnt(runs, &task.id).is_some_and(|learnt| !learnt.at_limit) {
+                j.lie("efficiency", "measured", "runs to the same loss give one");
+            }
+            if let EfficiencyCurve::NoiseScale { samples, interval } = &claimed.curve {
+                let factor = own.half_width.exp().min(100.0);
+                j.field("efficiency", |j| {
+                    near(j, "noise_scale", *samples, own.phi);
+                    let [low, high] = interval.unwrap_or_default();
+                    near(j, "interval", low, own.phi / factor);
+                    near(j, "interval", high, own.phi * factor);
+                });
+            }
+        }
+    }
+}
+
+/// The noise scale from norms: of the later half of what runs tell, else of all that there is.
+fn measured(task: &Task, profile: &Profile, runs: &[Vec<RunEvent>]) -> Option<Scale> {
+    let of_events = events(runs, &task.id);
+    scale(&of_events[of_events.len() / 2..]).or_else(|| {
+        let mut all = windows(profile, &task.id);
+        all.extend(of_events);
+        scale(&all)
+    })
+}
+
+/// A noise scale is looked for among values a step apart: it and its interval are as near as that to the true
+/// ones.
+fn judge_learnt(claimed: &EfficiencyCurve, own: &Learnt, j: &mut Judge) {
+    let EfficiencyCurve::NoiseScale { samples, interval } = claimed else {
+        return j.lie("efficiency", "learnt", "a noise scale");
+    };
+    j.field("efficiency", |j| {
+        let mut within = |name: &str, claimed: f64, own: f64, step: f64| {
+            if claimed.is_nan() || (claimed / own).ln().abs() > step {
+                j.lie(name, claimed, own);
+            }
+        };
+        let step = 1.01 * own.step;
+        within("noise_scale", *samples, own.phi, step);
+        let [low, high] = interval.unwrap_or_default();
+        // What bounds the interval hangs on the misfit at a noise scale that may be a step off.
+        within("interval", low, own.interval[0], 2.0 * step);
+        within("interval", high, own.interval[1], 2.0 * step);
+    });
+}
+
+fn near(j: &mut Judge, name: &str, claimed: f64, own: f64) {
+    if (claimed - own).abs() > ROUGHLY * own.abs() {
+        j.lie(name, claimed, own);
+    }
+}

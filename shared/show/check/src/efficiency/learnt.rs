@@ -1,0 +1,193 @@
+//! The noise scale that trainings at several batch sizes show, with arithmetic of its own: the samples that each
+//! took to the lowest loss that all reached, and the law that fits them.
+
+use std::collections::BTreeMap;
+
+use doc::{EventPayload, RunEvent};
+use units::TaskId;
+
+use super::student::student;
+
+/// Fewest losses of a training, and fewest in the last level of its smoothed curve.
+const FEWEST: usize = 10;
+const FEWEST_AT_END: usize = 3;
+/// The usual relative error of the samples to a loss, and the degrees of freedom that it counts for.
+const USUAL: (f64, f64) = (0.2, 4.0);
+/// Noise scales are looked for within this factor of the smallest and the largest batch size, in steps of
+/// this part of the whole range; here in steps eight times as fine.
+const BEYOND: f64 = 30.0;
+const STEPS: usize = 700;
+const FINER: usize = 8;
+/// Losses as equal as sums of rounded numbers are belong to one level.
+const EQUAL: f64 = 1e-12;
+
+/// What trainings show.
+pub struct Learnt {
+    pub phi: f64,
+    pub interval: [f64; 2],
+    /// It stands where the search ends.
+    pub at_limit: bool,
+    /// Relative distance of two noise scales that the search of a fit may have looked at.
+    pub step: f64,
+}
+
+/// One training of a task in a run, up to where it is disturbed.
+#[derive(Default)]
+struct Training {
+    batch: Option<u32>,
+    /// Samples in all, and loss.
+    points: Vec<(f64, f64)>,
+    round: u32,
+    earlier_rounds: u64,
+    this_round: u64,
+    over: bool,
+}
+
+impl Training {
+    fn takes(&mut self, batch: Option<u32>) {
+        // Another batch size goes on from weights that no other training of that size had.
+        self.over |= matches!((self.batch, batch), (Some(a), Some(b)) if a != b);
+        self.batch = self.batch.or(batch);
+    }
+
+    fn tells(&mut self, round: u32, samples: u64, loss: Option<f64>) {
+        if round != self.round {
+            self.earlier_rounds += self.this_round;
+            self.round = round;
+            self.this_round = 0;
+        }
+        // Fewer samples than before: the process began anew, at a checkpoint that nobody names.
+        self.over |= samples < self.this_round;
+        if self.over {
+            return;
+        }
+        self.this_round = samples;
+        if let Some(loss) = loss.filter(|l| l.is_finite()) {
+            let all = (self.earlier_rounds + samples) as f64;
+            self.points.push((all, loss));
+        }
+    }
+
+    /// Mean samples and mean loss of each level of the curve that never rises and is nearest to the losses: the
+    /// slopes of the least concave majorant of their running sum (Robertson, Wright, Dykstra 1988, section
+    /// 1.2). Levels at the end that have fewer than three losses together are left out.
+    fn levels(&self) -> Vec<(f64, f64)> {
+        if self.points.len() < FEWEST {
+            return Vec::new();
+        }
+        let mut sums = vec![(0.0, 0.0)];
+        for &(samples, loss) in &self.points {
+            let (s, l) = sums[sums.len() - 1];
+            sums.push((s + samples, l + loss));
+        }
+        let slope = |a: usize, b: usize| (sums[b].1 - sums[a].1) / (b - a) as f64;
+        let mut corners = vec![0];
+        for k in 1..sums.len() {
+            while let [.., a, b] = corners[..] {
+                let (before, now) = (slope(a, b), slope(b, k));
+                if now < before - EQUAL * before.abs() {
+                    break;
+                }
+                corners.pop();
+            }
+            corners.push(k);
+        }
+        while let [.., a, _] = corners[..]
+            && self.points.len() - a < FEWEST_AT_END
+        {
+            corners.pop();
+        }
+        let level = |pair: &[usize]| {
+            let count = (pair[1] - pair[0]) as f64;
+            let samples = sums[pair[1]].0 - sums[pair[0]].0;
+            (samples / count, slope(pair[0], pair[1]))
+        };
+        corners.windows(2).map(level).collect()
+    }
+}
+
+/// Samples at which a falling curve of levels is down to `target`, between two levels in a straight line.
+fn reached(levels: &[(f64, f64)], target: f64) -> Option<f64> {
+    let below = levels.iter().position(|l| l.1 <= target)?;
+    let (a, b) = (levels[below.checked_sub(1)?], levels[below]);
+    Some(a.0 + (b.0 - a.0) * (a.1 - target) / (a.1 - b.1))
+}
+
+/// Batch size and samples to the common loss of each training of a task that comes so far.
+fn trainings(runs: &[Vec<RunEvent>], id: &TaskId) -> Vec<(f64, f64)> {
+    let mut all = Vec::new();
+    for run in runs {
+        let mut own = Training::default();
+        for event in run {
+            match &event.payload {
+                EventPayload::Start { task, batch, .. } if task == id => {
+                    own.takes(batch.map(units::Batch::get));
+                }
+                EventPayload::Progress {
+                    task,
+                    round,
+                    progress,
+                } if task == id => {
+                    own.takes(progress.batch.map(units::Batch::get));
+                    own.tells(*round, progress.samples, progress.loss);
+                }
+                _ => {}
+            }
+        }
+        let levels = own.levels();
+        if let Some(batch) = own.batch.filter(|_| levels.len() > 1) {
+            all.push((f64::from(batch), levels));
+        }
+    }
+    let lowest = all.iter().map(|(_, levels)| levels[levels.len() - 1].1);
+    let target = lowest.fold(f64::NEG_INFINITY, f64::max);
+    let row = |(batch, levels): &(f64, Vec<(f64, f64)>)| Some((*batch, reached(levels, target)?));
+    all.iter().filter_map(row).filter(|r| r.1 > 0.0).collect()
+}
+
+/// The noise scale by which samples to a loss, `c (phi + B)`, come nearest to those of the trainings in the
+/// logarithm, with the interval of the likelihood ratio.
+pub fn learnt(runs: &[Vec<RunEvent>], id: &TaskId) -> Option<Learnt> {
+    let rows = trainings(runs, id);
+    let sizes: BTreeMap<u64, ()> = rows.iter().map(|r| (r.0 as u64, ())).collect();
+    let (least, most) = (
+        *sizes.keys().next()? as f64,
+        *sizes.keys().next_back()? as f64,
+    );
+    if sizes.len() < 2 {
+        return None;
+    }
+    let misfit = |phi: f64| {
+        let off: Vec<f64> = rows.iter().map(|(b, n)| n.ln() - (phi + b).ln()).collect();
+        let (n, sum) = (off.len() as f64, off.iter().sum::<f64>());
+        off.iter().map(|o| o * o).sum::<f64>() - sum * sum / n
+    };
+    let (low, range) = (least / BEYOND, (most / least * BEYOND * BEYOND).ln());
+    let points = STEPS * FINER;
+    let at = |k: usize| low * (range * k as f64 / points as f64).exp();
+    let scanned: Vec<f64> = (0..=points).map(|k| misfit(at(k))).collect();
+    let best = (0..=points).min_by(|&a, &b| scanned[a].total_cmp(&scanned[b]))?;
+    let freedom = rows.len() as f64 - 2.0 + USUAL.1;
+    let variance = (scanned[best] + USUAL.1 * USUAL.0 * USUAL.0) / freedom;
+    let bound = scanned[best] + student(freedom).powi(2) * variance;
+    let inside = |k: &usize| scanned[*k] <= bound;
+    let (first, last) = ((0..=points).find(inside)?, (0..=points).rev().find(inside)?);
+    let phi = at(best);
+    // Where the search ends nothing bounds the noise scale; a hundredth and a hundred times stand for that.
+    let low = if first == 0 {
+        at(0).min(phi / 100.0)
+    } else {
+        at(first)
+    };
+    let high = if last == points {
+        at(points).max(phi * 100.0)
+    } else {
+        at(last)
+    };
+    Some(Learnt {
+        phi,
+        interval: [low, high],
+        at_limit: best < FINER / 2 || best > points - FINER / 2,
+        step: range / STEPS as f64,
+    })
+}

@@ -1,0 +1,272 @@
+//! Was the plan chosen as it says, between what was measured and what the model finds best?
+
+use doc::{
+    Candidate, Candidates, Choice, Chosen, Corun, DeviceKind, Feasible, Model, ObjectiveKind,
+};
+
+use units::corun::Setting;
+
+use super::choices::{Choices, Value};
+use super::frame::Frame;
+use super::round::{Ask, by_model};
+use crate::judge::Judge;
+
+/// Half width of a 95 % interval in standard errors.
+const INTERVAL: f64 = 1.96;
+/// Standard error of a throughput that was measured without one, as a part of it; the simulator is
+/// exact.
+const UNKNOWN_ERROR: f64 = 0.01;
+/// Rounding of sums in another order.
+const SLACK: f64 = 1e-9;
+
+/// What was measured at some choices: throughput and standard error of every task.
+struct Mean {
+    choices: Choices,
+    settings: Vec<Setting>,
+    config: u64,
+    rates: Vec<f64>,
+    errors: Vec<f64>,
+}
+
+/// The values that the constraints are judged by: where the plan is a measured one, its own.
+pub fn held(found: &Feasible, model: &Model, choices: &Choices, value: &Value) -> Value {
+    let mut held = value.clone();
+    let measured = found.candidates.as_ref();
+    if measured.is_some_and(|c| c.chosen == Chosen::Measured)
+        && let Some(mean) = means(model).into_iter().find(|m| m.choices == *choices)
+    {
+        held.rates = mean.rates;
+    }
+    held
+}
+
+/// Judges the candidates of a plan.
+pub fn judge(found: &Feasible, model: &Model, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
+    let Some(claimed) = &found.candidates else {
+        return;
+    };
+    j.field("candidates", |j| {
+        j.field("measured", |j| measured(&claimed.measured, model, frame, j));
+        if let Some(predicted) = &claimed.predicted {
+            j.field("predicted", |j| self::predicted(predicted, frame, j));
+        }
+        rule(claimed, j);
+        if claimed.chosen == Chosen::Predicted
+            && let Some(predicted) = &claimed.predicted
+        {
+            let plan = found.objective.value;
+            j.number("predicted.objective", predicted.objective, plan);
+        }
+        let plan = match (claimed.chosen, &claimed.predicted) {
+            (Chosen::Predicted, Some(predicted)) => &predicted.tasks,
+            _ => &claimed.measured.tasks,
+        };
+        if Choices::of_point(plan, frame.workload).as_ref() != Some(chosen) {
+            j.lie(
+                "chosen",
+                doc::name_of(&claimed.chosen),
+                "another: the plan's tasks differ",
+            );
+        }
+    });
+}
+
+/// The one with the higher lower end is the plan, the measured one where they are equal.
+fn rule(claimed: &Candidates, j: &mut Judge) {
+    let other = claimed.predicted.as_ref().map(|p| p.low);
+    let truth = match other {
+        Some(low) if low > claimed.measured.low => Chosen::Predicted,
+        _ => Chosen::Measured,
+    };
+    j.same(
+        "chosen",
+        doc::name_of(&claimed.chosen),
+        doc::name_of(&truth),
+    );
+}
+
+fn measured(claimed: &Candidate, model: &Model, frame: &Frame<'_>, j: &mut Judge) {
+    let all = means(model);
+    let Some(choices) = of(&claimed.tasks, frame, j) else {
+        return;
+    };
+    let Some(mean) = all.iter().find(|m| m.choices == choices) else {
+        return j.lie("tasks", "a co-run", "none that the model has measured");
+    };
+    j.same_option("config", claimed.config, Some(mean.config));
+    let own = worth(mean, frame);
+    if let Some(fault) = frame.broken(&mean.choices, &own, true) {
+        j.lie("tasks", "within the constraints", fault);
+    }
+    if frame.kind == ObjectiveKind::Round || frame.is_to_target() {
+        return measured_round(claimed, &choices, &all, frame, j);
+    }
+    let (value, low) = interval(frame, &own);
+    j.number("objective", claimed.objective, value);
+    j.number_of("low_objective", claimed.low, low, value);
+    let total = |m: &Mean| m.choices.share.iter().map(|s| s.percent()).sum::<f64>();
+    let rv = frame.constraints.and_then(|c| c.rv).map(|rv| rv.percent());
+    for other in &all {
+        if other.rates.len() != choices.batch.len() {
+            continue;
+        }
+        let own = worth(other, frame);
+        let kept = frame.broken(&other.choices, &own, true).is_none()
+            && rv.is_none_or(|rv| (total(other) - rv).abs() < 1e-6);
+        let (_, low) = interval(frame, &own);
+        if kept && low > claimed.low + SLACK * low.abs() {
+            let truth = format!("at least {low}, of configuration {}", other.config);
+            return j.lie("low_objective", claimed.low, truth);
+        }
+    }
+}
+
+fn predicted(claimed: &Candidate, frame: &Frame<'_>, j: &mut Judge) {
+    let Some(choices) = of(&claimed.tasks, frame, j) else {
+        return;
+    };
+    let (value, low) = interval(frame, &frame.evaluate(&choices));
+    // Of a round the order is a search of its own: the claim is between what it needs and a simple order.
+    frame.judge_objective("objective", claimed.objective, &choices, value, j);
+    if frame.kind == ObjectiveKind::Round || frame.is_to_target() {
+        return length(claimed, &by_model(frame.predictor), &choices, frame, j);
+    }
+    j.number_of("low_objective", claimed.low, low, value);
+}
+
+/// The round of a measured co-run goes by what was measured of its sets of tasks.
+fn measured_round(
+    claimed: &Candidate,
+    choices: &Choices,
+    means: &[Mean],
+    frame: &Frame<'_>,
+    j: &mut Judge,
+) {
+    let ask = |running: &[Setting]| {
+        let known = means.iter().find(|m| m.settings == running);
+        known.map_or_else(
+            || by_model(frame.predictor)(running),
+            |m| {
+                m.rates
+                    .iter()
+                    .copied()
+                    .zip(m.errors.iter().copied())
+                    .collect()
+            },
+        )
+    };
+    if let Some(round) = frame.round.as_ref().filter(|_| !frame.is_to_target()) {
+        match round.together_measured(&ask, choices) {
+            Some(range) => range.judge("objective", -claimed.objective, j),
+            None => j.lie(
+                "objective",
+                claimed.objective,
+                "nothing: a task does not advance",
+            ),
+        }
+    }
+    length(claimed, &ask, choices, frame, j);
+}
+
+/// The lower end of a round is its order where every rate is one standard error low. Of a time to target,
+/// which is of several rounds, it is not told how long each is.
+fn length(claimed: &Candidate, ask: Ask<'_>, choices: &Choices, frame: &Frame<'_>, j: &mut Judge) {
+    match frame.round.as_ref().filter(|_| !frame.is_to_target()) {
+        Some(round) => {
+            let end = round.end(ask, choices, -claimed.objective, -1.0);
+            end.judge("low_objective", Some(-claimed.low), j);
+        }
+        None if claimed.low > claimed.objective => {
+            j.lie("low_objective", claimed.low, "at most objective");
+        }
+        None => j.unjudged(
+            "low_objective",
+            "depends on the order, which mt-overlap gives",
+        ),
+    }
+}
+
+fn of(tasks: &[Choice], frame: &Frame<'_>, j: &mut Judge) -> Option<Choices> {
+    let choices = Choices::of_point(tasks, frame.workload);
+    if choices.is_none() {
+        j.lie("tasks", tasks.len(), "every task of the workload once");
+    }
+    choices
+}
+
+/// What the measurements are worth: the rates are theirs.
+fn worth(mean: &Mean, frame: &Frame<'_>) -> Value {
+    let predicted = frame.evaluate(&mean.choices);
+    Value {
+        rates: mean.rates.clone(),
+        errors: mean.errors.clone(),
+        ..predicted
+    }
+}
+
+/// Objective, and the lower end of its interval: each rate moves it by itself.
+fn interval(frame: &Frame<'_>, value: &Value) -> (f64, f64) {
+    let tasks: Vec<usize> = (0..value.rates.len()).collect();
+    let objective = frame.objective(value, &tasks);
+    let mut variance = 0.0;
+    for &i in &tasks {
+        let mut less = value.clone();
+        less.rates[i] -= value.errors[i];
+        variance += (objective - frame.objective(&less, &tasks)).powi(2);
+    }
+    (objective, objective - INTERVAL * variance.sqrt())
+}
+
+/// The measured co-runs of a model by configuration, each with the mean of its measurements.
+fn means(model: &Model) -> Vec<Mean> {
+    let exact = model.workload.device.kind == DeviceKind::Sim;
+    let same = |a: &Corun, b: &Corun| {
+        let run = |c: &Corun| -> Vec<_> {
+            let each = c.tasks.iter().map(|t| (t.id.clone(), t.batch, t.share));
+            each.collect()
+        };
+        run(a) == run(b)
+    };
+    let mut groups: Vec<Vec<&Corun>> = Vec::new();
+    for corun in &model.measured {
+        match groups.iter_mut().find(|g| same(g[0], corun)) {
+            Some(group) => group.push(corun),
+            None => groups.push(vec![corun]),
+        }
+    }
+    let setting = |t: &doc::Measured| {
+        Some(Setting {
+            task: model.workload.task_index(&t.id)?,
+            batch: t.batch,
+            share: t.share,
+        })
+    };
+    let mean = |group: Vec<&Corun>| {
+        let tasks = &group[0].tasks;
+        let n = group.len() as f64;
+        let rate = |i: usize| group.iter().map(move |c| c.tasks[i].throughput.get());
+        let error = |i: usize| {
+            group.iter().map(move |c| {
+                let task = &c.tasks[i];
+                let unknown = if exact { 0.0 } else { UNKNOWN_ERROR };
+                let error = task.stderr.map(units::SamplesPerSec::get);
+                error.unwrap_or(unknown * task.throughput.get())
+            })
+        };
+        let all = 0..tasks.len();
+        Mean {
+            config: group[0].config,
+            settings: tasks.iter().filter_map(setting).collect(),
+            rates: all.clone().map(|i| rate(i).sum::<f64>() / n).collect(),
+            errors: all
+                .map(|i| error(i).map(|e| e * e).sum::<f64>().sqrt() / n)
+                .collect(),
+            choices: Choices {
+                batch: tasks.iter().map(|t| t.batch).collect(),
+                share: tasks.iter().map(|t| t.share).collect(),
+                gpu: vec![0; tasks.len()],
+            },
+        }
+    };
+    groups.into_iter().map(mean).collect()
+}

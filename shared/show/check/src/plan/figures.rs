@@ -1,0 +1,275 @@
+//! Figures of the plan itself: predictions, totals, constraints, GPUs.
+
+use doc::{Chosen, Feasible, Given, Plan, Proof};
+use units::corun::Setting;
+use units::{Share, TaskId, TotalShare};
+
+use super::choices::{Choices, Value};
+use super::frame::Frame;
+use super::proof;
+use crate::judge::Judge;
+
+/// Half width of a 95 % interval in standard errors.
+const INTERVAL: f64 = 1.96;
+
+/// Throughput, interval and solo throughput of every task.
+pub fn tasks(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
+    for (at, task) in plan.tasks.iter().enumerate() {
+        let Some(i) = frame.workload.task_index(&task.id) else {
+            continue;
+        };
+        j.field("tasks", |j| {
+            j.index(at, |j| {
+                let given = plan.given(at);
+                estimate(given, (value.rates[i], value.errors[i]), value.solo[i], j);
+                not_above_solo(given, j);
+                let most = frame.workload.device.gpus;
+                // Of several GPUs a search says which; a hand may leave out the first.
+                if task.gpu.is_none() && most > 1 && plan.feasible().is_some() {
+                    j.lie("gpu", "nothing", format!("one of the {most} GPUs"));
+                }
+                if task.gpu.is_some_and(|g| g >= most) {
+                    j.lie(
+                        "gpu",
+                        choices.gpu[i],
+                        format!("below {most}, the number of GPUs"),
+                    );
+                }
+            });
+        });
+    }
+}
+
+/// The same of a plan written by hand that leaves out tasks of its workload, which then do not run.
+pub fn some_tasks(plan: &Plan, frame: &Frame<'_>, j: &mut Judge) {
+    let setting = |at: usize| {
+        let given = plan.given(at);
+        Some(Setting {
+            task: frame.workload.task_index(&plan.tasks[at].id)?,
+            batch: given.batch?,
+            share: given.share?,
+        })
+    };
+    for at in 0..plan.tasks.len() {
+        let gpu = plan.tasks[at].gpu;
+        let beside = (0..plan.tasks.len()).filter(|&k| plan.tasks[k].gpu == gpu);
+        let running: Option<Vec<Setting>> = beside.map(setting).collect();
+        let (Some(mut running), Some(own)) = (running, setting(at)) else {
+            return j.lie(
+                "tasks",
+                "tasks without batch size or share",
+                "both: there is a model",
+            );
+        };
+        running.sort_by_key(|s| s.task);
+        let place = running.iter().position(|s| s.task == own.task);
+        let predicted = frame.predictor.predict(&running);
+        let Some(own_rate) = place.map(|k| &predicted[k]) else {
+            continue;
+        };
+        let solo = frame.predictor.solo(own.task, own.batch);
+        let given = plan.given(at);
+        j.field("tasks", |j| {
+            j.index(at, |j| {
+                estimate(given, (own_rate.samples_per_s, own_rate.std_error), solo, j);
+                not_above_solo(given, j);
+            });
+        });
+    }
+}
+
+/// Throughput with its interval and throughput alone, where they are given.
+fn estimate(given: Given, (mean, error): (f64, f64), solo: f64, j: &mut Judge) {
+    if let Some(claimed) = given.throughput {
+        let spread = INTERVAL * error;
+        j.field("throughput", |j| {
+            j.number("samples_per_s", claimed.mean.get(), mean);
+            let low = (mean - spread).max(0.0);
+            j.number_of("low_samples_per_s", claimed.low.get(), low, mean);
+            j.number("high_samples_per_s", claimed.high.get(), mean + spread);
+        });
+    }
+    if let Some(claimed) = given.solo {
+        j.number("solo_samples_per_s", claimed.get(), solo);
+    }
+}
+
+/// Others and a smaller share cannot speed a task up: whatever the model predicts, a task that
+/// is faster in a co-run than alone on the whole device is a fault of the model. Rounding of
+/// `ln P` and back is allowed for.
+fn not_above_solo(given: Given, j: &mut Judge) {
+    if let (Some(together), Some(solo)) = (given.throughput, given.solo)
+        && together.mean.get() > solo.get() * (1.0 + 1e-9)
+    {
+        let truth = format!("at most {}, its throughput alone", solo.get());
+        j.lie("throughput.samples_per_s", together.mean.get(), truth);
+    }
+}
+
+/// Objective, mismatch, and what the search says of them.
+pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
+    let by_gpu = choices.gpus();
+    let each = by_gpu.iter().map(|&g| choices.on(g));
+    let mut objective = frame.join(each.map(|tasks| frame.objective(value, &tasks)));
+    let claimed = plan.objective.value;
+    j.field("objective", |j| {
+        frame.judge_objective("value", claimed, choices, objective, j);
+    });
+    if frame.round_of_objective().is_some() {
+        // Within its range, what follows is judged against the claim.
+        objective = claimed;
+    }
+    let known = frame.workload.tasks.iter().all(|t| t.samples.is_some());
+    let mismatch = by_gpu
+        .iter()
+        .map(|&g| frame.mismatch(choices, value, &choices.on(g)))
+        .fold(0.0, f64::max);
+    if let Some(claimed) = plan.mismatch {
+        j.number_of("mismatch", claimed, mismatch, 1.0);
+    } else if known {
+        j.lie("mismatch", "nothing", mismatch);
+    }
+    let room = 1e-9 * objective.abs();
+    if let Some(open) = plan.unconstrained_objective {
+        if open < objective - room {
+            let truth = format!("at least {objective}, which the plan reaches");
+            j.lie("unconstrained_objective", open, truth);
+        }
+        match of_all(plan, frame, choices) {
+            Some(all) => {
+                // A search compares sums in another order.
+                let reached = |value: &f64| (value - open).abs() <= 1e-6 * open.abs();
+                if (open - objective).abs() > room && !all.iter().any(reached) {
+                    let best = all.into_iter().fold(f64::NEG_INFINITY, f64::max);
+                    let truth = format!("what a plan reaches, at most {best}, as of all plans");
+                    j.lie("unconstrained_objective", open, truth);
+                }
+            }
+            None => j.unjudged("unconstrained_objective", "would need a search of its own"),
+        }
+    }
+    if let Some(bound) = plan.search.bound {
+        let proven = plan.search.proof != Proof::NotProven;
+        if bound < objective - room {
+            let truth = format!("at least {objective}, which the plan reaches");
+            j.lie("search.bound", bound, truth);
+        } else if proven && bound > objective + room {
+            let truth = format!("{objective}, since the plan is proven to be the best");
+            j.lie("search.bound", bound, truth);
+        } else if !proven {
+            j.unjudged("search.bound", "would need a search of its own");
+        }
+    }
+}
+
+/// The objective of every plan whatever the batch sizes are in proportion to, where there are few; one
+/// that a search leaves out because nothing like it was profiled is among them. `None` for a round with
+/// transfers, whose best order is a search of its own.
+fn of_all(plan: &Feasible, frame: &Frame<'_>, choices: &Choices) -> Option<Vec<f64>> {
+    if frame.round_of_objective().is_some() || choices.gpus().len() != 1 {
+        return None;
+    }
+    let step = plan.constraints.share_step.hundredths();
+    let total = plan.constraints.rv.map(TotalShare::percent);
+    let all = proof::all_plans(frame, step, total, choices)?;
+    let every: Vec<usize> = (0..choices.batch.len()).collect();
+    let each = all
+        .iter()
+        .map(|c| frame.objective(&frame.evaluate(c), &every));
+    Some(each.collect())
+}
+
+/// The constraints hold.
+pub fn constraints(
+    found: &Feasible,
+    frame: &Frame<'_>,
+    choices: &Choices,
+    value: &Value,
+    j: &mut Judge,
+) {
+    let constraints = &found.constraints;
+    let candidates = found.candidates.as_ref();
+    let measured = candidates.is_some_and(|c| c.chosen == Chosen::Measured);
+    j.field("constraints", |j| {
+        // What was measured need not stand on the step of the search.
+        if !measured {
+            steps(constraints.share_step, choices, j);
+        }
+        for gpu in choices.gpus() {
+            let tasks = choices.on(gpu);
+            let sum: TotalShare = tasks.iter().map(|&i| choices.share[i]).sum();
+            if let Some(rv) = constraints.rv.map(TotalShare::percent) {
+                let most = 100.0 * tasks.len() as f64;
+                let several = choices.gpus().len() > 1;
+                let wanted = if several { rv.min(most) } else { rv };
+                if (sum.percent() - wanted).abs() > 1e-6 {
+                    j.lie(
+                        "rv_percent",
+                        rv,
+                        format!("{}, the sum of the shares", sum.percent()),
+                    );
+                }
+            }
+        }
+        if let (Some(asked), Some(device)) = (constraints.memory, frame.workload.device.memory)
+            && asked != device
+        {
+            j.doubt(
+                "memory_bytes",
+                format!("the device of the workload has {}", device.get()),
+            );
+        }
+    });
+    if let Some(fault) = frame.broken(choices, value, true) {
+        j.lie("constraints", "kept", fault);
+    }
+}
+
+fn steps(step: Share, choices: &Choices, j: &mut Judge) {
+    for share in &choices.share {
+        if share.hundredths() % step.hundredths() != 0 {
+            let truth = format!("a step of which {} is a multiple", share.percent());
+            j.lie("share_step_percent", step.percent(), truth);
+        }
+    }
+}
+
+/// Figures of every GPU, where there are several.
+pub fn gpus(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
+    for gpu in choices
+        .gpus()
+        .into_iter()
+        .filter(|_| choices.gpus().len() > 1)
+    {
+        let told = plan.gpus.iter().filter(|g| g.gpu == gpu).count();
+        if told != 1 {
+            let claimed = format!("GPU {gpu} {told} times");
+            j.lie("gpus", claimed, "every GPU in use once");
+        }
+    }
+    for (at, claimed) in plan.gpus.iter().enumerate() {
+        let tasks = choices.on(claimed.gpu);
+        let mut names: Vec<&str> = claimed.tasks.iter().map(TaskId::as_str).collect();
+        names.sort_unstable();
+        let mut truth: Vec<&str> = tasks
+            .iter()
+            .map(|&i| frame.workload.tasks[i].id.as_str())
+            .collect();
+        truth.sort_unstable();
+        let share: TotalShare = tasks.iter().map(|&i| choices.share[i]).sum();
+        let (raw, fair) = Frame::totals(value, &tasks);
+        j.field("gpus", |j| {
+            j.index(at, |j| {
+                j.same("tasks", names.join(", "), truth.join(", "));
+                j.number("rv_percent", claimed.rv.percent(), share.percent());
+                j.number("total_samples_per_s", claimed.total_samples_per_s, raw);
+                j.number("fairness", claimed.fairness, fair);
+                j.number(
+                    "objective",
+                    claimed.objective,
+                    frame.objective(value, &tasks),
+                );
+            });
+        });
+    }
+}

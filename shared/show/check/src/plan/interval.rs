@@ -1,0 +1,186 @@
+//! The interval of a time to target where transfers count.
+//!
+//! The plan does not tell the order of its rounds, but when each task is there, which tells how long the rounds of
+//! every stage are: with that, [`Round::end`] says what they may be at other rates. Where a noise scale at an end of
+//! its interval makes another task the first, rounds of a set that no stage has lie between what any order needs and
+//! a simple one takes.
+
+use doc::{EfficiencyCurve, Target};
+use units::Seconds;
+
+use super::choices::Choices;
+use super::frame::{Frame, each_time};
+use super::round::{Range, Round, by_model};
+use crate::judge::Judge;
+
+/// Half width of a 95 % interval in standard errors.
+const INTERVAL: f64 = 1.96;
+/// Rounding of sums in another order, and of the lengths that are told by differences.
+const SLACK: f64 = 1e-5;
+
+/// The rounds of a plan, by what it says of its tasks.
+struct Rounds<'a> {
+    frame: &'a Frame<'a>,
+    round: &'a Round,
+    chosen: &'a Choices,
+    /// The sets of tasks that train together until one is there, and the seconds of a round.
+    told: Vec<(Vec<usize>, f64)>,
+    together: f64,
+}
+
+/// Judges both ends.
+pub fn judge(claimed: &Target, frame: &Frame<'_>, round: &Round, chosen: &Choices, j: &mut Judge) {
+    let Some(told) = told(claimed, frame, chosen) else {
+        // That a task is missing is told elsewhere.
+        return;
+    };
+    let rounds = Rounds {
+        frame,
+        round,
+        chosen,
+        told,
+        together: claimed.together.get(),
+    };
+    let others = rounds.efficiencies();
+    let low = claimed.together_low.get();
+    rounds.end(INTERVAL, others[0], "together_low_s", Some(low), j);
+    let high = claimed.together_high.map(Seconds::get);
+    rounds.end(-INTERVAL, others[1], "together_high_s", high, j);
+}
+
+/// The length of the rounds of each stage, from when the tasks are said to be there.
+fn told(claimed: &Target, frame: &Frame<'_>, chosen: &Choices) -> Option<Vec<(Vec<usize>, f64)>> {
+    let seconds = |i: usize| {
+        let id = &frame.workload.tasks[i].id;
+        let own = claimed.tasks.iter().find(|t| t.id == *id)?;
+        Some(own.seconds.get())
+    };
+    let rounds = |i: usize| frame.rounds(i, chosen.batch[i]);
+    let mut left: Vec<usize> = (0..chosen.batch.len()).collect();
+    let (mut passed, mut now) = (0.0, 0.0);
+    let mut told = Vec::new();
+    while let Some(first) = left
+        .iter()
+        .copied()
+        .min_by(|&a, &b| rounds(a).total_cmp(&rounds(b)))
+    {
+        let (next, then) = (rounds(first), seconds(first)?);
+        told.push((left.clone(), (then - now) / (next - passed)));
+        (passed, now) = (next, then);
+        left.retain(|&i| rounds(i) > next);
+    }
+    Some(told)
+}
+
+impl Rounds<'_> {
+    /// Judges the end of the interval at rates so many standard errors off; `others` is what noise scales add to the
+    /// squared logarithm.
+    fn end(
+        &self,
+        errors: f64,
+        others: (f64, f64),
+        name: &str,
+        claimed: Option<f64>,
+        j: &mut Judge,
+    ) {
+        let ask = by_model(self.frame.predictor);
+        let all: Vec<usize> = (0..self.chosen.batch.len()).collect();
+        let ends: Vec<_> = self
+            .told
+            .iter()
+            .map(|(set, length)| {
+                let round = self.round.of(set);
+                (set, round.end(&ask, self.chosen, *length, errors).bounds())
+            })
+            .collect();
+        let Some(claimed) = claimed else {
+            if ends.iter().all(|(_, (_, none))| !none) {
+                j.lie(name, "nothing", "an end: every task advances at such rates");
+            }
+            return;
+        };
+        let of = |pick: fn(Range) -> f64| {
+            let times = each_time(self.frame, self.chosen, &all, |left| {
+                let own = ends.iter().find(|(set, _)| *set == left);
+                own.map(|(_, (range, _))| pick(*range))
+            });
+            let time = times.map_or(self.together, |times| self.frame.joined(&times));
+            // An interval holds its mean.
+            let off = (time / self.together).ln();
+            if errors > 0.0 {
+                (-off).max(0.0)
+            } else {
+                off.max(0.0)
+            }
+        };
+        let (low, high) = (of(|r| r.low), of(|r| r.high));
+        let (near, far) = (low.min(high), low.max(high));
+        let sign = if errors > 0.0 { -1.0 } else { 1.0 };
+        let at = |off: f64, others: f64| self.together * (sign * (off * off + others).sqrt()).exp();
+        let (a, b) = (at(near, others.0), at(far, others.1));
+        let (least, most) = (a.min(b), a.max(b));
+        if claimed < least * (1.0 - SLACK) || claimed > most * (1.0 + SLACK) {
+            let truth = format!("{least} to {most}, by the rounds that its tasks tell of");
+            j.lie(name, claimed, truth);
+        }
+    }
+
+    /// What the intervals of noise scales add to the squared logarithm of the time to target, below it and above: at
+    /// least and at most.
+    fn efficiencies(&self) -> [(f64, f64); 2] {
+        let all: Vec<usize> = (0..self.chosen.batch.len()).collect();
+        let mut sums = [(0.0, 0.0); 2];
+        for i in 0..self.frame.workload.tasks.len() {
+            let mut largest = [(0.0_f64, 0.0_f64); 2];
+            for end in 0..2 {
+                let mut workload = self.frame.workload.clone();
+                let known = workload.tasks[i].efficiency.as_mut();
+                let Some(EfficiencyCurve::NoiseScale {
+                    samples,
+                    interval: Some(ends),
+                }) = known.map(|known| &mut known.curve)
+                else {
+                    continue;
+                };
+                *samples = ends[end];
+                let moved = Frame {
+                    workload: &workload,
+                    predictor: self.frame.predictor,
+                    kind: self.frame.kind,
+                    constraints: self.frame.constraints,
+                    round: None,
+                    data: self.frame.data.clone(),
+                };
+                let off = |pick: fn(Range) -> f64| {
+                    let length = |left: &[usize]| Some(pick(self.length(left)?));
+                    let times = each_time(&moved, self.chosen, &all, length)?;
+                    Some((self.frame.joined(&times) / self.together).ln())
+                };
+                let (Some(low), Some(high)) = (off(|r| r.low), off(|r| r.high)) else {
+                    continue;
+                };
+                largest[0] = (largest[0].0.max(-high), largest[0].1.max(-low));
+                largest[1] = (largest[1].0.max(low), largest[1].1.max(high));
+            }
+            for (sum, (least, most)) in sums.iter_mut().zip(largest) {
+                *sum = (sum.0 + least * least, sum.1 + most * most);
+            }
+        }
+        sums
+    }
+
+    /// The length of a round of some tasks.
+    fn length(&self, set: &[usize]) -> Option<Range> {
+        let told = self.told.iter().find(|(own, _)| own == set);
+        match told {
+            Some((_, seconds)) => Some(Range {
+                low: *seconds,
+                high: *seconds,
+            }),
+            None => self
+                .round
+                .of(set)
+                .together(self.frame.predictor, self.chosen),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! When a plan says that its tasks reach their targets.
+
+use doc::{EfficiencyCurve, Feasible, Scheme};
+use units::Seconds;
+
+use super::choices::Choices;
+use super::frame::Frame;
+use super::interval;
+use super::progress::efficiency;
+use crate::judge::Judge;
+
+/// Judges when a plan says that its tasks reach their targets.
+pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
+    let Some(claimed) = &plan.target else {
+        if frame.is_to_target() && plan.objective.value.is_finite() {
+            j.lie("target", "nothing", "when the targets are reached");
+        }
+        return;
+    };
+    if !frame.is_to_target() {
+        let kind = doc::name_of(&frame.kind);
+        return j.lie("target", "times", format!("none of the objective {kind}"));
+    }
+    j.field("target", |j| {
+        let together = claimed.together.get();
+        j.number("together_s", together, -plan.objective.value);
+        interval(claimed, frame, chosen, j);
+        let serial = plan.baselines.iter().find(|b| b.name == Scheme::Temporal);
+        let alone = claimed.one_after_another.get();
+        if let Some(serial) = serial {
+            j.number("one_after_another_s", alone, -serial.objective);
+        }
+        j.same("share", claimed.share, together < alone);
+        if let Some(fastest) = &claimed.fastest_samples {
+            j.field("fastest_samples", |j| {
+                let own = Choices::of_point(&fastest.tasks, frame.workload);
+                let Some(own) = own else {
+                    return j.lie("tasks", "these tasks", "every task of the workload once");
+                };
+                let value = frame.evaluate(&own);
+                if let Some(fault) = frame.broken(&own, &value, true) {
+                    j.lie("tasks", "within the constraints", fault);
+                }
+                let every: Vec<usize> = (0..own.batch.len()).collect();
+                let truth = frame.objective(&value, &every);
+                frame.judge_objective("seconds", -fastest.seconds.get(), &own, truth, j);
+            });
+        }
+        tasks(claimed, plan, frame, chosen, j);
+    });
+}
+
+fn interval(claimed: &doc::Target, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
+    let together = claimed.together.get();
+    let (low, high) = (claimed.together_low.get(), claimed.together_high);
+    let high = high.map(Seconds::get);
+    if let Some(round) = &frame.round {
+        return interval::judge(claimed, frame, round, chosen, j);
+    }
+    // Half width of a 95 % interval in standard errors.
+    let least = compute_time(frame, chosen, 1.96)
+        .unwrap_or(together)
+        .min(together);
+    let most = compute_time(frame, chosen, -1.96).map(|high| high.max(together));
+    let (below, above) = efficiency_errors(frame, chosen, together);
+    let widened = |end: f64, sign: f64, others: f64| {
+        let squares = (end / together).ln().powi(2) + others;
+        together * (sign * squares.sqrt()).exp()
+    };
+    j.number("together_low_s", low, widened(least, -1.0, below));
+    let most = most.map(|most| widened(most, 1.0, above));
+    j.optional_number("together_high_s", high, most);
+}
+
+/// Seconds to the target by compute alone, with rates so many standard errors above their means.
+fn compute_time(frame: &Frame<'_>, chosen: &Choices, errors: f64) -> Option<f64> {
+    let mut times = vec![0.0; chosen.batch.len()];
+    for gpu in chosen.gpus() {
+        let tasks = chosen.on(gpu);
+        let own = frame.computed_times(chosen, &tasks, errors)?;
+        for i in tasks {
+            times[i] = own[i];
+        }
+    }
+    Some(frame.joined(&times))
+}
+
+/// What the intervals of noise scales add to the squared logarithm of the time to target, below it and above:
+/// each task's is put at its ends while all else stays, and the largest deviations to either side are summed.
+fn efficiency_errors(frame: &Frame<'_>, chosen: &Choices, together: f64) -> (f64, f64) {
+    let mut squares = [0.0_f64; 2];
+    for i in 0..frame.workload.tasks.len() {
+        let mut largest = [0.0_f64; 2];
+        for end in 0..2 {
+            let mut workload = frame.workload.clone();
+            let Some(known) = &mut workload.tasks[i].efficiency else {
+                continue;
+            };
+            let EfficiencyCurve::NoiseScale { samples, interval } = &mut known.curve else {
+                continue;
+            };
+            let Some(ends) = *interval else { continue };
+            *samples = ends[end];
+            let moved = Frame {
+                workload: &workload,
+                predictor: frame.predictor,
+                kind: frame.kind,
+                constraints: frame.constraints,
+                round: None,
+                data: frame.data.clone(),
+            };
+            if let Some(time) = compute_time(&moved, chosen, 0.0) {
+                let off = (time / together).ln();
+                largest[0] = largest[0].max(-off);
+                largest[1] = largest[1].max(off);
+            }
+        }
+        for (sum, off) in squares.iter_mut().zip(largest) {
+            *sum += off * off;
+        }
+    }
+    (squares[0], squares[1])
+}
+
+fn tasks(
+    claimed: &doc::Target,
+    plan: &Feasible,
+    frame: &Frame<'_>,
+    chosen: &Choices,
+    j: &mut Judge,
+) {
+    if claimed.tasks.len() != chosen.batch.len() {
+        j.lie("tasks", claimed.tasks.len(), chosen.batch.len());
+    }
+    let played = frame.played_times(chosen);
+    let value = frame.evaluate(chosen);
+    let serial = plan.baselines.iter().find(|b| b.name == Scheme::Temporal);
+    for (i, task) in frame.workload.tasks.iter().enumerate() {
+        let Some(at) = claimed.tasks.iter().position(|t| t.id == task.id) else {
+            j.lie("tasks", format!("nothing of {}", task.id), "its target");
+            continue;
+        };
+        let one = &claimed.tasks[at];
+        let (batch, seconds) = (chosen.batch[i], one.seconds.get());
+        j.field("tasks", |j| {
+            j.index(at, |j| {
+                j.number("efficiency", one.efficiency, efficiency(task, batch));
+                j.number("rounds", one.rounds, frame.rounds(i, batch));
+                match &played {
+                    Some(played) => played[i].judge("seconds", seconds, j),
+                    None => j.number("seconds", seconds, value.last_end[i]),
+                }
+                let own = serial.and_then(|b| b.tasks.iter().find(|c| c.id == task.id));
+                if let Some(own) = own {
+                    j.same("alone_batch", one.alone_batch, own.batch);
+                }
+            });
+        });
+    }
+    // The times of the tasks, each within what it may be, make the one of the plan.
+    let mut times = vec![0.0; chosen.batch.len()];
+    for one in &claimed.tasks {
+        if let Some(i) = frame.workload.task_index(&one.id) {
+            times[i] = one.seconds.get();
+        }
+    }
+    j.number("together_s", claimed.together.get(), frame.joined(&times));
+}

@@ -1,0 +1,72 @@
+//! Trainings that move between GPUs: what they tell fits what they were given.
+
+use std::collections::BTreeMap;
+
+use doc::{EventPayload, PhaseKind, RunEvent};
+use units::TaskId;
+
+use super::event::at_event;
+use crate::judge::Judge;
+
+/// What is known of one training.
+#[derive(Debug, Default)]
+struct Moved {
+    /// GPUs of the last decision.
+    given: Option<u32>,
+    /// GPUs of the last decision when its processes were started.
+    runs_on: Option<u32>,
+    step: u64,
+    /// It was started again after a failure: it may repeat steps since its checkpoint.
+    restarted: bool,
+}
+
+/// Progress is told from the GPUs that were given before the start, and steps fall only after a
+/// restart: a training that saved when it was stopped repeats none.
+pub fn judge(events: &[RunEvent], j: &mut Judge) {
+    let mut all: BTreeMap<&TaskId, Moved> = BTreeMap::new();
+    for (at, event) in events.iter().enumerate() {
+        match &event.payload {
+            EventPayload::Reshare {
+                task,
+                gpus: Some(gpus),
+                ..
+            } => all.entry(task).or_default().given = Some(*gpus),
+            EventPayload::Start { task, .. } => {
+                let moved = all.entry(task).or_default();
+                moved.runs_on = moved.given;
+                if moved.given == Some(0) {
+                    at_event(at, j, |j| j.lie("event", "start", "none: it has no GPU"));
+                }
+            }
+            EventPayload::Exit {
+                task,
+                phase: Some(phase),
+                ..
+            } if *phase != PhaseKind::Compute
+                && all.get(task).is_some_and(|moved| moved.given.is_some()) =>
+            {
+                let (claimed, truth) = (doc::name_of(phase), "compute: it transfers nothing");
+                at_event(at, j, |j| j.lie("phase", claimed, truth));
+            }
+            EventPayload::Restart { task, .. } => all.entry(task).or_default().restarted = true,
+            EventPayload::Progress { task, progress, .. } => {
+                let moved = all.entry(task).or_default();
+                let Some(given) = moved.runs_on else {
+                    continue;
+                };
+                at_event(at, j, |j| {
+                    if let Some(gpus) = progress.gpus.filter(|_| !moved.restarted) {
+                        j.same("gpus", gpus, given);
+                    }
+                    let step = progress.step.unwrap_or(moved.step);
+                    if step < moved.step && !moved.restarted {
+                        let truth = format!("at least {}, which it had reached", moved.step);
+                        j.lie("step", step, truth);
+                    }
+                    moved.step = step;
+                });
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! A schedule of a cluster: can it run like this, does it cost what it says, and can its bound hold?
+
+mod gangs;
+mod residency;
+mod times;
+
+use std::collections::BTreeMap;
+
+use doc::{Cluster, ClusterJob, GpuGroup, Schedule, ScheduleBound, ScheduledTask};
+
+use crate::judge::{Judge, ROUNDING, close};
+
+/// Judges a cluster: the reader has found everything that can be wrong with one.
+pub fn judge_cluster(cluster: &Cluster, j: &mut Judge) {
+    if cluster.jobs.iter().any(|job| job.train.is_empty()) {
+        j.lie(
+            "jobs",
+            "a job without training times",
+            "at least one GPU type",
+        );
+    }
+}
+
+/// Judges a schedule with the cluster in it.
+pub fn judge(schedule: &Schedule, j: &mut Judge) {
+    j.same_option("id", schedule.id.as_ref(), schedule.cluster.id.as_ref());
+    let fingerprint = schedule.cluster.fingerprint();
+    j.same("fingerprint", &schedule.fingerprint, &fingerprint);
+    let groups = schedule.cluster.gpu_groups();
+    let paces = gangs::paces(schedule, &groups);
+    for (i, (task, pace)) in schedule.assignments.iter().zip(&paces).enumerate() {
+        let group = &schedule.cluster.groups[groups[task.gpu]];
+        j.field("assignments", |j| {
+            j.index(i, |j| durations(schedule, task, (group, *pace), j))
+        });
+    }
+    gangs::judge(schedule, &groups, j);
+    deviations(schedule, &paces, j);
+    every_task_once(schedule, j);
+    rounds_follow(schedule, j);
+    one_at_a_time(schedule, j);
+    let cost = figures(schedule, j);
+    bounds(schedule, cost, j);
+    baselines(schedule, j);
+    residency::judge(schedule, &groups, j);
+}
+
+/// Whether a duration is the expected one, within the noise that the schedule admits to.
+fn lasts(duration: f64, expected: f64, scale: f64, noise: f64) -> bool {
+    (duration - expected).abs() <= noise * expected + ROUNDING * scale.max(expected)
+}
+
+fn durations(
+    schedule: &Schedule,
+    task: &ScheduledTask,
+    (group, pace): (&GpuGroup, Option<(f64, f64)>),
+    j: &mut Judge,
+) {
+    let job = &schedule.cluster.jobs[task.job];
+    let Some((train, sync)) = pace else {
+        return j.lie("gpu", &group.kind, "a GPU that can run the job");
+    };
+    let (start, end) = (task.start.get(), task.trained.get());
+    let switch = task.switch.get();
+    if !lasts(end - start - switch, train, end, schedule.noise) {
+        j.lie("train_end_s", end, start + switch + train);
+    }
+    let synced = task.synced.get();
+    if !lasts(synced - end, sync, synced, schedule.noise) {
+        j.lie("synced_s", synced, end + sync);
+    }
+    if start < job.arrival.get() * (1.0 - ROUNDING) {
+        j.lie(
+            "start_s",
+            start,
+            format!("at least the arrival {}", job.arrival.get()),
+        );
+    }
+    if schedule.switching.is_none() && switch > 0.0 {
+        j.lie("switch_s", switch, 0.0);
+    }
+}
+
+/// The noise is that of the task that deviates most, and is not just allowed for; what the tasks
+/// take to synchronise, of which nothing else depends where another of the round ends later, adds up.
+fn deviations(schedule: &Schedule, paces: &[Option<(f64, f64)>], j: &mut Judge) {
+    let (mut largest, mut reached, mut sum) = (0.0_f64, schedule.noise <= 0.0, 0.0);
+    for (task, pace) in schedule.assignments.iter().zip(paces) {
+        let Some((train, sync)) = *pace else {
+            continue;
+        };
+        let (end, synced) = (task.trained.get(), task.synced.get());
+        sum += synced - end;
+        let trained = end - task.start.get() - task.switch.get();
+        for (lasted, expected, at) in [(trained, train, end), (synced - end, sync, synced)] {
+            if expected > 0.0 {
+                let part = (lasted - expected).abs() / expected;
+                largest = largest.max(part);
+                reached |= part >= schedule.noise - ROUNDING * (at / expected).max(1.0);
+            }
+        }
+    }
+    if !reached {
+        j.lie("noise", schedule.noise, largest);
+    }
+    let claimed = schedule.sync.map(|s| s.get());
+    let sum = (schedule.noise > 0.0).then_some(sum.max(0.0));
+    match (claimed, sum) {
+        (Some(claimed), Some(sum)) => {
+            j.number_of("sync_s", claimed, sum, schedule.makespan.get());
+        }
+        _ => j.optional_number("sync_s", claimed, sum),
+    }
+}
+
+fn every_task_once(schedule: &Schedule, j: &mut Judge) {
+    let mut seen = BTreeMap::new();
+    for task in &schedule.assignments {
+        *seen
+            .entry((task.job, task.round, task.task))
+            .or_insert(0_u32) += 1;
+    }
+    for (n, job) in schedule.cluster.jobs.iter().enumerate() {
+        for round in 0..job.rounds {
+            for task in 0..job.tasks {
+                let times = seen.get(&(n, round, task)).copied().unwrap_or(0);
+                if times != 1 {
+                    let claimed =
+                        format!("task {task} of round {round} of {} {times} times", job.id);
+                    return j.lie("assignments", claimed, "once");
+                }
+            }
+        }
+    }
+}
+
+/// A round starts when every task of the one before is synchronised.
+fn rounds_follow(schedule: &Schedule, j: &mut Judge) {
+    let mut ends: BTreeMap<(usize, u32), f64> = BTreeMap::new();
+    for task in &schedule.assignments {
+        let end = ends.entry((task.job, task.round)).or_insert(0.0);
+        *end = end.max(task.synced.get());
+    }
+    for (i, task) in schedule.assignments.iter().enumerate() {
+        let before = task
+            .round
+            .checked_sub(1)
+            .and_then(|r| ends.get(&(task.job, r)));
+        if let Some(&ready) = before
+            && task.start.get() < ready * (1.0 - ROUNDING)
+        {
+            let least = format!("at least {ready}, when round {} ends", task.round - 1);
+            j.field("assignments", |j| {
+                j.index(i, |j| j.lie("start_s", task.start.get(), least));
+            });
+        }
+    }
+}
+
+fn one_at_a_time(schedule: &Schedule, j: &mut Judge) {
+    let mut lanes: BTreeMap<usize, Vec<(f64, f64, usize)>> = BTreeMap::new();
+    for (i, task) in schedule.assignments.iter().enumerate() {
+        let lane = lanes.entry(task.gpu).or_default();
+        lane.push((task.start.get(), task.trained.get(), i));
+    }
+    for lane in lanes.values_mut() {
+        // Of two that start at once the one that takes no time comes first.
+        lane.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        for pair in lane.windows(2) {
+            let ((_, end, _), (start, _, i)) = (pair[0], pair[1]);
+            if start < end * (1.0 - ROUNDING) {
+                let least = format!("at least {end}, when the GPU is free");
+                j.field("assignments", |j| {
+                    j.index(i, |j| j.lie("start_s", start, least))
+                });
+            }
+        }
+    }
+}
+
+/// Recomputes the figures; answers the cost.
+fn figures(schedule: &Schedule, j: &mut Judge) -> f64 {
+    let jobs = &schedule.cluster.jobs;
+    let mut ends = vec![0.0_f64; jobs.len()];
+    let mut busy = 0.0;
+    for task in &schedule.assignments {
+        ends[task.job] = ends[task.job].max(task.synced.get());
+        busy += task.trained.get() - task.start.get() - task.switch.get();
+    }
+    let (mut cost, mut flow_cost) = (0.0, 0.0);
+    let mut flows = Vec::with_capacity(jobs.len());
+    for (job, end) in jobs.iter().zip(&ends) {
+        let flow = end - job.arrival.get();
+        cost += job.weight.get() * end;
+        flow_cost += job.weight.get() * flow;
+        flows.push(flow);
+    }
+    flows.sort_by(f64::total_cmp);
+    let makespan = ends.iter().copied().fold(0.0, f64::max);
+    let rank = (flows.len() * 95).div_ceil(100).max(1);
+    let capacity = makespan * schedule.cluster.gpu_groups().len() as f64;
+    j.number("cost", schedule.cost, cost);
+    // Flow times are differences of numbers as large as the cost.
+    j.number_of("flow_cost", schedule.flow_cost, flow_cost, cost);
+    let mean = flows.iter().sum::<f64>() / flows.len() as f64;
+    j.number_of("mean_s", schedule.mean.get(), mean.max(0.0), makespan);
+    j.number_of(
+        "p95_s",
+        schedule.p95.get(),
+        flows[rank - 1].max(0.0),
+        makespan,
+    );
+    j.number("makespan_s", schedule.makespan.get(), makespan);
+    let part = if capacity > 0.0 { busy / capacity } else { 0.0 };
+    j.number("utilisation", schedule.utilisation, part);
+    cost
+}
+
+/// `sum w (a + R l)`: every job alone on the cluster.
+fn chain(cluster: &Cluster) -> f64 {
+    let each = cluster.jobs.iter().map(|job| {
+        let round = match gangs::is_gang(job) {
+            true => gangs::shortest_round(cluster, job),
+            false => shortest_round(cluster, job),
+        };
+        let alone = f64::from(job.rounds) * round;
+        job.weight.get() * (job.arrival.get() + alone)
+    });
+    each.sum()
+}
+
+/// The end of the last of a round's tasks when each takes the GPU that has it done first.
+///
+/// On an empty cluster this list rule gives the least possible round: ends of tasks on a GPU are
+/// `Ts + k Tc`, and it takes the least ones that there are.
+fn shortest_round(cluster: &Cluster, job: &ClusterJob) -> f64 {
+    let mut queues: Vec<(f64, f64, u32, u32)> = Vec::new();
+    for group in &cluster.groups {
+        if let Some((train, sync)) = times::times(job, group) {
+            queues.push((train, sync, group.count.unwrap_or(1), 0));
+        }
+    }
+    let mut left = job.tasks;
+    let mut end = 0.0_f64;
+    while left > 0 {
+        let next = queues.iter_mut().min_by(|a, b| {
+            let due = |q: &(f64, f64, u32, u32)| q.1 + f64::from(q.3 + 1) * q.0;
+            due(a).total_cmp(&due(b))
+        });
+        let Some(queue) = next else {
+            return f64::INFINITY;
+        };
+        queue.3 += 1;
+        end = end.max(queue.1 + f64::from(queue.3) * queue.0);
+        left = left.saturating_sub(queue.2);
+    }
+    end
+}
+
+fn bounds(schedule: &Schedule, cost: f64, j: &mut Judge) {
+    let claimed = schedule.lower_bound;
+    let least = chain(&schedule.cluster) * (1.0 - schedule.noise);
+    if claimed > cost * (1.0 + ROUNDING) {
+        j.lie("lower_bound", claimed, format!("at most the cost {cost}"));
+    }
+    match schedule.bound {
+        ScheduleBound::Chain => j.number("lower_bound", claimed, least),
+        ScheduleBound::Exact if schedule.switching.is_none() => {
+            j.number("lower_bound", claimed, cost);
+        }
+        _ if claimed < least * (1.0 - ROUNDING) => {
+            j.lie(
+                "lower_bound",
+                claimed,
+                format!("at least the chain bound {least}"),
+            );
+        }
+        _ => j.unjudged(
+            "lower_bound",
+            "a relaxation: only the chain bound is recomputed",
+        ),
+    }
+    let gap = if claimed > 0.0 {
+        schedule.cost / claimed - 1.0
+    } else {
+        0.0
+    };
+    j.number_of("gap", schedule.gap, gap, 1.0);
+    if schedule.proven && !close(claimed, cost, 0.0) {
+        j.lie("proven", true, "false: the bound is below the cost");
+    }
+}
+
+fn baselines(schedule: &Schedule, j: &mut Judge) {
+    let arrivals = schedule.cluster.jobs.iter();
+    let arrivals: f64 = arrivals.map(|n| n.weight.get() * n.arrival.get()).sum();
+    for (i, other) in schedule.baselines.iter().enumerate() {
+        j.field("baselines", |j| {
+            j.index(i, |j| {
+                j.number_of(
+                    "flow_cost",
+                    other.flow_cost,
+                    other.cost - arrivals,
+                    other.cost,
+                );
+                if other.cost < schedule.lower_bound * (1.0 - ROUNDING) {
+                    let least = format!("at least the bound {}", schedule.lower_bound);
+                    j.lie("cost", other.cost, least);
+                }
+                if schedule.lower_bound > 0.0 {
+                    j.number(
+                        "over_bound",
+                        other.over_bound,
+                        other.cost / schedule.lower_bound,
+                    );
+                }
+            });
+        });
+    }
+}

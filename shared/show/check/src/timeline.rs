@@ -1,0 +1,209 @@
+//! A timeline: are its phases possible under the link and the compute rates, is the makespan
+//! theirs, and do its bounds hold?
+
+mod bounds;
+pub mod compute;
+mod lane;
+pub mod link;
+mod orders;
+mod starts;
+
+use std::collections::BTreeMap;
+
+use doc::{PhaseKind, Proof, RatesKind, Timeline};
+
+use crate::judge::Judge;
+use crate::plan;
+use crate::rates::Rates;
+
+pub use lane::{Lane, jobs, lanes};
+
+/// Judges a timeline with the plan in it.
+pub fn judge(timeline: &Timeline, j: &mut Judge) {
+    j.field("plan", |j| plan::judge(&timeline.plan, j));
+    j.same_option("id", timeline.id.as_ref(), timeline.plan.id.as_ref());
+    kind_of_rates(timeline, j);
+    figures(timeline, j);
+    let Some(lanes) = lanes(timeline, j) else {
+        return;
+    };
+    order_of_phases(timeline, &lanes, j);
+    let jobs = match jobs(timeline) {
+        Ok(jobs) => jobs,
+        Err(why) => return j.unjudged("phases", why),
+    };
+    link::judge(timeline, &jobs, &lanes, j);
+    starts::judge(timeline, &lanes, j);
+    match Rates::of_timeline(timeline) {
+        Err(why) => j.unjudged("phases", format!("compute cannot be recomputed: {why}")),
+        Ok(mut rates) => {
+            compute::judge(timeline, &jobs, &lanes, &mut rates, j);
+            bounds::judge(timeline, &jobs, &mut rates, j);
+            orders::judge(timeline, &jobs, &mut rates, j);
+        }
+    }
+    batch_sizes(timeline, j);
+    search(timeline, j);
+}
+
+fn search(timeline: &Timeline, j: &mut Judge) {
+    let search = &timeline.search;
+    j.field("search", |j| {
+        if let Some(bound) = search.bound {
+            j.number("bound", bound, timeline.lower_bound.get());
+        }
+        let proven = search.proof != Proof::NotProven;
+        if proven != timeline.proven {
+            j.lie(
+                "proof",
+                format!("{:?}", search.proof),
+                format!("proven: {}", timeline.proven),
+            );
+        }
+        if search.seconds.is_some() {
+            j.unjudged("seconds", "how long a search took cannot be repeated");
+        }
+        j.unjudged("points", "counts the steps of a search");
+    });
+}
+
+/// Batch sizes stay between the smallest and the largest of the workload, or are the plan's, and
+/// fit the memory.
+fn batch_sizes(timeline: &Timeline, j: &mut Judge) {
+    let plan = &timeline.plan;
+    let Some(workload) = plan.workload() else {
+        // Without a model nothing is known of other batch sizes than the plan's.
+        for (i, ordered) in timeline.batches.iter().enumerate() {
+            if let (Some(ordered), Some(planned)) = (ordered, plan.given(i).batch) {
+                j.field("batches", |j| {
+                    j.index(i, |j| j.same("batch", *ordered, planned))
+                });
+            }
+        }
+        return;
+    };
+    let asked = plan.feasible().and_then(|found| found.constraints.memory);
+    let memory = asked.or(workload.device.memory).map(units::Bytes::get);
+    let mut need: BTreeMap<u32, f64> = BTreeMap::new();
+    for (i, task) in plan.tasks.iter().enumerate() {
+        let known = workload.task_index(&task.id).map(|t| &workload.tasks[t]);
+        let planned = plan.given(i).batch;
+        let (Some(known), Some(batch)) = (known, timeline.batches[i].or(planned)) else {
+            continue;
+        };
+        // A hand may leave them to the plan; of a search they are told.
+        if timeline.batches[i].is_none() && plan.feasible().is_some() {
+            j.lie("batches", format!("nothing of {}", task.id), batch);
+        }
+        let (least, most) = (known.batch_sizes.first(), known.batch_sizes.last());
+        let within = least.is_some_and(|b| batch >= *b) && most.is_some_and(|b| batch <= *b);
+        if !within && Some(batch) != planned {
+            j.field("batches", |j| {
+                j.index(i, |j| {
+                    j.lie(
+                        "batch",
+                        batch,
+                        "between the workload's smallest and largest",
+                    )
+                });
+            });
+        }
+        *need.entry(task.gpu.unwrap_or(0)).or_default() +=
+            known.memory.map_or(0.0, |m| m.at(batch));
+    }
+    for need in need.into_values() {
+        if let Some(most) = memory.filter(|most| need > *most as f64) {
+            j.lie(
+                "batches",
+                format!("{need} bytes of memory"),
+                format!("at most {most}"),
+            );
+        }
+    }
+}
+
+fn kind_of_rates(timeline: &Timeline, j: &mut Judge) {
+    let has = |what: bool| if what { "has one" } else { "has none" };
+    let (model, table) = (
+        timeline.plan.model.is_some(),
+        !timeline.plan.rates.is_empty(),
+    );
+    match timeline.rates {
+        RatesKind::Model if !model => j.lie("rates", "of a model", has(model)),
+        RatesKind::Table if !table => j.lie("rates", "of a table", has(table)),
+        _ => {}
+    }
+}
+
+/// Figures that follow from other figures of the same timeline.
+fn figures(timeline: &Timeline, j: &mut Judge) {
+    let last = timeline.phases.iter().map(|p| p.end.get());
+    let makespan = timeline.makespan.get();
+    j.number("makespan_s", makespan, last.fold(0.0, f64::max));
+    let bound = timeline.lower_bound.get();
+    let gap = if bound > 0.0 {
+        (makespan / bound - 1.0).max(0.0)
+    } else {
+        0.0
+    };
+    j.number_of("gap", timeline.gap, gap, 1.0);
+    if bound > makespan * (1.0 + 1e-9) {
+        j.lie(
+            "lower_bound_s",
+            bound,
+            format!("at most {makespan}, the makespan"),
+        );
+    }
+    let starts = timeline.phases.windows(2);
+    if let Some(at) = starts.clone().position(|w| w[1].start < w[0].start) {
+        let start = timeline.phases[at + 1].start.get();
+        let before = timeline.phases[at].start.get();
+        j.field("phases", |j| {
+            j.index(at + 1, |j| {
+                j.lie(
+                    "start_s",
+                    start,
+                    format!("at least {before}: phases stand by start"),
+                );
+            });
+        });
+    }
+}
+
+/// Compute follows the download and the upload follows compute, in the orders claimed.
+pub fn order_of_phases(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
+    let room = 1e-9 * timeline.makespan.get();
+    for (at, phase) in timeline.phases.iter().enumerate() {
+        let lane = lanes[phase.task];
+        let (earliest, what) = match phase.kind {
+            PhaseKind::Download => continue,
+            PhaseKind::Compute => (lane.download.end, "the end of its download"),
+            PhaseKind::Upload => (lane.compute.end, "the end of its compute"),
+        };
+        if phase.start.get() < earliest - room {
+            let truth = format!("at least {earliest}, {what}");
+            let start = phase.start.get();
+            j.field("phases", |j| {
+                j.index(at, |j| j.lie("start_s", start, truth));
+            });
+        }
+    }
+    let downloads = timeline
+        .download_order
+        .iter()
+        .map(|&i| lanes[i].download.start);
+    let uploads = timeline.upload_order.iter().map(|&i| lanes[i].upload.start);
+    let rises = |mut starts: Vec<f64>| {
+        let claimed = starts.clone();
+        starts.sort_by(f64::total_cmp);
+        claimed == starts
+    };
+    for (name, starts) in [
+        ("download_order", downloads.collect::<Vec<f64>>()),
+        ("upload_order", uploads.collect()),
+    ] {
+        if !rises(starts) {
+            j.lie(name, "this order", "another by the start of the phases");
+        }
+    }
+}

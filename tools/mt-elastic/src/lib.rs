@@ -1,0 +1,12 @@
+//! Move GPUs between running trainings by their phase of learning.
+
+mod args;
+mod run;
+
+use std::process::ExitCode;
+
+/// Runs the tool with the arguments of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    cli::run::<args::Args>("mt-elastic", run::run)
+}

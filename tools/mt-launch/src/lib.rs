@@ -1,0 +1,13 @@
+//! Launch a plan or timeline and supervise it.
+
+mod args;
+mod run;
+mod verbs;
+
+use std::process::ExitCode;
+
+/// Runs the tool with the arguments of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    cli::run::<args::Args>("mt-launch", run::run)
+}

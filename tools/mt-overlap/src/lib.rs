@@ -1,0 +1,12 @@
+//! Order transfers and compute of a round.
+
+mod args;
+mod run;
+
+use std::process::ExitCode;
+
+/// Runs the tool with the arguments of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    cli::run::<args::Args>("mt-overlap", run::run)
+}

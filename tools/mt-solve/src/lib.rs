@@ -1,0 +1,13 @@
+//! Choose batch sizes and GPU shares.
+
+mod args;
+mod predict;
+mod run;
+
+use std::process::ExitCode;
+
+/// Runs the tool with the arguments of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    cli::run::<args::Args>("mt-solve", run::run)
+}

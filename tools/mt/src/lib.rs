@@ -1,0 +1,13 @@
+//! First steps with the mt tools, and each of them by its name.
+
+mod args;
+mod run;
+mod trying;
+
+use std::process::ExitCode;
+
+/// Runs `mt` with the arguments of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    cli::run::<args::Args>("mt", run::run)
+}
