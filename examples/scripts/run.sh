@@ -55,9 +55,9 @@ by_run() {
         mt init --script "$1" --tasks 2 -o "$workload" > /dev/null 2>&1
     fi
     # What never ends is launched until it is stopped.
-    timeout -s INT 600 mt run "$workload" --budget 4 > run 2>&1 || true
-    verdict=$(grep -oE '(Share|Do not share|[Cc]annot tell|[a-z_0-9-]+ fails)[^|]*' run | head -1)
-    real=$(grep -oE 'one after another, measured: [0-9.]+ s' run || grep -oE '^makespan +[0-9.]+ s' run | head -1)
+    timeout -s INT 300 mt run "$workload" --budget 4 > run 2>&1 || true
+    verdict=$(grep -oE '(Share|Do not share|[Cc]annot tell|alone, task)[^|]*' run | head -1)
+    real=$(grep -oE 'one after another, measured: [0-9.]+ s' run || grep -oE '^makespan +[0-9.]+ s' run | tail -1)
     echo "$verdict${real:+ Launched: $real.}" | tr -s ' '
 }
 

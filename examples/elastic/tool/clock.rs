@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use doc::{Arrival, TrainingBatch, TrainingEvent, TrainingNews};
-use learning::{Allocator, Point, Policy, Settings};
+use learning::{Allocator, AllocatorSettings, Point, Policy};
 use units::{Batch as Samples, Seconds, TaskId};
 
 use crate::forecast::target_and_end;
@@ -62,7 +62,7 @@ pub enum Sharing {
 /// Plays two trainings to their recorded ends; `None` where one does not end within ten hours.
 pub fn play(curves: [&[Point]; 2], sharing: Sharing) -> Option<Times> {
     let machine = Machine::vgg16(0.1);
-    let mut allocator = Allocator::new(Settings {
+    let mut allocator = Allocator::new(AllocatorSettings {
         gpus: 4,
         policy: match sharing {
             Sharing::By(policy) => policy,

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use doc::Plan;
-use overlap::{Instance, ModelRates, Options, Order, Rates, plan_instance, simulate, solve};
+use overlap::{Instance, ModelRates, Order, OrderOptions, Rates, plan_instance, simulate, solve};
 use predict::Predictor;
 use units::{Batch, Share};
 
@@ -84,11 +84,11 @@ pub fn write(page: &mut Page<'_>) -> Outcome<()> {
     // With the planned size first, as mt-overlap varies it.
     let choices = vec![vec![sizes[1], sizes[0], sizes[2]]; 3];
     let search = |single_order| -> Outcome<(overlap::Outcome, f64)> {
-        let options = Options {
+        let options = OrderOptions {
             single_order,
             waits: false,
             batches: choices.clone(),
-            ..Options::default()
+            ..OrderOptions::default()
         };
         let started = Instant::now();
         let found = solve(&instance, &rates, &options)?;

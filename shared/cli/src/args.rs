@@ -112,6 +112,29 @@ impl EventArgs {
     }
 }
 
+/// Which variables jobs get, of every tool that starts them.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct EnvArgs {
+    /// Pass variables of this environment on to the jobs: a name, or its beginning with a *
+    /// (SLURM_*); again for more
+    #[arg(long, value_name = "PATTERN")]
+    pub keep_env: Vec<String>,
+    /// Set a variable for every job, above what the workload says; again for more
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
+}
+
+impl EnvArgs {
+    /// Checks both; what is wrong goes into `faults`.
+    #[must_use]
+    pub fn passing(&self, faults: &mut Vec<String>) -> Passing {
+        Passing::new(&self.keep_env, &self.env).unwrap_or_else(|wrong| {
+            faults.extend(wrong);
+            Passing::default()
+        })
+    }
+}
+
 /// How every tool that starts jobs looks after them.
 #[derive(Debug, Clone, clap::Args)]
 pub struct JobArgs {
@@ -136,13 +159,9 @@ pub struct JobArgs {
     /// Print what the tasks print to standard error, each line after its task's name
     #[arg(long)]
     pub follow: bool,
-    /// Pass variables of this environment on to the jobs: a name, or its beginning with a *
-    /// (SLURM_*); again for more
-    #[arg(long, value_name = "PATTERN")]
-    pub keep_env: Vec<String>,
-    /// Set a variable for every job, above what the workload says; again for more
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub env: Vec<String>,
+    /// Their environment.
+    #[command(flatten)]
+    pub env: EnvArgs,
     /// Where the private run directory is made; absent: in the folder for temporary files
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub runs: Option<PathBuf>,
@@ -162,12 +181,8 @@ impl JobArgs {
         if self.log_bytes == 0 {
             faults.push("--log-bytes 0: give at least 1".to_owned());
         }
-        let passing = Passing::new(&self.keep_env, &self.env).unwrap_or_else(|wrong| {
-            faults.extend(wrong);
-            Passing::default()
-        });
         Care {
-            passing,
+            passing: self.env.passing(faults),
             restarts: self.restarts,
             backoff,
             grace,

@@ -32,7 +32,7 @@ mod startup;
 mod text;
 
 pub use args::{
-    BalanceArg, BatchArg, DeviceArg, EventArgs, JobArgs, ObjectiveArg, SeedArgs, SoloArg,
+    BalanceArg, BatchArg, DeviceArg, EnvArgs, EventArgs, JobArgs, ObjectiveArg, SeedArgs, SoloArg,
     StreamArgs, seconds,
 };
 pub use console::Console;

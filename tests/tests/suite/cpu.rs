@@ -82,3 +82,28 @@ fn a_window_ends_when_the_rates_are_as_precise_as_asked() {
     assert!(rough.iter().all(|w| *w < 1.0), "{rough:?}");
     assert!(fine.iter().all(|w| *w > 1.9), "{fine:?}");
 }
+
+/// What `mt try` ran in this environment, `mt run` measures and launches in the same one.
+#[test]
+fn a_script_has_the_environment_of_whoever_calls() {
+    let folder = Folder::new();
+    let script = "test \"$DATA\" = here || { echo no DATA >&2; exit 9; }\n\
+                  for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; echo \"step $i/10\"; done\n";
+    std::fs::write(folder.path().join("train.sh"), script).unwrap();
+    let tried = folder.run("DATA=here mt try 'sh train.sh' --seconds 0.5 -o tried");
+    tried.assert_code(0);
+    let alone = folder.run("mt run tried/workload.json --budget 1 -o without");
+    if alone.stderr.contains("control group") {
+        testkit::skipped("cgroups", alone.stderr);
+        return;
+    }
+    assert_ne!(alone.code, Some(0), "{alone:#?}");
+    assert!(alone.stderr.contains("no DATA"), "{alone:#?}");
+    for line in [
+        "DATA=here mt run tried/workload.json --budget 1 -o with",
+        "mt-profile --budget 1 --env DATA=here tried/workload.json",
+        "DATA=here mt-profile --budget 1 --keep-env 'DA*' tried/workload.json",
+    ] {
+        folder.run(line).assert_code(0);
+    }
+}

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use cli::{Console, Exit, Failure};
 use cluster::switching::Mode;
-use cluster::{Options, Policy, Request, answer, explained};
+use cluster::{PlanOptions, Policy, Request, answer, explained};
 use doc::Cluster;
 
 use crate::args::PlanArgs;
@@ -40,11 +40,11 @@ fn request(args: &PlanArgs, deadline: Option<Instant>) -> Request {
         policy: Policy::named(&args.policy).unwrap_or(Policy::Hare),
         compare: args.policy == "all",
         switching: args.switching.as_deref().and_then(Mode::named),
-        options: Options {
+        options: PlanOptions {
             seed: args.seed.seed,
             starts: args.effort,
             deadline,
-            ..Options::default()
+            ..PlanOptions::default()
         },
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use cli::{Console, Existing, Exit, Failure, Input, Output};
-use cluster::{Settings, answer_online};
+use cluster::{OnlineSettings, answer_online};
 use doc::Cluster;
 
 use crate::args::OnlineArgs;
@@ -11,7 +11,7 @@ use crate::args::OnlineArgs;
 /// Plays every cluster and writes what happened as a schedule.
 pub fn run(args: &OnlineArgs, console: &Console) -> Result<Exit, Failure> {
     let never = args.aging == 0.0;
-    let settings = Settings {
+    let settings = OnlineSettings {
         effort: args.effort,
         aging: if never { f64::INFINITY } else { args.aging },
         seed: args.seed.seed,
@@ -40,7 +40,7 @@ pub fn run(args: &OnlineArgs, console: &Console) -> Result<Exit, Failure> {
 fn live(
     args: &OnlineArgs,
     events: &Path,
-    settings: Settings,
+    settings: OnlineSettings,
     console: &Console,
 ) -> Result<Exit, Failure> {
     let [file] = &args.stream.files[..] else {

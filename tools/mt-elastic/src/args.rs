@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 use cli::Failure;
-use learning::{MOST_GPUS, Objective, Policy, Settings};
+use learning::{AllocatorSettings, MOST_GPUS, Objective, Policy};
 use units::Seconds;
 
 /// Move GPUs between running trainings by their phase of learning
@@ -107,7 +107,7 @@ enum ObjectiveChoice {
 
 impl Args {
     /// What the allocator is told.
-    pub fn settings(&self) -> Result<Settings, Failure> {
+    pub fn settings(&self) -> Result<AllocatorSettings, Failure> {
         if !(1..=MOST_GPUS).contains(&self.gpus) {
             let given = self.gpus;
             return Err(Failure::Usage(format!(
@@ -116,7 +116,7 @@ impl Args {
         }
         let pause = Seconds::new(self.pause)
             .map_err(|e| Failure::Usage(format!("--pause {}: give {}", self.pause, e.expected)))?;
-        Ok(Settings {
+        Ok(AllocatorSettings {
             gpus: self.gpus,
             pause,
             patience: self.patience,

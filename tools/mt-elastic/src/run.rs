@@ -16,7 +16,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         replace: args.force,
         continues: None,
     };
-    let mut session = Session {
+    let mut session = EventLoop {
         allocator: Allocator::new(settings),
         run: RunReader::default(),
         output: Output::progressive(args.output.as_deref(), existing)?,
@@ -45,7 +45,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-struct Session<'a> {
+struct EventLoop<'a> {
     allocator: Allocator,
     /// What a run on the input has said so far.
     run: RunReader,
@@ -59,7 +59,7 @@ struct Session<'a> {
 /// then.
 const TOLD: u32 = 5;
 
-impl Session<'_> {
+impl EventLoop<'_> {
     /// The events of a line: one of a training, or what one of a run means for trainings.
     fn read(&mut self, frame: &Frame) -> Result<Vec<TrainingEvent>, ReadError> {
         if frame.claims::<RunEvent>() {

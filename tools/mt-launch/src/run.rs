@@ -1,7 +1,7 @@
 use cli::{Console, Exit, Failure, Output};
 use doc::{Any, DeviceKind, Schedule};
 use drive::Where;
-use launch::{Elastic, Launch, Settings};
+use launch::{Elastic, Launch, LaunchSettings};
 
 use crate::args::Args;
 
@@ -33,7 +33,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
 fn one(
     (source, document): (String, Any),
     args: &Args,
-    settings: &Settings,
+    settings: &LaunchSettings,
     output: &mut Output,
     console: &Console,
 ) -> Result<Exit, Failure> {
@@ -79,7 +79,7 @@ fn one(
 fn scheduled(
     schedule: &Schedule,
     args: &Args,
-    settings: &Settings,
+    settings: &LaunchSettings,
     output: &mut Output,
     console: &Console,
 ) -> Result<Exit, Failure> {

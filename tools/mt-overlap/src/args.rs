@@ -4,7 +4,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use cli::{Failure, SeedArgs, StreamArgs};
 use doc::{Duplex, RatesKind};
-use overlap::{Options, PlanRequest};
+use overlap::{OrderOptions, PlanRequest};
 
 /// Order transfers and compute of a round
 ///
@@ -42,10 +42,10 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS")]
     time_limit: Option<f64>,
     /// Nodes of branch and bound to look at before giving up on a proof
-    #[arg(long, value_name = "N", default_value_t = Options::default().nodes)]
+    #[arg(long, value_name = "N", default_value_t = OrderOptions::default().nodes)]
     max_nodes: u64,
     /// Rounds to play in the descent from heuristic orders
-    #[arg(long, value_name = "N", default_value_t = Options::default().plays)]
+    #[arg(long, value_name = "N", default_value_t = OrderOptions::default().plays)]
     max_plays: u64,
     /// Take all plans as the devices of one federation: say when its round ends, who is the
     /// straggler and what all train per second, and write the time of every device, how long it
@@ -144,7 +144,7 @@ impl Args {
     }
 
     /// How hard to search.
-    pub fn options(&self) -> Result<Options, Failure> {
+    pub fn options(&self) -> Result<OrderOptions, Failure> {
         let time_limit = self
             .time_limit
             .map(|s| Duration::try_from_secs_f64(s).ok().filter(|d| !d.is_zero()))
@@ -157,7 +157,7 @@ impl Args {
         if self.max_plays == 0 {
             return Err(Failure::Usage("--max-plays: give 1 or more".to_owned()));
         }
-        Ok(Options {
+        Ok(OrderOptions {
             single_order: self.single_order,
             batches: Vec::new(),
             nodes: self.max_nodes,

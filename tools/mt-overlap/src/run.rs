@@ -4,7 +4,7 @@ use allocation::{Decided, Targets, Way, Worth, replan, ways};
 use cli::{Console, Exit, Failure, Input, Output};
 use doc::{Model, Plan, Timeline};
 use overlap::{
-    Federation, Options, PlanError, PlanRequest, Replanned, Shortened, order_plan, shorten,
+    Federation, OrderOptions, PlanError, PlanRequest, Replanned, Shortened, order_plan, shorten,
 };
 use predict::Predictor;
 
@@ -112,7 +112,7 @@ impl Predictors {
         &mut self,
         plan: Plan,
         request: &PlanRequest,
-        options: &Options,
+        options: &OrderOptions,
     ) -> Result<Timeline, Failure> {
         let name = plan.id.clone();
         let predictor = self.of_plan(&plan)?;
@@ -126,7 +126,7 @@ impl Predictors {
         mut plan: Plan,
         before: &Timeline,
         request: &PlanRequest,
-        options: &Options,
+        options: &OrderOptions,
         deadline_s: f64,
     ) -> Result<(Option<Replanned>, Option<Shortened>), Failure> {
         let name = plan.id.clone();
@@ -154,7 +154,7 @@ impl Predictors {
         plan: &Plan,
         worth: &Worth,
         request: &PlanRequest,
-        options: &Options,
+        options: &OrderOptions,
         deadline_s: f64,
     ) -> Result<Vec<Way>, Failure> {
         let predictor = self.of_plan(plan)?;

@@ -93,6 +93,8 @@ pub struct Args {
     /// On a GPU, use the MPS daemon that runs already in place of a private one
     #[arg(long)]
     pub attach_mps: bool,
+    #[command(flatten)]
+    pub env: cli::EnvArgs,
     /// Write what the simulated GPU did in the first co-run of the most tasks, for Perfetto or
     /// chrome://tracing, and its occupancy to the same name with .csv
     #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]

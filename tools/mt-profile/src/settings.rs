@@ -1,6 +1,6 @@
 //! Arguments turned into validated settings.
 
-use campaign::Settings;
+use campaign::ProfileSettings;
 use cli::Failure;
 use design::{DesignSettings, Strategy, WindowSettings};
 use device::MOST_REPEATS;
@@ -17,8 +17,13 @@ const DEFAULT_STEP_PERCENT: f64 = 5.0;
 const DEFAULT_GRID_STEP_PERCENT: f64 = 20.0;
 
 /// Checks the arguments.
-pub fn settings(args: Args) -> Result<Settings, Failure> {
-    Ok(Settings {
+pub fn settings(args: Args) -> Result<ProfileSettings, Failure> {
+    let mut faults = Vec::new();
+    let passing = args.env.passing(&mut faults);
+    if !faults.is_empty() {
+        return Err(Failure::Usage(faults.join("\n")));
+    }
+    Ok(ProfileSettings {
         design: design(&args.design)?,
         window: window(&args.window)?,
         noise_percent: within("--noise", args.noise, 0.0, 50.0)?,
@@ -37,6 +42,7 @@ pub fn settings(args: Args) -> Result<Settings, Failure> {
         resume: args.resume,
         cpus: args.cpus,
         attach_mps: args.attach_mps,
+        passing,
         trace: args.trace,
         calibrate: args.calibrate,
         seed: args.seed.seed,

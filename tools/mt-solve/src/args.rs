@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use allocation::{Asked, Effort, Limits, Options, Request};
+use allocation::{Asked, Effort, Limits, Request, SearchOptions};
 use clap::{Parser, ValueEnum};
 use cli::{BalanceArg, BatchArg, Failure, ObjectiveArg, SeedArgs, SoloArg, StreamArgs};
 use doc::ObjectiveKind;
@@ -226,7 +226,7 @@ impl Args {
                 balance: self.balance.into(),
                 solo: self.solo.into(),
             },
-            options: Options {
+            options: SearchOptions {
                 effort: match self.search {
                     SearchChoice::Auto => Effort::Auto,
                     SearchChoice::Exact => Effort::Exact,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use cli::{Console, Exit, Failure, Output};
 use doc::DeviceKind;
 use jobs::Signals;
-use trial::{Command, Settings, Told, Trial, TrialError};
+use trial::{Command, Told, Trial, TrialError, TrialSettings};
 
 use crate::args::TryArgs;
 
@@ -40,7 +40,7 @@ pub fn run(args: &TryArgs, console: &Console) -> Result<Exit, Failure> {
         .transpose()?;
     let share = SHARED / (distinct + 1) as f64;
     let folder = args.output.clone();
-    let settings = Settings {
+    let settings = TrialSettings {
         window: asked.unwrap_or(share.clamp(SHORTEST, LONGEST)),
         limit: given("limit", args.limit)?,
         folder: folder.unwrap_or_else(|| trial::free_folder("mt-try")),
@@ -71,7 +71,7 @@ pub fn run(args: &TryArgs, console: &Console) -> Result<Exit, Failure> {
 fn answer(
     found: &Trial,
     args: &TryArgs,
-    settings: &Settings,
+    settings: &TrialSettings,
     console: &Console,
 ) -> Result<Exit, Failure> {
     let file = settings.folder.join("workload.json");

@@ -17,7 +17,7 @@ pub enum Effort {
 
 /// Settings of a search. The same options give the same result, to the byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct SearchOptions {
     /// How to search.
     pub effort: Effort,
     /// Points (or nodes of the branch and bound) that `Auto` spends on a proof, and most points
@@ -33,7 +33,7 @@ pub struct Options {
     pub reasons: bool,
 }
 
-impl Default for Options {
+impl Default for SearchOptions {
     fn default() -> Self {
         Self {
             effort: Effort::Auto,

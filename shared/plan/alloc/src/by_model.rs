@@ -4,7 +4,7 @@
 use doc::{Plan, Workload};
 use predict::Predictor;
 
-use crate::answer::{Options, Outcome};
+use crate::answer::{Outcome, SearchOptions};
 use crate::error::AllocError;
 use crate::partition::{Partition, solve_partition};
 use crate::pipeline::plan_workload;
@@ -19,7 +19,7 @@ use crate::solve::solve;
 pub fn solve_by_model(
     model: &Predictor,
     problem: &Problem,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<Outcome, AllocError> {
     solve(model, problem, options)
 }
@@ -32,7 +32,7 @@ pub fn partition_by_model(
     model: &Predictor,
     problem: &Problem,
     gpus: usize,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<Partition, AllocError> {
     solve_partition(model, problem, gpus, options)
 }

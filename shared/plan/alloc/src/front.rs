@@ -1,7 +1,7 @@
 use doc::Proof;
 use units::corun::Throughput;
 
-use crate::answer::{Effort, Options, Solution};
+use crate::answer::{Effort, SearchOptions, Solution};
 use crate::error::AllocError;
 use crate::instance::{Goal, Instance, Judged};
 use crate::problem::Problem;
@@ -72,7 +72,7 @@ impl Skyline {
 pub fn mismatch_front<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<Front, AllocError> {
     let rates = &Remembered::new(rates, problem.is_ordered());
     let mut open = problem.clone();
@@ -107,7 +107,7 @@ pub fn mismatch_front<C: Throughput + ?Sized>(
 pub fn fairness_front<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<Front, AllocError> {
     let mut inst = Instance::new(rates, problem)?;
     // The objective is no axis of this front.
@@ -138,12 +138,15 @@ pub fn fairness_front<C: Throughput + ?Sized>(
 /// Each of the [`TRACES`] searches of a front gets a part of the points of a plan, so that those of both
 /// fronts take half as long as one: with all of them each, fronts of 5 tasks took up to 41 seconds. The
 /// front is unproven either way.
-fn single<C: Throughput + ?Sized>(inst: &Instance<'_, C>, options: &Options) -> Options {
+fn single<C: Throughput + ?Sized>(
+    inst: &Instance<'_, C>,
+    options: &SearchOptions,
+) -> SearchOptions {
     let points = match options.effort {
         Effort::Exact => options.max_points,
         _ => search_points(inst, options.max_points).div_ceil(4 * u64::from(TRACES)),
     };
-    Options {
+    SearchOptions {
         top: 1,
         max_points: points,
         reasons: false,
@@ -173,7 +176,7 @@ fn objective<C: Throughput + ?Sized>(
 /// Exact front by looking at every point, if there are few enough.
 fn swept_front<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
-    options: &Options,
+    options: &SearchOptions,
     cutoff: impl Fn(&Skyline, &Judged) -> f64 + Sync,
     axes: impl Fn(&Judged) -> (f64, f64) + Sync,
 ) -> Option<Front> {
@@ -220,7 +223,7 @@ fn front_solutions<C: Throughput + ?Sized>(
 /// could reach at most, and need to be tried on those combinations alone that are still below.
 fn additive_mismatch_front<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Option<Front> {
     let load = inst.load.as_ref()?;
     let mut law = Additive::new(inst)?;

@@ -3,7 +3,7 @@ use units::{Batch, TotalShare};
 
 use units::corun::Throughput;
 
-use crate::answer::{Options, Solution};
+use crate::answer::{SearchOptions, Solution};
 use crate::error::AllocError;
 use crate::instance::{Instance, Quantity, allowed_batches};
 use crate::least::{first, least};
@@ -16,7 +16,7 @@ use crate::search::brief;
 pub(crate) fn explain_infeasible<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<Vec<Infeasibility>, AllocError> {
     let inst = Instance::new(rates, problem)?;
     if inst.sums().is_empty() {
@@ -65,7 +65,7 @@ fn best_alone<C: Throughput + ?Sized>(
     kind: ConstraintKind,
     rates: &C,
     problem: &Problem,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<Option<f64>, AllocError> {
     let mut relaxed = problem.clone();
     relaxed.drop_limit(kind);

@@ -4,7 +4,7 @@ use doc::Proof;
 use units::Bytes;
 use units::corun::Throughput;
 
-use crate::answer::{Options, Solution};
+use crate::answer::{SearchOptions, Solution};
 use crate::error::AllocError;
 use crate::instance::{Goal, Instance, Quantity};
 use crate::penalty::beyond;
@@ -27,7 +27,7 @@ const LISTED: usize = 1 << 16;
 pub(crate) fn first<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<Option<Solution>, AllocError> {
     Ok(search(rates, problem, options)?.0.into_iter().next())
 }
@@ -38,7 +38,7 @@ pub(crate) fn least<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
     quantity: Quantity,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<Option<f64>, AllocError> {
     let mut inst = Instance::new(rates, problem)?;
     let known = match quantity {
@@ -117,7 +117,7 @@ fn kept<C: Throughput + ?Sized>(
     problem: &Problem,
     quantity: Quantity,
     bound: f64,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<Option<f64>, AllocError> {
     let mut bounded = problem.clone();
     let mut within = |bound: f64| {

@@ -49,7 +49,7 @@ mod target;
 mod tie;
 mod tolerance;
 
-pub use answer::{Effort, Options, Outcome, Report, Solution};
+pub use answer::{Effort, Outcome, Report, SearchOptions, Solution};
 pub use brute::{Feasible, brute_force, every_feasible};
 pub use by_model::{partition_by_model, plan_by_model, solve_by_model};
 pub use damping::damped_load;

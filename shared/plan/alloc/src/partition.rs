@@ -6,7 +6,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use units::corun::Throughput;
 
-use crate::answer::{Effort, Options, Outcome, Report, Solution};
+use crate::answer::{Effort, Outcome, Report, SearchOptions, Solution};
 use crate::error::AllocError;
 use crate::problem::Problem;
 use crate::rates::{Remembered, Subset};
@@ -51,7 +51,7 @@ pub struct Partition {
 struct Subsets<'a, C: Throughput + ?Sized> {
     rates: &'a C,
     problem: &'a Problem,
-    options: Options,
+    options: SearchOptions,
     known: HashMap<u64, Option<Solution>>,
     points: u64,
     proven: bool,
@@ -96,7 +96,7 @@ fn solve_subset<C: Throughput + ?Sized>(
     rates: &C,
     part: &Problem,
     members: &[usize],
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<Outcome, AllocError> {
     let (solutions, report) = search(&Subset::new(rates, members), part, options)?;
     Ok(Outcome {
@@ -144,7 +144,7 @@ pub fn solve_partition<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
     gpus: usize,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<Partition, AllocError> {
     problem.check()?;
     // As tasks end, sets of them run on that are subsets of many others.
@@ -163,7 +163,7 @@ pub fn solve_partition<C: Throughput + ?Sized>(
                 _ if round || rates.interference().is_none() => SUBSETS_POINTS / subsets,
                 _ => SUBSETS_NODES / subsets,
             };
-            Options {
+            SearchOptions {
                 top: 1,
                 max_points: options.max_points.min(few),
                 starts: options.starts.min(SUBSET_STARTS),
@@ -171,7 +171,7 @@ pub fn solve_partition<C: Throughput + ?Sized>(
             }
         } else {
             // Thousands of subsets: what matters is their order, the winners are solved anew.
-            Options {
+            SearchOptions {
                 top: 1,
                 effort: Effort::Local,
                 max_points: options.max_points.min(2_000),
@@ -243,11 +243,11 @@ fn finish<C: Throughput + ?Sized>(
     solved: &mut HashMap<u64, Outcome>,
     groups: Vec<u64>,
     exact: bool,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<Partition, AllocError> {
     let (rates, problem) = (subsets.rates, subsets.problem);
     let mut proven = subsets.proven && exact;
-    let single = Options {
+    let single = SearchOptions {
         top: 1,
         ..options.clone()
     };

@@ -214,7 +214,7 @@ mod tests {
             let rates = Measured(law.clone(), adds_up);
             let best = |problem: &Problem, open: bool| {
                 let penalised = DomainPenalty::new(&rates, problem, open);
-                let options = crate::Options::default();
+                let options = crate::SearchOptions::default();
                 let found = crate::solve(&penalised, problem, &options).unwrap();
                 beyond(&rates, &found.solutions[0].settings)
             };

@@ -1,7 +1,7 @@
 //! Another plan for a device that is late.
 
 use doc::{Model, ObjectiveKind, Plan, RatesKind, Timeline, Workload};
-use overlap::{Options, PlanRequest, Replanned, order_plan, shorten};
+use overlap::{OrderOptions, PlanRequest, Replanned, order_plan, shorten};
 use predict::Predictor;
 use units::Samples;
 
@@ -20,7 +20,7 @@ pub fn replan(
     plan: &Plan,
     predictor: Option<&Predictor>,
     request: &PlanRequest,
-    options: &Options,
+    options: &OrderOptions,
 ) -> Result<Option<Timeline>, String> {
     let Some(asker) = Asker::of(plan, predictor, request, options)? else {
         return Ok(None);
@@ -46,7 +46,7 @@ pub fn ways(
     worth: &Worth,
     predictor: Option<&Predictor>,
     request: &PlanRequest,
-    options: &Options,
+    options: &OrderOptions,
     deadline_s: f64,
 ) -> Result<Vec<Way>, String> {
     // An order that varied batch sizes for time alone would change what samples are worth.
@@ -107,7 +107,7 @@ struct Asker<'a> {
     model: Model,
     asked: Request,
     request: PlanRequest,
-    options: &'a Options,
+    options: &'a OrderOptions,
 }
 
 impl<'a> Asker<'a> {
@@ -115,7 +115,7 @@ impl<'a> Asker<'a> {
         plan: &Plan,
         predictor: Option<&'a Predictor>,
         request: &PlanRequest,
-        options: &'a Options,
+        options: &'a OrderOptions,
     ) -> Result<Option<Self>, String> {
         let modelled = match request.rates {
             Some(kind) => kind == RatesKind::Model,

@@ -1,7 +1,7 @@
 use doc::{BatchPolicy, Model, ObjectiveKind, Plan};
 use units::Batch;
 
-use crate::answer::Options;
+use crate::answer::SearchOptions;
 use crate::problem::Limits;
 
 /// What a plan is asked to be.
@@ -12,7 +12,7 @@ pub struct Request {
     /// What has to hold.
     pub limits: Limits,
     /// How to search; `top` counts the plan itself.
-    pub options: Options,
+    pub options: SearchOptions,
     /// Trace the front of mismatch against objective.
     pub mismatch_front: bool,
     /// Trace the front of total throughput against fairness.
@@ -84,7 +84,7 @@ impl Request {
         Self {
             objective,
             limits,
-            options: Options::default(),
+            options: SearchOptions::default(),
             mismatch_front: false,
             fairness_front: false,
             explain: false,

@@ -294,11 +294,11 @@ impl Round {
             true => (NODES, PLAYS),
             false => (0, PLAYS * PLAYED_TASKS.pow(2) as u64 / n.pow(2) as u64),
         };
-        let options = overlap::Options {
+        let options = overlap::OrderOptions {
             batches: settings.iter().map(|s| vec![s.batch]).collect(),
             nodes,
             plays,
-            ..overlap::Options::default()
+            ..overlap::OrderOptions::default()
         };
         overlap::solve(&self.instance, &self.rates(rates, settings), &options)
     }

@@ -16,7 +16,7 @@ use units::TotalShare;
 use units::corun::Throughput;
 use units::search::SAME;
 
-use crate::answer::{Effort, Options, Report, Solution};
+use crate::answer::{Effort, Report, SearchOptions, Solution};
 use crate::error::AllocError;
 use crate::instance::{Goal, Instance, Quantity};
 use crate::problem::Problem;
@@ -48,7 +48,7 @@ const fn settled(tasks: usize) -> usize {
 pub(crate) fn search<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<(Vec<Solution>, Report), AllocError> {
     let known = Remembered::new(rates, problem.is_ordered());
     let inst = Instance::new(&known, problem)?;
@@ -57,7 +57,7 @@ pub(crate) fn search<C: Throughput + ?Sized>(
 
 pub(crate) fn search_instance<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
-    options: &Options,
+    options: &SearchOptions,
 ) -> (Vec<Solution>, Report) {
     let (mut solutions, mut report) = ranked(inst, options);
     if inst.orders_roughly() {
@@ -82,7 +82,7 @@ pub(crate) fn search_instance<C: Throughput + ?Sized>(
 /// The best choices as the search ranks them, best first.
 fn ranked<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
-    options: &Options,
+    options: &SearchOptions,
 ) -> (Vec<Solution>, Report) {
     let most = if inst.orders_roughly() {
         settled(inst.n)
@@ -106,7 +106,7 @@ fn ranked<C: Throughput + ?Sized>(
     {
         list.offer(inst.look(&point).1.value, &point);
         // From there on the local search has a feasible point to climb from.
-        let local = Options {
+        let local = SearchOptions {
             effort: Effort::Local,
             ..options.clone()
         };
@@ -130,11 +130,11 @@ fn ranked<C: Throughput + ?Sized>(
 pub(crate) fn roughly<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<Option<Solution>, AllocError> {
     let known = Remembered::new(rates, problem.is_ordered());
     let inst = Instance::new(&known, problem)?;
-    let options = Options {
+    let options = SearchOptions {
         max_points: compared_points(&inst, options.max_points),
         top: 1,
         ..options.clone()
@@ -145,7 +145,7 @@ pub(crate) fn roughly<C: Throughput + ?Sized>(
 fn run<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     list: &mut Shortlist,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Report {
     match Additive::new(inst) {
         Some(mut law) => search_additive(inst, &mut law, list, options),
@@ -157,7 +157,7 @@ fn search_additive<'a, 'b, C: Throughput + ?Sized>(
     inst: &'a Instance<'b, C>,
     law: &mut Additive<'a, 'b, C>,
     list: &mut Shortlist,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Report {
     let tries = Tries {
         starts: if options.effort == Effort::Local {
@@ -208,7 +208,7 @@ fn search_additive<'a, 'b, C: Throughput + ?Sized>(
 fn search_any<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
     list: &mut Shortlist,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Report {
     if let Some((mut combinations, points)) = enumerable(inst, options) {
         let mut known = Shortlist::new(options.top);
@@ -326,7 +326,7 @@ fn least_to_target<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> f64 {
 /// It is what an explanation names as reachable, so that whoever follows it is not refused again.
 pub(crate) fn witness<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Option<Solution> {
     let brief = brief(inst.rates, options);
     let problem = inst.problem;

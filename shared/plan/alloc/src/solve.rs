@@ -1,7 +1,7 @@
 use doc::ObjectiveKind;
 use units::corun::Throughput;
 
-use crate::answer::{Effort, Options, Outcome, Solution};
+use crate::answer::{Effort, Outcome, SearchOptions, Solution};
 use crate::error::AllocError;
 use crate::infeasible::explain_infeasible;
 use crate::instance::Instance;
@@ -17,7 +17,7 @@ use crate::tie::break_tie;
 pub fn solve<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<Outcome, AllocError> {
     if options.effort == Effort::Exact
         && let Some(refusal) = refuse_exact(&Instance::new(rates, problem)?)

@@ -100,7 +100,7 @@ fn shift<C: Throughput + ?Sized>(inst: &Instance<'_, C>, level: &mut u16, by: i3
 
 #[cfg(test)]
 mod tests {
-    use crate::{InterferenceLaw, Limits, Options, Problem, Task, TaskLaw, solve};
+    use crate::{InterferenceLaw, Limits, Problem, SearchOptions, Task, TaskLaw, solve};
     use doc::{ObjectiveKind, SoloRate};
     use units::{Batch, Weight};
 
@@ -137,7 +137,7 @@ mod tests {
             round: None,
         };
         for objective in [ObjectiveKind::MaxMin, ObjectiveKind::Fairness] {
-            let best = solve(&law, &problem(objective), &Options::default()).unwrap();
+            let best = solve(&law, &problem(objective), &SearchOptions::default()).unwrap();
             assert_eq!(best.solutions[0].settings[1].batch.get(), 128);
         }
     }

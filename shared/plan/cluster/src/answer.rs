@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use doc::{Cluster, SchedulePolicy};
 
 use crate::document::{self, Beyond, Certificate};
-use crate::online::{Played, Settings, play};
+use crate::online::{OnlineSettings, Played, play};
 use crate::plan::bound_of;
 use crate::switching::{Mode, charge};
-use crate::{Assignment, Options, Planned, Policy, Problem, Schedule};
+use crate::{Assignment, PlanOptions, Planned, Policy, Problem, Schedule};
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +20,7 @@ pub struct Request {
     /// How switching is counted, if at all.
     pub switching: Option<Mode>,
     /// How hard to search.
-    pub options: Options,
+    pub options: PlanOptions,
 }
 
 /// Schedules a cluster.
@@ -109,7 +109,7 @@ fn judged(problem: &Problem, schedule: Schedule) -> Planned {
 pub fn answer_online(
     cluster: Cluster,
     noise: f64,
-    settings: Settings,
+    settings: OnlineSettings,
 ) -> Result<(doc::Schedule, Played), Beyond> {
     let problem = document::problem(&cluster);
     let played = play(&problem, noise, settings);
@@ -117,7 +117,7 @@ pub fn answer_online(
     let planned = play(
         &problem,
         0.0,
-        Settings {
+        OnlineSettings {
             effort: 0,
             ..settings
         },

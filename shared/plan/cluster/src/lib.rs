@@ -37,8 +37,10 @@ pub use exact::{Exact, exact};
 pub use fleet::{Fleet, FleetError, fleet};
 pub use gang::Together;
 pub use migrate::migrating;
-pub use online::{Decision, Live, Played, Queue, Refused, Settings, SettingsError, Taken, play};
-pub use plan::{Bound, Options, Planned, Policy, bound_of, plan};
+pub use online::{
+    Decision, Live, OnlineSettings, Played, Queue, Refused, SettingsError, Taken, play,
+};
+pub use plan::{Bound, PlanOptions, Planned, Policy, bound_of, plan};
 pub use problem::{Class, Job, Problem};
 pub use schedule::{Assignment, Schedule};
 pub use search::{Budget, Decoder, Search, by, decode, shortest_chain, smith};

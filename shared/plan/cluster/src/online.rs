@@ -48,12 +48,12 @@ pub struct Live {
     /// GPUs that may be used: one that failed may not.
     usable: Vec<bool>,
     priorities: Priorities,
-    settings: Settings,
+    settings: OnlineSettings,
 }
 
 /// How to schedule online.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
+pub struct OnlineSettings {
     /// Starts of tasks to simulate in each search.
     pub effort: u64,
     /// A job that has waited this many times its shortest duration goes before all others, so
@@ -74,7 +74,7 @@ pub enum SettingsError {
     Aging,
 }
 
-impl Settings {
+impl OnlineSettings {
     /// Checks them, and how far durations may deviate.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Settings {
     }
 }
 
-impl Default for Settings {
+impl Default for OnlineSettings {
     fn default() -> Self {
         Self {
             effort: 50_000,
@@ -106,7 +106,7 @@ impl Live {
         classes: Vec<Class>,
         gpus: Vec<usize>,
         nodes: Vec<usize>,
-        settings: Settings,
+        settings: OnlineSettings,
     ) -> Self {
         Self {
             usable: vec![true; gpus.len()],

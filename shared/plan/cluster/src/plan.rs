@@ -84,7 +84,7 @@ pub enum Bound {
 
 /// How to plan.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct PlanOptions {
     /// Seed of the search.
     pub seed: u64,
     /// Starts of tasks to simulate in the local search.
@@ -95,7 +95,7 @@ pub struct Options {
     pub deadline: Option<Instant>,
 }
 
-impl Default for Options {
+impl Default for PlanOptions {
     /// Budgets of work, not of time, so that a result is reproducible; not tuned.
     fn default() -> Self {
         Self {
@@ -148,7 +148,7 @@ const MATCHING_WORK: usize = 100_000_000;
 
 /// Plans with the portfolio: constructive orders and placements, local search, branch and bound
 /// where the problem is small, and the best of the bounds.
-pub fn plan(problem: &Problem, options: &Options) -> Planned {
+pub fn plan(problem: &Problem, options: &PlanOptions) -> Planned {
     let relaxed = relaxations(problem);
     let (mut schedule, start) = constructed(problem, &relaxed);
     let mut cost = schedule.cost(problem);

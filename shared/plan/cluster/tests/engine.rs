@@ -7,8 +7,8 @@ mod gangs;
 use cluster::bounds::{self, Effort};
 use cluster::switching::{self, Footprint, Mode};
 use cluster::{
-    Class, Job, Options, Player, Policy, Priorities, Problem, Settings, State, exact, migrating,
-    plan, play,
+    Class, Job, OnlineSettings, PlanOptions, Player, Policy, Priorities, Problem, State, exact,
+    migrating, plan, play,
 };
 use common::plain::{self, Placed};
 use common::{Size, brute_force, random};
@@ -25,10 +25,10 @@ fn tiny(seed: u64) -> Problem {
     random(seed, &size)
 }
 
-fn quick() -> Options {
-    Options {
+fn quick() -> PlanOptions {
+    PlanOptions {
         starts: 100_000,
-        ..Options::default()
+        ..PlanOptions::default()
     }
 }
 
@@ -243,7 +243,7 @@ fn stream(shorts: usize) -> Problem {
 fn no_job_waits_for_ever() {
     let problem = stream(900);
     let run = |aging| {
-        let settings = Settings {
+        let settings = OnlineSettings {
             effort: 0,
             aging,
             seed: 1,
@@ -285,7 +285,7 @@ proptest! {
             }
         }
         let problem = Problem::new(problem.classes, problem.gpus, problem.jobs);
-        let settings = Settings { effort: 0, aging, seed: 1 };
+        let settings = OnlineSettings { effort: 0, aging, seed: 1 };
         let end = play(&problem, 0.0, settings).schedule.completions[0];
         prop_assert!(end <= deadline, "{end} after {deadline}");
     }
@@ -335,9 +335,9 @@ fn online_is_feasible_and_near_the_clairvoyant() {
         let played = play(
             &problem,
             0.0,
-            Settings {
+            OnlineSettings {
                 effort: 5_000,
-                ..Settings::default()
+                ..OnlineSettings::default()
             },
         );
         played.schedule.verify(&problem).unwrap();
@@ -346,9 +346,9 @@ fn online_is_feasible_and_near_the_clairvoyant() {
         let noisy = play(
             &problem,
             0.3,
-            Settings {
+            OnlineSettings {
                 effort: 5_000,
-                ..Settings::default()
+                ..OnlineSettings::default()
             },
         );
         assert_eq!(noisy.schedule.assignments.len(), problem.volume());

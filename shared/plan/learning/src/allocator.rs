@@ -8,7 +8,7 @@ use units::{Seconds, TaskId};
 use crate::problem::MOST_TASKS;
 use crate::rule::Policy;
 use crate::scene::{Beside, Choice, Occasion, Scene};
-use crate::settings::Settings;
+use crate::settings::AllocatorSettings;
 use crate::speed::ASSUMED_EXPONENT;
 use crate::stuck::Stuck;
 use crate::training::{Length, Training};
@@ -16,7 +16,7 @@ use crate::training::{Length, Training};
 /// Decides which training has how many GPUs.
 #[derive(Debug)]
 pub struct Allocator {
-    settings: Settings,
+    settings: AllocatorSettings,
     trainings: BTreeMap<TaskId, Training>,
     /// GPUs of the last decision.
     given: BTreeMap<TaskId, u32>,
@@ -77,7 +77,7 @@ impl MeasuredPause {
 impl Allocator {
     /// An allocator that has heard of no training.
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: AllocatorSettings) -> Self {
         Self {
             settings,
             trainings: BTreeMap::new(),

@@ -38,7 +38,7 @@ pub use plan::{Plan, keeping, plan};
 pub use problem::{Active, Job, MOST_GPUS, MOST_TASKS, Objective, Problem};
 pub use rule::{Policy, allocate};
 pub use run_event::RunReader;
-pub use settings::Settings;
+pub use settings::AllocatorSettings;
 pub use speed::{Speed, exponent};
 pub use stuck::{Stuck, trend};
 pub use training::split_batch;

@@ -5,7 +5,7 @@ use crate::curve::Remaining;
 use crate::plan::{Plan, keeping, plan};
 use crate::problem::{Active, Job, Objective, Problem};
 use crate::rule::{self, Policy};
-use crate::settings::Settings;
+use crate::settings::AllocatorSettings;
 use crate::training::Length;
 
 /// Why a decision is looked for.
@@ -40,7 +40,7 @@ pub(crate) struct Choice {
 
 /// The trainings at the moment of a decision.
 pub(crate) struct Scene {
-    pub(crate) settings: Settings,
+    pub(crate) settings: AllocatorSettings,
     pub(crate) lengths: Vec<Length>,
     /// GPUs of the last decision.
     pub(crate) given: Vec<u32>,

@@ -5,7 +5,7 @@ use crate::rule::Policy;
 
 /// What an allocator is told once.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
+pub struct AllocatorSettings {
     /// GPUs of the machine, 1 to [`crate::MOST_GPUS`].
     pub gpus: u32,
     /// How GPUs are given.

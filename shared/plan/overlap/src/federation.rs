@@ -9,7 +9,7 @@ use units::{Batch, Samples, Share, TaskId};
 use crate::error::PlanError;
 use crate::plan::{PlanRequest, order_plan};
 use crate::renew::renewed;
-use crate::solve::Options;
+use crate::solve::OrderOptions;
 
 /// One device of a federation and its part in the round.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,7 +104,7 @@ pub fn shorten(
     plan: &Plan,
     predictor: Option<&Predictor>,
     request: &PlanRequest,
-    options: &Options,
+    options: &OrderOptions,
     deadline_s: f64,
 ) -> Result<Shortened, PlanError> {
     let whole = match &request.workload {
@@ -309,11 +309,17 @@ mod tests {
     }
 
     fn ordered(plan: Plan) -> Timeline {
-        order_plan(plan, None, &PlanRequest::default(), &Options::default()).unwrap()
+        order_plan(
+            plan,
+            None,
+            &PlanRequest::default(),
+            &OrderOptions::default(),
+        )
+        .unwrap()
     }
 
     fn shortened(plan: &Plan, deadline_s: f64) -> Shortened {
-        let (request, options) = (PlanRequest::default(), Options::default());
+        let (request, options) = (PlanRequest::default(), OrderOptions::default());
         shorten(plan, None, &request, &options, deadline_s).unwrap()
     }
 

@@ -8,8 +8,8 @@ use crate::error::{LONGEST_ROUND_S, PlanError, missing};
 use crate::renew::renewed;
 use crate::variation::{Variation, planned_batches};
 use crate::{
-    AllActive, FixedRates, Instance, Job, Link, ModelRates, Options, Order, Outcome, OverlapError,
-    Rates, Schedules, Set, TableRates, solve,
+    AllActive, FixedRates, Instance, Job, Link, ModelRates, Order, OrderOptions, Outcome,
+    OverlapError, Rates, Schedules, Set, TableRates, solve,
 };
 
 /// What to order a plan by.
@@ -31,7 +31,7 @@ pub fn order_plan(
     mut plan: Plan,
     predictor: Option<&Predictor>,
     request: &PlanRequest,
-    options: &Options,
+    options: &OrderOptions,
 ) -> Result<Timeline, PlanError> {
     if let Answer::Infeasible(_) = plan.answer {
         return Err(PlanError::Infeasible);

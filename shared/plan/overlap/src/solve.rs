@@ -28,7 +28,7 @@ pub use prune::may_end_before;
 
 /// How hard to search.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Options {
+pub struct OrderOptions {
     /// Uploads keep the order of the downloads (FedMT Algorithm 1).
     pub single_order: bool,
     /// Batch sizes each task may take; empty where batch sizes are not known.
@@ -48,7 +48,7 @@ pub struct Options {
     pub waits: bool,
 }
 
-impl Default for Options {
+impl Default for OrderOptions {
     fn default() -> Self {
         Self {
             single_order: false,
@@ -81,7 +81,7 @@ const SMALL_TASKS: usize = 5;
 pub fn solve(
     instance: &Instance,
     rates: &dyn Rates,
-    options: &Options,
+    options: &OrderOptions,
 ) -> Result<Outcome, OverlapError> {
     for (task, choices) in options.batches.iter().enumerate() {
         if !(1..=3).contains(&choices.len()) {
@@ -97,7 +97,7 @@ pub fn solve(
     }
     // A search over many batch sizes spends less on each, and looks for waits only from the best
     // round without: with the first sizes alone it may find a shorter one.
-    let first = Options {
+    let first = OrderOptions {
         batches: options.batches.iter().map(|c| vec![c[0]]).collect(),
         ..options.clone()
     };
@@ -107,7 +107,7 @@ pub fn solve(
 fn search(
     instance: &Instance,
     rates: &dyn Rates,
-    options: &Options,
+    options: &OrderOptions,
 ) -> Result<Outcome, OverlapError> {
     let mut cache = RateCache::new(rates, instance.len(), &options.batches);
     let mut search = Search::new(instance, &mut cache, options);
@@ -171,7 +171,7 @@ fn best_steps(
 struct Search<'a, 'r> {
     instance: &'a Instance,
     rates: &'a mut RateCache<'r>,
-    options: &'a Options,
+    options: &'a OrderOptions,
     nodes: Budget,
     plays: u64,
     plays_each: u64,
@@ -189,7 +189,11 @@ struct Search<'a, 'r> {
 }
 
 impl<'a, 'r> Search<'a, 'r> {
-    fn new(instance: &'a Instance, rates: &'a mut RateCache<'r>, options: &'a Options) -> Self {
+    fn new(
+        instance: &'a Instance,
+        rates: &'a mut RateCache<'r>,
+        options: &'a OrderOptions,
+    ) -> Self {
         let deadline = options
             .time_limit
             .and_then(|limit| Instant::now().checked_add(limit));

@@ -15,4 +15,4 @@ mod source;
 mod trace;
 
 pub use run::{list_devices, run};
-pub use settings::Settings;
+pub use settings::ProfileSettings;

@@ -11,7 +11,7 @@ use device::{OpenError, Options, Sim};
 use doc::{DesignKind, DeviceKind, DeviceList, GpuSpec, Header, Model, Profile, Workload};
 use predict::Predictor;
 
-use crate::Settings;
+use crate::ProfileSettings;
 use crate::console::{Written, failure as exit, session_failure};
 use crate::failed;
 use crate::interrupt::Signals;
@@ -25,7 +25,7 @@ use crate::trace;
 /// # Errors
 /// [`Failure`] for input that cannot be read or does not fit together, a device that cannot be
 /// used, and a signal; every finished record is written before.
-pub fn run(settings: &Settings, console: &Console) -> Result<Exit, Failure> {
+pub fn run(settings: &ProfileSettings, console: &Console) -> Result<Exit, Failure> {
     let context = Context::new(settings, console)?;
     if let Some(profile) = &settings.calibrate {
         return context.calibrate(profile);
@@ -97,7 +97,7 @@ pub fn list_devices(output: Option<&Path>, console: &Console) -> Result<Exit, Fa
 
 /// Everything that is the same for all workloads.
 struct Context<'a> {
-    settings: &'a Settings,
+    settings: &'a ProfileSettings,
     console: &'a Console,
     gpu: Option<GpuSpec>,
     replay: Option<Profile>,
@@ -111,7 +111,7 @@ struct Prepared {
 }
 
 impl<'a> Context<'a> {
-    fn new(settings: &'a Settings, console: &'a Console) -> Result<Self, Failure> {
+    fn new(settings: &'a ProfileSettings, console: &'a Console) -> Result<Self, Failure> {
         let replay = match &settings.replay {
             None => None,
             Some(path) => {
@@ -227,6 +227,7 @@ impl<'a> Context<'a> {
             interrupted: signals.flag(),
             cpus: self.settings.cpus.clone(),
             attach_mps: self.settings.attach_mps,
+            passing: self.settings.passing.clone(),
             guarded: self.settings.guarded,
         };
         let opened =

@@ -6,7 +6,7 @@ use doc::DeviceKind;
 
 /// What to profile, where, and how.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ProfileSettings {
     /// Workloads; none: standard input.
     pub files: Vec<PathBuf>,
     /// Where profiles go; `None`: standard output.
@@ -43,6 +43,8 @@ pub struct Settings {
     pub cpus: Cpus,
     /// Whether to use an MPS daemon that runs already.
     pub attach_mps: bool,
+    /// Variables that jobs get.
+    pub passing: device::Passing,
     /// Where the trace of the simulated GPU goes.
     pub trace: Option<PathBuf>,
     /// A profile of a real GPU to fit the simulator to; nothing is measured then.

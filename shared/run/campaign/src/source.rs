@@ -10,7 +10,7 @@ use design::sequence::Configuration;
 use design::table::{self, Throughput};
 use doc::{Any, AnyDocuments, Fault, Frame, Frames, RunEvent, Workload};
 
-use crate::Settings;
+use crate::ProfileSettings;
 use crate::console::failure;
 
 /// One profile to make.
@@ -36,7 +36,7 @@ impl Place {
 
 /// The workloads of the input, opened when the first is asked for.
 struct Workloads<'a> {
-    settings: &'a Settings,
+    settings: &'a ProfileSettings,
     console: &'a Console,
     sources: Option<std::vec::IntoIter<Source>>,
     open: Option<Source>,
@@ -88,7 +88,7 @@ fn empty(source: &str) -> Failure {
 pub struct Jobs<'a> {
     workloads: Workloads<'a>,
     given: GivenSource,
-    settings: &'a Settings,
+    settings: &'a ProfileSettings,
 }
 
 enum GivenSource {
@@ -105,7 +105,7 @@ enum GivenSource {
 
 impl<'a> Jobs<'a> {
     /// Opens what the arguments name.
-    pub fn open(settings: &'a Settings, console: &'a Console) -> Result<Self, Failure> {
+    pub fn open(settings: &'a ProfileSettings, console: &'a Console) -> Result<Self, Failure> {
         let given = match &settings.configs {
             None => GivenSource::Designed,
             Some(path) => open_configs(path, console)?,

@@ -27,7 +27,7 @@ pub use calibrate::{Calibrated, calibrate};
 pub use cost::{Costs, Tally, Way};
 pub use error::{Failed, MeasureError, OpenError};
 pub use inventory::inventory;
-pub use jobs::{Cpus, CpusError};
+pub use jobs::{Cpus, CpusError, Passing};
 pub use measure::{Device, MOST_REPEATS, Measurement, Rate, Window};
 pub use pool::{Capacity, Patience};
 pub use real::{Real, Setup};
@@ -57,6 +57,8 @@ pub struct Options {
     pub cpus: Cpus,
     /// Use the MPS daemon that runs already instead of starting a private one.
     pub attach_mps: bool,
+    /// Variables that jobs on real devices get.
+    pub passing: Passing,
     /// Start a guard (see [`jobs::Guard`]) beside a real device: only for a program that answers
     /// [`jobs::Guard::OPTION`].
     pub guarded: bool,

@@ -168,6 +168,7 @@ impl Real {
         limits: (Patience, Capacity),
         options: &Options,
     ) -> Result<Self, OpenError> {
+        host.pass(options.passing.clone());
         let joined = host.neighbours(TOOL);
         let (neighbours, others) = joined.map_err(|e| host::OpenError::environment(S::KIND, e))?;
         if options.guarded {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cli::{Console, Failure, Output, each_event};
-use cluster::{Queue, Settings};
+use cluster::{OnlineSettings, Queue};
 use doc::{Cluster, QueueEvent};
 
 /// Events that come late and are told one by one; the others are counted.
@@ -19,7 +19,7 @@ const TOLD: u64 = 5;
 /// cannot be; those of writing.
 pub fn live(
     cluster: Cluster,
-    settings: Settings,
+    settings: OnlineSettings,
     (events, strict): (&Path, bool),
     output: &mut Output,
     console: &Console,

@@ -19,7 +19,7 @@ pub use kernel::KernelKind;
 pub use layer::{Layer, LayerError, Shape, Window};
 pub use network::Network;
 pub use program::Program;
-pub use simulator::{Options, Outcome, RATE_WINDOW_S, SimTask, Simulator, temporal};
+pub use simulator::{Outcome, RATE_WINDOW_S, SimOptions, SimTask, Simulator, temporal};
 pub use trace::{KernelSpan, OccupancyPoint, Trace};
 pub use tuning::Tuning;
 pub use workload::{TaskError, known_memory};

@@ -28,14 +28,14 @@ pub struct SimTask<'a> {
 
 /// How long and with which randomness to simulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub struct SimOptions {
     /// Seed of the host jitter.
     pub seed: u64,
     /// Training steps that the slowest task makes in the measured window; more is more exact.
     pub min_steps: u32,
 }
 
-impl Default for Options {
+impl Default for SimOptions {
     fn default() -> Self {
         Self {
             seed: 1,
@@ -114,20 +114,20 @@ impl Simulator {
     /// Simulates the tasks together; all run for the whole window.
     ///
     /// Same tasks, options and constants give the same outcome, bit for bit.
-    pub fn run(&self, tasks: &[SimTask<'_>], options: &Options) -> Outcome {
+    pub fn run(&self, tasks: &[SimTask<'_>], options: &SimOptions) -> Outcome {
         self.observe(tasks, options, &mut Blind)
     }
 
     /// Simulates a window of at least `least_s` simulated seconds, in at most 4,096 steps of the
     /// slowest task: [`Simulator::run`] where that is long enough, else once more with as many
     /// steps as it takes.
-    pub fn run_for(&self, tasks: &[SimTask<'_>], least_s: f64, options: &Options) -> Outcome {
+    pub fn run_for(&self, tasks: &[SimTask<'_>], least_s: f64, options: &SimOptions) -> Outcome {
         let outcome = self.run(tasks, options);
         if !outcome.finished || outcome.window_s >= least_s || outcome.window_s <= 0.0 {
             return outcome;
         }
         let steps = f64::from(options.min_steps.max(1)) * least_s / outcome.window_s;
-        let longer = Options {
+        let longer = SimOptions {
             min_steps: steps.ceil().min(MOST_STEPS) as u32,
             ..*options
         };
@@ -135,7 +135,7 @@ impl Simulator {
     }
 
     /// Like [`Simulator::run`], and records what ran when.
-    pub fn trace(&self, tasks: &[SimTask<'_>], options: &Options) -> (Outcome, Trace) {
+    pub fn trace(&self, tasks: &[SimTask<'_>], options: &SimOptions) -> (Outcome, Trace) {
         let jobs = self.jobs(tasks);
         let mut tracer = Tracer::new(&jobs);
         let outcome = self.measure(tasks, &jobs, options, &mut tracer);
@@ -144,7 +144,7 @@ impl Simulator {
 
     /// Throughput of one task alone on the whole GPU, samples per second.
     #[must_use]
-    pub fn solo(&self, program: &Program, options: &Options) -> f64 {
+    pub fn solo(&self, program: &Program, options: &SimOptions) -> f64 {
         let task = SimTask {
             program,
             share: Share::FULL,
@@ -155,7 +155,7 @@ impl Simulator {
     fn observe<O: engine::Observer>(
         &self,
         tasks: &[SimTask<'_>],
-        options: &Options,
+        options: &SimOptions,
         observer: &mut O,
     ) -> Outcome {
         self.measure(tasks, &self.jobs(tasks), options, observer)
@@ -180,7 +180,7 @@ impl Simulator {
         &self,
         tasks: &[SimTask<'_>],
         jobs: &[Job],
-        options: &Options,
+        options: &SimOptions,
         observer: &mut O,
     ) -> Outcome {
         let machine = Machine {

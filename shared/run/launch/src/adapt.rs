@@ -191,9 +191,9 @@ fn ordered(
         return Ok((plan, None));
     };
     let request = PlanRequest::default();
-    let options = overlap::Options {
+    let options = overlap::OrderOptions {
         single_order: followed.single_order,
-        ..overlap::Options::default()
+        ..overlap::OrderOptions::default()
     };
     let timeline =
         order_plan(plan, Some(predictor), &request, &options).map_err(|error| error.to_string())?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ValueHint;
 use cli::{Failure, Replaced};
 
-use crate::settings::Settings;
+use crate::settings::LaunchSettings;
 
 /// Weight of the model before where `--damping` does not say it: a round is one noisy measurement,
 /// and one that is kept for half is forgotten in a few rounds.
@@ -66,7 +66,7 @@ impl CareArgs {
     /// # Errors
     /// [`Failure::Usage`] with a line for each that is out of range, or that the file of metrics is
     /// an input or output.
-    pub fn settings(&self) -> Result<Settings, Failure> {
+    pub fn settings(&self) -> Result<LaunchSettings, Failure> {
         let mut faults = Vec::new();
         let care = self.jobs.care(&mut faults);
         let mut seconds = |name: &str, value: f64| {
@@ -87,7 +87,7 @@ impl CareArgs {
             return Err(Failure::Usage(faults.join("\n")));
         }
         let deadline = |d: Duration| (!d.is_zero()).then_some(d);
-        Ok(Settings {
+        Ok(LaunchSettings {
             care,
             ready: deadline(ready).filter(|_| !self.no_progress),
             stall: deadline(stall).filter(|_| !self.no_progress),

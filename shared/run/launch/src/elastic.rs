@@ -36,10 +36,10 @@ use jobs::Neighbours;
 
 use crate::open::{conclude, environment, open_failure, open_gpus, prepare, run_dir};
 use crate::recorder::Recorder;
-use crate::settings::Settings;
+use crate::settings::LaunchSettings;
 use arrivals::Arrivals;
 use controller::Controller;
-use session::Session;
+use session::ElasticLaunch;
 
 pub use others::Others;
 
@@ -65,7 +65,7 @@ pub struct Elastic {
 /// controller cannot be used, or events could not be written.
 pub fn run_elastic(
     workload: &Workload,
-    settings: &Settings,
+    settings: &LaunchSettings,
     elastic: &Elastic,
     output: &mut Output,
     console: &Console,
@@ -99,7 +99,7 @@ pub fn run_elastic(
     console.queue()?;
     let provenance = console.provenance(None, Some(host.fingerprint().name));
     let mut recorder = Recorder::new(output, console, settings);
-    let session = Session::new(
+    let session = ElasticLaunch::new(
         workload,
         settings,
         host,
@@ -123,7 +123,7 @@ fn open(
     workload: &Workload,
     (kind, count): (DeviceKind, usize),
     run: jobs::RunDir,
-    settings: &Settings,
+    settings: &LaunchSettings,
     console: &Console,
 ) -> Result<(Box<dyn Host>, Neighbours), Failure> {
     match kind {
@@ -144,7 +144,7 @@ fn open(
 fn processors(
     run: jobs::RunDir,
     parts: usize,
-    settings: &Settings,
+    settings: &LaunchSettings,
     console: &Console,
 ) -> Result<(Box<dyn Host>, Neighbours), Failure> {
     match ControlGroups::open_divided(run, parts) {

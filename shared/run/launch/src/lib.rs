@@ -1,6 +1,6 @@
 //! Launching: a plan or a timeline becomes jobs under shares, round after round.
 //!
-//! A [`Session`] plays rounds on a [`host::Host`] and tells every event to a [`Sink`]. A round has
+//! A [`Rounds`] plays rounds on a [`host::Host`] and tells every event to a [`Sink`]. A round has
 //! its own state: for each task the phase that it is in, whose turn it is to transfer, deadlines,
 //! restarts. It starts what may start, waits on the host for what happens, and judges deadlines by
 //! the host's clock. On the simulator the same round plays on virtual time, so that whatever can be
@@ -30,6 +30,6 @@ pub use elastic::{Elastic, Others, run_elastic};
 pub use launch::{Assignment, Launch, workload_of};
 pub use open::run;
 pub use script::shell_lines;
-pub use session::{Played, Session};
-pub use settings::Settings;
+pub use session::{Played, Rounds};
+pub use settings::LaunchSettings;
 pub use sink::{Row, Sink};

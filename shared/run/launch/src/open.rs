@@ -14,8 +14,8 @@ use units::TaskId;
 use crate::launch::Launch;
 use crate::recorder::Recorder;
 use crate::round::signal_text;
-use crate::session::{Played, Session, log_folder};
-use crate::settings::Settings;
+use crate::session::{Played, Rounds, log_folder};
+use crate::settings::LaunchSettings;
 
 /// Output of jobs is read at most this often. A look costs about 40 system calls for 8 jobs: at
 /// 20 ms the launcher took 1.0 % of a core for 8 jobs of 100 lines a second (a test build). The
@@ -41,7 +41,7 @@ pub(crate) fn open_failure(error: host::OpenError) -> Failure {
 /// [`Failure::Input`] if the plan lacks something that the device needs.
 pub fn run(
     launch: &Launch,
-    settings: &Settings,
+    settings: &LaunchSettings,
     (rounds, seed): (Range<u32>, u64),
     output: &mut Output,
     console: &Console,
@@ -64,7 +64,7 @@ pub fn run(
 /// A launch on virtual time.
 fn simulated(
     launch: &Launch,
-    settings: &Settings,
+    settings: &LaunchSettings,
     (rounds, seed): (Range<u32>, u64),
     output: &mut Output,
     console: &Console,
@@ -80,7 +80,7 @@ fn simulated(
         task.update_bytes = known.update_bytes;
     }
     let host = SimHost::open(&workload, link, seed).map_err(open_failure)?;
-    let settings = Settings {
+    let settings = LaunchSettings {
         // A simulated job is ready at once and never stalls. It tells its progress whenever the
         // set of jobs that compute changes, and between two of those nothing else happens.
         ready: None,
@@ -94,7 +94,7 @@ fn simulated(
     let mut launch = launch.clone();
     launch.workload = workload;
     let mut recorder = Recorder::new(output, console, &settings);
-    let session = Session {
+    let session = Rounds {
         cpus: vec![Vec::new(); launch.plan.tasks.len()],
         launch,
         settings: &settings,
@@ -114,7 +114,7 @@ fn simulated(
 fn real(
     launch: &Launch,
     kind: DeviceKind,
-    settings: &Settings,
+    settings: &LaunchSettings,
     rounds: Range<u32>,
     output: &mut Output,
     console: &Console,
@@ -136,7 +136,7 @@ fn real(
     output.queue()?;
     console.queue()?;
     let provenance = console.provenance(None, Some(host.fingerprint().name));
-    let session = Session {
+    let session = Rounds {
         launch: launch.clone(),
         settings,
         host,
@@ -194,7 +194,7 @@ fn list(tasks: &[TaskId]) -> String {
 }
 
 /// A run directory with its guard.
-pub(crate) fn run_dir(settings: &Settings, console: &Console) -> Result<RunDir, Failure> {
+pub(crate) fn run_dir(settings: &LaunchSettings, console: &Console) -> Result<RunDir, Failure> {
     let (mut run, cleaned) =
         RunDir::create(&settings.care.runs, console.tool()).map_err(environment)?;
     run.guard().map_err(environment)?;
@@ -215,7 +215,7 @@ pub(crate) fn run_dir(settings: &Settings, console: &Console) -> Result<RunDir, 
 /// Says who uses the device already.
 pub(crate) fn prepare<S: Shares>(
     host: &mut Processes<S>,
-    settings: &Settings,
+    settings: &LaunchSettings,
     console: &Console,
 ) -> Result<Neighbours, Failure> {
     host.pass(settings.care.passing.clone());
@@ -258,7 +258,7 @@ fn processors(launch: &Launch, run: RunDir) -> Result<ControlGroups, Failure> {
     ControlGroups::open(run).map_err(open_failure)
 }
 
-fn cuda(launch: &Launch, settings: &Settings, run: RunDir) -> Result<MpsHost, Failure> {
+fn cuda(launch: &Launch, settings: &LaunchSettings, run: RunDir) -> Result<MpsHost, Failure> {
     let device = &launch.workload.device;
     let count = gpus(launch).max(device.gpus as usize);
     open_gpus(device, (count, false), settings, run)
@@ -269,7 +269,7 @@ fn cuda(launch: &Launch, settings: &Settings, run: RunDir) -> Result<MpsHost, Fa
 pub(crate) fn open_gpus(
     device: &DeviceSpec,
     (count, together): (usize, bool),
-    settings: &Settings,
+    settings: &LaunchSettings,
     run: RunDir,
 ) -> Result<MpsHost, Failure> {
     let found = discovery::shareable(&device.gpu_names, count);

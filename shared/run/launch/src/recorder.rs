@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use cli::{Console, Failure, Output};
 use doc::RunEvent;
 
-use crate::settings::Settings;
+use crate::settings::LaunchSettings;
 use crate::sink::Sink;
 use crate::status::{self, Row};
 
@@ -19,7 +19,7 @@ const LINE_EVERY: Duration = Duration::from_secs(60);
 pub(crate) struct Recorder<'a> {
     output: &'a mut Output,
     console: &'a Console,
-    settings: &'a Settings,
+    settings: &'a LaunchSettings,
     /// Events of launches before that were lost.
     lost_before: u64,
     failure: Option<Failure>,
@@ -41,7 +41,7 @@ impl<'a> Recorder<'a> {
     pub(crate) fn new(
         output: &'a mut Output,
         console: &'a Console,
-        settings: &'a Settings,
+        settings: &'a LaunchSettings,
     ) -> Self {
         Self {
             lost_before: output.lost(),

@@ -16,7 +16,7 @@ use overlap::{Order, Transfer, divided};
 use units::{SamplesPerSec, Seconds, Share, TaskId};
 
 use crate::launch::{Assignment, Launch};
-use crate::settings::Settings;
+use crate::settings::LaunchSettings;
 use crate::sink::{Row, Sink};
 use crate::task::TaskRun;
 use crate::turns::{Stage, is_held, may_begin};
@@ -51,7 +51,7 @@ pub(crate) struct Outcome {
 /// What a round is played with.
 pub(crate) struct Context<'r> {
     pub(crate) launch: &'r Launch,
-    pub(crate) settings: &'r Settings,
+    pub(crate) settings: &'r LaunchSettings,
     pub(crate) host: &'r mut dyn Host,
     pub(crate) sink: &'r mut dyn Sink,
     /// Processors of each task.
@@ -63,7 +63,7 @@ pub(crate) struct Context<'r> {
 }
 
 /// A round under way.
-pub(crate) struct Round<'r> {
+pub(crate) struct RoundRun<'r> {
     with: Context<'r>,
     tasks: Vec<TaskRun>,
     order: Order,
@@ -98,7 +98,7 @@ fn holds_of(with: &Context<'_>) -> Vec<Hold> {
     holds
 }
 
-impl<'r> Round<'r> {
+impl<'r> RoundRun<'r> {
     pub(crate) fn new(with: Context<'r>, number: u32) -> Self {
         let begun = with.host.now();
         let total = with.settings.total;

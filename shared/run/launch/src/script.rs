@@ -8,14 +8,14 @@ use cli::{one_line, shell_word};
 use doc::{DeviceKind, PhaseKind};
 
 use crate::launch::{Assignment, Launch};
-use crate::settings::Settings;
+use crate::settings::LaunchSettings;
 
 /// The commands of every round with their environment, in the order in which they would start.
 ///
 /// A line that ends in `&` runs beside the following ones. Nothing here is executed through a
 /// shell when it is launched; the lines only show argv and environment in a form that people know.
 #[must_use]
-pub fn shell_lines(launch: &Launch, rounds: Range<u32>, settings: &Settings) -> String {
+pub fn shell_lines(launch: &Launch, rounds: Range<u32>, settings: &LaunchSettings) -> String {
     let mut text = String::new();
     // In a comment nothing is quoted; a line end would end it.
     let name = one_line(launch.plan.id.as_deref().unwrap_or("plan"));

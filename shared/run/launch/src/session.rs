@@ -10,17 +10,17 @@ use units::{Seconds, TaskId};
 
 use crate::adapt::{Adapted, Correction, Hearing};
 use crate::launch::Launch;
-use crate::round::{Context, READER_GONE, Round};
-use crate::settings::Settings;
+use crate::round::{Context, READER_GONE, RoundRun};
+use crate::settings::LaunchSettings;
 use crate::sink::Sink;
 use crate::task::rate;
 
 /// What lasts over the rounds of a launch.
-pub struct Session<'a> {
+pub struct Rounds<'a> {
     /// What is launched, in the first round.
     pub launch: Launch,
     /// How jobs are looked after.
-    pub settings: &'a Settings,
+    pub settings: &'a LaunchSettings,
     /// Where they run. It is dropped, and with it whatever still runs, before the summary is told.
     pub host: Box<dyn Host>,
     /// Processors of each task.
@@ -47,7 +47,7 @@ pub(crate) fn log_name(task: &TaskId) -> String {
     format!("{task}.log")
 }
 
-impl Session<'_> {
+impl Rounds<'_> {
     /// Plays the rounds and tells every event, from `launch` to `summary`.
     pub fn play(
         mut self,
@@ -67,7 +67,7 @@ impl Session<'_> {
                 inner: &mut *sink,
                 noise: &mut correction.noise,
             };
-            let round = Round::new(
+            let round = RoundRun::new(
                 Context {
                     launch: &self.launch,
                     settings: self.settings,
@@ -193,7 +193,7 @@ fn add(totals: &mut Vec<TaskSummary>, round: Vec<TaskSummary>) {
 /// [`cli::Failure`] if the folder cannot be made or a log is one of the tool's other files.
 pub(crate) fn log_folder(
     launch: &Launch,
-    settings: &Settings,
+    settings: &LaunchSettings,
     run: &Path,
 ) -> Result<PathBuf, cli::Failure> {
     let logs = settings.care.logs.clone().unwrap_or_else(|| run.to_owned());

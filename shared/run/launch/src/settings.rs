@@ -5,7 +5,7 @@ use jobs::Care;
 
 /// How a launch is played, checked. A deadline that is absent is never due.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct LaunchSettings {
     /// Restarts, logs and how jobs are ended.
     pub care: Care,
     /// From the start of a job until it is ready.

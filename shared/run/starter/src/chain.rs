@@ -23,6 +23,10 @@ const DOCUMENTS: [&str; 7] = [
     "report.html",
 ];
 
+/// Pattern of variables that jobs get: all, as they would from a shell. The tools alone pass on a fixed list, for
+/// who plans on one machine and launches on another; here both are this one.
+const WHOLE_ENVIRONMENT: &str = "*";
+
 /// Runs the tools one after another; the first that does not succeed ends it.
 ///
 /// # Errors
@@ -99,6 +103,7 @@ impl Chain<'_> {
         option("device", args.device.map(word));
         option("resume", args.resume.then(|| samples.clone()));
         option("output", Some(samples.clone()));
+        option("keep-env", Some(WHOLE_ENVIRONMENT.to_owned()));
         self.stages.begin("measure");
         let profile: Vec<&str> = profile.iter().map(String::as_str).collect();
         self.stages.run("profile", &profile)?;
@@ -176,6 +181,7 @@ impl Chain<'_> {
         let logs = logs.display().to_string();
         let what = self.at(what);
         let mut words = vec![what.as_str(), "-o", &events, "--logs", &logs];
+        words.extend(["--keep-env", WHOLE_ENVIRONMENT]);
         let device = self.args.device.map(word);
         words.extend(device.iter().flat_map(|device| ["--device", device]));
         words.extend(more);

@@ -35,7 +35,7 @@ pub fn run(config: &Config, console: &Console) -> Result<Exit, Failure> {
     }
     let members = trainer.warm_up(config.batch)?;
     reporter.ready(&members)?;
-    let mut session = Session {
+    let mut session = StepLoop {
         trainer: trainer.as_mut(),
         reporter,
         batch: config.batch,
@@ -48,7 +48,7 @@ pub fn run(config: &Config, console: &Console) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-struct Session<'a> {
+struct StepLoop<'a> {
     trainer: &'a mut dyn Trainer,
     reporter: Reporter,
     batch: Batch,
@@ -57,7 +57,7 @@ struct Session<'a> {
     console: &'a Console,
 }
 
-impl Session<'_> {
+impl StepLoop<'_> {
     fn train(&mut self, config: &Config) -> Result<(), Failure> {
         if config.pool {
             return self.obey(&cli::control_lines()?);

@@ -25,6 +25,6 @@ pub use command::{Command, CommandError, distinct};
 pub use marks::{Marks, Rate};
 pub use run::{TrialError, check, free_folder, run};
 pub use stage::{Ended, Stage, Track};
-pub use trial::{Failed, Group, Pair, Settings, Told, Trial};
+pub use trial::{Failed, Group, Pair, Told, Trial, TrialSettings};
 pub use words::{cost, table, told, verdict};
 pub use workload::workload;

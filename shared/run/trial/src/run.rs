@@ -16,7 +16,7 @@ use units::{Share, TaskId};
 use crate::answer::{Alone, Beside, Compared, Unknown, Verdict, beside};
 use crate::others::Watch;
 use crate::stage::Limits;
-use crate::trial::{Failed, Group, Pair, Settings, Told, Trial};
+use crate::trial::{Failed, Group, Pair, Told, Trial, TrialSettings};
 use crate::{Command, CommandError, Ended, Stage, Track};
 
 /// Why there is no answer.
@@ -68,7 +68,7 @@ const PATIENCE: f64 = 1.2;
 /// [`TrialError`]. No process is left running in any case.
 pub fn run(
     commands: &[Command],
-    settings: &Settings,
+    settings: &TrialSettings,
     signals: Signals,
     tell: &mut dyn FnMut(Told<'_>),
 ) -> Result<Trial, TrialError> {
@@ -210,7 +210,7 @@ type Lines = Rc<RefCell<Vec<(TaskId, Instant, Vec<u8>)>>>;
 
 /// What the stages run on.
 struct Bench<'a> {
-    settings: &'a Settings,
+    settings: &'a TrialSettings,
     // Dropped in this order: jobs, then the daemon that they are clients of, then the directory whose
     // ledger names both.
     supervisor: Supervisor,
@@ -224,7 +224,7 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn open(settings: &'a Settings, signals: Signals) -> Result<Self, TrialError> {
+    fn open(settings: &'a TrialSettings, signals: Signals) -> Result<Self, TrialError> {
         let (mut run, _) = RunDir::create(&RunDir::default_base(), "mt").map_err(environment)?;
         run.guard().map_err(environment)?;
         let (place, mps) = place();

@@ -10,7 +10,7 @@ use crate::{Command, Ended, Track};
 
 /// How to try.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct TrialSettings {
     /// Seconds of progress to look at in each stage.
     pub window: f64,
     /// Most seconds of one command alone.

@@ -6,7 +6,7 @@ use units::TaskId;
 
 use crate::Command;
 use crate::answer::{Alone, Basis, Compared, Unknown, Verdict};
-use crate::trial::{Failed, Pair, Settings, Told, Trial, status};
+use crate::trial::{Failed, Pair, Told, Trial, TrialSettings, status};
 
 /// Lines of a failed command's output that are shown: the end of a traceback with its cause.
 const TAIL_LINES: usize = 12;
@@ -18,7 +18,7 @@ const TOLD_OTHERS: f64 = 0.05;
 
 /// What it will cost, before anything starts.
 #[must_use]
-pub fn cost(commands: &[Command], distinct: usize, settings: &Settings) -> String {
+pub fn cost(commands: &[Command], distinct: usize, settings: &TrialSettings) -> String {
     let who = match distinct {
         1 => format!("{} alone", commands[0].id),
         n => format!("each of {n} commands alone"),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use doc::{Documents, EventKind, Frames, Hold, PhaseKind, Plan, Timeline};
-use overlap::{Options, PlanRequest, order_plan};
+use overlap::{OrderOptions, PlanRequest, order_plan};
 
 use crate::support::{Corner, GOOD, Ran, job, needs_cgroups, ran};
 
@@ -148,7 +148,7 @@ fn a_round_takes_what_the_timeline_says_and_overlap_gains_what_it_says() {
         plan(port, |_| PACE),
         None,
         &PlanRequest::default(),
-        &Options::default(),
+        &OrderOptions::default(),
     )
     .unwrap();
     let corner = Corner::new();
@@ -195,7 +195,7 @@ fn what_a_timeline_holds_back_is_held_back() {
     let (port, _) = link();
     let slow_together = |computing: usize| PACE / (computing * computing) as f64;
     let planned = plan(port, slow_together);
-    let (request, options) = (PlanRequest::default(), Options::default());
+    let (request, options) = (PlanRequest::default(), OrderOptions::default());
     let timeline: Timeline = order_plan(planned, None, &request, &options).unwrap();
     assert!(!timeline.holds.is_empty(), "{timeline:?}");
     let follows = |ran: &Ran, holds: &[Hold]| {

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use allocation::{
-    Effort, InterferenceLaw, Options, Outcome, Solution, brute_force, mismatch_front, solve,
+    Effort, InterferenceLaw, Outcome, SearchOptions, Solution, brute_force, mismatch_front, solve,
     solve_partition,
 };
 use doc::Proof;
@@ -81,15 +81,15 @@ pub fn measure(names: &[String]) -> Result<Vec<Row>, Trouble> {
 /// Solves a case by proof and by local search.
 pub fn answer(case: &Case) -> Result<Answer, Trouble> {
     let Case { law, problem, .. } = case;
-    let options = Options {
+    let options = SearchOptions {
         max_points: 5_000_000,
-        ..Options::default()
+        ..SearchOptions::default()
     };
     let (proven_ms, exact) = median_ms(9, || solve(law, problem, &options));
     let exact = exact?;
-    let local_options = Options {
+    let local_options = SearchOptions {
         effort: Effort::Local,
-        ..Options::default()
+        ..SearchOptions::default()
     };
     let (local_ms, local) = median_ms(9, || solve(law, problem, &local_options));
     Ok(Answer {
@@ -106,9 +106,9 @@ pub fn answer(case: &Case) -> Result<Answer, Trouble> {
 fn exact_and_local(recipe: Recipe) -> Result<Vec<Row>, Trouble> {
     let case = case(recipe)?;
     let ours = answer(&case)?;
-    let everything = Options {
+    let everything = SearchOptions {
         effort: Effort::Exact,
-        ..Options::default()
+        ..SearchOptions::default()
     };
     let (baseline, baseline_ms) = if recipe.tasks <= 5 {
         let runs = if recipe.tasks == 3 { 5 } else { 1 };
@@ -156,9 +156,9 @@ fn price(case: &Case, value: f64) -> Result<String, Trouble> {
     }
     free.limits.floor = 0.0;
     free.limits.mismatch = None;
-    let options = Options {
+    let options = SearchOptions {
         effort: Effort::Local,
-        ..Options::default()
+        ..SearchOptions::default()
     };
     let free = best(&solve(&case.law, &free, &options)?)?.objective;
     if value >= free * (1.0 - 1e-6) {
@@ -172,7 +172,9 @@ fn price(case: &Case, value: f64) -> Result<String, Trouble> {
 fn learnt() -> Result<Row, Trouble> {
     let case = case(plain("gp", 3, 200))?;
     let predictor = gp::learn(&case)?;
-    let (ms, found) = median_ms(15, || solve(&predictor, &case.problem, &Options::default()));
+    let (ms, found) = median_ms(15, || {
+        solve(&predictor, &case.problem, &SearchOptions::default())
+    });
     let found = found?;
     let (one_ms, all) = median_ms(3, || brute_force(&predictor, &case.problem));
     let (value, _) = all.ok_or("nothing is feasible")?;
@@ -194,9 +196,9 @@ fn learnt() -> Result<Row, Trouble> {
 /// The row, and the milliseconds and points of the front.
 fn front() -> Result<(Row, f64, usize), Trouble> {
     let Case { law, problem, .. } = case(FRONT)?;
-    let options = Options {
+    let options = SearchOptions {
         max_points: u64::MAX,
-        ..Options::default()
+        ..SearchOptions::default()
     };
     let (ms, line) = median_ms(15, || mismatch_front(&law, &problem, &options));
     let points = line?.points.len();
@@ -234,11 +236,11 @@ fn several_gpus() -> Result<Row, Trouble> {
         ..plain("gpus", 16, 0)
     };
     let Case { law, problem, .. } = case(recipe)?;
-    let options = Options::default();
+    let options = SearchOptions::default();
     let (ms, found) = median_ms(3, || solve_partition(&law, &problem, GPUS, &options));
     let found = found?;
     let mut rng = StdRng::seed_from_u64(4);
-    let options = Options {
+    let options = SearchOptions {
         effort: Effort::Local,
         reasons: false,
         ..options

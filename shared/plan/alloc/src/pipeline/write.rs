@@ -7,7 +7,7 @@ use doc::{
 use units::corun::{Setting, Throughput};
 use units::{Batch, Samples, Share};
 
-use crate::answer::{Options, Report, Solution};
+use crate::answer::{Report, SearchOptions, Solution};
 use crate::error::AllocError;
 use crate::front::{Front, fairness_front, mismatch_front};
 use crate::judge::{Scheme, marginals, target, verdict};
@@ -258,7 +258,7 @@ fn baselines<C: Throughput + ?Sized>(
 fn unconstrained<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
-    options: &Options,
+    options: &SearchOptions,
     gpus: usize,
 ) -> Result<Option<f64>, AllocError> {
     let l = &problem.limits;
@@ -276,7 +276,7 @@ fn unconstrained<C: Throughput + ?Sized>(
 fn fastest_samples<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
-    options: &Options,
+    options: &SearchOptions,
     gpus: usize,
 ) -> Result<Option<Vec<Setting>>, AllocError> {
     if gpus > 1 || !problem.is_progress() || !problem.is_timed() {

@@ -2,7 +2,7 @@
 
 use units::corun::Throughput;
 
-use crate::answer::{Effort, Options};
+use crate::answer::{Effort, SearchOptions};
 use crate::instance::Instance;
 
 /// Points of a search whose every point is predicted, times the square of the number of tasks, as
@@ -83,12 +83,12 @@ const POINTS: u64 = 20_000;
 const PREDICTED: u64 = 40_000;
 
 /// The options of searches for whether anything is feasible at all.
-pub(crate) fn brief<C: Throughput + ?Sized>(rates: &C, options: &Options) -> Options {
+pub(crate) fn brief<C: Throughput + ?Sized>(rates: &C, options: &SearchOptions) -> SearchOptions {
     let points = match rates.interference() {
         Some(_) => POINTS,
         None => affordable_points(rates.task_count(), PREDICTED, POINTS),
     };
-    Options {
+    SearchOptions {
         top: 1,
         effort: match options.effort {
             Effort::Exact => Effort::Auto,

@@ -6,7 +6,7 @@ use units::corun::Throughput;
 use super::budget::{ENUMERATED, affordable_points, round_points};
 use super::chooser::Chooser;
 use super::point::Point;
-use crate::answer::{Effort, Options};
+use crate::answer::{Effort, SearchOptions};
 use crate::error::AllocError;
 use crate::instance::{Instance, Judged};
 use crate::round::EXACT_TASKS;
@@ -136,7 +136,7 @@ pub(crate) fn share_points<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> u1
 /// The batch combinations, and the number of points, if enumeration is wanted and small enough.
 pub(crate) fn enumerable<C: Throughput + ?Sized>(
     inst: &Instance<'_, C>,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Option<(Vec<Vec<u8>>, u64)> {
     let most = match options.effort {
         Effort::Local => return None,
@@ -169,9 +169,9 @@ pub(crate) fn refuse_exact<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Op
         });
     }
     let bounded = inst.folds() && inst.rates.interference().is_some();
-    let exact = Options {
+    let exact = SearchOptions {
         effort: Effort::Exact,
-        ..Options::default()
+        ..SearchOptions::default()
     };
     let none = !bounded && !no_combination(inst) && enumerable(inst, &exact).is_none();
     none.then_some(AllocError::NoExact {

@@ -1,8 +1,8 @@
 //! What is said where nothing is feasible, against the slow twin.
 
 use allocation::{
-    Effort, InterferenceLaw, Limits, Options, Problem, Setting, Task, brute_force, every_feasible,
-    solve,
+    Effort, InterferenceLaw, Limits, Problem, SearchOptions, Setting, Task, brute_force,
+    every_feasible, solve,
 };
 use doc::{BatchPolicy, ConstraintKind, Infeasibility};
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ proptest! {
 
     #[test]
     fn relaxing_as_advised_makes_it_feasible((law, problem) in case()) {
-        let outcome = solve(&law, &problem, &Options::default()).unwrap();
+        let outcome = solve(&law, &problem, &SearchOptions::default()).unwrap();
         for reason in &outcome.infeasible {
             let Some(relaxed) = following(&problem, reason) else {
                 continue;
@@ -46,8 +46,8 @@ proptest! {
     #[test]
     fn advice_names_the_least_bound((law, problem) in case()) {
         for infeasible in [
-            solve(&law, &problem, &Options::default()).unwrap().infeasible,
-            solve(&Opaque(&law), &problem, &Options::default()).unwrap().infeasible,
+            solve(&law, &problem, &SearchOptions::default()).unwrap().infeasible,
+            solve(&Opaque(&law), &problem, &SearchOptions::default()).unwrap().infeasible,
         ] {
             for reason in infeasible {
                 let alone = reason.advice.ends_with("alone is enough");
@@ -64,7 +64,7 @@ proptest! {
     /// A search that proves nothing finds what it named, when asked for it literally.
     #[test]
     fn advice_of_a_local_search_can_be_followed((law, problem) in case()) {
-        let options = Options { effort: Effort::Local, starts: 2, max_points: 300, ..Options::default() };
+        let options = SearchOptions { effort: Effort::Local, starts: 2, max_points: 300, ..SearchOptions::default() };
         let rates = Opaque(&law);
         for reason in solve(&rates, &problem, &options).unwrap().infeasible {
             if let Some(relaxed) = following(&problem, &reason) {
@@ -131,7 +131,7 @@ proptest! {
     /// least that there is, and following it to the letter is answered by a plan.
     #[test]
     fn advice_on_many_tasks_is_the_least_and_can_be_followed((law, problem) in larger()) {
-        let few = Options { max_points: 1_000, ..Options::default() };
+        let few = SearchOptions { max_points: 1_000, ..SearchOptions::default() };
         let opaque = Opaque(&law);
         let answers = [
             solve(&law, &problem, &few).unwrap().infeasible,

@@ -1,6 +1,6 @@
 //! The simpler schemes, and the marginal changes.
 
-use allocation::{Limits, Options, Problem, Scheme, marginals, solve};
+use allocation::{Limits, Problem, Scheme, SearchOptions, marginals, solve};
 use doc::ObjectiveKind;
 use proptest::prelude::*;
 use units::corun::Throughput;
@@ -47,7 +47,7 @@ proptest! {
             limits: Limits { step: problem.limits.step, ..Limits::default() },
             ..problem
         };
-        let plan = solve(&law, &open, &Options::default()).unwrap();
+        let plan = solve(&law, &open, &SearchOptions::default()).unwrap();
         let batches = largest(&open);
         for scheme in [Scheme::Sharing, Scheme::Isolated, Scheme::Nvidia] {
             let on_grid = scheme.share(batches.len()).hundredths() % 2500 == 0;
@@ -67,7 +67,7 @@ proptest! {
             limits: Limits { step: problem.limits.step, ..Limits::default() },
             ..problem
         };
-        let plan = solve(&law, &open, &Options::default()).unwrap();
+        let plan = solve(&law, &open, &SearchOptions::default()).unwrap();
         let best = &plan.solutions[0];
         let delta = Share::from_hundredths(500);
         for change in marginals(&law, &open, best, delta).unwrap() {

@@ -1,6 +1,6 @@
 //! The searches against the slow twin.
 
-use allocation::{Effort, Limits, Options, Outcome, Problem, brute_force, solve};
+use allocation::{Effort, Limits, Outcome, Problem, SearchOptions, brute_force, solve};
 use doc::{Balance, ObjectiveKind, Proof};
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ proptest! {
     #[test]
     fn branch_and_bound_and_enumeration_find_the_optimum((law, problem) in prop_oneof![4 => case(), 1 => progress_by_rate()]) {
         let expected = brute_force(&law, &problem);
-        let options = Options::default();
+        let options = SearchOptions::default();
         let bounded = solve(&law, &problem, &options).unwrap();
         let listed = solve(&Opaque(&law), &problem, &options).unwrap();
         // With no combination of batch sizes there is nothing to bound.
@@ -44,7 +44,7 @@ proptest! {
 
     #[test]
     fn both_exact_searches_rank_alike((law, problem) in case()) {
-        let options = Options { top: 5, ..Options::default() };
+        let options = SearchOptions { top: 5, ..SearchOptions::default() };
         let bounded = solve(&law, &problem, &options).unwrap().solutions;
         let listed = solve(&Opaque(&law), &problem, &options).unwrap().solutions;
         prop_assert_eq!(bounded.len(), listed.len());
@@ -60,7 +60,7 @@ proptest! {
     #[test]
     fn local_search_is_feasible_and_never_above_the_optimum((law, problem) in case()) {
         let expected = brute_force(&law, &problem);
-        let options = Options { effort: Effort::Local, ..Options::default() };
+        let options = SearchOptions { effort: Effort::Local, ..SearchOptions::default() };
         for outcome in [
             solve(&law, &problem, &options).unwrap(),
             solve(&Opaque(&law), &problem, &options).unwrap(),
@@ -86,7 +86,7 @@ proptest! {
             t.step_s *= 0.5;
             t.sample_s *= 0.5;
         }
-        let options = Options::default();
+        let options = SearchOptions::default();
         let a = solve(&law, &problem, &options).unwrap();
         let b = solve(&fast, &problem, &options).unwrap();
         let key = |o: &Outcome| o.solutions.first().map(|s| s.settings.clone());
@@ -95,7 +95,7 @@ proptest! {
 
     #[test]
     fn a_tighter_limit_is_never_better((law, problem) in case(), floor in 0.0..0.5_f64) {
-        let options = Options::default();
+        let options = SearchOptions::default();
         let mut tight = problem.clone();
         tight.limits.floor = tight.limits.floor.max(floor);
         let loose = solve(&law, &problem, &options).unwrap();
@@ -114,9 +114,9 @@ fn local_search_mostly_reaches_the_optimum() {
     use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
-    let options = Options {
+    let options = SearchOptions {
         effort: Effort::Local,
-        ..Options::default()
+        ..SearchOptions::default()
     };
     let (mut feasible, mut additive, mut opaque) = (0, 0, 0);
     while feasible < 150 {
@@ -155,7 +155,7 @@ proptest! {
         };
         let problem = Problem { tasks, objective, limits, round: None };
         let (value, _) = brute_force(&law, &problem).unwrap();
-        let found = solve(&Opaque(&law), &problem, &Options::default()).unwrap();
+        let found = solve(&Opaque(&law), &problem, &SearchOptions::default()).unwrap();
         prop_assert_eq!(found.report.proof, Proof::Enumerated);
         prop_assert!(close(value, found.solutions[0].objective));
     }

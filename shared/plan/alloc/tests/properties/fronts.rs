@@ -1,7 +1,8 @@
 //! Fronts against a list of every point.
 
 use allocation::{
-    Effort, Feasible, Options, Problem, Solution, every_feasible, fairness_front, mismatch_front,
+    Effort, Feasible, Problem, SearchOptions, Solution, every_feasible, fairness_front,
+    mismatch_front,
 };
 use doc::{Balance, ObjectiveKind, Proof};
 use proptest::prelude::*;
@@ -73,7 +74,7 @@ proptest! {
     fn mismatch_fronts_are_exact((law, problem) in case()) {
         let problem = additive(problem);
         let points = all_points(&law, &problem);
-        let options = Options::default();
+        let options = SearchOptions::default();
         for front in [
             mismatch_front(&law, &problem, &options).unwrap(),
             mismatch_front(&Opaque(&law), &problem, &options).unwrap(),
@@ -88,7 +89,7 @@ proptest! {
         let mut problem = additive(problem);
         problem.limits.mismatch = None;
         let points = all_points(&law, &problem);
-        let front = fairness_front(&law, &problem, &Options::default()).unwrap();
+        let front = fairness_front(&law, &problem, &SearchOptions::default()).unwrap();
         prop_assert_eq!(front.proof, Proof::Enumerated);
         check(&front.points, &points, |s| (s.raw, s.fairness), |p| (p[2], p[3]))?;
     }
@@ -97,8 +98,8 @@ proptest! {
     fn traced_fronts_never_claim_more_than_exact_ones((law, problem) in case()) {
         let mut problem = additive(problem);
         problem.limits.balance = Balance::Time;
-        let local = Options { effort: Effort::Local, ..Options::default() };
-        let exact = mismatch_front(&Opaque(&law), &problem, &Options::default()).unwrap();
+        let local = SearchOptions { effort: Effort::Local, ..SearchOptions::default() };
+        let exact = mismatch_front(&Opaque(&law), &problem, &SearchOptions::default()).unwrap();
         let traced = mismatch_front(&law, &problem, &local).unwrap();
         prop_assert_eq!(traced.proof, Proof::NotProven);
         for t in &traced.points {

@@ -1,7 +1,7 @@
 //! Several GPUs against every assignment.
 
 use allocation::{
-    Effort, InterferenceLaw, Limits, Options, Problem, brute_force, solve, solve_partition,
+    Effort, InterferenceLaw, Limits, Problem, SearchOptions, brute_force, solve, solve_partition,
 };
 use doc::ObjectiveKind;
 use proptest::prelude::*;
@@ -64,7 +64,7 @@ proptest! {
     #[test]
     fn the_best_assignment_is_found((law, problem, gpus) in case()) {
         let expected = best_assignment(&law, &problem, gpus);
-        let found = solve_partition(&law, &problem, gpus, &Options::default()).unwrap();
+        let found = solve_partition(&law, &problem, gpus, &SearchOptions::default()).unwrap();
         match expected {
             None => prop_assert!(found.groups.is_empty() && !found.infeasible.is_empty()),
             Some(value) => {
@@ -80,7 +80,7 @@ proptest! {
     #[test]
     fn local_assignment_is_valid_and_not_above((law, problem, gpus) in case()) {
         let expected = best_assignment(&law, &problem, gpus);
-        let options = Options { effort: Effort::Local, ..Options::default() };
+        let options = SearchOptions { effort: Effort::Local, ..SearchOptions::default() };
         let found = solve_partition(&law, &problem, gpus, &options).unwrap();
         if !found.groups.is_empty() {
             let value = expected.unwrap();
@@ -90,7 +90,7 @@ proptest! {
 
     #[test]
     fn another_gpu_never_hurts((law, problem, gpus) in case()) {
-        let options = Options::default();
+        let options = SearchOptions::default();
         let few = solve_partition(&law, &problem, gpus, &options).unwrap();
         let more = solve_partition(&law, &problem, gpus + 1, &options).unwrap();
         if !few.groups.is_empty() {
@@ -112,7 +112,7 @@ proptest! {
         let limits = Limits { step: Share::from_hundredths(1000), ..Limits::default() };
         let problem = Problem { tasks, objective, limits, round: None };
         let rates = crate::cases::Opaque(&law);
-        let options = Options::default();
+        let options = SearchOptions::default();
         let found = solve_partition(&rates, &problem, 2, &options).unwrap();
         let longest = longest_first(&law, &problem);
         for groups in [[vec![0, 2, 4], vec![1, 3, 5]], longest] {

@@ -4,7 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "test data is valid or the test fails")]
 
 use allocation::{
-    AllocError, Effort, InterferenceLaw, Limits, Options, Problem, Round, every_feasible, solve,
+    AllocError, Effort, InterferenceLaw, Limits, Problem, Round, SearchOptions, every_feasible,
+    solve,
 };
 use doc::{Documents, Frames, ObjectiveKind, Proof, Workload};
 use overlap::{ModelRates, brute_force_waiting, workload_instance};
@@ -89,8 +90,8 @@ proptest! {
         let truth = shortest(&law, &problem, &workload);
         for known in [true, false] {
             let found = match known {
-                true => solve(&law, &problem, &Options::default()),
-                false => solve(&Opaque(&law), &problem, &Options::default()),
+                true => solve(&law, &problem, &SearchOptions::default()),
+                false => solve(&Opaque(&law), &problem, &SearchOptions::default()),
             };
             let found = found.unwrap();
             prop_assert_eq!(found.report.proof, Proof::Enumerated);
@@ -112,9 +113,9 @@ proptest! {
 fn an_exact_search_of_a_round_of_four_tasks_is_refused() {
     use proptest::strategy::ValueTree;
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let exact = Options {
+    let exact = SearchOptions {
         effort: Effort::Exact,
-        ..Options::default()
+        ..SearchOptions::default()
     };
     let (law, problem, _) = round(4).new_tree(&mut runner).unwrap().current();
     let refused = solve(&law, &problem, &exact).unwrap_err();
@@ -142,7 +143,7 @@ fn four_tasks_come_near_the_shortest_round() {
         let Some(truth) = shortest(&law, &problem, &workload) else {
             continue;
         };
-        let found = solve(&law, &problem, &Options::default()).unwrap();
+        let found = solve(&law, &problem, &SearchOptions::default()).unwrap();
         let seconds = -found.solutions[0].objective;
         if found.report.proof != Proof::NotProven {
             // It is as long as its lower bound.

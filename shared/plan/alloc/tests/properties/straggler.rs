@@ -116,7 +116,7 @@ fn with(plan: &Plan, settings: [Setting; 2]) -> Plan {
 #[test]
 fn no_choice_of_a_late_device_brings_the_targets_much_sooner() {
     let fitted = fit(&data(), Method::Structured, &FitOptions::default()).unwrap();
-    let (request, options) = (PlanRequest::default(), overlap::Options::default());
+    let (request, options) = (PlanRequest::default(), overlap::OrderOptions::default());
     let mut worst = 1.0_f64;
     let mut sooner = 0;
     for (case, (samples, noise, bps)) in [

@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use cluster::generate::{Recipe, generate};
 use cluster::{
-    Options, Player, Policy, Priorities, Problem, Settings, State, document, plan, play, smith,
+    OnlineSettings, PlanOptions, Player, Policy, Priorities, Problem, State, document, plan, play,
+    smith,
 };
 use testkit::bench::{self, Row};
 
@@ -50,7 +51,7 @@ fn measure() -> Result<Vec<Row>, Box<dyn Error>> {
     let huge = instance([533, 267, 67, 133], 2000)?;
     let mut rows = vec![placement(&large)];
     let (matching, _) = least(1, || Policy::Allox.baseline(&large));
-    let planned = |problem: &Problem| least(1, || plan(problem, &Options::default())).0;
+    let planned = |problem: &Problem| least(1, || plan(problem, &PlanOptions::default())).0;
     let whole = planned(&large);
     rows.push(Row::new(
         "cluster_plan_160x300",
@@ -58,7 +59,7 @@ fn measure() -> Result<Vec<Row>, Box<dyn Error>> {
         ("AlloX: a matching at every event", matching),
         "plan of 300 jobs on 160 GPUs with its lower bound",
     ));
-    let settings = Settings::default();
+    let settings = OnlineSettings::default();
     let (_, played) = least(1, || play(&large, 0.0, settings));
     let slowest = played.map_or(f64::NAN, |p| p.slowest.as_secs_f64());
     rows.push(Row::new(

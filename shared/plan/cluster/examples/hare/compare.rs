@@ -1,6 +1,6 @@
 //! Every policy on one instance, and means over instances.
 
-use cluster::{Options, Policy, Problem, Schedule, plan};
+use cluster::{PlanOptions, Policy, Problem, Schedule, plan};
 
 use crate::Outcome;
 
@@ -38,9 +38,9 @@ pub struct Comparison {
 /// Plans an instance with `starts` of effort, and runs every baseline on it.
 pub fn compare(problem: &Problem, starts: u64) -> Outcome<Comparison> {
     let before = cpu_seconds()?;
-    let options = Options {
+    let options = PlanOptions {
         starts,
-        ..Options::default()
+        ..PlanOptions::default()
     };
     let planned = plan(problem, &options);
     let cpu_s = cpu_seconds()? - before;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::{Options, Problem, Settings, exact, plan, play};
+use cluster::{OnlineSettings, PlanOptions, Problem, exact, plan, play};
 
 use crate::Outcome;
 use crate::compare::{cpu_seconds, reached};
@@ -64,7 +64,7 @@ pub fn small(count: usize) -> Outcome<Small> {
     };
     for problem in of_volume(4, 11, 14) {
         let before = cpu_seconds()?;
-        let planned = plan(&problem, &Options::default());
+        let planned = plan(&problem, &PlanOptions::default());
         out.proofs_s.push(cpu_seconds()? - before);
         out.proven += usize::from(planned.proven);
     }
@@ -72,9 +72,9 @@ pub fn small(count: usize) -> Outcome<Small> {
         let before = cpu_seconds()?;
         let searched = plan(
             &problem,
-            &Options {
+            &PlanOptions {
                 deadline: Some(Instant::now() + LIMIT),
-                ..Options::default()
+                ..PlanOptions::default()
             },
         );
         let took = cpu_seconds()? - before;
@@ -94,12 +94,12 @@ pub fn online(seeds: u64, starts: u64, noise: f64) -> Outcome<Online> {
     let mut out = Online::default();
     for seed in 0..seeds {
         let problem = instance(&testbed(), seed)?;
-        let options = Options {
+        let options = PlanOptions {
             starts,
-            ..Options::default()
+            ..PlanOptions::default()
         };
         let known = plan(&problem, &options).schedule;
-        let played = play(&problem, noise, Settings::default());
+        let played = play(&problem, noise, OnlineSettings::default());
         if noise == 0.0 {
             reached(&problem, &played.schedule)?;
         }

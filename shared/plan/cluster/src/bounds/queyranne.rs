@@ -17,7 +17,7 @@ use crate::problem::total;
 /// Most sets added; each solves the program again. Not tuned: fewer give a weaker bound, never a wrong one.
 const SETS: usize = 200;
 
-pub(super) struct Round {
+pub(super) struct RoundVariables {
     pub job: usize,
     pub train: f64,
     pub tasks: f64,
@@ -27,7 +27,7 @@ pub(super) struct Round {
 /// The bound Q; `None` where the solver fails.
 pub fn queyranne(problem: &Problem) -> Option<Relaxed> {
     let mut lp = Lp::new(OptimizationDirection::Minimize);
-    let mut rounds: Vec<Round> = Vec::new();
+    let mut rounds: Vec<RoundVariables> = Vec::new();
     let mut completions = Vec::new();
     for (n, job) in problem.jobs.iter().enumerate() {
         let p = job.fastest();
@@ -43,7 +43,7 @@ pub fn queyranne(problem: &Problem) -> Option<Relaxed> {
             }
             let rest = (job.rounds - 1 - r) as f64 * job.shortest_round;
             lp.add_constraint([(completion, 1.0), (end, -1.0)], ComparisonOp::Ge, s + rest);
-            rounds.push(Round {
+            rounds.push(RoundVariables {
                 job: n,
                 train: p,
                 tasks: job.tasks as f64,
@@ -77,7 +77,7 @@ pub fn queyranne(problem: &Problem) -> Option<Relaxed> {
 /// The most violated set of rounds, as the left side and the right side of its inequality.
 fn violated(
     problem: &Problem,
-    rounds: &[Round],
+    rounds: &[RoundVariables],
     value: impl Fn(Variable) -> f64,
 ) -> Option<(Vec<(Variable, f64)>, f64)> {
     let gpus = problem.gpus.len() as f64;

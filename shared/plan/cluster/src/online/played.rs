@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::{Decision, Live, Settings};
+use super::{Decision, Live, OnlineSettings};
 use crate::{Assignment, Problem, Schedule};
 
 /// How a played cluster went.
@@ -29,7 +29,7 @@ enum Event {
 
 /// Plays `problem` as time passes: a job is known from its arrival on, and a task takes its time
 /// multiplied by a factor uniform in `1 +- noise` (0 to below 1).
-pub fn play(problem: &Problem, noise: f64, settings: Settings) -> Played {
+pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
     let mut rng = SmallRng::seed_from_u64(settings.seed);
     let mut live = Live::new(
         problem.classes.clone(),

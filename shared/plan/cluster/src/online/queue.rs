@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use doc::{Cluster, ClusterJob, QueueEvent, QueueNews, QueueStart, QueueTask};
 use units::{Seconds, UnitError};
 
-use super::{Decision, Live, Settings};
+use super::{Decision, Live, OnlineSettings};
 use crate::document;
 
 /// Why an event cannot be.
@@ -121,7 +121,7 @@ pub struct Queue {
 impl Queue {
     /// The GPUs of a cluster, which no job has; its jobs arrive by their names.
     #[must_use]
-    pub fn new(cluster: Cluster, settings: Settings) -> Self {
+    pub fn new(cluster: Cluster, settings: OnlineSettings) -> Self {
         let (classes, gpus, representatives) = document::fleet(&cluster);
         let groups = cluster.gpu_groups();
         Self {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Class, Decision, Job, Live, Settings};
+use crate::{Class, Decision, Job, Live, OnlineSettings};
 
 /// Two GPUs, and a job of two rounds of two tasks that train for 4 s and synchronise for 1 s.
 fn problem() -> Problem {
@@ -103,7 +103,7 @@ fn live() -> Live {
         problem.classes,
         problem.gpus,
         problem.nodes,
-        Settings::default(),
+        OnlineSettings::default(),
     )
 }
 

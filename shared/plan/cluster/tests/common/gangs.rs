@@ -3,8 +3,8 @@
 use cluster::bounds::{self, Effort};
 use cluster::switching::{self, Footprint, Mode};
 use cluster::{
-    Class, Job, Options, Player, Policy, Priorities, Problem, Settings, State, exact, plan, play,
-    smith,
+    Class, Job, OnlineSettings, PlanOptions, Player, Policy, Priorities, Problem, State, exact,
+    plan, play, smith,
 };
 use doc::Gang;
 use proptest::prelude::*;
@@ -38,10 +38,10 @@ fn random_gangs(seed: u64, size: &Size) -> Problem {
     Problem::on_nodes(plain.classes, plain.gpus, nodes, jobs)
 }
 
-fn quick() -> Options {
-    Options {
+fn quick() -> PlanOptions {
+    PlanOptions {
         starts: 50_000,
-        ..Options::default()
+        ..PlanOptions::default()
     }
 }
 
@@ -203,9 +203,9 @@ fn online_keeps_gangs_together_whatever_durations_do() {
     let (mut over, mut cases) = (0.0, 0.0);
     for seed in 0..6 {
         let problem = larger(seed, 9);
-        let settings = Settings {
+        let settings = OnlineSettings {
             effort: 5_000,
-            ..Settings::default()
+            ..OnlineSettings::default()
         };
         let played = play(&problem, 0.0, settings);
         played.schedule.verify(&problem).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use doc::{Allocation, Arrival, TrainingBatch, TrainingEvent, TrainingNews};
-use learning::{Allocator, Objective, Policy, Settings};
+use learning::{Allocator, AllocatorSettings, Objective, Policy};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use units::{Batch, Seconds, TaskId};
@@ -18,7 +18,7 @@ pub fn allocator(policy: Policy, gpus: u32) -> Allocator {
 
 /// With another patience than the default.
 pub fn patient(policy: Policy, gpus: u32, patience: u64) -> Allocator {
-    Allocator::new(Settings {
+    Allocator::new(AllocatorSettings {
         gpus,
         policy,
         objective: Objective::Completion,

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use doc::Method;
 use overlap::{
-    FixedRates, Instance, Job, Link, ModelRates, Options, OverlapError, Rates, Set, vary,
+    FixedRates, Instance, Job, Link, ModelRates, OrderOptions, OverlapError, Rates, Set, vary,
 };
 use predict::{Dataset, FitOptions, Predictor, Sample, TaskSpec, fit};
 use rand::Rng;
@@ -128,10 +128,10 @@ impl Predicted {
         )
     }
 
-    pub fn options(&self) -> Options {
-        Options {
+    pub fn options(&self) -> OrderOptions {
+        OrderOptions {
             batches: self.batches.clone(),
-            ..Options::default()
+            ..OrderOptions::default()
         }
     }
 

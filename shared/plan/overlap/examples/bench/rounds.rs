@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use overlap::{FixedRates, Instance, Job, Link, Options, Rates, lower_bounds, solve};
+use overlap::{FixedRates, Instance, Job, Link, OrderOptions, Rates, lower_bounds, solve};
 
 use crate::common::{FormulaRates, fixed_rates, formula_rates, rng, round};
 use crate::rows::Trouble;
@@ -66,7 +66,7 @@ pub fn export() -> Result<String, Trouble> {
                 rates,
             } = &round;
             let start = Instant::now();
-            let found = solve(instance, rates as &dyn Rates, &Options::default())?;
+            let found = solve(instance, rates as &dyn Rates, &OrderOptions::default())?;
             let ms = start.elapsed().as_secs_f64() * 1e3;
             let bound = lower_bounds(instance, rates, &[])?.best();
             let list = |f: &dyn Fn(usize) -> f64| {

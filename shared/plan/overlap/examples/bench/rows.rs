@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overlap::{Instance, Options, Rates, lower_bounds, solve};
+use overlap::{Instance, OrderOptions, Rates, lower_bounds, solve};
 use testkit::bench::Row;
 
 use crate::federation::Devices;
@@ -63,7 +63,7 @@ fn milliseconds<T>(f: impl FnOnce() -> Result<T, Trouble>) -> Result<(T, f64), T
 }
 
 fn order(instance: &Instance, rates: &dyn Rates) -> Result<overlap::Outcome, Trouble> {
-    Ok(solve(instance, rates, &Options::default())?)
+    Ok(solve(instance, rates, &OrderOptions::default())?)
 }
 
 /// Exact solution against all orders of downloads in which nothing waits: never behind them, and

@@ -3,14 +3,14 @@
 mod laws;
 
 pub use laws::{fixed_rates, rng, round};
-use overlap::{Options, Rates, TableRates};
+use overlap::{OrderOptions, Rates, TableRates};
 use rand::rngs::SmallRng;
 
-/// Options of a search among the orders alone.
-pub fn never_waiting() -> Options {
-    Options {
+/// OrderOptions of a search among the orders alone.
+pub fn never_waiting() -> OrderOptions {
+    OrderOptions {
         waits: false,
-        ..Options::default()
+        ..OrderOptions::default()
     }
 }
 

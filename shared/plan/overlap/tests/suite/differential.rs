@@ -1,12 +1,12 @@
 //! The search against plain brute force.
 
 use crate::common::{co_run_rates, fixed_rates, never_waiting, rng, round};
-use overlap::{Link, Options, Rates, brute_force, lower_bounds, simulate, solve};
+use overlap::{Link, OrderOptions, Rates, brute_force, lower_bounds, simulate, solve};
 
 /// Solves and compares with all orders.
 fn compare(case: u64, n: usize, link: Link, rates: &dyn Rates, single: bool) {
     let instance = round(&mut rng(case + 1000), n, link);
-    let options = Options {
+    let options = OrderOptions {
         single_order: single,
         ..never_waiting()
     };

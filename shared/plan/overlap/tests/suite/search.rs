@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::common::{co_run_rates, fixed_rates, never_waiting, rng, round};
 use overlap::{
-    AllActive, Instance, Job, Link, Options, Order, OverlapError, Rates, Set, Stop, TableRates,
-    brute_force, simulate, solve, vary,
+    AllActive, Instance, Job, Link, Order, OrderOptions, OverlapError, Rates, Set, Stop,
+    TableRates, brute_force, simulate, solve, vary,
 };
 use units::Batch;
 
@@ -43,7 +43,7 @@ fn batch_sizes_are_the_best_of_all_combinations() {
             everyone: (1 << n) - 1,
         };
         let rates: &dyn Rates = if case % 4 < 2 { &BatchRates } else { &together };
-        let options = Options {
+        let options = OrderOptions {
             batches: choices(n),
             ..never_waiting()
         };
@@ -84,7 +84,7 @@ fn batch_sizes_stay_where_others_gain_nothing() {
     for link in [Link::Full, Link::Half, Link::Shared] {
         for n in [3, 7] {
             let instance = round(&mut rng(6), n, link);
-            let options = Options {
+            let options = OrderOptions {
                 batches: choices(n),
                 ..never_waiting()
             };
@@ -97,11 +97,11 @@ fn batch_sizes_stay_where_others_gain_nothing() {
 
 #[test]
 fn many_batch_combinations_are_never_worse_than_the_plan() {
-    let planned = Options {
+    let planned = OrderOptions {
         batches: choices(7).into_iter().map(|c| vec![c[0]]).collect(),
         ..never_waiting()
     };
-    let varied = Options {
+    let varied = OrderOptions {
         batches: choices(7),
         ..never_waiting()
     };
@@ -130,13 +130,13 @@ fn an_option_that_widens_the_choice_never_lengthens_the_round() {
             if !vary {
                 batches.iter_mut().for_each(|sizes| sizes.truncate(1));
             }
-            let options = Options {
+            let options = OrderOptions {
                 batches,
                 waits,
                 single_order,
                 nodes: 2_000,
                 plays: 20_000,
-                ..Options::default()
+                ..OrderOptions::default()
             };
             let found = solve(&instance, &BatchRates, &options).unwrap();
             let lower_s = found.lower_bound_s;
@@ -174,9 +174,9 @@ fn a_round_as_long_as_its_transfers_is_proven() {
         upload_s: 0.7,
     };
     let instance = Instance::new((0..16).map(job).collect(), Link::Half).unwrap();
-    let options = Options {
+    let options = OrderOptions {
         batches: vec![vec![Batch::new(32).unwrap()]; 16],
-        ..Options::default()
+        ..OrderOptions::default()
     };
     let found = solve(&instance, &BatchRates, &options).unwrap();
     assert!(
@@ -192,7 +192,7 @@ fn sixty_four_tasks_are_ordered() {
     for link in [Link::Full, Link::Half, Link::Shared] {
         let instance = round(&mut rng(1), 64, link);
         let rates = fixed_rates(&mut rng(2), 64);
-        let options = Options {
+        let options = OrderOptions {
             nodes: 1_000,
             plays: 5_000,
             ..never_waiting()
@@ -213,12 +213,12 @@ fn a_search_cut_short_gives_its_best_with_a_gap() {
         ..j
     });
     let instance = Instance::new(jobs.collect(), Link::Full).unwrap();
-    let short = Options {
+    let short = OrderOptions {
         nodes: 100,
         plays: 50,
         ..never_waiting()
     };
-    let timed = Options {
+    let timed = OrderOptions {
         time_limit: Some(Duration::from_nanos(1)),
         ..never_waiting()
     };
@@ -243,7 +243,7 @@ fn search_without_proof_finds_the_best_of_small_rounds() {
         let mut rng = rng(case + 300);
         let instance = round(&mut rng, n, link);
         let rates = co_run_rates(&mut rng, n);
-        let options = Options {
+        let options = OrderOptions {
             single_order: case % 3 == 0,
             nodes: 0,
             plays: 60_000,
@@ -268,7 +268,7 @@ fn one_order_for_both_directions_costs_at_least_as_much() {
     for case in 0..20 {
         let rates = fixed_rates(&mut rng(case), 5);
         let instance = round(&mut rng(case + 1), 5, Link::Full);
-        let single = Options {
+        let single = OrderOptions {
             single_order: true,
             ..never_waiting()
         };

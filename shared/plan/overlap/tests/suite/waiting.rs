@@ -3,7 +3,7 @@
 use crate::common::{co_run_rates, fixed_rates, never_waiting, rng, round};
 use doc::{Hold, PhaseKind};
 use overlap::{
-    Instance, Job, Link, Options, Order, Schedules, TableRates, Transfer, brute_force_waiting,
+    Instance, Job, Link, Order, OrderOptions, Schedules, TableRates, Transfer, brute_force_waiting,
     may_end_before, plain_makespan, simulate_held, solve,
 };
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn hurting_rates(rng: &mut SmallRng, n: usize) -> TableRates {
     table
 }
 
-fn seconds(instance: &Instance, rates: &TableRates, options: &Options) -> overlap::Outcome {
+fn seconds(instance: &Instance, rates: &TableRates, options: &OrderOptions) -> overlap::Outcome {
     let found = solve(instance, rates, options).expect("a valid round");
     let replay =
         simulate_held(instance, rates, &[], &found.order, &found.holds).expect("a valid round");
@@ -52,7 +52,7 @@ fn the_best_waiting_schedule_is_found_and_proven() {
             hurting_rates(&mut rng, n)
         };
         let instance = round(&mut rng, n, Link::Full);
-        let found = seconds(&instance, &rates, &Options::default());
+        let found = seconds(&instance, &rates, &OrderOptions::default());
         let truth = brute_force_waiting(&instance, &rates, &[]).unwrap();
         let s = found.schedule.makespan_s;
         assert!(
@@ -80,7 +80,7 @@ fn a_round_may_end_before_what_it_exceeds_and_before_nothing_else() {
             _ => hurting_rates(&mut rng, n),
         };
         let instance = round(&mut rng, n, link);
-        let s = solve(&instance, &rates, &Options::default()).unwrap();
+        let s = solve(&instance, &rates, &OrderOptions::default()).unwrap();
         let s = s.schedule.makespan_s;
         let may = |part: f64| may_end_before(&instance, &rates, &[], part * s, 10_000).unwrap();
         let looked_at = [0.5, 0.9, 1.0 - 1e-7, 1.0 + 1e-7, 1.1, f64::INFINITY];
@@ -97,7 +97,7 @@ fn lower_bounds_hold_for_any_idling() {
         let mut rng = rng(case + 8_000);
         let rates = hurting_rates(&mut rng, n);
         let instance = round(&mut rng, n, Link::Full);
-        let found = seconds(&instance, &rates, &Options::default());
+        let found = seconds(&instance, &rates, &OrderOptions::default());
         for _ in 0..200 {
             let mut downloads: Vec<usize> = (0..n).collect();
             downloads.shuffle(&mut rng);
@@ -121,12 +121,12 @@ fn a_half_duplex_round_may_wait_too() {
         let mut rng = rng(case + 9_000);
         let rates = hurting_rates(&mut rng, 3);
         let instance = round(&mut rng, 3, Link::Half);
-        let found = seconds(&instance, &rates, &Options::default());
+        let found = seconds(&instance, &rates, &OrderOptions::default());
         let straight = solve(&instance, &rates, &never_waiting()).unwrap();
         assert!(found.schedule.makespan_s <= straight.schedule.makespan_s * (1.0 + 1e-12));
         // The link of a full-duplex round is a relaxation.
         let full = Instance::new(instance.jobs().to_vec(), Link::Full).unwrap();
-        let wider = seconds(&full, &rates, &Options::default());
+        let wider = seconds(&full, &rates, &OrderOptions::default());
         assert!(wider.schedule.makespan_s <= found.schedule.makespan_s * (1.0 + 1e-9));
         helped += usize::from(!found.holds.is_empty());
     }
@@ -145,7 +145,7 @@ fn many_tasks_wait_by_descent_and_their_proof_says_what_it_is_about() {
     });
     let instance = Instance::new(jobs.collect(), Link::Full).unwrap();
     let straight = solve(&instance, &rates, &never_waiting()).unwrap();
-    let found = seconds(&instance, &rates, &Options::default());
+    let found = seconds(&instance, &rates, &OrderOptions::default());
     assert!(found.schedule.makespan_s < straight.schedule.makespan_s);
     assert!(found.certificate.class < Schedules::Any || found.gap() < 1e-9);
     assert!(straight.lower_bound_s <= found.schedule.makespan_s);
@@ -156,7 +156,7 @@ fn nothing_waits_where_corunners_do_not_matter() {
     for link in [Link::Full, Link::Half] {
         let instance = round(&mut rng(12_000), 5, link);
         let rates = fixed_rates(&mut rng(12_001), 5);
-        let found = solve(&instance, &rates, &Options::default()).unwrap();
+        let found = solve(&instance, &rates, &OrderOptions::default()).unwrap();
         assert!(found.proven() && found.holds.is_empty());
         assert_eq!(found.certificate.class, Schedules::Any);
         assert!(found.gap() == 0.0);
@@ -175,10 +175,10 @@ fn corunners_that_speed_up_do_not_break_the_bound() {
         rates.insert(set, solo.iter().map(|s| s * faster).collect());
     }
     let instance = round(&mut rng, n, Link::Full);
-    let options = Options {
+    let options = OrderOptions {
         nodes: 20_000,
         plays: 20_000,
-        ..Options::default()
+        ..OrderOptions::default()
     };
     let found = seconds(&instance, &rates, &options);
     for _ in 0..500 {
@@ -295,8 +295,8 @@ fn full_and_half(seed: u64) -> (f64, f64, bool) {
     };
     let half = round(&mut rng, n, Link::Half);
     let full = Instance::new(half.jobs().to_vec(), Link::Full).expect("a valid round");
-    let full = seconds(&full, &rates, &Options::default());
-    let half = seconds(&half, &rates, &Options::default());
+    let full = seconds(&full, &rates, &OrderOptions::default());
+    let half = seconds(&half, &rates, &OrderOptions::default());
     assert!(full.proven() && half.proven());
     let transfers = full.holds.iter().any(|h| h.phase != PhaseKind::Compute);
     (
@@ -349,7 +349,7 @@ fn six_tasks_end_as_soon_as_on_half_duplex() {
     }
     let solve_on = |link| {
         let instance = Instance::new(jobs.clone(), link).unwrap();
-        seconds(&instance, &rates, &Options::default())
+        seconds(&instance, &rates, &OrderOptions::default())
     };
     let (full, half) = (solve_on(Link::Full), solve_on(Link::Half));
     assert!(full.schedule.makespan_s <= half.schedule.makespan_s * (1.0 + 1e-9));

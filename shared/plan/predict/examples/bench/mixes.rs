@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use gpusim::{Gpu, Network, Options, Program, SimTask, Simulator};
+use gpusim::{Gpu, Network, Program, SimOptions, SimTask, Simulator};
 use predict::{Dataset, Sample, TaskSpec};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -138,7 +138,7 @@ impl Bed {
                 share: a.share,
             })
             .collect();
-        let options = Options {
+        let options = SimOptions {
             seed: 1,
             min_steps: 8,
         };

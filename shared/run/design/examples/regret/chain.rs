@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use allocation::{Limits, Options, Problem, Request, Scheme, plan_workload, solve};
+use allocation::{Limits, Problem, Request, Scheme, SearchOptions, plan_workload, solve};
 use design::sequence::{Conditions, Sequence, lesson};
 use design::{DesignSettings, Strategy};
 use device::{Device, Sim};
@@ -75,7 +75,7 @@ impl Judge {
         });
         let short = Truth::new(&mix.workload, FRESH[0], window(0.0, 1)?)?;
         let problem = Problem::of_workload(&short, &mix.workload, objective, limits(mix));
-        let options = Options::default();
+        let options = SearchOptions::default();
         let found = solve(&short, &problem, &options)?;
         let best = found.solutions.first().ok_or("nothing is feasible")?;
         Ok(Self {

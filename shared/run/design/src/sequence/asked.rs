@@ -1,7 +1,7 @@
 //! The plan that the measurements are for, as the solver would choose it by what is known so far.
 
 use allocation::{
-    Effort, Limits, Options, Partition, Problem, Solution, partition_by_model, solve_by_model,
+    Effort, Limits, Partition, Problem, SearchOptions, Solution, partition_by_model, solve_by_model,
 };
 use doc::{Method, ObjectiveKind, Workload};
 use predict::{Dataset, FitOptions, Predictor, fit};
@@ -61,13 +61,13 @@ impl Asked {
             }
             _ => POINTS,
         };
-        let options = Options {
+        let options = SearchOptions {
             effort: Effort::Local,
             max_points: points,
             starts: 4,
             seed,
             reasons: false,
-            ..Options::default()
+            ..SearchOptions::default()
         };
         if gpus > 1 {
             let found = partition_by_model(model, &problem, gpus, &options);

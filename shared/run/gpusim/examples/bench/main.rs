@@ -12,7 +12,7 @@ mod rows;
 use std::error::Error;
 use std::process::ExitCode;
 
-use gpusim::{Gpu, Network, Options, Program, SimTask, Simulator, Tuning};
+use gpusim::{Gpu, Network, Program, SimOptions, SimTask, Simulator, Tuning};
 use nix::time::{ClockId, clock_gettime};
 use testkit::bench::Row;
 use units::{Batch, Share};
@@ -40,7 +40,7 @@ fn measure() -> Result<Vec<Row>, Box<dyn Error>> {
         fast.push(merged.speed()?);
         slow.push(Mix::new(&row.gpu, &row.models, single)?.speed()?);
         for pattern in 0..PATTERNS {
-            let options = Options::default();
+            let options = SimOptions::default();
             let short = merged.total(pattern, &options);
             let reference = merged.total(pattern, &long(1));
             let other = merged.total(pattern, &long(2));
@@ -67,10 +67,10 @@ fn measure() -> Result<Vec<Row>, Box<dyn Error>> {
     ])
 }
 
-fn long(seed: u64) -> Options {
-    Options {
+fn long(seed: u64) -> SimOptions {
+    SimOptions {
         seed,
-        min_steps: LONG * Options::default().min_steps,
+        min_steps: LONG * SimOptions::default().min_steps,
     }
 }
 
@@ -98,7 +98,7 @@ impl Mix {
         })
     }
 
-    fn total(&self, pattern: u32, options: &Options) -> f64 {
+    fn total(&self, pattern: u32, options: &SimOptions) -> f64 {
         let n = self.programs.len() as u32;
         let tasks: Vec<SimTask<'_>> = self
             .programs
@@ -119,7 +119,7 @@ impl Mix {
     /// Configurations per second of processor time: the best of several passes, since other
     /// load on the machine can only slow one down.
     fn speed(&self) -> Result<f64, Box<dyn Error>> {
-        let options = Options::default();
+        let options = SimOptions::default();
         let mut best = f64::INFINITY;
         for _ in 0..5 {
             let start = processor_time()?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::error::Error;
 
 use gpusim::{
-    Gpu, Host, Network, Options, Program, RATE_WINDOW_S, SimTask, Simulator, Tuning, temporal,
+    Gpu, Host, Network, Program, RATE_WINDOW_S, SimOptions, SimTask, Simulator, Tuning, temporal,
 };
 use units::{Batch, Share};
 
@@ -107,7 +107,7 @@ impl Mix {
                 .collect();
             let outcome = self
                 .simulator
-                .run_for(&tasks, self.window_s, &Options::default());
+                .run_for(&tasks, self.window_s, &SimOptions::default());
             self.cache.insert(shares.to_vec(), outcome.samples_per_s);
         }
         &self.cache[shares]
@@ -125,7 +125,7 @@ impl Mix {
                     program,
                     share: Share::FULL,
                 };
-                let options = Options::default();
+                let options = SimOptions::default();
                 self.simulator
                     .run_for(&[task], self.window_s, &options)
                     .total()

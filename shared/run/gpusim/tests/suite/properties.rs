@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use gpusim::{Gpu, Host, Network, Options, Program, SimTask, Simulator, Tuning};
+use gpusim::{Gpu, Host, Network, Program, SimOptions, SimTask, Simulator, Tuning};
 use proptest::prelude::*;
 use units::{Batch, Share};
 
@@ -44,7 +44,7 @@ proptest! {
             .zip(&tasks)
             .map(|(program, (_, share, _))| SimTask { program, share: *share })
             .collect();
-        let (outcome, trace) = simulator.trace(&running, &Options { seed, min_steps: 2 });
+        let (outcome, trace) = simulator.trace(&running, &SimOptions { seed, min_steps: 2 });
         let sms = f64::from(simulator.gpu().sms());
         for point in &trace.occupancy {
             prop_assert!(point.held_sms.iter().sum::<f64>() <= sms + 1e-9);
@@ -54,7 +54,7 @@ proptest! {
                 prop_assert!(active <= held);
             }
         }
-        prop_assert_eq!(simulator.run(&running, &Options { seed, min_steps: 2 }), outcome);
+        prop_assert_eq!(simulator.run(&running, &SimOptions { seed, min_steps: 2 }), outcome);
     }
 
     #[test]
@@ -66,7 +66,7 @@ proptest! {
             SimTask { program: &program, share },
             SimTask { program: &other, share: Share::FULL },
         ];
-        let (_, trace) = simulator.trace(&tasks, &Options { seed: 3, min_steps: 1 });
+        let (_, trace) = simulator.trace(&tasks, &SimOptions { seed: 3, min_steps: 1 });
         for task in 0..2 {
             let mut end = 0.0;
             for span in trace.kernels.iter().filter(|k| k.task == task) {
@@ -82,7 +82,7 @@ proptest! {
         let simulator = Simulator::new(gpu);
         let mut last = 0.0;
         for batch in [16, 32, 64, 128, 256] {
-            let rate = simulator.solo(&compile(&simulator, model, batch), &Options::default());
+            let rate = simulator.solo(&compile(&simulator, model, batch), &SimOptions::default());
             // Wave quantisation may take back a little.
             prop_assert!(rate > 0.98 * last, "{batch}: {rate} after {last}");
             last = rate;
@@ -94,7 +94,7 @@ proptest! {
         let simulator = Simulator::new(Gpu::built_in("rtx-3090").unwrap());
         let program = compile(&simulator, model, 128);
         let tasks = vec![SimTask { program: &program, share }; n];
-        let outcome = simulator.run(&tasks, &Options { seed: 1, min_steps: 40 });
+        let outcome = simulator.run(&tasks, &SimOptions { seed: 1, min_steps: 40 });
         let mean = outcome.total() / n as f64;
         for rate in outcome.samples_per_s {
             prop_assert!((rate / mean - 1.0).abs() < 0.05, "{rate} against {mean}");
@@ -110,8 +110,8 @@ proptest! {
             SimTask { program: &program, share },
             SimTask { program: &neighbour, share: Share::FULL },
         ];
-        let together = simulator.run(&tasks, &Options::default()).samples_per_s[0];
-        prop_assert!(together < 1.02 * simulator.solo(&program, &Options::default()));
+        let together = simulator.run(&tasks, &SimOptions::default()).samples_per_s[0];
+        prop_assert!(together < 1.02 * simulator.solo(&program, &SimOptions::default()));
     }
 
     /// Twice as fast in everything takes half the time.
@@ -143,7 +143,7 @@ proptest! {
                 .zip(&models)
                 .map(|(program, (_, share))| SimTask { program, share: *share })
                 .collect();
-            simulator.run(&tasks, &Options::default()).samples_per_s
+            simulator.run(&tasks, &SimOptions::default()).samples_per_s
         });
         for (slow, fast) in rates[0].iter().zip(&rates[1]) {
             prop_assert!((fast / slow - 2.0).abs() < 1e-3, "{slow} {fast}");
@@ -164,7 +164,7 @@ proptest! {
             merged.gpu().clone(),
             Tuning { merge_us: 0.0, ..*merged.tuning() },
         );
-        let options = Options { seed: 5, min_steps: 24 };
+        let options = SimOptions { seed: 5, min_steps: 24 };
         let totals = [&merged, &single].map(|simulator| {
             let programs = [a, b].map(|m| compile(simulator, m, 128));
             let tasks = [
@@ -181,7 +181,7 @@ proptest! {
 #[test]
 fn totals_alone_describe_a_task() {
     let simulator = Simulator::new(Gpu::built_in("titan-v").unwrap());
-    let options = Options::default();
+    let options = SimOptions::default();
     let known = Network::by_name("resnet34").unwrap();
     let batch = Batch::new(128).unwrap();
     let rate = |network: &Network| {

@@ -85,9 +85,9 @@ impl SimulatedGpu {
     pub fn trace(&mut self, configuration: &[Setting], seed: u64) -> Result<Trace, SimError> {
         self.load(configuration)?;
         let tasks = self.loaded(configuration);
-        let options = gpusim::Options {
+        let options = gpusim::SimOptions {
             seed,
-            ..gpusim::Options::default()
+            ..gpusim::SimOptions::default()
         };
         Ok(self.simulator.trace(&tasks, &options).1)
     }
@@ -104,9 +104,9 @@ impl SimulatedGpu {
     ) -> Result<Outcome, SimError> {
         self.load(configuration)?;
         let tasks = self.loaded(configuration);
-        let options = gpusim::Options {
+        let options = gpusim::SimOptions {
             seed,
-            ..gpusim::Options::default()
+            ..gpusim::SimOptions::default()
         };
         let outcome = self.simulator.run_for(&tasks, least.get(), &options);
         if !outcome.finished {

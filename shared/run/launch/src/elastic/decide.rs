@@ -6,13 +6,13 @@ use doc::{Allocation, EventPayload, TrainingNews};
 use host::Regrants;
 
 use super::member::{Leaving, Member, Stage, Wanted};
-use super::session::{Session, TOLD};
+use super::session::{ElasticLaunch, TOLD};
 
 /// How long a training without any GPU waits for a decision while some are free. A controller
 /// answers within milliseconds; one that plans for seconds on a loaded machine still comes first.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-impl Session<'_> {
+impl ElasticLaunch<'_> {
     /// Takes the newest decision once nothing moves, and not sooner after the last than that has
     /// paused a training: whatever is decided, at least half of the time is training.
     pub(super) fn take_decision(&mut self) {

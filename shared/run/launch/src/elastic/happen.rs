@@ -7,10 +7,10 @@ use host::HostError;
 use jobs::{Event, Exit, Happening};
 
 use super::member::{Leaving, Rank, Stage};
-use super::session::Session;
+use super::session::ElasticLaunch;
 use crate::task::process_end;
 
-impl Session<'_> {
+impl ElasticLaunch<'_> {
     /// Takes in one event of a process. Only rank 0 speaks for a training.
     pub(super) fn happened(&mut self, event: &Event) {
         if let Happening::Exited { .. } = event.what {

@@ -14,7 +14,7 @@ use super::arrivals::{Arrivals, Due};
 use super::controller::{Answer, Controller};
 use super::member::{Leaving, Member, Stage};
 use crate::session::{Played, unfinished};
-use crate::settings::Settings;
+use crate::settings::LaunchSettings;
 use crate::sink::Sink;
 
 /// Decisions, and arrivals, refused that are told one by one.
@@ -25,9 +25,9 @@ pub(super) const TOLD: u32 = 5;
 const LISTEN: Duration = Duration::from_millis(10);
 
 /// An elastic launch under way.
-pub(super) struct Session<'a> {
+pub(super) struct ElasticLaunch<'a> {
     pub(super) workload: &'a Workload,
-    pub(super) settings: &'a Settings,
+    pub(super) settings: &'a LaunchSettings,
     // Dropped before the host, which removes the control groups of the run with whatever is in them: a
     // controller may end by itself.
     pub(super) controller: Controller,
@@ -59,10 +59,10 @@ pub(super) struct Session<'a> {
     signal: Option<i32>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> ElasticLaunch<'a> {
     pub(super) fn new(
         workload: &'a Workload,
-        settings: &'a Settings,
+        settings: &'a LaunchSettings,
         host: Box<dyn Host>,
         sink: &'a mut dyn Sink,
         controller: Controller,

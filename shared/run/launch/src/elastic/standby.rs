@@ -11,10 +11,10 @@ use std::time::Duration;
 use jobs::{Event, Happening};
 
 use super::member::{Member, Stage, Wanted};
-use super::session::Session;
+use super::session::ElasticLaunch;
 use crate::task::process_end;
 
-impl Session<'_> {
+impl ElasticLaunch<'_> {
     /// Dismisses processes that stand by for what is wanted no more, and starts those that can.
     pub(super) fn stand_by(&mut self) {
         for i in 0..self.members.len() {

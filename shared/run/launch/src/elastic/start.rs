@@ -8,7 +8,7 @@ use jobs::{JobId, Order};
 use units::{Batch, Share};
 
 use super::member::{Rank, Stage, Standby};
-use super::session::Session;
+use super::session::ElasticLaunch;
 
 /// Words of an argument that stand for what is known only at the start.
 const PROCESSES: &str = "{processes}";
@@ -24,7 +24,7 @@ struct Program {
     log: String,
 }
 
-impl Session<'_> {
+impl ElasticLaunch<'_> {
     /// Starts training `i` on free GPUs. Failing to start is a failure like any other.
     pub(super) fn start(&mut self, i: usize, gpus: Vec<usize>) {
         match self.admit(i, &gpus) {

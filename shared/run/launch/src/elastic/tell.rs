@@ -5,11 +5,11 @@ use jobs::as_seconds;
 use units::{Batch, Seconds};
 
 use super::member::{Member, Stage};
-use super::session::Session;
+use super::session::ElasticLaunch;
 use crate::sink::Row;
 use crate::task::rate;
 
-impl Session<'_> {
+impl ElasticLaunch<'_> {
     /// Time since the launch.
     pub(super) fn elapsed(&self) -> Seconds {
         self.journal.time(self.host.now())

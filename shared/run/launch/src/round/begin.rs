@@ -4,11 +4,11 @@ use doc::{DeviceKind, EventPayload, PhaseKind};
 use host::{Gpus, Grant, Regrants, Work};
 use jobs::JobId;
 
-use super::Round;
+use super::RoundRun;
 use crate::session::log_name;
 use crate::turns::Stage;
 
-impl Round<'_> {
+impl RoundRun<'_> {
     /// Begins a phase: starts its program, or ends it at once if there is none on this host.
     pub(super) fn begin_phase(&mut self, i: usize, stage: Stage) {
         let task = &mut self.tasks[i];

@@ -7,11 +7,11 @@ use efficiency::Moments;
 use host::{Health, HostError, Recovery};
 use jobs::{Event, Exit, Happening, JobId};
 
-use super::Round;
+use super::RoundRun;
 use crate::task::{TaskRun, process_end};
 use crate::turns::Stage;
 
-impl Round<'_> {
+impl RoundRun<'_> {
     /// Takes in one event of a job.
     pub(super) fn happened(&mut self, event: &Event) {
         let Some(i) = self.task_of(event.job) else {

@@ -74,7 +74,7 @@ fn launch(duplex: &str, volumes: &[(u64, u64, u64); 3]) -> Launch {
     Launch::new(Any::Plan(Box::new(plan)), None).unwrap()
 }
 
-fn settings() -> Settings {
+fn settings() -> LaunchSettings {
     let care = jobs::Care {
         restarts: 0,
         backoff: std::time::Duration::ZERO,
@@ -85,7 +85,7 @@ fn settings() -> Settings {
         runs: PathBuf::new(),
         passing: jobs::Passing::default(),
     };
-    Settings {
+    LaunchSettings {
         care,
         ready: None,
         stall: None,
@@ -103,7 +103,7 @@ fn settings() -> Settings {
 
 fn played(launch: &Launch, rounds: u32) -> (Played, Vec<RunEvent>) {
     let settings = settings();
-    let session = Session {
+    let session = Rounds {
         host: Box::new(SimHost::open(&launch.workload, launch.plan.link, 7).unwrap()),
         cpus: vec![Vec::new(); launch.plan.tasks.len()],
         launch: launch.clone(),

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use check::Inspector;
 use doc::{Any, AnyDocuments, EventKind, EventPayload, Frames, RunEvent};
-use launch::{Launch, Played, Row, Session, Settings, Sink};
+use launch::{Launch, LaunchSettings, Played, Rounds, Row, Sink};
 
 use chaos::{Chaos, Dice, PATIENCE, Seen};
 
@@ -103,7 +103,7 @@ fn launch(dice: &mut Dice) -> Launch {
     Launch::new(plans.next().unwrap().unwrap(), None).unwrap()
 }
 
-fn settings(dice: &mut Dice) -> Settings {
+fn settings(dice: &mut Dice) -> LaunchSettings {
     let mut deadline = |longest| {
         dice.happens(80)
             .then(|| dice.time(longest) + Duration::from_secs(1))
@@ -120,7 +120,7 @@ fn settings(dice: &mut Dice) -> Settings {
         runs: PathBuf::new(),
         passing: jobs::Passing::default(),
     };
-    Settings {
+    LaunchSettings {
         care,
         ready,
         stall,
@@ -139,7 +139,7 @@ fn settings(dice: &mut Dice) -> Settings {
 /// What must hold after a launch; nothing if all does.
 fn wrong(
     launch: &Launch,
-    settings: &Settings,
+    settings: &LaunchSettings,
     (played, rounds): (&Played, u32),
     seen: &Seen,
     kept: &Kept,
@@ -216,7 +216,7 @@ fn play(seed: u64) -> (Vec<RunEvent>, Vec<String>) {
         .map(|a| u64::from(a.share.hundredths()));
     let seen = Rc::new(RefCell::new(Seen::default()));
     let host = Chaos::new(seed, capacity.sum(), Rc::clone(&seen));
-    let session = Session {
+    let session = Rounds {
         host: Box::new(host),
         cpus: vec![Vec::new(); launch.plan.tasks.len()],
         launch: launch.clone(),

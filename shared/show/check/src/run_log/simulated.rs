@@ -67,7 +67,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
         };
         let end = begin + makespan.get();
         at_event(at, j, |j| j.number("time_s", event.time.get(), end));
-        let whole = Round {
+        let whole = RoundEvents {
             events: &events[from..=at],
             from,
             begin,
@@ -100,7 +100,7 @@ fn whole(samples: f64) -> f64 {
 }
 
 /// The events of one round.
-struct Round<'a> {
+struct RoundEvents<'a> {
     events: &'a [RunEvent],
     /// Place of the first in the run.
     from: usize,
@@ -110,7 +110,7 @@ struct Round<'a> {
     end: f64,
 }
 
-impl Round<'_> {
+impl RoundEvents<'_> {
     fn judge(&self, planned: &Timeline, rates: &mut Rates, j: &mut Judge) {
         let mut played = planned.clone();
         played.phases = self.phases(planned);

@@ -1,7 +1,7 @@
 //! SM occupancy over time of a plan and of simpler schemes, simulated.
 
 use doc::{DeviceKind, Plan, Workload};
-use gpusim::{OccupancyPoint, Options, Program, SimTask, Simulator, Trace};
+use gpusim::{OccupancyPoint, Program, SimOptions, SimTask, Simulator, Trace};
 use units::Share;
 
 use crate::page::Report;
@@ -73,7 +73,7 @@ fn area(plan: &Plan, workload: &Workload) -> Result<Area, String> {
             .zip(shares)
             .map(|(program, &share)| SimTask { program, share })
             .collect();
-        [simulator.trace(&tasks, &Options::default()).1]
+        [simulator.trace(&tasks, &SimOptions::default()).1]
     };
     let alone: Vec<Trace> = programs
         .iter()
@@ -82,7 +82,7 @@ fn area(plan: &Plan, workload: &Workload) -> Result<Area, String> {
                 program,
                 share: Share::FULL,
             };
-            simulator.trace(&[task], &Options::default()).1
+            simulator.trace(&[task], &SimOptions::default()).1
         })
         .collect();
     Ok(Area {
