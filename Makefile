@@ -10,9 +10,13 @@ RELEASE := $(CURDIR)/target/release
 .PHONY: help demo build test smoke test-faults soak hostile test-sim fuzz bench bench-peers bench-real regret options paper elastic federation hare engines wheel deb calibrate schemas schemas-check \
 	lint install uninstall clean
 
+# A description begins with ## where users need the target, with #- where developers do.
+LISTED = sed -nE 's/^([a-z-]+):.*$(1) (.*)/\1|\2/p' $(MAKEFILE_LIST) | \
+	while IFS='|' read -r name what; do printf '  %-15s %s\n' "$$name" "$$what"; done
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
-		while IFS='|' read -r name what; do printf '  %-15s %s\n' "$$name" "$$what"; done
+	@$(call LISTED,##)
+	@echo; echo "Experiments and development:"
+	@$(call LISTED,#-)
 
 # One program is every tool; the other names are links to it, relative, so that copies, archives and packages
 # of the folder stay as small. `cp` of a link gives a program that is whole. EXAMPLE names examples that are
@@ -41,59 +45,59 @@ test: ## Run every test
 		echo "$$(wc -l <"$(SKIPPED)") skipped, of which this machine tests nothing:"; sort "$(SKIPPED)" | sed 's/^/  /'; \
 	else echo "0 skipped"; fi; exit $$status
 
-smoke: ## Run the pipe on the simulator and the quickest case of each tool
+smoke: #- Run the pipe on the simulator and the quickest case of each tool
 	$(TESTS) -q -- smoke
 
-test-faults: ## Launch jobs that misbehave in every way, with the long soak
+test-faults: #- Launch jobs that misbehave in every way, with the long soak
 	$(CARGO) build --workspace --bins
 	MT_FAULTS=full $(CARGO) test -p mt-launch --test faults -- --nocapture
 
-soak: build ## Launch 8 jobs of which 5 % kill themselves for TIME seconds (1800 if absent); nothing may grow
+soak: build #- Launch 8 jobs of which 5 % kill themselves for TIME seconds (1800 if absent); nothing may grow
 	MT_SOAK_S=$(or $(TIME),1800) $(CARGO) test --release -p mt-launch --test faults -- a_soak_of_minutes --nocapture
 
-hostile: build ## Give every tool 1,000 mutated documents (MUTANTS=N), and mt-check 300 generated pipelines (PIPELINES=N)
+hostile: build #- Give every tool 1,000 mutated documents (MUTANTS=N), and mt-check 300 generated pipelines (PIPELINES=N)
 	MT_HOSTILE=$(or $(MUTANTS),1000) MT_HONEST=$(or $(PIPELINES),300) \
 		$(CARGO) test --release -p mt-tests --test attacks --test mutants -- hostile:: honest:: no_field_ --nocapture
 
-test-sim: ## Play a million simulated launches on a host that misbehaves (SEEDS=N: so many)
+test-sim: #- Play a million simulated launches on a host that misbehaves (SEEDS=N: so many)
 	MT_SIM_SEEDS=$(or $(SEEDS),1000000) $(CARGO) test --release -p mt-launch-engine --test simulation -- --nocapture
 
-fuzz: ## Fuzz every parser of what comes from outside, each for TIME seconds (60 if absent)
+fuzz: #- Fuzz every parser of what comes from outside, each for TIME seconds (60 if absent)
 	MT_FUZZ_S=$(or $(TIME),60) $(CARGO) test -p mt-doc -p mt-jobs -p mt-design -p mt-cluster-engine \
 		-- fuzz_ --nocapture --test-threads=1
 
-bench: ## Measure the tools against their baselines; table, and target/bench.json
+bench: #- Measure the tools against their baselines; table, and target/bench.json
 	$(MAKE) -s build EXAMPLE='bench*'
 	$(RELEASE)/examples/bench
 
-bench-peers: ## Measure against solvers and learners of others (builds Python environments)
+bench-peers: #- Measure against solvers and learners of others (builds Python environments)
 	sh shared/plan/predict/benches/peers/run.sh
 	sh tests/peers/run.sh alloc --problems
 	sh tests/peers/run.sh overlap --rounds
 	$(MAKE) -s build EXAMPLE=hare
 	$(RELEASE)/examples/hare --peers ../shared/data
 
-bench-real: ## Measure the predictor on recorded measurements by others, beside scikit-learn
+bench-real: #- Measure the predictor on recorded measurements by others, beside scikit-learn
 	sh shared/plan/predict/benches/real/bench.sh
 
-regret: ## Measure what plans are worth against an exhaustive search, on mixes that nothing was tuned on
+regret: #- Measure what plans are worth against an exhaustive search, on mixes that nothing was tuned on
 	$(MAKE) -s build EXAMPLE=regret
 	$(RELEASE)/examples/regret
 
-options: ## Measure mt-solve under 200 random sets of options, and name the slowest
+options: #- Measure mt-solve under 200 random sets of options, and name the slowest
 	$(MAKE) -s build EXAMPLE=options
 	$(RELEASE)/examples/options
 
-paper: ## Regenerate the tables and figures of the FedMT paper (QUICK=1: reduced; DEVICE=cpu or cuda)
+paper: #- Regenerate the tables and figures of the FedMT paper (QUICK=1: reduced; DEVICE=cpu or cuda)
 	$(MAKE) -C examples/paper
 
-elastic: ## Move trainings between parts of this machine: the paper of Wei and Shudo and beyond (QUICK=1)
+elastic: #- Move trainings between parts of this machine: the paper of Wei and Shudo and beyond (QUICK=1)
 	$(MAKE) -C examples/elastic
 
-federation: build ## Train a federation to its targets under each scheme, simulated and live (QUICK=1: reduced; KEPT=1: what is done)
+federation: build #- Train a federation to its targets under each scheme, simulated and live (QUICK=1: reduced; KEPT=1: what is done)
 	PATH="$(RELEASE):$$PATH" QUICK="$(QUICK)" KEPT="$(KEPT)" sh examples/federation/run.sh
 
-hare: ## Regenerate the figures of Hare's evaluation, simulated (QUICK=1: reduced)
+hare: #- Regenerate the figures of Hare's evaluation, simulated (QUICK=1: reduced)
 	$(MAKE) -C examples/hare
 
 wheel: ## Build the Python wheel with every program, and take the first steps with it in an empty environment
@@ -107,13 +111,13 @@ deb: build ## Make a Debian package of every program, manual page and completion
 	$(MAKE) install DESTDIR="$(CURDIR)/target/deb/stage" PREFIX=/usr
 	sh tools/mt/deb.sh target/deb/stage "$$($(RELEASE)/mt --version | cut -d' ' -f2)" target/deb
 
-engines: build ## Run plans and schedules by Slurm, Ray, Flower and NVFlare for real (Debian: slurm-wlm munge)
+engines: build #- Run plans and schedules by Slurm, Ray, Flower and NVFlare for real (Debian: slurm-wlm munge)
 	PATH="$(RELEASE):$$PATH" sh examples/engines/run.sh
 
-calibrate: ## Fit the simulator's constants to the figures that the paper reports
+calibrate: #- Fit the simulator's constants to the figures that the paper reports
 	$(MAKE) -C examples/paper calibrate
 
-lint: schemas-check ## Format, clippy, documentation, warnings denied, and dependencies (cargo-deny)
+lint: schemas-check #- Format, clippy, documentation, warnings denied, and dependencies (cargo-deny)
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
@@ -123,7 +127,7 @@ lint: schemas-check ## Format, clippy, documentation, warnings denied, and depen
 		if $(CARGO) deny --all-features fetch db >/dev/null 2>&1; then $(CARGO) deny --all-features check advisories; \
 		else echo "the database of advisories cannot be reached: advisories are not looked at"; fi; fi
 
-schemas: ## Write the JSON Schemas and the page of faults
+schemas: #- Write the JSON Schemas and the page of faults
 	$(CARGO) run -q -p mt-doc --example schemas -- schemas
 
 schemas-check:

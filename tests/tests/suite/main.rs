@@ -15,6 +15,7 @@ mod options;
 mod paper;
 mod pipeline;
 mod python;
+mod readme;
 mod screens;
 mod smoke;
 mod torch;
