@@ -143,7 +143,7 @@ pub struct ImportArgs {
     /// GPUs: TYPE=COUNT, separated by commas
     #[arg(long, value_name = "LIST")]
     pub gpus: String,
-    /// Seconds of a task on the fastest type: steps are lumped to that
+    /// Seconds of a task on the fastest type: steps are merged up to that
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
     pub task: f64,
     /// Type on which duration_s was measured

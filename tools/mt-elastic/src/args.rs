@@ -8,7 +8,7 @@ use units::Seconds;
 /// Move GPUs between running trainings by their phase of learning
 ///
 /// Reads events of data-parallel trainings line by line and writes, whenever one should change, how
-/// many GPUs each is to have, with the batch size of every process. Nothing else has to be running:
+/// many GPUs each gets, with the batch size of every process. Nothing else has to be running:
 /// a recorded file gives the same decisions, at the times of its events.
 ///
 /// A training that is nearly done finishes soon if it has more GPUs; a young one gains little from

@@ -11,7 +11,7 @@ use doc::{Cluster, QueueEvent};
 const TOLD: u64 = 5;
 
 /// Reads what a live system tells of its jobs, one event a line, and writes the tasks that it is to
-/// start as they are decided, until the events end. A line that cannot be is left out, unless
+/// start as they are decided, until the events end. Invalid lines are skipped, unless
 /// `strict` is set.
 ///
 /// # Errors

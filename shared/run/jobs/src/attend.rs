@@ -3,7 +3,7 @@
 //! `mt-launch exec` replaces itself by the program, so that nothing stands between the program and
 //! who started it: one process, its streams, its signals, its exit status. What was made for the
 //! program has to be put away by somebody else. The attendant is a second process of the tool that
-//! has left its session, and so gets no signal of the terminal, and is a child of nobody here, so
+//! has left its session, and so gets no signal of the terminal, and is reparented to init, so
 //! that a program that waits for any child does not meet one that it does not know. It waits for the
 //! program's end by a descriptor of the process, which the kernel signals however the process
 //! ends, and then cleans up.

@@ -32,7 +32,7 @@ pub(crate) struct Sign {
     job: Option<u64>,
 }
 
-/// No limit that somebody sets for its purpose is as long as this.
+/// Larger than any realistic RLIMIT.
 const BRAND: u64 = 1 << 60;
 /// Bits of a brand that number the jobs of a run: 268 million starts before a number comes again.
 const JOB_BITS: u32 = 28;

@@ -25,7 +25,7 @@ pub struct CareArgs {
     /// Longest time of a task in a round, restarts included; 0: any
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     pub task_timeout: f64,
-    /// Jobs tell no progress: they are trusted to compute, and exit status 0 says that they are done
+    /// Do not expect progress messages: success is exit status 0
     #[arg(long)]
     pub no_progress: bool,
     /// Restarts, logs and environment.
@@ -39,7 +39,7 @@ pub struct CareArgs {
     /// running (cuda only)
     #[arg(long)]
     pub attach_mps: bool,
-    /// Give no share of a task that does not compute to the others
+    /// Do not redistribute the shares of idle tasks
     #[arg(long)]
     pub keep_shares: bool,
     /// First all downloads, then all compute, then all uploads

@@ -31,21 +31,21 @@ fn order(decision: &Allocation, before: Option<&Allocation>, j: &mut Judge) {
     j.same("seq", decision.seq, before.seq + 1);
     j.same("total_gpus", decision.total_gpus, before.total_gpus);
     if decision.time < before.time {
-        j.lie("time_s", decision.time, format!("{} or later", before.time));
+        j.contradiction("time_s", decision.time, format!("{} or later", before.time));
     }
     let gpus = |a: &Allocation| -> Vec<(String, u32)> {
         let each = a.trainings.iter();
         each.map(|(id, a)| (id.to_string(), a.gpus)).collect()
     };
     if gpus(decision) == gpus(before) {
-        j.lie("gpus", "a decision", "the same as before, so none");
+        j.contradiction("gpus", "a decision", "the same as before, so none");
     }
 }
 
 fn grants(decision: &Allocation, j: &mut Judge) {
     let given: u64 = decision.trainings.values().map(|a| u64::from(a.gpus)).sum();
     if given > u64::from(decision.total_gpus) {
-        j.lie("gpus", given, format!("at most {}", decision.total_gpus));
+        j.contradiction("gpus", given, format!("at most {}", decision.total_gpus));
     }
     for (id, allotment) in &decision.trainings {
         j.field("batches", |j| {
@@ -55,7 +55,7 @@ fn grants(decision: &Allocation, j: &mut Judge) {
             && expected.low < decision.time
         {
             let name = format!("expected.{id}.low_s");
-            j.lie(&name, expected.low, format!("{} or later", decision.time));
+            j.contradiction(&name, expected.low, format!("{} or later", decision.time));
         }
     }
 }

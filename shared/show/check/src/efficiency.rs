@@ -115,7 +115,7 @@ pub fn of_model(
     match claimed.source {
         EfficiencySource::Declared => {
             if declared.efficiency.as_ref() != Some(claimed) {
-                j.lie(
+                j.contradiction(
                     "efficiency",
                     "declared",
                     "not what the profile's workload declares",
@@ -126,9 +126,9 @@ pub fn of_model(
             let truth = "two runs or more to the same loss, which do not stand before the model";
             match learnt(runs, &task.id) {
                 None if declared.efficiency.as_ref() == Some(claimed) => {}
-                None => j.lie("efficiency", "learnt", truth),
+                None => j.contradiction("efficiency", "learnt", truth),
                 Some(own) if own.at_limit && measured(task, profile, runs).is_some() => {
-                    j.lie("efficiency", "learnt", "norms of gradients say more");
+                    j.contradiction("efficiency", "learnt", "norms of gradients say more");
                 }
                 Some(own) => judge_learnt(&claimed.curve, &own, j),
             }
@@ -136,7 +136,7 @@ pub fn of_model(
         EfficiencySource::Measured => {
             let Some(own) = measured(task, profile, runs) else {
                 if declared.efficiency.as_ref() != Some(claimed) {
-                    j.lie(
+                    j.contradiction(
                         "efficiency",
                         "measured",
                         "norms of gradients do not give one",
@@ -145,7 +145,7 @@ pub fn of_model(
                 return;
             };
             if learnt(runs, &task.id).is_some_and(|learnt| !learnt.at_limit) {
-                j.lie("efficiency", "measured", "runs to the same loss give one");
+                j.contradiction("efficiency", "measured", "runs to the same loss give one");
             }
             if let EfficiencyCurve::NoiseScale { samples, interval } = &claimed.curve {
                 let factor = own.half_width.exp().min(100.0);
@@ -174,12 +174,12 @@ fn measured(task: &Task, profile: &Profile, runs: &[Vec<RunEvent>]) -> Option<Sc
 /// ones.
 fn judge_learnt(claimed: &EfficiencyCurve, own: &Learnt, j: &mut Judge) {
     let EfficiencyCurve::NoiseScale { samples, interval } = claimed else {
-        return j.lie("efficiency", "learnt", "a noise scale");
+        return j.contradiction("efficiency", "learnt", "a noise scale");
     };
     j.field("efficiency", |j| {
         let mut within = |name: &str, claimed: f64, own: f64, step: f64| {
             if claimed.is_nan() || (claimed / own).ln().abs() > step {
-                j.lie(name, claimed, own);
+                j.contradiction(name, claimed, own);
             }
         };
         let step = 1.01 * own.step;
@@ -193,6 +193,6 @@ fn judge_learnt(claimed: &EfficiencyCurve, own: &Learnt, j: &mut Judge) {
 
 fn near(j: &mut Judge, name: &str, claimed: f64, own: f64) {
     if (claimed - own).abs() > ROUGHLY * own.abs() {
-        j.lie(name, claimed, own);
+        j.contradiction(name, claimed, own);
     }
 }

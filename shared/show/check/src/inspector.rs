@@ -91,7 +91,7 @@ fn fitted_again(model: &Model, refits: &[Refit], j: &mut Judge) {
             }
         }
         (None, [only]) if only.resembles(model) => {
-            j.lie(
+            j.contradiction(
                 "workload",
                 "this workload and device",
                 "those of the profile before it",

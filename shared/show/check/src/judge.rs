@@ -77,7 +77,7 @@ impl Judge {
     }
 
     /// Field `name` (or this place, where empty) is wrong.
-    pub fn lie(&mut self, name: &str, claimed: impl Display, recomputed: impl Display) {
+    pub fn contradiction(&mut self, name: &str, claimed: impl Display, recomputed: impl Display) {
         self.lies.push(Lie {
             path: self.place(name),
             claimed: claimed.to_string(),
@@ -109,7 +109,7 @@ impl Judge {
     /// A number must be another up to rounding, where numbers of size `scale` were added up.
     pub fn number_of(&mut self, name: &str, claimed: f64, recomputed: f64, scale: f64) {
         if !close(claimed, recomputed, scale) {
-            self.lie(name, claimed, recomputed);
+            self.contradiction(name, claimed, recomputed);
         }
     }
 
@@ -118,14 +118,14 @@ impl Judge {
         match (claimed, recomputed) {
             (None, None) => {}
             (Some(claimed), Some(recomputed)) => self.number(name, claimed, recomputed),
-            (claimed, recomputed) => self.lie(name, shown(claimed), shown(recomputed)),
+            (claimed, recomputed) => self.contradiction(name, shown(claimed), shown(recomputed)),
         }
     }
 
     /// A value must be another exactly.
     pub fn same<T: PartialEq + Display>(&mut self, name: &str, claimed: T, recomputed: T) {
         if claimed != recomputed {
-            self.lie(name, claimed, recomputed);
+            self.contradiction(name, claimed, recomputed);
         }
     }
 
@@ -137,7 +137,7 @@ impl Judge {
         recomputed: Option<T>,
     ) {
         if claimed != recomputed {
-            self.lie(name, shown(claimed), shown(recomputed));
+            self.contradiction(name, shown(claimed), shown(recomputed));
         }
     }
 }

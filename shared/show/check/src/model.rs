@@ -24,7 +24,7 @@ pub fn judge(model: &Model, j: &mut Judge) {
     kind(&model.workload, &model.device, j);
     simulator(&model.workload, &model.device, j);
     match Predictor::from_model(model) {
-        Err(error) => j.lie("predictor", "parameters of a predictor", error),
+        Err(error) => j.contradiction("predictor", "parameters of a predictor", error),
         Ok(predictor) => predictions(model, &predictor, j),
     }
     measured(model, j);
@@ -37,7 +37,7 @@ fn measured(model: &Model, j: &mut Judge) {
         j.field("measured", |j| {
             j.index(at, |j| {
                 if !seen.insert(corun.config) {
-                    j.lie("config", corun.config, "a number that is used once");
+                    j.contradiction("config", corun.config, "a number that is used once");
                 }
                 for (k, run) in corun.tasks.iter().enumerate() {
                     let task = model.workload.task_index(&run.id);
@@ -45,7 +45,7 @@ fn measured(model: &Model, j: &mut Judge) {
                     if task.is_some_and(|t| !t.batch_sizes.contains(&run.batch)) {
                         let truth = "one of the workload's batch sizes";
                         j.field("tasks", |j| {
-                            j.index(k, |j| j.lie("batch", run.batch, truth))
+                            j.index(k, |j| j.contradiction("batch", run.batch, truth))
                         });
                     }
                 }
@@ -87,14 +87,14 @@ pub fn simulator(workload: &Workload, device: &DeviceFingerprint, j: &mut Judge)
 fn predictions(model: &Model, predictor: &Predictor, j: &mut Judge) {
     let tasks = &model.workload.tasks;
     if predictor.task_count() != tasks.len() {
-        return j.lie("predictor", predictor.task_count(), tasks.len());
+        return j.contradiction("predictor", predictor.task_count(), tasks.len());
     }
     for (i, task) in tasks.iter().enumerate() {
         for &batch in &task.batch_sizes {
             let rate = predictor.solo(i, batch);
             if !(rate.is_finite() && rate > 0.0) {
                 let claimed = format!("{rate} samples/s of {} at batch size {batch}", task.id);
-                j.lie("predictor", claimed, "a finite number above 0");
+                j.contradiction("predictor", claimed, "a finite number above 0");
             }
         }
     }
@@ -114,7 +114,7 @@ fn predictions(model: &Model, predictor: &Predictor, j: &mut Judge) {
                 "{} samples/s of {} with all others",
                 p.samples_per_s, task.id
             );
-            j.lie("predictor", claimed, "a finite number above 0");
+            j.contradiction("predictor", claimed, "a finite number above 0");
         }
     }
 }
@@ -220,7 +220,7 @@ impl Refit {
         // A model need not carry them, and of many it carries the best.
         if !model.measured.is_empty() && model.measured.len() != all {
             let truth = format!("{all} of the profile");
-            j.lie(
+            j.contradiction(
                 "measured",
                 format!("{} co-runs", model.measured.len()),
                 truth,
@@ -235,7 +235,7 @@ impl Refit {
             if !found {
                 j.field("measured", |j| {
                     let truth = "what configuration of that number gave in the profile";
-                    j.index(at, |j| j.lie("config", corun.config, truth));
+                    j.index(at, |j| j.contradiction("config", corun.config, truth));
                 });
             }
         }
@@ -252,7 +252,7 @@ impl Refit {
                 })
             };
             let truth = words(self.profile.header.aim);
-            j.lie("aim", shown(words(model.aim)), shown(truth));
+            j.contradiction("aim", shown(words(model.aim)), shown(truth));
         }
         self.measured(model, j);
         self.efficiencies(model, j);
@@ -281,9 +281,9 @@ impl Refit {
                 let near = by_merit.as_ref().ok();
                 let near = near.filter(|o| o.method == method);
                 let (claimed, recomputed) = difference(&model.predictor, near.unwrap_or(own));
-                j.lie("predictor", claimed, recomputed);
+                j.contradiction("predictor", claimed, recomputed);
             }
-            Err(error) => j.lie("predictor", "a fitted predictor", error),
+            Err(error) => j.contradiction("predictor", "a fitted predictor", error),
         }
     }
 }

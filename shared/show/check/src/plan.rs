@@ -52,7 +52,7 @@ pub fn judge(plan: &Plan, j: &mut Judge) {
 /// Reasons follow from a model.
 fn infeasible(plan: &Plan, none: &Infeasible, j: &mut Judge) {
     match plan.model.as_ref().map(|m| (m, Predictor::from_model(m))) {
-        Some((_, Err(error))) => j.lie("model.predictor", "a predictor", error),
+        Some((_, Err(error))) => j.contradiction("model.predictor", "a predictor", error),
         Some((model, Ok(predictor))) if predictor.task_count() == model.workload.tasks.len() => {
             infeasible::judge(plan, none, model, &predictor, j);
         }
@@ -68,7 +68,7 @@ fn infeasible(plan: &Plan, none: &Infeasible, j: &mut Judge) {
 fn throughput(plan: &Plan, found: Option<&Feasible>, j: &mut Judge) {
     match &plan.model {
         Some(model) => match Predictor::from_model(model) {
-            Err(error) => j.lie("model.predictor", "a predictor", error),
+            Err(error) => j.contradiction("model.predictor", "a predictor", error),
             Ok(predictor) => predicted(plan, found, model, &predictor, j),
         },
         None if !plan.rates.is_empty() => table::judge(plan, j),
@@ -107,7 +107,7 @@ fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
     repeats("link", speed(plan.link), speed(workload.link), j);
     let found = matches!(plan.answer, Answer::Feasible(_));
     if found && plan.tasks.len() != workload.tasks.len() {
-        j.lie("tasks", plan.tasks.len(), workload.tasks.len());
+        j.contradiction("tasks", plan.tasks.len(), workload.tasks.len());
     }
     for (i, task) in plan.tasks.iter().enumerate() {
         let Some(known) = workload.task_index(&task.id).map(|i| &workload.tasks[i]) else {
@@ -130,7 +130,7 @@ fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
                     && !by_hand
                     && !known.batch_sizes.contains(&batch)
                 {
-                    j.lie("batch", batch, "one of the workload's batch sizes");
+                    j.contradiction("batch", batch, "one of the workload's batch sizes");
                 }
                 if task.load.is_some() {
                     j.unjudged("load_samples", "depends on the plan of the round before");
@@ -148,7 +148,7 @@ fn shares(plan: &Plan, rv: Option<units::TotalShare>, j: &mut Judge) {
     if let Some(claimed) = rv {
         match sum {
             Some(sum) => j.same("rv_percent", claimed.percent(), sum),
-            None => j.lie(
+            None => j.contradiction(
                 "rv_percent",
                 claimed.percent(),
                 "nothing: a task has no share",
@@ -160,7 +160,7 @@ fn shares(plan: &Plan, rv: Option<units::TotalShare>, j: &mut Judge) {
 /// A predictor of another number of tasks than its workload has.
 fn tasks_of_model(model: &Model, predictor: &Predictor, j: &mut Judge) {
     let (claimed, truth) = (predictor.task_count(), model.workload.tasks.len());
-    j.lie(
+    j.contradiction(
         "model.predictor",
         format!("{claimed} tasks"),
         format!("{truth}"),
@@ -184,7 +184,7 @@ fn predicted(
         if found.is_none() && plan.tasks.len() < workload.tasks.len() {
             return figures::some_tasks(plan, &frame, j);
         }
-        return j.lie(
+        return j.contradiction(
             "tasks",
             "tasks without batch size or share",
             "both: there is a model",

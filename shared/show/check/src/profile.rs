@@ -18,7 +18,7 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
         model::kind(&profile.header.workload, &profile.header.device, j);
         if profile.header.device.kind == DeviceKind::Auto {
             j.field("device", |j| {
-                j.lie("kind", "auto", "the device that was used")
+                j.contradiction("kind", "auto", "the device that was used")
             });
         }
     });
@@ -49,22 +49,22 @@ fn design(profile: &Profile, j: &mut Judge) {
                 true => "another: there is no aim",
                 false => "adaptive: there is an aim",
             };
-            j.lie("design", &claimed, truth);
+            j.contradiction("design", &claimed, truth);
         }
         if header.design == DesignKind::Imported && header.device.kind != DeviceKind::Replay {
-            j.lie("design", claimed, "another: it was measured on a device");
+            j.contradiction("design", claimed, "another: it was measured on a device");
         }
     });
     let stopped = profile.end.as_ref().map(|end| end.stopped);
     if stopped == Some(StopReason::Tolerance) && !adaptive {
         let truth = "another: only an adaptive design knows a gain";
-        j.field("end", |j| j.lie("stopped", "tolerance", truth));
+        j.field("end", |j| j.contradiction("stopped", "tolerance", truth));
     }
     let last = profile.failures.iter().max_by_key(|f| f.config);
     let alone = last.is_some_and(|f| f.tasks.len() == 1);
     if stopped == Some(StopReason::Failure) && !alone {
         let truth = "another: the last failure is not one of a task alone";
-        j.field("end", |j| j.lie("stopped", "failure", truth));
+        j.field("end", |j| j.contradiction("stopped", "failure", truth));
     }
 }
 
@@ -91,17 +91,17 @@ fn configurations(profile: &Profile, j: &mut Judge) {
         j.field("samples", |j| {
             j.index(i, |j| {
                 if !seen.insert(sample.config) {
-                    j.lie("config", sample.config, "a number that is used once");
+                    j.contradiction("config", sample.config, "a number that is used once");
                 }
                 if profile.end.is_some() && sample.config >= count {
-                    j.lie(
+                    j.contradiction(
                         "config",
                         sample.config,
                         format!("below {count}, counted from 0"),
                     );
                 }
                 if sample.repeats == 0 {
-                    j.lie("repeats", 0, "1 or more");
+                    j.contradiction("repeats", 0, "1 or more");
                 }
                 for (k, run) in sample.tasks.iter().enumerate() {
                     let known = profile.header.workload.task_index(&run.id);
@@ -113,7 +113,7 @@ fn configurations(profile: &Profile, j: &mut Judge) {
                     if !listed && !given {
                         let truth = "one of the workload's batch sizes";
                         j.field("tasks", |j| {
-                            j.index(k, |j| j.lie("batch", run.batch, truth))
+                            j.index(k, |j| j.contradiction("batch", run.batch, truth))
                         });
                     }
                 }
@@ -124,7 +124,7 @@ fn configurations(profile: &Profile, j: &mut Judge) {
         if !seen.insert(failure.config) {
             j.field("failures", |j| {
                 j.index(i, |j| {
-                    j.lie("config", failure.config, "a number that is used once")
+                    j.contradiction("config", failure.config, "a number that is used once")
                 });
             });
         }

@@ -82,20 +82,20 @@ fn order(events: &[RunEvent], j: &mut Judge) {
         at_event(at, j, |j| {
             if time < now {
                 let truth = format!("at least {now}, the time of an event before");
-                j.lie("time_s", time, truth);
+                j.contradiction("time_s", time, truth);
             }
             match &event.payload {
                 EventPayload::Ready { task, .. } | EventPayload::Progress { task, .. }
                     if !started.contains(&task) =>
                 {
                     let claimed = format!("{} of {task}", event.kind().name());
-                    j.lie("event", claimed, "after its start");
+                    j.contradiction("event", claimed, "after its start");
                 }
                 EventPayload::Summary { .. } if at + 1 < events.len() => {
-                    j.lie("event", "summary", "the last event");
+                    j.contradiction("event", "summary", "the last event");
                 }
                 EventPayload::Launch { .. } if at > 0 => {
-                    j.lie("event", "launch", "the first event");
+                    j.contradiction("event", "launch", "the first event");
                 }
                 EventPayload::Launch { .. } => j.same("time_s", time, 0.0),
                 EventPayload::Summary { makespan, .. } => {

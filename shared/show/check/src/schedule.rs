@@ -13,7 +13,7 @@ use crate::judge::{Judge, ROUNDING, close};
 /// Judges a cluster: the reader has found everything that can be wrong with one.
 pub fn judge_cluster(cluster: &Cluster, j: &mut Judge) {
     if cluster.jobs.iter().any(|job| job.train.is_empty()) {
-        j.lie(
+        j.contradiction(
             "jobs",
             "a job without training times",
             "at least one GPU type",
@@ -58,26 +58,26 @@ fn durations(
 ) {
     let job = &schedule.cluster.jobs[task.job];
     let Some((train, sync)) = pace else {
-        return j.lie("gpu", &group.kind, "a GPU that can run the job");
+        return j.contradiction("gpu", &group.kind, "a GPU that can run the job");
     };
     let (start, end) = (task.start.get(), task.trained.get());
     let switch = task.switch.get();
     if !lasts(end - start - switch, train, end, schedule.noise) {
-        j.lie("train_end_s", end, start + switch + train);
+        j.contradiction("train_end_s", end, start + switch + train);
     }
     let synced = task.synced.get();
     if !lasts(synced - end, sync, synced, schedule.noise) {
-        j.lie("synced_s", synced, end + sync);
+        j.contradiction("synced_s", synced, end + sync);
     }
     if start < job.arrival.get() * (1.0 - ROUNDING) {
-        j.lie(
+        j.contradiction(
             "start_s",
             start,
             format!("at least the arrival {}", job.arrival.get()),
         );
     }
     if schedule.switching.is_none() && switch > 0.0 {
-        j.lie("switch_s", switch, 0.0);
+        j.contradiction("switch_s", switch, 0.0);
     }
 }
 
@@ -101,7 +101,7 @@ fn deviations(schedule: &Schedule, paces: &[Option<(f64, f64)>], j: &mut Judge) 
         }
     }
     if !reached {
-        j.lie("noise", schedule.noise, largest);
+        j.contradiction("noise", schedule.noise, largest);
     }
     let claimed = schedule.sync.map(|s| s.get());
     let sum = (schedule.noise > 0.0).then_some(sum.max(0.0));
@@ -127,7 +127,7 @@ fn every_task_once(schedule: &Schedule, j: &mut Judge) {
                 if times != 1 {
                     let claimed =
                         format!("task {task} of round {round} of {} {times} times", job.id);
-                    return j.lie("assignments", claimed, "once");
+                    return j.contradiction("assignments", claimed, "once");
                 }
             }
         }
@@ -151,7 +151,7 @@ fn rounds_follow(schedule: &Schedule, j: &mut Judge) {
         {
             let least = format!("at least {ready}, when round {} ends", task.round - 1);
             j.field("assignments", |j| {
-                j.index(i, |j| j.lie("start_s", task.start.get(), least));
+                j.index(i, |j| j.contradiction("start_s", task.start.get(), least));
             });
         }
     }
@@ -171,7 +171,7 @@ fn one_at_a_time(schedule: &Schedule, j: &mut Judge) {
             if start < end * (1.0 - ROUNDING) {
                 let least = format!("at least {end}, when the GPU is free");
                 j.field("assignments", |j| {
-                    j.index(i, |j| j.lie("start_s", start, least))
+                    j.index(i, |j| j.contradiction("start_s", start, least))
                 });
             }
         }
@@ -261,7 +261,7 @@ fn bounds(schedule: &Schedule, cost: f64, j: &mut Judge) {
     let claimed = schedule.lower_bound;
     let least = chain(&schedule.cluster) * (1.0 - schedule.noise);
     if claimed > cost * (1.0 + ROUNDING) {
-        j.lie("lower_bound", claimed, format!("at most the cost {cost}"));
+        j.contradiction("lower_bound", claimed, format!("at most the cost {cost}"));
     }
     match schedule.bound {
         ScheduleBound::Chain => j.number("lower_bound", claimed, least),
@@ -269,7 +269,7 @@ fn bounds(schedule: &Schedule, cost: f64, j: &mut Judge) {
             j.number("lower_bound", claimed, cost);
         }
         _ if claimed < least * (1.0 - ROUNDING) => {
-            j.lie(
+            j.contradiction(
                 "lower_bound",
                 claimed,
                 format!("at least the chain bound {least}"),
@@ -287,7 +287,7 @@ fn bounds(schedule: &Schedule, cost: f64, j: &mut Judge) {
     };
     j.number_of("gap", schedule.gap, gap, 1.0);
     if schedule.proven && !close(claimed, cost, 0.0) {
-        j.lie("proven", true, "false: the bound is below the cost");
+        j.contradiction("proven", true, "false: the bound is below the cost");
     }
 }
 
@@ -305,7 +305,7 @@ fn baselines(schedule: &Schedule, j: &mut Judge) {
                 );
                 if other.cost < schedule.lower_bound * (1.0 - ROUNDING) {
                     let least = format!("at least the bound {}", schedule.lower_bound);
-                    j.lie("cost", other.cost, least);
+                    j.contradiction("cost", other.cost, least);
                 }
                 if schedule.lower_bound > 0.0 {
                     j.number(

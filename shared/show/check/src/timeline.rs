@@ -54,7 +54,7 @@ fn search(timeline: &Timeline, j: &mut Judge) {
         }
         let proven = search.proof != Proof::NotProven;
         if proven != timeline.proven {
-            j.lie(
+            j.contradiction(
                 "proof",
                 format!("{:?}", search.proof),
                 format!("proven: {}", timeline.proven),
@@ -93,14 +93,14 @@ fn batch_sizes(timeline: &Timeline, j: &mut Judge) {
         };
         // A hand may leave them to the plan; of a search they are told.
         if timeline.batches[i].is_none() && plan.feasible().is_some() {
-            j.lie("batches", format!("nothing of {}", task.id), batch);
+            j.contradiction("batches", format!("nothing of {}", task.id), batch);
         }
         let (least, most) = (known.batch_sizes.first(), known.batch_sizes.last());
         let within = least.is_some_and(|b| batch >= *b) && most.is_some_and(|b| batch <= *b);
         if !within && Some(batch) != planned {
             j.field("batches", |j| {
                 j.index(i, |j| {
-                    j.lie(
+                    j.contradiction(
                         "batch",
                         batch,
                         "between the workload's smallest and largest",
@@ -113,7 +113,7 @@ fn batch_sizes(timeline: &Timeline, j: &mut Judge) {
     }
     for need in need.into_values() {
         if let Some(most) = memory.filter(|most| need > *most as f64) {
-            j.lie(
+            j.contradiction(
                 "batches",
                 format!("{need} bytes of memory"),
                 format!("at most {most}"),
@@ -129,8 +129,8 @@ fn kind_of_rates(timeline: &Timeline, j: &mut Judge) {
         !timeline.plan.rates.is_empty(),
     );
     match timeline.rates {
-        RatesKind::Model if !model => j.lie("rates", "of a model", has(model)),
-        RatesKind::Table if !table => j.lie("rates", "of a table", has(table)),
+        RatesKind::Model if !model => j.contradiction("rates", "of a model", has(model)),
+        RatesKind::Table if !table => j.contradiction("rates", "of a table", has(table)),
         _ => {}
     }
 }
@@ -148,7 +148,7 @@ fn figures(timeline: &Timeline, j: &mut Judge) {
     };
     j.number_of("gap", timeline.gap, gap, 1.0);
     if bound > makespan * (1.0 + 1e-9) {
-        j.lie(
+        j.contradiction(
             "lower_bound_s",
             bound,
             format!("at most {makespan}, the makespan"),
@@ -160,7 +160,7 @@ fn figures(timeline: &Timeline, j: &mut Judge) {
         let before = timeline.phases[at].start.get();
         j.field("phases", |j| {
             j.index(at + 1, |j| {
-                j.lie(
+                j.contradiction(
                     "start_s",
                     start,
                     format!("at least {before}: phases stand by start"),
@@ -184,7 +184,7 @@ pub fn order_of_phases(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
             let truth = format!("at least {earliest}, {what}");
             let start = phase.start.get();
             j.field("phases", |j| {
-                j.index(at, |j| j.lie("start_s", start, truth));
+                j.index(at, |j| j.contradiction("start_s", start, truth));
             });
         }
     }
@@ -203,7 +203,7 @@ pub fn order_of_phases(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
         ("upload_order", uploads.collect()),
     ] {
         if !rises(starts) {
-            j.lie(name, "this order", "another by the start of the phases");
+            j.contradiction(name, "this order", "another by the start of the phases");
         }
     }
 }

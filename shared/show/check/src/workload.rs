@@ -14,7 +14,7 @@ pub fn judge(workload: &Workload, j: &mut Judge) {
             Some(GpuSpec::Described(description)) => Gpu::new(description).map(drop),
         };
         if let Err(error) = gpu {
-            j.lie("gpu", "a GPU to simulate", error);
+            j.contradiction("gpu", "a GPU to simulate", error);
         }
     });
     for (i, task) in workload.tasks.iter().enumerate() {
@@ -25,7 +25,7 @@ pub fn judge(workload: &Workload, j: &mut Judge) {
         }
         if let Err(error) = Network::of_task(task) {
             j.field("tasks", |j| {
-                j.index(i, |j| j.lie("model", "a model to train", error))
+                j.index(i, |j| j.contradiction("model", "a model to train", error))
             });
         }
     }

@@ -13,14 +13,14 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge
     // One of the schemes left out would hide what the plan loses to.
     if plan.baselines.len() != Scheme::ALL.len() {
         let truth = format!("all {} schemes", Scheme::ALL.len());
-        j.lie("baselines", plan.baselines.len(), truth);
+        j.contradiction("baselines", plan.baselines.len(), truth);
     }
     for (at, claimed) in plan.baselines.iter().enumerate() {
         let repeated = plan.baselines[..at].iter().any(|b| b.name == claimed.name);
         j.field("baselines", |j| {
             j.index(at, |j| {
                 if repeated {
-                    j.lie("name", claimed.name.name(), "each scheme once");
+                    j.contradiction("name", claimed.name.name(), "each scheme once");
                 } else {
                     one(claimed, frame, chosen, j);
                 }
@@ -138,7 +138,7 @@ fn best_sizes(claimed: &Baseline, frame: &Frame<'_>, choices: &Choices, j: &mut 
             let room = room * claimed.objective.abs();
             if let Some(better) = reached.filter(|r| *r > claimed.objective + room) {
                 let truth = format!("{better}, with {} at batch size {batch}", task.id);
-                return j.lie("objective", claimed.objective, truth);
+                return j.contradiction("objective", claimed.objective, truth);
             }
         }
     }
@@ -151,16 +151,16 @@ fn joined(frame: &Frame<'_>, choices: &Choices, value: &Value) -> Option<f64> {
 
 fn compare_choices(claimed: &Baseline, frame: &Frame<'_>, choices: &Choices, j: &mut Judge) {
     match Choices::of_point(&claimed.tasks, frame.workload) {
-        None => j.lie("tasks", "these tasks", "every task of the workload once"),
+        None => j.contradiction("tasks", "these tasks", "every task of the workload once"),
         Some(own) if own.batch != choices.batch => {
-            j.lie("tasks", "these batch sizes", "those of the plan");
+            j.contradiction("tasks", "these batch sizes", "those of the plan");
         }
         Some(own) if own.share != choices.share => {
             let show = |c: &Choices| -> String {
                 let each = c.share.iter().map(ToString::to_string);
                 each.collect::<Vec<_>>().join(", ")
             };
-            j.lie("tasks", show(&own), show(choices));
+            j.contradiction("tasks", show(&own), show(choices));
         }
         Some(_) => {}
     }

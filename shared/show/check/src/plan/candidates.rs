@@ -62,7 +62,7 @@ pub fn judge(found: &Feasible, model: &Model, frame: &Frame<'_>, chosen: &Choice
             _ => &claimed.measured.tasks,
         };
         if Choices::of_point(plan, frame.workload).as_ref() != Some(chosen) {
-            j.lie(
+            j.contradiction(
                 "chosen",
                 doc::name_of(&claimed.chosen),
                 "another: the plan's tasks differ",
@@ -91,12 +91,12 @@ fn measured(claimed: &Candidate, model: &Model, frame: &Frame<'_>, j: &mut Judge
         return;
     };
     let Some(mean) = all.iter().find(|m| m.choices == choices) else {
-        return j.lie("tasks", "a co-run", "none that the model has measured");
+        return j.contradiction("tasks", "a co-run", "none that the model has measured");
     };
     j.same_option("config", claimed.config, Some(mean.config));
     let own = worth(mean, frame);
     if let Some(fault) = frame.broken(&mean.choices, &own, true) {
-        j.lie("tasks", "within the constraints", fault);
+        j.contradiction("tasks", "within the constraints", fault);
     }
     if frame.kind == ObjectiveKind::Round || frame.is_to_target() {
         return measured_round(claimed, &choices, &all, frame, j);
@@ -116,7 +116,7 @@ fn measured(claimed: &Candidate, model: &Model, frame: &Frame<'_>, j: &mut Judge
         let (_, low) = interval(frame, &own);
         if kept && low > claimed.low + SLACK * low.abs() {
             let truth = format!("at least {low}, of configuration {}", other.config);
-            return j.lie("low_objective", claimed.low, truth);
+            return j.contradiction("low_objective", claimed.low, truth);
         }
     }
 }
@@ -158,7 +158,7 @@ fn measured_round(
     if let Some(round) = frame.round.as_ref().filter(|_| !frame.is_to_target()) {
         match round.together_measured(&ask, choices) {
             Some(range) => range.judge("objective", -claimed.objective, j),
-            None => j.lie(
+            None => j.contradiction(
                 "objective",
                 claimed.objective,
                 "nothing: a task does not advance",
@@ -177,7 +177,7 @@ fn length(claimed: &Candidate, ask: Ask<'_>, choices: &Choices, frame: &Frame<'_
             end.judge("low_objective", Some(-claimed.low), j);
         }
         None if claimed.low > claimed.objective => {
-            j.lie("low_objective", claimed.low, "at most objective");
+            j.contradiction("low_objective", claimed.low, "at most objective");
         }
         None => j.unjudged(
             "low_objective",
@@ -189,7 +189,7 @@ fn length(claimed: &Candidate, ask: Ask<'_>, choices: &Choices, frame: &Frame<'_
 fn of(tasks: &[Choice], frame: &Frame<'_>, j: &mut Judge) -> Option<Choices> {
     let choices = Choices::of_point(tasks, frame.workload);
     if choices.is_none() {
-        j.lie("tasks", tasks.len(), "every task of the workload once");
+        j.contradiction("tasks", tasks.len(), "every task of the workload once");
     }
     choices
 }

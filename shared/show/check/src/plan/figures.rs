@@ -26,10 +26,10 @@ pub fn tasks(plan: &Plan, frame: &Frame<'_>, choices: &Choices, value: &Value, j
                 let most = frame.workload.device.gpus;
                 // Of several GPUs a search says which; a hand may leave out the first.
                 if task.gpu.is_none() && most > 1 && plan.feasible().is_some() {
-                    j.lie("gpu", "nothing", format!("one of the {most} GPUs"));
+                    j.contradiction("gpu", "nothing", format!("one of the {most} GPUs"));
                 }
                 if task.gpu.is_some_and(|g| g >= most) {
-                    j.lie(
+                    j.contradiction(
                         "gpu",
                         choices.gpu[i],
                         format!("below {most}, the number of GPUs"),
@@ -55,7 +55,7 @@ pub fn some_tasks(plan: &Plan, frame: &Frame<'_>, j: &mut Judge) {
         let beside = (0..plan.tasks.len()).filter(|&k| plan.tasks[k].gpu == gpu);
         let running: Option<Vec<Setting>> = beside.map(setting).collect();
         let (Some(mut running), Some(own)) = (running, setting(at)) else {
-            return j.lie(
+            return j.contradiction(
                 "tasks",
                 "tasks without batch size or share",
                 "both: there is a model",
@@ -102,7 +102,7 @@ fn not_above_solo(given: Given, j: &mut Judge) {
         && together.mean.get() > solo.get() * (1.0 + 1e-9)
     {
         let truth = format!("at most {}, its throughput alone", solo.get());
-        j.lie("throughput.samples_per_s", together.mean.get(), truth);
+        j.contradiction("throughput.samples_per_s", together.mean.get(), truth);
     }
 }
 
@@ -127,13 +127,13 @@ pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Val
     if let Some(claimed) = plan.mismatch {
         j.number_of("mismatch", claimed, mismatch, 1.0);
     } else if known {
-        j.lie("mismatch", "nothing", mismatch);
+        j.contradiction("mismatch", "nothing", mismatch);
     }
     let room = 1e-9 * objective.abs();
     if let Some(open) = plan.unconstrained_objective {
         if open < objective - room {
             let truth = format!("at least {objective}, which the plan reaches");
-            j.lie("unconstrained_objective", open, truth);
+            j.contradiction("unconstrained_objective", open, truth);
         }
         match of_all(plan, frame, choices) {
             Some(all) => {
@@ -142,7 +142,7 @@ pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Val
                 if (open - objective).abs() > room && !all.iter().any(reached) {
                     let best = all.into_iter().fold(f64::NEG_INFINITY, f64::max);
                     let truth = format!("what a plan reaches, at most {best}, as of all plans");
-                    j.lie("unconstrained_objective", open, truth);
+                    j.contradiction("unconstrained_objective", open, truth);
                 }
             }
             None => j.unjudged("unconstrained_objective", "would need a search of its own"),
@@ -152,10 +152,10 @@ pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Val
         let proven = plan.search.proof != Proof::NotProven;
         if bound < objective - room {
             let truth = format!("at least {objective}, which the plan reaches");
-            j.lie("search.bound", bound, truth);
+            j.contradiction("search.bound", bound, truth);
         } else if proven && bound > objective + room {
             let truth = format!("{objective}, since the plan is proven to be the best");
-            j.lie("search.bound", bound, truth);
+            j.contradiction("search.bound", bound, truth);
         } else if !proven {
             j.unjudged("search.bound", "would need a search of its own");
         }
@@ -203,7 +203,7 @@ pub fn constraints(
                 let several = choices.gpus().len() > 1;
                 let wanted = if several { rv.min(most) } else { rv };
                 if (sum.percent() - wanted).abs() > 1e-6 {
-                    j.lie(
+                    j.contradiction(
                         "rv_percent",
                         rv,
                         format!("{}, the sum of the shares", sum.percent()),
@@ -221,7 +221,7 @@ pub fn constraints(
         }
     });
     if let Some(fault) = frame.broken(choices, value, true) {
-        j.lie("constraints", "kept", fault);
+        j.contradiction("constraints", "kept", fault);
     }
 }
 
@@ -229,7 +229,7 @@ fn steps(step: Share, choices: &Choices, j: &mut Judge) {
     for share in &choices.share {
         if share.hundredths() % step.hundredths() != 0 {
             let truth = format!("a step of which {} is a multiple", share.percent());
-            j.lie("share_step_percent", step.percent(), truth);
+            j.contradiction("share_step_percent", step.percent(), truth);
         }
     }
 }
@@ -244,7 +244,7 @@ pub fn gpus(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Value
         let told = plan.gpus.iter().filter(|g| g.gpu == gpu).count();
         if told != 1 {
             let claimed = format!("GPU {gpu} {told} times");
-            j.lie("gpus", claimed, "every GPU in use once");
+            j.contradiction("gpus", claimed, "every GPU in use once");
         }
     }
     for (at, claimed) in plan.gpus.iter().enumerate() {

@@ -56,7 +56,7 @@ fn once(none: &Infeasible, j: &mut Judge) {
         if before.any(|other| other.constraint == reason.constraint) {
             let claimed = format!("{} again", doc::name_of(&reason.constraint));
             j.field("infeasible", |j| {
-                j.index(i, |j| j.lie("constraint", claimed, "each once"));
+                j.index(i, |j| j.contradiction("constraint", claimed, "each once"));
             });
         }
     }
@@ -79,7 +79,7 @@ fn limit(reason: &Infeasibility, c: &Constraints, j: &mut Judge) {
         ConstraintKind::Batch => {
             let largest = reason.limit >= 1.0 && reason.limit.fract() == 0.0;
             if !(largest && reason.best > reason.limit) && c.batch == BatchPolicy::Free {
-                j.lie("constraint", "batch", "one that is asked for");
+                j.contradiction("constraint", "batch", "one that is asked for");
             }
             return;
         }
@@ -90,7 +90,7 @@ fn limit(reason: &Infeasibility, c: &Constraints, j: &mut Judge) {
         Some(asked) => j.number("limit", reason.limit, asked),
         None => {
             let claimed = doc::name_of(&reason.constraint);
-            j.lie("constraint", claimed, "one that is asked for");
+            j.contradiction("constraint", claimed, "one that is asked for");
         }
     }
 }
@@ -122,7 +122,7 @@ fn keeps(
     });
     if let Some((choices, _)) = found {
         let truth = format!("{} keeps the constraints", settings(frame, choices));
-        j.lie("infeasible", "no plan", truth);
+        j.contradiction("infeasible", "no plan", truth);
     }
 }
 
@@ -153,6 +153,6 @@ fn best(reason: &Infeasibility, frame: &Frame<'_>, all: &[(Choices, Value)], j: 
     };
     if let Some(reached) = reached {
         let truth = format!("{reached}, as of all plans");
-        j.lie("best", reason.best, truth);
+        j.contradiction("best", reason.best, truth);
     }
 }

@@ -95,7 +95,7 @@ impl Rounds<'_> {
             .collect();
         let Some(claimed) = claimed else {
             if ends.iter().all(|(_, (_, none))| !none) {
-                j.lie(name, "nothing", "an end: every task advances at such rates");
+                j.contradiction(name, "nothing", "an end: every task advances at such rates");
             }
             return;
         };
@@ -121,7 +121,7 @@ impl Rounds<'_> {
         let (least, most) = (a.min(b), a.max(b));
         if claimed < least * (1.0 - SLACK) || claimed > most * (1.0 + SLACK) {
             let truth = format!("{least} to {most}, by the rounds that its tasks tell of");
-            j.lie(name, claimed, truth);
+            j.contradiction(name, claimed, truth);
         }
     }
 

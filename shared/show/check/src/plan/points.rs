@@ -32,7 +32,7 @@ pub fn fronts(plan: &Feasible, frame: &Frame<'_>, value: &Value, j: &mut Judge) 
         for (i, p) in plan.alternatives.iter().enumerate() {
             if p.objective > before + 1e-9 * p.objective.abs() {
                 let truth = format!("at most {before}, what stands before it");
-                j.index(i, |j| j.lie("objective", p.objective, truth));
+                j.index(i, |j| j.contradiction("objective", p.objective, truth));
             }
             before = p.objective;
         }
@@ -43,7 +43,7 @@ fn points(claimed: &[ParetoPoint], frame: &Frame<'_>, with_mismatch: bool, j: &m
     for (i, point) in claimed.iter().enumerate() {
         j.index(i, |j| {
             let Some(choices) = Choices::of_point(&point.tasks, frame.workload) else {
-                return j.lie("tasks", "these tasks", "every task of the workload once");
+                return j.contradiction("tasks", "these tasks", "every task of the workload once");
             };
             let every: Vec<usize> = (0..choices.batch.len()).collect();
             let value = frame.evaluate(&choices);
@@ -60,7 +60,7 @@ fn points(claimed: &[ParetoPoint], frame: &Frame<'_>, with_mismatch: bool, j: &m
             j.number("fairness", point.fairness, fair);
             not_above_count(point.fairness, every.len(), j);
             if let Some(fault) = frame.broken(&choices, &value, with_mismatch) {
-                j.lie("tasks", "kept constraints", fault);
+                j.contradiction("tasks", "kept constraints", fault);
             }
         });
     }
@@ -70,7 +70,7 @@ fn points(claimed: &[ParetoPoint], frame: &Frame<'_>, with_mismatch: bool, j: &m
 pub fn not_above_count(fairness: f64, n: usize, j: &mut Judge) {
     let most = n as f64;
     if fairness > most * (1.0 + 1e-9) {
-        j.lie(
+        j.contradiction(
             "fairness",
             fairness,
             format!("at most {most}, one for each task"),
@@ -88,7 +88,7 @@ fn undominated(claimed: &[ParetoPoint], axes: impl Fn(&ParetoPoint) -> (f64, f64
         });
         if let Some(k) = dominating {
             j.index(i, |j| {
-                j.lie("", "on the front", format!("point {k} is as good in both"))
+                j.contradiction("", "on the front", format!("point {k} is as good in both"))
             });
         }
     }
@@ -108,7 +108,7 @@ pub fn explanation(
         j.field("explanation", |j| {
             j.index(at, |j| {
                 let Some(task) = task else {
-                    return j.lie("id", &claimed.id, "a task of the plan");
+                    return j.contradiction("id", &claimed.id, "a task of the plan");
                 };
                 let tasks = chosen.on(chosen.gpu[task]);
                 let mut moved = chosen.clone();
@@ -128,7 +128,7 @@ pub fn explanation(
                     j.field("samples_per_s_change", |j| {
                         match claimed.samples_per_s_change.get(id) {
                             Some(&c) => j.number_of(id.as_str(), c, change, value.rates[i]),
-                            None => j.lie(id.as_str(), "nothing", change),
+                            None => j.contradiction(id.as_str(), "nothing", change),
                         }
                     });
                 }
@@ -167,6 +167,6 @@ fn every_change(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, j: &mut Ju
             truth.len(),
             f64::from(step) / 100.0
         );
-        j.lie("explanation", format!("{} changes", told.len()), truth);
+        j.contradiction("explanation", format!("{} changes", told.len()), truth);
     }
 }

@@ -36,7 +36,7 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value
     };
     let step = plan.constraints.share_step.hundredths();
     let total = plan.constraints.rv.map(TotalShare::percent);
-    // A document with a lie is refused anyway, so that fewer are looked at.
+    // Already refused: skip the exhaustive pass.
     let all = j
         .lies
         .is_empty()
@@ -49,7 +49,7 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value
             continue;
         }
         let worth = frame.evaluate(&other);
-        // Of a round, what a simple order reaches.
+        // For rounds: an upper bound from a simple order.
         let objective = match round.and_then(|_| frame.played(&other)) {
             Some(range) => -range.high,
             None => frame.objective(&worth, &every),
@@ -61,7 +61,7 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value
                 "not proven: {} is better, {objective} against {reached}",
                 settings(frame, &other)
             );
-            return j.lie("search.proof", claimed, truth);
+            return j.contradiction("search.proof", claimed, truth);
         }
     }
 }

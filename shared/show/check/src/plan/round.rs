@@ -76,9 +76,9 @@ impl Range {
                 "at least {}, what the longest task and the link need",
                 self.low
             );
-            j.lie(name, claimed, truth);
+            j.contradiction(name, claimed, truth);
         } else if claimed > self.high * (1.0 + SLACK) {
-            j.lie(
+            j.contradiction(
                 name,
                 claimed,
                 format!("at most {}, as a simple order takes", self.high),

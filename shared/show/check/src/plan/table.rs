@@ -29,10 +29,14 @@ pub fn judge(plan: &Plan, j: &mut Judge) {
                         // How wide it is no row says; it holds its mean.
                         let (low, high) = (claimed.low.get(), claimed.high.get());
                         if low > together[i] {
-                            j.lie("low_samples_per_s", low, format!("at most {}", together[i]));
+                            j.contradiction(
+                                "low_samples_per_s",
+                                low,
+                                format!("at most {}", together[i]),
+                            );
                         }
                         if high < together[i] {
-                            j.lie(
+                            j.contradiction(
                                 "high_samples_per_s",
                                 high,
                                 format!("at least {}", together[i]),
@@ -77,11 +81,11 @@ fn objective(plan: &Plan, found: &Feasible, j: &mut Judge) {
     let kind = found.objective.kind;
     let to_target = matches!(kind, ObjectiveKind::Progress | ObjectiveKind::ProgressLast) && timed;
     if to_target && found.target.is_none() {
-        j.lie("target", "nothing", "when the targets are reached");
+        j.contradiction("target", "nothing", "when the targets are reached");
     }
     if (kind == ObjectiveKind::Round || to_target) && claimed > 0.0 {
         let truth = "at most 0: seconds count against it";
-        j.field("objective", |j| j.lie("value", claimed, truth));
+        j.field("objective", |j| j.contradiction("value", claimed, truth));
     }
     match value {
         Some(value) => j.field("objective", |j| j.number("value", claimed, value)),
@@ -97,7 +101,7 @@ fn baselines(plan: &Plan, found: &Feasible, j: &mut Judge) {
         j.field("baselines", |j| {
             j.index(at, |j| {
                 if repeated {
-                    j.lie("name", claimed.name.name(), "each scheme once");
+                    j.contradiction("name", claimed.name.name(), "each scheme once");
                 }
                 if found.objective.kind == ObjectiveKind::Raw {
                     j.number("objective", claimed.objective, claimed.total_samples_per_s);
@@ -105,11 +109,11 @@ fn baselines(plan: &Plan, found: &Feasible, j: &mut Judge) {
                 points::not_above_count(claimed.fairness, plan.tasks.len(), j);
                 let share = share_of(claimed.name, plan.tasks.len());
                 if claimed.tasks.len() != plan.tasks.len() {
-                    j.lie("tasks", claimed.tasks.len(), plan.tasks.len());
+                    j.contradiction("tasks", claimed.tasks.len(), plan.tasks.len());
                 }
                 for (task, decision) in &chosen {
                     let Some(own) = claimed.tasks.iter().position(|c| c.id == task.id) else {
-                        j.lie(
+                        j.contradiction(
                             "tasks",
                             format!("nothing of {}", task.id),
                             "every task once",

@@ -13,13 +13,13 @@ use crate::judge::Judge;
 pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
     let Some(claimed) = &plan.target else {
         if frame.is_to_target() && plan.objective.value.is_finite() {
-            j.lie("target", "nothing", "when the targets are reached");
+            j.contradiction("target", "nothing", "when the targets are reached");
         }
         return;
     };
     if !frame.is_to_target() {
         let kind = doc::name_of(&frame.kind);
-        return j.lie("target", "times", format!("none of the objective {kind}"));
+        return j.contradiction("target", "times", format!("none of the objective {kind}"));
     }
     j.field("target", |j| {
         let together = claimed.together.get();
@@ -35,11 +35,15 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge
             j.field("fastest_samples", |j| {
                 let own = Choices::of_point(&fastest.tasks, frame.workload);
                 let Some(own) = own else {
-                    return j.lie("tasks", "these tasks", "every task of the workload once");
+                    return j.contradiction(
+                        "tasks",
+                        "these tasks",
+                        "every task of the workload once",
+                    );
                 };
                 let value = frame.evaluate(&own);
                 if let Some(fault) = frame.broken(&own, &value, true) {
-                    j.lie("tasks", "within the constraints", fault);
+                    j.contradiction("tasks", "within the constraints", fault);
                 }
                 let every: Vec<usize> = (0..own.batch.len()).collect();
                 let truth = frame.objective(&value, &every);
@@ -130,14 +134,14 @@ fn tasks(
     j: &mut Judge,
 ) {
     if claimed.tasks.len() != chosen.batch.len() {
-        j.lie("tasks", claimed.tasks.len(), chosen.batch.len());
+        j.contradiction("tasks", claimed.tasks.len(), chosen.batch.len());
     }
     let played = frame.played_times(chosen);
     let value = frame.evaluate(chosen);
     let serial = plan.baselines.iter().find(|b| b.name == Scheme::Temporal);
     for (i, task) in frame.workload.tasks.iter().enumerate() {
         let Some(at) = claimed.tasks.iter().position(|t| t.id == task.id) else {
-            j.lie("tasks", format!("nothing of {}", task.id), "its target");
+            j.contradiction("tasks", format!("nothing of {}", task.id), "its target");
             continue;
         };
         let one = &claimed.tasks[at];

@@ -29,7 +29,7 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, value: &Value
         };
         if claimed.work != truth {
             let name = |kind| doc::name_of(&kind);
-            return j.lie("work", name(claimed.work), name(truth));
+            return j.contradiction("work", name(claimed.work), name(truth));
         }
         let work: Vec<f64> = (0..chosen.batch.len())
             .map(|i| match frame.workload.tasks[i].samples {
@@ -60,7 +60,7 @@ fn ordered(
     let said = claimed.together.get();
     match round.together(frame.predictor, chosen) {
         Some(range) => range.judge("together_s", said, j),
-        None => j.lie("together_s", said, "nothing: a task does not advance"),
+        None => j.contradiction("together_s", said, "nothing: a task does not advance"),
     }
     if frame.kind == ObjectiveKind::Round {
         j.number("together_s", said, -plan.objective.value);
@@ -78,7 +78,7 @@ fn ordered(
     };
     let Some((named, seconds)) = claimed.best_static else {
         if of_schemes.filter_map(equal).next().is_some() {
-            j.lie("best_static", "nothing", "the best scheme of equal shares");
+            j.contradiction("best_static", "nothing", "the best scheme of equal shares");
         }
         return;
     };
@@ -105,7 +105,7 @@ fn alone(
     let mut fastest = vec![0.0; work.len()];
     let mut serial = vec![0.0; work.len()];
     if claimed.tasks.len() != work.len() {
-        j.lie("tasks", claimed.tasks.len(), work.len());
+        j.contradiction("tasks", claimed.tasks.len(), work.len());
     }
     for (i, task) in frame.workload.tasks.iter().enumerate() {
         let rate = |b| frame.predictor.solo(i, b);
@@ -116,7 +116,7 @@ fn alone(
         fastest[i] = best;
         let at = claimed.tasks.iter().position(|t| t.id == task.id);
         let Some(at) = at else {
-            j.lie("tasks", format!("nothing of {}", task.id), "its work");
+            j.contradiction("tasks", format!("nothing of {}", task.id), "its work");
             continue;
         };
         let one = &claimed.tasks[at];
@@ -127,7 +127,7 @@ fn alone(
                 // Of several sizes that are equally fast alone any may be named.
                 let known = sizes.contains(&one.batch);
                 if !known || rate(one.batch) < best * (1.0 - 1e-9) {
-                    j.lie("batch", one.batch, "the batch size that is fastest alone");
+                    j.contradiction("batch", one.batch, "the batch size that is fastest alone");
                 }
             });
         });

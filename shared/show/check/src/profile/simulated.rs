@@ -12,7 +12,7 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
     let header = &profile.header;
     let noise = header.device.noise_percent.as_deref().unwrap_or("0");
     let Ok(noise_percent) = noise.parse::<f64>() else {
-        return j.lie("header.device.noise_percent", noise, "a number");
+        return j.contradiction("header.device.noise_percent", noise, "a number");
     };
     let options = Options {
         seed: header.seed,
@@ -21,7 +21,7 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
     };
     let mut sim = match Sim::open(&header.workload, &options) {
         Ok(sim) => sim,
-        Err(error) => return j.lie("header.workload", "a workload to simulate", error),
+        Err(error) => return j.contradiction("header.workload", "a workload to simulate", error),
     };
     let own = sim.fingerprint();
     if own.detail != header.device.detail {
@@ -50,7 +50,7 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
         if matches!(measured, Some(Ok(_))) {
             j.field("failures", |j| {
                 j.index(i, |j| {
-                    j.lie("reason", &failure.reason, "none: it can be simulated")
+                    j.contradiction("reason", &failure.reason, "none: it can be simulated")
                 });
             });
         }
@@ -60,14 +60,14 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
 fn again(sim: &mut Sim, profile: &Profile, sample: &Sample, j: &mut Judge) {
     let runs = sample.tasks.iter().map(|t| (&t.id, t.batch, t.share));
     let Some(runs) = configuration(profile, runs) else {
-        return j.lie("tasks", "these tasks", "tasks in the order of the workload");
+        return j.contradiction("tasks", "these tasks", "tasks in the order of the workload");
     };
     if sample.repeats > MOST_REPEATS {
-        return j.lie("repeats", sample.repeats, format!("at most {MOST_REPEATS}"));
+        return j.contradiction("repeats", sample.repeats, format!("at most {MOST_REPEATS}"));
     }
     let measured = match measure(sim, &runs, profile.header.window, sample.repeats) {
         Ok(measured) => measured,
-        Err(error) => return j.lie("tasks", "a measurement", error),
+        Err(error) => return j.contradiction("tasks", "a measurement", error),
     };
     j.same("window_s", sample.window.get(), measured.window.get());
     for (i, (task, rate)) in sample.tasks.iter().zip(&measured.rates).enumerate() {

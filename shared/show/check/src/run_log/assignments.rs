@@ -37,7 +37,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                 let before = events[..at].last().filter(|e| e.round() == Some(round));
                 if before.is_some_and(|e| e.task().is_some()) && events.iter().any(is_round) {
                     at_event(at, j, |j| {
-                        j.lie(
+                        j.contradiction(
                             "event",
                             "summary",
                             format!("after the end of round {round}"),
@@ -60,7 +60,7 @@ fn own_rounds(events: &[RunEvent], j: &mut Judge) {
         let before = rounds.get(task).copied();
         let next = before.map_or(0, |r| r + 1);
         if before != Some(claimed) && claimed != next {
-            at_event(at, j, |j| j.lie("round", claimed, next));
+            at_event(at, j, |j| j.contradiction("round", claimed, next));
         }
         rounds.insert(task, claimed);
     }
@@ -70,7 +70,7 @@ fn own_rounds(events: &[RunEvent], j: &mut Judge) {
 fn start(task: &TaskId, claimed_batch: Option<Batch>, current: &Planned, j: &mut Judge) {
     let plan = current.plan();
     let Some(i) = plan.task_index(task) else {
-        return j.lie("task", task, "a task of the plan");
+        return j.contradiction("task", task, "a task of the plan");
     };
     let ordered = current.timeline().and_then(|t| t.batches[i]);
     if let (Some(claimed), Some(batch)) = (claimed_batch, ordered.or(plan.given(i).batch)) {

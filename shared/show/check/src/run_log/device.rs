@@ -19,7 +19,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
         at_event(0, j, |j| {
             j.field("device", |j| {
                 let claimed = doc::name_of(&device.kind);
-                j.lie("kind", claimed, "a device that runs jobs");
+                j.contradiction("kind", claimed, "a device that runs jobs");
             });
         });
     }
@@ -38,7 +38,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     for (at, event) in events.iter().enumerate().filter(|_| simulated) {
         if let EventPayload::Start { pid: Some(pid), .. } = event.payload {
             at_event(at, j, |j| {
-                j.lie("pid", pid, "nothing: a simulated job has no process");
+                j.contradiction("pid", pid, "nothing: a simulated job has no process");
             });
         }
     }
@@ -54,7 +54,7 @@ fn processes(events: &[RunEvent], device: &DeviceFingerprint, j: &mut Judge) {
     if first == Some(None) && rest.into_iter().all(|pid| pid.is_none()) {
         j.field("device", |j| {
             let truth = "sim: no job that was started has a process";
-            j.lie("kind", doc::name_of(&device.kind), truth);
+            j.contradiction("kind", doc::name_of(&device.kind), truth);
         });
     }
 }

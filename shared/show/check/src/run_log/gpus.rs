@@ -23,7 +23,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                 if let Some((other, of)) = busy.insert(gpu, (task, *round)) {
                     at_event(at, j, |j| {
                         let truth = format!("another: {other} of round {of} trains there");
-                        j.lie("gpu", gpu, truth);
+                        j.contradiction("gpu", gpu, truth);
                     });
                 }
             }

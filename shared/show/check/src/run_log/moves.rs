@@ -35,7 +35,9 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                 let moved = all.entry(task).or_default();
                 moved.runs_on = moved.given;
                 if moved.given == Some(0) {
-                    at_event(at, j, |j| j.lie("event", "start", "none: it has no GPU"));
+                    at_event(at, j, |j| {
+                        j.contradiction("event", "start", "none: it has no GPU")
+                    });
                 }
             }
             EventPayload::Exit {
@@ -46,7 +48,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                 && all.get(task).is_some_and(|moved| moved.given.is_some()) =>
             {
                 let (claimed, truth) = (doc::name_of(phase), "compute: it transfers nothing");
-                at_event(at, j, |j| j.lie("phase", claimed, truth));
+                at_event(at, j, |j| j.contradiction("phase", claimed, truth));
             }
             EventPayload::Restart { task, .. } => all.entry(task).or_default().restarted = true,
             EventPayload::Progress { task, progress, .. } => {
@@ -61,7 +63,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                     let step = progress.step.unwrap_or(moved.step);
                     if step < moved.step && !moved.restarted {
                         let truth = format!("at least {}, which it had reached", moved.step);
-                        j.lie("step", step, truth);
+                        j.contradiction("step", step, truth);
                     }
                     moved.step = step;
                 });

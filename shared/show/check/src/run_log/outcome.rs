@@ -57,21 +57,21 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
             EventPayload::Summary { ok, tasks, .. } if rounds > 0 => at_event(at, j, |j| {
                 // A signal may come when all tasks of the last round that was begun are done.
                 if *ok != all_ok && (*ok || !ever_stopped) {
-                    j.lie("ok", ok, all_ok);
+                    j.contradiction("ok", ok, all_ok);
                 }
                 of_run(tasks, &finished, j);
             }),
             // A launch of a plan plays a round, whatever becomes of it.
             EventPayload::Summary { .. } if events[0].planned().is_some() => {
                 at_event(at, j, |j| {
-                    j.lie("event", "summary", "after the end of a round");
+                    j.contradiction("event", "summary", "after the end of a round");
                 });
             }
             // Of a schedule, or of trainings that move.
             EventPayload::Summary { ok, tasks, .. } => at_event(at, j, |j| {
                 let finished = tasks.iter().all(|t| t.finished);
                 if *ok != finished && (*ok || !ever_stopped) {
-                    j.lie("ok", ok, finished);
+                    j.contradiction("ok", ok, finished);
                 }
                 told_of(&events[..at], tasks, j);
             }),
@@ -92,7 +92,7 @@ fn told_of(events: &[RunEvent], tasks: &[TaskSummary], j: &mut Judge) {
     for id in told {
         let times = tasks.iter().filter(|t| t.id == *id).count();
         if times != 1 {
-            j.lie("tasks", format!("{id} {times} times"), "once");
+            j.contradiction("tasks", format!("{id} {times} times"), "once");
         }
     }
 }
@@ -107,7 +107,9 @@ fn in_round(tasks: &[TaskSummary], trouble: &Trouble<'_>, j: &mut Judge) {
             !failed && !trouble.stopped
         };
         let field = |j: &mut Judge, name: &str, claimed: bool, truth: bool| {
-            j.field("tasks", |j| j.index(i, |j| j.lie(name, claimed, truth)));
+            j.field("tasks", |j| {
+                j.index(i, |j| j.contradiction(name, claimed, truth))
+            });
         };
         if wrong {
             field(j, "finished", task.finished, !task.finished);
@@ -153,7 +155,9 @@ fn named(events: &[RunEvent], j: &mut Judge) {
                 let names: Vec<&str> = ids.iter().map(|id| id.as_str()).collect();
                 names.join(", ")
             };
-            at_event(at, j, |j| j.lie("tasks", list(&named), list(&planned)));
+            at_event(at, j, |j| {
+                j.contradiction("tasks", list(&named), list(&planned))
+            });
         }
     }
 }

@@ -35,7 +35,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
         let (start, end) = (start.get(), end.get());
         if end < start {
             at_event(at, j, |j| {
-                j.lie("end_s", end, format!("at least {start}, the start"))
+                j.contradiction("end_s", end, format!("at least {start}, the start"))
             });
         }
         rounds.entry(*round).or_default().push(Told {
@@ -71,7 +71,7 @@ fn sequence(phases: &[Told<'_>], j: &mut Judge) {
         if phase.start < earliest * (1.0 - 1e-9) {
             at_event(phase.at, j, |j| {
                 let truth = format!("at least {earliest}, the end of the phase before");
-                j.lie("start_s", phase.start, truth);
+                j.contradiction("start_s", phase.start, truth);
             });
         }
     }
@@ -91,7 +91,7 @@ fn transfers(phases: &[Told<'_>], duplex: Duplex, j: &mut Judge) {
             if together && overlap > 1e-9 * late.end {
                 at_event(late.at, j, |j| {
                     let truth = format!("no transfer of {} at the same time", early.task);
-                    j.lie("start_s", late.start, truth);
+                    j.contradiction("start_s", late.start, truth);
                 });
             }
         }

@@ -48,7 +48,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
         };
         at_event(at, j, |j| {
             if !planned.is_empty() && !planned.contains(task) {
-                j.lie("task", task, "a task of the plan");
+                j.contradiction("task", task, "a task of the plan");
             }
             let process = tasks.entry((task, event.round())).or_default();
             one(event, process, j);
@@ -63,14 +63,14 @@ fn one(event: &RunEvent, process: &mut Process, j: &mut Judge) {
     match &event.payload {
         EventPayload::Start { .. } => {
             if process.runs {
-                j.lie("event", "start", "the exit of its process before");
+                j.contradiction("event", "start", "the exit of its process before");
             }
             (process.runs, process.ready) = (true, false);
             process.samples = 0;
         }
         EventPayload::Ready { .. } => {
             if process.ready {
-                j.lie("event", "ready", "once for each start");
+                j.contradiction("event", "ready", "once for each start");
             }
             process.ready = true;
         }
@@ -79,7 +79,7 @@ fn one(event: &RunEvent, process: &mut Process, j: &mut Judge) {
             if *phase != Some(PhaseKind::Download) && *phase != Some(PhaseKind::Upload) =>
         {
             if !process.runs {
-                j.lie("event", "exit", "after its start");
+                j.contradiction("event", "exit", "after its start");
             }
             process.runs = false;
         }
@@ -87,7 +87,7 @@ fn one(event: &RunEvent, process: &mut Process, j: &mut Judge) {
             process.transferred = None;
             process.restarts += 1;
             if process.runs {
-                j.lie("event", "restart", "after the exit of its process");
+                j.contradiction("event", "restart", "after the exit of its process");
             }
             if let Some(claimed) = restarts {
                 j.same("restarts", *claimed, process.restarts);
@@ -102,15 +102,15 @@ fn one(event: &RunEvent, process: &mut Process, j: &mut Judge) {
 fn of_plan(event: &RunEvent, process: &mut Process, j: &mut Judge) {
     match &event.payload {
         EventPayload::Ready { .. } if !process.runs => {
-            j.lie("event", "ready", "after its start");
+            j.contradiction("event", "ready", "after its start");
         }
         EventPayload::Progress { progress, .. } => {
             if !process.ready {
-                j.lie("event", "progress", "after it was ready");
+                j.contradiction("event", "progress", "after it was ready");
             }
             if progress.samples <= process.samples {
                 let truth = format!("more than {}, which were told", process.samples);
-                j.lie("samples", progress.samples, truth);
+                j.contradiction("samples", progress.samples, truth);
             }
             process.samples = progress.samples;
         }
@@ -120,26 +120,26 @@ fn of_plan(event: &RunEvent, process: &mut Process, j: &mut Judge) {
         } => {
             if process.runs || process.phases.contains(phase) {
                 let truth = "while its transfer goes on";
-                j.lie(
+                j.contradiction(
                     "event",
                     format!("exit of its {}", doc::name_of(phase)),
                     truth,
                 );
             }
             if process.transferred.replace(*phase) == Some(*phase) {
-                j.lie("event", "exit", "once for each try");
+                j.contradiction("event", "exit", "once for each try");
             }
         }
         EventPayload::Phase { phase, reason, .. } => {
             if process.runs || process.phases.contains(phase) {
                 let truth = "once, after the exit of its process";
-                j.lie("event", format!("{} ended", doc::name_of(phase)), truth);
+                j.contradiction("event", format!("{} ended", doc::name_of(phase)), truth);
             }
             // A phase without a program takes no time and is not told of.
             let transfer = *phase != PhaseKind::Compute;
             if transfer && reason.is_none() && process.transferred != Some(*phase) {
                 let claimed = format!("{} ended", doc::name_of(phase));
-                j.lie("event", claimed, "after the exit of its process");
+                j.contradiction("event", claimed, "after the exit of its process");
             }
             process.phases.push(*phase);
             process.stopped |= reason.is_some();
@@ -147,7 +147,7 @@ fn of_plan(event: &RunEvent, process: &mut Process, j: &mut Judge) {
         EventPayload::Stop { .. } => {
             let before = std::mem::replace(&mut process.stopped, true);
             if before {
-                j.lie("event", "stop", "once");
+                j.contradiction("event", "stop", "once");
             }
         }
         _ => {}
@@ -164,7 +164,7 @@ fn end_of_round(
 ) {
     for ((task, _), process) in tasks {
         if process.runs {
-            j.lie("event", "round", format!("after the exit of {task}"));
+            j.contradiction("event", "round", format!("after the exit of {task}"));
         }
         let finished = ends.iter().any(|e| e.id == **task && e.finished);
         let told = tasks.values().any(|p| !p.phases.is_empty());
@@ -172,7 +172,7 @@ fn end_of_round(
         for phase in needs.filter(|_| planned && finished && told) {
             if !process.phases.contains(&phase) {
                 let truth = format!("after the end of the {} of {task}", doc::name_of(&phase));
-                j.lie("event", "round", truth);
+                j.contradiction("event", "round", truth);
             }
         }
     }

@@ -63,7 +63,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                         same(Some(*share), truth, j);
                     }
                     if (share.percent() - part.share).abs() < ROUNDING / 2.0 {
-                        j.lie("event", "reshare", "another share than it has");
+                        j.contradiction("event", "reshare", "another share than it has");
                     }
                 });
                 part.share = share.percent();
@@ -148,7 +148,7 @@ fn same(claimed: Option<Share>, truth: f64, j: &mut Judge) {
     if let Some(claimed) = claimed.map(Share::percent)
         && (claimed - truth).abs() > ROUNDING
     {
-        j.lie("share_percent", claimed, truth);
+        j.contradiction("share_percent", claimed, truth);
     }
 }
 
@@ -188,7 +188,7 @@ fn all_divided(parts: &BTreeMap<&TaskId, Part>, j: &mut Judge) {
         let has = parts[id].share;
         if (has - truth).abs() > ROUNDING {
             let claimed = format!("{id} still at {has}");
-            j.lie(
+            j.contradiction(
                 "event",
                 claimed,
                 format!("a change of its share to {truth}"),

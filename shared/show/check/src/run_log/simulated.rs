@@ -185,7 +185,9 @@ impl RoundEvents<'_> {
             } = &event.payload
                 && *end != ProcessEnd::Code(0)
             {
-                at_event(self.from + k, j, |j| j.lie("code", format!("{end:?}"), 0));
+                at_event(self.from + k, j, |j| {
+                    j.contradiction("code", format!("{end:?}"), 0)
+                });
             }
             let time = match &event.payload {
                 EventPayload::Phase { end, .. } => Some(self.begin + end.get()),
@@ -238,7 +240,7 @@ impl RoundEvents<'_> {
             let Some(&now) = times.iter().find(|t| (**t - until).abs() <= room) else {
                 at_event(self.from + k, j, |j| {
                     let truth = "when the tasks that compute change";
-                    j.lie("time_s", event.time.get(), truth);
+                    j.contradiction("time_s", event.time.get(), truth);
                 });
                 continue;
             };
@@ -254,7 +256,7 @@ impl RoundEvents<'_> {
             };
             at_event(self.from + k, j, |j| {
                 if (samples - done[i]).abs() > 0.5 + 1e-6 * done[i] {
-                    j.lie("samples", samples, done[i].round());
+                    j.contradiction("samples", samples, done[i].round());
                 }
                 if let Some(claimed) = progress.rate {
                     // What the device gives, but for samples being whole numbers at either end of
@@ -264,7 +266,7 @@ impl RoundEvents<'_> {
                     if off > whole(row[i] * (now - before))
                         || (claimed.get() - mean).abs() > 1e-5 * mean.abs()
                     {
-                        j.lie("samples_per_s", claimed.get(), row[i]);
+                        j.contradiction("samples_per_s", claimed.get(), row[i]);
                     }
                 }
             });

@@ -81,7 +81,7 @@ fn compare(at: usize, claimed: &[TaskSummary], tallies: &BTreeMap<&TaskId, Tally
                     j.same("dropped", task.dropped, tally.dropped);
                     if task.samples < tally.most_samples {
                         let truth = format!("at least {}, which it reported", tally.most_samples);
-                        j.lie("samples", task.samples, truth);
+                        j.contradiction("samples", task.samples, truth);
                     }
                     if let Some(sum) = tally.of_rounds {
                         j.same("samples", task.samples, sum);
@@ -92,7 +92,7 @@ fn compare(at: usize, claimed: &[TaskSummary], tallies: &BTreeMap<&TaskId, Tally
                             Some(ProcessEnd::Signal(_)) => "signal",
                             _ => "code",
                         };
-                        j.lie(field, shown(task.end), shown(end));
+                        j.contradiction(field, shown(task.end), shown(end));
                     }
                     if tally.first_loss.is_some() {
                         j.optional_number("first_loss", task.first_loss, tally.first_loss);

@@ -207,12 +207,12 @@ impl Trained {
     /// Throughput of a progress event is that of the samples and seconds since the one before.
     fn rate(&self, progress: &TaskProgress, j: &mut Judge) {
         let Some(seconds) = progress.trained.map(Seconds::get) else {
-            return j.lie("seconds", "nothing", "what the task has trained");
+            return j.contradiction("seconds", "nothing", "what the task has trained");
         };
         let time = seconds - self.seconds.unwrap_or(0.0);
         if time < 0.0 {
             let truth = format!("at least {}, told before", self.seconds.unwrap_or(0.0));
-            return j.lie("seconds", seconds, truth);
+            return j.contradiction("seconds", seconds, truth);
         }
         let Some((_, before)) = self.told else {
             return;
@@ -227,7 +227,7 @@ impl Trained {
                 let digits = 1e9 * 8.0 * f64::EPSILON * seconds / time;
                 j.number_of("samples_per_s", claimed, truth, truth * digits.max(1.0));
             }
-            (Some(claimed), None) => j.lie("samples_per_s", claimed, "nothing"),
+            (Some(claimed), None) => j.contradiction("samples_per_s", claimed, "nothing"),
             // It need not be told.
             (None, _) => {}
         }

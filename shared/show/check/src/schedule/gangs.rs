@@ -61,17 +61,17 @@ pub fn judge(schedule: &Schedule, groups: &[usize], j: &mut Judge) {
                 let start = other.start.get();
                 if (task.start.get() - start).abs() > ROUNDING * start.max(1.0) {
                     let with = format!("{start}, with the others of its gang");
-                    j.lie("start_s", task.start.get(), with);
+                    j.contradiction("start_s", task.start.get(), with);
                 }
                 if !new {
-                    j.lie(
+                    j.contradiction(
                         "gpu",
                         task.gpu,
                         "another GPU than that of its gang's other tasks",
                     );
                 }
                 if job.gang == Some(Gang::SameNode) && !beside {
-                    j.lie("gpu", task.gpu, "a GPU of the node of its gang");
+                    j.contradiction("gpu", task.gpu, "a GPU of the node of its gang");
                 }
             });
         });

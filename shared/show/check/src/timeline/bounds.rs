@@ -29,7 +29,7 @@ pub fn judge(timeline: &Timeline, jobs: &[Job], rates: &mut Rates, j: &mut Judge
     let simple = simple(jobs, &fastest, duplex);
     let claimed = timeline.lower_bound.get();
     if claimed < simple * (1.0 - 1e-9) {
-        j.lie("lower_bound_s", claimed, format!("at least {simple}"));
+        j.contradiction("lower_bound_s", claimed, format!("at least {simple}"));
     }
 }
 

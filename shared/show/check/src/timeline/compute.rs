@@ -47,7 +47,7 @@ fn compare(timeline: &Timeline, jobs: &[Job], lanes: &[Lane], done: &[f64], j: &
             j.field("phases", |j| {
                 j.index(at, |j| {
                     let truth = format!("an end by which it trains on {}", jobs[i].work);
-                    j.lie(
+                    j.contradiction(
                         "end_s",
                         format!("{} ({} samples)", lane.end, done[i]),
                         truth,

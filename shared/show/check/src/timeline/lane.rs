@@ -44,7 +44,7 @@ pub fn lanes(timeline: &Timeline, j: &mut Judge) -> Option<Vec<Lane>> {
         let count = usize::from(first.is_some()) + found.count();
         if count != 1 {
             let id = &timeline.plan.tasks[task].id;
-            j.lie(
+            j.contradiction(
                 "phases",
                 format!("{count} phases {kind:?} of task {id}"),
                 "one",

@@ -69,7 +69,7 @@ fn one_at_a_time(mut transfers: Vec<Transfer>, scale: f64, j: &mut Judge) {
             let free = pair[0].span.end;
             at_phase(pair[1].place, j, |j| {
                 let truth = format!("at least {free}, when the link is free");
-                j.lie("start_s", pair[1].span.start, truth);
+                j.contradiction("start_s", pair[1].span.start, truth);
             });
         }
     }
@@ -95,7 +95,7 @@ fn shared(transfers: &[Transfer], scale: f64, j: &mut Judge) {
         if (got - t.alone).abs() > 1e-9 * scale.max(t.alone) {
             at_phase(t.place, j, |j| {
                 let truth = format!("an end that gives it {} s of the link", t.alone);
-                j.lie("end_s", format!("{} ({got} s of it)", t.span.end), truth);
+                j.contradiction("end_s", format!("{} ({got} s of it)", t.span.end), truth);
             });
         }
     }

@@ -40,10 +40,10 @@ pub fn judge(timeline: &Timeline, jobs: &[Job], rates: &mut Rates, j: &mut Judge
             let room = 1e-9 * best;
             if timeline.lower_bound.get() > best + room {
                 let truth = format!("at most {best}, which an order reaches");
-                j.lie("lower_bound_s", timeline.lower_bound.get(), truth);
+                j.contradiction("lower_bound_s", timeline.lower_bound.get(), truth);
             }
             if timeline.proven && timeline.makespan.get() > best + room {
-                j.lie("proven", "true", format!("an order ends at {best}"));
+                j.contradiction("proven", "true", format!("an order ends at {best}"));
             }
         }
     }

@@ -19,7 +19,7 @@ pub fn judge(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
             j.field("holds", |j| {
                 j.index(at, |j| {
                     let claimed = format!("the phase starts at {start}");
-                    j.lie(
+                    j.contradiction(
                         "",
                         claimed,
                         format!("at least {end}, until when it is held"),
@@ -43,7 +43,7 @@ pub fn judge(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
         if start > earliest + room {
             j.field("phases", |j| {
                 j.index(at, |j| {
-                    j.lie(
+                    j.contradiction(
                         "start_s",
                         start,
                         format!("{earliest}, since nothing holds it longer"),

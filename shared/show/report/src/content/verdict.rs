@@ -64,8 +64,7 @@ pub fn verdict_note(plan: &Plan) -> Option<String> {
     };
     let verdict = found.verdict.as_ref().map_or_else(
         || {
-            "whether sharing is worth it is not said: by the model a task that is left alone, or with \
-             some of the others, does not advance"
+            "no verdict: the model predicts zero throughput for a task, alone or beside some of the others"
                 .to_owned()
         },
         |verdict| of_verdict(found, verdict),

@@ -31,7 +31,7 @@ impl End {
     pub fn judge(&self, name: &str, claimed: Option<f64>, j: &mut Judge) {
         let Some(claimed) = claimed else {
             if !self.none {
-                j.lie(name, "nothing", "an end: every task advances at such rates");
+                j.contradiction(name, "nothing", "an end: every task advances at such rates");
             }
             return;
         };
@@ -40,7 +40,7 @@ impl End {
             return self.range.judge(name, claimed, j);
         }
         let each: Vec<String> = self.exact.iter().map(f64::to_string).collect();
-        j.lie(
+        j.contradiction(
             name,
             claimed,
             format!("{}, by the order of the round", each.join(" or ")),
