@@ -99,6 +99,13 @@ pub struct RunArgs {
     /// Where to run on this machine; absent: auto
     #[arg(long, value_enum, value_name = "KIND")]
     pub device: Option<DeviceArg>,
+    /// Keep in FILE which tasks are done, so that --resume can go on after a kill or a restart of the machine
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub journal: Option<PathBuf>,
+    /// Go on with the run of the journal, if there is one: what is done stays done, what ran is started
+    /// again, by `resume` of its job where it has one
+    #[arg(long, requires = "journal")]
+    pub resume: bool,
     #[command(flatten)]
     pub care: JobArgs,
     #[command(flatten)]

@@ -15,12 +15,19 @@ pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
     }
     let (input, mut output) = args.stream.open("schedules", console)?;
     let mut exit = Exit::Done;
-    for schedule in input.documents::<Schedule>() {
+    let mut schedules = input.documents::<Schedule>().peekable();
+    while let Some(schedule) = schedules.next() {
         let schedule = schedule?;
+        if args.journal.is_some() && schedules.peek().is_some() {
+            let text = "--journal: a journal is of one schedule, and there are several";
+            return Err(Failure::Usage(text.to_owned()));
+        }
         let settings = Settings {
             place: place(args, &schedule)?,
             care: care.clone(),
             seed: args.seed.seed,
+            journal: args.journal.clone(),
+            resume: args.resume,
         };
         let one = ::drive::run(&schedule, &settings, &mut output, console)?;
         exit = exit.worst(one);

@@ -94,6 +94,8 @@ fn scheduled(
         place,
         care: settings.care.clone(),
         seed: args.seed.seed,
+        journal: None,
+        resume: false,
     };
     drive::run(schedule, &settings, output, console)
 }

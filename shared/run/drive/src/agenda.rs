@@ -1,6 +1,6 @@
 //! What is next on every GPU.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use cluster::{
     Assignment, Budget, Decoder, Player, Priorities, Problem, Schedule, Search, Standing, State,
@@ -80,6 +80,25 @@ impl Agenda {
         };
         agenda.fill(schedule.assignments.iter().map(|a| (*a, a.task)));
         agenda
+    }
+
+    /// Goes on after tasks that were done before, each with the second of its end: whole rounds of a job, and
+    /// single tasks of the round after them.
+    pub fn resume(&mut self, done: &BTreeMap<Place, f64>, now: f64) {
+        if done.is_empty() {
+            return;
+        }
+        for queue in &mut self.queues {
+            queue.retain(|(place, _)| !done.contains_key(place));
+        }
+        let mut ends: Vec<(Place, f64)> = done.iter().map(|(p, at)| (*p, *at)).collect();
+        // A round is ready when the last of the one before has ended.
+        ends.sort_by(|(p, a), (q, b)| (p.job, p.round).cmp(&(q.job, q.round)).then(a.total_cmp(b)));
+        for (place, at) in ends {
+            self.jobs[place.job].started[place.task] = true;
+            self.synced(place, at);
+        }
+        self.replan(now);
     }
 
     /// Puts tasks into the queues, in order of their starts.

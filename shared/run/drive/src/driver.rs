@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use cli::{Console, Failure, Output};
 use doc::{EventPayload, ProcessEnd, RunEvent, TaskSummary};
-use jobs::{Assignment, JobId, JobSpec, Journal, Progress, Supervisor};
+use jobs::{Assignment, JobId, JobSpec, Journal, Progress, RecordsError, Supervisor};
 use units::{SamplesPerSec, Seconds, TaskId};
 
+use crate::journal::{Past, TaskJournal};
 use crate::seats::{Seats, Who};
 use crate::view::View;
 use crate::{Agenda, Place, Settings};
@@ -27,6 +28,10 @@ pub(crate) struct Driver<'a> {
     pub console: &'a Console,
     pub logs: PathBuf,
     pub journal: Journal,
+    /// What goes on after this process.
+    pub kept: TaskJournal,
+    /// How far the run was before this process.
+    pub past: Past,
     pub running: BTreeMap<JobId, Running>,
     /// Processes between two tasks.
     pub parked: BTreeMap<JobId, Parked>,
@@ -137,6 +142,43 @@ impl Driver<'_> {
         }
     }
 
+    /// Goes on where the process before this one was.
+    pub fn go_on(&mut self) {
+        if self.past.elapsed().is_none() {
+            return;
+        }
+        let done = self.past.done.len();
+        let open = self.past.started.iter();
+        let ran = open.filter(|p| !self.past.done.contains_key(p)).count();
+        self.view.done = done;
+        self.agenda.resume(&self.past.done, self.now());
+        let reason = format!(
+            "the run goes on: {done} tasks done, {ran} started again that had not ended, the others planned anew"
+        );
+        self.console.note(&reason);
+        self.tell(EventPayload::Replan {
+            round: None,
+            reason,
+            planned: None,
+        });
+    }
+
+    /// A task has trained and synchronised: on the disk first, then for everybody.
+    pub fn confirm(&mut self, place: Place) {
+        let now = self.now();
+        let written = self.kept.done(self.cluster, place, now);
+        self.look_at_journal(written);
+    }
+
+    /// The jobs go on where the disk does not take what becomes of them.
+    pub fn look_at_journal(&self, written: Result<(), RecordsError>) {
+        if let Err(error) = written {
+            self.console.warn(&format!(
+                "{error}; until it can be written, a run that is resumed does again what ends now"
+            ));
+        }
+    }
+
     /// Runs until nothing is left to run, or a signal; answers the signal.
     pub fn drive(&mut self) -> Option<i32> {
         let mut heard = 0;
@@ -217,6 +259,8 @@ impl Driver<'_> {
             if held.contains(&key(place, gpu)) {
                 continue;
             }
+            let written = self.kept.started(self.cluster, place);
+            self.look_at_journal(written);
             self.agenda.start(gpu, self.now());
             match self.begin(place, gpu) {
                 Ok((id, running)) => self.begun(id, running),
@@ -270,7 +314,8 @@ impl Driver<'_> {
             return Err("the job has no program".to_owned());
         };
         let name = self.name(place);
-        let again = self.jobs[place.job].attempts.contains_key(&place);
+        let failed = self.jobs[place.job].attempts.contains_key(&place);
+        let again = failed || self.past.started.contains(&place);
         let argv = if again && !program.resume.is_empty() {
             &program.resume
         } else {

@@ -65,8 +65,12 @@ impl Driver<'_> {
             Happening::Parked if running.stays && self.stopped.is_none() => {
                 self.running.remove(&event.job);
                 self.park(event.job, running);
+                let given_up = self.jobs[place.job].given_up;
+                if !given_up {
+                    self.confirm(place);
+                }
                 self.phases_end(&running);
-                if self.jobs[place.job].given_up {
+                if given_up {
                     self.dismiss(event.job);
                 } else {
                     self.succeeded(running);
@@ -131,6 +135,7 @@ impl Driver<'_> {
         }
         let ended = self.stopped.is_some() || self.jobs[place.job].given_up;
         if good && !ended {
+            self.confirm(place);
             self.phases_end(&running);
         }
         self.tell_exit(place, end, reason.trim());
@@ -207,6 +212,8 @@ impl Driver<'_> {
         self.agenda.failed(place, now);
         if self.agenda.is_gang(place.job) {
             self.end_gang(place.job);
+            let written = self.kept.undone(self.cluster, place.job);
+            self.look_at_journal(written);
         }
         self.failures[gpu].insert(place.job);
         if self.failures[gpu].len() >= FAILED_JOBS && self.seats.all.len() > 1 {

@@ -14,6 +14,7 @@
 mod agenda;
 mod driver;
 mod happen;
+mod journal;
 mod live;
 mod parked;
 mod run;

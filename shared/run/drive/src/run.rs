@@ -7,9 +7,10 @@ use cli::{Console, Exit, Failure, Output};
 use cluster::document;
 use doc::{DeviceFingerprint, DeviceKind, Schedule};
 use jobs::cgroup::Enclosures;
-use jobs::{Journal, Neighbours, RunDir, Signals, Supervisor};
+use jobs::{Journal, Neighbours, RecordsError, RunDir, Signals, Supervisor};
 
 use crate::driver::{Driver, Told};
+use crate::journal::{JournalError, TaskJournal};
 use crate::seats::Seats;
 use crate::view::View;
 use crate::{Agenda, Settings, Where};
@@ -28,12 +29,16 @@ pub fn run(
     let environment = |error: &dyn std::fmt::Display| Failure::Environment(error.to_string());
     check(schedule)?;
     let settings = &settings.for_place();
+    let cluster = &schedule.cluster;
+    let opened = TaskJournal::open(settings.journal.as_deref(), settings.resume, cluster);
+    let (mut kept, past) = opened.map_err(of_journal)?;
     let (mut run, cleaned) =
         RunDir::create(&settings.care.runs, console.tool()).map_err(|e| environment(&e))?;
     for dead in &cleaned {
         console.note(&format!("cleaned up after {}, which was killed", dead.tool));
     }
     run.guard().map_err(|e| environment(&e))?;
+    kept.begin(&past, run.path(), cluster).map_err(of_journal)?;
     let (seats, note) =
         Seats::open(&schedule.cluster, &settings.place, &mut run).map_err(Failure::Input)?;
     if let Some(note) = note {
@@ -79,6 +84,8 @@ pub fn run(
     let planned = document::schedule(schedule);
     let gpus = seats.all.len();
     let began = Instant::now();
+    let elapsed = Duration::try_from_secs_f64(past.elapsed().unwrap_or(0.0)).unwrap_or_default();
+    let launched = began.checked_sub(elapsed).unwrap_or(began);
     let mut driver = Driver {
         agenda: Agenda::new(problem, &planned, settings.seed),
         cluster: &schedule.cluster,
@@ -88,7 +95,8 @@ pub fn run(
         output,
         console,
         logs,
-        journal: Journal::new(began),
+        journal: Journal::new(launched),
+        kept,
         running: BTreeMap::new(),
         parked: BTreeMap::new(),
         jobs: schedule.cluster.jobs.iter().map(Told::of).collect(),
@@ -99,10 +107,12 @@ pub fn run(
         stopped: None,
         replanned: began,
         view: View::of(schedule, began),
+        past,
     };
     let device = fingerprint(settings, gpus);
     let tool = console.provenance(Some(settings.seed), Some(device.name.clone()));
     driver.record(&driver.journal.launch(device, None, tool));
+    driver.go_on();
     let signal = driver.drive();
     console.settle();
     let exit = finish(driver, schedule, signal);
@@ -112,6 +122,16 @@ pub fn run(
     // The control groups are gone with the driver; now the directory with its guard.
     drop(run);
     exit
+}
+
+/// What cannot be gone on with is said before anything is started.
+fn of_journal(error: JournalError) -> Failure {
+    match error {
+        JournalError::Left(_) | JournalError::Records(RecordsError::Io { .. }) => {
+            Failure::Environment(error.to_string())
+        }
+        _ => Failure::Input(error.to_string()),
+    }
 }
 
 /// The devices of this machine that a schedule runs on.

@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use jobs::Care;
 
 use crate::Where;
@@ -11,6 +13,10 @@ pub struct Settings {
     pub care: Care,
     /// Seed of new plans.
     pub seed: u64,
+    /// Where it is kept which tasks are done; `None`: nowhere.
+    pub journal: Option<PathBuf>,
+    /// Whether the run of the journal is gone on with.
+    pub resume: bool,
 }
 
 impl Settings {

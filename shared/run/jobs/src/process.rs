@@ -27,6 +27,14 @@ pub fn this_program(name: impl AsRef<OsStr>) -> Command {
     command
 }
 
+/// The present boot of the machine: numbers of processes mean nothing in another. Empty where the kernel does
+/// not tell it, as every boot is then.
+#[must_use]
+pub fn boot() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    id.unwrap_or_default().trim().to_owned()
+}
+
 /// A process that cannot be mistaken for a later one with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {

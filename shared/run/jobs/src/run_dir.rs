@@ -48,6 +48,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// The same for a start that finds the directory of a dead run: what has not gone by then (a
 /// process inside a driver that hangs) is reported and left to a later start.
 const PATIENCE_OF_A_START: Duration = Duration::from_secs(1);
+/// How often [`RunDir::put_away`] tries to clean up, some seconds each: a process inside a driver takes as long.
+const CLEANINGS: u32 = 5;
 
 impl RunDir {
     /// Where run directories are: `mt-tools-UID` in the folder for temporary files.
@@ -138,6 +140,31 @@ impl RunDir {
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(None)
+    }
+
+    /// Ends what a dead run has left running, or waits until its guard has: what it did is started again
+    /// only when nothing of it is left.
+    ///
+    /// # Errors
+    /// In words, if something does not end.
+    pub fn put_away(path: &Path) -> Result<(), String> {
+        for _ in 0..CLEANINGS {
+            if !path.is_dir() {
+                return Ok(());
+            }
+            // What is no run directory (any more) holds nothing of ours.
+            match Self::clean(path) {
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(()),
+                _ => {}
+            }
+        }
+        match path.is_dir() {
+            true => Err(format!(
+                "what was left running before does not end: see {}",
+                path.display()
+            )),
+            false => Ok(()),
+        }
     }
 
     /// The directory.

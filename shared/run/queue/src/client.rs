@@ -159,8 +159,7 @@ impl Queue {
 
     fn book(&self) -> Result<Book, ClientError> {
         let read = journal::read(&self.folder.join(journal::FILE));
-        let (book, _) = read.map_err(|error| ClientError::Refused(error.to_string()))?;
-        Ok(book)
+        read.map_err(|error| ClientError::Refused(error.to_string()))
     }
 
     /// Starts a server in the background: `mt --serve`, in a session of its own, so that it outlives the

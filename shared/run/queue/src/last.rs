@@ -10,8 +10,6 @@ use jobs::RunDir;
 
 /// File with the run directory of the last server.
 const RUN: &str = "run";
-/// How often it is tried to clean up after it, some seconds each: a process inside a driver takes as long.
-const CLEANINGS: u32 = 5;
 
 /// Leaves the run directory of this server to the next.
 ///
@@ -21,31 +19,13 @@ pub fn leave(folder: &Path, run: &Path) -> io::Result<()> {
     fs::write(folder.join(RUN), run.as_os_str().as_bytes())
 }
 
-/// Ends what a server before this one has left running, or waits until its guard has: a job is started again
-/// only when nothing of its last start is left.
+/// Ends what a server before this one has left running, or waits until its guard has.
 ///
 /// # Errors
 /// In words, if something does not end.
 pub fn put_away(folder: &Path) -> Result<(), String> {
-    let Ok(path) = fs::read(folder.join(RUN)) else {
-        return Ok(());
-    };
-    let path = Path::new(OsStr::from_bytes(&path));
-    for _ in 0..CLEANINGS {
-        if !path.is_dir() {
-            return Ok(());
-        }
-        // What is no run directory (any more) holds nothing of ours.
-        match RunDir::clean(path) {
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(()),
-            _ => {}
-        }
-    }
-    match path.is_dir() {
-        true => Err(format!(
-            "what the last server has left running does not end: see {}",
-            path.display()
-        )),
-        false => Ok(()),
+    match fs::read(folder.join(RUN)) {
+        Ok(path) => RunDir::put_away(Path::new(OsStr::from_bytes(&path))),
+        Err(_) => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! Jobs that come and go on one device.
 //!
-//! A [`book::Book`] holds what is known of every job, a [`journal::Journal`] keeps it on the disk, a
+//! A [`book::Book`] holds what is known of every job, a [`journal`] keeps it on the disk, a
 //! [`policy::Policy`] decides which jobs run under which shares, and an [`explore::Explorer`] finds out how
 //! many together do most. None of them starts a process or reads a clock; tests play them on virtual time.
 //!

@@ -16,14 +16,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jobs::process::Identity;
 use jobs::{
-    Event, Exit, Happening, JobId, JobSpec, LogLimits, Progress, RunDir, Signals, Supervisor,
+    Event, Exit, Happening, JobId, JobSpec, LogLimits, Progress, Records, RunDir, Signals,
+    Supervisor,
 };
 use trial::detect::Detector;
 use units::{Share, TaskId};
 
 use crate::book::{Book, Entry, Id, On, Outcome, Record, State};
 use crate::explore::{Explorer, Learnt};
-use crate::journal::Journal;
+use crate::journal;
 use crate::last;
 use crate::message::{self, LOGS};
 use crate::place::Place;
@@ -78,7 +79,7 @@ pub struct Server {
     pub(crate) place: Place,
     _run: RunDir,
     _lock: fs::File,
-    journal: Journal,
+    journal: Records,
     pub(crate) book: Book,
     pub(crate) policy: Policy,
     live: BTreeMap<Id, Live>,
@@ -132,7 +133,7 @@ impl Server {
         let (mut run, _) = RunDir::create(&RunDir::default_base(), "mt queue").map_err(failed)?;
         run.guard().map_err(failed)?;
         last::leave(folder, run.path()).map_err(failed)?;
-        let (journal, book) = Journal::open(folder).map_err(failed)?;
+        let (journal, book) = journal::open(folder).map_err(failed)?;
         let cpu = book.wishes.device == Some(On::Cpu);
         let (place, note) = Place::open(&mut run, cpu).map_err(failed)?;
         let mut supervisor = Supervisor::new(run.token()).map_err(failed)?;
@@ -177,9 +178,10 @@ impl Server {
 
     /// What the jobs that ran under the last server have become.
     fn recover(&mut self) -> Result<(), ServerError> {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let alive = |process: Identity| process.is_alive();
-        let records = self.book.recover(boot.trim(), self.clock.now(), alive);
+        let records = self
+            .book
+            .recover(&jobs::process::boot(), self.clock.now(), alive);
         self.write(&records).map_err(failed)?;
         let others: Vec<Entry> = self.book.running().cloned().collect();
         for entry in others {

@@ -207,6 +207,26 @@ fn gangs_of_several_widths_play_out() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
+    /// An agenda that goes on after any part of the tasks does the others, each once.
+    #[test]
+    fn what_is_done_stays_done(
+        jobs in prop::collection::vec((1_usize..4, 1_usize..5, 0.1..5.0_f64), 1..6),
+        part in 0.0..1.0_f64,
+    ) {
+        let problem = problem(&jobs);
+        let order = follow(&mut agenda(&problem), &[1.0], None);
+        let kept = (part * order.len() as f64) as usize;
+        let done = order[..kept].iter().map(|p| (*p, 0.0));
+        let mut again = agenda(&problem);
+        again.resume(&done.collect(), 0.0);
+        let mut rest = follow(&mut again, &[1.0], None);
+        rest.extend(&order[..kept]);
+        rest.sort_unstable();
+        rest.dedup();
+        prop_assert_eq!(rest.len(), problem.volume());
+        prop_assert!(again.completions().iter().all(Option::is_some));
+    }
+
     /// Whatever the times, failures and lost GPUs, every task is completed once and the agenda
     /// comes to its end.
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use doc::{EventPayload, Planned, RunEvent};
+use doc::{EventKind, EventPayload, Planned, RunEvent};
 use units::{Batch, TaskId};
 
 use super::event::at_event;
@@ -50,15 +50,21 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
     }
 }
 
-/// Where jobs have rounds of their own (a run of a schedule), each task goes through them one by one.
+/// Where jobs have rounds of their own (a run of a schedule), each task goes through them one by one. A run that
+/// begins with another plan goes on with one that was killed: each task with the round in which it was.
 fn own_rounds(events: &[RunEvent], j: &mut Judge) {
+    let goes_on = matches!(events.get(1), Some(e) if e.kind() == EventKind::Replan);
     let mut rounds: BTreeMap<&TaskId, u32> = BTreeMap::new();
     for (at, event) in events.iter().enumerate() {
         let (Some(task), Some(claimed)) = (event.task(), event.round()) else {
             continue;
         };
         let before = rounds.get(task).copied();
-        let next = before.map_or(0, |r| r + 1);
+        let next = match before {
+            Some(round) => round + 1,
+            None if goes_on => claimed,
+            None => 0,
+        };
         if before != Some(claimed) && claimed != next {
             at_event(at, j, |j| j.contradiction("round", claimed, next));
         }

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+mod kill;
+
 const TOOL: &str = env!("CARGO_BIN_EXE_mt-cluster");
 
 /// Two GPUs and the given jobs; `script` is the program of each, run by sh.

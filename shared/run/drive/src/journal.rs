@@ -1,0 +1,310 @@
+//! What of a run is on the disk, so that it goes on after this process was killed or the machine restarted.
+//!
+//! A task is in the journal before it is started, and its end before anything counts on it. What ran when
+//! the process was killed has a start and no end: it is started again, by its `resume` where it has one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use doc::Cluster;
+use jobs::{Records, RecordsError, RunDir, process};
+use serde::{Deserialize, Serialize};
+
+use crate::Place;
+
+/// A job as the journal knows it: another schedule of the same jobs can be gone on with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shape {
+    id: String,
+    rounds: u32,
+    tasks: u32,
+}
+
+/// A process has begun the run, or goes on with it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Opened {
+    /// When the run was launched first, seconds since 1970.
+    launched_s: f64,
+    boot: String,
+    /// The run directory: what is left running is found by it.
+    folder: PathBuf,
+    jobs: Vec<Shape>,
+}
+
+/// A task of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Task {
+    job: String,
+    round: usize,
+    task: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+enum Record {
+    Opened(Opened),
+    /// A task is about to be started.
+    Started(Task),
+    /// A task has trained and synchronised.
+    Done {
+        task: Task,
+        /// Seconds since the launch.
+        at_s: f64,
+    },
+    /// One of a gang has failed: what is done of the round is done again.
+    Undone {
+        job: String,
+    },
+}
+
+/// How far a run was when its last process ended.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Past {
+    opened: Option<Opened>,
+    /// Tasks that have been started, done or not.
+    pub started: BTreeSet<Place>,
+    /// Tasks that are done, and when.
+    pub done: BTreeMap<Place, f64>,
+}
+
+/// Why a journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JournalError {
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+    /// It is there, and nobody has said that it is to be gone on with.
+    #[error(
+        "{path} is the journal of a run with {done} of {of} tasks done: go on with --resume, or name another file"
+    )]
+    Begun {
+        path: String,
+        done: usize,
+        of: usize,
+    },
+    #[error("{0}: it is the journal of other jobs than those of the schedule; name another file")]
+    OtherJobs(String),
+    #[error("{0}")]
+    Left(String),
+}
+
+/// The journal of a run; without a file it forgets.
+#[derive(Debug, Default)]
+pub(crate) struct TaskJournal {
+    records: Option<Records>,
+    /// What has happened and the disk has not taken yet.
+    owed: Vec<Record>,
+}
+
+impl Past {
+    /// Seconds from the launch of the run until now, if it has begun before.
+    pub fn elapsed(&self) -> Option<f64> {
+        let launched = self.opened.as_ref()?.launched_s;
+        let last = self.done.values().copied().fold(0.0, f64::max);
+        // The clock may have been set back.
+        Some((since_1970() - launched).max(last))
+    }
+
+    fn apply(
+        &mut self,
+        record: Record,
+        jobs: &[Shape],
+        names: &BTreeMap<&str, usize>,
+    ) -> Result<(), String> {
+        let place = |t: &Task| {
+            let job = names
+                .get(t.job.as_str())
+                .copied()
+                .filter(|&n| t.round < jobs[n].rounds as usize && t.task < jobs[n].tasks as usize);
+            let (round, task) = (t.round, t.task);
+            let place = job.map(|job| Place { job, round, task });
+            place.ok_or_else(|| format!("no task {task} of round {round} of job {:?}", t.job))
+        };
+        match record {
+            Record::Opened(opened) => self.opened = Some(opened),
+            Record::Started(task) => {
+                self.started.insert(place(&task)?);
+            }
+            Record::Done { task, at_s } => {
+                let place = place(&task)?;
+                let before = place.round.checked_sub(1);
+                let whole = before.is_none_or(|round| {
+                    let mut own = 0..jobs[place.job].tasks as usize;
+                    own.all(|task| {
+                        self.done.contains_key(&Place {
+                            round,
+                            task,
+                            ..place
+                        })
+                    })
+                });
+                if !whole || !self.started.contains(&place) {
+                    let Task { job, round, task } = task;
+                    return Err(format!(
+                        "task {task} of round {round} of job {job:?} ends and was not to be started"
+                    ));
+                }
+                self.done.insert(place, at_s);
+            }
+            Record::Undone { job } => {
+                let n = names.get(job.as_str()).copied();
+                let n = n.ok_or_else(|| format!("no job {job:?}"))?;
+                let tasks = jobs[n].tasks as usize;
+                self.forget_part(n, tasks);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets what is done of the round of a job of which not all is done.
+    fn forget_part(&mut self, job: usize, tasks: usize) {
+        let own = self.done.keys().filter(|p| p.job == job);
+        let Some(round) = own.map(|p| p.round).max() else {
+            return;
+        };
+        let of_round = |p: &Place| (p.job, p.round) == (job, round);
+        if self.done.keys().filter(|p| of_round(p)).count() < tasks {
+            self.done.retain(|p, _| !of_round(p));
+        }
+    }
+}
+
+impl TaskJournal {
+    /// Opens the journal of a run and reads how far it was; of a run that was not there nothing is done.
+    ///
+    /// # Errors
+    /// [`JournalError`]; unless it is to `resume`, also where it knows of a run.
+    pub fn open(
+        path: Option<&Path>,
+        resume: bool,
+        cluster: &Cluster,
+    ) -> Result<(Self, Past), JournalError> {
+        let mut past = Past::default();
+        let Some(path) = path else {
+            return Ok((Self::default(), past));
+        };
+        let jobs = shapes(cluster);
+        let numbers = jobs.iter().enumerate().map(|(n, j)| (j.id.as_str(), n));
+        let names: BTreeMap<&str, usize> = numbers.collect();
+        let mut other = false;
+        let taken = |record: Record| {
+            if let Record::Opened(opened) = &record {
+                other |= opened.jobs != jobs;
+            }
+            // Of other jobs nothing would fit.
+            if other {
+                Ok(())
+            } else {
+                past.apply(record, &jobs, &names)
+            }
+        };
+        let records = Records::open(path, taken)?;
+        let name = path.display().to_string();
+        if other {
+            return Err(JournalError::OtherJobs(name));
+        }
+        if past.opened.is_some() && !resume {
+            let volume = cluster.jobs.iter().map(|j| j.volume() as usize);
+            return Err(JournalError::Begun {
+                path: name,
+                done: past.done.len(),
+                of: volume.sum(),
+            });
+        }
+        for (n, job) in cluster.jobs.iter().enumerate() {
+            // A gang does a round as a whole.
+            if job.gang.is_some() {
+                past.forget_part(n, job.tasks as usize);
+            }
+        }
+        let own = Self {
+            records: Some(records),
+            owed: Vec::new(),
+        };
+        Ok((own, past))
+    }
+
+    /// Notes that this process runs it, in `folder`, once nothing of the process before is left.
+    ///
+    /// # Errors
+    /// [`JournalError::Left`] if something of it does not end; [`JournalError::Records`].
+    pub fn begin(
+        &mut self,
+        past: &Past,
+        folder: &Path,
+        cluster: &Cluster,
+    ) -> Result<(), JournalError> {
+        let Some(records) = &mut self.records else {
+            return Ok(());
+        };
+        let boot = process::boot();
+        if let Some(before) = past.opened.as_ref().filter(|o| o.boot == boot) {
+            RunDir::put_away(&before.folder).map_err(JournalError::Left)?;
+        }
+        let opened = Opened {
+            launched_s: since_1970() - past.elapsed().unwrap_or(0.0),
+            boot,
+            folder: folder.to_owned(),
+            jobs: shapes(cluster),
+        };
+        Ok(records.append(&[Record::Opened(opened)])?)
+    }
+
+    /// A task is about to be started.
+    pub fn started(&mut self, cluster: &Cluster, place: Place) -> Result<(), RecordsError> {
+        self.note(Record::Started(task(cluster, place)))
+    }
+
+    /// A task is done, at a second since the launch.
+    pub fn done(&mut self, cluster: &Cluster, place: Place, at_s: f64) -> Result<(), RecordsError> {
+        let task = task(cluster, place);
+        self.note(Record::Done { task, at_s })
+    }
+
+    /// One of a gang has failed.
+    pub fn undone(&mut self, cluster: &Cluster, job: usize) -> Result<(), RecordsError> {
+        let job = cluster.jobs[job].id.to_string();
+        self.note(Record::Undone { job })
+    }
+
+    /// What the disk does not take (it may be full) is kept, and written before what follows; of several
+    /// failures in a row the first is told.
+    fn note(&mut self, record: Record) -> Result<(), RecordsError> {
+        let Some(records) = &mut self.records else {
+            return Ok(());
+        };
+        let first = self.owed.is_empty();
+        self.owed.push(record);
+        match records.append(&self.owed) {
+            Ok(()) => self.owed.clear(),
+            Err(error) if first => return Err(error),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+}
+
+fn task(cluster: &Cluster, place: Place) -> Task {
+    Task {
+        job: cluster.jobs[place.job].id.to_string(),
+        round: place.round,
+        task: place.task,
+    }
+}
+
+fn shapes(cluster: &Cluster) -> Vec<Shape> {
+    let shape = |job: &doc::ClusterJob| Shape {
+        id: job.id.to_string(),
+        rounds: job.rounds,
+        tasks: job.tasks,
+    };
+    cluster.jobs.iter().map(shape).collect()
+}
+
+fn since_1970() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0.0, |d| d.as_secs_f64())
+}
