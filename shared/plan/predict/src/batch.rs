@@ -41,7 +41,8 @@ impl Predictor {
         let size = n.max(1) * BLOCK;
         for (active, out) in active.chunks(size).zip(out.chunks_mut(size)) {
             for (k, run) in active.chunks_exact(n).enumerate() {
-                if n == 1 || self.unseen(run).is_some() || self.pooled(run).is_some() {
+                let by_tasks = self.unseen(run).is_none() && self.pooled(run).is_none();
+                if n == 1 || !by_tasks || self.line(n).is_some() {
                     self.means(run, &mut out[k * n..(k + 1) * n]);
                     continue;
                 }

@@ -26,7 +26,7 @@ use crate::trust::PartSpread;
 use crate::unseen::Unseen;
 use crate::validation::{self, Calibration, Known, Wanted, calibrate};
 use account::{task_report, throughputs};
-use checks::{Checks, pools};
+use checks::Checks;
 use trust::trust_of_all;
 
 /// Settings of a fit.
@@ -179,7 +179,7 @@ fn learn_kinds(
         task_report(&base, &rows[i], parts, of, trust.error_percent)
     });
     report.tasks = TaskReport::of_tasks(&reports.collect::<Vec<_>>(), copies);
-    let pool = pool.clone().filter(|_| pools(method));
+    let pool = pool.clone().filter(|_| validation::beside_law(method));
     let mut unseen = pool.map(|pool| Unseen {
         sums: (checks.sum_weight > 0.0)
             .then(|| Sums::condition(data, &base, &known.sums?))
@@ -198,6 +198,7 @@ fn learn_kinds(
             parts: tasks,
             trust: copies.spread(&trust),
             unseen: unseen.map(|u| u.of_tasks(copies)),
+            line_weight: checks.line_weight,
         },
         report,
         points,

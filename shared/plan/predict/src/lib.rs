@@ -25,7 +25,8 @@
 //!    steps), `workload_law`, `copies` (tasks of one model as one kind, and back), together in `base`;
 //!    `features`, `rows` (what regressions see).
 //! 3. Families: `gp`, `poly`, `trees`, of one task in `model`; `pool`, the process of all tasks,
-//!    `sum`, that of what a co-run makes of the device, and `unseen`, where they stand in.
+//!    `sum`, that of what a co-run makes of the device, and `unseen`, where they stand in; `crowd`, where
+//!    more tasks run than were measured together.
 //! 4. The answer: `predictor`, `trust` (how wide its intervals are), `batch` (many at once), `outside`,
 //!    `interference`, `throughput`.
 //! 5. Learning: `validation` (what is left out), `report` (what a fit says of itself), `fit`; `params`
@@ -39,6 +40,7 @@ mod base;
 mod batch;
 mod candidates;
 mod copies;
+mod crowd;
 mod dataset;
 pub mod design;
 mod document;

@@ -4,6 +4,7 @@ use units::corun::{MAX_TASKS, Setting};
 use units::{Batch, Share};
 
 use crate::base::Base;
+use crate::crowd::Line;
 use crate::model::Parts;
 use crate::pool::{Pool, Weights};
 use crate::trust::{BEYOND, Trust};
@@ -36,6 +37,9 @@ pub struct Predictor {
     pub(crate) parts: Vec<Parts>,
     pub(crate) trust: Vec<Trust>,
     pub(crate) unseen: Option<Unseen>,
+    /// Part of the way, as a logarithm, that rates of more tasks than were measured together are moved to
+    /// the line through those of fewer, 0 to 1.
+    pub(crate) line_weight: f64,
 }
 
 impl Predictor {
@@ -69,6 +73,38 @@ impl Predictor {
             out[0] = self.alone(a);
             return;
         }
+        self.by_models(active, out);
+        let Some(line) = self.line(active.len()) else {
+            return;
+        };
+        let (mut alone, mut by_line) = ([0.0; MAX_TASKS], [0.0; MAX_TASKS]);
+        for (a, alone) in active.iter().zip(&mut alone) {
+            self.means(&[*a], std::slice::from_mut(alone));
+        }
+        line.rates(
+            active,
+            &alone,
+            |few, out| self.by_models(few, out),
+            &mut by_line,
+        );
+        for ((a, by_line), out) in active.iter().zip(by_line).zip(out) {
+            let moved = *out * (by_line / *out).powf(self.line_weight);
+            *out = self.at_most_solo(a, moved);
+        }
+    }
+
+    /// What continues the measured co-runs to so many tasks, where that counts.
+    pub(crate) fn line(&self, running: usize) -> Option<Line> {
+        let domain = self
+            .base
+            .domain
+            .as_ref()
+            .filter(|_| self.line_weight > 0.0)?;
+        Line::to(running, &domain.crowds)
+    }
+
+    /// [`Predictor::means`] by the models of the tasks, the process of all and that of sums.
+    fn by_models(&self, active: &[Setting], out: &mut [f64]) {
         let scene = self.base.scene(active);
         let unseen = self.unseen(active);
         let pooled = self.pooled(active).filter(|_| unseen.is_none());

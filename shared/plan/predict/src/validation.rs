@@ -8,8 +8,9 @@ mod weights;
 
 use std::collections::{BTreeSet, HashMap};
 
+use doc::Method;
 use units::Share;
-use units::corun::Setting;
+use units::corun::{MAX_TASKS, Setting};
 
 use crate::base::Base;
 use crate::dataset::{Dataset, Sample};
@@ -18,10 +19,12 @@ use crate::error::PredictError;
 use crate::features::Layout;
 use crate::gp::{Hyper, SetHyper};
 use crate::model::{Parts, condition, fit_poly, fit_trees};
-use crate::pool::PoolRows;
+use crate::pool::{Pool, PoolRows, Weights};
+use crate::predictor::Predictor;
 use crate::rows::Rows;
 use crate::structured::Form;
 use crate::sum::Sums;
+use crate::unseen::Unseen;
 use left::FOLDS;
 
 pub(crate) use form::choose_form;
@@ -31,7 +34,9 @@ pub(crate) use intervals::{
 pub(crate) use left::{
     Left, moved_to_sums, throughput_error_percent, total_error_percent, total_errors, trimmed,
 };
-pub(crate) use weights::{VERY_SURE, pool_weights, sum_weight, sure_gain, sure_weight};
+pub(crate) use weights::{
+    VERY_SURE, line_weight, pool_weights, sum_weight, sure_gain, sure_weight,
+};
 
 /// What is known from the fit to all data, so that folds need not find it again.
 #[derive(Clone)]
@@ -99,55 +104,97 @@ fn leave_one_part_out(
     out: &[bool],
     fold: usize,
 ) -> Result<Vec<Left>, PredictError> {
-    let Part {
-        data: rest,
-        base,
-        tasks,
-    } = Part::learn(data, out, known)?;
-    let pool = known
-        .pool
-        .and_then(|hyper| PoolRows::of(&rest, &base).condition(hyper));
-    let sums = known
-        .sums
-        .and_then(|hyper| Sums::condition(&rest, &base, &hyper));
-    let ranges: Vec<Ranges> = (0..rest.tasks.len())
-        .map(|i| Ranges::of(&rest, i))
-        .collect();
-    let mut left = Vec::new();
-    let held = data.samples.iter().enumerate().filter(|(k, _)| out[*k]);
-    for (sample, s) in held {
-        let scene = base.scene(&s.active);
-        let covers = |a: &Setting| base.covers(&ranges[a.task], a, s.active.len());
-        let outside = !s.active.iter().all(covers);
-        let whole = s.throughput.iter().all(|p| *p > 0.0);
-        let ln_sum = sums.as_ref().filter(|_| whole).map(|m| m.ln_sum(&scene));
-        for (at, (a, p)) in s.active.iter().zip(&s.throughput).enumerate() {
-            if *p <= 0.0 {
-                continue;
+    Ok(Fold::learn(data, known, out)?.left(data, known, out, fold))
+}
+
+/// What is learnt without a part of the data.
+struct Fold {
+    part: Part,
+    pool: Option<Pool>,
+    sums: Option<Sums>,
+}
+
+impl Fold {
+    fn learn(data: &Dataset, known: &Known<'_>, out: &[bool]) -> Result<Self, PredictError> {
+        let part = Part::learn(data, out, known)?;
+        let (rest, base) = (&part.data, &part.base);
+        let pool = known
+            .pool
+            .and_then(|hyper| PoolRows::of(rest, base).condition(hyper));
+        let sums = known
+            .sums
+            .and_then(|hyper| Sums::condition(rest, base, &hyper));
+        Ok(Self { part, pool, sums })
+    }
+
+    /// What it predicts of the samples that `out` marks.
+    fn left(&self, data: &Dataset, known: &Known<'_>, out: &[bool], fold: usize) -> Vec<Left> {
+        let Part {
+            data: rest,
+            base,
+            tasks,
+        } = &self.part;
+        let ranges: Vec<Ranges> = (0..rest.tasks.len()).map(|i| Ranges::of(rest, i)).collect();
+        let mut left = Vec::new();
+        let held = data.samples.iter().enumerate().filter(|(k, _)| out[*k]);
+        for (sample, s) in held {
+            let scene = base.scene(&s.active);
+            let covers = |a: &Setting| base.covers(&ranges[a.task], a, s.active.len());
+            let outside = !s.active.iter().all(covers);
+            let whole = s.throughput.iter().all(|p| *p > 0.0);
+            let sums = self.sums.as_ref().filter(|_| whole);
+            let ln_sum = sums.map(|m| m.ln_sum(&scene));
+            for (at, (a, p)) in s.active.iter().zip(&s.throughput).enumerate() {
+                if *p <= 0.0 {
+                    continue;
+                }
+                let hyper = known.hyper[a.task];
+                left.push(Left {
+                    sample,
+                    task: a.task,
+                    at,
+                    fold,
+                    ln_step: (a.batch.as_f64() / p).ln(),
+                    answer: tasks[a.task].answer(base, &scene, at, a.task, hyper.is_some()),
+                    noise: hyper.map_or(0.0, |h| h.noise),
+                    pooled: self
+                        .pool
+                        .as_ref()
+                        .filter(|_| base.ran_so_many(s.active.len()))
+                        .map(|p| p.answer(base, &scene, at)),
+                    has_levels: scene.has_levels(),
+                    outside,
+                    weight: 0.0,
+                    ln_alone: scene.ln_alone(at),
+                    ln_sum,
+                    shift: 0.0,
+                });
             }
-            let hyper = known.hyper[a.task];
-            left.push(Left {
-                sample,
-                task: a.task,
-                at,
-                fold,
-                ln_step: (a.batch.as_f64() / p).ln(),
-                answer: tasks[a.task].answer(&base, &scene, at, a.task, hyper.is_some()),
-                noise: hyper.map_or(0.0, |h| h.noise),
-                pooled: pool
-                    .as_ref()
-                    .filter(|_| base.ran_so_many(s.active.len()))
-                    .map(|p| p.answer(&base, &scene, at)),
-                has_levels: scene.has_levels(),
-                outside,
-                weight: 0.0,
-                ln_alone: scene.ln_alone(at),
-                ln_sum,
-                shift: 0.0,
-            });
+        }
+        left
+    }
+
+    /// The predictor that it is, with these weights of the process of all tasks, of sums and of the line.
+    fn predictor(self, method: Method, weights: Weights, sum_weight: f64) -> Predictor {
+        let tasks = self.part.data.tasks.len();
+        let sums = self.sums.filter(|_| sum_weight > 0.0);
+        let unseen = self.pool.map(|pool| Unseen {
+            seen: vec![Vec::new(); tasks],
+            pool,
+            sums: sums.map(|s| s.counting(sum_weight)),
+            weights,
+            batch: None,
+            task: None,
+        });
+        Predictor {
+            method,
+            base: self.part.base,
+            parts: self.part.tasks,
+            trust: Vec::new(),
+            unseen,
+            line_weight: 1.0,
         }
     }
-    Ok(left)
 }
 
 /// Share levels that are left out, at most: each costs as much as a fold.
@@ -175,17 +222,41 @@ pub(crate) fn leave_levels_out(
     Ok(left)
 }
 
-/// Leaves out the co-runs of as many tasks as ran together at most, where fewer did too.
+/// Leaves out the co-runs of as many tasks as ran together at most, where fewer did too; `shift` is
+/// what the line through those of fewer moves them by, where the model has one.
 pub(crate) fn leave_crowd_out(
     data: &Dataset,
     known: &Known<'_>,
+    method: Method,
+    (weights, sum_weight): (Weights, f64),
 ) -> Result<Vec<Left>, PredictError> {
     let crowds = data.samples.iter().map(|s| s.active.len());
     let most = crowds.max().unwrap_or(0);
-    if most < 3 {
+    let marked = (most >= 3).then(|| marked(data, |active| active.len() == most));
+    let Some(out) = marked.flatten() else {
         return Ok(Vec::new());
+    };
+    let fold = Fold::learn(data, known, &out)?;
+    let mut left = fold.left(data, known, &out, usize::MAX);
+    if beside_law(method) {
+        let predictor = fold.predictor(method, weights, sum_weight);
+        let mut rates = [0.0; MAX_TASKS];
+        for co_run in left.chunk_by_mut(|a, b| a.sample == b.sample && a.at < b.at) {
+            let active = &data.samples[co_run[0].sample].active;
+            predictor.means(active, &mut rates);
+            for l in co_run {
+                let by_line = active[l.at].batch.as_f64() / rates[l.at];
+                l.shift = by_line.ln() - l.predicted(method);
+            }
+        }
     }
-    leave_where(data, known, |active| active.len() == most)
+    Ok(left)
+}
+
+/// Whether a family moves its answers towards the process of all tasks, and to the line through measured
+/// numbers of tasks. What a law alone answers stays the law's: searches rest on its form.
+pub(crate) fn beside_law(method: Method) -> bool {
+    matches!(method, Method::Gp | Method::Blend)
 }
 
 /// Leaves out the co-runs that `out` picks, unless too few would be left.
@@ -194,6 +265,14 @@ fn leave_where(
     known: &Known<'_>,
     out: impl Fn(&[Setting]) -> bool,
 ) -> Result<Vec<Left>, PredictError> {
+    match marked(data, out) {
+        Some(marked) => leave_one_part_out(data, known, &marked, usize::MAX),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Which samples are co-runs that `out` picks; `None`: none is, or too few would be left.
+fn marked(data: &Dataset, out: impl Fn(&[Setting]) -> bool) -> Option<Vec<bool>> {
     let several = |active: &[Setting]| active.len() > 1;
     let marked = data.samples.iter();
     let marked: Vec<bool> = marked
@@ -201,10 +280,7 @@ fn leave_where(
         .collect();
     let kept = data.samples.iter().zip(&marked);
     let kept = kept.filter(|(s, out)| several(&s.active) && !**out).count();
-    if kept < LEAST_KEPT || !marked.contains(&true) {
-        return Ok(Vec::new());
-    }
-    leave_one_part_out(data, known, &marked, usize::MAX)
+    (kept >= LEAST_KEPT && marked.contains(&true)).then_some(marked)
 }
 
 /// A model of a part of the data.

@@ -166,6 +166,10 @@ pub struct Domain {
     /// that do not say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub crowds: Vec<u32>,
+    /// Part of the way, as a logarithm, that rates of more tasks than ever ran together are moved to the line
+    /// through those of fewer: slow-down grows by as much with each further task. 0 to 1; absent: 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub line_weight: f64,
 }
 
 /// What cross-validation by configuration found.

@@ -1,13 +1,16 @@
 """Judges the predictor and what a user would otherwise pick on measurements by others.
 
     judge.py DATA OUT BENCH [--no-peers] [--gpus v100,p100] [--only KIND] [--seeds N]
-             [--json FILE] [--page FILE]
+             [--day DAY] [--json FILE] [--page FILE]
 
 DATA holds the measurements (problems.py says what they are), OUT gets the problems, BENCH is the
 program `bench-real`. Peers see every throughput of the training samples, runs of one task
 included, as one row: the logarithms of batch size, share and solo step, which model it is, and of
 the others their number, the sum of their shares, the mean logarithm of their solo steps, and the
-shares of each model. They learn the logarithm of the throughput over the solo rate.
+shares of each model. They learn the logarithm of the throughput over the solo rate. Two simple laws beside
+them: `line`, where more tasks run than were learnt, and `interpolation`, where all run alone.
+
+DAY, which seeds all draws, is today unless it is given.
 
 Errors are those of single throughputs, untrimmed; of `mixes` those of the ratios to 100 %. Of these
 it is told, too, how large the error is with everyone at 50 and at 14 %, and in which part of the mixes of
@@ -99,6 +102,51 @@ def learners():
     }
 
 
+def line(problem, table):
+    """Of copies of a model: the slow-down grows with each task as by the last one that was learnt."""
+    slow = collections.defaultdict(list)
+    for sample in problem.train:
+        for task, batch, _, rate in sample:
+            slow[len(sample), batch].append(solo(table, task, batch) / rate)
+    most = max(k for k, _ in slow)
+
+    def at(k, batch):
+        near = min((b for n, b in slow if n == k), key=lambda b: abs(b - batch))
+        return mean(slow[k, near])
+
+    def one(tasks, batch):
+        last = at(most, batch)
+        return last + (tasks - most) * (last - at(most - 1, batch))
+
+    return [solo(table, t, b) / one(len(s), b) for s in problem.held for t, b, _, _ in s]
+
+
+def interpolation(problem, table):
+    """Of a task alone: linear between its nearest measured batch sizes and shares, as logarithms; the
+    nearest of them outside."""
+    import numpy as np
+    from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
+
+    of = collections.defaultdict(list)
+    for ((task, batch, share, rate),) in problem.train:
+        of[task].append((np.log(batch), np.log(share), np.log(rate)))
+    out = []
+    for ((task, batch, share, _),) in problem.held:
+        x = np.array(of[task])
+        at = [[np.log(batch), np.log(share)]]
+        own = x[np.abs(x[:, 0] - np.log(batch)) < 1e-9]
+        own = own[np.argsort(own[:, 1])]
+        if len(own) > 1:
+            found = np.interp(np.log(share), own[:, 1], own[:, 2])
+        else:
+            flat = len(x) < 4 or min(np.ptp(x[:, 0]), np.ptp(x[:, 1])) == 0
+            found = np.nan if flat else LinearNDInterpolator(x[:, :2], x[:, 2])(at)[0]
+            if np.isnan(found):
+                found = NearestNDInterpolator(x[:, :2], x[:, 2])(at)[0]
+        out.append(float(np.exp(found)))
+    return out
+
+
 def peers(problem, names, folder):
     """Predicted throughput of every held-out row by each peer; read again where it was written."""
     path = f"{folder}/{problem.name}.peers.json"
@@ -120,6 +168,10 @@ def peers(problem, names, folder):
         "no interference": own,
         "mean slow-down": own * np.where(together, slow, 1.0),
     }
+    if problem.kind.startswith("parva"):
+        answers["line"] = line(problem, table)
+    if all(len(s) == 1 for s in problem.train + problem.held):
+        answers["interpolation"] = interpolation(problem, table)
     rng = np.random.default_rng(0)
     for name, make in learners().items():
         kept = rng.permutation(len(y))[:600 if name == "gp" else 6000]
@@ -244,15 +296,18 @@ def main():
     parser.add_argument("--gpus", default="v100,p100")
     parser.add_argument("--only", default="")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--day", default=str(datetime.date.today()))
     parser.add_argument("--json")
     parser.add_argument("--page")
     args = parser.parse_args()
+    # Answers of the peers are kept by the problem's name.
+    args.out = f"{args.out}/{args.day}"
     os.makedirs(args.out, exist_ok=True)
     for name in os.listdir(args.out):
         if name.endswith((".csv", ".out")):
             os.remove(f"{args.out}/{name}")
     todo = []
-    for problem in problems.all_problems(args.data, args.seeds, args.gpus.split(",")):
+    for problem in problems.all_problems(args.data, args.seeds, args.gpus.split(","), args.day):
         if problem.kind.startswith(args.only):
             todo.append((problem, problems.write(problem, args.out)))
     subprocess.run([args.bench, args.out], check=True)

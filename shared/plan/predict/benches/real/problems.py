@@ -2,8 +2,8 @@
 
 Every problem is a list of samples to learn and a list to predict; a sample is a list of
 (task, batch, share in percent, throughput). A task is named; it runs at most once in a co-run, so
-copies of a model are tasks of their own. All draws are seeded by the problem's name;
-those of pairs and slices are others than the ones that choices were made by.
+copies of a model are tasks of their own. All draws are seeded by a day and the problem's name: those of
+a day that has not come yet are draws that no choice was made by.
 
 What is assumed of each source:
 
@@ -19,6 +19,7 @@ What is assumed of each source:
   two and more jobs with at most three copies of a model, 60 % of them learnt. `mixes-solos`: the runs of
   single jobs at 50 and 14 % are learnt too, as mt-profile measures some by default.
 - parva: copies of a model, all at the whole of one MIG slice; throughput is that of each copy.
+- curves: the same models alone; a slice of g of 7 is worth the share g/7.
 """
 
 import collections
@@ -38,7 +39,7 @@ def gavel_job(name):
     return re.sub(r"[^a-z0-9]+", "-", model.lower()), int(batch.rstrip(")") or 1)
 
 
-def gavel(path, gpu, seeds):
+def gavel(path, gpu, seeds, day):
     with open(path) as file:
         rates = json.load(file)[gpu]
     jobs = [name for name in rates if name.endswith(", 1)")]
@@ -57,7 +58,7 @@ def gavel(path, gpu, seeds):
     for n in SIZES:
         for seed in range(seeds):
             name = f"gavel-{gpu}-{n}.{seed}"
-            drawn = random.Random(f"page {name}").sample(pairs, len(pairs))
+            drawn = random.Random(f"{day} {name}").sample(pairs, len(pairs))
             train = solos + [s for _, _, s in drawn[:n]]
             yield Problem(f"gavel-{gpu}-{n}", name, train, [s for _, _, s in drawn[n:]])
     for fold in range(10):
@@ -72,7 +73,7 @@ def gavel(path, gpu, seeds):
             yield Problem(f"gavel-{gpu}-jobs", f"gavel-{gpu}-jobs.{at}", train, held)
 
 
-def slices(path, seeds):
+def slices(path, seeds, day):
     samples = []
     with open(path) as file:
         for row in csv.DictReader(file):
@@ -89,11 +90,11 @@ def slices(path, seeds):
     for n in SIZES[:3]:
         for seed in range(seeds):
             name = f"slices-{n}.{seed}"
-            drawn = random.Random(f"page {name}").sample(part, len(part))
+            drawn = random.Random(f"{day} {name}").sample(part, len(part))
             yield Problem(f"slices-{n}", name, full + drawn[:n], drawn[n:])
 
 
-def mixes(path, seeds):
+def mixes(path, seeds, day):
     jobs = collections.defaultdict(list)
     with open(path) as file:
         for row in csv.DictReader(file):
@@ -119,11 +120,11 @@ def mixes(path, seeds):
     for seed in range(min(seeds, 2)):
         name = f"mixes.{seed}"
         several = [v for v in few if len(v) > 1]
-        drawn = random.Random(name).sample(several, 300)
+        drawn = random.Random(f"{day} {name}").sample(several, 300)
         train = solos + [s for v in drawn[:180] for s in samples(v)]
         held = [s for v in drawn[180:] for s in samples(v)]
         yield Problem("mixes", name, train, held)
-        yield Problem("mixes-solos", f"mixes-solos.{seed}", train + alone(few, name), held)
+        yield Problem("mixes-solos", f"mixes-solos.{seed}", train + alone(few, f"{day} {name}"), held)
 
 
 def alone(mixes_of, name):
@@ -139,7 +140,7 @@ def alone(mixes_of, name):
     return list(runs.values())
 
 
-def parva(folder, seeds):
+def parva(folder, _seeds, _day):
     for file in sorted(os.listdir(folder)):
         if not file.endswith(".csv"):
             continue
@@ -170,15 +171,35 @@ def parva(folder, seeds):
                                   train, [s for s in held if len(s) == most + 1])
 
 
-def all_problems(data, seeds, gpus):
+def curves(folder, _seeds, _day):
+    """A model alone at every batch size and slice; all of one inner slice left out."""
+    for file in sorted(os.listdir(folder)):
+        if not file.endswith(".csv"):
+            continue
+        model = file[:-4]
+        rates = {}
+        with open(f"{folder}/{file}") as table:
+            for row in csv.DictReader(table):
+                rate = float(row["Throughput"] or 0)
+                if rate > 0 and row["Workload Number"] == "1":
+                    rates[int(row["Mig instance"]), int(row["Batch size"])] = rate
+        for left in (2, 3, 4):
+            sets = {True: [], False: []}
+            for (g, batch), rate in rates.items():
+                sets[g == left].append([(model, batch, round(100 * g / 7, 2), rate)])
+            if sets[True] and sets[False]:
+                yield Problem("curves", f"curves.{model}.{left}", sets[False], sets[True])
+
+
+def all_problems(data, seeds, gpus, day):
     path = f"{data}/gavel/simulation_throughputs.json"
     if os.path.exists(path):
         for gpu in gpus:
-            yield from gavel(path, gpu, seeds)
+            yield from gavel(path, gpu, seeds, day)
     for name, make in (("miso/mig_step_seconds.csv", slices), ("miso/mps_mixes.csv", mixes),
-                       ("parvagpu", parva)):
+                       ("parvagpu", parva), ("parvagpu", curves)):
         if os.path.exists(f"{data}/{name}"):
-            yield from make(f"{data}/{name}", seeds)
+            yield from make(f"{data}/{name}", seeds, day)
 
 
 def model_of(task):

@@ -21,6 +21,8 @@ pub(crate) struct Checks {
     pub(crate) weights: Weights,
     /// The same towards the process of sums.
     pub(crate) sum_weight: f64,
+    /// The same towards the line where more tasks run than were measured together.
+    pub(crate) line_weight: f64,
     folds: usize,
     /// Error of each family in percent.
     merits: Vec<(Method, f64)>,
@@ -40,6 +42,7 @@ impl Checks {
             method: choose(families, &[]),
             weights: Weights::default(),
             sum_weight: 0.0,
+            line_weight: 0.0,
             folds: 0,
             merits: Vec::new(),
             left: Vec::new(),
@@ -57,7 +60,7 @@ impl Checks {
     ) -> Result<Self, PredictError> {
         let (folds, left) = cross_validate(checked, known)?;
         let levels = validation::leave_levels_out(checked, known)?;
-        let weights_of = |method: Method| match pools(method) {
+        let weights_of = |method: Method| match validation::beside_law(method) {
             true => pool_weights(&left, &levels, method),
             false => Weights::default(),
         };
@@ -87,10 +90,16 @@ impl Checks {
         let moved = |left: &[Left]| moved_as(left, method, both);
         let halves = moved(&validation::leave_out(checked, known, 2)?);
         let left = moved(&left);
+        let crowd = validation::leave_crowd_out(checked, known, method, both)?;
+        let line_weight = match validation::beside_law(method) {
+            true => validation::line_weight(&crowd, method),
+            false => 0.0,
+        };
         Ok(Self {
             learning: learning_curve(checked, folds, [&halves, &left], method),
             levels: moved(&levels),
-            crowd: moved(&validation::leave_crowd_out(checked, known)?),
+            crowd: crowd.iter().map(|l| l.shifted(line_weight)).collect(),
+            line_weight,
             method,
             weights: both.0,
             sum_weight: both.1,
@@ -124,11 +133,6 @@ impl Checks {
             ..FitReport::default()
         }
     }
-}
-
-/// Whether a family moves its answers towards the process of all tasks.
-pub(super) fn pools(method: Method) -> bool {
-    matches!(method, Method::Gp | Method::Blend)
 }
 
 /// The best family by the errors of left-out co-runs; a later one only if it is clearly better.

@@ -90,6 +90,7 @@ impl Predictor {
             parts: tasks,
             trust,
             unseen,
+            line_weight: line_weight(params)?,
         })
     }
 }
@@ -204,6 +205,15 @@ fn read_trust(t: &TaskParams, path: &str) -> Result<Trust, PredictError> {
         batches,
         shares,
     })
+}
+
+fn line_weight(params: &ModelParams) -> Result<f64, PredictError> {
+    let weight = params.domain.line_weight;
+    if (0.0..=1.0).contains(&weight) {
+        return Ok(weight);
+    }
+    let problem = format!("{weight} is not 0 to 1");
+    Err(bad("$.predictor.domain.line_weight", problem))
 }
 
 /// `None` where the model does not say which numbers of tasks ran together: it was written before

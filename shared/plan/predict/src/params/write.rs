@@ -31,6 +31,7 @@ impl Fitted {
                 configurations: self.configurations as u64,
                 most_together: p.base.most_together as u32,
                 crowds: domain.crowds.iter().map(|n| *n as u32).collect(),
+                line_weight: p.line_weight,
             },
             validation: written::Validation {
                 folds: self.report.folds as u32,

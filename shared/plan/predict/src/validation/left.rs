@@ -76,6 +76,12 @@ impl Left {
         self.gap(method) / self.deviation(spread, method)
     }
 
+    /// With a part of its shift.
+    pub fn shifted(&self, weight: f64) -> Left {
+        let shift = weight * self.shift;
+        Left { shift, ..*self }
+    }
+
     /// With weights of the process of all tasks.
     pub fn moved(&self, weights: Weights) -> Left {
         let weight = weights.of(self.has_levels);

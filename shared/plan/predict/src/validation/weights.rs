@@ -92,3 +92,13 @@ pub(crate) fn sum_weight(left: &[Left], method: Method) -> f64 {
         .min_by(|a, b| error(*a).total_cmp(&error(*b)));
     least.filter(|_| !all.is_empty()).unwrap_or(0.0)
 }
+
+/// How much the line through measured numbers of tasks should count where more run, from the co-runs of most
+/// tasks, left out whole; wholly where there are none of fewer.
+pub(crate) fn line_weight(crowd: &[Left], method: Method) -> f64 {
+    if crowd.is_empty() {
+        return 1.0;
+    }
+    let moved = |weight: f64| crowd.iter().map(move |l| l.shifted(weight).error(method));
+    sure_weight(VERY_SURE, |weight| moved(weight).collect())
+}

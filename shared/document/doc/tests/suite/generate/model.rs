@@ -235,11 +235,13 @@ pub fn params() -> BoxedStrategy<wire::ModelParams> {
         alpha: n[2],
         beta: n[3],
     });
-    let domain = (count(), any::<u32>(), vec(any::<u32>(), 0..3)).prop_map(
-        |(configurations, most_together, crowds)| wire::Domain {
+    let crowds = vec(any::<u32>(), 0..3);
+    let domain = (count(), any::<u32>(), crowds, finite()).prop_map(
+        |(configurations, most_together, crowds, line_weight)| wire::Domain {
             configurations,
             most_together,
             crowds,
+            line_weight,
         },
     );
     let points = vec(vec(point(), 0..3), 0..3);
