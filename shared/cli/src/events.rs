@@ -4,8 +4,43 @@ use doc::Frame;
 
 use crate::{Console, Failure, LONGEST, Line, Lines, open_reader};
 
-/// Bad lines that are told one by one; of a stream of garbage only the number of the others.
+/// Bad lines that are told one by one, with what is wrong; of the others the numbers are told at the end.
 const TOLD: u64 = 5;
+/// Stretches of bad lines whose numbers are told: some 2 kB, so that a stream of garbage fills no log.
+const STRETCHES: usize = 200;
+
+/// Lines that were left out.
+#[derive(Default)]
+struct Ignored {
+    count: u64,
+    /// First and last numbers.
+    stretches: Vec<(u64, u64)>,
+    /// Some are in none of them.
+    more: bool,
+}
+
+impl Ignored {
+    fn note(&mut self, line: u64) {
+        self.count += 1;
+        let full = self.stretches.len() == STRETCHES;
+        match self.stretches.last_mut() {
+            Some((_, last)) if *last + 1 == line => *last = line,
+            _ if full => self.more = true,
+            _ => self.stretches.push((line, line)),
+        }
+    }
+
+    fn text(&self) -> String {
+        let stretch = |(first, last): &(u64, u64)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        };
+        let all: Vec<String> = self.stretches.iter().map(stretch).collect();
+        let more = if self.more { " and others" } else { "" };
+        let (count, all) = (self.count, all.join(", "));
+        format!("{count} lines were ignored in all: {all}{more}")
+    }
+}
 
 /// Reads events of a live system, one a line, until the stream ends; `expected` names them.
 ///
@@ -27,10 +62,10 @@ pub fn each_event(
         let tool = console.tool();
         format!("{source_name}: {what}; `{tool} --help` shows what events look like")
     };
-    let (mut taken, mut ignored) = (0_u64, 0_u64);
+    let (mut taken, mut ignored) = (0_u64, Ignored::default());
     let mut document = None;
     for line in Lines::new(reader) {
-        let problem = match line.map_err(|error| Failure::file(path, &error))? {
+        let (number, problem) = match line.map_err(|error| Failure::file(path, &error))? {
             Line::Text(text, _) if text.trim_ascii().is_empty() => continue,
             Line::Text(bytes, line) => {
                 let source_name = source_name.clone();
@@ -46,24 +81,27 @@ pub fn each_event(
                     }
                     Err(problem) => {
                         document = document.or_else(|| document_of(&frame.bytes));
-                        problem
+                        (line, problem)
                     }
                 }
             }
-            Line::TooLong(line) => format!(
-                "{source_name}:{line}: longer than {LONGEST} bytes; an event has some hundred"
-            ),
+            Line::TooLong(line) => {
+                let problem = format!(
+                    "{source_name}:{line}: longer than {LONGEST} bytes; an event has some hundred"
+                );
+                (line, problem)
+            }
         };
         if strict {
             return Err(Failure::Input(document.map_or(problem, none)));
         }
-        ignored += 1;
-        if ignored <= TOLD {
+        ignored.note(number);
+        if ignored.count <= TOLD {
             console.warn(&format!("ignored: {problem}"));
         }
     }
-    if ignored > TOLD {
-        console.warn(&format!("{ignored} lines were ignored in all"));
+    if ignored.count > TOLD {
+        console.warn(&ignored.text());
     }
     if taken == 0 {
         let what = document.unwrap_or_else(|| "there is no event in it".to_owned());
@@ -87,6 +125,19 @@ fn document_of(line: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_line_that_is_left_out_is_told_by_its_number_until_there_are_too_many() {
+        let text = |lines: &mut dyn Iterator<Item = u64>| {
+            let mut ignored = Ignored::default();
+            lines.for_each(|line| ignored.note(line));
+            ignored.text()
+        };
+        let told = text(&mut [2, 3, 4, 7, 9, 10].into_iter());
+        assert_eq!(told, "6 lines were ignored in all: 2-4, 7, 9-10");
+        let many = text(&mut (0..1_000_000).map(|n| 2 * n));
+        assert!(many.ends_with(" and others") && many.len() < 4000, "{many}");
+    }
 
     #[test]
     fn a_document_in_place_of_events_is_told_from_one_of_its_lines() {

@@ -11,7 +11,7 @@ const WORKLOAD: &str = r#"{"schema":"mt.workload/1","device":{"kind":"cpu","gpus
   {"id":"b","batch_sizes":[64],"job":{"argv":["mt-worker","--width","32","--seed","2",
    "--processes","{processes}","--batches","{batches}","--checkpoint","b.ckpt"]}}]}"#;
 const ARRIVALS: &str = r#"{"event":"arrive","time_s":0,"task":"a","total_steps":3000}
-{"event":"arrive","time_s":1,"task":"b","total_steps":500}
+{"event":"arrive","time_s":1,"task":"b","total_steps":500,"batch_per_gpu":32}
 "#;
 
 /// Numbers of the steps in a log.

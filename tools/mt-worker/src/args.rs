@@ -15,7 +15,7 @@ use crate::elastic_args::ElasticArgs;
 /// momentum; the loss falls. With --device cuda it trains a model of the catalogue on an NVIDIA
 /// GPU, as the kernels of its layers.
 ///
-/// Without --pool it trains until --samples is reached (or for ever). With --pool it waits for
+/// Without --pool it trains until --samples or --steps is reached (or for ever). With --pool it waits for
 /// lines on standard input: `run`, `park`, `batch N`, `quit`.
 ///
 /// With --processes N every step is shared by N processes, which sum their gradients: the same
@@ -49,6 +49,9 @@ pub struct Args {
     /// Stop after so many samples, those before a checkpoint included
     #[arg(long, value_name = "N", env = "MT_SAMPLES")]
     samples: Option<u64>,
+    /// Stop after so many steps, those before a checkpoint included
+    #[arg(long, value_name = "N", env = "MT_STEPS", value_parser = clap::value_parser!(u64).range(1..))]
+    steps: Option<u64>,
     /// Round of the federation: every round sees other data
     #[arg(long, value_name = "N", env = "MT_ROUND", default_value_t = 0)]
     round: u64,
@@ -203,6 +206,7 @@ impl Args {
             model,
             batch,
             samples,
+            steps: self.steps,
             pool: self.pool,
             elastic,
         })

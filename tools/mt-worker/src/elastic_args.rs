@@ -35,17 +35,13 @@ pub struct ElasticArgs {
     /// Port at which rank 0 listens; needed where processes have ranks
     #[arg(long, value_name = "PORT", env = "MASTER_PORT")]
     master_port: Option<u16>,
-    /// Go on from FILE if it is there; written when SIGTERM asks to stop, and at the end
+    /// Go on from FILE if it is there; written on the way, when SIGTERM asks to stop, and at the end
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     checkpoint: Option<PathBuf>,
-    /// Write the checkpoint every so many steps, too; 0: not
-    #[arg(
-        long,
-        value_name = "STEPS",
-        default_value_t = 0,
-        requires = "checkpoint"
-    )]
-    checkpoint_every: u64,
+    /// Write the checkpoint every so many steps on the way, 0: not; absent: as often as costs least, by what one
+    /// takes and a kill an hour
+    #[arg(long, value_name = "STEPS", requires = "checkpoint")]
+    checkpoint_every: Option<u64>,
     /// Done when the mean loss of the last ten steps is at most X
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     target_loss: Option<f64>,

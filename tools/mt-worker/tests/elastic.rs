@@ -248,6 +248,30 @@ fn a_process_that_is_killed_ends_the_others_with_an_error() {
 }
 
 #[test]
+fn steps_are_met_exactly_whatever_the_batch_and_a_kill_costs_little() {
+    let dir = tempfile::tempdir().unwrap();
+    let name = dir.path().join("state").display().to_string();
+    let counted = |more: &[&str]| trained(&[&["--steps", "30"], more].concat()).len();
+    let more: [&[&str]; 2] = [&["--target-loss", "-1"], &["--processes", "2"]];
+    assert_eq!(more.map(counted), [30, 30]);
+    // A file that comes on the way, while nobody asks the training to stop.
+    let common = ["--checkpoint", &name, "--threads", "1"];
+    let (mut child, mut output) = started(&common, 1);
+    let mut last = String::new();
+    while !Path::new(&name).exists() {
+        last.clear();
+        assert!(output.read_line(&mut last).unwrap() > 0, "it ended");
+    }
+    kill(pid(&child), Signal::SIGKILL).unwrap();
+    child.wait().unwrap();
+    let made = steps(&lines(last.as_bytes()))[0].0;
+    let total = (made + 5).to_string();
+    let after = trained(&[&common[..], &["--steps", &total, "--batch", "32"]].concat());
+    assert!(after[0].0 > 1, "it began at 0");
+    assert_eq!(after.last().unwrap().0, made + 5);
+}
+
+#[test]
 fn a_target_ends_the_training() {
     let steps = trained(&["--target-loss", "0.8", "--processes", "2"]);
     let last: Vec<f64> = steps.iter().rev().take(10).map(|s| s.1).collect();

@@ -26,6 +26,8 @@ pub struct Config {
     pub batch: Batch,
     /// When to stop.
     pub samples: Option<Samples>,
+    /// When to stop, in steps.
+    pub steps: Option<u64>,
     /// Whether standard input directs.
     pub pool: bool,
     /// Processes and checkpoints; `None`: one process without.
@@ -58,8 +60,8 @@ pub struct Elastic {
     pub batches: Vec<usize>,
     /// Where the state is kept.
     pub checkpoint: Option<PathBuf>,
-    /// Steps between two checkpoints; 0: none on the way.
-    pub checkpoint_every: u64,
+    /// Steps between two checkpoints; 0: none on the way; `None`: by what one costs.
+    pub checkpoint_every: Option<u64>,
     /// Loss that ends the training.
     pub target_loss: Option<f64>,
     /// Whether it waits for `run` before it reads the checkpoint.

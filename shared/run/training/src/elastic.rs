@@ -6,13 +6,14 @@
 //! to stop rides in the same sum, so that all stop after the same step, whoever was asked.
 
 mod checkpoint;
+mod period;
 mod team;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cli::{Console, Exit, Failure};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -23,6 +24,7 @@ use crate::cpu::{CpuTrainer, MEASURE_EVERY, Norms, mean_square};
 use crate::protocol::{Order, Reporter};
 use crate::trainer::{Step, Trainer as _};
 use checkpoint::State;
+use period::Period;
 use team::{Tally, Team};
 
 /// Trains to the end, or until SIGTERM or SIGINT.
@@ -51,6 +53,7 @@ pub fn run(config: &Config, elastic: &Elastic, console: &Console) -> Result<Exit
         reporter,
         console,
         state: State::default(),
+        period: Period::new(elastic.checkpoint_every),
         sum: Vec::new(),
     };
     training.warm_up()?;
@@ -85,6 +88,8 @@ struct Training<'a> {
     reporter: Option<Reporter>,
     console: &'a Console,
     state: State,
+    /// When checkpoints are written on the way.
+    period: Period,
     sum: Vec<f32>,
 }
 
@@ -178,26 +183,28 @@ impl Training<'_> {
                 return Ok(Exit::Done);
             }
             let stopped = self.step(stop.load(Ordering::Relaxed))?;
-            let every = self.elastic.checkpoint_every;
             if stopped && !self.is_done() {
                 self.save()?;
                 self.tell(|reporter, state| reporter.parked_at(state.step))?;
                 return Ok(Exit::Done);
             }
-            if every > 0
-                && self.state.step.is_multiple_of(every)
-                && let Err(failure) = self.save()
-            {
-                // The next one may succeed; the training is not worth less for it.
-                self.console.warn(&failure.to_string());
+            if self.period.is_due(self.state.step) {
+                let before = Instant::now();
+                if let Err(failure) = self.save() {
+                    // The next one may succeed; the training is not worth less for it.
+                    self.console.warn(&failure.to_string());
+                }
+                self.period.wrote(before.elapsed());
             }
         }
     }
 
     fn is_done(&self) -> bool {
         let samples = self.config.samples.map(units::Samples::get);
+        let steps = self.config.steps;
         let target = self.elastic.target_loss;
         samples.is_some_and(|n| self.state.samples >= n)
+            || steps.is_some_and(|n| self.state.step >= n)
             || target.is_some_and(|target| self.state.has_reached(target))
     }
 

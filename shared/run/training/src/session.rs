@@ -40,6 +40,8 @@ pub fn run(config: &Config, console: &Console) -> Result<Exit, Failure> {
         reporter,
         batch: config.batch,
         samples: 0,
+        steps: 0,
+        most_steps: config.steps.unwrap_or(u64::MAX),
         limit: config.samples.map(units::Samples::get),
         console,
     };
@@ -53,6 +55,8 @@ struct StepLoop<'a> {
     reporter: Reporter,
     batch: Batch,
     samples: u64,
+    steps: u64,
+    most_steps: u64,
     limit: Option<u64>,
     console: &'a Console,
 }
@@ -66,7 +70,7 @@ impl StepLoop<'_> {
         Ok(())
     }
 
-    /// One step; false when all samples are done. The last step is short if need be, so that the
+    /// One step; false when all steps or samples are done. The last step is short if need be, so that the
     /// count is met exactly.
     fn step(&mut self) -> Result<bool, Failure> {
         let left = self.limit.map_or(u64::MAX, |n| n - self.samples);
@@ -74,10 +78,14 @@ impl StepLoop<'_> {
         let Ok(size) = Batch::new(size) else {
             return Ok(false);
         };
+        if self.steps >= self.most_steps {
+            return Ok(false);
+        }
         let step = self.trainer.step(size)?;
+        self.steps += 1;
         self.samples += u64::from(size.get());
         self.reporter.step(size, step)?;
-        Ok(left > u64::from(size.get()))
+        Ok(left > u64::from(size.get()) && self.steps < self.most_steps)
     }
 
     /// Trains while told to; the end of the orders is `quit`, for whoever gave them has gone.
@@ -113,7 +121,7 @@ impl StepLoop<'_> {
                 }
                 Some(Some(Order::Task(..))) => {
                     one_task = true;
-                    self.samples = 0;
+                    (self.samples, self.steps) = (0, 0);
                 }
                 Some(Some(Order::Run)) => running = true,
                 Some(Some(Order::Park)) => {

@@ -143,6 +143,9 @@ impl ElasticLaunch<'_> {
             let mut task = self.workload.tasks[self.members[i].task].clone();
             if let Some(job) = &mut task.job {
                 job.env.extend(program.env);
+                // Of a batch that grows with the GPUs no number of samples says it.
+                let steps = member.arrival.total_steps.map(|n| n.to_string());
+                job.env.extend(steps.map(|n| ("MT_STEPS".to_owned(), n)));
             }
             let work = Work {
                 task: &task,
