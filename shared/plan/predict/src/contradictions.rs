@@ -44,6 +44,9 @@ pub enum Contradiction {
     },
 }
 
+/// A throughput and its error, samples per second.
+type Rate = (f64, f64);
+
 impl Dataset {
     /// What of the measurements contradicts other ones, tasks in their order.
     #[must_use]
@@ -54,35 +57,29 @@ impl Dataset {
     }
 
     fn repeats(&self) -> Vec<Contradiction> {
-        // Throughput and its error by configuration and task.
-        let mut measured: BTreeMap<Vec<Setting>, BTreeMap<usize, Vec<(f64, f64)>>> =
-            BTreeMap::new();
+        let mut measured: BTreeMap<(Vec<Setting>, usize), Vec<Rate>> = BTreeMap::new();
         for s in &self.samples {
             let mut active = s.active.clone();
             active.sort_unstable();
-            let of = measured.entry(active).or_default();
             for (at, (a, p)) in s.active.iter().zip(&s.throughput).enumerate() {
                 let error = s.stderr.as_ref().map_or(0.0, |e| e[at]);
                 if *p > 0.0 {
-                    of.entry(a.task).or_default().push((*p, error));
+                    let of = measured.entry((active.clone(), a.task)).or_default();
+                    of.push((*p, error));
                 }
             }
         }
-        let mut all = Vec::new();
-        for (active, tasks) in measured {
-            for (task, mut rates) in tasks {
-                rates.sort_by(|a, b| a.0.total_cmp(&b.0));
-                let ((low, e), (high, f)) = (rates[0], rates[rates.len() - 1]);
-                if high > APART * low && high - low > ERRORS * e.hypot(f) {
-                    all.push(Contradiction::Repeats {
-                        active: active.clone(),
-                        task,
-                        throughput: (low, high),
-                    });
-                }
-            }
-        }
-        all
+        let told = |((active, task), mut rates): ((Vec<Setting>, usize), Vec<Rate>)| {
+            rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let ((low, e), (high, f)) = (rates[0], rates[rates.len() - 1]);
+            let apart = high > APART * low && high - low > ERRORS * e.hypot(f);
+            apart.then_some(Contradiction::Repeats {
+                active,
+                task,
+                throughput: (low, high),
+            })
+        };
+        measured.into_iter().filter_map(told).collect()
     }
 
     fn faster_together(&self) -> Vec<Contradiction> {
