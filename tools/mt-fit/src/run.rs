@@ -61,7 +61,7 @@ fn one(
         let name = profile.header.workload.id.as_deref();
         Failure::Input(format!("{}: {error}", name.unwrap_or("profile")))
     })?;
-    warn(&profile, &fitted, console);
+    warn(&profile, &data, &fitted, console);
     if !args.quiet {
         console.say(&summary::text(&profile, &data, &fitted, console.width()));
     }
@@ -134,7 +134,18 @@ fn model(profile: Profile, fitted: &Fitted, console: &Console) -> Model {
     }
 }
 
-fn warn(profile: &Profile, fitted: &Fitted, console: &Console) {
+/// Contradictions that are told one by one.
+const MOST_TOLD: usize = 5;
+
+fn warn(profile: &Profile, data: &Dataset, fitted: &Fitted, console: &Console) {
+    let contradictions = data.contradictions();
+    let name = |task: usize| profile.header.workload.tasks[task].id.to_string();
+    for contradiction in contradictions.iter().take(MOST_TOLD) {
+        console.warn(&contradiction.reason(name));
+    }
+    if let Some(more @ 1..) = contradictions.len().checked_sub(MOST_TOLD) {
+        console.warn(&format!("{more} more measurements contradict each other"));
+    }
     let report = &fitted.report;
     if !profile.failures.is_empty() {
         let n = profile.failures.len();

@@ -56,22 +56,15 @@ impl Dataset {
         Ok(())
     }
 
-    /// At most `most` samples, evenly over the list, after all solo runs at full share.
+    /// At most `most` co-runs, evenly over the list, after at most as many runs of one task.
     pub(crate) fn thinned(&self, most: usize) -> Dataset {
-        let alone = |s: &&Sample| s.active.len() == 1;
-        let mut kept: Vec<Sample> = self
-            .samples
-            .iter()
-            .filter(alone)
-            .take(most)
-            .cloned()
-            .collect();
-        let rest: Vec<&Sample> = self.samples.iter().filter(|s| !alone(s)).collect();
-        let room = most.saturating_sub(kept.len()).min(rest.len());
-        kept.extend((0..room).map(|k| rest[k * rest.len() / room].clone()));
+        let (alone, together): (Vec<&Sample>, Vec<&Sample>) =
+            self.samples.iter().partition(|s| s.active.len() == 1);
+        let few = math::stats::evenly(together.len(), most).into_iter();
+        let few = few.map(|k| together[k]);
         Dataset {
             tasks: self.tasks.clone(),
-            samples: kept,
+            samples: alone.into_iter().take(most).chain(few).cloned().collect(),
         }
     }
 

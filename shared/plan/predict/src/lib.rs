@@ -31,7 +31,7 @@
 //!    `interference`, `throughput`.
 //! 5. Learning: `validation` (what is left out), `report` (what a fit says of itself), `fit`; `params`
 //!    writes a model and reads it.
-//! 6. On top: `summary`, `accuracy`, `candidates`, `runs`, `scale`, and `design`, which asks
+//! 6. On top: `summary`, `accuracy`, `contradictions`, `candidates`, `runs`, `scale`, and `design`, which asks
 //!    what to measure next.
 
 mod accuracy;
@@ -39,6 +39,7 @@ mod anchor;
 mod base;
 mod batch;
 mod candidates;
+mod contradictions;
 mod copies;
 mod crowd;
 mod dataset;
@@ -74,6 +75,7 @@ mod workload_law;
 pub use accuracy::Accuracy;
 pub use anchor::Anchor;
 pub use candidates::candidates;
+pub use contradictions::Contradiction;
 pub use dataset::{Dataset, Sample, TaskSpec};
 pub use doc::Method;
 pub use error::PredictError;

@@ -1,0 +1,253 @@
+//! Measurements that contradict each other, which no model can follow.
+
+use std::collections::BTreeMap;
+
+use units::Share;
+use units::corun::Setting;
+
+use crate::dataset::Dataset;
+
+/// Rates of one configuration that differ by more than this factor contradict each other. Noise of 10 %, the
+/// most that a model is expected to average out, makes two differ so once in 300 times.
+const APART: f64 = 1.5;
+/// The same in standard errors of the difference, where they were told.
+const ERRORS: f64 = 3.0;
+/// A task that is this much faster among others than alone was measured wrongly, here or there: solo rates
+/// repeat to a few percent.
+const FASTER: f64 = 1.1;
+/// Least co-runs at batch sizes with a solo run that say so.
+const LEAST: usize = 3;
+
+/// Measurements that contradict each other.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Contradiction {
+    /// One configuration was measured several times, and a task was much faster in one than in another.
+    Repeats {
+        /// The configuration, in the order of the workload.
+        active: Vec<Setting>,
+        /// The task.
+        task: usize,
+        /// Its least and largest throughput, samples per second.
+        throughput: (f64, f64),
+    },
+    /// A task is faster among others than alone on the whole device in most of its co-runs.
+    FasterTogether {
+        /// The task.
+        task: usize,
+        /// In so many of its co-runs,
+        faster: usize,
+        /// of so many.
+        co_runs: usize,
+        /// The task whose solo runs fit its co-runs, while its own fit those of the other: the two names
+        /// were swapped.
+        swapped_with: Option<usize>,
+    },
+}
+
+/// A throughput and its error, samples per second.
+type Rate = (f64, f64);
+
+impl Dataset {
+    /// What of the measurements contradicts other ones, tasks in their order.
+    #[must_use]
+    pub fn contradictions(&self) -> Vec<Contradiction> {
+        let mut all = self.repeats();
+        all.extend(self.faster_together());
+        all
+    }
+
+    fn repeats(&self) -> Vec<Contradiction> {
+        let mut measured: BTreeMap<(Vec<Setting>, usize), Vec<Rate>> = BTreeMap::new();
+        for s in &self.samples {
+            let mut active = s.active.clone();
+            active.sort_unstable();
+            for (at, (a, p)) in s.active.iter().zip(&s.throughput).enumerate() {
+                let error = s.stderr.as_ref().map_or(0.0, |e| e[at]);
+                if *p > 0.0 {
+                    let of = measured.entry((active.clone(), a.task)).or_default();
+                    of.push((*p, error));
+                }
+            }
+        }
+        let told = |((active, task), mut rates): ((Vec<Setting>, usize), Vec<Rate>)| {
+            rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let ((low, e), (high, f)) = (rates[0], rates[rates.len() - 1]);
+            let apart = high > APART * low && high - low > ERRORS * e.hypot(f);
+            apart.then_some(Contradiction::Repeats {
+                active,
+                task,
+                throughput: (low, high),
+            })
+        };
+        measured.into_iter().filter_map(told).collect()
+    }
+
+    fn faster_together(&self) -> Vec<Contradiction> {
+        let solo = crate::anchor::solo_steps(self);
+        // Throughput in co-runs over the batch size, times the solo step of a task at that size.
+        let against = |task: usize, of: usize| -> Vec<f64> {
+            let co_runs = self.samples.iter().filter(|s| s.active.len() > 1);
+            let all = co_runs.flat_map(|s| s.active.iter().zip(&s.throughput));
+            let own = all.filter(|(a, p)| a.task == task && **p > 0.0);
+            own.filter_map(|(a, p)| Some(p / a.batch.as_f64() * solo[of].get(&a.batch.get())?))
+                .collect()
+        };
+        let faster = |ratios: &[f64]| ratios.iter().filter(|r| **r > FASTER).count();
+        let fits = |task: usize, of: usize| {
+            let ratios = against(task, of);
+            ratios.len() >= LEAST && 20 * faster(&ratios) <= ratios.len()
+        };
+        let mut all = Vec::new();
+        for task in 0..self.tasks.len() {
+            let ratios = against(task, task);
+            if ratios.len() >= LEAST && 2 * faster(&ratios) > ratios.len() {
+                let others = (0..self.tasks.len()).filter(|o| *o != task);
+                let mut swapped = others.filter(|o| fits(task, *o) && fits(*o, task));
+                // Of several that fit, none is told.
+                let first = swapped.next().filter(|_| swapped.next().is_none());
+                all.push(Contradiction::FasterTogether {
+                    task,
+                    faster: faster(&ratios),
+                    co_runs: ratios.len(),
+                    swapped_with: first,
+                });
+            }
+        }
+        all
+    }
+}
+
+impl Contradiction {
+    /// The contradiction in words; `name` gives the name of a task by its position in the workload.
+    #[must_use]
+    pub fn reason(&self, name: impl Fn(usize) -> String) -> String {
+        match self {
+            Self::Repeats {
+                active,
+                task,
+                throughput: (low, high),
+            } => {
+                let one = |a: &Setting| match a.share {
+                    Share::FULL => format!("{} batch {}", name(a.task), a.batch),
+                    share => format!("{} batch {} share {share}", name(a.task), a.batch),
+                };
+                let all: Vec<String> = active.iter().map(one).collect();
+                format!(
+                    "{} was measured at {low:.1} and at {high:.1} samples/s in one configuration ({}): leave one \
+                     of both out of the profile",
+                    name(*task),
+                    all.join(", ")
+                )
+            }
+            Self::FasterTogether {
+                task,
+                faster,
+                co_runs,
+                swapped_with,
+            } => {
+                let task = name(*task);
+                let cause = match swapped_with {
+                    Some(other) => format!(
+                        "the solo runs of {0} fit them, and those of {task} the co-runs of {0}: were the two \
+                         names swapped?",
+                        name(*other)
+                    ),
+                    None => "measure it alone again, with nothing else on the device".to_owned(),
+                };
+                format!(
+                    "{task} is faster among others than alone in {faster} of {co_runs} co-runs: {cause}"
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Batch;
+
+    use super::*;
+    use crate::{Sample, TaskSpec};
+
+    fn run(rates: &[(usize, f64)]) -> Sample {
+        let one = |(task, _): &(usize, f64)| Setting {
+            task: *task,
+            batch: Batch::new(8).unwrap(),
+            share: Share::FULL,
+        };
+        Sample {
+            active: rates.iter().map(one).collect(),
+            throughput: rates.iter().map(|(_, rate)| *rate).collect(),
+            stderr: None,
+        }
+    }
+
+    fn dataset(samples: Vec<Sample>) -> Dataset {
+        let spec = TaskSpec {
+            flops_per_sample: None,
+            bytes_per_sample: None,
+            batches: vec![Batch::new(8).unwrap()],
+            copy_of: None,
+        };
+        Dataset {
+            tasks: vec![spec; 3],
+            samples,
+        }
+    }
+
+    /// Solo rates 100, 300 and 50; every co-run halves them.
+    fn sound() -> Vec<Sample> {
+        let mut all = vec![run(&[(0, 100.0)]), run(&[(1, 300.0)]), run(&[(2, 50.0)])];
+        for _ in 0..3 {
+            all.push(run(&[(0, 50.0), (1, 150.0)]));
+            all.push(run(&[(0, 52.0), (2, 25.0)]));
+            all.push(run(&[(2, 26.0), (1, 140.0)]));
+        }
+        all
+    }
+
+    #[test]
+    fn sound_measurements_contradict_nothing() {
+        assert_eq!(dataset(sound()).contradictions(), []);
+    }
+
+    #[test]
+    fn a_repeat_that_is_far_off_is_told_unless_its_error_explains_it() {
+        let mut samples = sound();
+        samples.push(run(&[(1, 40.0), (0, 51.0)]));
+        let found = dataset(samples.clone()).contradictions();
+        let [only] = &found[..] else {
+            panic!("{found:?}")
+        };
+        assert!(matches!(
+            only,
+            Contradiction::Repeats {
+                task: 1,
+                throughput: (40.0, 150.0),
+                ..
+            }
+        ));
+        let name = |task| format!("t{task}");
+        assert!(only.reason(name).contains("40.0 and at 150.0 samples/s"));
+        samples.last_mut().unwrap().stderr = Some(vec![60.0, 1.0]);
+        assert_eq!(dataset(samples).contradictions(), []);
+    }
+
+    #[test]
+    fn swapped_names_are_told() {
+        let mut samples = sound();
+        for s in samples.iter_mut().skip(3) {
+            for a in &mut s.active {
+                a.task = [1, 0, 2][a.task];
+            }
+        }
+        let found = dataset(samples).contradictions();
+        let swapped = Contradiction::FasterTogether {
+            task: 0,
+            faster: 6,
+            co_runs: 6,
+            swapped_with: Some(1),
+        };
+        assert_eq!(found, [swapped]);
+    }
+}
