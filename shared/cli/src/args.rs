@@ -168,6 +168,20 @@ pub struct JobArgs {
 }
 
 impl JobArgs {
+    /// Checks every value of a tool that has no others to check with them.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] with everything that is wrong.
+    pub fn checked(&self) -> Result<Care, Failure> {
+        let mut faults = Vec::new();
+        let care = self.care(&mut faults);
+        if faults.is_empty() {
+            Ok(care)
+        } else {
+            Err(Failure::Usage(faults.join("\n")))
+        }
+    }
+
     /// Checks every value; what is wrong goes into `faults`.
     #[must_use]
     pub fn care(&self, faults: &mut Vec<String>) -> Care {

@@ -8,11 +8,7 @@ use crate::args::RunArgs;
 
 /// Runs every schedule, one after another.
 pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
-    let mut faults = Vec::new();
-    let care = args.care.care(&mut faults);
-    if !faults.is_empty() {
-        return Err(Failure::Usage(faults.join("\n")));
-    }
+    let care = args.care.checked()?;
     let (input, mut output) = args.stream.open("schedules", console)?;
     let mut exit = Exit::Done;
     let mut schedules = input.documents::<Schedule>().peekable();
@@ -22,8 +18,10 @@ pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
             let text = "--journal: a journal is of one schedule, and there are several";
             return Err(Failure::Usage(text.to_owned()));
         }
+        let device = args.device.map(DeviceKind::from);
         let settings = Settings {
-            place: place(args, &schedule)?,
+            place: Where::asked(args.via.as_deref(), device, &schedule.cluster)
+                .map_err(Failure::Usage)?,
             care: care.clone(),
             seed: args.seed.seed,
             journal: args.journal.clone(),
@@ -37,13 +35,4 @@ pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
     }
     output.finish_events()?;
     Ok(exit)
-}
-
-fn place(args: &RunArgs, schedule: &Schedule) -> Result<Where, Failure> {
-    let Some(prefix) = &args.via else {
-        let device = args.device.map(DeviceKind::from);
-        return Where::on(device, &schedule.cluster).map_err(|e| Failure::Usage(e.to_string()));
-    };
-    Where::via(prefix)
-        .ok_or_else(|| Failure::Usage("--via: give at least the name of a program".to_owned()))
 }

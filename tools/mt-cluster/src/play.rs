@@ -50,11 +50,7 @@ fn live(
     let mut clusters = Input::open(std::slice::from_ref(file), "a cluster", console)?.documents();
     let nothing = || Failure::Input(format!("{}: there is no cluster", file.display()));
     let cluster: Cluster = clusters.next().ok_or_else(nothing)??;
-    let existing = Existing {
-        replace: false,
-        continues: None,
-    };
-    let mut output = Output::progressive(args.stream.output.as_deref(), existing)?;
+    let mut output = Output::progressive(args.stream.output.as_deref(), Existing::default())?;
     let events = (events, args.strict);
     ::drive::live(cluster, settings, events, &mut output, console)?;
     output.finish()?;

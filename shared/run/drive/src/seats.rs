@@ -41,11 +41,23 @@ impl Where {
         }
     }
 
-    /// Behind a prefix, whose words are separated by blanks; `None` if there is no word.
-    #[must_use]
-    pub fn via(prefix: &str) -> Option<Self> {
+    /// Behind a prefix where one is given, whose words are separated by blanks; else as [`Where::on`].
+    ///
+    /// # Errors
+    /// What of the options is wrong: a prefix without a word, or a device as of [`Where::on`].
+    pub fn asked(
+        via: Option<&str>,
+        device: Option<DeviceKind>,
+        cluster: &Cluster,
+    ) -> Result<Self, String> {
+        let Some(prefix) = via else {
+            return Self::on(device, cluster).map_err(|e| e.to_string());
+        };
         let words: Vec<String> = prefix.split_whitespace().map(str::to_owned).collect();
-        (!words.is_empty()).then_some(Self::Via(words))
+        if words.is_empty() {
+            return Err("--via: give at least the name of a program".to_owned());
+        }
+        Ok(Self::Via(words))
     }
 
     /// The word for it in `MT_DEVICE`.
