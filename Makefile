@@ -7,7 +7,7 @@ LINKS := mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt
 TOOLS := mt $(LINKS)
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults soak hostile test-sim fuzz bench bench-peers bench-real regret options paper elastic federation hare engines wheel deb calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults soak hostile test-sim fuzz bench bench-peers bench-real simulator regret options paper elastic federation hare engines wheel deb calibrate schemas schemas-check \
 	lint install uninstall clean
 
 # A description begins with ## where users need the target, with #- where developers do.
@@ -80,9 +80,14 @@ bench-peers: #- Measure against solvers and learners of others (builds Python en
 bench-real: #- Measure the predictor on recorded measurements by others, beside scikit-learn
 	sh shared/plan/predict/benches/real/bench.sh
 
-regret: #- Measure what plans are worth against an exhaustive search, on mixes that nothing was tuned on
+simulator: #- Judge the simulator by slow-downs that others recorded on real GPUs
+	$(CARGO) run --release -q -p mt-gpusim --example strangers -- $(or $(DATA),../shared/data) \
+		shared/run/gpusim/examples/strangers/summary.json
+
+regret: #- Measure what plans are worth, on mixes that nothing was tuned on and seeds that no profile saw
 	$(MAKE) -s build EXAMPLE=regret
-	$(RELEASE)/examples/regret
+	hash=$$($(RELEASE)/examples/regret --inputs | sha256sum | cut -d' ' -f1) && \
+		$(RELEASE)/examples/regret --summary shared/run/design/examples/regret/summary.json --inputs-sha256 "$$hash"
 
 options: #- Measure mt-solve under 200 random sets of options, and name the slowest
 	$(MAKE) -s build EXAMPLE=options

@@ -24,7 +24,7 @@ are emulated on one machine ($(nproc) cores of $(sed -n 's/^model name[^:]*: //p
 $(cut -d ' ' -f 1-3 /proc/loadavg | tr ' ' '/') (1, 5, 15 minutes) when it began. Tasks of schedules sleep where they would train.
 
 The plan is for three trainings (\`workload.json\`) on one processor, under CPU quotas. Each engine starts
-them under \`mt-launch exec --plan plan.json --task ...\`; what they reach together stands beside what was planned.
+them under \`mt-launch exec --plan plan.json --task ...\`; the tables compare measured with planned rates.
 
 MD
     [ -n "$MT_PLAN" ] || echo "There are no control groups here, so no shares could be applied."

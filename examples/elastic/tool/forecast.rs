@@ -5,10 +5,10 @@ use std::path::Path;
 use learning::{History, Point, REACHED_REPORTS, remaining};
 
 /// Remaining steps, with the ends of a 90 % interval where there is one.
-type Answer = (f64, Option<(f64, f64)>);
+type RemainingSteps = (f64, Option<(f64, f64)>);
 
 /// A forecast of remaining steps from the losses so far; `None`: it says never.
-type Forecast = fn(&[Point], f64) -> Option<Answer>;
+type Forecast = fn(&[Point], f64) -> Option<RemainingSteps>;
 
 /// Ours, Optimus' and SLAQ's.
 pub const FORECASTS: [(&str, Forecast); 3] = [("ours", ours), ("Optimus", optimus), ("SLAQ", slaq)];
@@ -89,7 +89,7 @@ pub fn judge(curves: &[Vec<Point>], forecast: Forecast, part: f64) -> Score {
     score
 }
 
-fn ours(seen: &[Point], target: f64) -> Option<Answer> {
+fn ours(seen: &[Point], target: f64) -> Option<RemainingSteps> {
     let mut history = History::default();
     for point in seen {
         let _ = history.push(point.step as u64, Some(point.loss));
@@ -99,13 +99,13 @@ fn ours(seen: &[Point], target: f64) -> Option<Answer> {
 }
 
 /// Optimus (Peng et al., EuroSys 2018, equation 1): `l = 1 / (a k + b) + c`, every report alike.
-fn optimus(seen: &[Point], target: f64) -> Option<Answer> {
+fn optimus(seen: &[Point], target: f64) -> Option<RemainingSteps> {
     fitted(seen, target, |_| 1.0, |k| [k, 1.0, 0.0])
 }
 
 /// SLAQ (Zhang et al., SoCC 2017, section 3): `l = 1 / (a k^2 + b k + d) + c` for methods of first
 /// order, recent reports weighted exponentially (half after a tenth of the history).
-fn slaq(seen: &[Point], target: f64) -> Option<Answer> {
+fn slaq(seen: &[Point], target: f64) -> Option<RemainingSteps> {
     let half = seen.len() as f64 / 10.0;
     fitted(
         seen,
@@ -122,7 +122,7 @@ fn fitted(
     target: f64,
     weight: impl Fn(f64) -> f64,
     features: impl Fn(f64) -> [f64; 3],
-) -> Option<Answer> {
+) -> Option<RemainingSteps> {
     let now = seen.last()?.step;
     let least = seen.iter().map(|p| p.loss).fold(f64::INFINITY, f64::min);
     let range = seen.iter().map(|p| p.loss).fold(least, f64::max) - least;

@@ -21,8 +21,8 @@ fn reported(experiment: &str, quantity: &str) -> Option<f64> {
 pub fn page(results: &Results) -> String {
     let mut page = String::from(
         "# Elastic trainings: results\n\n\
-         Written by `make elastic`. *Simulated*: the machine of the paper's figures, with constants \
-         chosen so that its table comes out in direction. *Virtual clock*: losses of recorded \
+         Written by `make elastic`. *Simulated*: the paper's machine, with constants chosen so \
+         that the signs of its table are reproduced. *Virtual clock*: losses of recorded \
          trainings, speed of that machine. *Live*: real trainings on this machine's processors. \
          Below 0 is shorter.\n",
     );
@@ -67,9 +67,8 @@ fn table(results: &Results, page: &mut String) -> std::fmt::Result {
     }
     writeln!(
         page,
-        "\nOf the two models, ResNet50's samples take as much longer, and its gradient is as much \
-         smaller, as the simulator's catalogue has them; its fixed cost of a step is taken to be \
-         VGG16's."
+        "\nThe time per sample and the size of the gradient of the two models have \
+         the ratio of the simulator's catalogue; ResNet50 is given VGG16's fixed cost of a step."
     )
 }
 
@@ -109,8 +108,8 @@ fn forecasts(results: &Results, page: &mut String) -> std::fmt::Result {
         page,
         "Forecasts within a factor of two, in percent of the AlgoPerf trainings; how often a fit \
          said never in brackets; then how often the 90 % interval held the truth. Nothing is declared \
-         but the target loss. An answer of as many steps as are made would be right at half of the \
-         way and nowhere else.\n\n\
+         but the target loss. The trivial forecast, as many steps again as \
+         were made, is right halfway and nowhere else.\n\n\
          | fit | {} |\n|---|---|---|---|",
         shown.join(" | ")
     )?;

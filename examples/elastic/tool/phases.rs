@@ -1,8 +1,11 @@
 //! Policies on random trainings of known length.
 
-use learning::{Job, Objective, Policy, Problem, exact, plan};
+use learning::{Objective, Policy, Problem, RemainingTraining, plan};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+
+#[path = "../../../shared/plan/learning/tests/suite/exact.rs"]
+mod exact;
 
 /// Every policy; ours is the first.
 pub const POLICIES: [Policy; 6] = [
@@ -48,7 +51,7 @@ fn random_problem(rng: &mut StdRng, tasks: usize, gpus: u32) -> Option<Problem> 
             let g = f64::from(g);
             1.0 / (c0 + c1 / g + 2.0 * v * (g - 1.0) / g)
         };
-        Job {
+        RemainingTraining {
             work,
             weight: 1.0,
             rates: (0..=gpus)

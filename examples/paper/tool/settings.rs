@@ -93,7 +93,7 @@ pub struct Plan<'a> {
 }
 
 /// One task: name in the paper, batch sizes, samples of a round, bytes down and up.
-struct Job {
+struct PaperTask {
     short: String,
     batches: Vec<u64>,
     samples: u64,
@@ -116,8 +116,8 @@ fn model(short: &str) -> Outcome<(&'static str, u64)> {
     })
 }
 
-fn jobs(mix: &str, batches: &[u64], samples: &[u64]) -> Vec<Job> {
-    let task = |(i, short): (usize, &str)| Job {
+fn jobs(mix: &str, batches: &[u64], samples: &[u64]) -> Vec<PaperTask> {
+    let task = |(i, short): (usize, &str)| PaperTask {
         short: short.to_owned(),
         batches: batches.to_vec(),
         samples: samples[i % samples.len()],
@@ -126,7 +126,7 @@ fn jobs(mix: &str, batches: &[u64], samples: &[u64]) -> Vec<Job> {
     mix.split('+').enumerate().map(task).collect()
 }
 
-fn with_transfers(mut jobs: Vec<Job>, reading: Reading) -> Outcome<Vec<Job>> {
+fn with_transfers(mut jobs: Vec<PaperTask>, reading: Reading) -> Outcome<Vec<PaperTask>> {
     for job in &mut jobs {
         job.bytes = reading.bytes(model(&job.short)?.1 * 1_000_000);
     }
@@ -156,7 +156,7 @@ fn command(model: &str, device: &str) -> Outcome<Vec<String>> {
 }
 
 impl Plan<'_> {
-    fn write(&self, name: &str, gpu: &str, jobs: &[Job]) -> Outcome<()> {
+    fn write(&self, name: &str, gpu: &str, jobs: &[PaperTask]) -> Outcome<()> {
         let mut tasks = Vec::new();
         for job in jobs {
             let (model, _) = model(&job.short)?;
@@ -248,8 +248,8 @@ impl Plan<'_> {
         };
         for setting in settings {
             let chosen = allocations.iter().filter(|a| a.setting == *setting);
-            let jobs: Vec<Job> = chosen
-                .map(|a| Job {
+            let jobs: Vec<PaperTask> = chosen
+                .map(|a| PaperTask {
                     short: a.model.clone(),
                     batches: vec![a.batch],
                     samples: 20_000,

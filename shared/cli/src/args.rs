@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use clap::ValueHint;
 use doc::{Balance, BatchPolicy, DeviceKind, Document, ObjectiveKind, SoloRate};
-use jobs::{Care, LogLimits, Passing, RunDir};
+use jobs::{LogLimits, Passing, RunDir, Supervision};
 
 use crate::{Console, Existing, Failure, Input, Output};
 
@@ -16,8 +16,8 @@ pub struct StreamArgs {
     /// Write to FILE, which appears only when it is complete
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// Write documents whole and spread over lines; without it a terminal gets a summary, and everything
-    /// else a line for each
+    /// Write indented documents; otherwise a terminal gets a summary, and anything else one line per
+    /// document
     #[arg(long)]
     pub pretty: bool,
 }
@@ -84,11 +84,11 @@ impl StreamArgs {
 /// Streams of every tool that starts jobs: what it reads, and the events that it writes.
 #[derive(Debug, Clone, clap::Args)]
 pub struct EventArgs {
-    /// What to launch: plans, timelines or schedules, with --controller of mt-launch workloads; `-` or
-    /// none: standard input
+    /// Plans, timelines or schedules to launch (workloads with mt-launch --controller); `-` or none: standard
+    /// input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
-    /// Write events to FILE as they happen; absent: standard output
+    /// Write events to FILE as they happen; default: standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
     /// Replace the output even if it holds a run or a profile
@@ -115,11 +115,10 @@ impl EventArgs {
 /// Which variables jobs get, of every tool that starts them.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct EnvArgs {
-    /// Pass variables of this environment on to the jobs: a name, or its beginning with a *
-    /// (SLURM_*); again for more
+    /// Pass environment variables on to the jobs: a name, or a prefix with * (SLURM_*); may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub keep_env: Vec<String>,
-    /// Set a variable for every job, above what the workload says; again for more
+    /// Set a variable for every job, overriding the workload; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub env: Vec<String>,
 }
@@ -138,7 +137,7 @@ impl EnvArgs {
 /// How every tool that starts jobs looks after them.
 #[derive(Debug, Clone, clap::Args)]
 pub struct JobArgs {
-    /// Restarts of a task (of a round, or of a job of a schedule) before it is given up
+    /// Restarts before a task (in a schedule: a round or a job) is given up
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub restarts: u32,
     /// Pause before the first restart; each further one is twice as long, up to a minute
@@ -147,22 +146,22 @@ pub struct JobArgs {
     /// Time between SIGTERM and SIGKILL when a task is stopped
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub grace: f64,
-    /// Keep the logs of tasks in DIR; absent: only while they run
+    /// Keep the logs of tasks in DIR; default: only while they run
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub logs: Option<PathBuf>,
-    /// Size at which a log is set aside as NAME.log.1 and begun anew
+    /// Size at which a log is rotated to NAME.log.1
     #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
     pub log_bytes: u64,
     /// Older logs to keep of each task
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub log_files: u32,
-    /// Print what the tasks print to standard error, each line after its task's name
+    /// Print the tasks' output to standard error, each line after its task's name
     #[arg(long)]
     pub follow: bool,
     /// Their environment.
     #[command(flatten)]
     pub env: EnvArgs,
-    /// Where the private run directory is made; absent: in the folder for temporary files
+    /// Parent of the private run directory; default: the folder for temporary files
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub runs: Option<PathBuf>,
 }
@@ -172,11 +171,11 @@ impl JobArgs {
     ///
     /// # Errors
     /// [`Failure::Usage`] with everything that is wrong.
-    pub fn checked(&self) -> Result<Care, Failure> {
+    pub fn checked(&self) -> Result<Supervision, Failure> {
         let mut faults = Vec::new();
-        let care = self.care(&mut faults);
+        let supervision = self.supervision(&mut faults);
         if faults.is_empty() {
-            Ok(care)
+            Ok(supervision)
         } else {
             Err(Failure::Usage(faults.join("\n")))
         }
@@ -184,7 +183,7 @@ impl JobArgs {
 
     /// Checks every value; what is wrong goes into `faults`.
     #[must_use]
-    pub fn care(&self, faults: &mut Vec<String>) -> Care {
+    pub fn supervision(&self, faults: &mut Vec<String>) -> Supervision {
         let mut time = |option, value| {
             seconds(option, value).unwrap_or_else(|fault| {
                 faults.push(fault);
@@ -195,7 +194,7 @@ impl JobArgs {
         if self.log_bytes == 0 {
             faults.push("--log-bytes 0: give at least 1".to_owned());
         }
-        Care {
+        Supervision {
             passing: self.env.passing(faults),
             restarts: self.restarts,
             backoff,
@@ -226,8 +225,8 @@ pub fn seconds(option: &str, value: f64) -> Result<Duration, String> {
 /// Where jobs run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum DeviceArg {
-    /// A GPU of this machine under MPS if there is one, else the simulator; schedules: GPUs of this
-    /// machine where every GPU of the cluster has a `uuid`, else processors
+    /// A GPU of this machine under MPS if there is one, else the simulator; schedules: this machine's GPUs if
+    /// every GPU of the cluster has a `uuid`, else processors
     Auto,
     /// The GPU simulator: no job is started
     Sim,
@@ -261,17 +260,17 @@ pub struct SeedArgs {
 pub enum ObjectiveArg {
     /// Total throughput
     Raw,
-    /// Total of throughput relative to alone
+    /// Sum of throughputs relative to alone
     Fairness,
-    /// Total throughput by the weights of the workload
+    /// Total throughput, weighted as the workload says
     Weighted,
-    /// The least throughput relative to alone
+    /// Least throughput relative to alone
     MaxMin,
-    /// The time until every task has trained on its samples
+    /// Time until every task has trained on its samples (minimised)
     Round,
-    /// The mean time to target, by the efficiency of the workload
+    /// Mean time to target, by the efficiency of the workload (minimised)
     Progress,
-    /// The time until the last task has reached its target
+    /// Time until the last task reaches its target (minimised)
     ProgressLast,
 }
 
@@ -292,9 +291,9 @@ impl From<ObjectiveArg> for ObjectiveKind {
 /// Which throughput alone a plan compares with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum SoloArg {
-    /// The best of the task's batch sizes
+    /// At the best of the task's batch sizes
     Best,
-    /// That at the chosen batch size
+    /// At the chosen batch size
     SameBatch,
 }
 

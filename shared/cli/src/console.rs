@@ -107,8 +107,8 @@ impl Console {
         self.write(format!("{}\n", terminal(text)), Worth::Minor);
     }
 
-    /// Prints text in place of that of the last call. What else is printed takes its place: lines below it
-    /// would be written over by the next, and it would be left standing above them.
+    /// Prints text in the place of the last call's. Anything else that is printed takes that place: lines
+    /// below it would be written over by the next, and it would be left standing above them.
     pub fn redraw(&self, text: &str) {
         let above = self.above();
         // What has gone up beyond the first line of the terminal cannot be reached.
@@ -188,7 +188,7 @@ impl Console {
         let bar = ProgressBar::with_draw_target(Some(length), target);
         let template = format!("{{prefix}} [{{bar:30}}] {{pos}}/{{len}} {unit}{{left}}\n{{msg}}");
         if let Ok(style) = ProgressStyle::with_template(&template) {
-            // As long as nothing is done, nothing is known of the time for the rest.
+            // Until something is done, the remaining time is unknown.
             let left = |state: &ProgressState, out: &mut dyn fmt::Write| {
                 if state.pos() > 0 {
                     let seconds = HumanDuration(state.eta());

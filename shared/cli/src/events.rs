@@ -110,8 +110,8 @@ pub fn each_event(
     Ok(())
 }
 
-/// What a document is of which a line is given in place of an event. One that was written over several
-/// lines names its schema on one of them, so the name is looked for as text.
+/// What a document is of which a line is given instead of an event. One that was written over several
+/// lines names its schema on one of them, so the name is searched for as text.
 fn document_of(line: &[u8]) -> Option<String> {
     let (_, rest) = str::from_utf8(line).ok()?.split_once("\"schema\"")?;
     let value = rest.trim_start().strip_prefix(':')?.trim_start();

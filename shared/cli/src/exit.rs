@@ -10,9 +10,9 @@ pub enum Exit {
     Negative,
     /// 2: bad input or usage.
     BadInput,
-    /// 3: the environment cannot: no device, no MPS, no permission.
+    /// 3: the environment lacks something: no device, no MPS, no permission.
     Environment,
-    /// The exit status of a program that was run in place of the tool; 126 and 127 where it could not
+    /// The exit status of a program that was run instead of the tool; 126 and 127 where it could not
     /// be, as of env(1) and nice(1).
     Program(u8),
     /// 128 + the number of the signal that ended the tool: 130 for Ctrl-C, 143 for SIGTERM.

@@ -64,7 +64,7 @@ impl Failure {
         let why = match error.kind() {
             io::ErrorKind::NotFound => "there is no such file; check the name".to_owned(),
             io::ErrorKind::PermissionDenied => {
-                "permission denied; look at its owner and mode (ls -l)".to_owned()
+                "permission denied; check its owner and mode (ls -l)".to_owned()
             }
             io::ErrorKind::IsADirectory => "is a directory; give a file".to_owned(),
             io::ErrorKind::NotADirectory => {

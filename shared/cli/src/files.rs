@@ -206,7 +206,7 @@ fn last_name(path: &Path) -> Option<&std::ffi::OsStr> {
 fn no_folder(path: &Path, folder: &Path, error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::NotFound => Failure::Input(format!(
-            "{}: there is no folder {}; make it first (mkdir -p {})",
+            "{}: there is no folder {}; create it first (mkdir -p {})",
             path.display(),
             folder.display(),
             folder.display()
@@ -236,7 +236,7 @@ pub(crate) fn unwritable(target: &Path, error: &io::Error) -> Failure {
         _ => return Failure::file(target, error),
     };
     Failure::Input(format!(
-        "{}: nothing can be made in {} ({why}); name one in a folder that you may write",
+        "{}: cannot create files in {} ({why}); choose a folder that you can write to",
         target.display(),
         folder_of(target).display(),
     ))

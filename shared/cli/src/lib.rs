@@ -8,7 +8,7 @@
 //!   and errors go to standard error;
 //! - `-` or no file means standard input; many documents in give as many out, in order;
 //! - a document is written whole or not at all, and a file given with `--output` appears whole
-//!   or not at all, never in place of an input;
+//!   or not at all, never instead of an input;
 //! - a closed pipe ends a tool quietly; where the answer was no until then, the exit code says so;
 //! - text that came from a document is escaped for what it is put into ([`terminal`],
 //!   [`shell_word`], [`one_line`]).

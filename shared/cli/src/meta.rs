@@ -54,6 +54,7 @@ fn survive_size_limits() {
 
 /// The arguments of a tool, or how it ends where they ask for no work. Not generic: compiled once.
 fn matched(tool: &'static str, command: Command) -> Result<Result<ArgMatches, Exit>, Failure> {
+    let command = filled(command).mut_subcommands(filled);
     let mut command = with_meta_arguments(command.name(tool).bin_name(tool));
     let words: Vec<OsString> = std::env::args_os().collect();
     if let Some(verb) = misspelt_verb(&command, &words) {
@@ -73,6 +74,30 @@ fn matched(tool: &'static str, command: Command) -> Result<Result<ArgMatches, Ex
     }
     Ok(Ok(matches))
 }
+
+/// The command with the paragraphs after its options on one line each. Lines of a source end where it reads
+/// well there; clap would break them once more at the width of the terminal. Lines with an indentation, which
+/// are examples, stay.
+fn filled(command: Command) -> Command {
+    let Some(text) = command.get_after_help().map(ToString::to_string) else {
+        return command;
+    };
+    debug_assert!(!text.contains("{n}"), "clap writes a new line for {{n}}");
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.trim_end().lines() {
+        let flows = |line: &str| !line.is_empty() && !line.starts_with(' ');
+        let explains = |line: &str| line.starts_with(EXPLANATION) && !line[6..].starts_with(' ');
+        match lines.last_mut() {
+            Some(last) if flows(last) && flows(line) => *last += &format!(" {line}"),
+            Some(last) if explains(last) && explains(line) => *last += &line[5..],
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    command.after_help(lines.join("\n"))
+}
+
+/// Indentation of what is said of an example.
+const EXPLANATION: &str = "      ";
 
 /// Likeness (Jaro-Winkler) from which a word without a dot or a slash is taken for a command: `exce`,
 /// `envv` and `exe` are, and `plan`, `run` and `events` are not.

@@ -181,7 +181,7 @@ impl Output {
         Ok(())
     }
 
-    /// Puts the new content of a file that continues another in place of it; what is written from
+    /// Replaces a file by the new content that continues it; what is written from
     /// now on is appended. Does nothing to other outputs.
     ///
     /// # Errors

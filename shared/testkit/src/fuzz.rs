@@ -7,7 +7,7 @@
 //!
 //! `cargo test` runs the corpus and a few hundred mutants of it, the same ones each time.
 //! `MT_FUZZ_S=600` goes on for 600 seconds, from a seed that is told; `MT_FUZZ_SEED` repeats it.
-//! An input that panics is written beside the corpus, where it is run again until it is mended.
+//! An input that panics is written beside the corpus, where it is run again until it is fixed.
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -186,7 +186,7 @@ fn mutant(inputs: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
     out
 }
 
-/// Puts one of [`WORDS`] in place of the number at or after `from`.
+/// Replaces the number at or after `from` by one of [`WORDS`].
 fn replace_number(out: &mut Vec<u8>, from: usize, dice: &mut Dice) {
     let digit = |b: &u8| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+');
     let Some(start) = out[from..].iter().position(digit).map(|at| from + at) else {

@@ -16,7 +16,7 @@ use libtest_mimic::{Arguments, Trial};
 /// `manifest_dir`) is a trial of the name of the file, with the arguments of any Rust test
 /// (a part of a name, `--exact`, `--list`, `--test-threads`).
 ///
-/// The binaries are looked for beside the running test: in the parent of cargo's `deps` folder.
+/// The binaries are searched for beside the running test: in the parent of cargo's `deps` folder.
 ///
 /// # Panics
 /// If the folder cannot be read or holds no case, which would otherwise pass without a test.

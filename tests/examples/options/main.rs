@@ -9,7 +9,7 @@
 //!
 //! `--count N` draws so many (200), `--tasks N` models of at most so many tasks (16; every fourth has 6 or more),
 //! `--file` takes
-//! a CSV with columns `method,tasks,options` in place of random ones, `--seed N` draws others.
+//! a CSV with columns `method,tasks,options` instead of random ones, `--seed N` draws others.
 
 #![expect(
     clippy::print_stdout,

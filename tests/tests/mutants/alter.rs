@@ -171,7 +171,7 @@ fn nodes(value: &Value, at: String, look: &mut impl FnMut(&str, &Value)) {
     }
 }
 
-/// What may stand in place of a value; nothing: the value is taken away.
+/// What may stand instead of a value; nothing: the value is taken away.
 fn alterations(value: &Value, enums: &[Vec<String>]) -> Vec<(&'static str, Option<Value>)> {
     let mut out = vec![("deleted", None)];
     match value {

@@ -31,7 +31,7 @@ const WORKLOAD: &str = r#"{"schema":"mt.workload/1","id":"small",
   {"id":"mobile","model":"mobilenet_v3_large","batch_sizes":[32,64],"samples":9000,"weight":2.5,
    "update_bytes":{"down":15000000,"up":15000000},"memory":{"fixed_bytes":400000000,"bytes_per_sample":2000000}}]}"#;
 
-/// Rates as measured, in place of a model.
+/// Rates as measured, instead of a model.
 const BY_HAND: &str = r#"{"schema":"mt.plan/1","link":{"down_bps":4e8,"up_bps":4e8},
  "tasks":[{"id":"a","samples":18000,"update_bytes":{"down":30000000,"up":30000000}},
           {"id":"b","samples":6400,"update_bytes":{"down":9000000,"up":9000000}}],

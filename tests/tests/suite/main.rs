@@ -18,6 +18,7 @@ mod python;
 mod readme;
 mod screens;
 mod smoke;
+mod summaries;
 mod torch;
 mod verdict;
 mod workspace;

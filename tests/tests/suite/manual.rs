@@ -57,6 +57,64 @@ fn mt_workload_names_every_member() {
     }
 }
 
+/// Every tool, and every command of one: what `--help` can be asked of.
+fn commands(folder: &Folder) -> Vec<String> {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools");
+    let mut all = Vec::new();
+    for tool in fs::read_dir(tools).expect("the folder of the tools") {
+        let tool = tool.expect("a tool").file_name();
+        let tool = tool.into_string().expect("a name in ASCII");
+        let help = folder.run(&format!("{tool} --help")).stdout;
+        let listed = help
+            .split_once("\nCommands:\n")
+            .map_or("", |(_, rest)| rest);
+        let listed = listed.split("\n\n").next().unwrap_or("").lines();
+        let named = listed.filter(|l| l.starts_with("  ") && !l.starts_with("   "));
+        let verbs = named.filter_map(|l| l.split_whitespace().next());
+        // clap's own `help` takes the name of a command, and no options.
+        let verbs = verbs.filter(|verb| *verb != "help");
+        all.extend(verbs.map(|verb| format!("{tool} {verb}")));
+        all.push(tool);
+    }
+    all
+}
+
+/// Lines of examples: what is pasted must not be broken.
+fn examples(help: &str) -> Vec<&str> {
+    let examples = help
+        .split_once("\nExamples:\n")
+        .map_or("", |(_, rest)| rest);
+    let examples = examples.split("\n\n").next().unwrap_or("").lines();
+    let is_example = |l: &&str| l.starts_with("  ") && !l.starts_with("   ");
+    examples.filter(is_example).collect()
+}
+
+#[test]
+fn help_is_broken_by_the_terminal_and_nowhere_else() {
+    let folder = Folder::new();
+    let commands = commands(&folder);
+    assert!(commands.len() > 30, "{commands:?}");
+    assert!(commands.contains(&"mt sweep".to_owned()), "{commands:?}");
+    for command in commands {
+        let shown = [80, 100].map(|columns: usize| {
+            let help = folder.run(&format!("COLUMNS={columns} {command} --help"));
+            help.assert_code(0);
+            let lines: Vec<&str> = help.stdout.lines().collect();
+            for pair in lines.windows(2) {
+                let width = pair[0].chars().count();
+                assert!(width <= columns, "{command}, {width} columns: {}", pair[0]);
+                // Of two lines of a paragraph the first has no room for the first word of the second.
+                let flows = |l: &str| !l.is_empty() && !l.starts_with(' ');
+                let word = pair[1].split(' ').next().unwrap_or("").chars().count();
+                let broken = flows(pair[0]) && flows(pair[1]) && width + 1 + word <= columns;
+                assert!(!broken, "{command}, {columns} columns: {pair:#?}");
+            }
+            help.stdout
+        });
+        assert_eq!(examples(&shown[0]), examples(&shown[1]), "{command}");
+    }
+}
+
 /// Columns by which man(1) indents the text of a section.
 const INDENT: usize = 7;
 

@@ -262,37 +262,124 @@ fn dependencies_point_one_way() {
     );
 }
 
-/// The files and functions that the table "Where to look" names exist.
+fn architecture() -> String {
+    fs::read_to_string(root().join("ARCHITECTURE.md")).expect("a page")
+}
+
+/// What stands between back-quotes, outside of blocks.
+fn quoted(text: &str) -> Vec<&str> {
+    let lines = text.split("```").step_by(2).flat_map(str::lines);
+    lines
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .collect()
+}
+
 #[test]
-fn the_walk_leads_somewhere() {
-    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let (_, walk) = text.split_once("## Where to look\n").expect("a walk");
-    let (walk, _) = walk.split_once("\n## ").expect("something after it");
-    let named: Vec<&str> = walk.split('`').skip(1).step_by(2).collect();
-    let mut source = String::new();
-    let mut files = 0;
-    for name in named {
-        let path = root().join(name);
-        if name.contains('/') {
-            assert!(path.exists(), "{name} is not there");
-            files += 1;
-            let inside = if path.is_dir() {
-                sources(&path)
-            } else {
-                vec![path]
-            };
-            for file in inside {
-                source += &fs::read_to_string(file).expect("a source is read");
-            }
-        } else if let Some(function) = name.rsplit("::").next().filter(|f| !f.contains([' ', '.']))
-        {
+fn every_path_of_the_architecture_is_there() {
+    let text = architecture();
+    let begins = |name: &&str| {
+        let first = name.split('/').next().unwrap_or_default();
+        name.contains('/') && ["shared", "tools", "tests", "schemas", "examples"].contains(&first)
+    };
+    let paths: Vec<&str> = quoted(&text).into_iter().filter(begins).collect();
+    assert!(paths.len() > 40, "{} paths", paths.len());
+    let lost: Vec<&str> = paths
+        .into_iter()
+        .filter(|p| !root().join(p).exists())
+        .collect();
+    assert!(lost.is_empty(), "not there: {}", lost.join(", "));
+}
+
+/// Each crate stands in the picture of the layers, in the line of its folder.
+#[test]
+fn the_picture_of_layers_is_the_folders() {
+    let text = architecture();
+    let picture = text
+        .split("```")
+        .find(|block| block.starts_with("\ntools/ "))
+        .expect("a picture");
+    for layer in [
+        "tools",
+        "shared/show",
+        "shared/run",
+        "shared/plan",
+        "shared/document",
+        "shared/base",
+    ] {
+        let (_, line) = picture
+            .split_once(&format!("\n{layer}/ "))
+            .expect("a layer in the picture");
+        // Up to the next line that begins with a folder.
+        let line = line.split("\nshared/").next().unwrap_or_default();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        for entry in fs::read_dir(root().join(layer)).expect("a folder") {
+            let name = entry.expect("a folder is read").file_name();
+            let name = name.to_str().expect("a name in UTF-8");
             assert!(
-                source.contains(function),
-                "no {name} in the files named before it"
+                words.contains(&name),
+                "{layer}/{name} is not in the picture"
             );
         }
     }
-    assert!(files >= 8, "the walk names {files} files");
+}
+
+/// Whether `source` defines an item of this name.
+fn defines(source: &str, name: &str) -> bool {
+    let kinds = ["fn", "struct", "enum", "trait", "type", "const"];
+    kinds.iter().any(|kind| {
+        source
+            .split(&format!("{kind} {name}"))
+            .skip(1)
+            .any(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+    })
+}
+
+/// The table "Where to look" names files that are there, and in each row items that its files define, a
+/// function of a type as `Type::function`.
+#[test]
+fn the_walk_leads_somewhere() {
+    let text = architecture();
+    let (_, walk) = text.split_once("## Where to look\n").expect("a walk");
+    let (walk, _) = walk.split_once("\n## ").expect("something after it");
+    let rows = walk.lines().filter(|line| line.contains('`'));
+    assert!(rows.clone().count() >= 9, "{} rows", rows.count());
+    for row in rows {
+        let names = quoted(row);
+        let paths = names.iter().filter(|name| name.contains('/'));
+        let paths: Vec<PathBuf> = paths.map(|path| root().join(path)).collect();
+        let mut source = String::new();
+        for path in &paths {
+            let inside = match path.is_dir() {
+                true => sources(path),
+                false => vec![path.clone()],
+            };
+            for file in inside {
+                source += &fs::read_to_string(file).expect("a file of the walk");
+            }
+        }
+        for name in names.iter().filter(|n| !n.contains(['/', ' '])) {
+            if name.contains('.') {
+                let beside = |path: &PathBuf| match path.is_dir() {
+                    true => path.join(name),
+                    false => path.with_file_name(name),
+                };
+                let mut places = paths.iter().map(beside).chain([root().join(name)]);
+                let file = places.find(|file| file.exists());
+                let file = file.unwrap_or_else(|| panic!("{name} is not there: {row}"));
+                source += &fs::read_to_string(file).expect("a file of the walk");
+            }
+        }
+        for name in names.iter().filter(|n| !n.contains(['/', ' ', '.'])) {
+            let (of, item) = name.rsplit_once("::").unwrap_or(("", name));
+            let known = of.is_empty()
+                || defines(&source, of)
+                || source.lines().any(|line| {
+                    let mut words = line.split([' ', '<']);
+                    line.starts_with("impl") && words.any(|word| word == of)
+                });
+            assert!(known && defines(&source, item), "no {name} there: {row}");
+        }
+    }
 }
 
 #[test]

@@ -2,12 +2,12 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-/// Judge any document independently of the tools that wrote it
+/// Check any document with code independent of the tools that wrote it
 ///
-/// Validates every document, then recomputes what it says: a profile of the simulator by
-/// simulating again, the predictions, objective, constraints, baselines and fronts of a plan from
-/// its model, the phases, makespan and bounds of a timeline, the order and the summary of a run.
-/// The search of mt-solve and mt-overlap is not used for it.
+/// Validates every document, then recomputes its claims: a profile of the simulator by simulating again;
+/// the predictions, objective, constraints, baselines and fronts of a plan from its model; the phases,
+/// makespan and bounds of a timeline; the order and the summary of a run. It does not use the searches of
+/// mt-solve and mt-overlap.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub struct Args {
@@ -20,7 +20,7 @@ pub struct Args {
     /// Write one JSON object for each document
     #[arg(long)]
     pub json: bool,
-    /// Say also what could not be judged, and why
+    /// Also report what could not be checked, and why
     #[arg(short, long)]
     pub verbose: bool,
     /// Print the page of an error code, for example E201, or `all`
@@ -37,7 +37,7 @@ Examples:
   mt-check --explain E201
 
 Lines on standard output:
-  OK KIND ID                                 all recomputed agrees
+  OK KIND ID                                 everything recomputed agrees
   LIE KIND ID PATH: claimed X, recomputed Y  a number is wrong
   DOUBT KIND ID PATH: ...                    a measurement is odd
   UNJUDGED KIND ID PATH: why                 with --verbose

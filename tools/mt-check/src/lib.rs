@@ -1,4 +1,4 @@
-//! Judge any document independently of the tools that wrote it.
+//! Check any document with code independent of the tools that wrote it.
 
 mod args;
 mod explain;

@@ -5,8 +5,8 @@ use cli::{DeviceArg, EventArgs, JobArgs, SeedArgs, StreamArgs};
 
 /// Schedule many training jobs on GPUs of several kinds
 ///
-/// Each job is a sequence of rounds of parallel tasks; the weighted sum of completion times is to
-/// be least. Every answer carries a lower bound that holds for every schedule.
+/// Each job is a sequence of rounds of parallel tasks; the objective is the least weighted sum of
+/// completion times. Every answer comes with a lower bound that holds for every schedule.
 #[derive(Debug, Parser)]
 #[command(version, after_help = include_str!("help.txt"), args_conflicts_with_subcommands = true,
           subcommand_required = false, arg_required_else_help = true)]
@@ -22,9 +22,9 @@ pub struct Args {
 pub enum Command {
     /// Schedule clusters (mt.cluster/1) and write schedules (mt.schedule/1)
     Plan(PlanArgs),
-    /// Play clusters as time passes: arrivals are not known, durations deviate; or drive a live system
+    /// Schedule as time passes: arrivals are unknown, durations deviate; or drive a live system
     Online(OnlineArgs),
-    /// Run schedules (mt.schedule/1) for real and write events (mt.run/1)
+    /// Run the tasks of schedules (mt.schedule/1) and write events (mt.run/1)
     Run(RunArgs),
     /// Make a random cluster like that of Hare's evaluation
     Generate(GenerateArgs),
@@ -38,26 +38,26 @@ pub enum Command {
 pub struct PlanArgs {
     #[command(flatten)]
     pub stream: StreamArgs,
-    /// Who schedules: this tool (hare), Hare's algorithm as printed, order of arrival (fifo),
-    /// shortest remaining time, blind to GPU types (homo), AlloX; all: hare beside all others
+    /// Scheduler: this tool (hare), Hare's algorithm as printed, order of arrival (fifo), shortest remaining
+    /// time (srtf), blind to GPU types (homo), AlloX; all: hare compared with all others
     #[arg(long, default_value = "hare",
           value_parser = ["hare", "hare-literal", "fifo", "srtf", "homo", "allox", "all"])]
     pub policy: String,
-    /// Stop the search after so many seconds; the result may then differ from run to run
+    /// Stop the search after this many seconds; results may then differ from run to run
     #[arg(long, value_name = "SECONDS")]
     pub time_limit: Option<f64>,
     /// Starts of tasks to simulate in the local search
     #[arg(long, value_name = "N", default_value_t = 4_000_000)]
     pub effort: u64,
-    /// Count switching between jobs in the times, by a model of the mechanism: a new process
-    /// (restart), the model copied by layers (pipelined), with models that stay resident (hare)
+    /// Add modelled switching times between jobs: a new process (restart), the model copied layer by layer
+    /// (pipelined), or models that stay resident (hare)
     #[arg(long, value_name = "HOW", value_parser = ["restart", "pipelined", "hare"])]
     pub switching: Option<String>,
-    /// Take training times from a profile: TYPE=FILE, the solo rates of mt-profile on that type;
-    /// jobs by the name of their task, with samples_per_task
+    /// Take training times from a profile: TYPE=FILE, with the solo rates of mt-profile on that GPU type; jobs
+    /// have the names of its tasks, and samples_per_task
     #[arg(long, value_name = "TYPE=FILE")]
     pub profile: Vec<String>,
-    /// Say on standard error what the schedule costs, and how others compare
+    /// Report the cost of the schedule and of others on standard error
     #[arg(long)]
     pub explain: bool,
     #[command(flatten)]
@@ -68,20 +68,20 @@ pub struct PlanArgs {
 pub struct OnlineArgs {
     #[command(flatten)]
     pub stream: StreamArgs,
-    /// Read what a live system tells (mt.queue/1, an event a line; `-`: standard input) and write
-    /// the tasks that it is to start (mt.start/1) as they are decided; FILE has the cluster
+    /// Read events of a live system (mt.queue/1, one per line; `-`: standard input) and write the tasks that
+    /// it should start (mt.start/1) as they are decided; FILE has the cluster
     #[arg(long, value_name = "EVENTS", value_hint = ValueHint::FilePath, conflicts_with = "noise")]
     pub events: Option<PathBuf>,
-    /// End with exit code 2 at the first line that is no event, instead of leaving it out
+    /// Stop with exit code 2 at the first invalid line, instead of skipping it
     #[arg(long, requires = "events")]
     pub strict: bool,
-    /// Durations deviate by up to this part, 0 to below 1
+    /// Largest relative deviation of durations, from 0 to below 1
     #[arg(long, value_name = "PART", default_value_t = 0.0)]
     pub noise: f64,
     /// Starts of tasks to simulate in the search after each event
     #[arg(long, value_name = "N", default_value_t = 50_000)]
     pub effort: u64,
-    /// A job that has waited this many times its shortest duration goes first; 0: never
+    /// A job that has waited this many times its shortest duration goes first; 0: off
     #[arg(long, value_name = "TIMES", default_value_t = 10.0)]
     pub aging: f64,
     #[command(flatten)]
@@ -92,22 +92,22 @@ pub struct OnlineArgs {
 pub struct RunArgs {
     #[command(flatten)]
     pub stream: EventArgs,
-    /// Start every task behind these words, separated by blanks; {node}, {gpu}, {type}, {uuid},
-    /// {job}, {round} and {task} in them are replaced
+    /// Prefix of every task's command, split at blanks; {node}, {gpu}, {type}, {uuid}, {job}, {round} and
+    /// {task} in it are replaced
     #[arg(long, value_name = "PREFIX", conflicts_with = "device")]
     pub via: Option<String>,
-    /// Where to run on this machine; absent: auto
+    /// Where to run on this machine; default: auto
     #[arg(long, value_enum, value_name = "KIND")]
     pub device: Option<DeviceArg>,
-    /// Keep in FILE which tasks are done, so that --resume can go on after a kill or a restart of the machine
+    /// Record in FILE which tasks are done, so that --resume can continue after a kill or a reboot
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub journal: Option<PathBuf>,
-    /// Go on with the run of the journal, if there is one: what is done stays done, what ran is started
-    /// again, by `resume` of its job where it has one
+    /// Continue the run of the journal, if there is one: finished tasks stay done, running ones are started
+    /// again, with the job's `resume` command if it has one
     #[arg(long, requires = "journal")]
     pub resume: bool,
     #[command(flatten)]
-    pub care: JobArgs,
+    pub supervision: JobArgs,
     #[command(flatten)]
     pub seed: SeedArgs,
 }
@@ -121,14 +121,14 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "N", default_value_t = 40,
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub jobs: u32,
-    /// Work that arrives over what the GPUs can do meanwhile; 0: all jobs arrive at once
+    /// Load: arriving work over the capacity of the GPUs; 0: all jobs arrive at once
     #[arg(long, value_name = "RATIO", default_value_t = 2.0)]
     pub load: f64,
     /// Most tasks of a round
     #[arg(long, value_name = "N", default_value_t = 4,
           value_parser = clap::value_parser!(u32).range(1..=64))]
     pub most_tasks: u32,
-    /// Network that synchronises, in Gbit/s
+    /// Speed of the network that synchronises, in Gbit/s
     #[arg(long, value_name = "GBPS", default_value_t = 25.0)]
     pub network: f64,
     /// Write to FILE, which appears only when it is complete
@@ -150,7 +150,7 @@ pub struct ImportArgs {
     /// GPUs: TYPE=COUNT, separated by commas
     #[arg(long, value_name = "LIST")]
     pub gpus: String,
-    /// Seconds of a task on the fastest type: steps are merged up to that
+    /// Least seconds of a task on the fastest type: shorter tasks are merged
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
     pub task: f64,
     /// Type on which duration_s was measured

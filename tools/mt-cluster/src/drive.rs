@@ -8,7 +8,7 @@ use crate::args::RunArgs;
 
 /// Runs every schedule, one after another.
 pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
-    let care = args.care.checked()?;
+    let supervision = args.supervision.checked()?;
     let (input, mut output) = args.stream.open("schedules", console)?;
     let mut exit = Exit::Done;
     let mut schedules = input.documents::<Schedule>().peekable();
@@ -22,7 +22,7 @@ pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
         let settings = Settings {
             place: Where::asked(args.via.as_deref(), device, &schedule.cluster)
                 .map_err(Failure::Usage)?,
-            care: care.clone(),
+            supervision: supervision.clone(),
             seed: args.seed.seed,
             journal: args.journal.clone(),
             resume: args.resume,

@@ -7,27 +7,26 @@ use units::Seconds;
 
 /// Move GPUs between running trainings by their phase of learning
 ///
-/// Reads events of data-parallel trainings line by line and writes, whenever one should change, how
-/// many GPUs each gets, with the batch size of every process. Nothing else has to be running:
-/// a recorded file gives the same decisions, at the times of its events.
+/// Reads events of data-parallel trainings line by line. Whenever the allocation should change, it writes
+/// how many GPUs each training gets, with the batch size of every process. A recorded file gives the same
+/// decisions as a live stream, at the times of its events.
 ///
-/// A training that is nearly done finishes soon if it has more GPUs; a young one gains little from
-/// them. How much a training still has to do is what it declares (total_steps, total_samples), or
-/// what its loss curve leads to expect where the fit is good; where neither is known, trainings are
-/// ranked by the loss that they lost over their last 100 steps. How fast it is on each number of
-/// GPUs is measured. A reallocation must gain more than the pause that it costs, as measured at
-/// those before it.
+/// A training that is nearly done finishes soon with more GPUs; one that has just begun gains little from
+/// them. The remaining steps are those that a training declares (total_steps, total_samples), or those
+/// that its loss curve suggests, if the fit is good. If neither is known, trainings are ranked by the
+/// decrease of their loss over the last 100 steps. The speed on each number of GPUs is measured. A
+/// reallocation must gain more than its pause costs, as measured at earlier ones.
 ///
-/// A training that gets nowhere (its loss rises, stands above its target, or is no number) comes last:
-/// it keeps its fewest GPUs for --patience steps, then it waits. This is told on standard error and in
-/// the reason of a decision. The rules of --policy paper and others do not look at it.
+/// A training that makes no progress (its loss rises, stays above its target, or is NaN) comes last: it
+/// keeps its fewest GPUs for --patience steps, then it waits. This is reported on standard error and in the
+/// reason of a decision. The rules of --policy paper and others ignore it.
 #[derive(Debug, Clone, Parser)]
 #[command(version, after_help = HELP)]
 pub struct Args {
     /// File of events; `-` or none: standard input
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub file: Option<PathBuf>,
-    /// Write to FILE, which grows decision by decision
+    /// Write decisions to FILE as they are made
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub output: Option<PathBuf>,
     /// Replace the output even if it holds a run or a profile
@@ -36,13 +35,13 @@ pub struct Args {
     /// GPUs of the machine
     #[arg(long, value_name = "M")]
     gpus: u32,
-    /// How GPUs are given
+    /// Allocation rule
     #[arg(long, value_enum, default_value_t = PolicyChoice::Ours)]
     policy: PolicyChoice,
-    /// What is minimised
+    /// Objective to minimise
     #[arg(long, value_enum, default_value_t = ObjectiveChoice::Completion)]
     objective: ObjectiveChoice,
-    /// Seconds that a training pauses when its processes change, until one has been measured
+    /// Pause of a training when its processes change, in seconds, until one has been measured
     #[arg(
         long,
         value_name = "SECONDS",
@@ -50,16 +49,16 @@ pub struct Args {
         allow_negative_numbers = true
     )]
     pause: f64,
-    /// Steps for which a training that gets nowhere keeps its fewest GPUs; then it waits until the
+    /// Steps for which a training that makes no progress keeps its fewest GPUs; then it waits until the
     /// others have no use for them
     #[arg(long, value_name = "STEPS", default_value_t = 1000)]
     patience: u64,
-    /// End at the first line that is no event, instead of telling and ignoring it
+    /// Stop at the first invalid line, instead of reporting and skipping it
     #[arg(long)]
     pub strict: bool,
 }
 
-const HELP: &str = "Events, one a line (schema mt.training/1; the progress of mt-launch is read too):
+const HELP: &str = "Events, one per line (schema mt.training/1; progress events of mt-launch work too):
   {\"event\":\"arrive\",\"time_s\":0,\"task\":\"a\",\"min_gpus\":1,\"max_gpus\":4,
    \"target_loss\":0.3,\"total_steps\":20000,\"weight\":1,\"batch\":512}
   {\"event\":\"progress\",\"time_s\":12.5,\"task\":\"a\",\"step\":100,\"loss\":1.73,
@@ -69,8 +68,8 @@ const HELP: &str = "Events, one a line (schema mt.training/1; the progress of mt
   {\"event\":\"done\",\"time_s\":99.0,\"task\":\"a\"}
   {\"event\":\"failed\",\"time_s\":99.0,\"task\":\"a\"}
 
-A target is a target_loss, total_steps, total_samples, or a plateau (done when the loss falls by less
-than that part over 100 steps); the first one reached ends the training, and its GPUs go to the rest.
+A target is a target_loss, total_steps, total_samples, or a plateau (done when the loss falls by less than
+that part over 100 steps). The first one reached ends the training, and its GPUs go to the others.
 
 Examples:
   mt-elastic --gpus 4 run.ndjson
@@ -81,15 +80,15 @@ Exit codes: 0 done; 2 bad usage, no event in the input, or a bad line with --str
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum PolicyChoice {
-    /// Plan of least objective by simulation of phases
+    /// Best plan by simulation of phases
     Ours,
     /// Wei and Shudo: three quarters to the older of two
     Paper,
-    /// As many for each
+    /// The same number for each
     Equal,
     /// All to the one that is done first
     Srpt,
-    /// Optimus: one by one to who gains most time
+    /// Optimus: one by one to the training that gains most time
     Optimus,
     /// Shares of heSRPT, rounded
     Hesrpt,

@@ -6,13 +6,13 @@ use predict::Method;
 
 /// Fit a co-run throughput model to a profile
 ///
-/// Reads profiles (mt-profile) and writes for each a model, which predicts the throughput of
-/// every task of any co-run, with its uncertainty. Runs (mt-launch) that follow a profile are learnt
-/// from with it: where tasks trained steadily under their shares, production measures them. A run
-/// without a profile before it stands for itself. Measurements that are zero or evidently wrong
-/// are left out. What a sample is worth at each batch size (`efficiency`) is learnt from runs at
-/// several batch sizes that reached the same loss, else from norms of gradients that trainings
-/// reported, else as the workload declares it. What was learnt, and whether more samples would help, is said on standard error.
+/// Reads profiles (mt-profile) and writes a model for each, which predicts the throughput of every task of
+/// any co-run, with its uncertainty. Runs (mt-launch) after a profile improve its model, because steady
+/// training under known shares is a measurement; a run without a profile before it gets a model of its own.
+/// Measurements that are zero or clearly wrong are left out. What a sample is worth at each batch size
+/// (`efficiency`) is learnt from runs at several batch sizes that reached the same loss; otherwise from
+/// reported gradient norms; otherwise it is taken from the workload. What was learnt, and whether more
+/// samples would help, is reported on standard error.
 #[derive(Debug, Clone, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub struct Args {
@@ -21,11 +21,10 @@ pub struct Args {
     /// Family of models
     #[arg(long, value_enum, default_value_t = MethodChoice::Auto)]
     pub method: MethodChoice,
-    /// Profile of the same tasks that is not learnt from: how well the model predicts it is said
-    /// on standard error
+    /// Test profile of the same tasks, not learnt from: the model's error on it is reported on standard error
     #[arg(long, value_name = "PROFILE")]
     pub test: Option<PathBuf>,
-    /// Say nothing on standard error but warnings
+    /// Print only warnings on standard error
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -34,7 +33,7 @@ const EXAMPLES: &str = "Examples:
   mt-profile workload.json | mt-fit > model.json
   mt-fit --method structured --pretty profile.ndjson
   mt-fit profile.ndjson run-*.ndjson > model.json
-      learn from what was launched, too
+      learn from launches, too
   mt-fit --test other.ndjson profile.ndjson > model.json
   cat a.ndjson b.ndjson | mt-fit > models.ndjson
 
@@ -42,13 +41,13 @@ Exit codes: 0 done; 2 bad input or usage (also a profile in which nothing ran)."
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MethodChoice {
-    /// Whatever cross-validation finds best
+    /// The best by cross-validation
     Auto,
-    /// A law with a few constants of meaning
+    /// A physical law with a few constants
     Structured,
     /// Polynomial ridge regression
     Poly,
-    /// Gaussian process on what the law leaves
+    /// Gaussian process on the residuals of the law
     Gp,
     /// Mean of the Gaussian process and boosted trees
     Blend,

@@ -2,13 +2,13 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory as _, Parser, ValueHint};
 use cli::{DeviceArg, Failure};
-use launch::{CareArgs, Others};
+use launch::{Others, SupervisionArgs};
 
 use crate::verbs::Verb;
 
 /// Launch the jobs of plans or timelines under their shares and supervise them
 ///
-/// Reads plans or timelines (with --controller: workloads) and writes events: one record a line, from
+/// Reads plans or timelines (with --controller: workloads) and writes events, one record per line, from
 /// `launch` to `summary`.
 #[derive(Debug, Parser)]
 #[command(version, after_help = include_str!("help.txt"), args_conflicts_with_subcommands = true)]
@@ -17,25 +17,25 @@ pub struct Args {
     pub verb: Option<Verb>,
     #[command(flatten)]
     pub stream: cli::EventArgs,
-    /// Where to run, in place of what the workload says
+    /// Where to run, instead of what the workload says
     #[arg(long, value_enum, value_name = "KIND")]
     pub device: Option<DeviceArg>,
-    /// Print what would be started, as shell lines, and start nothing
+    /// Start nothing; print what would be started, as shell lines
     #[arg(long)]
     pub dry_run: bool,
-    /// Let PROGRAM move trainings between GPUs while they run; the rest of the line is its own
+    /// Let PROGRAM move trainings between GPUs while they run; the rest of the line is passed to it
     #[arg(long, value_name = "PROGRAM", num_args = 1.., allow_hyphen_values = true,
           conflicts_with_all = ["dry_run", "rounds", "adapt", "keep_shares", "no_overlap",
                                 "task_timeout", "cpus", "no_progress"])]
     pub controller: Vec<String>,
-    /// When trainings arrive (mt.training/1), with `--controller`; `-`: told while it runs
+    /// When trainings arrive (mt.training/1), with --controller; `-`: read from standard input while it runs
     #[arg(long, value_name = "FILE", requires = "controller", value_hint = ValueHint::FilePath)]
     pub arrivals: Option<PathBuf>,
-    /// Let the controller give out N parts of one GPU, or of the processors, in place of GPUs
+    /// Let the controller allocate N parts of one GPU, or of the processors, instead of GPUs
     #[arg(long, value_name = "N", requires = "controller",
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub parts: Option<u32>,
-    /// What to do about processes on the GPUs that are not under the controller
+    /// What to do about processes on the GPUs that the controller does not control
     #[arg(
         long,
         value_name = "refuse|wait|allow",
@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub rounds: u32,
-    /// Number of the first round, from 0, where a server counts them
+    /// Number of the first round, from 0, if a server counts them
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["controller"])]
     pub round: u32,
     /// Launch only these tasks of the plan, with their batch sizes and shares
@@ -55,7 +55,7 @@ pub struct Args {
           conflicts_with_all = ["controller"])]
     pub only: Vec<String>,
     #[command(flatten)]
-    pub care: CareArgs,
+    pub supervision: SupervisionArgs,
     /// Look after a run directory: clean it up once its owner is dead (started by mt-launch)
     #[arg(long, value_name = "DIR", hide = true)]
     pub guard: Option<PathBuf>,

@@ -14,7 +14,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
         return cli::guard(|| jobs::guard::clean_up(run).map(drop));
     }
     args.check_controller()?;
-    let settings = args.care.settings()?;
+    let settings = args.supervision.settings()?;
     let what = "plans, timelines or schedules";
     let (input, mut output) = args.stream.open(what, console)?;
     let mut exit = Exit::Done;
@@ -92,7 +92,7 @@ fn scheduled(
     }
     let settings = drive::Settings {
         place,
-        care: settings.care.clone(),
+        supervision: settings.supervision.clone(),
         seed: args.seed.seed,
         journal: None,
         resume: false,

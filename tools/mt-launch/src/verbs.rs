@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use clap::{Subcommand, ValueHint};
 use cli::{Console, Exit, Failure, Output};
 use jobs::RunDir;
-use jobs::attend::{self, Charge};
-use launch::exec::{self, Format, Placement, Program, Wanted, Which};
+use jobs::attend::{self, Attended};
+use launch::exec::{self, Format, Placement, PlacementArgs, Program, Which};
 use units::Share;
 
 /// What the tool does beside launching.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Become a program under the share of a task
+    /// Run a program under the share of a task, in this process
     #[command(after_help = include_str!("exec.txt"))]
     Exec(ExecArgs),
     /// Print the variables of a task
@@ -31,22 +31,22 @@ pub enum Verb {
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["task", "share"]))]
 pub struct ExecArgs {
-    /// Plan or timeline that has the task
+    /// Plan or timeline with the task
     #[arg(long, env = "MT_PLAN", value_name = "FILE", value_hint = ValueHint::FilePath)]
     plan: Option<PathBuf>,
-    /// Task of the plan whose share it is
+    /// Task of the plan whose share to use
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// Share without a plan: percent of the device, above 0, at most 100
+    /// Share without a plan, percent of the device: above 0, at most 100
     #[arg(long, value_name = "PERCENT")]
     share: Option<f64>,
     #[command(flatten)]
-    wanted: Wanted,
-    /// Append a line of JSON on what was predicted and what came out; this process then stays the
-    /// program's parent and passes its standard output and signals on
+    wanted: PlacementArgs,
+    /// Append a line of JSON with the predicted and the reached throughput; this process then stays the
+    /// program's parent and passes on its standard output and signals
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     log: Option<PathBuf>,
-    /// Where private run directories are made; absent: in the folder for temporary files
+    /// Parent of private run directories; default: the folder for temporary files
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     runs: Option<PathBuf>,
     /// Program and arguments
@@ -61,14 +61,14 @@ pub struct EnvArgs {
     /// Plan or timeline; `-` or none: $MT_PLAN, else standard input
     #[arg(value_name = "FILE", env = "MT_PLAN", value_hint = ValueHint::FilePath)]
     plan: Option<PathBuf>,
-    /// Task whose variables they are; absent: the only one, or all of them (json)
+    /// Task whose variables to print; default: the only one, or all of them (json)
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// How they are written
+    /// Format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = Format::Env)]
     format: Format,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: PlacementArgs,
     /// Pipe directory of the MPS daemon, as the program will see it
     #[arg(long, value_name = "DIR")]
     pipe_dir: Option<String>,
@@ -90,13 +90,13 @@ impl Verb {
             Self::Exec(args) => args.run(console),
             Self::Env(args) => args.run(console),
             Self::Attend(args) => {
-                let charge = Charge {
+                let attended = Attended {
                     run: args.run,
                     pid: args.pid,
                     start: args.start,
                     mps: args.mps,
                 };
-                let ended = attend::attend(&charge, || cli::last_word(attend::READY));
+                let ended = attend::attend(&attended, || cli::last_word(attend::READY));
                 ended.map_err(|error| Failure::Environment(error.to_string()))?;
                 Ok(Exit::Done)
             }
@@ -128,8 +128,8 @@ impl ExecArgs {
 }
 
 /// What [`AttendArgs`] reads.
-fn attendant(charge: &Charge) -> Vec<OsString> {
-    [vec!["attend".into()], charge.arguments()].concat()
+fn attendant(attended: &Attended) -> Vec<OsString> {
+    [vec!["attend".into()], attended.arguments()].concat()
 }
 
 impl EnvArgs {

@@ -8,55 +8,54 @@ use overlap::{OrderOptions, PlanRequest};
 
 /// Order transfers and compute of a round
 ///
-/// Reads plans (mt-solve, or written by hand) and writes for each a timeline: in which order the
-/// tasks download and upload so that the round ends soonest, when each phase starts and ends, how
-/// far the round may be from the best, and how long it would take without overlap. Compute
-/// rates follow the set of tasks that compute at the moment.
+/// Reads plans (of mt-solve, or written by hand) and writes a timeline for each: the order of downloads and
+/// uploads that ends the round soonest, when each phase starts and ends, the gap to a lower bound, and the
+/// length of the round without overlap. How fast a task computes depends on which tasks compute with it.
 #[derive(Debug, Clone, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     pub stream: StreamArgs,
-    /// Workload of this round: its samples, update sizes, memory and link stand in for those of the
-    /// plans, whose batch sizes and shares stay; its tasks have the same names
+    /// Workload of this round: its samples, update sizes, memory and link replace those of the plans, whose
+    /// batch sizes and shares stay; its tasks must have the same names
     #[arg(long, value_name = "WORKLOAD", value_hint = clap::ValueHint::FilePath)]
     pub workload: Option<PathBuf>,
-    /// Compute rates; absent: the plan's table if it has one, else its model
+    /// Compute rates; default: the plan's table if it has one, else its model
     #[arg(long, value_enum)]
     rates: Option<RatesChoice>,
     /// Uploads keep the order of the downloads (with `--rates fixed`: FedMT Algorithm 1)
     #[arg(long)]
     single_order: bool,
-    /// Hold nothing back: without this the compute of a task may wait for the end of another's, and
-    /// transfers may go one at a time, where tasks then run better
+    /// Never wait. Otherwise a task's compute may wait until another's has ended, and transfers may go one
+    /// at a time, if that ends the round sooner
     #[arg(long)]
     no_wait: bool,
-    /// How transfers share the link; absent: as the plan says
+    /// How transfers share the link; default: as the plan says
     #[arg(long, value_enum)]
     link: Option<LinkChoice>,
-    /// Try batch sizes this much below and above the plan's too; absent: 20 where the plan left
-    /// them free, else 0. Never outside the sizes of the workload, nor beyond its memory
+    /// Also try batch sizes this much below and above the plan's, within the workload's sizes and memory;
+    /// default: 20 if the plan left them free, else 0
     #[arg(long, value_name = "PERCENT")]
     batch_delta: Option<f64>,
-    /// Stop after so many seconds with the best found; the result may then differ from run to run
+    /// Stop after this many seconds with the best answer found; results may then differ from run to run
     #[arg(long, value_name = "SECONDS")]
     time_limit: Option<f64>,
-    /// Nodes of branch and bound to look at before giving up on a proof
+    /// Nodes of branch and bound to visit before giving up on a proof
     #[arg(long, value_name = "N", default_value_t = OrderOptions::default().nodes)]
     max_nodes: u64,
-    /// Rounds to play in the descent from heuristic orders
+    /// Rounds to simulate in the descent from heuristic orders
     #[arg(long, value_name = "N", default_value_t = OrderOptions::default().plays)]
     max_plays: u64,
-    /// Take all plans as the devices of one federation: say when its round ends, who is the
-    /// straggler and what all train per second, and write the time of every device, how long it
-    /// idles, what it trains and what its updates weigh (FedMT eq. 1) to FILE (CSV)
+    /// Treat the plans as the devices of one federation: report when its round ends, the straggler and the
+    /// total samples per second, and write the time, idle time, samples and update weights (FedMT eq. 1) of
+    /// every device to FILE (CSV)
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub federation: Option<PathBuf>,
-    /// Say of every device that ends later how it would end by then: with other batch sizes and shares,
-    /// where its plan carries a model (replanned...), and if that is not enough with how much of its
-    /// samples (kept_...: samples, end, weights and progress). Where all plans are for progress it gets
-    /// what brings the targets soonest, and a note compares that with waiting for all; else the
-    /// batch sizes and shares of its shortest round
+    /// For every device that ends later, report how it could end in time: with other batch sizes and shares,
+    /// if its plan carries a model (columns replanned...), and if that is not enough with which part of its
+    /// samples (columns kept_...: samples, end, weights and progress). If all plans are for progress, each
+    /// late device gets the plan that reaches the targets soonest, compared with waiting for all; otherwise
+    /// the batch sizes and shares of its shortest round
     #[arg(long, value_name = "SECONDS", requires = "federation")]
     pub deadline: Option<f64>,
     /// Write the seconds of the search into the timeline (they differ from run to run)
@@ -90,11 +89,11 @@ Exit codes: 0 done; 1 a plan is infeasible; 2 bad input or usage.";
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum RatesChoice {
-    /// Predicted for every set of active tasks
+    /// Predictions for every set of active tasks
     Model,
     /// The plan's table
     Table,
-    /// The rate with all tasks active, always
+    /// Always the rate with all tasks active
     Fixed,
 }
 
@@ -102,9 +101,9 @@ enum RatesChoice {
 enum LinkChoice {
     /// One download and one upload at a time
     Full,
-    /// One transfer at a time, whichever way
+    /// One transfer at a time, in either direction
     Half,
-    /// All transfers of a direction at once, sharing equally
+    /// All transfers of a direction at once, with equal parts of the link
     Shared,
 }
 

@@ -119,7 +119,7 @@ impl Predictors {
         order_plan(plan, predictor, request, options).map_err(|error| not_ordered(name, &error))
     }
 
-    /// How a late device keeps a deadline: planned anew, where that ends sooner, and if that is not
+    /// How a late device keeps a deadline: planned again, where that ends sooner, and if that is not
     /// enough with less to train on.
     fn hurry(
         &mut self,

@@ -4,9 +4,9 @@ use clap::{Parser, ValueEnum};
 
 /// Show any document as tables and pictures
 ///
-/// A workload, profile, model, plan, timeline or run becomes a readable report. Of several
-/// documents each becomes a report; a profile or a run after a plan is compared with it, so that
-/// predicted stands against measured. Numbers of the simulator are labelled `simulated`.
+/// Makes a readable report of each workload, profile, model, plan, timeline or run. A profile or a run
+/// after a plan is compared with it: predicted against measured. Numbers of the simulator are labelled
+/// `simulated`.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub struct Args {
@@ -16,13 +16,13 @@ pub struct Args {
     /// Write to FILE, which appears only when it is complete
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// How to show it
+    /// Format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
-    /// Show only the tables of this name, for example `tasks` or `phases`; may be given again
+    /// Show only tables of this name, for example `tasks` or `phases`; may be repeated
     #[arg(short, long = "table", value_name = "NAME")]
     pub tables: Vec<String>,
-    /// Show only the pictures of this name, for example `gantt` or `throughput`; may be given again
+    /// Show only pictures of this name, for example `gantt` or `throughput`; may be repeated
     #[arg(short, long = "picture", value_name = "NAME")]
     pub pictures: Vec<String>,
 }
@@ -32,7 +32,7 @@ pub struct Args {
 pub enum Format {
     /// Tables for a terminal
     Table,
-    /// Tables of exact numbers; those of a profile can be imported again
+    /// Tables with all digits; mt-profile can import those of a profile
     Csv,
     /// Markdown
     Md,
@@ -40,7 +40,7 @@ pub enum Format {
     Svg,
     /// Tables and pictures in one HTML page that needs no other file
     Html,
-    /// What happens when in a timeline or run, as Chrome trace JSON for <https://ui.perfetto.dev>
+    /// Phases of a timeline or run, as Chrome trace JSON for <https://ui.perfetto.dev>
     Perfetto,
 }
 

@@ -8,7 +8,7 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let input = Input::open(&args.files, "documents to show", console)?;
     let mut output = Output::open(args.output.as_deref(), false)?;
     let mut reporter = Reporter::default();
-    let mut known = Known::default();
+    let mut known = Names::default();
     // A picture, page or trace is one file of all documents; text can go out at once.
     let whole = matches!(args.format, Format::Svg | Format::Html | Format::Perfetto);
     let mut kept = Vec::new();
@@ -101,12 +101,12 @@ fn select(report: &mut Report, args: &Args) {
 
 /// Names of the tables and pictures of the input.
 #[derive(Default)]
-struct Known {
+struct Names {
     tables: Vec<&'static str>,
     pictures: Vec<&'static str>,
 }
 
-impl Known {
+impl Names {
     fn add(&mut self, report: &Report) {
         self.tables.extend(report.tables.iter().map(|t| t.key));
         self.pictures.extend(report.pictures.iter().map(|p| p.key));

@@ -8,99 +8,98 @@ use units::{Batch, Bytes, Share, TotalShare};
 
 /// Choose batch sizes and GPU shares
 ///
-/// Reads models (mt-fit) and writes for each a plan: the batch size and the share of every task
-/// for which the objective is largest while the constraints hold, what simpler schemes would
-/// reach, and whether the plan is proven to be the best under the model. Where nothing is
-/// feasible the plan has no tasks but says which constraint stands in the way, by how much, and
-/// what would make it feasible; the exit code is then 1.
+/// Reads models (mt-fit) and writes a plan for each: the batch size and the share of every task that
+/// maximise the objective under the constraints, what simpler schemes would reach, and whether the plan
+/// is proven optimal under the model. If nothing is feasible, the plan has no tasks and says which
+/// constraint is violated, by how much, and what would make it feasible; the exit code is then 1.
 #[derive(Debug, Clone, Parser)]
 #[command(version, after_help = include_str!("help.txt"))]
 pub struct Args {
     #[command(flatten)]
     pub stream: StreamArgs,
-    /// Workload of this round: its samples, update sizes, weights, memory and link stand in for
-    /// those that the models carry; its tasks have the same names
+    /// Workload of this round: its samples, update sizes, weights, memory and link replace those in the
+    /// model; its tasks must have the same names
     #[arg(long, value_name = "WORKLOAD", value_hint = clap::ValueHint::FilePath)]
     pub workload: Option<PathBuf>,
-    /// Plan nothing: predict the configurations of a table, one row `config,task,batch,share_percent` for
-    /// each task of each, and write throughputs, their 95 % intervals and what lies outside the
-    /// profile; `-`: standard input
+    /// Plan nothing; predict the configurations of a table with one row `config,task,batch,share_percent`
+    /// for each task, and write throughputs, 95 % intervals, and what lies outside the profile; `-`:
+    /// standard input
     #[arg(long, value_name = "CSV", value_hint = clap::ValueHint::FilePath, conflicts_with_all = [
         "workload", "objective", "rv", "step", "floor", "solo", "memory", "batch", "max_batch",
         "mismatch", "balance", "previous", "damping", "pareto", "top", "outside", "predicted",
         "explain", "search", "max_points", "starts", "timing", "seed", "pretty", "only"])]
     pub predict: Option<PathBuf>,
-    /// With --predict: a JSON object a line in place of CSV
+    /// With --predict: one JSON object per line instead of CSV
     #[arg(long, requires = "predict")]
     pub json: bool,
-    /// Plan only these tasks of the model, as if the others were not there; in place of the model
-    /// the plan carries what is predicted for every set of them
+    /// Plan only these tasks of the model, as if the others were not there; instead of the model the plan
+    /// then carries the predictions for every subset of them
     #[arg(long, value_name = "TASK,...", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// What to maximise; absent: progress where the workload says what samples are worth, else what
-    /// was profiled for, else round where every task has samples, else raw
+    /// Objective; default: progress if the workload says what samples are worth, else the objective of
+    /// the profile, else round if every task has samples, else raw
     #[arg(long, value_enum)]
     objective: Option<ObjectiveArg>,
-    /// Sum of the shares in percent, of each GPU if there are several; `free`: whatever is best
+    /// Sum of the shares in percent, on each GPU if there are several; `free`: any sum
     #[arg(long, value_name = "PERCENT|free", default_value = "free", value_parser = total_share)]
     rv: Total,
-    /// Shares are multiples of this many percent, but for those of a measured co-run
+    /// Shares are multiples of this many percent, except those of a measured co-run
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     step: f64,
-    /// Least throughput of every task, as a fraction of its throughput alone; absent: what was
-    /// profiled for, else 0
+    /// Least throughput of every task, as a fraction of its throughput alone; default: that of the
+    /// profile, else 0
     #[arg(long, value_name = "PHI")]
     floor: Option<f64>,
-    /// Which throughput alone the floor, fairness and max-min compare with: the best of the task's
-    /// batch sizes, or that at the chosen one (FedMT)
+    /// Which throughput alone the floor, fairness and max-min compare with: at the best of the task's
+    /// batch sizes, or at the chosen one (FedMT)
     #[arg(long, value_enum, default_value_t = SoloArg::Best)]
     solo: SoloArg,
-    /// Memory that the tasks of one GPU may use; absent: what the workload says
+    /// Memory that the tasks of one GPU may use; default: what the workload says
     #[arg(long, value_name = "BYTES")]
     memory: Option<u64>,
-    /// How batch sizes may be chosen; absent: free for progress and with --mismatch or --max-batch,
-    /// else reference
+    /// How to choose batch sizes; default: free for progress and with --mismatch or --max-batch, else
+    /// reference
     #[arg(long, value_enum)]
     batch: Option<BatchArg>,
-    /// Batch sizes of at most N, in the plan and in what it is compared with
+    /// Largest batch size, in the plan and in the schemes that it is compared with
     #[arg(long, value_name = "N")]
     max_batch: Option<u64>,
-    /// Largest mismatch between data volumes and batch sizes (FedMT eq. 6); `least`: as little as is
-    /// feasible, and among such plans the best
+    /// Largest mismatch between data volumes and batch sizes (FedMT eq. 6); `least`: minimise the mismatch
+    /// first, then maximise the objective
     #[arg(long, value_name = "EPSILON|least", value_parser = mismatch)]
     mismatch: Option<Mismatch>,
-    /// What the data volumes are matched with: batch sizes, workloads, or throughputs so that all
-    /// tasks finish together
+    /// What is matched with the data volumes: batch sizes, workloads, or throughputs, so that all tasks
+    /// finish together
     #[arg(long, value_enum, default_value_t = BalanceArg::Batch)]
     balance: BalanceArg,
-    /// Plan of the previous round, whose load is remembered
+    /// Plan of the previous round, for --damping
     #[arg(long, value_name = "PLAN", requires = "damping")]
     pub previous: Option<PathBuf>,
-    /// Weight of the previous load in the data volumes that the mismatch is judged by, 0 to
-    /// below 1: a spike does not make the batch sizes oscillate
+    /// Weight of the previous round's data volumes in the mismatch, from 0 to below 1: keeps batch sizes
+    /// from oscillating after a spike
     #[arg(long, value_name = "LAMBDA")]
     damping: Option<f64>,
-    /// Trace the plans none of which is better than another in both respects
+    /// Also give the Pareto front of two criteria
     #[arg(long, value_enum, value_name = "FRONT", value_delimiter = ',')]
     pareto: Vec<FrontChoice>,
-    /// Give the K best plans, the runners-up as `alternatives`
+    /// Give the K best plans; the runners-up are in `alternatives`
     #[arg(long, value_name = "K", default_value_t = 1)]
     top: usize,
-    /// Plan also beyond the shares, batch sizes and numbers of tasks of the profiled co-runs, where
-    /// predictions are extrapolation; without it such a plan is refused
+    /// Allow plans beyond the shares, batch sizes and numbers of tasks of the profiled co-runs, where
+    /// predictions are extrapolations; refused otherwise
     #[arg(long)]
     outside: bool,
-    /// Take what the model finds best; without it a measured co-run is the plan, but for a round, where
-    /// no prediction is better beyond its 95 % interval
+    /// Take the plan that the model predicts to be best. Otherwise a measured co-run is the plan, unless a
+    /// prediction is better beyond its 95 % interval; for rounds this needs more measurements
     #[arg(long)]
     predicted: bool,
-    /// Say what 5 % more or less share of each task would change
+    /// Report what 5 % more or less share of each task would change
     #[arg(long)]
     explain: bool,
-    /// How to search
+    /// Search method
     #[arg(long, value_enum, default_value_t = SearchChoice::Auto)]
     search: SearchChoice,
-    /// Points to look at before `auto` gives up on a proof
+    /// Points to evaluate before `auto` gives up on a proof
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     max_points: u64,
     /// Starts of the local search
@@ -115,17 +114,17 @@ pub struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FrontChoice {
-    /// Mismatch against the objective
+    /// Mismatch and objective
     Mismatch,
-    /// Total throughput against fairness
+    /// Total throughput and fairness
     Fairness,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum SearchChoice {
-    /// Proven where --max-points allow it
+    /// Proven if --max-points suffice
     Auto,
-    /// Proven, however long it takes; refused where that cannot be, as for rounds of more than three tasks
+    /// Proven, however long it takes; refused if that is impossible, as for rounds of more than three tasks
     Exact,
     /// Local search only
     Local,

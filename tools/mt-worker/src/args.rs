@@ -8,55 +8,53 @@ use units::{Samples, UnitError};
 
 use crate::elastic_args::ElasticArgs;
 
-/// Train a network and tell the progress, one JSON line for each step
+/// Train a network and report progress, one JSON line for each step
 ///
-/// A job for workloads that need a real training program and no Python. On the CPU it trains a
-/// fully connected network on synthetic, separable data by stochastic gradient descent with
-/// momentum; the loss falls. With --device cuda it trains a model of the catalogue on an NVIDIA
-/// GPU, as the kernels of its layers.
+/// A real training job without Python. On the CPU it trains a fully connected network on synthetic,
+/// separable data by stochastic gradient descent with momentum, and its loss falls. With --device cuda it
+/// runs the kernels of a catalogue model's layers on an NVIDIA GPU.
 ///
-/// Without --pool it trains until --samples or --steps is reached (or for ever). With --pool it waits for
-/// lines on standard input: `run`, `park`, `batch N`, `quit`.
+/// It trains until --samples or --steps is reached, or for ever. With --pool it obeys lines on standard
+/// input: `run`, `park`, `batch N`, `quit`.
 ///
-/// With --processes N every step is shared by N processes, which sum their gradients: the same
-/// losses, to rounding, as one process. On SIGTERM all stop after the same step, the first writes
-/// --checkpoint and prints `parked`; started anew, with as many processes or with others, the
-/// training goes on after that step. So it can be moved by `mt-launch --controller`, and with --pool
-/// its processes stand by while those before them still train.
+/// With --processes N, N processes share every step and sum their gradients; the losses are those of one
+/// process, to rounding. On SIGTERM all stop after the same step; the first writes --checkpoint and prints
+/// `parked`. Started again with any number of processes, the training continues after that step, so
+/// `mt-launch --controller` can move it. With --pool its processes load while their predecessors train.
 #[derive(Debug, Clone, Parser)]
 #[command(version, after_help = include_str!("help.txt").trim_end())]
 pub struct Args {
     /// Where to train
     #[arg(long, value_enum, default_value_t = DeviceChoice::Cpu)]
     device: DeviceChoice,
-    /// Model of the catalogue for --device cuda; absent: resnet18
+    /// Model of the catalogue for --device cuda; default: resnet18
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Side of the square input images for --device cuda; absent: 32
+    /// Side of the square input images for --device cuda; default: 32
     #[arg(long, value_name = "N")]
     input_pixels: Option<u32>,
     #[command(flatten)]
     network: NetworkArgs,
-    /// Step length of the descent
+    /// Learning rate
     #[arg(long, value_name = "X", default_value_t = 0.01)]
     learning_rate: f32,
-    /// Part of the last update that is kept
+    /// Momentum
     #[arg(long, value_name = "X", default_value_t = 0.9)]
     momentum: f32,
-    /// Samples of each step, over all processes; absent: 64
+    /// Samples per step, over all processes; default: 64
     #[arg(long, value_name = "N", env = "MT_BATCH_SIZE")]
     batch: Option<u64>,
-    /// Stop after so many samples, those before a checkpoint included
+    /// Stop after this many samples, including those before a checkpoint
     #[arg(long, value_name = "N", env = "MT_SAMPLES")]
     samples: Option<u64>,
-    /// Stop after so many steps, those before a checkpoint included
+    /// Stop after this many steps, including those before a checkpoint
     #[arg(long, value_name = "N", env = "MT_STEPS", value_parser = clap::value_parser!(u64).range(1..))]
     steps: Option<u64>,
-    /// Round of the federation: every round sees other data
+    /// Round of the federation: each round has its own data
     #[arg(long, value_name = "N", env = "MT_ROUND", default_value_t = 0)]
     round: u64,
-    /// Obey `run`, `park`, `batch N` and `quit` on standard input, parked at first; a training over
-    /// processes or with a checkpoint says `loaded` and waits for `run` before it reads the checkpoint
+    /// Obey `run`, `park`, `batch N` and `quit` on standard input, parked at first. With several processes or
+    /// a checkpoint it prints `loaded` and waits for `run` before it reads the checkpoint
     #[arg(long, env = "MT_POOL", value_parser = clap::builder::FalseyValueParser::new())]
     pool: bool,
     #[command(flatten)]
@@ -70,20 +68,20 @@ pub struct Args {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Network (--device cpu)")]
 struct NetworkArgs {
-    /// Threads of a process that share each step; absent or 0: one for each core that it may use, or
+    /// Threads of a process that share each step; default, or 0: one for each core that it may use, or
     /// one where several processes train
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Neurons of each hidden layer; absent: 256
+    /// Neurons of each hidden layer; default: 256
     #[arg(long, value_name = "N")]
     width: Option<usize>,
-    /// Hidden layers; absent: 3
+    /// Hidden layers; default: 3
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
-    /// Features of a sample; absent: 64
+    /// Features of a sample; default: 64
     #[arg(long, value_name = "N")]
     features: Option<usize>,
-    /// Classes to tell apart; absent: 10
+    /// Classes to tell apart; default: 10
     #[arg(long, value_name = "N")]
     classes: Option<usize>,
 }

@@ -1,4 +1,4 @@
-//! Options of a training that is spread over processes and goes on from checkpoints.
+//! Options of a training that is spread over processes and continues from checkpoints.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 //! Training over processes: the same losses whatever their number, and not a step lost or repeated
-//! when it is stopped and goes on with others.
+//! when it is stopped and continues with others.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;

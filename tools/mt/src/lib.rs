@@ -1,4 +1,4 @@
-//! First steps with the mt tools, and each of them by its name.
+//! Share one device among training jobs: first steps, a queue, and all mt tools.
 
 mod args;
 mod run;

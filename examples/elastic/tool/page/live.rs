@@ -34,7 +34,7 @@ fn two(results: &Results, page: &mut String) -> Result {
     if let Some(pause) = median(results.pauses.clone()) {
         writeln!(
             page,
-            "\nA reconfiguration kept a training from its steps for {pause:.2} s (median of {}, at \
+            "\nA reconfiguration paused a training for {pause:.2} s (median of {}, at \
              most {:.2} s). In all live runs of this page {} steps were repeated.",
             results.pauses.len(),
             largest(&results.pauses),

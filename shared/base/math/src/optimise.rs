@@ -16,7 +16,7 @@ pub enum Stop {
     Converged,
     /// The allowed number of evaluations was used up.
     EvaluationLimit,
-    /// The solver could not go on from here (a step that is not finite, no descent direction).
+    /// The solver could not continue from here (a step that is not finite, no descent direction).
     Stalled,
 }
 

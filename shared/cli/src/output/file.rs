@@ -26,8 +26,8 @@ pub(super) enum Appears {
 #[derive(Debug)]
 pub(super) struct OutputFile {
     writer: BufWriter<File>,
-    /// What is replaced by the first record, which has not come: until then there is no temporary file
-    /// that a signal could leave.
+    /// The file that the first record will replace: until then there is no temporary file that a signal could
+    /// leave behind.
     awaited: Option<PathBuf>,
     /// The temporary file, and the file that it is to replace.
     pending: Option<(TempPath, PathBuf)>,
@@ -45,7 +45,7 @@ const SYNC_EVERY: Duration = Duration::from_secs(1);
 impl OutputFile {
     /// A new file in the folder of `target`, which exists.
     pub(super) fn create(target: &Path, appears: Appears) -> Result<Self, Failure> {
-        // Also where it is made anew with the first record: that it can be is known now.
+        // Also where it is made again with the first record: that it can be is known now.
         let (file, temporary) = beside(target).map_err(|error| unwritable(target, &error))?;
         let target = target.to_owned();
         let (awaited, pending) = match appears {

@@ -1,4 +1,4 @@
-//! What stands on a terminal in place of documents: a summary that fits a screen. The documents are for
+//! What stands on a terminal instead of documents: a summary that fits a screen. The documents are for
 //! programs and files.
 
 use doc::{AnyDocuments, Document, Frames};

@@ -50,7 +50,7 @@ impl<R: BufRead> AnyDocuments<R> {
         }
     }
 
-    /// Takes the next frame if it goes on with the present profile or run.
+    /// Takes the next frame if it continues the present profile or run.
     fn continuation(&mut self, schema: &str) -> Option<Frame> {
         let goes_on = |frame: &Result<Frame, ReadError>| {
             let peek = frame.as_ref().ok().and_then(|frame| frame.peek().ok());

@@ -78,17 +78,6 @@ impl Checker {
         self.fault(code, problem, advice);
     }
 
-    /// Records a schema that is not the one of the document, which may leave it out.
-    pub(crate) fn optional_schema(&mut self, found: Option<&str>, schema: &str) {
-        if let Some(found) = found.filter(|s| *s != schema) {
-            self.field("schema", |c| {
-                let problem = format_args!("this is a {found:?} document");
-                let advice = format_args!("write {schema:?}, or leave it out");
-                c.fault(Code::WrongSchema, problem, advice);
-            });
-        }
-    }
-
     /// Unwraps a quantity of field `name`, or records why it is none.
     pub fn unit<T>(&mut self, name: &str, value: Result<T, UnitError>) -> Option<T> {
         match value {

@@ -42,7 +42,7 @@ macro_rules! codes {
 codes! {
     Empty = 101, "The input holds no document.",
         "Standard input or the file was empty, often because the tool before it in the pipe failed.",
-        "give a document; where it comes through a pipe, the message of the tool before it says why there is none.";
+        "give a document; in a pipe, see the message of the tool before.";
     Syntax = 102, "The input is not JSON.",
         "A quote, comma or bracket is missing, or a value such as NaN is not part of JSON.",
         "correct the place named; `python3 -m json.tool FILE` or `jq . FILE` shows it too.";

@@ -1,47 +1,43 @@
-use crate::wire::{self, ListedDevice, Wire as _};
+use crate::wire::{DeviceList, ListedDevice, Wire as _};
 use crate::{Checker, Code, Document, Provenance};
 
-/// The devices of a machine; one that is not usable has a reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeviceList {
-    /// GPUs first, then the processor, then what the simulator knows.
-    pub devices: Vec<ListedDevice>,
-    /// Models that a task can name.
-    pub models: Vec<String>,
-    /// Which tools made the document.
-    pub provenance: Vec<Provenance>,
+impl DeviceList {
+    /// Such a list.
+    #[must_use]
+    pub fn new(
+        devices: Vec<ListedDevice>,
+        models: Vec<String>,
+        provenance: Vec<Provenance>,
+    ) -> Self {
+        Self {
+            schema: Self::SCHEMA.to_owned(),
+            devices,
+            models,
+            provenance,
+        }
+    }
 }
 
+/// Its wire form is the document itself: it has no quantity that could be wrong.
 impl Document for DeviceList {
-    type Wire = wire::DeviceList;
+    type Wire = Self;
 
-    fn from_wire(wire: &wire::DeviceList, c: &mut Checker) -> Option<Self> {
-        let mut sound = true;
-        for (i, device) in wire.devices.iter().enumerate() {
-            if device.usable == device.reason.is_some() {
-                sound = false;
-                c.field("devices", |c| {
+    fn from_wire(wire: &Self, c: &mut Checker) -> Option<Self> {
+        c.field("devices", |c| {
+            for (i, device) in wire.devices.iter().enumerate() {
+                if device.usable == device.reason.is_some() {
                     c.index(i, |c| {
                         let advice = "a device is usable, or has a reason why not";
                         c.fault(Code::Conflict, "`usable` and `reason` disagree", advice);
                     });
-                });
+                }
             }
-        }
-        sound.then(|| Self {
-            devices: wire.devices.clone(),
-            models: wire.models.clone(),
-            provenance: wire.provenance.clone(),
-        })
+        });
+        c.is_clean().then(|| wire.clone())
     }
 
-    fn to_wire(&self) -> wire::DeviceList {
-        wire::DeviceList {
-            schema: wire::DeviceList::SCHEMA.to_owned(),
-            devices: self.devices.clone(),
-            models: self.models.clone(),
-            provenance: self.provenance.clone(),
-        }
+    fn to_wire(&self) -> Self {
+        self.clone()
     }
 }
 

@@ -182,7 +182,7 @@ impl<R: BufRead> Frames<R> {
             Code::Truncated,
             self.line,
             problem,
-            "write the document again, whole",
+            "write the complete document again",
         )
     }
 

@@ -19,6 +19,7 @@ mod cluster;
 mod code;
 mod devices;
 mod document;
+mod event;
 mod fault;
 mod frame;
 mod gpu;
@@ -48,8 +49,8 @@ pub use any::{Any, AnyDocuments};
 pub use checker::Checker;
 pub use cluster::{Cluster, ClusterJob, Gang, GpuGroup};
 pub use code::Code;
-pub use devices::DeviceList;
 pub use document::Document;
+pub use event::Event;
 pub use fault::{Fault, Faults, ReadError};
 pub use frame::{Frame, Frames, MAX_DEPTH, MAX_DOCUMENT_BYTES};
 pub use gpu::{read_gpu, write_gpu};
@@ -58,8 +59,8 @@ pub use measurements::{Measurement, Measurements, Profiles};
 pub use model::{Corun, Model};
 pub use plan::{
     Answer, Baseline, ByHand, Candidate, Candidates, Choice, Constraints, Decision, Estimate,
-    FastestSamples, Feasible, Given, GpuPlan, Infeasible, Marginal, ParetoPoint, Plan, PlanTask,
-    RateRow, Target, TaskTarget, Verdict, WorkAlone,
+    FastestSamples, Feasible, Given, GpuPlan, Infeasible, Marginal, ParetoPoint, PayOff, Plan,
+    PlanTask, RateRow, Target, TaskTarget, Verdict, WorkAlone,
 };
 pub use profile::{
     Failure, Header, Launch, Measured, MeasuredNoiseScale, Profile, ProfileEnd, ProfileRecord,
@@ -74,11 +75,11 @@ pub use timeline::{Hold, Phase, Timeline};
 pub use training::{Arrival, TrainingBatch, TrainingEvent, TrainingNews};
 pub use wire::{
     Aim, Balance, BatchPolicy, Chosen, ConstraintKind, DesignKind, DeviceFingerprint, DeviceKind,
-    Duplex, EfficiencySource, FailureCause, GpuDescription, GpuUse, GradientNoise, HostDescription,
-    Infeasibility, LayerDescription, LayerGroup, ListedDevice, Method, Objective, ObjectiveKind,
-    PhaseKind, Progress, Proof, Provenance, RatesKind, ScheduleBaseline, ScheduleBound,
-    ScheduleClass, SchedulePolicy, Scheme, Search, SoloRate, StopReason, Switching, SwitchingMode,
-    WorkKind,
+    DeviceList, Duplex, EfficiencySource, FailureCause, GpuDescription, GpuUse, GradientNoise,
+    HostDescription, Infeasibility, LayerDescription, LayerGroup, ListedDevice, Method, Objective,
+    ObjectiveKind, PhaseKind, Progress, Proof, Provenance, RatesKind, ScheduleBaseline,
+    ScheduleBound, ScheduleClass, SchedulePolicy, Scheme, Search, SoloRate, StopReason, Switching,
+    SwitchingMode, WorkKind,
 };
 pub use workload::{
     DeviceSpec, Efficiency, EfficiencyCurve, GpuSpec, HostCost, Job, Link, Memory, OtherTasks,

@@ -25,7 +25,7 @@ pub use points::{Baseline, Candidate, Candidates, ParetoPoint};
 pub use rates::RateRow;
 pub use target::{FastestSamples, Target, TaskTarget};
 pub use task::PlanTask;
-pub use verdict::{Verdict, WorkAlone};
+pub use verdict::{PayOff, Verdict, WorkAlone};
 
 /// Batch sizes and shares of every task, or why there are none.
 ///
@@ -41,7 +41,7 @@ pub struct Plan {
     pub tasks: Vec<PlanTask>,
     /// What runs with what: found, not to be found, or given.
     pub answer: Answer,
-    /// Rates of sets of active tasks, in place of a model.
+    /// Rates of sets of active tasks, instead of a model.
     pub rates: Vec<RateRow>,
     /// The model.
     pub model: Option<Model>,

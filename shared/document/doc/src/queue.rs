@@ -1,18 +1,11 @@
 use units::{Seconds, TaskId};
 
+use crate::event::{Field, check_fields};
 use crate::wire::{self, QueueEventKind, Wire as _};
-use crate::{Checker, ClusterJob, Code, Document, Frame, ReadError, cluster};
+use crate::{Checker, ClusterJob, Code, Document, Event, cluster};
 
 /// What a live system tells a scheduler of its jobs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct QueueEvent {
-    /// Seconds on the writer's clock.
-    pub time: Seconds,
-    /// What happened.
-    pub what: QueueNews,
-    /// Whether the schema was named; kept, so that the line is written as it was.
-    named: bool,
-}
+pub type QueueEvent = Event<QueueNews>;
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,39 +56,11 @@ pub struct QueueStart {
     pub node: Option<String>,
 }
 
-impl QueueEvent {
-    /// An event that names its schema.
-    #[must_use]
-    pub fn new(time: Seconds, what: QueueNews) -> Self {
-        Self {
-            time,
-            what,
-            named: true,
-        }
-    }
-
-    /// Reads an event, which may leave its schema out.
-    ///
-    /// # Errors
-    /// [`ReadError::Faults`] with every fault of the event.
-    pub fn read(frame: &Frame) -> Result<Self, ReadError> {
-        frame.content()
-    }
-}
-
 impl Document for QueueEvent {
     type Wire = wire::QueueEvent;
 
     fn from_wire(wire: &wire::QueueEvent, c: &mut Checker) -> Option<Self> {
-        c.optional_schema(wire.schema.as_deref(), wire::QueueEvent::SCHEMA);
-        let time = c.unit("time_s", Seconds::new(wire.time_s));
-        check_fields(wire, c);
-        let what = news(wire, c);
-        Some(Self {
-            time: time?,
-            what: what?,
-            named: wire.schema.is_some(),
-        })
+        Self::of(wire.schema.as_deref(), wire.time_s, |c| news(wire, c), c)
     }
 
     fn to_wire(&self) -> wire::QueueEvent {
@@ -119,7 +84,7 @@ impl Document for QueueEvent {
             _ => None,
         };
         wire::QueueEvent {
-            schema: self.named.then(|| wire::QueueEvent::SCHEMA.to_owned()),
+            schema: self.schema(),
             event,
             time_s: self.time.get(),
             job: job.map(ToString::to_string),
@@ -132,31 +97,28 @@ impl Document for QueueEvent {
 }
 
 /// Every field stands where it means something.
-fn check_fields(wire: &wire::QueueEvent, c: &mut Checker) {
-    use QueueEventKind::{Arrival, Cancelled, Failed, Finished, Found, Lost, Started, Trained};
-    let of_task = [Started, Trained, Finished, Failed];
-    let of_job = [Arrival, Started, Trained, Finished, Failed, Cancelled];
-    let fields: [(&str, bool, &[QueueEventKind]); 5] = [
-        ("job", wire.job.is_some(), &of_job),
+fn check(wire: &wire::QueueEvent, c: &mut Checker) {
+    use QueueEventKind::{
+        Arrival, Cancelled, Failed, Finished, Found, Lost, Started, Time, Trained,
+    };
+    let of_task = &[Started, Trained, Finished, Failed];
+    let of_job = &[Arrival, Started, Trained, Finished, Failed, Cancelled];
+    let fields: [Field<'_, _>; 5] = [
+        ("job", wire.job.is_some(), of_job),
         ("spec", wire.spec.is_some(), &[Arrival]),
-        ("round", wire.round.is_some(), &of_task),
-        ("task", wire.task.is_some(), &of_task),
+        ("round", wire.round.is_some(), of_task),
+        ("task", wire.task.is_some(), of_task),
         ("gpu", wire.gpu.is_some(), &[Started, Lost, Found]),
     ];
-    for (name, present, places) in fields {
-        let place = places.contains(&wire.event);
-        c.field(name, |c| {
-            if present && !place {
-                let problem = "this event has no such field";
-                c.fault(Code::UnknownField, problem, "leave it out");
-            }
-            // An arrival has either a name or a whole job, which is looked at below.
-            if !present && place && wire.event != Arrival {
-                let problem = "this event needs this field";
-                c.fault(Code::MissingField, problem, "give the whole event");
-            }
-        });
-    }
+    let needed: &[&str] = match wire.event {
+        // An arrival has either a name or a whole job, which is looked at below.
+        Arrival | Time => &[],
+        Started => &["job", "round", "task", "gpu"],
+        Trained | Finished | Failed => &["job", "round", "task"],
+        Cancelled => &["job"],
+        Lost | Found => &["gpu"],
+    };
+    check_fields(wire.event, &fields, needed, c);
     if wire.event == Arrival && wire.job.is_some() == wire.spec.is_some() {
         c.field("job", |c| {
             let problem = "an arrival has either `job` or `spec`";
@@ -167,6 +129,7 @@ fn check_fields(wire: &wire::QueueEvent, c: &mut Checker) {
 }
 
 fn news(wire: &wire::QueueEvent, c: &mut Checker) -> Option<QueueNews> {
+    check(wire, c);
     let job = c.optional_unit("job", wire.job.as_deref(), TaskId::new)?;
     let gpu = wire.gpu.clone();
     let task = || {

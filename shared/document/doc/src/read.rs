@@ -149,7 +149,7 @@ impl Frame {
             },
             None => (error, &self.bytes),
         };
-        // Not by what kind of error it is: a number in place of a word is one of syntax to the reader.
+        // Not by what kind of error it is: a number instead of a word is one of syntax to the reader.
         let found = shape::structural_faults::<W>(bytes);
         if found.is_empty() {
             return Err(self.first_fault(&error));

@@ -20,8 +20,12 @@ pub struct RunEvent {
     pub payload: EventPayload,
 }
 
-/// What happened in a run.
+/// What happened in a run. Rounds count from 0; a task is named as in the plan.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    missing_docs,
+    reason = "`round`, `task` and `provenance` mean the same in every event and are explained above"
+)]
 pub enum EventPayload {
     /// The launcher began. First event of a run.
     Launch {
@@ -29,14 +33,11 @@ pub enum EventPayload {
         device: DeviceFingerprint,
         /// What is followed; absent where jobs are run without a plan of shares.
         planned: Option<Planned>,
-        /// Which tools made the document.
         provenance: Vec<Provenance>,
     },
     /// A job was started.
     Start {
-        /// Round, from 0.
         round: u32,
-        /// Name of the task.
         task: TaskId,
         /// Batch size, where it is known.
         batch: Option<Batch>,
@@ -50,28 +51,18 @@ pub enum EventPayload {
         predicted: Option<SamplesPerSec>,
     },
     /// A job is warm.
-    Ready {
-        /// Round, from 0.
-        round: u32,
-        /// Name of the task.
-        task: TaskId,
-    },
+    Ready { round: u32, task: TaskId },
     /// A job trained.
     Progress {
-        /// Round, from 0.
         round: u32,
-        /// Name of the task.
         task: TaskId,
         /// How far it is.
         progress: TaskProgress,
     },
     /// A phase ended.
     Phase {
-        /// Round, from 0.
         round: u32,
-        /// Name of the task.
         task: TaskId,
-        /// Which phase.
         phase: PhaseKind,
         /// Start, from the start of the round; where a schedule is run, whose jobs have rounds of their
         /// own, from the launch.
@@ -83,9 +74,7 @@ pub enum EventPayload {
     },
     /// A process ended.
     Exit {
-        /// Round, from 0.
         round: u32,
-        /// Name of the task.
         task: TaskId,
         /// The phase whose program it was.
         phase: Option<PhaseKind>,
@@ -96,9 +85,7 @@ pub enum EventPayload {
     },
     /// A job is about to be started again.
     Restart {
-        /// Round, from 0.
         round: u32,
-        /// Name of the task.
         task: TaskId,
         /// Restarts of the task in this round so far, this one included.
         restarts: Option<u32>,
@@ -107,9 +94,7 @@ pub enum EventPayload {
     },
     /// The share of a task that computes was changed, or its number of GPUs.
     Reshare {
-        /// Round, from 0.
         round: u32,
-        /// Name of the task.
         task: TaskId,
         /// Its share from now on.
         share: Option<Share>,
@@ -120,7 +105,7 @@ pub enum EventPayload {
         /// Why, and what went wrong if it could not be set.
         reason: String,
     },
-    /// The plan of the next round was made anew.
+    /// The plan of the next round was made again.
     Replan {
         /// Round that it is for, from 0.
         round: Option<u32>,
@@ -131,16 +116,13 @@ pub enum EventPayload {
     },
     /// A task, or the run where none is named, was stopped.
     Stop {
-        /// Round, from 0.
         round: Option<u32>,
-        /// Name of the task.
         task: Option<TaskId>,
         /// Why.
         reason: String,
     },
-    /// A device fault was met, or mended.
+    /// A device fault was met, or fixed.
     Fault {
-        /// Round, from 0.
         round: Option<u32>,
         /// Task whose end told of it.
         task: Option<TaskId>,
@@ -149,7 +131,6 @@ pub enum EventPayload {
     },
     /// A round ended.
     Round {
-        /// Round, from 0.
         round: u32,
         /// Whether every task finished.
         ok: bool,

@@ -3,19 +3,12 @@ use std::collections::BTreeMap;
 use units::{Batch, Samples, Seconds, TaskId, Weight};
 
 use crate::checker::optional;
-use crate::wire::{self, TrainingEventKind, Wire as _};
-use crate::{Checker, Code, Document, Frame, GradientNoise, ReadError};
+use crate::event::{Field, check_fields};
+use crate::wire::{self, TrainingEventKind};
+use crate::{Checker, Code, Document, Event, GradientNoise};
 
 /// Something that happened to a training, as an allocator of GPUs is told.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TrainingEvent {
-    /// Seconds on the writer's clock.
-    pub time: Seconds,
-    /// What happened.
-    pub what: TrainingNews,
-    /// Whether the schema was named; kept, so that the line is written as it was.
-    named: bool,
-}
+pub type TrainingEvent = Event<TrainingNews>;
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,44 +90,16 @@ pub enum TrainingBatch {
     PerGpu(Batch),
 }
 
-impl TrainingEvent {
-    /// An event that names its schema.
-    #[must_use]
-    pub fn new(time: Seconds, what: TrainingNews) -> Self {
-        Self {
-            time,
-            what,
-            named: true,
-        }
-    }
-
-    /// Reads an event, which may leave its schema out.
-    ///
-    /// # Errors
-    /// [`ReadError::Faults`] with every fault of the event.
-    pub fn read(frame: &Frame) -> Result<Self, ReadError> {
-        frame.content()
-    }
-}
-
 impl Document for TrainingEvent {
     type Wire = wire::TrainingEvent;
 
     fn from_wire(wire: &wire::TrainingEvent, c: &mut Checker) -> Option<Self> {
-        c.optional_schema(wire.schema.as_deref(), wire::TrainingEvent::SCHEMA);
-        let time = c.unit("time_s", Seconds::new(wire.time_s));
-        check_fields(wire, c);
-        let what = news(wire, c);
-        Some(Self {
-            time: time?,
-            what: what?,
-            named: wire.schema.is_some(),
-        })
+        Self::of(wire.schema.as_deref(), wire.time_s, |c| news(wire, c), c)
     }
 
     fn to_wire(&self) -> wire::TrainingEvent {
         let mut wire = empty(kind(&self.what), self.time);
-        wire.schema = self.named.then(|| wire::TrainingEvent::SCHEMA.to_owned());
+        wire.schema = self.schema();
         match &self.what {
             TrainingNews::Arrive(arrival) => write_arrival(arrival, &mut wire),
             TrainingNews::Progress {
@@ -200,14 +165,11 @@ fn empty(event: TrainingEventKind, time: Seconds) -> wire::TrainingEvent {
 }
 
 /// Every field stands where it means something.
-fn check_fields(wire: &wire::TrainingEvent, c: &mut Checker) {
+fn check(wire: &wire::TrainingEvent, c: &mut Checker) {
     use TrainingEventKind::{Ack, Arrive, Done, Failed, Parked, Progress};
-    let fields: [(&str, bool, &[TrainingEventKind]); 16] = [
-        (
-            "task",
-            wire.task.is_some(),
-            &[Arrive, Progress, Parked, Done, Failed],
-        ),
+    let of_task = &[Arrive, Progress, Parked, Done, Failed];
+    let fields: [Field<'_, _>; 17] = [
+        ("task", wire.task.is_some(), of_task),
         ("min_gpus", wire.min_gpus.is_some(), &[Arrive]),
         ("max_gpus", wire.max_gpus.is_some(), &[Arrive]),
         ("target_loss", wire.target_loss.is_some(), &[Arrive]),
@@ -223,36 +185,18 @@ fn check_fields(wire: &wire::TrainingEvent, c: &mut Checker) {
         ("gradient", wire.gradient.is_some(), &[Progress]),
         ("steps_per_s", !wire.steps_per_s.is_empty(), &[Arrive]),
         ("seq", wire.seq.is_some(), &[Ack]),
+        ("reason", wire.reason.is_some(), &[Failed]),
     ];
     let needed: &[&str] = match wire.event {
         Arrive | Parked | Done | Failed => &["task"],
         Progress => &["task", "step", "gpus"],
         Ack => &["seq"],
     };
-    for (name, present, places) in fields {
-        c.field(name, |c| {
-            if present && !places.contains(&wire.event) {
-                let problem = "this event has no such field";
-                c.fault(Code::UnknownField, problem, "leave it out");
-            }
-            if !present && needed.contains(&name) {
-                let problem = "this event needs this field";
-                c.fault(Code::MissingField, problem, "give the whole event");
-            }
-        });
-    }
-    if wire.reason.is_some() && wire.event != Failed {
-        c.field("reason", |c| {
-            c.fault(
-                Code::UnknownField,
-                "this event has no such field",
-                "leave it out",
-            );
-        });
-    }
+    check_fields(wire.event, &fields, needed, c);
 }
 
 fn news(wire: &wire::TrainingEvent, c: &mut Checker) -> Option<TrainingNews> {
+    check(wire, c);
     let task = c.optional_unit("task", wire.task.as_deref(), TaskId::new)?;
     Some(match wire.event {
         TrainingEventKind::Arrive => TrainingNews::Arrive(Box::new(arrival(wire, task?, c)?)),
@@ -382,6 +326,7 @@ fn write_arrival(arrival: &Arrival, wire: &mut wire::TrainingEvent) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Frame, ReadError};
 
     fn read(text: &str) -> Result<TrainingEvent, Vec<(Code, String)>> {
         let frame = Frame {

@@ -100,7 +100,7 @@ pub struct Task {
     pub weight: Option<Weight>,
     /// Memory need.
     pub memory: Option<Memory>,
-    /// Host cost in the simulator, in place of the GPU's.
+    /// Host cost in the simulator, instead of the GPU's.
     pub host: HostCost,
     /// The training program.
     pub job: Option<Job>,

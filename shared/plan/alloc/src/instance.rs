@@ -366,7 +366,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         }
     }
 
-    /// Value of a round whose transfers are ordered anew by a short descent; `None` where choices are not ranked
+    /// Value of a round whose transfers are ordered again by a short descent; `None` where choices are not ranked
     /// by the order of one nearby.
     pub fn reordered_value(&self, point: &Point, guide: &mut Guide) -> Option<f64> {
         let round = self.problem.round.as_ref()?;

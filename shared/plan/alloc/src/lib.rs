@@ -8,15 +8,12 @@
 //! that tasks act on each other only through a sum over the others ([`Throughput::interference`]),
 //! the best choice is proven by branch and bound.
 //!
-//! [`brute_force`] is the slow twin: plain loops, for tests.
-//!
 //! From the bottom: rates made of other rates (`rates`, `compute`); the problem (`problem`, `round`, `progress`,
 //! `target`); the instance of it, which is all that searches know (`instance`, `search`); what is asked of a
 //! search (`solve`, `least`, `infeasible`, `front`, `partition`); what a choice is worth beside others
 //! (`measured`, `judge`); and on top the way from a workload to its plan (`pipeline`), which callers use.
 
 mod answer;
-mod brute;
 mod by_model;
 mod cap;
 mod compute;
@@ -50,14 +47,13 @@ mod tie;
 mod tolerance;
 
 pub use answer::{Effort, Outcome, Report, SearchOptions, Solution};
-pub use brute::{Feasible, brute_force, every_feasible};
 pub use by_model::{partition_by_model, plan_by_model, solve_by_model};
 pub use damping::damped_load;
 pub use error::AllocError;
 pub use federation::{Decided, Targets, Way, Worth};
 pub use front::{Front, fairness_front, mismatch_front};
 pub use judge::{Change, Scheme, SchemeResult, marginals};
-pub use measured::Known;
+pub use measured::MeasuredConfig;
 pub use only::{OnlyError, plan_only};
 pub use partition::{Partition, solve_partition};
 pub use pipeline::plan_workload;

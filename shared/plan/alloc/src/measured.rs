@@ -27,11 +27,11 @@ const LEAST_PART: f64 = 0.05;
 /// Standard errors by which all rates of a round are low at its lower end: two rates that are both
 /// one too low are as rare (2.5 %) as one that is 1.96 too low. With 1.96 of all at once hardly any round
 /// of 20 simulated mixes was predicted well enough after 10 co-runs to be preferred to a measured one.
-const ALL_LOW: f64 = 1.0;
+const JOINT_SIGMA: f64 = 1.0;
 
 /// A measured co-run of some tasks of a problem.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Known {
+pub struct MeasuredConfig {
     config: u64,
     settings: Vec<Setting>,
     /// Throughput of each task, and its standard error.
@@ -46,7 +46,7 @@ pub(crate) struct Choose {
     pub(crate) measured: Option<Solution>,
 }
 
-impl Known {
+impl MeasuredConfig {
     /// The measured co-runs of a model. Those of the same configuration are one, with the mean.
     /// Tasks that the workload does not have are left out.
     #[must_use]
@@ -103,18 +103,18 @@ impl Known {
 }
 
 /// The rates of a predictor, but those of co-runs that were measured as they were measured.
-struct Overlay<'a, C: ?Sized> {
+struct MeasuredOver<'a, C: ?Sized> {
     inner: &'a C,
-    known: &'a [Known],
+    known: &'a [MeasuredConfig],
 }
 
-impl<C: ?Sized> Overlay<'_, C> {
-    fn known(&self, active: &[Setting]) -> Option<&Known> {
+impl<C: ?Sized> MeasuredOver<'_, C> {
+    fn known(&self, active: &[Setting]) -> Option<&MeasuredConfig> {
         self.known.iter().find(|known| known.settings == active)
     }
 }
 
-impl<C: Throughput + ?Sized> Throughput for Overlay<'_, C> {
+impl<C: Throughput + ?Sized> Throughput for MeasuredOver<'_, C> {
     fn task_count(&self) -> usize {
         self.inner.task_count()
     }
@@ -146,7 +146,7 @@ pub(crate) fn choose<C: Throughput + ?Sized>(
     rates: &C,
     workload: &Workload,
     problem: &Problem,
-    known: &[Known],
+    known: &[MeasuredConfig],
     predicted: Option<&Solution>,
 ) -> Option<Choose> {
     let (measured, objective, low) = best(rates, problem, known)?;
@@ -188,9 +188,9 @@ pub(crate) fn choose<C: Throughput + ?Sized>(
 fn best<'k, C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,
-    known: &'k [Known],
-) -> Option<(&'k Known, f64, f64)> {
-    let measured = Overlay {
+    known: &'k [MeasuredConfig],
+) -> Option<(&'k MeasuredConfig, f64, f64)> {
+    let measured = MeasuredOver {
         inner: rates,
         known,
     };
@@ -211,9 +211,9 @@ fn best<'k, C: Throughput + ?Sized>(
 /// The round of a measured co-run or its time to target, and the lower end of that objective; `None`
 /// where a set of tasks that matters in it was never measured.
 fn played_as_measured<C: Throughput + ?Sized>(
-    rates: &Overlay<'_, C>,
+    rates: &MeasuredOver<'_, C>,
     problem: &Problem,
-    whole: &Known,
+    whole: &MeasuredConfig,
 ) -> Option<(f64, f64)> {
     let round = problem.round.as_ref()?;
     let settings = &whole.settings;
@@ -235,7 +235,7 @@ fn played_as_measured<C: Throughput + ?Sized>(
 
 /// Whether a measured co-run keeps the constraints by what was measured. Its shares need not be
 /// multiples of the step: that is how finely the search looks.
-fn keeps<C: Throughput + ?Sized>(rates: &C, problem: &Problem, known: &Known) -> bool {
+fn keeps<C: Throughput + ?Sized>(rates: &C, problem: &Problem, known: &MeasuredConfig) -> bool {
     let limits = &problem.limits;
     let settings = &known.settings;
     if settings.len() != problem.tasks.len() {
@@ -334,7 +334,7 @@ fn timed<C: Throughput + ?Sized>(
         problem.seconds_to_target(settings, length)
     };
     let value = -at(0.0)?;
-    let low = at(-ALL_LOW).map_or(f64::NEG_INFINITY, |s| value.min(-s));
+    let low = at(-JOINT_SIGMA).map_or(f64::NEG_INFINITY, |s| value.min(-s));
     Some((value, low))
 }
 
@@ -351,7 +351,7 @@ fn round_valued<C: Throughput + ?Sized>(
             .map(|t| t.samples.map_or(1.0, units::Samples::as_f64))
             .collect();
         let at = |deviations| finish(rates, settings, &work, deviations).map_or(late, |s| -s);
-        return (at(0.0), at(-ALL_LOW));
+        return (at(0.0), at(-JOINT_SIGMA));
     };
     played(rates, round, settings).unwrap_or((late, late))
 }
@@ -374,7 +374,7 @@ fn ends<C: Throughput + ?Sized>(
     order: &Outcome,
 ) -> (f64, f64) {
     let value = -order.schedule.makespan_s;
-    let low = round.shifted(rates, settings, order, -ALL_LOW);
+    let low = round.shifted(rates, settings, order, -JOINT_SIGMA);
     (value, low.map_or(f64::NEG_INFINITY, |s| value.min(-s)))
 }
 
@@ -481,7 +481,7 @@ mod tests {
     }
 
     fn chosen(problem: &Problem, coruns: &[Corun]) -> Option<(Chosen, Option<u64>)> {
-        let known = Known::of_model(coruns, &workload());
+        let known = MeasuredConfig::of_model(coruns, &workload());
         let setting = |task| Setting {
             task,
             batch: Batch::new(16).unwrap(),
@@ -553,7 +553,7 @@ mod tests {
         assert_eq!(chosen(&round, &[whole.clone()]), None);
         let mut rest = corun(2, 50.0, 1.5, None);
         rest.tasks.remove(0);
-        let known = Known::of_model(&[whole.clone(), rest.clone()], &workload());
+        let known = MeasuredConfig::of_model(&[whole.clone(), rest.clone()], &workload());
         let found = best(&Line, &round, &known).unwrap();
         assert_eq!(found.0.config, 1);
         // 50 s together and 50 samples at 1.5/s.

@@ -36,7 +36,7 @@ pub enum OnlyError {
 }
 
 /// The plan of the tasks called `only` of a model, in the model's order, as if no other were there: what
-/// the others would do to them is not counted. In place of the model, which is of all tasks, the plan
+/// the others would do to them is not counted. Instead of the model, which is of all tasks, the plan
 /// carries the workload of these and what the model predicts for every set of them; beside it stands what
 /// of the plan the model answers without measurements nearby, in words. Measured co-runs are of all tasks,
 /// so that none of them is the plan.

@@ -15,7 +15,7 @@ use crate::error::AllocError;
 use crate::infeasible::fitting;
 use crate::instance::Quantity;
 use crate::least::least;
-use crate::measured::{Known, certified, choose};
+use crate::measured::{MeasuredConfig, certified, choose};
 use crate::part::Part;
 use crate::partition::solve_partition;
 use crate::penalty::{self, DomainPenalty};
@@ -139,7 +139,7 @@ impl Best {
         }
     }
 
-    /// Puts a measured co-run in place of what was found, if there is one that is no worse.
+    /// Replaces what was found by a measured co-run, if there is one that is no worse.
     fn prefer_measured<C: Throughput + ?Sized>(
         &mut self,
         rates: &C,
@@ -151,7 +151,7 @@ impl Best {
         if workload.device.gpus > 1 {
             return None;
         }
-        let known = Known::of_model(measured, workload);
+        let known = MeasuredConfig::of_model(measured, workload);
         let predicted = self.parts.first().map(|p| &p.solution);
         let chosen = choose(rates, workload, problem, &known, predicted)?;
         if let Some(solution) = chosen.measured {

@@ -9,7 +9,7 @@ use crate::federation::{Way, Worth};
 use crate::pipeline::plan_workload;
 use crate::request::Request;
 
-/// The round of a plan's device if it is planned anew for the shortest round, under what the plan
+/// The round of a plan's device if it is planned again for the shortest round, under what the plan
 /// was constrained by. None where that is no question: its rates are not those of a model, it does
 /// not say what it was asked to be, it leaves out tasks of the model, or nothing is feasible; and of a plan
 /// for progress, whose [`ways`] are weighed by what they are worth.

@@ -27,7 +27,7 @@ pub struct Request {
     pub damping: Option<f64>,
     /// Largest batch size that a task may take.
     pub max_batch: Option<Batch>,
-    /// Whether the mismatch has to be the least that is feasible, in place of a bound.
+    /// Whether the mismatch has to be the least that is feasible, instead of a bound.
     pub least_mismatch: bool,
 }
 

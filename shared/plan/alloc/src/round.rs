@@ -22,7 +22,7 @@ const RANKED_TASKS: usize = 12;
 /// milliseconds of 8 tasks: they bound the time of a plan with more tasks, where the gap is told.
 const NODES: u64 = 2_000;
 const PLAYS: u64 = 5_000;
-/// Up to this many tasks a proof of an order is looked for. Beyond, the plays are fewer by the square of the
+/// Up to this many tasks a proof of an order is searched for. Beyond, the plays are fewer by the square of the
 /// tasks, since nearly each meets sets whose rates were never predicted: with all of them and a bound, which
 /// nobody asks a plan for, half the time of a plan of 16 tasks went into the orders of schemes that it is
 /// compared with.
@@ -63,19 +63,19 @@ pub enum NoRound {
 /// each order of `n` tasks meets some `2 n` sets of them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Guide {
-    here: Known,
+    here: PlayedChoice,
     /// The last choice that was played in all orders.
-    next: Known,
+    next: PlayedChoice,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Known {
+struct PlayedChoice {
     sequence: Vec<usize>,
     settings: Vec<Setting>,
     rows: Rows,
 }
 
-impl Known {
+impl PlayedChoice {
     fn new(sequence: Vec<usize>, settings: &[Setting]) -> Self {
         Self {
             sequence,
@@ -176,11 +176,14 @@ impl Round {
         guide: Option<&mut Guide>,
     ) -> f64 {
         if self.is_exact() {
+            // Nearly all choices are worse than the best so far, and to see that takes a tenth of ordering them.
+            // A choice that is refused here is proven to be longer.
             if most_s.is_finite() && !self.may_take(rates, settings, most_s) {
                 return f64::INFINITY;
             }
             return self.seconds(rates, settings);
         }
+        // Nothing to order: without transfers all compute from the start, whatever the order.
         if self.computes_only() && !self.divides {
             return self.compute_alone(rates, settings);
         }
@@ -189,7 +192,7 @@ impl Round {
                 let along = self.along(rates, settings, most_s, &guide.here);
                 let along = along.unwrap_or(f64::INFINITY);
                 if along < most_s {
-                    guide.next = Known::new(guide.here.sequence.clone(), settings);
+                    guide.next = PlayedChoice::new(guide.here.sequence.clone(), settings);
                 }
                 along
             }
@@ -213,12 +216,16 @@ impl Round {
         rates: &C,
         settings: &[Setting],
         most_s: f64,
-        here: &Known,
+        here: &PlayedChoice,
     ) -> Result<f64, OverlapError> {
         let (instance, sizes) = (&self.instance, batches(settings));
         let played = self.rates(rates, settings);
         let (base, at) = (self.rates(rates, &here.settings), batches(&here.settings));
         let near = Nearby::new((&base, &at, &here.rows), (&played, &sizes))?;
+        // Two looks, the cheap one first: rates that are extrapolated from the choice nearby cost one prediction,
+        // its own rates one for each set of tasks that the round meets. The cheap look may err, so that what it
+        // calls slightly too long is looked at again ([`NEARLY`]); what it refuses for good is only not
+        // walked to, and no proof rests on it.
         let likely = most_s * (1.0 + NEARLY);
         let rough = overlap::estimate_along(instance, &near, &sizes, &here.sequence, likely)?;
         if rough >= likely {
@@ -242,7 +249,7 @@ impl Round {
             return f64::INFINITY;
         };
         if let Some(guide) = guide {
-            guide.next = Known::new(found.sequence, settings);
+            guide.next = PlayedChoice::new(found.sequence, settings);
         }
         found.makespan_s
     }
@@ -290,6 +297,7 @@ impl Round {
         settings: &[Setting],
     ) -> Result<Outcome, OverlapError> {
         let n = settings.len();
+        // The square, since a play of `n` tasks meets some `2 n` sets and predicts `n` rates for each.
         let (nodes, plays) = match n <= PLAYED_TASKS {
             true => (NODES, PLAYS),
             false => (0, PLAYS * PLAYED_TASKS.pow(2) as u64 / n.pow(2) as u64),

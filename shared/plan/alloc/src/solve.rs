@@ -46,7 +46,7 @@ pub fn solve<C: Throughput + ?Sized>(
     })
 }
 
-/// Puts in place of the best choice the one of the highest throughput among those as good.
+/// Replaces the best choice by the one of the highest throughput among those as good.
 fn fastest_of_equals<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,

@@ -413,7 +413,7 @@ impl<'p> Player<'p> {
 }
 
 /// Earliest end of a job that goes on at full speed from the start of its present round.
-fn chain_end(job: &crate::Job, p: &Progress) -> f64 {
+fn chain_end(job: &crate::TrainingJob, p: &Progress) -> f64 {
     p.ready + (job.rounds - p.round) as f64 * job.shortest_round
 }
 

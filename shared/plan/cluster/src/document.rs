@@ -8,7 +8,7 @@ use doc::{
 use units::Seconds;
 
 use crate::switching::{Footprint, Mode, Switched};
-use crate::{Assignment, Bound, Class, Job, Policy, Problem, Schedule};
+use crate::{Assignment, Bound, Class, Policy, Problem, Schedule, TrainingJob};
 
 /// The problem that a cluster poses; jobs and GPUs keep their numbers.
 pub fn problem(cluster: &doc::Cluster) -> Problem {
@@ -58,13 +58,17 @@ pub fn fleet(cluster: &doc::Cluster) -> (Vec<Class>, Vec<usize>, Vec<usize>) {
 }
 
 /// A job of the document on the classes that `representatives` stand for.
-pub fn of_job(cluster: &doc::Cluster, job: &doc::ClusterJob, representatives: &[usize]) -> Job {
+pub fn of_job(
+    cluster: &doc::Cluster,
+    job: &doc::ClusterJob,
+    representatives: &[usize],
+) -> TrainingJob {
     let times = |&r: &usize| job.times(&cluster.groups[r]);
     let times: Vec<(f64, f64)> = representatives
         .iter()
         .map(|r| times(r).unwrap_or((f64::INFINITY, 0.0)))
         .collect();
-    Job {
+    TrainingJob {
         weight: job.weight.get(),
         arrival: job.arrival.get(),
         rounds: job.rounds as usize,
@@ -118,7 +122,7 @@ pub struct Certificate {
 #[error("the schedule is beyond what can be written: {0}")]
 pub struct Beyond(#[from] pub units::UnitError);
 
-/// The document of a schedule, which goes on with the provenance of its cluster.
+/// The document of a schedule, which extends the provenance of its cluster.
 ///
 /// # Errors
 /// [`Beyond`] if a time is too large for a document.

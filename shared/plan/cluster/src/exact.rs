@@ -113,6 +113,7 @@ impl Search<'_> {
             self.most_nodes = self.nodes;
             return;
         }
+        // Both bounds are relaxations: no completion of this node is cheaper than what is known.
         if self.bound(now) >= self.best * (1.0 - ROUNDING) {
             return;
         }
@@ -205,6 +206,9 @@ impl Search<'_> {
         let kept: Vec<bool> = all.iter().map(keeps).collect();
         let mut kept = kept.into_iter();
         all.retain(|_| kept.next().unwrap_or(true));
+        // Which branch is first decides how soon a good incumbent prunes, never what is proven. The earliest
+        // end first, as a list placement would have it; Smith's ratio, at a thousandth, decides near-ties. The
+        // weight was chosen by hand.
         let urgency = |b: &Branch| b.synced + 1e-3 * self.problem.jobs[b.job].smith_ratio();
         all.sort_by(|a, b| total(urgency(a), urgency(b)).then(a.job.cmp(&b.job)));
         all
@@ -275,7 +279,7 @@ impl Search<'_> {
     }
 
     /// Earliest end of a job: the rest of its round on the GPUs as they are, then its chain.
-    fn chain_end(&self, job: &crate::Job, p: &Progress, now: f64) -> f64 {
+    fn chain_end(&self, job: &crate::TrainingJob, p: &Progress, now: f64) -> f64 {
         let left = (job.rounds - p.round) as f64;
         if left == 0.0 {
             return p.ready;
@@ -285,6 +289,8 @@ impl Search<'_> {
             self.free[m].max(p.ready).max(now) + job.train[class] + job.sync[class]
         });
         let task = task.fold(f64::INFINITY, f64::min);
+        // A round that has started is bounded by what it still needs; the least length of a whole round
+        // would count what has been done.
         let whole = if p.started == 0 {
             now.max(p.ready) + job.shortest_round
         } else {

@@ -25,7 +25,7 @@ pub struct Recipe {
     pub seed: u64,
 }
 
-/// What of a recipe makes no sense.
+/// What of a recipe is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum RecipeError {
     /// A type that the evaluation does not have.
@@ -142,7 +142,7 @@ pub const BUS: f64 = 15.75e9;
 /// are a Poisson process. (The poster gives no distributions: these make jobs of 1 to 25 minutes.)
 ///
 /// # Errors
-/// [`RecipeError`] for what makes no sense.
+/// [`RecipeError`] for what is invalid.
 pub fn generate(recipe: &Recipe) -> Result<doc::Cluster, RecipeError> {
     recipe.check()?;
     let mut rng = SmallRng::seed_from_u64(recipe.seed);

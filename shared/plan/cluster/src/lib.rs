@@ -1,10 +1,10 @@
 //! Scheduling of many training jobs on GPUs of several kinds.
 //!
-//! A job is a sequence of rounds of parallel tasks. A task of job n on a GPU of class g trains for
-//! `Tc[n,g]` and then synchronises for `Ts[n,g]`; only training occupies the GPU. The next round
-//! starts when every task of the present one is synchronised, but the tasks of a round need not
-//! run at the same time (*relaxed scale-fixed synchronisation*, Hare, HPDC 2022). Wanted is the
-//! least weighted sum of completion times, `sum w_n C_n`.
+//! A job is a sequence of rounds of parallel tasks. A task of job n on a GPU of class g trains for `Tc[n,g]`
+//! and then synchronises for `Ts[n,g]`; only training occupies the GPU. The next round starts when every task
+//! of the present one is synchronised, but the tasks of a round need not run at the same time (*relaxed
+//! scale-fixed synchronisation*, Hare, HPDC 2022). The goal is the least weighted sum of completion times,
+//! `sum w_n C_n`.
 //!
 //! [`plan()`] answers with a [`Schedule`] and a lower bound that holds for every schedule. Other
 //! schedulers, as their authors describe them, are in [`baselines`], the bounds in [`bounds`].
@@ -41,7 +41,7 @@ pub use online::{
     Decision, Live, OnlineSettings, Played, Queue, Refused, SettingsError, Taken, play,
 };
 pub use plan::{Bound, PlanOptions, Planned, Policy, bound_of, plan};
-pub use problem::{Class, Job, Problem};
+pub use problem::{Class, Problem, TrainingJob};
 pub use schedule::{Assignment, Schedule};
 pub use search::{Budget, Decoder, Search, by, decode, shortest_chain, smith};
 pub use state::{Priorities, Progress, Standing, State, Underway};

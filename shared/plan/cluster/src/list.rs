@@ -1,7 +1,7 @@
 //! List placements: tasks one after another, each on the GPU where it is synchronised earliest.
 
 use crate::gang::Together;
-use crate::{Assignment, Job, Problem, Schedule};
+use crate::{Assignment, Problem, Schedule, TrainingJob};
 
 /// Where a task of a list may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +123,7 @@ fn slot(problem: &Problem, n: usize, lanes: &[Lane], ready: f64, fill: Fill) -> 
 
 fn best_gpu(
     problem: &Problem,
-    job: &Job,
+    job: &TrainingJob,
     lanes: &[Lane],
     ready: f64,
     fill: Fill,

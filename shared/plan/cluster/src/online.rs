@@ -10,7 +10,7 @@ mod queue;
 use crate::dispatch::{Player, Start};
 use crate::search::{Budget, Decoder, Search};
 use crate::state::{Priorities, Standing, State, Underway};
-use crate::{Class, Job, Problem};
+use crate::{Class, Problem, TrainingJob};
 
 pub use played::{Played, play};
 pub use queue::{Queue, Refused, Taken};
@@ -63,7 +63,7 @@ pub struct OnlineSettings {
     pub seed: u64,
 }
 
-/// What of the settings of a play makes no sense.
+/// What of the settings of a play is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     /// With all of a duration as noise a task could end before it starts.
@@ -78,7 +78,7 @@ impl OnlineSettings {
     /// Checks them, and how far durations may deviate.
     ///
     /// # Errors
-    /// [`SettingsError`] for the first that makes no sense.
+    /// [`SettingsError`] for the first that is invalid.
     pub fn check(&self, noise: f64) -> Result<(), SettingsError> {
         if !(0.0..1.0).contains(&noise) {
             return Err(SettingsError::Noise);
@@ -124,7 +124,7 @@ impl Live {
     }
 
     /// A job is announced, which arrives now or later; answers its number.
-    pub fn arrive(&mut self, mut job: Job, now: f64) -> usize {
+    pub fn arrive(&mut self, mut job: TrainingJob, now: f64) -> usize {
         let n = self.jobs.len();
         job.arrival = job.arrival.max(now);
         self.jobs.push(LiveJob {

@@ -13,7 +13,7 @@ const MOST_NICE: i64 = 2_147_483_645;
 /// The answer of `squeue --json`. Of each job its pending form is kept and nothing of its hundred fields: a
 /// queue of 77 MB took 1.1 GB when all of it was.
 #[derive(serde::Deserialize)]
-struct Answer {
+struct SqueueOutput {
     jobs: Option<Queue>,
 }
 
@@ -33,7 +33,7 @@ impl<'de> Deserialize<'de> for Queue {
             fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Queue, A::Error> {
                 let mut pending = Ok(Vec::new());
                 let mut index = 0;
-                while let Some(job) = all.next_element::<Job>()? {
+                while let Some(job) = all.next_element::<SlurmJob>()? {
                     if let Ok(jobs) = &mut pending {
                         match of(index, &job) {
                             Ok(job) => jobs.extend(job),
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for Queue {
 
 /// What is looked at of a job; all of it absent where it is no object.
 #[derive(Default)]
-struct Job {
+struct SlurmJob {
     job_id: Option<Value>,
     job_state: Option<Value>,
     priority: Option<Value>,
@@ -61,7 +61,7 @@ struct Job {
     comment: Option<Value>,
 }
 
-impl Job {
+impl SlurmJob {
     fn field(&mut self, name: &str) -> Option<&mut Option<Value>> {
         Some(match name {
             "job_id" => &mut self.job_id,
@@ -76,18 +76,18 @@ impl Job {
     }
 }
 
-impl<'de> Deserialize<'de> for Job {
+impl<'de> Deserialize<'de> for SlurmJob {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Fields;
         impl<'de> Visitor<'de> for Fields {
-            type Value = Job;
+            type Value = SlurmJob;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a job")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Job, A::Error> {
-                let mut job = Job::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SlurmJob, A::Error> {
+                let mut job = SlurmJob::default();
                 while let Some(name) = map.next_key::<String>()? {
                     match job.field(&name) {
                         Some(field) => *field = Some(map.next_value()?),
@@ -175,7 +175,7 @@ struct Pending {
 /// # Errors
 /// [`OrderError`] for the first place that is not as `squeue --json` writes it.
 pub fn order(squeue: impl Read) -> Result<Order, OrderError> {
-    let answer: Answer = serde_json::from_reader(BufReader::new(squeue))?;
+    let answer: SqueueOutput = serde_json::from_reader(BufReader::new(squeue))?;
     let mut pending = answer.jobs.ok_or(OrderError::NoJobs)?.0?;
     let mut warnings = Vec::new();
     let all = pending.len();
@@ -219,7 +219,7 @@ pub fn order(squeue: impl Read) -> Result<Order, OrderError> {
 }
 
 /// A job, if it is pending and not held.
-fn of(index: usize, job: &Job) -> Result<Option<Pending>, OrderError> {
+fn of(index: usize, job: &SlurmJob) -> Result<Option<Pending>, OrderError> {
     let whole = |field: &'static str,
                  found: &Option<Value>,
                  range: std::ops::RangeInclusive<i64>,
@@ -299,7 +299,7 @@ fn number(value: &Value) -> Option<f64> {
 }
 
 /// GPUs in `tres_req_str`, such as `cpu=8,mem=64G,gres/gpu=2`; a job without any counts as one.
-fn gpus(job: &Job) -> f64 {
+fn gpus(job: &SlurmJob) -> f64 {
     let text = job.tres_req_str.as_ref().and_then(Value::as_str);
     let total = text.into_iter().flat_map(|t| t.split(','));
     let total = total.filter_map(|t| t.strip_prefix("gres/gpu=")?.parse::<u32>().ok());
@@ -307,7 +307,7 @@ fn gpus(job: &Job) -> f64 {
 }
 
 /// `weight=N` in the comment.
-fn weight(job: &Job) -> f64 {
+fn weight(job: &SlurmJob) -> f64 {
     let comment = job.comment.as_ref().and_then(Value::as_str).unwrap_or("");
     let words = comment.split([' ', ',', ';']);
     let mut given = words.filter_map(|w| w.strip_prefix("weight=")?.parse::<f64>().ok());

@@ -157,7 +157,8 @@ pub fn plan(problem: &Problem, options: &PlanOptions) -> Planned {
     let mut tries = 0;
     let small = problem.volume() <= EXACT_TASKS
         && (!problem.has_gangs() || problem.gpus.len() <= EXACT_GPUS);
-    // A short local search first: branch and bound prunes by its result.
+    // A short local search first: branch and bound prunes by its result. A fiftieth is 80,000 starts of
+    // tasks by default; chosen by hand.
     let budget = Budget {
         starts: if small {
             options.starts / 50

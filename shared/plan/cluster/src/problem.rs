@@ -17,7 +17,7 @@ pub struct Class {
 
 /// A job: `rounds` rounds of `tasks` parallel tasks each.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Job {
+pub struct TrainingJob {
     /// Weight `w` of its completion time, 0 or more.
     pub weight: f64,
     /// Arrival `a` in seconds.
@@ -37,7 +37,7 @@ pub struct Job {
     pub shortest_round: f64,
 }
 
-impl Job {
+impl TrainingJob {
     /// Least training time of a task.
     pub fn fastest(&self) -> f64 {
         self.train.iter().copied().fold(f64::INFINITY, f64::min)
@@ -79,13 +79,13 @@ pub struct Problem {
     /// Node of every GPU, by a number.
     pub nodes: Vec<usize>,
     /// The jobs.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<TrainingJob>,
 }
 
 impl Problem {
     /// Numbers the GPUs class by class (as `gpus` lists their classes) and computes the least
     /// round of every job. Every job must be able to run on some class.
-    pub fn new(classes: Vec<Class>, gpus: Vec<usize>, jobs: Vec<Job>) -> Self {
+    pub fn new(classes: Vec<Class>, gpus: Vec<usize>, jobs: Vec<TrainingJob>) -> Self {
         let nodes = (0..gpus.len()).collect();
         Self::on_nodes(classes, gpus, nodes, jobs)
     }
@@ -95,7 +95,7 @@ impl Problem {
         mut classes: Vec<Class>,
         gpus: Vec<usize>,
         nodes: Vec<usize>,
-        jobs: Vec<Job>,
+        jobs: Vec<TrainingJob>,
     ) -> Self {
         for (g, class) in classes.iter_mut().enumerate() {
             class.count = gpus.iter().filter(|&&c| c == g).count();
@@ -131,7 +131,7 @@ impl Problem {
     }
 
     /// The job with its least round: of a gang that of the best GPUs that it can have at once.
-    fn measured(&self, mut job: Job) -> Job {
+    fn measured(&self, mut job: TrainingJob) -> TrainingJob {
         job.shortest_round = match job.gang {
             None => shortest_round(&self.classes, &job),
             Some(_) => {
@@ -156,17 +156,17 @@ impl Problem {
 
     /// Tasks of all jobs.
     pub fn volume(&self) -> usize {
-        self.jobs.iter().map(Job::volume).sum()
+        self.jobs.iter().map(TrainingJob::volume).sum()
     }
 
     /// Adds a job.
-    pub fn push(&mut self, job: Job) {
+    pub fn push(&mut self, job: TrainingJob) {
         let job = self.measured(job);
         self.jobs.push(job);
     }
 
     /// Puts another in the place of job n.
-    pub fn replace(&mut self, n: usize, job: Job) {
+    pub fn replace(&mut self, n: usize, job: TrainingJob) {
         self.jobs[n] = self.measured(job);
     }
 
@@ -180,7 +180,7 @@ impl Problem {
     }
 }
 
-fn wants(job: &Job, allowed: u64) -> Wants<'_> {
+fn wants(job: &TrainingJob, allowed: u64) -> Wants<'_> {
     Wants {
         tasks: job.tasks,
         same_node: job.gang == Some(Gang::SameNode),
@@ -194,7 +194,7 @@ fn wants(job: &Job, allowed: u64) -> Wants<'_> {
 ///
 /// Class g finishes `M_g` more tasks at `Ts + k Tc` for every k; the classes are merged in order
 /// of these moments until all `D` tasks are done.
-fn shortest_round(classes: &[Class], job: &Job) -> f64 {
+fn shortest_round(classes: &[Class], job: &TrainingJob) -> f64 {
     let mut waves = vec![1.0; classes.len()];
     let mut left = job.tasks;
     loop {

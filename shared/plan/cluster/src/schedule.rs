@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use doc::Gang;
 
-use crate::{Job, Problem};
+use crate::{Problem, TrainingJob};
 
 /// One task of one round of a job on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,7 +27,7 @@ pub struct Assignment {
 
 /// Checks that the tasks of a gang's round start at one moment, each on a GPU of its own, on one node
 /// where that is wanted.
-fn together(problem: &Problem, job: &Job, tasks: &[&Assignment]) -> Result<(), String> {
+fn together(problem: &Problem, job: &TrainingJob, tasks: &[&Assignment]) -> Result<(), String> {
     let first = tasks[0];
     let apart = |a: &&&Assignment| a.start != first.start;
     if let Some(late) = tasks.iter().find(apart) {

@@ -7,8 +7,8 @@ mod gangs;
 use cluster::bounds::{self, Effort};
 use cluster::switching::{self, Footprint, Mode};
 use cluster::{
-    Class, Job, OnlineSettings, PlanOptions, Player, Policy, Priorities, Problem, State, exact,
-    migrating, plan, play,
+    Class, OnlineSettings, PlanOptions, Player, Policy, Priorities, Problem, State, TrainingJob,
+    exact, migrating, plan, play,
 };
 use common::plain::{self, Placed};
 use common::{Size, brute_force, random};
@@ -162,7 +162,7 @@ fn one_gpu(jobs: &[(f64, f64)]) -> Problem {
         memory: f64::INFINITY,
         bus: f64::INFINITY,
     };
-    let jobs = jobs.iter().map(|&(train, weight)| Job {
+    let jobs = jobs.iter().map(|&(train, weight)| TrainingJob {
         weight,
         arrival: 0.0,
         rounds: 1,
@@ -295,7 +295,7 @@ proptest! {
 fn a_job_moves_to_a_gpu_that_comes_to_its_end() {
     // Two types of one GPU each. The second job waits for the fast one, or is slow on the other from
     // its beginning to its end; moving, it is slow only until the first job has gone.
-    let job = |rounds, train: [f64; 2]| Job {
+    let job = |rounds, train: [f64; 2]| TrainingJob {
         weight: 1.0,
         arrival: 0.0,
         rounds,

@@ -32,7 +32,7 @@ const USUAL_ERROR: f64 = 0.2;
 /// Degrees of freedom that [`USUAL_ERROR`] counts for, beside those of the fit: with two trainings the
 /// law goes through both, and their residuals say nothing.
 const USUAL_FREEDOM: usize = 4;
-/// A noise scale is looked for within this factor of the smallest and of the largest batch size. Thirty
+/// A noise scale is searched for within this factor of the smallest and of the largest batch size. Thirty
 /// times the largest size, all sizes differ by 3 % in efficiency: less than runs can show.
 const BEYOND: f64 = 30.0;
 /// Points of the search in the logarithm of `phi`: 2 % apart where sizes span a factor of a thousand.

@@ -153,7 +153,7 @@ pub enum Unknown {
     #[error("the training reports no norms of gradients")]
     NoNorms,
     /// Too few parts to tell the error.
-    #[error("norms in {0} windows; {MIN_BLOCKS} are needed to tell the error")]
+    #[error("norms in {0} windows; {MIN_BLOCKS} are needed to estimate the error")]
     FewBlocks(usize),
     /// The denominator may be zero.
     #[error(

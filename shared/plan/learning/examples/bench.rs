@@ -4,7 +4,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use learning::{Job, Objective, Policy, Problem, plan};
+use learning::{Objective, Policy, Problem, RemainingTraining, plan};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use testkit::bench::{Row, run};
@@ -54,7 +54,7 @@ fn problem(rng: &mut StdRng) -> Option<Problem> {
             1.0 / (c0 + c1 / g + 2.0 * v * (g - 1.0) / g)
         };
         let rates = (0..=GPUS).map(|g| if g == 0 { 0.0 } else { rate(g) });
-        Job {
+        RemainingTraining {
             work,
             weight: 1.0,
             rates: rates.collect(),

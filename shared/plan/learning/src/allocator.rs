@@ -7,8 +7,8 @@ use units::{Seconds, TaskId};
 
 use crate::problem::MOST_TASKS;
 use crate::rule::Policy;
-use crate::scene::{Beside, Choice, Occasion, Scene};
 use crate::settings::AllocatorSettings;
+use crate::snapshot::{Beside, Choice, Occasion, Snapshot};
 use crate::speed::ASSUMED_EXPONENT;
 use crate::stuck::Stuck;
 use crate::training::{Length, Training};
@@ -89,8 +89,8 @@ impl Allocator {
         }
     }
 
-    /// Takes an event in; answers a decision if things should change. Time never runs back: an
-    /// event of an earlier time counts as one of the latest.
+    /// Processes an event; returns a decision if the allocation should change. Time never runs back: an event
+    /// of an earlier time counts as one of the latest.
     ///
     /// # Errors
     /// [`Refused`] if the event cannot be; nothing has changed then.
@@ -124,7 +124,7 @@ impl Allocator {
                 let reported = training.progress(now, *step, *gpus, *loss, *batch);
                 training.noise.extend(gradient.as_ref());
                 let reached = training.length() == Length::Reached;
-                // It was moved, and goes on with another number than it was given: the one before.
+                // It was moved, and continues with another number than it was given: the one before.
                 let failed = given.filter(|g| reported.pause_s.is_some() && g != gpus);
                 training.unable.extend(failed);
                 if failed.is_some() {
@@ -207,16 +207,16 @@ impl Allocator {
             trainings[i].is_timed() && (told || stuck || trainings[i].is_ranked())
         });
         if !all_measured && occasion == Occasion::Window {
-            // The newcomer makes its first reports with what it was given on arrival.
+            // A training that has just arrived makes its first reports with what it was given on arrival.
             return None;
         }
-        let scene = self.scene(lengths);
-        let choice = scene.decide(occasion, all_measured)?;
-        self.publish(&scene, choice)
+        let snapshot = self.snapshot(lengths);
+        let choice = snapshot.decide(occasion, all_measured)?;
+        self.publish(&snapshot, choice)
     }
 
     /// How the trainings of this machine speed up: the mean of those that have been measured. What a
-    /// newcomer gains from more GPUs is not known, and machines differ more than trainings do: on
+    /// new training gains from more GPUs is not known, and machines differ more than trainings do: on
     /// processors that are shared out, an exponent of nearly 0 or 1 holds for all.
     fn assumed_exponent(&self) -> f64 {
         let measured: Vec<f64> = self
@@ -230,10 +230,11 @@ impl Allocator {
         }
     }
 
-    fn scene(&self, lengths: Vec<Length>) -> Scene {
+    fn snapshot(&self, lengths: Vec<Length>) -> Snapshot {
         let given = |id: &TaskId| self.given.get(id).copied().unwrap_or(0);
         let assumed = self.assumed_exponent();
-        let young = |(t, l): (&Training, &Length)| *l == Length::Doubtful && t.is_young();
+        let length_unknown =
+            |(t, l): (&Training, &Length)| *l == Length::Doubtful && t.is_length_unknown();
         let patience = self.settings.patience;
         let stuck = |(t, l): (&Training, &Length)| {
             let (_, steps) = t.stuck().filter(|_| *l != Length::Reached)?;
@@ -241,8 +242,8 @@ impl Allocator {
             Some(if waits { Beside::Waits } else { Beside::Capped })
         };
         let each = || self.trainings.values().zip(&lengths);
-        Scene {
-            young: each().map(young).collect(),
+        Snapshot {
+            length_unknown: each().map(length_unknown).collect(),
             stuck: each().map(stuck).collect(),
             settings: self.settings,
             given: self.trainings.keys().map(given).collect(),
@@ -257,7 +258,7 @@ impl Allocator {
                 .zip(&lengths)
                 .map(|(training, length)| training.job(*length, self.settings.gpus, assumed))
                 .collect(),
-            youths: self.trainings.values().map(Training::youth).collect(),
+            loss_slopes: self.trainings.values().map(Training::loss_slope).collect(),
             lengths,
             now: self.now,
             pause_s: self.pause.0,
@@ -291,12 +292,12 @@ impl Allocator {
     }
 
     /// Numbers and writes down a choice; `None` if it is what is already given.
-    fn publish(&mut self, scene: &Scene, choice: Choice) -> Option<Allocation> {
+    fn publish(&mut self, snapshot: &Snapshot, choice: Choice) -> Option<Allocation> {
         let mut trainings = BTreeMap::new();
         let mut given = BTreeMap::new();
         for (i, (id, training)) in self.trainings.iter().enumerate() {
             let gpus = choice.gpus[i];
-            let reached = scene.reached(i);
+            let reached = snapshot.reached(i);
             given.insert(id.clone(), gpus);
             let allotment = Allotment {
                 gpus,

@@ -1,18 +1,18 @@
 //! Trainings that get nowhere, beside those that do: last in rank, capped, and only for a while.
 
-use crate::problem::Job;
+use crate::problem::RemainingTraining;
 use crate::rule::Policy;
-use crate::scene::{Beside, Choice, Occasion, Scene};
+use crate::snapshot::{Beside, Choice, Occasion, Snapshot};
 
-impl Scene {
+impl Snapshot {
     /// A choice: of the rule once every training has been `measured`, equal shares before. The rules
     /// of others stay as their authors describe them, whatever a loss does.
     pub(crate) fn decide(&self, occasion: Occasion, measured: bool) -> Option<Choice> {
-        let of = |scene: &Self| {
+        let of = |snapshot: &Self| {
             if measured {
-                scene.choose(occasion)
+                snapshot.choose(occasion)
             } else {
-                scene.first()
+                snapshot.first()
             }
         };
         if self.settings.policy != Policy::Ours || self.stuck.iter().all(Option::is_none) {
@@ -76,7 +76,7 @@ impl Scene {
         held
     }
 
-    /// The scene of these trainings alone, with what others do not hold.
+    /// The snapshot of these trainings alone, with what others do not hold.
     fn part(&self, these: &[usize], held: u32) -> Self {
         let gpus = self.settings.gpus - held;
         let mut settings = self.settings;
@@ -90,11 +90,11 @@ impl Scene {
             settings,
             lengths: these.iter().map(|&i| self.lengths[i]).collect(),
             given: these.iter().map(|&i| self.given[i]).collect(),
-            young: these.iter().map(|&i| self.young[i]).collect(),
+            length_unknown: these.iter().map(|&i| self.length_unknown[i]).collect(),
             new: these.iter().map(|&i| self.new[i]).collect(),
             stuck: vec![None; these.len()],
             jobs: these.iter().map(job).collect(),
-            youths: these.iter().map(|&i| self.youths[i]).collect(),
+            loss_slopes: these.iter().map(|&i| self.loss_slopes[i]).collect(),
             now: self.now,
             pause_s: self.pause_s,
         }
@@ -130,7 +130,7 @@ impl Scene {
 }
 
 /// Fewest GPUs on which a training runs.
-fn least(job: &Job) -> u32 {
+fn least(job: &RemainingTraining) -> u32 {
     let runs = job.rates.iter().position(|r| *r > 0.0);
     runs.unwrap_or(1) as u32
 }

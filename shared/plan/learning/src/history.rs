@@ -39,13 +39,13 @@ struct Group {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Noted {
-    /// It goes on from the last.
+    /// It continues from the last.
     Next,
     /// Its step is not after the last: the training went back to a checkpoint.
     WentBack,
     /// It has no finite loss; only its step counts.
     NoLoss,
-    /// With it the loss has fallen suddenly, as when a learning rate is cut; the fit begins anew.
+    /// With it the loss has fallen suddenly, as when a learning rate is cut; the fit starts over.
     Dropped,
 }
 

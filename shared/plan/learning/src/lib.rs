@@ -8,12 +8,11 @@
 //! - [`History`], the losses that a training has reported, in bounded memory, and [`remaining`], how
 //!   many steps it still has, as a distribution;
 //! - [`Speed`], what a step costs on each number of GPUs;
-//! - [`Problem`] and [`plan()`], which GPUs for whom until all are done; [`exact`] is its slow twin.
+//! - [`Problem`] and [`plan()`], which GPUs for whom until all are done.
 
 mod allocator;
 mod aside;
 mod curve;
-pub mod exact;
 mod hesrpt;
 mod history;
 mod noise;
@@ -22,9 +21,9 @@ mod plan;
 mod problem;
 mod rule;
 mod run_event;
-mod scene;
 mod settings;
 mod shape;
+mod snapshot;
 mod speed;
 mod stuck;
 mod training;
@@ -35,7 +34,7 @@ pub use hesrpt::{round, shares};
 pub use history::{History, Noted};
 pub use phases::play;
 pub use plan::{Plan, keeping, plan};
-pub use problem::{Active, Job, MOST_GPUS, MOST_TASKS, Objective, Problem};
+pub use problem::{Active, MOST_GPUS, MOST_TASKS, Objective, Problem, RemainingTraining};
 pub use rule::{Policy, allocate};
 pub use run_event::RunReader;
 pub use settings::AllocatorSettings;

@@ -40,10 +40,10 @@ pub fn play(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::problem::{Job, Objective};
+    use crate::problem::{Objective, RemainingTraining};
 
-    fn linear(work: f64, gpus: u32) -> Job {
-        Job {
+    fn linear(work: f64, gpus: u32) -> RemainingTraining {
+        RemainingTraining {
             work,
             weight: 1.0,
             rates: (0..=gpus).map(f64::from).collect(),

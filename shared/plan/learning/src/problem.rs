@@ -13,7 +13,7 @@ pub enum Objective {
 
 /// A training that is to be finished.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Job {
+pub struct RemainingTraining {
     /// Steps left.
     pub work: f64,
     /// Weight in [`Objective::Weighted`].
@@ -33,7 +33,7 @@ pub struct Problem {
     pub gpus: u32,
     /// What is minimised.
     pub objective: Objective,
-    jobs: Vec<Job>,
+    jobs: Vec<RemainingTraining>,
     /// `useful[i][g]`: the fewest GPUs that are as fast for job i as the best of up to g.
     useful: Vec<Vec<u32>>,
     exponents: Vec<f64>,
@@ -49,9 +49,9 @@ impl Problem {
     /// where that does not hold, or a number is negative or not finite, or a job can run on no
     /// number of GPUs.
     #[must_use]
-    pub fn new(gpus: u32, objective: Objective, jobs: Vec<Job>) -> Option<Self> {
+    pub fn new(gpus: u32, objective: Objective, jobs: Vec<RemainingTraining>) -> Option<Self> {
         let fine = |v: f64| v.is_finite() && v >= 0.0;
-        let sound = |job: &Job| {
+        let sound = |job: &RemainingTraining| {
             fine(job.work)
                 && fine(job.weight)
                 && job.rates.len() == gpus as usize + 1
@@ -77,7 +77,7 @@ impl Problem {
 
     /// The jobs.
     #[must_use]
-    pub fn jobs(&self) -> &[Job] {
+    pub fn jobs(&self) -> &[RemainingTraining] {
         &self.jobs
     }
 
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn gpus_that_slow_a_task_down_stay_idle() {
-        let job = Job {
+        let job = RemainingTraining {
             work: 1.0,
             weight: 1.0,
             rates: vec![0.0, 0.66, 0.60, 0.83, 1.0],
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        let job = |rates: Vec<f64>, work: f64| Job {
+        let job = |rates: Vec<f64>, work: f64| RemainingTraining {
             work,
             weight: 1.0,
             rates,

@@ -171,10 +171,10 @@ fn repair(problem: &Problem, longest_first: &[usize], gpus: &mut [u32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::problem::{Job, Objective};
+    use crate::problem::{Objective, RemainingTraining};
 
     fn problem(gpus: u32, works: &[f64], rate: impl Fn(f64) -> f64) -> Problem {
-        let jobs = works.iter().map(|&work| Job {
+        let jobs = works.iter().map(|&work| RemainingTraining {
             work,
             weight: 1.0,
             rates: (0..=gpus)

@@ -6,7 +6,7 @@ use units::Batch;
 use crate::curve::{Remaining, WINDOW_STEPS, remaining};
 use crate::history::{History, Noted};
 use crate::noise::Noise;
-use crate::problem::Job;
+use crate::problem::RemainingTraining;
 use crate::speed::{ASSUMED_EXPONENT, HALF_LIFE_STEPS, Speed};
 use crate::stuck::Stuck;
 
@@ -195,13 +195,13 @@ impl Training {
     }
 
     /// Whether it has been there too short a time for a fit of its losses.
-    pub(crate) fn is_young(&self) -> bool {
+    pub(crate) fn is_length_unknown(&self) -> bool {
         self.history.windows() < TRUSTED_WINDOWS
     }
 
     /// The training as a job of `length`, on a machine of `total` GPUs where others speed up with
     /// the exponent `assumed`.
-    pub(crate) fn job(&self, length: Length, total: u32, assumed: f64) -> Job {
+    pub(crate) fn job(&self, length: Length, total: u32, assumed: f64) -> RemainingTraining {
         let (least, most) = self.limits(total);
         let mut rates = self.speed.rates(total, assumed);
         for (g, rate) in (0..).zip(&mut rates) {
@@ -210,7 +210,7 @@ impl Training {
             }
             *rate *= self.worth(g);
         }
-        Job {
+        RemainingTraining {
             work: match length {
                 Length::Reached => 0.0,
                 Length::Trusted(left) => left.steps.max(1.0),
@@ -321,7 +321,7 @@ impl Training {
 
     /// Decrease of the loss over the last window as a fraction of the loss, so that trainings with
     /// losses of different size can be ranked; infinite before the first window.
-    pub(crate) fn youth(&self) -> f64 {
+    pub(crate) fn loss_slope(&self) -> f64 {
         let level = self.history.recent_mean().filter(|l| *l != 0.0);
         match self.history.delta().zip(level) {
             Some((delta, level)) => delta / level.abs(),

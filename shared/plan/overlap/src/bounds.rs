@@ -55,7 +55,7 @@ pub fn lower_bounds(
     Ok(bounds)
 }
 
-/// What the bounds of one instance are made of.
+/// Parts of the bounds of one instance.
 pub(crate) struct Floor {
     /// Highest rate of each task.
     pub fastest: Vec<f64>,
@@ -95,6 +95,7 @@ impl Floor {
         let few = n <= ENUMERATE_TASKS;
         let mut known_fastest = few;
         let mut fastest = vec![0.0_f64; n];
+        // Where co-runners never speed a task up it is fastest alone, and one look for each task will do.
         if few && !known {
             for set in 1..=instance.everyone() {
                 let row = rates.row(set);

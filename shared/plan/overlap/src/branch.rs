@@ -8,15 +8,15 @@ use crate::cache::RateCache;
 use crate::gpu::Gpu;
 use crate::instance::members;
 use crate::round::Transfer;
-use crate::{Instance, Job};
+use crate::{Instance, RoundTask};
 
 /// States kept for each key, to compare new ones with. Comparing is linear in them, and a state that is
 /// not kept only prunes less: proofs stay proofs, whatever the number.
 const KEPT_STATES: usize = 48;
 
 /// What every state of a search refers to.
-pub(crate) struct Scene<'a, 'r> {
-    pub jobs: &'a [Job],
+pub(crate) struct SearchContext<'a, 'r> {
+    pub jobs: &'a [RoundTask],
     pub rates: &'a mut RateCache<'r>,
     pub floor: &'a Floor,
     /// Uploads keep the order of the downloads.
@@ -66,20 +66,20 @@ pub(crate) trait State: Copy {
         i: usize,
         alternative: usize,
         path: &[Step],
-        scene: &Scene<'_, '_>,
+        context: &SearchContext<'_, '_>,
     ) -> Option<Step>;
 
     /// Plays the last step of `path`.
-    fn play(&mut self, path: &[Step], scene: &mut Scene<'_, '_>);
+    fn play(&mut self, path: &[Step], context: &mut SearchContext<'_, '_>);
 
     /// Whether what is left follows without a decision.
     fn is_decided(&self) -> bool;
 
     /// The end of a decided round; adds the steps that follow to `path`.
-    fn finish(self, path: &mut Vec<Step>, scene: &mut Scene<'_, '_>) -> f64;
+    fn finish(self, path: &mut Vec<Step>, context: &mut SearchContext<'_, '_>) -> f64;
 
     /// No completion ends before this; may stop looking once that is `enough`.
-    fn bound(&self, enough: f64, scene: &Scene<'_, '_>) -> f64;
+    fn bound(&self, enough: f64, context: &SearchContext<'_, '_>) -> f64;
 
     /// What states are comparable with.
     fn key(&self) -> Self::Key;
@@ -91,10 +91,10 @@ pub(crate) trait State: Copy {
 
 /// Depth-first branch and bound with dominance.
 pub(crate) struct BranchAndBound<'a, 'r, S: State> {
-    scene: Scene<'a, 'r>,
+    context: SearchContext<'a, 'r>,
     seen: Option<HashMap<S::Key, Vec<S>>>,
     path: Vec<Step>,
-    /// The best makespan so far; only better orders are looked for.
+    /// The best makespan so far; only better orders are searched for.
     pub best_s: f64,
     /// The decisions that reach it; empty if none better than given was found.
     pub best: Vec<Step>,
@@ -112,7 +112,7 @@ impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
         // The comparison of states supposes that nothing is held back.
         let comparable = !single && !waits && rates.falls_with_corunners();
         Self {
-            scene: Scene {
+            context: SearchContext {
                 jobs: instance.jobs(),
                 rates,
                 floor,
@@ -131,7 +131,7 @@ impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
     pub fn run(&mut self, state: &S, first: &[usize], budget: &mut Budget) {
         if state.is_decided() {
             let made = self.path.len();
-            let end = state.finish(&mut self.path, &mut self.scene);
+            let end = state.finish(&mut self.path, &mut self.context);
             if end < self.best_s {
                 self.best_s = end;
                 self.best.clone_from(&self.path);
@@ -141,16 +141,18 @@ impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
         }
         for &i in first {
             let mut alternative = 0;
-            while let Some(step) = state.step(i, alternative, &self.path, &self.scene) {
-                if !self.scene.rates.spend(budget) {
+            while let Some(step) = state.step(i, alternative, &self.path, &self.context) {
+                if !self.context.rates.spend(budget) {
                     return;
                 }
                 alternative += 1;
                 let mut next = *state;
                 self.path.push(step);
-                next.play(&self.path, &mut self.scene);
+                next.play(&self.path, &mut self.context);
+                // A bound that is not below the best known leaves nothing to find below this state. A decided
+                // state is played to its end, which costs no more than its bound.
                 let open = next.is_decided()
-                    || (next.bound(self.best_s, &self.scene) < self.best_s
+                    || (next.bound(self.best_s, &self.context) < self.best_s
                         && !self.dominated(&next));
                 if open {
                     self.run(&next, first, budget);
@@ -165,6 +167,8 @@ impl<'a, 'r, S: State> BranchAndBound<'a, 'r, S> {
         let Some(seen) = &mut self.seen else {
             return false;
         };
+        // Only states with the same decisions left: a completion of one is then a completion of the other, and ends
+        // no later from the one that is no later in anything.
         let kept = seen.entry(state.key()).or_default();
         if kept.iter().any(|k| k.no_later(state)) {
             return true;

@@ -1,6 +1,6 @@
 use doc::{Hold, PhaseKind};
 
-use crate::Job;
+use crate::RoundTask;
 use crate::cache::RateCache;
 use crate::gpu::Gpu;
 use crate::schedule::{Phase, Schedule};
@@ -14,7 +14,7 @@ const PHASES: [PhaseKind; 3] = [PhaseKind::Download, PhaseKind::Compute, PhaseKi
 /// the compute of others has been played; rounds in which compute alone is held need no such care
 /// and are played faster.
 pub(crate) struct Events<'a> {
-    jobs: &'a [Job],
+    jobs: &'a [RoundTask],
     holds: &'a [Hold],
     /// Start and end of each phase of each task; infinite until known.
     spans: Vec<[(f64, f64); 3]>,
@@ -22,7 +22,7 @@ pub(crate) struct Events<'a> {
 }
 
 impl<'a> Events<'a> {
-    pub fn new(jobs: &'a [Job], holds: &'a [Hold]) -> Self {
+    pub fn new(jobs: &'a [RoundTask], holds: &'a [Hold]) -> Self {
         Self {
             jobs,
             holds,

@@ -40,7 +40,7 @@ impl Device {
         self.volumes.iter().map(|(_, s)| s.as_f64()).sum()
     }
 
-    /// When it ends with all its samples, planned anew where that is sooner.
+    /// When it ends with all its samples, planned again where that is sooner.
     #[must_use]
     pub fn replanned_s(&self) -> f64 {
         (self.replanned.as_ref()).map_or(self.makespan_s, |r| r.makespan_s)
@@ -95,7 +95,7 @@ pub struct Shortened {
 }
 
 /// The largest part of its samples with which a device ends by a deadline, to 1/256: the tasks keep
-/// batch sizes, shares and their proportion to each other, and the round is ordered anew. A
+/// batch sizes, shares and their proportion to each other, and the round is ordered again. A
 /// part is only named if the round so ordered does keep the deadline.
 ///
 /// # Errors

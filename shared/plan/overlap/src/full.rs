@@ -1,8 +1,8 @@
-use crate::branch::{Scene, State, Step};
+use crate::branch::{SearchContext, State, Step};
 use crate::gpu::Gpu;
 use crate::instance::members;
 use crate::round::Transfer;
-use crate::{Job, MAX_TASKS, Set};
+use crate::{MAX_TASKS, RoundTask, Set};
 
 /// A full-duplex round some of whose downloads have been made; the order of downloads is what is
 /// decided.
@@ -43,7 +43,7 @@ impl FullState {
     }
 
     /// Computes until `at` and lets the uplink serve what ends.
-    fn compute(&mut self, at: f64, path: &[Step], scene: &mut Scene<'_, '_>) {
+    fn compute(&mut self, at: f64, path: &[Step], context: &mut SearchContext<'_, '_>) {
         let Self {
             gpu,
             uplink,
@@ -52,9 +52,9 @@ impl FullState {
             served,
             ..
         } = self;
-        let jobs = scene.jobs;
-        if scene.single {
-            gpu.advance(at, scene.rates, |j, t| {
+        let jobs = context.jobs;
+        if context.single {
+            gpu.advance(at, context.rates, |j, t| {
                 end[j] = t;
                 *ended |= 1 << j;
             });
@@ -69,7 +69,7 @@ impl FullState {
                 *served += 1;
             }
         } else {
-            gpu.advance(at, scene.rates, |j, t| {
+            gpu.advance(at, context.rates, |j, t| {
                 *uplink = uplink.max(t) + jobs[j].upload_s;
             });
         }
@@ -77,8 +77,8 @@ impl FullState {
 
     /// When the uplink is done if it serves first come first served at the earliest ends
     /// imaginable.
-    fn uploads_s(&self, scene: &Scene<'_, '_>) -> f64 {
-        let (now, jobs) = (self.gpu.now, scene.jobs);
+    fn uploads_s(&self, context: &SearchContext<'_, '_>) -> f64 {
+        let (now, jobs) = (self.gpu.now, context.jobs);
         let mut ready = [(0.0_f64, 0.0_f64); MAX_TASKS];
         let mut count = 0;
         let mut put = |at: f64, upload: f64| {
@@ -92,11 +92,11 @@ impl FullState {
         };
         for j in members(self.gpu.unfinished()) {
             let left = self.gpu.left[j];
-            put(now + left / scene.floor.fastest[j], jobs[j].upload_s);
+            put(now + left / context.floor.fastest[j], jobs[j].upload_s);
         }
         for j in members(self.rest) {
             put(
-                now + jobs[j].download_s + scene.floor.compute[j],
+                now + jobs[j].download_s + context.floor.compute[j],
                 jobs[j].upload_s,
             );
         }
@@ -109,8 +109,8 @@ impl FullState {
     }
 
     /// Seconds that the processor still needs at least, with the last upload.
-    fn rest_s(&self, scene: &Scene<'_, '_>) -> f64 {
-        let jobs: &[Job] = scene.jobs;
+    fn rest_s(&self, context: &SearchContext<'_, '_>) -> f64 {
+        let jobs: &[RoundTask] = context.jobs;
         let mut left = [0.0; MAX_TASKS];
         for j in members(self.gpu.unfinished()) {
             left[j] = self.gpu.left[j];
@@ -120,7 +120,7 @@ impl FullState {
             left[j] = jobs[j].work;
             soonest = soonest.min(jobs[j].download_s);
         }
-        let workload = &scene.floor.workload;
+        let workload = &context.floor.workload;
         workload.rest_s(&left[..jobs.len()], self.gpu.unfinished(), soonest)
     }
 }
@@ -133,15 +133,15 @@ impl State for FullState {
         i: usize,
         alternative: usize,
         _: &[Step],
-        scene: &Scene<'_, '_>,
+        context: &SearchContext<'_, '_>,
     ) -> Option<Step> {
         if self.rest & 1 << i == 0 {
             return None;
         }
-        Step::download(i, alternative, &self.gpu, scene.waits)
+        Step::download(i, alternative, &self.gpu, context.waits)
     }
 
-    fn play(&mut self, path: &[Step], scene: &mut Scene<'_, '_>) {
+    fn play(&mut self, path: &[Step], context: &mut SearchContext<'_, '_>) {
         let Some(&Step {
             transfer: Transfer::Download(i),
             until,
@@ -149,9 +149,9 @@ impl State for FullState {
         else {
             return;
         };
-        let at = self.gpu.now + scene.jobs[i].download_s;
-        self.compute(at, path, scene);
-        self.gpu.admit(i, scene.jobs[i].work, until);
+        let at = self.gpu.now + context.jobs[i].download_s;
+        self.compute(at, path, context);
+        self.gpu.admit(i, context.jobs[i].work, until);
         self.rest &= !(1 << i);
     }
 
@@ -159,28 +159,28 @@ impl State for FullState {
         self.rest == 0
     }
 
-    fn finish(mut self, path: &mut Vec<Step>, scene: &mut Scene<'_, '_>) -> f64 {
-        self.compute(f64::INFINITY, path, scene);
+    fn finish(mut self, path: &mut Vec<Step>, context: &mut SearchContext<'_, '_>) -> f64 {
+        self.compute(f64::INFINITY, path, context);
         self.uplink
     }
 
-    fn bound(&self, enough: f64, scene: &Scene<'_, '_>) -> f64 {
+    fn bound(&self, enough: f64, context: &SearchContext<'_, '_>) -> f64 {
         let now = self.gpu.now;
-        let c = &scene.floor.compute;
+        let c = &context.floor.compute;
         // Downlink: the last of the longest tails to download.
         let mut sum = 0.0;
         let mut bound = 0.0_f64;
-        for &j in &scene.floor.by_tail {
+        for &j in &context.floor.by_tail {
             if self.rest & 1 << j != 0 {
-                sum += scene.jobs[j].download_s;
-                bound = bound.max(now + sum + c[j] + scene.jobs[j].upload_s);
+                sum += context.jobs[j].download_s;
+                bound = bound.max(now + sum + c[j] + context.jobs[j].upload_s);
             }
         }
         if bound < enough {
-            bound = bound.max(self.uploads_s(scene));
+            bound = bound.max(self.uploads_s(context));
         }
         if bound < enough {
-            bound = bound.max(now + self.rest_s(scene));
+            bound = bound.max(now + self.rest_s(context));
         }
         bound
     }

@@ -1,4 +1,4 @@
-use crate::branch::{Scene, State, Step};
+use crate::branch::{SearchContext, State, Step};
 use crate::gpu::Gpu;
 use crate::instance::members;
 use crate::round::Transfer;
@@ -50,37 +50,37 @@ impl State for HalfState {
         i: usize,
         alternative: usize,
         path: &[Step],
-        scene: &Scene<'_, '_>,
+        context: &SearchContext<'_, '_>,
     ) -> Option<Step> {
         let bit = 1 << i;
         let may_upload =
-            self.to_upload & bit != 0 && (!scene.single || self.next_in_order(path) == Some(i));
+            self.to_upload & bit != 0 && (!context.single || self.next_in_order(path) == Some(i));
         if may_upload {
             (alternative == 0).then(|| Step::plain(Transfer::Upload(i)))
         } else if self.to_download & bit != 0 {
-            Step::download(i, alternative, &self.gpu, scene.waits)
+            Step::download(i, alternative, &self.gpu, context.waits)
         } else {
             None
         }
     }
 
-    fn play(&mut self, path: &[Step], scene: &mut Scene<'_, '_>) {
+    fn play(&mut self, path: &[Step], context: &mut SearchContext<'_, '_>) {
         let end = &mut self.end;
         let Some(&Step { transfer, until }) = path.last() else {
             return;
         };
         match transfer {
             Transfer::Download(i) => {
-                let at = self.gpu.now + scene.jobs[i].download_s;
-                self.gpu.advance(at, scene.rates, |j, t| end[j] = t);
+                let at = self.gpu.now + context.jobs[i].download_s;
+                self.gpu.advance(at, context.rates, |j, t| end[j] = t);
                 self.to_download &= !(1 << i);
                 self.to_upload |= 1 << i;
-                self.gpu.admit(i, scene.jobs[i].work, until);
+                self.gpu.admit(i, context.jobs[i].work, until);
             }
             Transfer::Upload(i) => {
-                self.gpu.finish(1 << i, scene.rates, |j, t| end[j] = t);
-                let at = self.gpu.now + scene.jobs[i].upload_s;
-                self.gpu.advance(at, scene.rates, |j, t| end[j] = t);
+                self.gpu.finish(1 << i, context.rates, |j, t| end[j] = t);
+                let at = self.gpu.now + context.jobs[i].upload_s;
+                self.gpu.advance(at, context.rates, |j, t| end[j] = t);
                 self.to_upload &= !(1 << i);
             }
         }
@@ -90,13 +90,13 @@ impl State for HalfState {
         self.to_download == 0
     }
 
-    fn finish(mut self, path: &mut Vec<Step>, scene: &mut Scene<'_, '_>) -> f64 {
+    fn finish(mut self, path: &mut Vec<Step>, context: &mut SearchContext<'_, '_>) -> f64 {
         let mut clock = self.gpu.now;
         let end = &mut self.end;
         self.gpu
-            .advance(f64::INFINITY, scene.rates, |j, t| end[j] = t);
+            .advance(f64::INFINITY, context.rates, |j, t| end[j] = t);
         let mut rest: Vec<usize> = members(self.to_upload).collect();
-        if scene.single {
+        if context.single {
             let place = |i: &usize| {
                 path.iter()
                     .position(|s| s.transfer == Transfer::Download(*i))
@@ -106,21 +106,21 @@ impl State for HalfState {
             rest.sort_by(|&a, &b| end[a].total_cmp(&end[b]).then(a.cmp(&b)));
         }
         for &i in &rest {
-            clock = clock.max(end[i]) + scene.jobs[i].upload_s;
+            clock = clock.max(end[i]) + context.jobs[i].upload_s;
         }
         path.extend(rest.iter().map(|&i| Step::plain(Transfer::Upload(i))));
         clock
     }
 
-    fn bound(&self, enough: f64, scene: &Scene<'_, '_>) -> f64 {
+    fn bound(&self, enough: f64, context: &SearchContext<'_, '_>) -> f64 {
         let now = self.gpu.now;
-        let c = &scene.floor.compute;
+        let c = &context.floor.compute;
         let mut sum = 0.0;
         let mut bound = 0.0_f64;
         let mut transfers = 0.0;
         let mut remaining = [0.0; MAX_TASKS];
-        for &j in &scene.floor.by_tail {
-            let job = scene.jobs[j];
+        for &j in &context.floor.by_tail {
+            let job = context.jobs[j];
             if self.to_download & 1 << j != 0 {
                 sum += job.download_s;
                 bound = bound.max(now + sum + c[j] + job.upload_s);
@@ -131,14 +131,14 @@ impl State for HalfState {
                 if self.gpu.unfinished() & 1 << j != 0 {
                     let left = self.gpu.left[j];
                     remaining[j] = left;
-                    bound = bound.max(now + left / scene.floor.fastest[j] + job.upload_s);
+                    bound = bound.max(now + left / context.floor.fastest[j] + job.upload_s);
                 }
             }
         }
         bound = bound.max(now + transfers);
         if bound < enough {
-            let workload = &scene.floor.workload;
-            let remaining = &remaining[..scene.jobs.len()];
+            let workload = &context.floor.workload;
+            let remaining = &remaining[..context.jobs.len()];
             bound = bound.max(now + workload.rest_s(remaining, self.gpu.unfinished(), 0.0));
         }
         bound

@@ -3,7 +3,7 @@ use crate::set::{MAX_TASKS, Set};
 
 /// One task of a round.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Job {
+pub struct RoundTask {
     /// Seconds to download alone on the link, `d_i`.
     pub download_s: f64,
     /// Samples to compute, `W_i`; in the unit that the rates count per second.
@@ -26,13 +26,13 @@ pub enum Link {
 /// The tasks of one round and their link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Instance {
-    jobs: Vec<Job>,
+    jobs: Vec<RoundTask>,
     link: Link,
 }
 
 impl Instance {
     /// Builds a round of 1 to [`MAX_TASKS`] tasks with finite quantities, 0 or more.
-    pub fn new(jobs: Vec<Job>, link: Link) -> Result<Self, OverlapError> {
+    pub fn new(jobs: Vec<RoundTask>, link: Link) -> Result<Self, OverlapError> {
         if jobs.is_empty() {
             return Err(OverlapError::NoTasks);
         }
@@ -55,7 +55,7 @@ impl Instance {
 
     /// The tasks.
     #[must_use]
-    pub fn jobs(&self) -> &[Job] {
+    pub fn jobs(&self) -> &[RoundTask] {
         &self.jobs
     }
 

@@ -1,16 +1,15 @@
 //! Order of downloads, compute and uploads in a round of several tasks on one device.
 //!
-//! Task `i` downloads for `d_i` seconds, computes `W_i` samples and uploads for `u_i` seconds.
-//! Compute starts when the download ends and is shared: while the set `A` computes, task `i`
-//! advances at `r_i(A)` samples per second ([`Rates`]). A link carries one transfer at a time
-//! per direction, or one at all, or shares itself among all ([`Link`]). Wanted is the order of
-//! the transfers, and optionally the batch sizes, that end the round soonest.
+//! Task `i` downloads for `d_i` seconds, computes `W_i` samples and uploads for `u_i` seconds. Compute starts
+//! when the download ends and is shared: while the set `A` computes, task `i` advances at `r_i(A)` samples
+//! per second ([`Rates`]). A link carries one transfer at a time per direction, or one at all, or shares
+//! itself among all ([`Link`]). The goal is the order of the transfers, and optionally the batch sizes, that
+//! end the round soonest.
 //!
 //! * [`simulate()`] plays a round for a given order.
 //! * [`solve()`] searches: exactly for few tasks, from seeds by descent for many, and always says
 //!   how far from a lower bound the answer is and why the search stopped.
 //! * [`lower_bounds`] holds for every order and for any idling.
-//! * [`brute_force`] is the slow twin that the tests compare with.
 //!
 //! # Invariants
 //! * Given an order, a transfer starts as soon as its turn has come, the link is free and, for an
@@ -24,7 +23,6 @@ mod anytime;
 mod batches;
 mod bounds;
 mod branch;
-mod brute;
 mod cache;
 mod error;
 mod events;
@@ -49,10 +47,9 @@ mod workload_bound;
 
 pub use batches::{BatchChoices, vary};
 pub use bounds::{LowerBounds, lower_bounds};
-pub use brute::{brute_force, brute_force_waiting, plain_makespan};
 pub use error::{OverlapError, PlanError};
 pub use federation::{Device, Federation, Replanned, Shortened, shorten};
-pub use instance::{Instance, Job, Link};
+pub use instance::{Instance, Link, RoundTask};
 pub use plan::{PlanRequest, order_plan, plan_instance, workload_instance};
 pub use quick_bound::QuickBound;
 pub use rates::{AllActive, FixedRates, ModelRates, Rates, TableRates};

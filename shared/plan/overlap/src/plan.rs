@@ -8,8 +8,8 @@ use crate::error::{LONGEST_ROUND_S, PlanError, missing};
 use crate::renew::renewed;
 use crate::variation::{Variation, planned_batches};
 use crate::{
-    AllActive, FixedRates, Instance, Job, Link, ModelRates, Order, OrderOptions, Outcome,
-    OverlapError, Rates, Schedules, Set, TableRates, solve,
+    AllActive, FixedRates, Instance, Link, ModelRates, Order, OrderOptions, Outcome, OverlapError,
+    Rates, RoundTask, Schedules, Set, TableRates, solve,
 };
 
 /// What to order a plan by.
@@ -17,7 +17,7 @@ use crate::{
 pub struct PlanRequest {
     /// Which rates to compute with; `None`: the plan's table if it has one, else its model.
     pub rates: Option<RatesKind>,
-    /// How transfers share the link, in place of what the plan says.
+    /// How transfers share the link, instead of what the plan says.
     pub duplex: Option<Duplex>,
     /// Percent by which batch sizes may differ from the plan's; `None`: [`crate::BATCH_PERCENT`] where
     /// the plan has a model and left batch sizes free, else 0.
@@ -115,7 +115,7 @@ pub fn plan_instance(plan: &Plan, duplex: Option<Duplex>) -> Result<Instance, Pl
             .update_bytes
             .or(source.and_then(|t| t.update_bytes))
             .unwrap_or_default();
-        jobs.push(Job {
+        jobs.push(RoundTask {
             download_s: link.map_or(0.0, |l| bytes.down.transfer_seconds(l.down)),
             work: samples.as_f64(),
             upload_s: link.map_or(0.0, |l| bytes.up.transfer_seconds(l.up)),
@@ -135,13 +135,13 @@ pub fn workload_instance(workload: &Workload) -> Result<Instance, PlanError> {
     let job = |task: &doc::Task| {
         let samples = task.samples.ok_or_else(|| no_samples(&task.id))?;
         let bytes = task.update_bytes.unwrap_or_default();
-        Ok(Job {
+        Ok(RoundTask {
             download_s: link.map_or(0.0, |l| bytes.down.transfer_seconds(l.down)),
             work: samples.as_f64(),
             upload_s: link.map_or(0.0, |l| bytes.up.transfer_seconds(l.up)),
         })
     };
-    let jobs: Result<Vec<Job>, PlanError> = workload.tasks.iter().map(job).collect();
+    let jobs: Result<Vec<RoundTask>, PlanError> = workload.tasks.iter().map(job).collect();
     Instance::new(jobs?, kind_of(link.map(|l| l.duplex))).map_err(PlanError::Other)
 }
 

@@ -3,7 +3,7 @@
 use crate::cache::RateCache;
 use crate::gpu::Gpu;
 use crate::round::{ComputeHolds, Order, Transfer, hold, play};
-use crate::{Instance, Job, Link, Set};
+use crate::{Instance, Link, RoundTask, Set};
 
 /// Plays sequences of transfers.
 ///
@@ -31,7 +31,7 @@ struct Mark {
 }
 
 impl Mark {
-    fn start(jobs: &[Job]) -> Self {
+    fn start(jobs: &[RoundTask]) -> Self {
         Self {
             gpu: Gpu::new(),
             free: 0.0,
@@ -259,7 +259,7 @@ impl<'a, 'r> Player<'a, 'r> {
 }
 
 /// Downloads task `i` while the processor and the uplink go on.
-fn step(state: &mut Mark, i: usize, jobs: &[Job], rates: &mut RateCache<'_>) {
+fn step(state: &mut Mark, i: usize, jobs: &[RoundTask], rates: &mut RateCache<'_>) {
     let Mark { gpu, free, uploads } = state;
     gpu.advance(gpu.now + jobs[i].download_s, rates, |j, t| {
         *free = free.max(t) + jobs[j].upload_s;

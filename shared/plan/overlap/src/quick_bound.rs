@@ -1,6 +1,6 @@
 use crate::instance::Instance;
 use crate::workload_bound::capacity;
-use crate::{Job, Set};
+use crate::{RoundTask, Set};
 
 /// Up to this many tasks every order of ends is tried: of 4 tasks 24.
 const MOST_TASKS: usize = 4;
@@ -16,7 +16,7 @@ const SETS: usize = 1 << MOST_TASKS;
 /// `v = 1` for what is left after each end.
 #[derive(Debug, Clone)]
 pub struct QuickBound {
-    jobs: Vec<Job>,
+    jobs: Vec<RoundTask>,
     /// The sets of tasks by the seconds of their downloads, and of their uploads.
     by_download: Vec<(f64, usize)>,
     by_upload: Vec<(f64, usize)>,
@@ -32,7 +32,7 @@ impl QuickBound {
         if n > MOST_TASKS {
             return None;
         }
-        let sorted = |seconds: &dyn Fn(&Job) -> f64| {
+        let sorted = |seconds: &dyn Fn(&RoundTask) -> f64| {
             let of = |set: usize| {
                 (0..n)
                     .filter(|i| set >> i & 1 == 1)
@@ -68,6 +68,7 @@ impl QuickBound {
         let fine = |(set, row): (usize, &&[f64])| {
             (0..n).all(|i| set >> i & 1 == 0 || (row[i].is_finite() && row[i] > 0.0))
         };
+        // No bound if a rate is not a positive number: ordering the round reports that error.
         if !rows.iter().enumerate().take(1 << n).all(fine) {
             return false;
         }

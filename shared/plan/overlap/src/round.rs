@@ -5,7 +5,7 @@ use crate::cache::RateCache;
 use crate::events::Events;
 use crate::gpu::Gpu;
 use crate::schedule::{Phase, Schedule};
-use crate::{Instance, Job, Link, OverlapError, Rates};
+use crate::{Instance, Link, OverlapError, Rates, RoundTask};
 
 /// A transfer on a link that carries one at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -270,7 +270,7 @@ fn add_compute(holds: &[Option<usize>], ready: &[f64], ends: &[f64], phases: &mu
 
 /// Ends of compute, given when each download ends; tasks in the order of these times.
 fn compute(
-    jobs: &[Job],
+    jobs: &[RoundTask],
     rates: &mut RateCache<'_>,
     arrivals: impl Iterator<Item = (usize, f64)>,
     holds: &[Option<usize>],
@@ -290,7 +290,7 @@ fn compute(
 }
 
 fn per_direction(
-    jobs: &[Job],
+    jobs: &[RoundTask],
     rates: &mut RateCache<'_>,
     downloads: &[usize],
     uploads: &[usize],
@@ -316,7 +316,7 @@ fn per_direction(
 }
 
 fn one_by_one(
-    jobs: &[Job],
+    jobs: &[RoundTask],
     rates: &mut RateCache<'_>,
     transfers: &[Transfer],
     holds: &[Option<usize>],
@@ -348,7 +348,7 @@ fn one_by_one(
     Schedule::new(phases)
 }
 
-fn together(jobs: &[Job], rates: &mut RateCache<'_>) -> Schedule {
+fn together(jobs: &[RoundTask], rates: &mut RateCache<'_>) -> Schedule {
     let mut phases = Vec::with_capacity(3 * jobs.len());
     let at_once: Vec<(usize, f64)> = (0..jobs.len()).map(|i| (i, 0.0)).collect();
     let downloads = share_link(&at_once, |i| jobs[i].download_s);

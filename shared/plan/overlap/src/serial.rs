@@ -52,10 +52,10 @@ fn try_all(order: &mut [usize], k: usize, visit: &mut impl FnMut(&[usize])) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Job;
+    use crate::RoundTask;
 
     fn instance(jobs: &[(f64, f64, f64)]) -> Instance {
-        let job = |&(download_s, work, upload_s): &(f64, f64, f64)| Job {
+        let job = |&(download_s, work, upload_s): &(f64, f64, f64)| RoundTask {
             download_s,
             work,
             upload_s,

@@ -35,7 +35,7 @@ pub struct OrderOptions {
     pub batches: Vec<Vec<Batch>>,
     /// Nodes of branch and bound at most, over all batch combinations; ten times as many up to 9
     /// tasks, which are nearly always solved to the end, a tenth beyond 14, which seldom are. 0: no
-    /// proof is looked for, and the lower bound is that of the link.
+    /// proof is searched for, and the lower bound is that of the link.
     pub nodes: u64,
     /// Rounds played by the descent at most, over all batch combinations.
     pub plays: u64,
@@ -208,6 +208,8 @@ impl<'a, 'r> Search<'a, 'r> {
             options,
             nodes: Budget::new(nodes, deadline),
             plays: 0,
+            // Where batch sizes are changed one task at a time (7 tasks of 3 sizes, or more): the first pass over
+            // seven tasks is 14 descents between two searches, and each may take a sixteenth of the plays.
             plays_each: options.plays / 16,
             deadline,
             best_s: f64::INFINITY,
@@ -318,6 +320,8 @@ impl<'a, 'r> Search<'a, 'r> {
         starts.dedup();
         budget.add(starts.len() as u64);
         let (mut best_s, mut best) = starts[0].clone();
+        // Of the first batch sizes the two best seeds, since all that follows is pruned by what is found here;
+        // of the others the best one, which only has to show whether they may be better.
         let descents = if self.best.is_none() { 2 } else { 1 };
         for (value, start) in starts.into_iter().take(descents) {
             if best_s <= bound * (1.0 + SAME) {

@@ -2,7 +2,7 @@ use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 
 use crate::cache::RateCache;
 use crate::instance::members;
-use crate::{Instance, Job, Set};
+use crate::{Instance, RoundTask, Set};
 
 /// Bound from the shared processor.
 ///
@@ -28,10 +28,10 @@ pub(crate) struct WorkloadBound {
 const ROUNDS: usize = 200;
 /// Value beyond 1 by which a set counts as violated: more than the rounding of the linear program, so
 /// that no set is added twice for it.
-const ENOUGH: f64 = 1e-9;
+const VIOLATED_BY: f64 = 1e-9;
 /// Value from which a set may soon be violated, and is looked at before all others are. Lower keeps
 /// more sets in the pool, higher looks at all of them more often.
-const POOLED: f64 = 0.9;
+const NEARLY_VIOLATED: f64 = 0.9;
 
 /// Prices and what follows from them.
 struct Priced {
@@ -122,7 +122,7 @@ impl WorkloadBound {
         kept.sort_by(|&a, &b| compute[b].total_cmp(&compute[a]).then(a.cmp(&b)));
         kept.truncate(rates.all_sets_of());
         kept.sort_unstable();
-        let jobs: Vec<Job> = kept.iter().map(|&i| instance.jobs()[i]).collect();
+        let jobs: Vec<RoundTask> = kept.iter().map(|&i| instance.jobs()[i]).collect();
         let sets = Sets::of(&kept, rates);
         if corunners_do_not_matter(&sets) {
             // Then the longest task says it all.
@@ -230,7 +230,7 @@ fn corunners_do_not_matter(sets: &Sets) -> bool {
 
 /// The best prices by adding violated sets until none is; `None` if nothing computes or the
 /// linear program fails.
-fn solve_prices(jobs: &[Job], sets: &Sets) -> Option<Vec<f64>> {
+fn solve_prices(jobs: &[RoundTask], sets: &Sets) -> Option<Vec<f64>> {
     if jobs.iter().all(|j| j.work == 0.0) {
         return None;
     }
@@ -263,7 +263,10 @@ fn solve_prices(jobs: &[Job], sets: &Sets) -> Option<Vec<f64>> {
         let mut worst = worst_sets(sets, &prices, &pool);
         if worst.is_empty() {
             pool.clear();
-            pool.extend(sets.all().filter(|&s| sets.value(s, &prices) > POOLED));
+            pool.extend(
+                sets.all()
+                    .filter(|&s| sets.value(s, &prices) > NEARLY_VIOLATED),
+            );
             worst = worst_sets(sets, &prices, &pool);
         }
         if worst.is_empty() {
@@ -283,7 +286,7 @@ fn solve_prices(jobs: &[Job], sets: &Sets) -> Option<Vec<f64>> {
 /// The most violated of the sets that begin with the same task, for each task: so that a few
 /// rounds suffice.
 fn worst_sets(sets: &Sets, prices: &[f64], pool: &[Set]) -> Vec<Set> {
-    let mut worst = vec![(0, 1.0 + ENOUGH); sets.tasks];
+    let mut worst = vec![(0, 1.0 + VIOLATED_BY); sets.tasks];
     for &set in pool {
         let value = sets.value(set, prices);
         let so_far = &mut worst[set.trailing_zeros() as usize];
@@ -296,7 +299,7 @@ fn worst_sets(sets: &Sets, prices: &[f64], pool: &[Set]) -> Vec<Set> {
 }
 
 /// The sum over the members of every set, that of no task first.
-fn sums(jobs: &[Job], seconds: impl Fn(&Job) -> f64) -> Vec<f64> {
+fn sums(jobs: &[RoundTask], seconds: impl Fn(&RoundTask) -> f64) -> Vec<f64> {
     let mut sums = Vec::with_capacity(1 << jobs.len());
     sums.push(0.0);
     for job in jobs {
@@ -308,7 +311,12 @@ fn sums(jobs: &[Job], seconds: impl Fn(&Job) -> f64) -> Vec<f64> {
 }
 
 /// The least `T` whose integral holds all priced work, from below.
-fn makespan_bound(jobs: &[Job], early: &[(f64, f64)], late: &[(f64, f64)], prices: &[f64]) -> f64 {
+fn makespan_bound(
+    jobs: &[RoundTask],
+    early: &[(f64, f64)],
+    late: &[(f64, f64)],
+    prices: &[f64],
+) -> f64 {
     let wanted: f64 = jobs.iter().zip(prices).map(|(j, y)| j.work * y).sum();
     let ends = |stairs: &[(f64, f64)]| stairs.last().map_or((0.0, 0.0), |&s| s);
     let top = ends(early).1.min(ends(late).1);

@@ -10,7 +10,7 @@ use crate::copies::Copies;
 use crate::dataset::Dataset;
 use crate::domain::{Domain, Ranges};
 use crate::error::PredictError;
-use crate::features::{Layout, Scene};
+use crate::features::{CorunInputs, Layout};
 use crate::part_share::{Difference, PartShares};
 use crate::structured::{self, Form, Law, Meeting, host_load, power};
 use crate::workload_law;
@@ -197,8 +197,8 @@ impl Base {
     }
 
     /// What predictions of a co-run are made of.
-    pub fn scene(&self, active: &[Setting]) -> Scene {
-        let mut s = Scene::empty(active.len(), self.has_levels_of(active));
+    pub fn inputs(&self, active: &[Setting]) -> CorunInputs {
+        let mut s = CorunInputs::empty(active.len(), self.has_levels_of(active));
         let crowd = host_load(active.len());
         for (k, a) in active.iter().enumerate() {
             s.task[k] = a.task;

@@ -6,8 +6,8 @@ use units::corun::Setting;
 
 use crate::Predictor;
 use crate::base::Base;
-use crate::features::{MAX_FEATURES, Scene};
-use crate::model::{Answer, Parts};
+use crate::features::{CorunInputs, MAX_FEATURES};
+use crate::model::{LnSteps, Regressors};
 use crate::structured::Law;
 use crate::trees::LANES;
 
@@ -46,11 +46,11 @@ impl Predictor {
                     self.means(run, &mut out[k * n..(k + 1) * n]);
                     continue;
                 }
-                let scene = self.base.scene(run);
+                let inputs = self.base.inputs(run);
                 for (at, a) in run.iter().enumerate() {
                     let law = &self.base.laws[a.task];
                     let place = (k * n + at, *a);
-                    blocks[self.base.kind[a.task]].push(&scene, at, law, &self.base, place);
+                    blocks[self.base.kind[a.task]].push(&inputs, at, law, &self.base, place);
                 }
             }
             for (block, parts) in blocks.iter_mut().zip(&self.parts) {
@@ -62,15 +62,22 @@ impl Predictor {
 }
 
 impl Block {
-    fn push(&mut self, scene: &Scene, at: usize, law: &Law, base: &Base, place: (usize, Setting)) {
+    fn push(
+        &mut self,
+        inputs: &CorunInputs,
+        at: usize,
+        law: &Law,
+        base: &Base,
+        place: (usize, Setting),
+    ) {
         let mut x = [0.0; MAX_FEATURES];
-        base.layout.fill(scene, at, &mut x);
+        base.layout.fill(inputs, at, &mut x);
         self.rows.extend(&x[..base.layout.len()]);
-        self.law.push(scene.by_law(at, law));
-        self.solo.push(scene.ln_alone(at));
-        self.levels.push(scene.has_levels());
+        self.law.push(inputs.by_law(at, law));
+        self.solo.push(inputs.ln_alone(at));
+        self.levels.push(inputs.has_levels());
         self.all
-            .push(scene.has_levels() && scene.len() == base.most_together);
+            .push(inputs.has_levels() && inputs.len() == base.most_together);
         self.place.push(place);
     }
 
@@ -96,7 +103,7 @@ impl Block {
         }
     }
 
-    fn answer(&mut self, parts: &Parts, model: &Predictor, out: &mut [f64]) {
+    fn answer(&mut self, parts: &Regressors, model: &Predictor, out: &mut [f64]) {
         let (n, width) = (self.law.len(), model.base.layout.len());
         if n == 0 {
             return;
@@ -124,7 +131,7 @@ impl Block {
         for (k, poly) in polys.into_iter().enumerate() {
             let (law, solo) = (self.law[k].ln(), self.solo[k]);
             let has = |t: &Option<_>| t.is_some();
-            let answer = Answer {
+            let answer = LnSteps {
                 law,
                 poly: poly.map(|p| solo + p),
                 gp: parts.gp.as_ref().map(|_| law + self.gp[k]),

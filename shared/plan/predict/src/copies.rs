@@ -51,7 +51,7 @@ impl Copies {
         self.first.len() < self.kind.len()
     }
 
-    /// The measurements with kinds in place of tasks; then a kind may run more than once in a
+    /// The measurements with kinds instead of tasks; then a kind may run more than once in a
     /// co-run, and one that stands for several tasks is a copy of itself. Without copies they are as
     /// they were.
     pub fn merge<'d>(&self, data: &'d Dataset) -> Cow<'d, Dataset> {

@@ -20,7 +20,7 @@ mod space;
 mod spread;
 
 pub use goal::Goal;
-pub use space::{Design, lot};
+pub use space::{Design, coruns_per_fit};
 
 use std::collections::HashSet;
 
@@ -55,7 +55,7 @@ pub enum Step {
         /// The configuration.
         active: Vec<Setting>,
         /// More that the same model finds worth measuring, best first: at most one less than
-        /// [`lot`] says.
+        /// [`coruns_per_fit`] says.
         more: Vec<Vec<Setting>>,
         /// Why.
         why: Why,
@@ -177,7 +177,8 @@ impl Design<'_> {
             }));
         };
         if best_measured < 0.0 {
-            // Nothing is measured yet, or nothing that keeps the floor.
+            // Nothing is measured yet, or nothing that keeps the floor: as if something a tenth below the
+            // best prediction had been, so that expected improvement has something to exceed. Chosen by hand.
             best_measured = 0.9 * value.max(0.0);
         }
         let mut gains: Vec<(f64, &Vec<Setting>)> = Vec::new();
@@ -193,7 +194,9 @@ impl Design<'_> {
         let others = |than: &Vec<Setting>| -> Vec<Vec<Setting>> {
             let others = gains.iter().map(|(_, active)| *active);
             let others = others.filter(|active| *active != than).cloned();
-            others.take(lot(self.batches.len()) - 1).collect()
+            others
+                .take(coruns_per_fit(self.batches.len()) - 1)
+                .collect()
         };
         let progress = |gain: f64| Progress {
             best: best.clone(),
@@ -205,6 +208,7 @@ impl Design<'_> {
             },
         };
         let unmeasured = !measured.contains(&best[..]);
+        // Every second co-run is what the model finds best, whatever its expected improvement.
         let in_turn = data.samples.iter().filter(|s| s.active.len() > 1).count() % 2 == 0;
         Ok(match choice {
             Some((gain, active))

@@ -21,7 +21,7 @@ const MOST_KNOWN: usize = 24;
 pub(crate) const SUMS: usize = 12;
 
 /// Features of [`Layout::fill_pooled`] that name no task.
-const POOLED: usize = 10;
+const UNNAMED: usize = 10;
 
 /// Features of [`Layout::fill_groups`] that name no task: of the task itself, and of the others.
 const OWN: usize = 3;
@@ -36,8 +36,8 @@ const SMALL: f64 = 3.0;
 /// Features of each other task.
 const EACH: usize = 5;
 
-/// What predictions of a co-run are made of, once for all its tasks ([`crate::base::Base::scene`]).
-pub(crate) struct Scene {
+/// What predictions of a co-run are made of, once for all its tasks ([`crate::base::Base::inputs`]).
+pub(crate) struct CorunInputs {
     pub len: usize,
     /// Whether co-runs covered its shares and its number of tasks, level by level.
     pub has_levels: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Scene {
     pub contention: [f64; MAX_TASKS],
 }
 
-impl Scene {
+impl CorunInputs {
     /// Of `len` tasks, nothing known of them yet.
     pub fn empty(len: usize, has_levels: bool) -> Self {
         let zero = [0.0; MAX_TASKS];
@@ -103,7 +103,7 @@ impl Scene {
     }
 
     /// Step time of the task at position `at` by its law, seconds: [`Law::step`], from what the
-    /// scene has of it.
+    /// inputs have of it.
     pub fn by_law(&self, at: usize, law: &Law) -> f64 {
         let others = (0..self.len).filter(|k| *k != at);
         let contention = others.map(|k| law.slowdown[self.task[k]] * self.contention[k]);
@@ -213,7 +213,7 @@ impl Layout {
     /// in two groups: the task itself, what it is and at which batch size and share, and the others:
     /// how many, how large, and which at what share. No law has a part in them, so that ten co-runs
     /// do not mislead them.
-    pub fn fill_groups(self, s: &Scene, at: usize, x: &mut [f64; MAX_FEATURES]) {
+    pub fn fill_groups(self, s: &CorunInputs, at: usize, x: &mut [f64; MAX_FEATURES]) {
         let (own, all) = self.groups();
         x[..all].fill(0.0);
         x[..OWN].copy_from_slice(&[s.ln_step[at], s.ln_batch[at], s.share[at].ln()]);
@@ -238,11 +238,11 @@ impl Layout {
     /// those of two groups.
     pub fn pooled_len(self) -> usize {
         let each = if self.named() > 0 { self.tasks } else { 0 };
-        POOLED + 2 * each
+        UNNAMED + 2 * each
     }
 
     /// Features of the process of all tasks, in two groups or not.
-    pub fn of_pool(self, s: &Scene, at: usize, in_groups: bool) -> Vec<f64> {
+    pub fn of_pool(self, s: &CorunInputs, at: usize, in_groups: bool) -> Vec<f64> {
         let mut x = [0.0; MAX_FEATURES];
         let len = self.fill_pool(s, at, in_groups, &mut x);
         x[..len].to_vec()
@@ -251,7 +251,7 @@ impl Layout {
     /// Writes those to the front of `x` and says how many there are.
     pub fn fill_pool(
         self,
-        s: &Scene,
+        s: &CorunInputs,
         at: usize,
         in_groups: bool,
         x: &mut [f64; MAX_FEATURES],
@@ -268,9 +268,9 @@ impl Layout {
     /// Writes the features of [`Layout::pooled_len`] of the task at position `at` to the front of `x`:
     /// of the task itself and of the others in the mean, then which task it is and the shares of
     /// the others, so that tasks may differ as far as the measurements ask for it.
-    pub fn fill_pooled(self, s: &Scene, at: usize, x: &mut [f64; MAX_FEATURES]) {
+    pub fn fill_pooled(self, s: &CorunInputs, at: usize, x: &mut [f64; MAX_FEATURES]) {
         let width = self.pooled_len();
-        x[POOLED..width].fill(0.0);
+        x[UNNAMED..width].fill(0.0);
         let (mut share, mut contention, mut step, mut batch) = (0.0, 0.0, 0.0, 0.0);
         for j in (0..s.len).filter(|j| *j != at) {
             share += s.share[j];
@@ -278,16 +278,16 @@ impl Layout {
             step += s.ln_step[j];
             batch += s.ln_batch[j];
             if self.named() > 0 {
-                x[POOLED + self.tasks + s.kind[j]] += s.share[j];
+                x[UNNAMED + self.tasks + s.kind[j]] += s.share[j];
             }
         }
         if self.named() > 0 {
-            x[POOLED + s.kind[at]] = 1.0;
+            x[UNNAMED + s.kind[at]] = 1.0;
         }
         let others = (s.len - 1) as f64;
         let (step, batch) = (step / others.max(1.0), batch / others.max(1.0));
         let own_step = s.ln_step[at];
-        x[..POOLED].copy_from_slice(&[
+        x[..UNNAMED].copy_from_slice(&[
             own_step,
             s.ln_batch[at],
             s.share[at].ln(),
@@ -302,7 +302,7 @@ impl Layout {
     }
 
     /// Writes the features of the task at position `at` to the front of `x`.
-    pub fn fill(self, s: &Scene, at: usize, x: &mut [f64; MAX_FEATURES]) {
+    pub fn fill(self, s: &CorunInputs, at: usize, x: &mut [f64; MAX_FEATURES]) {
         let own = s.share[at];
         let (mut share, mut work, mut contention, mut excess, mut batches) =
             (0.0, 0.0, 0.0, 0.0, 0.0);

@@ -15,7 +15,7 @@ use crate::dataset::Dataset;
 use crate::error::PredictError;
 use crate::features::Layout;
 use crate::gp::Hyper;
-use crate::model::{GpPart, Parts, fit_poly, fit_trees, learn_gp};
+use crate::model::{GpPart, Regressors, fit_poly, fit_trees, learn_gp};
 use crate::pool::PoolRows;
 use crate::predictor::Predictor;
 use crate::report::{FitReport, TaskReport};
@@ -24,7 +24,7 @@ use crate::structured::Form;
 use crate::sum::{self, Sums};
 use crate::trust::PartSpread;
 use crate::unseen::Unseen;
-use crate::validation::{self, Calibration, Known, Wanted, calibrate};
+use crate::validation::{self, Calibration, FromFullFit, RegressorsToFit, calibrate};
 use account::{task_report, throughputs};
 use checks::Checks;
 use trust::trust_of_all;
@@ -112,7 +112,7 @@ fn learn(
     })
 }
 
-/// The same of measurements with kinds in place of the tasks of `original`; the model is one of its
+/// The same of measurements with kinds instead of the tasks of `original`; the model is one of its
 /// tasks. Regressions stay one for each kind.
 fn learn_kinds(
     data: &Dataset,
@@ -133,7 +133,7 @@ fn learn_kinds(
     }
     let rows = Rows::of_all(data, &base);
     let wants = |list: &[Method]| families.iter().any(|f| list.contains(f));
-    let wanted = Wanted {
+    let wanted = RegressorsToFit {
         gp: wants(&[Method::Gp, Method::Blend]),
         poly: wants(&[Method::Poly]),
         trees: wants(&[Method::Blend]),
@@ -144,7 +144,7 @@ fn learn_kinds(
         let d = rows.features.first()?.len();
         (h.inverse_length.len() == d).then_some(h)
     };
-    let mut tasks: Vec<Parts> = rows
+    let mut tasks: Vec<Regressors> = rows
         .iter()
         .enumerate()
         .map(|(i, r)| parts_of(r, base.layout, start(i, r), wanted, options))
@@ -154,7 +154,7 @@ fn learn_kinds(
     let pool = (options.validate && wanted.gp)
         .then(|| PoolRows::of(data, &base).learn(&base))
         .flatten();
-    let known = Known {
+    let known = FromFullFit {
         pool: pool.as_ref().map(|p| &p.part.gp.hyper),
         sums: pool.as_ref().and_then(|_| sum::hyper(data, &base)),
         ..known(&tasks, &rows, wanted, whole, form)
@@ -213,9 +213,9 @@ fn parts_of(
     rows: &Rows,
     layout: Layout,
     start: Option<&Hyper>,
-    wanted: Wanted,
+    wanted: RegressorsToFit,
     options: &FitOptions,
-) -> Parts {
+) -> Regressors {
     let gp = || learn_gp(rows, options.evaluations, start);
     let gp = if wanted.gp && rows.len() > 0 {
         gp()
@@ -229,7 +229,7 @@ fn parts_of(
         None
     };
     let (trees, solo_trees) = trees.unzip();
-    Parts {
+    Regressors {
         trees,
         solo_trees,
         gp,
@@ -238,13 +238,13 @@ fn parts_of(
 }
 
 fn known<'a>(
-    tasks: &'a [Parts],
+    tasks: &'a [Regressors],
     rows: &[Rows],
-    wanted: Wanted,
+    wanted: RegressorsToFit,
     whole: bool,
     form: Form,
-) -> Known<'a> {
-    let hyper = |p: &'a Parts| p.gp.as_ref().map(|g: &GpPart| &g.gp.hyper);
+) -> FromFullFit<'a> {
+    let hyper = |p: &'a Regressors| p.gp.as_ref().map(|g: &GpPart| &g.gp.hyper);
     let hyper: Vec<Option<&Hyper>> = tasks.iter().map(hyper).collect();
     let wrong = tasks.iter().zip(rows).map(|(p, r)| {
         let g =
@@ -259,7 +259,7 @@ fn known<'a>(
                 .collect::<HashMap<_, _>>(),
         )
     });
-    Known {
+    FromFullFit {
         hyper,
         wrong: wrong.collect(),
         pool: None,
@@ -274,7 +274,7 @@ fn known<'a>(
 fn collect_points(
     data: &Dataset,
     rows: &[Rows],
-    tasks: &mut [Parts],
+    tasks: &mut [Regressors],
     unseen: Option<&mut Unseen>,
     method: Method,
 ) -> Vec<Vec<Setting>> {

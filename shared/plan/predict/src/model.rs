@@ -2,7 +2,7 @@ use doc::Method;
 use math::stats;
 
 use crate::base::Base;
-use crate::features::{Layout, MAX_FEATURES, OTHERS, SUMS, Scene};
+use crate::features::{CorunInputs, Layout, MAX_FEATURES, OTHERS, SUMS};
 use crate::gp::{Gp, Groups, Hyper, MOST_POINTS, Observations, Prior, Priors, sparse};
 use crate::poly::Poly;
 use crate::rows::Rows;
@@ -19,7 +19,7 @@ const WRONG: f64 = 5.0;
 
 /// Regressions of one task beside its law.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Parts {
+pub(crate) struct Regressors {
     pub poly: Option<Poly>,
     pub gp: Option<GpPart>,
     /// On what the law leaves.
@@ -44,7 +44,7 @@ pub(crate) struct GpPart {
 
 /// `ln(step seconds)` of one task by each part of its model.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Answer {
+pub(crate) struct LnSteps {
     pub law: f64,
     pub poly: Option<f64>,
     pub gp: Option<f64>,
@@ -54,7 +54,7 @@ pub(crate) struct Answer {
     pub variance: f64,
 }
 
-impl Answer {
+impl LnSteps {
     /// The answer of a family; parts that are missing fall back to the law.
     pub(crate) fn of(&self, method: Method) -> f64 {
         let gp = self.gp.unwrap_or(self.law);
@@ -72,21 +72,21 @@ impl Answer {
     }
 }
 
-impl Parts {
-    /// Asks every part about the task at position `at` of a scene.
+impl Regressors {
+    /// Asks every part about the task at position `at` of a co-run.
     pub fn answer(
         &self,
         base: &Base,
-        scene: &Scene,
+        inputs: &CorunInputs,
         at: usize,
         task: usize,
         with_variance: bool,
-    ) -> Answer {
-        let law = scene.by_law(at, &base.laws[task]).ln();
+    ) -> LnSteps {
+        let law = inputs.by_law(at, &base.laws[task]).ln();
         let mut x = [0.0; MAX_FEATURES];
         let parts = self.gp.is_some() || self.poly.is_some() || self.trees.is_some();
         if parts || self.solo_trees.is_some() {
-            base.layout.fill(scene, at, &mut x);
+            base.layout.fill(inputs, at, &mut x);
         }
         let mut variance = 0.0;
         let gp = self.gp.as_ref().map(|g| {
@@ -102,14 +102,14 @@ impl Parts {
         });
         let x = &x[..base.layout.len()];
         let poly = self.poly.as_ref();
-        let trees = self.trees.as_ref().filter(|_| scene.has_levels());
-        let all = scene.has_levels() && scene.len() == base.most_together;
+        let trees = self.trees.as_ref().filter(|_| inputs.has_levels());
+        let all = inputs.has_levels() && inputs.len() == base.most_together;
         let solo_trees = self.solo_trees.as_ref().filter(|_| all);
-        Answer {
-            solo_trees: solo_trees.map(|t| scene.ln_alone(at) + t.mean(x)),
+        LnSteps {
+            solo_trees: solo_trees.map(|t| inputs.ln_alone(at) + t.mean(x)),
             trees: trees.map(|t| law + t.mean(x)),
             law,
-            poly: poly.map(|p| scene.ln_alone(at) + p.mean(&x[..SUMS])),
+            poly: poly.map(|p| inputs.ln_alone(at) + p.mean(&x[..SUMS])),
             gp,
             variance,
         }

@@ -3,7 +3,7 @@
 
 use crate::base::Base;
 use crate::dataset::{Dataset, Sample};
-use crate::features::{MAX_FEATURES, Scene};
+use crate::features::{CorunInputs, MAX_FEATURES};
 use crate::gp::Hyper;
 use crate::model::{GpPart, condition, learn_groups};
 use crate::rows::Rows;
@@ -74,14 +74,14 @@ impl PoolRows {
     }
 
     fn push(&mut self, position: usize, s: &Sample, at: usize, base: &Base) {
-        let scene = base.scene(&s.active);
+        let inputs = base.inputs(&s.active);
         let rate = s.throughput[at];
         let rows = &mut self.rows;
         rows.sample.push(position);
         rows.place.push(at);
-        rows.features.push(base.layout.of_pool(&scene, at, true));
+        rows.features.push(base.layout.of_pool(&inputs, at, true));
         rows.ln_step.push((s.active[at].batch.as_f64() / rate).ln());
-        rows.ln_solo.push(scene.ln_alone(at));
+        rows.ln_solo.push(inputs.ln_alone(at));
         rows.error.push(s.stderr.as_ref().map(|e| e[at] / rate));
     }
 
@@ -108,33 +108,33 @@ impl PoolRows {
 }
 
 impl Pool {
-    fn scaled(&self, base: &Base, scene: &Scene, at: usize) -> [f64; MAX_FEATURES] {
+    fn scaled(&self, base: &Base, inputs: &CorunInputs, at: usize) -> [f64; MAX_FEATURES] {
         let mut x = [0.0; MAX_FEATURES];
         let in_groups = self.part.gp.hyper.groups.is_some();
-        base.layout.fill_pool(scene, at, in_groups, &mut x);
+        base.layout.fill_pool(inputs, at, in_groups, &mut x);
         self.part.gp.scale(&mut x);
         x
     }
 
-    /// `ln(step seconds)` of the task at position `at` of a scene.
-    pub fn ln_step(&self, base: &Base, scene: &Scene, at: usize) -> f64 {
-        let x = self.scaled(base, scene, at);
-        scene.ln_alone(at) + self.mean + self.part.gp.mean(&x)
+    /// `ln(step seconds)` of the task at position `at` of a co-run.
+    pub fn ln_step(&self, base: &Base, inputs: &CorunInputs, at: usize) -> f64 {
+        let x = self.scaled(base, inputs, at);
+        inputs.ln_alone(at) + self.mean + self.part.gp.mean(&x)
     }
 
     /// The same with its variance, noise included.
-    pub fn answer(&self, base: &Base, scene: &Scene, at: usize) -> Pooled {
-        let x = self.scaled(base, scene, at);
+    pub fn answer(&self, base: &Base, inputs: &CorunInputs, at: usize) -> Pooled {
+        let x = self.scaled(base, inputs, at);
         let (mean, variance) = self.part.gp.mean_variance(&x);
         Pooled {
-            ln_step: scene.ln_alone(at) + self.mean + mean,
+            ln_step: inputs.ln_alone(at) + self.mean + mean,
             variance: variance + self.part.gp.hyper.noise,
         }
     }
 
     /// Its variance, and that of the noise.
-    pub fn variance(&self, base: &Base, scene: &Scene, at: usize) -> (f64, f64) {
-        let x = self.scaled(base, scene, at);
+    pub fn variance(&self, base: &Base, inputs: &CorunInputs, at: usize) -> (f64, f64) {
+        let x = self.scaled(base, inputs, at);
         (self.part.gp.mean_variance(&x).1, self.part.gp.hyper.noise)
     }
 }

@@ -5,10 +5,10 @@ use units::{Batch, Share};
 
 use crate::base::Base;
 use crate::crowd::Line;
-use crate::model::Parts;
+use crate::model::Regressors;
 use crate::pool::{Pool, Weights};
 use crate::trust::{BEYOND, Trust};
-use crate::unseen::{Unseen, Use};
+use crate::unseen::{PoolCorrection, Unseen};
 
 /// Least standard deviation of the logarithm for a task that never ran with others, by itself and
 /// in a co-run, and for one that never ran; in co-runs only where too few tasks did for one of
@@ -34,7 +34,7 @@ pub struct Predictor {
     pub(crate) method: Method,
     pub(crate) base: Base,
     /// By kind.
-    pub(crate) parts: Vec<Parts>,
+    pub(crate) parts: Vec<Regressors>,
     pub(crate) trust: Vec<Trust>,
     pub(crate) unseen: Option<Unseen>,
     /// Part of the way, as a logarithm, that rates of more tasks than were measured together are moved to
@@ -67,6 +67,8 @@ impl Predictor {
     /// One task by itself is not predicted but read from the solo runs; no task is ever faster than
     /// on the whole device.
     pub fn means(&self, active: &[Setting], out: &mut [f64]) {
+        // A task alone was measured, so that no model is asked. On part of the device the solo runs answer where
+        // laws are scaled to them; models that were written before ask their law.
         if let [a] = active
             && (self.base.anchored || a.share == Share::FULL)
         {
@@ -105,20 +107,20 @@ impl Predictor {
 
     /// [`Predictor::means`] by the models of the tasks, the process of all and that of sums.
     fn by_models(&self, active: &[Setting], out: &mut [f64]) {
-        let scene = self.base.scene(active);
+        let inputs = self.base.inputs(active);
         let unseen = self.unseen(active);
         let pooled = self.pooled(active).filter(|_| unseen.is_none());
         let mut ln_steps = [0.0; MAX_TASKS];
         for (at, a) in active.iter().enumerate() {
             let answer = self
                 .parts_of(a.task)
-                .answer(&self.base, &scene, at, a.task, false);
+                .answer(&self.base, &inputs, at, a.task, false);
             let mut ln_step = answer.of(self.method);
             if let Some((pool, learnt)) = unseen {
-                let pooled = pool.ln_step(&self.base, &scene, at);
-                ln_step = learnt.ln_step(ln_step, pooled, scene.ln_step(at));
+                let pooled = pool.ln_step(&self.base, &inputs, at);
+                ln_step = learnt.ln_step(ln_step, pooled, inputs.ln_step(at));
             } else if let Some((pool, weight)) = pooled {
-                ln_step += weight * (pool.ln_step(&self.base, &scene, at) - ln_step);
+                ln_step += weight * (pool.ln_step(&self.base, &inputs, at) - ln_step);
             }
             ln_steps[at] = ln_step;
         }
@@ -128,9 +130,9 @@ impl Predictor {
             .map_or(0.0, |sums| {
                 let each = ln_steps[..active.len()].iter().enumerate();
                 let sum = each
-                    .map(|(at, ln)| math::exp(scene.ln_alone(at) - ln))
+                    .map(|(at, ln)| math::exp(inputs.ln_alone(at) - ln))
                     .sum();
-                sums.shift(&scene, sum)
+                sums.shift(&inputs, sum)
             });
         for ((a, ln), out) in active.iter().zip(ln_steps).zip(out) {
             *out = self.at_most_solo(a, a.batch.as_f64() * math::exp(-ln - shift));
@@ -138,7 +140,7 @@ impl Predictor {
     }
 
     /// The regressions of a task.
-    fn parts_of(&self, task: usize) -> &Parts {
+    fn parts_of(&self, task: usize) -> &Regressors {
         &self.parts[self.base.kind[task]]
     }
 
@@ -160,9 +162,11 @@ impl Predictor {
     }
 
     /// What serves a co-run that the models of its tasks do not know.
-    pub(crate) fn unseen(&self, active: &[Setting]) -> Option<(&Pool, &Use)> {
+    pub(crate) fn unseen(&self, active: &[Setting]) -> Option<(&Pool, &PoolCorrection)> {
         let unseen = self.unseen.as_ref()?;
         let learnt = unseen.of(active)?;
+        // The pool's answer is not taken on trust for unknown tasks in an unknown number: nothing was left out to
+        // try it on, and so many tasks never ran together.
         let guessed = learnt.error.is_none() && !self.base.ran_so_many(active.len());
         (!guessed).then_some((&unseen.pool, learnt))
     }
@@ -189,7 +193,7 @@ impl Predictor {
     pub(crate) fn estimate(&self, active: &[Setting], scatter: bool) -> Vec<Prediction> {
         let mut mean = vec![0.0; active.len()];
         self.means(active, &mut mean);
-        let scene = self.base.scene(active);
+        let inputs = self.base.inputs(active);
         // Of a task alone the spread at other shares was learnt from shares that were left out, the
         // smallest and the largest too.
         let learnt = active.len() == 1 && self.part_spread(&active[0]).is_some();
@@ -206,7 +210,7 @@ impl Predictor {
                         (0.0, self.alone_spread(a).powi(2), 1.0)
                     }
                     (_, Some((pool, learnt))) => {
-                        let (variance, noise) = pool.variance(&self.base, &scene, at);
+                        let (variance, noise) = pool.variance(&self.base, &inputs, at);
                         (variance, noise, learnt.interval_scale)
                     }
                     (Method::Structured | Method::Poly, _) => {
@@ -214,18 +218,20 @@ impl Predictor {
                     }
                     (Method::Gp | Method::Blend, _) => {
                         let parts = self.parts_of(a.task);
-                        let answer = parts.answer(&self.base, &scene, at, a.task, true);
+                        let answer = parts.answer(&self.base, &inputs, at, a.task, true);
                         let (mut variance, mut own) = (answer.variance, spread * spread);
                         if let Some((pool, weight)) = self.pooled(active) {
-                            let (pooled, noise) = pool.variance(&self.base, &scene, at);
+                            let (pooled, noise) = pool.variance(&self.base, &inputs, at);
                             variance += weight * (pooled - variance);
                             own += weight * (noise - own);
                         }
                         (variance, own, trust.interval_scale)
                     }
                 };
-                let far = trust.far_scale.filter(|_| !scene.has_levels());
+                let far = trust.far_scale.filter(|_| !inputs.has_levels());
                 let scale = far.map_or(scale, |far| far.max(scale));
+                // The two are independent: what the model does not know of the mean, and how a measurement
+                // scatters around it.
                 let own = if scatter { own } else { 0.0 };
                 let mut sd = scale * (own + variance).sqrt();
                 if outside {

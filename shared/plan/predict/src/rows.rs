@@ -30,19 +30,19 @@ impl Rows {
         let several = |s: &&Sample| s.active.len() > 1;
         let samples = data.samples.iter().enumerate();
         for (k, s) in samples.filter(|(_, s)| several(s) || !base.anchored) {
-            let scene = base.scene(&s.active);
+            let inputs = base.inputs(&s.active);
             for (at, (a, &p)) in s.active.iter().zip(&s.throughput).enumerate() {
                 if p <= 0.0 {
                     continue;
                 }
-                base.layout.fill(&scene, at, &mut x);
+                base.layout.fill(&inputs, at, &mut x);
                 let row = &mut rows[a.task];
                 row.sample.push(k);
                 row.place.push(at);
                 row.features.push(x[..base.layout.len()].to_vec());
                 row.ln_step.push((a.batch.as_f64() / p).ln());
-                row.ln_solo.push(scene.ln_alone(at));
-                row.ln_law.push(scene.by_law(at, &base.laws[a.task]).ln());
+                row.ln_solo.push(inputs.ln_alone(at));
+                row.ln_law.push(inputs.by_law(at, &base.laws[a.task]).ln());
                 row.error.push(s.stderr.as_ref().map(|e| e[at] / p));
             }
         }

@@ -134,11 +134,11 @@ pub fn samples(events: &[RunEvent]) -> Result<Vec<Sample>, RunError> {
         .map(gpu_of)
         .collect();
     for gpu in gpus {
-        let mut scene = Scene::default();
+        let mut state = GpuState::default();
         for event in events {
             let here = event.task().is_none_or(|task| gpu_of(task) == gpu);
             if here {
-                scene.take(event, &mut found);
+                state.take(event, &mut found);
             }
         }
     }
@@ -193,7 +193,7 @@ struct Process {
 
 /// One GPU while events are read.
 #[derive(Debug, Default)]
-struct Scene<'a> {
+struct GpuState<'a> {
     running: BTreeMap<&'a TaskId, Process>,
     /// Seconds of training that each task told last in this round, and how often it was started.
     seconds: BTreeMap<&'a TaskId, f64>,
@@ -202,7 +202,7 @@ struct Scene<'a> {
     steady: Option<f64>,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> GpuState<'a> {
     fn take(&mut self, event: &'a RunEvent, found: &mut Found) {
         let now = event.time.get();
         match (&event.payload, event.task()) {
@@ -223,7 +223,7 @@ impl<'a> Scene<'a> {
                 let first = self.starts.get(task) == Some(&1);
                 if let Some(process) = self.running.get_mut(task) {
                     process.trains = true;
-                    // One that was started again may go on from a checkpoint: from which, no event says.
+                    // One that was started again may continue from a checkpoint: from which, no event says.
                     process.told = first.then_some((now, 0));
                 }
                 self.change(now, found);

@@ -10,7 +10,7 @@
 //! Step time of task i at batch `B` and share `R_i` among `m` running tasks; tasks j are the
 //! others. FedMT gives the linear law in the workload, `g0 + ga f B + gb m B`; for one task
 //! `ga f + gb m` is one number, its seconds per sample `g1`, and alpha and beta follow from the
-//! `g1` of several tasks. What stands around it is ours, in place of a power `R^-p` and a sum of
+//! `g1` of several tasks. What stands around it is ours, instead of a power `R^-p` and a sum of
 //! the others' shares, because each part lowers the error on held-out co-runs by a third:
 //!
 //! - `q`: host and device work at the same time, as far as the program lets them: 1 adds their

@@ -10,7 +10,7 @@ use units::corun::MAX_TASKS;
 
 use crate::base::Base;
 use crate::dataset::Dataset;
-use crate::features::Scene;
+use crate::features::CorunInputs;
 use crate::gp::{MEMBER, MOST_POINTS, Members, SetGp, SetHyper};
 use crate::model::{MOST_FOR_HYPER, factor, mark};
 
@@ -46,13 +46,13 @@ impl Rows {
         let (mut members, mut samples, mut ln_sum) = (Members::default(), Vec::new(), Vec::new());
         for k in stats::evenly(all.len(), most) {
             let s = &data.samples[all[k]];
-            let scene = base.scene(&s.active);
-            if !members.push(&members_of(&scene)[..scene.len()]) {
+            let inputs = base.inputs(&s.active);
+            if !members.push(&members_of(&inputs)[..inputs.len()]) {
                 continue;
             }
             let rates = s.active.iter().zip(&s.throughput).enumerate();
             let relative =
-                rates.map(|(at, (a, p))| p / a.batch.as_f64() * scene.ln_alone(at).exp());
+                rates.map(|(at, (a, p))| p / a.batch.as_f64() * inputs.ln_alone(at).exp());
             samples.push(all[k]);
             ln_sum.push(relative.sum::<f64>().ln());
         }
@@ -102,12 +102,12 @@ pub(crate) fn hyper(data: &Dataset, base: &Base) -> Option<SetHyper> {
 }
 
 /// Who runs, as members of a set.
-pub(crate) fn members_of(scene: &Scene) -> [[f64; MEMBER]; MAX_TASKS] {
+pub(crate) fn members_of(inputs: &CorunInputs) -> [[f64; MEMBER]; MAX_TASKS] {
     let mut members = [[0.0; MEMBER]; MAX_TASKS];
-    let others = (scene.len() - 1) as f64;
-    for (at, m) in members[..scene.len()].iter_mut().enumerate() {
-        let (kind, share) = (scene.kind[at] as f64, scene.share[at].ln());
-        *m = [kind, scene.ln_step[at], scene.ln_batch[at], share, others];
+    let others = (inputs.len() - 1) as f64;
+    for (at, m) in members[..inputs.len()].iter_mut().enumerate() {
+        let (kind, share) = (inputs.kind[at] as f64, inputs.share[at].ln());
+        *m = [kind, inputs.ln_step[at], inputs.ln_batch[at], share, others];
     }
     members
 }
@@ -124,12 +124,12 @@ impl Sums {
     }
 
     /// Logarithm of the sum of the rates over those alone.
-    pub fn ln_sum(&self, scene: &Scene) -> f64 {
-        self.mean + self.gp.mean(&members_of(scene)[..scene.len()])
+    pub fn ln_sum(&self, inputs: &CorunInputs) -> f64 {
+        self.mean + self.gp.mean(&members_of(inputs)[..inputs.len()])
     }
 
     /// What moves `ln step` of every task, given the sum of their rates over those alone.
-    pub fn shift(&self, scene: &Scene, sum: f64) -> f64 {
-        self.weight * (sum.ln() - self.ln_sum(scene))
+    pub fn shift(&self, inputs: &CorunInputs, sum: f64) -> f64 {
+        self.weight * (sum.ln() - self.ln_sum(inputs))
     }
 }

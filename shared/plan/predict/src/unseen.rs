@@ -23,14 +23,14 @@ pub(crate) struct Unseen {
     /// Weights of the process in co-runs that the models of the tasks know.
     pub weights: Weights,
     /// For a batch size that never ran among others.
-    pub batch: Option<Use>,
+    pub batch: Option<PoolCorrection>,
     /// For a task that never did.
-    pub task: Option<Use>,
+    pub task: Option<PoolCorrection>,
 }
 
 /// What left-out parts taught.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Use {
+pub(crate) struct PoolCorrection {
     /// Weight of the process of all tasks.
     pub weight: f64,
     /// Factor on the throughput.
@@ -58,7 +58,7 @@ impl Unseen {
     }
 
     /// What serves a co-run; `None` where the models of its tasks know it.
-    pub fn of(&self, active: &[Setting]) -> Option<&Use> {
+    pub fn of(&self, active: &[Setting]) -> Option<&PoolCorrection> {
         if active.len() < 2 {
             return None;
         }
@@ -73,7 +73,7 @@ impl Unseen {
     }
 }
 
-impl Use {
+impl PoolCorrection {
     /// `ln(step seconds)` from what a task's own model and the process of all say. No co-runner
     /// makes a task faster than it is alone.
     pub fn ln_step(&self, own: f64, pooled: f64, solo: f64) -> f64 {

@@ -18,7 +18,7 @@ use crate::domain::Ranges;
 use crate::error::PredictError;
 use crate::features::Layout;
 use crate::gp::{Hyper, SetHyper};
-use crate::model::{Parts, condition, fit_poly, fit_trees};
+use crate::model::{Regressors, condition, fit_poly, fit_trees};
 use crate::pool::{Pool, PoolRows, Weights};
 use crate::predictor::Predictor;
 use crate::rows::Rows;
@@ -32,7 +32,7 @@ pub(crate) use intervals::{
     Calibration, HALF_WIDTH, calibrate, conformal, scale_of, scale_of_pool,
 };
 pub(crate) use left::{
-    Left, moved_to_sums, throughput_error_percent, total_error_percent, total_errors, trimmed,
+    HeldOut, moved_to_sums, throughput_error_percent, total_error_percent, total_errors, trimmed,
 };
 pub(crate) use weights::{
     VERY_SURE, line_weight, pool_weights, sum_weight, sure_gain, sure_weight,
@@ -40,7 +40,7 @@ pub(crate) use weights::{
 
 /// What is known from the fit to all data, so that folds need not find it again.
 #[derive(Clone)]
-pub(crate) struct Known<'a> {
+pub(crate) struct FromFullFit<'a> {
     /// Hyper-parameters by task; none where the family needs none.
     pub hyper: Vec<Option<&'a Hyper>>,
     /// Noise factor by task, sample and place in it, where it was found.
@@ -49,14 +49,14 @@ pub(crate) struct Known<'a> {
     pub pool: Option<&'a Hyper>,
     /// Those of the process of sums.
     pub sums: Option<SetHyper>,
-    pub wanted: Wanted,
+    pub wanted: RegressorsToFit,
     /// Form of the laws.
     pub form: Form,
 }
 
 /// Which parts of a model are to be fitted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct RegressorsToFit {
     pub gp: bool,
     pub poly: bool,
     pub trees: bool,
@@ -83,9 +83,9 @@ fn folds(data: &Dataset, folds: usize) -> Option<Vec<usize>> {
 /// Leaves out each of `parts` parts in turn; nothing where there are too few configurations.
 pub(crate) fn leave_out(
     data: &Dataset,
-    known: &Known<'_>,
+    known: &FromFullFit<'_>,
     parts: usize,
-) -> Result<Vec<Left>, PredictError> {
+) -> Result<Vec<HeldOut>, PredictError> {
     let Some(fold) = folds(data, parts) else {
         return Ok(Vec::new());
     };
@@ -100,10 +100,10 @@ pub(crate) fn leave_out(
 /// Learns without the samples that `out` marks, and predicts them.
 fn leave_one_part_out(
     data: &Dataset,
-    known: &Known<'_>,
+    known: &FromFullFit<'_>,
     out: &[bool],
     fold: usize,
-) -> Result<Vec<Left>, PredictError> {
+) -> Result<Vec<HeldOut>, PredictError> {
     Ok(Fold::learn(data, known, out)?.left(data, known, out, fold))
 }
 
@@ -115,7 +115,7 @@ struct Fold {
 }
 
 impl Fold {
-    fn learn(data: &Dataset, known: &Known<'_>, out: &[bool]) -> Result<Self, PredictError> {
+    fn learn(data: &Dataset, known: &FromFullFit<'_>, out: &[bool]) -> Result<Self, PredictError> {
         let part = Part::learn(data, out, known)?;
         let (rest, base) = (&part.data, &part.base);
         let pool = known
@@ -128,7 +128,13 @@ impl Fold {
     }
 
     /// What it predicts of the samples that `out` marks.
-    fn left(&self, data: &Dataset, known: &Known<'_>, out: &[bool], fold: usize) -> Vec<Left> {
+    fn left(
+        &self,
+        data: &Dataset,
+        known: &FromFullFit<'_>,
+        out: &[bool],
+        fold: usize,
+    ) -> Vec<HeldOut> {
         let Part {
             data: rest,
             base,
@@ -138,34 +144,34 @@ impl Fold {
         let mut left = Vec::new();
         let held = data.samples.iter().enumerate().filter(|(k, _)| out[*k]);
         for (sample, s) in held {
-            let scene = base.scene(&s.active);
+            let inputs = base.inputs(&s.active);
             let covers = |a: &Setting| base.covers(&ranges[a.task], a, s.active.len());
             let outside = !s.active.iter().all(covers);
             let whole = s.throughput.iter().all(|p| *p > 0.0);
             let sums = self.sums.as_ref().filter(|_| whole);
-            let ln_sum = sums.map(|m| m.ln_sum(&scene));
+            let ln_sum = sums.map(|m| m.ln_sum(&inputs));
             for (at, (a, p)) in s.active.iter().zip(&s.throughput).enumerate() {
                 if *p <= 0.0 {
                     continue;
                 }
                 let hyper = known.hyper[a.task];
-                left.push(Left {
+                left.push(HeldOut {
                     sample,
                     task: a.task,
                     at,
                     fold,
                     ln_step: (a.batch.as_f64() / p).ln(),
-                    answer: tasks[a.task].answer(base, &scene, at, a.task, hyper.is_some()),
+                    answer: tasks[a.task].answer(base, &inputs, at, a.task, hyper.is_some()),
                     noise: hyper.map_or(0.0, |h| h.noise),
                     pooled: self
                         .pool
                         .as_ref()
                         .filter(|_| base.ran_so_many(s.active.len()))
-                        .map(|p| p.answer(base, &scene, at)),
-                    has_levels: scene.has_levels(),
+                        .map(|p| p.answer(base, &inputs, at)),
+                    has_levels: inputs.has_levels(),
                     outside,
                     weight: 0.0,
-                    ln_alone: scene.ln_alone(at),
+                    ln_alone: inputs.ln_alone(at),
                     ln_sum,
                     shift: 0.0,
                 });
@@ -206,8 +212,8 @@ const LEAST_KEPT: usize = 10;
 /// smallest and the largest, beyond which a plan is refused anyway.
 pub(crate) fn leave_levels_out(
     data: &Dataset,
-    known: &Known<'_>,
-) -> Result<Vec<Left>, PredictError> {
+    known: &FromFullFit<'_>,
+) -> Result<Vec<HeldOut>, PredictError> {
     let together = data.samples.iter().filter(|s| s.active.len() > 1);
     let shares: BTreeSet<Share> = together.flat_map(|s| &s.active).map(|a| a.share).collect();
     let inner: Vec<Share> = shares.into_iter().collect();
@@ -226,10 +232,10 @@ pub(crate) fn leave_levels_out(
 /// what the line through those of fewer moves them by, where the model has one.
 pub(crate) fn leave_crowd_out(
     data: &Dataset,
-    known: &Known<'_>,
+    known: &FromFullFit<'_>,
     method: Method,
     (weights, sum_weight): (Weights, f64),
-) -> Result<Vec<Left>, PredictError> {
+) -> Result<Vec<HeldOut>, PredictError> {
     let crowds = data.samples.iter().map(|s| s.active.len());
     let most = crowds.max().unwrap_or(0);
     let marked = (most >= 3).then(|| marked(data, |active| active.len() == most));
@@ -262,9 +268,9 @@ pub(crate) fn beside_law(method: Method) -> bool {
 /// Leaves out the co-runs that `out` picks, unless too few would be left.
 fn leave_where(
     data: &Dataset,
-    known: &Known<'_>,
+    known: &FromFullFit<'_>,
     out: impl Fn(&[Setting]) -> bool,
-) -> Result<Vec<Left>, PredictError> {
+) -> Result<Vec<HeldOut>, PredictError> {
     match marked(data, out) {
         Some(marked) => leave_one_part_out(data, known, &marked, usize::MAX),
         None => Ok(Vec::new()),
@@ -287,12 +293,16 @@ fn marked(data: &Dataset, out: impl Fn(&[Setting]) -> bool) -> Option<Vec<bool>>
 pub(crate) struct Part {
     pub data: Dataset,
     pub base: Base,
-    pub tasks: Vec<Parts>,
+    pub tasks: Vec<Regressors>,
 }
 
 impl Part {
     /// Learns from all samples but those that are `out`; trees only if they answer any of these.
-    pub fn learn(data: &Dataset, out: &[bool], known: &Known<'_>) -> Result<Self, PredictError> {
+    pub fn learn(
+        data: &Dataset,
+        out: &[bool],
+        known: &FromFullFit<'_>,
+    ) -> Result<Self, PredictError> {
         let kept: Vec<usize> = (0..out.len()).filter(|k| !out[*k]).collect();
         let rest = Dataset {
             tasks: data.tasks.clone(),
@@ -301,7 +311,7 @@ impl Part {
         let base = Base::learn(&rest, known.form)?;
         let answered = |s: &Sample| base.has_levels_of(&s.active);
         let left = data.samples.iter().zip(out).filter(|(_, out)| **out);
-        let wanted = Wanted {
+        let wanted = RegressorsToFit {
             trees: known.wanted.trees && left.map(|(s, _)| s).any(answered),
             ..known.wanted
         };
@@ -320,10 +330,10 @@ fn part_of(
     rows: &Rows,
     layout: Layout,
     task: usize,
-    known: &Known<'_>,
-    wanted: Wanted,
+    known: &FromFullFit<'_>,
+    wanted: RegressorsToFit,
     kept: &[usize],
-) -> Parts {
+) -> Regressors {
     let wrong: Option<Vec<f64>> = known.wrong[task].as_ref().map(|w| {
         let of = |(s, at): (&usize, &usize)| w.get(&(kept[*s], *at)).copied().unwrap_or(1.0);
         rows.sample.iter().zip(&rows.place).map(of).collect()
@@ -335,7 +345,7 @@ fn part_of(
         None
     };
     let (trees, solo_trees) = trees.unzip();
-    Parts {
+    Regressors {
         trees,
         solo_trees,
         gp: known.hyper[task].and_then(|h| condition(rows, h.clone(), wrong)),
@@ -346,8 +356,8 @@ fn part_of(
 /// As [`leave_out`] with the usual number of parts.
 pub(crate) fn cross_validate(
     data: &Dataset,
-    known: &Known<'_>,
-) -> Result<(usize, Vec<Left>), PredictError> {
+    known: &FromFullFit<'_>,
+) -> Result<(usize, Vec<HeldOut>), PredictError> {
     for parts in [FOLDS, 3] {
         let left = leave_out(data, known, parts)?;
         if !left.is_empty() {

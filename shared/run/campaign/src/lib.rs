@@ -2,7 +2,7 @@
 //! measured on it, and a profile written, record by record.
 //!
 //! What is measured and in which order is `design`'s; this crate reads workloads, configurations
-//! and profiles to go on with, writes records, shows the progress, and ends on signals after
+//! and profiles to continue with, writes records, shows the progress, and ends on signals after
 //! the record at hand.
 
 mod console;

@@ -1,4 +1,4 @@
-//! The profiles to go on with.
+//! The profiles to continue with.
 
 use std::fs;
 use std::io;

@@ -16,7 +16,7 @@ use crate::console::{Written, failure as exit, session_failure};
 use crate::failed;
 use crate::interrupt::Signals;
 use crate::resume;
-use crate::source::{Job, Jobs, Place, is_document, runs};
+use crate::source::{Jobs, Place, ProfileRequest, is_document, runs};
 use crate::trace;
 
 /// Profiles every workload of the input, or makes a profile of a table, or calibrates the
@@ -84,11 +84,9 @@ pub fn run(settings: &ProfileSettings, console: &Console) -> Result<Exit, Failur
 /// # Errors
 /// [`Failure`] if the output cannot be written.
 pub fn list_devices(output: Option<&Path>, console: &Console) -> Result<Exit, Failure> {
-    let list = DeviceList {
-        devices: device::inventory(),
-        models: gpusim::Network::CATALOGUE.map(str::to_owned).to_vec(),
-        provenance: vec![console.provenance(None, None)],
-    };
+    let models = gpusim::Network::CATALOGUE.map(str::to_owned).to_vec();
+    let made_by = vec![console.provenance(None, None)];
+    let list = DeviceList::new(device::inventory(), models, made_by);
     let mut out = Output::open(output, false)?;
     out.document(&list)?;
     out.finish()?;
@@ -107,7 +105,7 @@ struct Context<'a> {
 /// A workload with its device open.
 struct Prepared {
     opened: device::Opened,
-    job: Job,
+    job: ProfileRequest,
 }
 
 impl<'a> Context<'a> {
@@ -147,7 +145,12 @@ impl<'a> Context<'a> {
         Output::progressive(self.settings.output.as_deref(), existing)
     }
 
-    fn import(&self, tables: &[PathBuf], job: Job, jobs: &mut Jobs<'_>) -> Result<Exit, Failure> {
+    fn import(
+        &self,
+        tables: &[PathBuf],
+        job: ProfileRequest,
+        jobs: &mut Jobs<'_>,
+    ) -> Result<Exit, Failure> {
         if jobs.next_job()?.is_some() {
             return Err(Failure::Usage(
                 "--import: tables belong to one workload; give one".to_owned(),
@@ -218,7 +221,7 @@ impl<'a> Context<'a> {
         workload
     }
 
-    fn prepare(&self, mut job: Job, signals: &Signals) -> Result<Prepared, Failure> {
+    fn prepare(&self, mut job: ProfileRequest, signals: &Signals) -> Result<Prepared, Failure> {
         job.workload = self.overridden(job.workload);
         let options = Options {
             seed: self.settings.seed,

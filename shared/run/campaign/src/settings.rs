@@ -15,7 +15,7 @@ pub struct ProfileSettings {
     pub guarded: bool,
     /// Whether the output is replaced even if it holds a profile or a run.
     pub force: bool,
-    /// Where to measure, in place of what the workload says.
+    /// Where to measure, instead of what the workload says.
     pub device: Option<DeviceKind>,
     /// GPU of the simulator: a name, or a file with a GPU's figures.
     pub gpu: Option<String>,
@@ -29,7 +29,7 @@ pub struct ProfileSettings {
     pub window: WindowSettings,
     /// Relative standard deviation of noise on simulated throughputs, percent.
     pub noise_percent: f64,
-    /// Documents or a table that name the configurations, in place of the design.
+    /// Documents or a table that name the configurations, instead of the design.
     pub configs: Option<PathBuf>,
     /// With `configs`: the baselines of plans too.
     pub baselines: bool,
@@ -37,7 +37,7 @@ pub struct ProfileSettings {
     pub solos: bool,
     /// Tables of measurements made elsewhere.
     pub import: Vec<PathBuf>,
-    /// A profile to go on with.
+    /// A profile to continue with.
     pub resume: Option<PathBuf>,
     /// Processors of jobs.
     pub cpus: Cpus,

@@ -14,7 +14,7 @@ use crate::ProfileSettings;
 use crate::console::failure;
 
 /// One profile to make.
-pub struct Job {
+pub struct ProfileRequest {
     /// Tasks and device.
     pub workload: Workload,
     /// The configurations to measure; `None`: those of the design.
@@ -124,13 +124,18 @@ impl<'a> Jobs<'a> {
     }
 
     /// The next job; `None` after the last.
-    pub fn next_job(&mut self) -> Result<Option<Job>, Failure> {
+    pub fn next_job(&mut self) -> Result<Option<ProfileRequest>, Failure> {
         match &mut self.given {
-            GivenSource::Designed => Ok(self.workloads.next()?.map(|(workload, place)| Job {
-                workload,
-                configurations: None,
-                place,
-            })),
+            GivenSource::Designed => {
+                Ok(self
+                    .workloads
+                    .next()?
+                    .map(|(workload, place)| ProfileRequest {
+                        workload,
+                        configurations: None,
+                        place,
+                    }))
+            }
             GivenSource::Table { bytes, source } => {
                 let Some((workload, place)) = self.workloads.next()? else {
                     return Ok(None);
@@ -144,7 +149,7 @@ impl<'a> Jobs<'a> {
                 let configurations = given
                     .configurations(&workload, self.settings.solos)
                     .map_err(|e| failure(e, None))?;
-                Ok(Some(Job {
+                Ok(Some(ProfileRequest {
                     workload,
                     configurations: Some(configurations),
                     place,
@@ -178,7 +183,7 @@ impl<'a> Jobs<'a> {
                 let configurations = given
                     .configurations(&workload, self.settings.solos)
                     .map_err(|e| failure(e, None))?;
-                Ok(Some(Job {
+                Ok(Some(ProfileRequest {
                     workload,
                     configurations: Some(configurations),
                     place,

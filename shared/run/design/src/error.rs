@@ -48,7 +48,7 @@ pub enum DesignError {
     /// The model that is asked predicts nothing.
     #[error("the model is no predictor: {0}")]
     NoPredictor(PredictError),
-    /// The profile to go on with began in another way.
+    /// The profile to continue with began in another way.
     #[error(
         "{path}: the profile was made with {what}; give the same, or start a new profile",
         path = path.display()
@@ -59,7 +59,7 @@ pub enum DesignError {
         /// What is different.
         what: String,
     },
-    /// The profile to go on with has configurations that these options do not lead to.
+    /// The profile to continue with has configurations that these options do not lead to.
     #[error(
         "{path}: the profile has {what} than these options lead to; give the options that it was \
          started with (a larger --budget is fine)",

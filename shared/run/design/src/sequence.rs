@@ -319,7 +319,7 @@ fn adaptive(
             ..Limits::default()
         },
     };
-    let wanted = adaptive::Wanted {
+    let wanted = adaptive::AdaptiveSettings {
         goal: settings::goal(objective, workload)?,
         plan: asked,
         floor: settings.floor,

@@ -50,7 +50,7 @@ pub struct Outcome {
 /// Why a session ended early.
 #[derive(Debug)]
 pub enum SessionError<E> {
-    /// The design, the device or the profile to go on with.
+    /// The design, the device or the profile to continue with.
     Design(DesignError),
     /// A record could not be written.
     Sink(E),

@@ -1,6 +1,6 @@
 //! How configurations are chosen and measured, checked.
 
-use device::Window;
+use device::{STEADY_REPEATS, STEADY_WINDOW_S, Window};
 use doc::{Aim, DeviceKind, ObjectiveKind, Workload};
 use predict::design::Goal;
 use units::{Seconds, Share, TotalShare};
@@ -10,15 +10,6 @@ use crate::DesignError;
 /// Shortest window on a real device where none is given. Two seconds hold some ten steps of the
 /// slowest of the catalogue's models; the window grows until the standard error is small enough.
 const DEFAULT_WINDOW_S: f64 = 2.0;
-
-/// The same on the simulator. Two trainings that start together may take seconds until they fall into
-/// step with one another: two resnet34 at 80 % each make 3,870 samples/s in the first five steps, 3,530 in
-/// 10 s and 3,440 in a minute. A round lasts tens of seconds, and simulating 10 costs milliseconds.
-const SIMULATED_WINDOW_S: f64 = 10.0;
-
-/// Windows on the simulator: three seeds of its jitter tell two states that tasks may settle in (2,600 or
-/// 2,790 samples/s of the same pair), and give the standard error that a model needs.
-const SIMULATED_REPEATS: u32 = 3;
 
 /// How co-runs are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +77,7 @@ impl WindowSettings {
     #[must_use]
     pub fn on(&self, kind: DeviceKind) -> Window {
         let (least, repeats) = match kind {
-            DeviceKind::Sim => (SIMULATED_WINDOW_S, SIMULATED_REPEATS),
+            DeviceKind::Sim => (STEADY_WINDOW_S, STEADY_REPEATS),
             _ => (DEFAULT_WINDOW_S, 1),
         };
         let least = self

@@ -12,13 +12,13 @@ use testkit::fakes::FakeMps;
 use units::corun::Setting;
 use units::{Batch, Bytes, Seconds, Share};
 
-type Trouble = Box<dyn std::error::Error>;
+type BenchError = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
     testkit::bench::run(|| Ok(vec![row()?]))
 }
 
-fn row() -> Result<Row, Trouble> {
+fn row() -> Result<Row, BenchError> {
     let fake = FakeMps::install();
     let value = seconds_per_sample(&fake, true, Way::Woken, 6)?;
     let baseline_value = seconds_per_sample(&fake, false, Way::Restarted, 2)?;
@@ -31,7 +31,12 @@ fn row() -> Result<Row, Trouble> {
     ))
 }
 
-fn seconds_per_sample(fake: &FakeMps, pool: bool, way: Way, samples: u32) -> Result<f64, Trouble> {
+fn seconds_per_sample(
+    fake: &FakeMps,
+    pool: bool,
+    way: Way,
+    samples: u32,
+) -> Result<f64, BenchError> {
     let root = tempfile::tempdir()?;
     let mps = MpsOptions {
         program: fake.control(),
@@ -43,7 +48,7 @@ fn seconds_per_sample(fake: &FakeMps, pool: bool, way: Way, samples: u32) -> Res
     setup.runs = root.path().join("runs");
     setup.patience.warm_up = std::time::Duration::ZERO;
     let mut device = Real::cuda_with(&workload(fake, pool)?, setup, &Options::default())?;
-    let run = |task| -> Result<Setting, Trouble> {
+    let run = |task| -> Result<Setting, BenchError> {
         Ok(Setting {
             task,
             batch: Batch::new(8)?,
@@ -63,7 +68,7 @@ fn seconds_per_sample(fake: &FakeMps, pool: bool, way: Way, samples: u32) -> Res
     Ok(tally.total.as_secs_f64() / f64::from(tally.samples))
 }
 
-fn gpu() -> Result<Gpu, Trouble> {
+fn gpu() -> Result<Gpu, BenchError> {
     Ok(Gpu {
         uuid: "GPU-0".into(),
         name: "Fake GPU".into(),
@@ -77,7 +82,7 @@ fn gpu() -> Result<Gpu, Trouble> {
     })
 }
 
-fn workload(fake: &FakeMps, pool: bool) -> Result<doc::Workload, Trouble> {
+fn workload(fake: &FakeMps, pool: bool) -> Result<doc::Workload, BenchError> {
     let worker = fake.worker();
     let task = |id: &str| {
         format!(

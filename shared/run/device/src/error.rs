@@ -1,6 +1,6 @@
 use doc::{DeviceKind, FailureCause, Fault};
 
-/// A configuration that could not be measured. It is recorded in the profile in place of a sample.
+/// A configuration that could not be measured. It is recorded in the profile instead of a sample.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Failed {

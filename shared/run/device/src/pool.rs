@@ -99,7 +99,7 @@ pub(crate) struct Pool {
     whole: BTreeMap<usize, Duration>,
 }
 
-/// How many workers a configuration needed that did not wait already.
+/// Number of workers that had to be started for a configuration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Gathered {
     pub(crate) started: usize,

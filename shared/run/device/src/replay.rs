@@ -9,7 +9,7 @@ use units::{SamplesPerSec, Seconds, TaskId};
 
 use crate::{Device, Failed, MeasureError, Measurement, OpenError, Rate, Window};
 
-/// A profile that answers in place of the device on which it was measured.
+/// A profile that answers instead of the device on which it was measured.
 #[derive(Debug)]
 pub struct Replay {
     fingerprint: DeviceFingerprint,

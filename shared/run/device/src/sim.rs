@@ -65,7 +65,7 @@ impl Device for Sim {
         let mut rates = vec![Vec::with_capacity(repeats as usize); configuration.len()];
         let mut seconds = 0.0;
         for repeat in 0..repeats {
-            let seed = noise::of_repeat(self.seed, repeat);
+            let seed = host::of_repeat(self.seed, repeat);
             let outcome = self.gpu.window(configuration, window.least, seed)?;
             seconds += outcome.window_s;
             for (position, rate) in outcome.samples_per_s.iter().enumerate() {

@@ -60,7 +60,7 @@ impl Agenda {
     /// The agenda of a feasible schedule of `problem`.
     #[must_use]
     pub fn new(problem: Problem, schedule: &Schedule, seed: u64) -> Self {
-        let fresh = |job: &cluster::Job| JobState {
+        let fresh = |job: &cluster::TrainingJob| JobState {
             round: 0,
             started: vec![false; job.tasks],
             seats: Vec::new(),
@@ -298,7 +298,7 @@ impl Agenda {
         true
     }
 
-    /// Takes a job out: what has not started of it will not.
+    /// Removes a job: its tasks that have not started never will.
     pub fn give_up(&mut self, job: usize) {
         self.jobs[job].given_up = true;
         for queue in &mut self.queues {
@@ -334,7 +334,7 @@ impl Agenda {
         self.problem.drifted(job, factor);
     }
 
-    /// Plans what has not started anew, from the order that it has now.
+    /// Plans again what has not started, from the order that it has now.
     pub fn replan(&mut self, now: f64) {
         let state = self.expected(now);
         let first = |n: usize| {

@@ -45,7 +45,7 @@ pub(crate) struct Driver<'a> {
     pub written: Result<(), Failure>,
     /// Why no more tasks are started, if so.
     pub stopped: Option<String>,
-    /// Seconds since a plan was last made anew.
+    /// Seconds since a plan was last made again.
     pub replanned: Instant,
     /// What people see meanwhile.
     pub view: View,
@@ -187,7 +187,7 @@ impl Driver<'_> {
             if arrived.count > heard {
                 // A second signal is that of somebody who will not wait.
                 let grace = if heard == 0 {
-                    self.settings.care.grace
+                    self.settings.supervision.grace
                 } else {
                     Duration::ZERO
                 };
@@ -195,7 +195,10 @@ impl Driver<'_> {
                 self.stop("a signal arrived", grace);
             }
             if matches!(self.written, Err(Failure::ClosedPipe)) {
-                self.stop("nobody reads the events any more", self.settings.care.grace);
+                self.stop(
+                    "nobody reads the events any more",
+                    self.settings.supervision.grace,
+                );
             }
             if self.stopped.is_none() {
                 self.start_all();
@@ -321,7 +324,7 @@ impl Driver<'_> {
         } else {
             &program.argv
         };
-        let passing = &self.settings.care.passing;
+        let passing = &self.settings.supervision.passing;
         let mut env = passing.base_environment();
         let own = program.env.iter().chain(passing.set());
         env.extend(own.map(|(n, v)| (n.into(), v.into())));
@@ -360,7 +363,7 @@ impl Driver<'_> {
             progress,
             cgroup_procs: None,
             cpus: Vec::new(),
-            log_limits: self.settings.care.log_limits,
+            log_limits: self.settings.supervision.log_limits,
         };
         let who = Who {
             job: job.id.as_str(),

@@ -22,7 +22,7 @@ struct Shape {
     tasks: u32,
 }
 
-/// A process has begun the run, or goes on with it.
+/// A process has begun the run, or continues with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Opened {

@@ -4,7 +4,7 @@
 //! knows no process. [`run()`] starts tasks as the agenda says, watches them, and writes the events
 //! of a run. The planned order of every GPU is kept; a task starts when its GPU is free and its
 //! round is ready, whenever that is. A task that fails is started again; where a job or a GPU has to be given up, or
-//! times differ from what was planned for, what has not started is planned anew.
+//! times differ from what was planned for, what has not started is planned again.
 //!
 //! Where a task runs is decided by how it is started: in a control group with a part of this
 //! machine, with one GPU of this machine visible, or behind a prefix (`srun …`, `ssh …`) on
@@ -13,7 +13,6 @@
 
 mod agenda;
 mod driver;
-mod happen;
 mod journal;
 mod live;
 mod parked;
@@ -22,6 +21,7 @@ mod seats;
 mod settings;
 mod show;
 mod sources;
+mod task_events;
 mod view;
 
 pub use agenda::{Agenda, Place};

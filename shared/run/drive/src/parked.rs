@@ -65,7 +65,7 @@ impl Driver<'_> {
         let Some(parked) = self.parked.get_mut(&id) else {
             return;
         };
-        let grace = self.settings.care.grace;
+        let grace = self.settings.supervision.grace;
         let Some(told) = parked.leaving else {
             parked.leaving = Some(Instant::now());
             if self.supervisor.order(id, Order::Quit).is_err() {
@@ -129,7 +129,7 @@ impl Driver<'_> {
     /// Ends all parked processes, and waits for them as long as a stopped task has.
     pub fn dismiss_all(&mut self) {
         self.dismiss_those(|_| true);
-        let until = Instant::now() + self.settings.care.grace;
+        let until = Instant::now() + self.settings.supervision.grace;
         while !self.parked.is_empty() && Instant::now() < until {
             for event in self.supervisor.poll(Duration::from_millis(100)) {
                 self.happened(event);

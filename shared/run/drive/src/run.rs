@@ -33,7 +33,7 @@ pub fn run(
     let opened = TaskJournal::open(settings.journal.as_deref(), settings.resume, cluster);
     let (mut kept, past) = opened.map_err(of_journal)?;
     let (mut run, cleaned) =
-        RunDir::create(&settings.care.runs, console.tool()).map_err(|e| environment(&e))?;
+        RunDir::create(&settings.supervision.runs, console.tool()).map_err(|e| environment(&e))?;
     for dead in &cleaned {
         console.note(&format!("cleaned up after {}, which was killed", dead.tool));
     }
@@ -53,7 +53,7 @@ pub fn run(
         supervisor.contain(Enclosures::create(&mut run));
     }
     let (neighbours, others) = Neighbours::join(
-        &settings.care.runs,
+        &settings.supervision.runs,
         &devices(&settings.place, &seats),
         console.tool(),
     )
@@ -61,10 +61,10 @@ pub fn run(
     if let Some(others) = others {
         console.warn(&others);
     }
-    if let Some(left_out) = settings.care.passing.left_out() {
+    if let Some(left_out) = settings.supervision.passing.left_out() {
         console.note(&left_out);
     }
-    if settings.care.follow {
+    if settings.supervision.follow {
         let console = console.clone();
         supervisor.follow(move |task, line| {
             let line = cli::job_line(&String::from_utf8_lossy(line));
@@ -72,7 +72,7 @@ pub fn run(
         });
     }
     let logs = settings
-        .care
+        .supervision
         .logs
         .clone()
         .unwrap_or_else(|| run.path().to_owned());

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use jobs::Care;
+use jobs::Supervision;
 
 use crate::Where;
 
@@ -10,7 +10,7 @@ pub struct Settings {
     /// On what.
     pub place: Where,
     /// Restarts, logs and how tasks are ended.
-    pub care: Care,
+    pub supervision: Supervision,
     /// Seed of new plans.
     pub seed: u64,
     /// Where it is kept which tasks are done; `None`: nowhere.
@@ -25,7 +25,7 @@ impl Settings {
     pub(crate) fn for_place(&self) -> Self {
         let mut own = self.clone();
         if let Where::Via(_) = own.place {
-            own.care.passing = own.care.passing.everything();
+            own.supervision.passing = own.supervision.passing.everything();
         }
         own
     }

@@ -8,7 +8,7 @@ use crate::view::{LINE, REDRAW};
 impl Driver<'_> {
     /// Shows how far it is: on a terminal with what each GPU does, else a line now and then.
     pub fn show(&mut self) {
-        let redraws = self.console.can_redraw() && !self.settings.care.follow;
+        let redraws = self.console.can_redraw() && !self.settings.supervision.follow;
         let every = if redraws { REDRAW } else { LINE };
         if self.view.shown.elapsed() < every {
             return;

@@ -5,7 +5,7 @@ use crate::program::Segment;
 use crate::tuning::Tuning;
 
 /// One task as the engine sees it.
-pub(crate) struct Job {
+pub(crate) struct SimulatedTask {
     /// Segments of one step; never empty.
     pub(crate) segments: Vec<Segment>,
     /// Mean host phase, contention included.
@@ -91,7 +91,11 @@ impl Observer for Blind {
 const MOST_EVENTS: u64 = 50_000_000;
 
 /// Runs all jobs together until each has made `min_steps` whole steps after its first.
-pub(crate) fn run<O: Observer>(jobs: &[Job], machine: &Machine<'_>, observer: &mut O) -> Measured {
+pub(crate) fn run<O: Observer>(
+    jobs: &[SimulatedTask],
+    machine: &Machine<'_>,
+    observer: &mut O,
+) -> Measured {
     let mut engine = Engine::new(jobs, machine);
     let mut events = 0;
     while !engine.finished() && events < MOST_EVENTS {
@@ -107,7 +111,7 @@ pub(crate) fn run<O: Observer>(jobs: &[Job], machine: &Machine<'_>, observer: &m
 }
 
 struct Engine<'a> {
-    jobs: &'a [Job],
+    jobs: &'a [SimulatedTask],
     machine: &'a Machine<'a>,
     slots: Vec<Slot>,
     /// Ready tasks in order of arrival.
@@ -122,7 +126,7 @@ struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    fn new(jobs: &'a [Job], machine: &'a Machine<'a>) -> Self {
+    fn new(jobs: &'a [SimulatedTask], machine: &'a Machine<'a>) -> Self {
         let n = jobs.len();
         let slots = jobs
             .iter()

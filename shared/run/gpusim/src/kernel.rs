@@ -1,7 +1,7 @@
 //! From layers to the kernels of one training step.
 
 use crate::gpu::Gpu;
-use crate::layer::{Layer, Shape, Window};
+use crate::layer::{Convolution, Layer};
 use crate::network::{Body, Network};
 use crate::tuning::Tuning;
 
@@ -145,17 +145,10 @@ impl<'a> Emitter<'a> {
 
     fn forward(&mut self, layer: &Layer) {
         match *layer {
-            Layer::Convolution {
-                input,
-                output,
-                window,
-                groups,
-                bias,
-            } => {
-                let conv = Conv::new(input, output, window, groups);
+            Layer::Convolution(conv) => {
                 self.convolution(&conv, KernelKind::Forward);
-                if bias {
-                    self.elementwise(conv.result.elements(), 2.0, KernelKind::Elementwise);
+                if conv.bias {
+                    self.elementwise(conv.output().elements(), 2.0, KernelKind::Elementwise);
                 }
             }
             Layer::Linear { inputs, outputs } => {
@@ -181,20 +174,13 @@ impl<'a> Emitter<'a> {
 
     fn backward(&mut self, layer: &Layer, first: bool) {
         match *layer {
-            Layer::Convolution {
-                input,
-                output,
-                window,
-                groups,
-                bias,
-            } => {
-                let conv = Conv::new(input, output, window, groups);
+            Layer::Convolution(conv) => {
                 if !first {
                     self.convolution(&conv, KernelKind::DataGradient);
                 }
                 self.convolution(&conv, KernelKind::WeightGradient);
-                if bias {
-                    self.elementwise(conv.result.elements(), 1.0, KernelKind::Elementwise);
+                if conv.bias {
+                    self.elementwise(conv.output().elements(), 1.0, KernelKind::Elementwise);
                 }
             }
             Layer::Linear { inputs, outputs } => {
@@ -229,11 +215,12 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn convolution(&mut self, conv: &Conv, kind: KernelKind) {
-        let traffic =
-            (conv.input.elements() + conv.result.elements()) * self.batch + conv.weights();
+    fn convolution(&mut self, conv: &Convolution, kind: KernelKind) {
+        let output = conv.output();
+        let passed = (conv.input.elements() + output.elements()) * self.batch;
+        let traffic = passed + conv.weights() as f64;
         if conv.groups > 1 {
-            let blocks = conv.result.elements() * self.batch / ELEMENTS_PER_BLOCK;
+            let blocks = output.elements() * self.batch / ELEMENTS_PER_BLOCK;
             self.push(
                 2.0 * conv.macs() * self.batch,
                 self.tuning.depthwise_efficiency,
@@ -245,8 +232,8 @@ impl<'a> Emitter<'a> {
         }
         let taps = f64::from(conv.window.kernel).powi(2);
         let pixels_in = conv.input.elements() / f64::from(conv.input.channels) * self.batch;
-        let pixels_out = conv.result.elements() / f64::from(conv.output) * self.batch;
-        let (ci, co) = (f64::from(conv.input.channels), f64::from(conv.output));
+        let pixels_out = output.elements() / f64::from(conv.channels) * self.batch;
+        let (ci, co) = (f64::from(conv.input.channels), f64::from(conv.channels));
         let (m, n, k) = match kind {
             KernelKind::DataGradient => (pixels_in, ci, co * taps * pixels_out / pixels_in),
             KernelKind::WeightGradient => (co, ci * taps, pixels_out),
@@ -326,42 +313,5 @@ impl<'a> Emitter<'a> {
             pass(self, 3.0, KernelKind::DataGradient);
             pass(self, 3.0, KernelKind::WeightGradient);
         }
-    }
-}
-
-/// One convolution with everything its three kernels need.
-struct Conv {
-    input: Shape,
-    result: Shape,
-    output: u32,
-    window: Window,
-    groups: u32,
-}
-
-impl Conv {
-    fn new(input: Shape, output: u32, window: Window, groups: u32) -> Self {
-        let result = Shape {
-            channels: output,
-            side: window.output_side(input.side),
-        };
-        Self {
-            input,
-            result,
-            output,
-            window,
-            groups,
-        }
-    }
-
-    fn weights(&self) -> f64 {
-        f64::from(self.input.channels / self.groups)
-            * f64::from(self.output)
-            * f64::from(self.window.kernel).powi(2)
-    }
-
-    fn macs(&self) -> f64 {
-        self.result.elements()
-            * f64::from(self.input.channels / self.groups)
-            * f64::from(self.window.kernel).powi(2)
     }
 }

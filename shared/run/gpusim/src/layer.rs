@@ -84,22 +84,94 @@ impl Window {
     }
 }
 
+/// A convolution; `groups` equal to the channels makes it depthwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Convolution {
+    /// Input maps.
+    pub input: Shape,
+    /// Output channels.
+    pub channels: u32,
+    /// Sliding window.
+    pub window: Window,
+    /// Independent groups of channels.
+    pub groups: u32,
+    /// Whether it adds a bias.
+    pub bias: bool,
+}
+
+impl Convolution {
+    /// Output maps.
+    #[must_use]
+    pub fn output(&self) -> Shape {
+        Shape {
+            channels: self.channels,
+            side: self.window.output_side(self.input.side),
+        }
+    }
+
+    /// Numbers that one output is summed over: `kernel^2 input.channels / groups`.
+    #[must_use]
+    pub fn fan_in(&self) -> u64 {
+        u64::from(self.input.channels / self.groups) * u64::from(self.window.kernel).pow(2)
+    }
+
+    /// Weights, without the bias.
+    #[must_use]
+    pub fn weights(&self) -> u64 {
+        self.fan_in() * u64::from(self.channels)
+    }
+
+    /// Multiply-adds of the forward pass per sample.
+    #[must_use]
+    pub fn macs(&self) -> f64 {
+        self.output().elements() * self.fan_in() as f64
+    }
+
+    fn check(&self) -> Result<(), LayerError> {
+        shape_ok(self.input)?;
+        count("output", self.channels)?;
+        count("groups", self.groups)?;
+        for channels in [self.input.channels, self.channels] {
+            if !channels.is_multiple_of(self.groups) {
+                let groups = self.groups;
+                return Err(LayerError::BadGroups { channels, groups });
+            }
+        }
+        self.window.check(self.input.side)
+    }
+}
+
+/// A tensor of learnable parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tensor {
+    /// Weights; each output sums over `fan_in` of them.
+    Weights {
+        /// How many.
+        count: u64,
+        /// How many of them one output sums over.
+        fan_in: u64,
+    },
+    /// What channels are multiplied by, one number each.
+    Gain(u64),
+    /// What is added to channels, one number each.
+    Bias(u64),
+}
+
+impl Tensor {
+    /// Its parameters.
+    #[must_use]
+    pub fn count(self) -> u64 {
+        match self {
+            Tensor::Weights { count, .. } | Tensor::Gain(count) | Tensor::Bias(count) => count,
+        }
+    }
+}
+
 /// One layer with its input shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Layer {
-    /// Convolution; `groups` equal to the channels makes it depthwise.
-    Convolution {
-        /// Input maps.
-        input: Shape,
-        /// Output channels.
-        output: u32,
-        /// Sliding window.
-        window: Window,
-        /// Independent groups of channels.
-        groups: u32,
-        /// Whether it adds a bias.
-        bias: bool,
-    },
+    /// Convolution.
+    Convolution(Convolution),
     /// Batch normalisation in training mode.
     BatchNorm(Shape),
     /// ReLU, hard swish and the like.
@@ -158,23 +230,7 @@ fn shape_ok(shape: Shape) -> Result<(), LayerError> {
 impl Layer {
     pub(crate) fn check(&self) -> Result<(), LayerError> {
         match *self {
-            Layer::Convolution {
-                input,
-                output,
-                window,
-                groups,
-                ..
-            } => {
-                shape_ok(input)?;
-                count("output", output)?;
-                count("groups", groups)?;
-                for channels in [input.channels, output] {
-                    if !channels.is_multiple_of(groups) {
-                        return Err(LayerError::BadGroups { channels, groups });
-                    }
-                }
-                window.check(input.side)
-            }
+            Layer::Convolution(conv) => conv.check(),
             Layer::Pool { input, window } => {
                 shape_ok(input)?;
                 window.check(input.side)
@@ -197,19 +253,29 @@ impl Layer {
         }
     }
 
+    /// Shape of what the layer reads, of one operand where it has several.
+    #[must_use]
+    pub fn input(&self) -> Shape {
+        let flat = |channels| Shape { channels, side: 1 };
+        match *self {
+            Layer::Convolution(Convolution { input, .. }) | Layer::Pool { input, .. } => input,
+            Layer::BatchNorm(s)
+            | Layer::Activation(s)
+            | Layer::Scale(s)
+            | Layer::Add(s)
+            | Layer::Shuffle(s)
+            | Layer::GlobalPool(s) => s,
+            Layer::Concat { output, .. } => output,
+            Layer::Linear { inputs, .. } => flat(inputs),
+            Layer::Loss { classes } => flat(classes),
+        }
+    }
+
     /// Shape of what the layer puts out.
     #[must_use]
     pub fn output(&self) -> Shape {
         match *self {
-            Layer::Convolution {
-                input,
-                output,
-                window,
-                ..
-            } => Shape {
-                channels: output,
-                side: window.output_side(input.side),
-            },
+            Layer::Convolution(conv) => conv.output(),
             Layer::Pool { input, window } => Shape {
                 channels: input.channels,
                 side: window.output_side(input.side),
@@ -236,50 +302,31 @@ impl Layer {
     #[must_use]
     pub fn macs(&self) -> f64 {
         match *self {
-            Layer::Convolution {
-                input,
-                window,
-                groups,
-                ..
-            } => {
-                let per_output =
-                    f64::from(input.channels / groups) * f64::from(window.kernel).powi(2);
-                self.output().elements() * per_output
-            }
+            Layer::Convolution(conv) => conv.macs(),
             Layer::Linear { inputs, outputs } => f64::from(inputs) * f64::from(outputs),
             _ => 0.0,
         }
     }
 
-    /// Learnable parameters.
+    /// Learnable parameters, as the tensors that an optimiser iterates over.
     #[must_use]
-    pub fn parameters(&self) -> u64 {
+    pub fn tensors(&self) -> Vec<Tensor> {
+        let weights = |count, fan_in| Tensor::Weights { count, fan_in };
         match *self {
-            Layer::Convolution {
-                input,
-                output,
-                window,
-                groups,
-                bias,
-            } => {
-                let weights = u64::from(input.channels / groups)
-                    * u64::from(output)
-                    * u64::from(window.kernel).pow(2);
-                weights + if bias { u64::from(output) } else { 0 }
+            Layer::Convolution(conv) => {
+                let bias = conv.bias.then(|| Tensor::Bias(conv.channels.into()));
+                let all = [Some(weights(conv.weights(), conv.fan_in())), bias];
+                all.into_iter().flatten().collect()
             }
-            Layer::BatchNorm(shape) => 2 * u64::from(shape.channels),
-            Layer::Linear { inputs, outputs } => (u64::from(inputs) + 1) * u64::from(outputs),
-            _ => 0,
-        }
-    }
-
-    /// Parameter tensors.
-    #[must_use]
-    pub fn tensors(&self) -> u32 {
-        match *self {
-            Layer::Convolution { bias, .. } => 1 + u32::from(bias),
-            Layer::BatchNorm(_) | Layer::Linear { .. } => 2,
-            _ => 0,
+            Layer::BatchNorm(shape) => {
+                let channels = shape.channels.into();
+                vec![Tensor::Gain(channels), Tensor::Bias(channels)]
+            }
+            Layer::Linear { inputs, outputs } => {
+                let (inputs, outputs) = (inputs.into(), outputs.into());
+                vec![weights(inputs * outputs, inputs), Tensor::Bias(outputs)]
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -287,26 +334,17 @@ impl Layer {
     /// producer keeps it already (activations work in place).
     #[must_use]
     pub fn saved_bytes(&self) -> f64 {
-        FLOAT
-            * match *self {
-                Layer::Convolution { input, .. }
-                | Layer::BatchNorm(input)
-                | Layer::Scale(input)
-                | Layer::Pool { input, .. } => input.elements(),
-                Layer::Concat { output, .. } => output.elements(),
-                Layer::Linear { inputs, .. } => f64::from(inputs),
-                Layer::Loss { classes } => f64::from(classes),
-                Layer::Activation(_) | Layer::Add(_) | Layer::Shuffle(_) | Layer::GlobalPool(_) => {
-                    0.0
-                }
-            }
+        match self {
+            Layer::Activation(_) | Layer::Add(_) | Layer::Shuffle(_) | Layer::GlobalPool(_) => 0.0,
+            _ => FLOAT * self.input().elements(),
+        }
     }
 
     /// Operations of a training step per sample; the first layer needs no gradient to its input.
     pub(crate) fn train_flops(&self, first: bool) -> f64 {
         let gemms = if first { 2.0 } else { 3.0 };
         match self {
-            Layer::Convolution { .. } | Layer::Linear { .. } => 2.0 * gemms * self.macs(),
+            Layer::Convolution(_) | Layer::Linear { .. } => 2.0 * gemms * self.macs(),
             _ => self.train_bytes(first) / FLOAT,
         }
     }
@@ -316,9 +354,9 @@ impl Layer {
         let out = self.output().elements();
         FLOAT
             * match *self {
-                Layer::Convolution { input, .. } => {
+                Layer::Convolution(conv) => {
                     let passes = if first { 2.0 } else { 3.0 };
-                    passes * (input.elements() + out)
+                    passes * (conv.input.elements() + out)
                 }
                 Layer::Linear { inputs, outputs } => 3.0 * f64::from(inputs + outputs),
                 Layer::BatchNorm(s) => 8.0 * s.elements(),

@@ -16,7 +16,7 @@ mod workload;
 pub use error::NetworkError;
 pub use gpu::{Gpu, GpuError, Host};
 pub use kernel::KernelKind;
-pub use layer::{Layer, LayerError, Shape, Window};
+pub use layer::{Convolution, Layer, LayerError, Shape, Tensor, Window};
 pub use network::Network;
 pub use program::Program;
 pub use simulator::{Outcome, RATE_WINDOW_S, SimOptions, SimTask, Simulator, temporal};

@@ -135,7 +135,8 @@ impl Network {
     /// Learnable parameters; `None` when only totals are known.
     #[must_use]
     pub fn parameters(&self) -> Option<u64> {
-        self.sum(|l| l.parameters() as f64).map(|p| p as u64)
+        self.sum(|l| l.tensors().iter().map(|t| t.count() as f64).sum())
+            .map(|p| p as u64)
     }
 
     /// Size of the parameters in bytes (FP32), which is also the size of one model update.
@@ -164,6 +165,6 @@ impl Network {
     /// Number of parameter tensors (what an optimiser iterates over).
     #[must_use]
     pub fn parameter_tensors(&self) -> Option<u64> {
-        self.sum(|l| f64::from(l.tensors())).map(|p| p as u64)
+        self.sum(|l| l.tensors().len() as f64).map(|p| p as u64)
     }
 }

@@ -2,7 +2,7 @@
 
 use units::{Batch, Share};
 
-use crate::engine::{self, Blind, Job, Machine};
+use crate::engine::{self, Blind, Machine, SimulatedTask};
 use crate::gpu::{Gpu, GpuError, Host};
 use crate::network::Network;
 use crate::program::{Program, segments};
@@ -161,14 +161,14 @@ impl Simulator {
         self.measure(tasks, &self.jobs(tasks), options, observer)
     }
 
-    fn jobs(&self, tasks: &[SimTask<'_>]) -> Vec<Job> {
+    fn jobs(&self, tasks: &[SimTask<'_>]) -> Vec<SimulatedTask> {
         let crowd = 2.0 * (1.0 - 1.0 / tasks.len().max(1) as f64);
         tasks
             .iter()
             .map(|task| {
                 let mut list = Vec::with_capacity(task.program.kernel_count());
                 segments(task.program, task.share, &self.gpu, &self.tuning, &mut list);
-                Job {
+                SimulatedTask {
                     segments: list,
                     host_us: task.program.host_us * (1.0 + task.program.contention * crowd),
                 }
@@ -179,7 +179,7 @@ impl Simulator {
     fn measure<O: engine::Observer>(
         &self,
         tasks: &[SimTask<'_>],
-        jobs: &[Job],
+        jobs: &[SimulatedTask],
         options: &SimOptions,
         observer: &mut O,
     ) -> Outcome {

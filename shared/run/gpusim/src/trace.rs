@@ -1,6 +1,6 @@
 //! What the simulated GPU did and when.
 
-use crate::engine::{Job, Observer, Phase, Slot};
+use crate::engine::{Observer, Phase, SimulatedTask, Slot};
 use crate::kernel::KernelKind;
 
 /// One kernel, or a run of short kernels, of one task.
@@ -46,7 +46,7 @@ pub struct Trace {
 
 /// Records a [`Trace`].
 pub(crate) struct Tracer<'a> {
-    jobs: &'a [Job],
+    jobs: &'a [SimulatedTask],
     open: Vec<Option<Open>>,
     trace: Trace,
 }
@@ -61,7 +61,7 @@ struct Open {
 }
 
 impl<'a> Tracer<'a> {
-    pub(crate) fn new(jobs: &'a [Job]) -> Self {
+    pub(crate) fn new(jobs: &'a [SimulatedTask]) -> Self {
         Self {
             jobs,
             open: jobs.iter().map(|_| None).collect(),

@@ -5,7 +5,7 @@ use units::{Batch, Bytes};
 
 use crate::error::NetworkError;
 use crate::gpu::{Gpu, GpuError, Host};
-use crate::layer::{Layer, Shape, Window};
+use crate::layer::{Convolution, Layer, Shape, Window};
 use crate::network::Network;
 use crate::program::Program;
 use crate::simulator::Simulator;
@@ -109,12 +109,12 @@ fn described(layer: &LayerDescription) -> Vec<Layer> {
             stride,
             out_pixels,
             groups,
-        } => vec![Layer::Convolution {
+        } => vec![Layer::Convolution(Convolution {
             input: Shape {
                 channels: in_channels,
                 side: out_pixels.saturating_mul(stride),
             },
-            output: out_channels,
+            channels: out_channels,
             window: Window {
                 kernel,
                 stride,
@@ -122,7 +122,7 @@ fn described(layer: &LayerDescription) -> Vec<Layer> {
             },
             groups,
             bias: false,
-        }],
+        })],
         LayerDescription::Linear {
             in_features,
             out_features,

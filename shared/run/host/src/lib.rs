@@ -41,7 +41,9 @@ pub use mps::{Daemons, MpsHost, MpsSetup};
 pub use plain::{Plain, PlainProcesses};
 pub use processes::{Admitted, Processes, Shares};
 pub use select::resolve;
-pub use sim::{SimError, SimHost, SimulatedGpu};
+pub use sim::{
+    STEADY_REPEATS, STEADY_WINDOW_S, SimError, SimHost, SimulatedGpu, of_repeat, scatter,
+};
 
 use std::time::{Duration, Instant};
 

@@ -2,24 +2,27 @@
 //!
 //! A computing job advances at the throughput that the simulator gives the set of jobs that
 //! compute on its GPU at their batch sizes and shares, as a fluid: a change of the set changes the
-//! rates at once. A transfer takes `8 bytes / bandwidth` seconds; on a link whose duplex is
-//! `shared`, transfers of a direction divide it equally. Time only passes in [`Host::poll`], to the
-//! next end of a job or to the time that the caller waits for, so a round of hours takes
-//! milliseconds. The same workload and seed give the same events.
+//! rates at once; they are those of windows as long and as many as a profile's. A transfer takes
+//! `8 bytes / bandwidth` seconds; on a link whose duplex is `shared`, transfers of a direction divide
+//! it equally. Time only passes in [`Host::poll`], to the next end of a job or to the time that the
+//! caller waits for, so a round of hours takes milliseconds. The same workload and seed give the same
+//! events.
 
 mod gpu;
+mod seeds;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use doc::{DeviceFingerprint, Duplex, Link, PhaseKind, Workload};
 use jobs::{Arrived, Event, Exit, Happening, JobId, Order, OrderError};
+use units::Share;
 use units::corun::Setting;
-use units::{Seconds, Share};
 
 pub use crate::error::SimError;
 use crate::{Grant, Health, Host, HostError, OpenError, Recovery, Regrants, Settled, Work};
-pub use gpu::SimulatedGpu;
+pub use gpu::{STEADY_REPEATS, STEADY_WINDOW_S, SimulatedGpu};
+pub use seeds::{of_repeat, scatter};
 
 /// Simulated jobs.
 #[derive(Debug)]
@@ -29,7 +32,7 @@ pub struct SimHost {
     link: Option<Link>,
     origin: Instant,
     elapsed: Duration,
-    jobs: BTreeMap<JobId, Job>,
+    jobs: BTreeMap<JobId, SimulatedJob>,
     next: u64,
     told: Vec<Event>,
     /// Rates of sets of jobs on one GPU, which come back round after round.
@@ -37,7 +40,7 @@ pub struct SimHost {
 }
 
 #[derive(Debug)]
-struct Job {
+struct SimulatedJob {
     work: JobWork,
     /// Of a computing job samples per second, of a transfer the part of the link.
     rate: f64,
@@ -145,8 +148,8 @@ impl SimHost {
             computing.sort_by_key(|(run, _)| run.task);
             let runs: Vec<Setting> = computing.iter().map(|(run, _)| *run).collect();
             if !self.known.contains_key(&runs) {
-                let outcome = self.gpu.window(&runs, Seconds::ZERO, self.seed)?;
-                self.known.insert(runs.clone(), outcome.samples_per_s);
+                let rates = self.gpu.steady(&runs, self.seed)?;
+                self.known.insert(runs.clone(), rates);
             }
             for ((_, id), rate) in computing.iter().zip(&self.known[&runs]) {
                 if let Some(job) = self.jobs.get_mut(id) {
@@ -155,8 +158,8 @@ impl SimHost {
             }
         }
         let shared = self.link.is_some_and(|l| l.duplex == Duplex::Shared);
-        let transfers = |jobs: &BTreeMap<JobId, Job>, kind| {
-            let same = |j: &&Job| matches!(j.work, JobWork::Transfer(k) if k == kind);
+        let transfers = |jobs: &BTreeMap<JobId, SimulatedJob>, kind| {
+            let same = |j: &&SimulatedJob| matches!(j.work, JobWork::Transfer(k) if k == kind);
             jobs.values().filter(same).count()
         };
         for kind in [PhaseKind::Download, PhaseKind::Upload] {
@@ -292,7 +295,7 @@ impl Host for SimHost {
         if let JobWork::Compute { .. } = work {
             self.tell_steps();
         }
-        self.jobs.insert(id, Job { work, rate, left });
+        self.jobs.insert(id, SimulatedJob { work, rate, left });
         if let Err(error) = self.share_out().and_then(|()| self.ends_in_time(id)) {
             self.jobs.remove(&id);
             self.share_out()?;

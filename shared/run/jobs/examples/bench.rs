@@ -9,13 +9,13 @@ use jobs::{Happening, JobSpec, LogLimits, Progress, RunDir, Supervisor};
 use testkit::bench::Row;
 use units::TaskId;
 
-type Trouble = Box<dyn std::error::Error>;
+type BenchError = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
     testkit::bench::run(rows)
 }
 
-fn rows() -> Result<Vec<Row>, Trouble> {
+fn rows() -> Result<Vec<Row>, BenchError> {
     // 800 lines a second, whatever the machine does: the printers follow the clock.
     let gathered = cost(Duration::from_millis(20), Duration::from_secs(5))?;
     let each = cost(Duration::ZERO, Duration::from_secs(5))?;
@@ -28,7 +28,7 @@ fn rows() -> Result<Vec<Row>, Trouble> {
 }
 
 /// Processor time of this process, in percent of a core, while 8 jobs print.
-fn cost(pause: Duration, length: Duration) -> Result<f64, Trouble> {
+fn cost(pause: Duration, length: Duration) -> Result<f64, BenchError> {
     let dir = tempfile::tempdir()?;
     let (run, _) = RunDir::create(&dir.path().join("runs"), "bench")?;
     let mut supervisor = Supervisor::new(run.token())?;
@@ -61,7 +61,7 @@ fn cost(pause: Duration, length: Duration) -> Result<f64, Trouble> {
     Ok(100.0 * used / seconds)
 }
 
-fn printer(i: usize, dir: &Path) -> Result<JobSpec, Trouble> {
+fn printer(i: usize, dir: &Path) -> Result<JobSpec, BenchError> {
     let script = r#"$| = 1; while (1) { print "{\"mt\":\"step\",\"samples\":1,\"loss\":0.5}\n";
         select(undef, undef, undef, 0.01); }"#;
     Ok(JobSpec {

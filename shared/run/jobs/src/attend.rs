@@ -25,7 +25,7 @@ use crate::{RunDir, cgroup};
 
 /// What the attendant looks after.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Charge {
+pub struct Attended {
     /// The run directory of the program.
     pub run: PathBuf,
     /// The process that becomes the program.
@@ -39,7 +39,7 @@ pub struct Charge {
 /// What the attendant says on standard output once it holds everything that it needs.
 pub const READY: &str = "ready";
 
-impl Charge {
+impl Attended {
     /// This process, with its run directory.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Charge {
 ///
 /// # Errors
 /// If the program cannot be watched, or what was its own cannot be removed.
-pub fn attend(charge: &Charge, ready: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+pub fn attend(attended: &Attended, ready: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     // A launch that the program is a job of would take us for what the job has left behind.
     shed();
     // A program around this one (`exec` in `exec`) ends with ours, and what attends it would end us, in
@@ -108,13 +108,13 @@ pub fn attend(charge: &Charge, ready: impl FnOnce() -> io::Result<()>) -> io::Re
     cgroup::leave_runs();
     // In a folder that may be removed meanwhile it would keep a file system busy.
     nix::unistd::daemon(false, true)?;
-    let member = charge.mps.as_deref().map(Membership::of);
+    let member = attended.mps.as_deref().map(Membership::of);
     let member = member.transpose().map_err(io::Error::other)?;
     let process = Identity {
-        pid: charge.pid,
-        start: charge.start,
+        pid: attended.pid,
+        start: attended.start,
     };
-    let Some(pid) = rustix::process::Pid::from_raw(charge.pid) else {
+    let Some(pid) = rustix::process::Pid::from_raw(attended.pid) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     // Opened while the process waits for our word, so that it is the one that is meant.
@@ -132,7 +132,7 @@ pub fn attend(charge: &Charge, ready: impl FnOnce() -> io::Result<()>) -> io::Re
             }
         }
     }
-    let cleaned = RunDir::clean(&charge.run).map(drop);
+    let cleaned = RunDir::clean(&attended.run).map(drop);
     match member {
         Some(member) => member.leave().map_err(io::Error::other)?,
         None => mps::clean_orphans(),

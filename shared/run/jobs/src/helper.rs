@@ -22,7 +22,7 @@ pub struct Helper {
 
 /// Jobs are numbered from 0; no run starts as many.
 const NUMBER: u64 = (1 << 28) - 1;
-/// How long a killed process may take to go, as for a job.
+/// Longest time that a killed process may take to disappear, as for a job.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Helper {

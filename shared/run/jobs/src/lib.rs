@@ -18,7 +18,6 @@
 
 mod assignment;
 pub mod attend;
-mod care;
 pub mod cgroup;
 mod cpus;
 pub mod guard;
@@ -38,10 +37,10 @@ mod run_dir;
 mod sign;
 mod signals;
 mod spawn;
+mod supervision;
 mod supervisor;
 
 pub use assignment::Assignment;
-pub use care::Care;
 pub use cpus::{Cpus, CpusError};
 pub use guard::Guard;
 pub use helper::Helper;
@@ -57,4 +56,5 @@ pub use run_dir::{Cleaned, Resource, RunDir, RunDirError};
 pub use sign::{MARK, bear_sign};
 pub use signals::{Arrived, Signals, pass_on, relay};
 pub use spawn::{JobSpec, SpawnError};
+pub use supervision::Supervision;
 pub use supervisor::{Event, Exit, Happening, JobId, Order, OrderError, Supervisor};

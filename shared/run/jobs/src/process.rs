@@ -27,8 +27,8 @@ pub fn this_program(name: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The present boot of the machine: numbers of processes mean nothing in another. Empty where the kernel does
-/// not tell it, as every boot is then.
+/// The present boot of the machine: numbers of processes mean nothing in another. Empty if the kernel does
+/// not give one: then all boots count as the same.
 #[must_use]
 pub fn boot() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
@@ -252,14 +252,17 @@ impl Lineage {
 
     /// Living processes, other than this one, that are not older than the run's owner, with their
     /// process groups.
-    pub(crate) fn young(&self) -> Vec<(Identity, i32)> {
+    pub(crate) fn since_owner(&self) -> Vec<(Identity, i32)> {
         let own = std::process::id().cast_signed();
-        let young = |pid| {
+        let since_owner = |pid| {
             let s = stat(pid).filter(|s| s.start >= self.since && !is_dead(s.state))?;
             let start = s.start;
             Some((Identity { pid, start }, s.group))
         };
-        all().filter(|&pid| pid != own).filter_map(young).collect()
+        all()
+            .filter(|&pid| pid != own)
+            .filter_map(since_owner)
+            .collect()
     }
 
     /// Those of the carriers of a sign that provably are of the run.

@@ -24,7 +24,7 @@ const INTERPRETERS: [&str; 11] = [
     "python", "pypy", "bash", "sh", "dash", "zsh", "perl", "ruby", "node", "Rscript", "julia",
 ];
 
-/// Endings of scripts. A word without one is looked for only if it names a folder, too: interpreters
+/// Endings of scripts. A word without one is searched for only if it names a folder, too: interpreters
 /// have subcommands and modules.
 const SCRIPTS: [&str; 8] = ["py", "sh", "bash", "pl", "rb", "js", "R", "jl"];
 

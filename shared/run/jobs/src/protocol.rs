@@ -280,7 +280,7 @@ impl Counter {
             }
             Counts::Total(name) => {
                 let now = number(name).filter(|n| *n >= 0.0)?;
-                // A count that falls has begun anew, with an epoch or a phase.
+                // A count that falls has begun again, with an epoch or a phase.
                 let before = if now < self.last { 0.0 } else { self.last };
                 let more = (now * self.unit).round() - (before * self.unit).round();
                 let believed = more <= MOST_SAMPLES_OF_A_STEP as f64;
@@ -499,7 +499,7 @@ mod tests {
                 &["n=32", "n=64", "x", "n=64", "n=96"],
                 &[32, 32, 0, 32],
             ),
-            // A count that begins anew with each epoch, as a progress bar's does.
+            // A count that starts over with each epoch, as a progress bar's does.
             (
                 r"(?P<steps>\d+)/10",
                 &["1/10", "9/10", "\x1b[32m 2/10\x1b[0m"],

@@ -101,7 +101,7 @@ impl Records {
         Ok(length as u64)
     }
 
-    /// Opens a file of records to go on with it, as its only writer, and reads it as [`Records::read`]
+    /// Opens a file of records to continue with it, as its only writer, and reads it as [`Records::read`]
     /// does; it is made if it is not there.
     ///
     /// # Errors

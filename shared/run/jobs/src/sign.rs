@@ -77,11 +77,11 @@ impl Sign {
     /// The same, and the living processes of a process group of the run. One look at every process
     /// serves both: it is the larger part of what the end of a job costs.
     pub(crate) fn find_with_group(&self, lineage: &Lineage, group: Option<i32>) -> Vec<Identity> {
-        let young = lineage.young();
+        let since_owner = lineage.since_owner();
         let is_on = |p: &Identity| self.is_on(p.pid);
-        let carriers: Vec<Identity> = young.iter().map(|(p, _)| *p).filter(is_on).collect();
+        let carriers: Vec<Identity> = since_owner.iter().map(|(p, _)| *p).filter(is_on).collect();
         let mut found = lineage.claim(&carriers);
-        let members = young.iter().filter(|(_, of)| Some(*of) == group);
+        let members = since_owner.iter().filter(|(_, of)| Some(*of) == group);
         found.extend(members.map(|(p, _)| *p));
         found
     }

@@ -17,7 +17,7 @@ use crate::signals::{drain, pipe_of};
 use crate::{Arrived, JobSpec, Signals, SpawnError, mps};
 use event::{Echo, PATIENCE, says_out_of_memory};
 pub use event::{Event, Exit, Happening, JobId, Order, OrderError};
-use job::Job;
+use job::RunningJob;
 
 /// Starts jobs, reads what they print, and sees them end.
 ///
@@ -25,7 +25,7 @@ use job::Job;
 /// them all.
 #[derive(Debug)]
 pub struct Supervisor {
-    jobs: BTreeMap<JobId, Job>,
+    jobs: BTreeMap<JobId, RunningJob>,
     next: u64,
     sign: Sign,
     /// Groups for the jobs that are started into none.
@@ -38,7 +38,7 @@ pub struct Supervisor {
     chunk: Vec<u8>,
     echo: Option<Echo>,
     queue: Vec<Event>,
-    /// Children that are no strays; absent: none is looked for.
+    /// Children that are no strays; absent: none is searched for.
     known: Option<Vec<Identity>>,
 }
 
@@ -123,7 +123,7 @@ impl Supervisor {
             (None, Some(all)) => all.make(self.next),
             _ => None,
         };
-        let job = Job::start(spec, self.sign.of_job(self.next), enclosure)?;
+        let job = RunningJob::start(spec, self.sign.of_job(self.next), enclosure)?;
         self.next += 1;
         self.jobs.insert(id, job);
         Ok(id)
@@ -132,7 +132,7 @@ impl Supervisor {
     /// Process id of a job that has not ended.
     #[must_use]
     pub fn pid(&self, job: JobId) -> Option<i32> {
-        self.jobs.get(&job).map(Job::pid)
+        self.jobs.get(&job).map(RunningJob::pid)
     }
 
     /// Jobs that have not ended, in the order of their start.
@@ -156,7 +156,10 @@ impl Supervisor {
     /// The end of a job's log.
     #[must_use]
     pub fn tail(&self, job: JobId) -> String {
-        self.jobs.get(&job).map(Job::tail).unwrap_or_default()
+        self.jobs
+            .get(&job)
+            .map(RunningJob::tail)
+            .unwrap_or_default()
     }
 
     /// Gives an order to a job.
@@ -212,14 +215,14 @@ impl Supervisor {
     }
 
     fn wait(&self, timeout: Duration) {
-        let overdue = self.jobs.values().filter_map(Job::kill_at).min();
+        let overdue = self.jobs.values().filter_map(RunningJob::kill_at).min();
         let timeout = match overdue {
             Some(at) => timeout.min(at.saturating_duration_since(Instant::now())),
             None => timeout,
         };
         let mut fds: Vec<BorrowedFd<'_>> = vec![self.children.as_fd()];
         fds.extend(self.signals.iter().flat_map(Signals::fds));
-        fds.extend(self.jobs.values().flat_map(Job::fds));
+        fds.extend(self.jobs.values().flat_map(RunningJob::fds));
         let mut fds: Vec<PollFd<'_>> = fds
             .into_iter()
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
@@ -249,7 +252,7 @@ impl Supervisor {
 
     /// Tells of jobs of which a process has left the control group that it was started in.
     fn look_inside(&mut self) {
-        if self.looked.elapsed() < LOOK_INSIDE || !self.jobs.values().any(Job::is_inside) {
+        if self.looked.elapsed() < LOOK_INSIDE || !self.jobs.values().any(RunningJob::is_inside) {
             return;
         }
         self.looked = Instant::now();

@@ -150,7 +150,7 @@ fn setting(task: usize, batch: Batch, share: Share) -> Setting {
 /// way moves by `part` of the way to what was measured.
 fn corrected(launch: &Launch, model: &Model, rates: &[f64], part: f64) -> Result<Model, String> {
     let mut model = model.clone();
-    // They are from before: what made the correction necessary has changed them too.
+    // They were measured earlier: whatever made the correction necessary has changed them, too.
     model.measured = Vec::new();
     let tasks: Vec<usize> = launch
         .assignments()

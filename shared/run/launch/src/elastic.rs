@@ -19,9 +19,9 @@
 mod arrivals;
 mod controller;
 mod decide;
-mod happen;
 mod member;
 mod others;
+mod process_events;
 mod session;
 mod standby;
 mod start;
@@ -50,7 +50,7 @@ pub struct Elastic {
     pub controller: Vec<String>,
     /// File of arrivals, `-` for standard input; absent: every task of the workload arrives first.
     pub arrivals: Option<PathBuf>,
-    /// So many equal parts of one device, at least 1, are given out in place of its GPUs: a training is
+    /// So many equal parts of one device, at least 1, are given out instead of its GPUs: a training is
     /// one process under the share of its parts.
     pub parts: Option<u32>,
     /// What is done about processes on the GPUs that are not under the controller.
@@ -82,7 +82,7 @@ pub fn run_elastic(
     let arrivals = Arrivals::open(elastic.arrivals.as_deref(), workload, console)?;
     let mut run = run_dir(settings, console)?;
     let logs = settings
-        .care
+        .supervision
         .logs
         .clone()
         .unwrap_or_else(|| run.path().to_owned());

@@ -18,10 +18,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use cli::{Console, Exit, Failure};
-use jobs::attend::Charge;
+use jobs::attend::Attended;
 
 pub use place::is_mps_client;
-pub use placement::{Placement, Wanted, Which};
+pub use placement::{Placement, PlacementArgs, Which};
 pub use text::{Format, variables_of};
 
 use log::Record;
@@ -48,7 +48,7 @@ pub struct Program {
 pub fn exec(
     placement: &Placement,
     program: &Program,
-    attendant: impl Fn(&Charge) -> Vec<OsString>,
+    attendant: impl Fn(&Attended) -> Vec<OsString>,
     console: &Console,
 ) -> Result<Exit, Failure> {
     // A log that cannot be written is told before the program has run for a day.
@@ -57,8 +57,8 @@ pub fn exec(
         None => None,
     };
     let place = Place::take(placement, &program.runs, console)?;
-    let charge = Charge::this(place.run(), place.shared_daemon()).map_err(environment)?;
-    charge.start(&attendant(&charge)).map_err(environment)?;
+    let attended = Attended::this(place.run(), place.shared_daemon()).map_err(environment)?;
+    attended.start(&attendant(&attended)).map_err(environment)?;
     place.enter()?;
     // Refused: the mark, which the program gets as a variable, is left.
     jobs::bear_sign(place.token()).ok();

@@ -349,6 +349,12 @@ impl Assignment<'_> {
         self.task.job.as_ref()
     }
 
+    /// Whether its job says that it tells no progress.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.job().is_some_and(|job| job.progress.none)
+    }
+
     /// Number of the GPU that it runs on.
     #[must_use]
     pub fn gpu(&self) -> usize {
@@ -371,7 +377,7 @@ impl Assignment<'_> {
     }
 }
 
-/// The workload that a document is or carries, on `device` in place of its own.
+/// The workload that a document is or carries, on `device` instead of its own.
 ///
 /// # Errors
 /// [`Failure::Input`] if it has none.

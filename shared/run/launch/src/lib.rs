@@ -10,7 +10,6 @@
 //! guard that cleans up if this process is killed, and records the events.
 
 mod adapt;
-mod care;
 mod elastic;
 pub mod exec;
 mod launch;
@@ -22,10 +21,10 @@ mod session;
 mod settings;
 mod sink;
 mod status;
+mod supervision;
 mod task;
 mod turns;
 
-pub use care::CareArgs;
 pub use elastic::{Elastic, Others, run_elastic};
 pub use launch::{Assignment, Launch, workload_of};
 pub use open::run;
@@ -33,3 +32,4 @@ pub use script::shell_lines;
 pub use session::{Played, Rounds};
 pub use settings::LaunchSettings;
 pub use sink::{Row, Sink};
+pub use supervision::SupervisionArgs;

@@ -196,7 +196,7 @@ fn list(tasks: &[TaskId]) -> String {
 /// A run directory with its guard.
 pub(crate) fn run_dir(settings: &LaunchSettings, console: &Console) -> Result<RunDir, Failure> {
     let (mut run, cleaned) =
-        RunDir::create(&settings.care.runs, console.tool()).map_err(environment)?;
+        RunDir::create(&settings.supervision.runs, console.tool()).map_err(environment)?;
     run.guard().map_err(environment)?;
     for dead in cleaned {
         let pid = dead.pid.map_or_else(String::new, |pid| format!(" {pid}"));
@@ -218,15 +218,15 @@ pub(crate) fn prepare<S: Shares>(
     settings: &LaunchSettings,
     console: &Console,
 ) -> Result<Neighbours, Failure> {
-    host.pass(settings.care.passing.clone());
-    if let Some(left_out) = settings.care.passing.left_out() {
+    host.pass(settings.supervision.passing.clone());
+    if let Some(left_out) = settings.supervision.passing.left_out() {
         console.note(&left_out);
     }
     let supervisor = host.supervisor();
     supervisor.listen(Signals::install(&cli::ending_signals()).map_err(environment)?);
     supervisor.coalesce(COALESCE);
     supervisor.sweep_strays();
-    if settings.care.follow {
+    if settings.supervision.follow {
         let console = console.clone();
         supervisor.follow(move |task, line| {
             let line = cli::job_line(&String::from_utf8_lossy(line));

@@ -50,7 +50,7 @@ impl<'a> Recorder<'a> {
             settings,
             failure: None,
             dropped: 0,
-            table: console.can_redraw() && !settings.care.follow,
+            table: console.can_redraw() && !settings.supervision.follow,
             lines_instead: !console.can_redraw(),
             shown: None,
             said: Instant::now(),

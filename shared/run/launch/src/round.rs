@@ -4,7 +4,7 @@
 //! neither which kind it is: on the simulator the same code plays the same round on virtual time.
 
 mod begin;
-mod happen;
+mod job_events;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -101,11 +101,11 @@ fn holds_of(with: &Context<'_>) -> Vec<Hold> {
 impl<'r> RoundRun<'r> {
     pub(crate) fn new(with: Context<'r>, number: u32) -> Self {
         let begun = with.host.now();
-        let total = with.settings.total;
+        let (total, no_progress) = (with.settings.total, with.settings.no_progress);
         let tasks = with
             .launch
             .assignments()
-            .map(|task| TaskRun::new(begun, task.share, total))
+            .map(|task| TaskRun::new(begun, task.share, total, no_progress || task.is_silent()))
             .collect();
         Self {
             tasks,
@@ -187,13 +187,12 @@ impl<'r> RoundRun<'r> {
         if !self.with.sink.wants_state(last) {
             return;
         }
-        let silent = self.with.settings.no_progress;
         let row = |(task, planned): (&TaskRun, Assignment<'_>)| Row {
             task: planned.planned.id.to_string(),
-            state: task.state(silent),
+            state: task.state(),
             share: task.share.percent(),
             batch: planned.batch.get(),
-            samples: (!silent).then_some(task.samples),
+            samples: (!task.silent).then_some(task.samples),
             wanted: planned.samples(),
             rate: task.rate.filter(|_| task.stage == Stage::Computing),
             predicted: planned.predicted.map(SamplesPerSec::get),
@@ -267,7 +266,7 @@ impl<'r> RoundRun<'r> {
             task: None,
             reason: reason.to_owned(),
         });
-        self.stop_all(self.with.settings.care.grace);
+        self.stop_all(self.with.settings.supervision.grace);
     }
 
     fn stop_all(&mut self, grace: Duration) {

@@ -27,7 +27,7 @@ pub fn shell_lines(launch: &Launch, rounds: Range<u32>, settings: &LaunchSetting
         host::word(launch.workload.device.kind)
     );
     let assignments: Vec<Assignment<'_>> = launch.assignments().collect();
-    let set = settings.care.passing.set();
+    let set = settings.supervision.passing.set();
     for round in rounds {
         let _ = writeln!(text, "# round {round}");
         let mut phases = launch.phases();

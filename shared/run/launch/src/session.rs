@@ -196,7 +196,11 @@ pub(crate) fn log_folder(
     settings: &LaunchSettings,
     run: &Path,
 ) -> Result<PathBuf, cli::Failure> {
-    let logs = settings.care.logs.clone().unwrap_or_else(|| run.to_owned());
+    let logs = settings
+        .supervision
+        .logs
+        .clone()
+        .unwrap_or_else(|| run.to_owned());
     std::fs::create_dir_all(&logs)
         .map_err(|error| cli::Failure::Environment(format!("{}: {error}", logs.display())))?;
     for task in &launch.plan.tasks {

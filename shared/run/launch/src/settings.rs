@@ -1,13 +1,13 @@
 use std::time::Duration;
 
 use cli::Replaced;
-use jobs::Care;
+use jobs::Supervision;
 
 /// How a launch is played, checked. A deadline that is absent is never due.
 #[derive(Debug, Clone)]
 pub struct LaunchSettings {
     /// Restarts, logs and how jobs are ended.
-    pub care: Care,
+    pub supervision: Supervision,
     /// From the start of a job until it is ready.
     pub ready: Option<Duration>,
     /// Between two steps.

@@ -24,6 +24,8 @@ pub(crate) struct TaskRun {
     pub(crate) spawned: Instant,
     /// Deadline of the task in this round.
     pub(crate) due: Option<Instant>,
+    /// Its job tells no progress: it trains from its start, and its exit status says whether its work is done.
+    pub(crate) silent: bool,
     pub(crate) ready: bool,
     pub(crate) last_step: Instant,
     /// When the last step was read. Deadlines move `last_step`; this stays.
@@ -65,7 +67,7 @@ pub(crate) struct Reported {
     until: Option<Instant>,
     /// When it was told. Absent where the events do not say with how many samples the interval since
     /// then begins: before the first progress of a process that was started again, which may or may not
-    /// go on from a checkpoint.
+    /// continue from a checkpoint.
     told: Option<Instant>,
     pub(crate) samples: u64,
     /// From when each process was ready to the last step that was told.
@@ -102,7 +104,7 @@ pub(crate) fn process_end(exit: Exit) -> ProcessEnd {
 }
 
 impl TaskRun {
-    pub(crate) fn new(now: Instant, share: Share, total: Option<Duration>) -> Self {
+    pub(crate) fn new(now: Instant, share: Share, total: Option<Duration>, silent: bool) -> Self {
         Self {
             stage: Stage::WaitDownload,
             job: None,
@@ -110,6 +112,7 @@ impl TaskRun {
             phase_began: None,
             spawned: now,
             due: total.map(|t| now + t),
+            silent,
             ready: false,
             last_step: now,
             stepped: now,
@@ -142,8 +145,8 @@ impl TaskRun {
         }
     }
 
-    /// What it does, in a word. A job that is `silent` tells nothing, so it trains from its start.
-    pub(crate) fn state(&self, silent: bool) -> &'static str {
+    /// What it does, in a word.
+    pub(crate) fn state(&self) -> &'static str {
         match self.stage {
             Stage::Done => "done",
             _ if self.interrupted => "interrupted",
@@ -152,7 +155,7 @@ impl TaskRun {
             }
             Stage::WaitDownload | Stage::WaitCompute | Stage::WaitUpload => "waiting",
             Stage::Downloading => "downloading",
-            Stage::Computing if !self.ready && !silent => "starting",
+            Stage::Computing if !self.ready && !self.silent => "starting",
             Stage::Computing => "training",
             Stage::Uploading => "uploading",
             Stage::Failed => "failed",
@@ -213,8 +216,8 @@ impl TaskRun {
         opened.is_some_and(|opened| self.reported.told.is_none_or(|told| told < opened))
     }
 
-    /// Takes what it has trained since the last telling as told `now`; all tasks train since
-    /// `opened`. None where it has trained nothing.
+    /// Records what it has trained since the last report, at time `now`; `opened` is when all tasks began to
+    /// train together. None where it has trained nothing.
     pub(crate) fn tell(&mut self, now: Instant, opened: Option<Instant>) -> Option<TaskProgress> {
         let new = self.samples.checked_sub(self.reported.samples)?;
         if self.stage != Stage::Computing || new == 0 {

@@ -9,7 +9,7 @@ use jobs::process::{Identity, this_program};
 use units::Share;
 
 use crate::args::ExecArgs;
-use crate::book::{Id, Job};
+use crate::book::{Id, QueuedJob};
 use crate::command::template_of;
 use crate::message::{Request, ServerStatus, Word};
 use crate::verbs::{failure, group, open};
@@ -66,7 +66,7 @@ fn admit(args: &ExecArgs, console: &Console) -> Result<Option<ServerStatus>, Fai
         .map(|word| word.to_string_lossy().into_owned());
     let nothing = || Failure::Usage("no program is named; write mt exec -- CMD".to_owned());
     let command = trial::Command::of(words.collect()).ok_or_else(nothing)?;
-    let job = Job {
+    let job = QueuedJob {
         id: Id(0),
         template: template_of(&command),
         argv: command.argv,

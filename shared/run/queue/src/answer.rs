@@ -1,6 +1,6 @@
 //! What the server answers to its clients.
 
-use crate::book::{Group, Id, Job, Outcome, Record, State};
+use crate::book::{Group, Id, Outcome, QueuedJob, Record, State};
 use crate::message::{Reply, Request, ServerStatus, Status};
 use crate::server::Server;
 
@@ -27,7 +27,7 @@ impl Server {
         done.unwrap_or_else(Reply::Refused)
     }
 
-    fn add(&mut self, group: Group, mut jobs: Vec<Job>) -> Result<Reply, String> {
+    fn add(&mut self, group: Group, mut jobs: Vec<QueuedJob>) -> Result<Reply, String> {
         // Sent again by a client that did not hear the answer.
         let known = self.book.of_token(&group.token);
         if !known.is_empty() {

@@ -11,7 +11,7 @@ use crate::book::{Id, On};
 /// Which queue.
 #[derive(Debug, Clone, clap::Args)]
 pub struct QueueDir {
-    /// Folder of the queue; absent: one for this user and machine, in ~/.local/state/mt-tools
+    /// Folder of the queue; default: one for this user and machine, in ~/.local/state/mt-tools
     #[arg(long = "queue", env = "MT_QUEUE", value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub folder: Option<PathBuf>,
 }
@@ -30,10 +30,10 @@ pub struct QueueArg {
 /// What jobs ask for.
 #[derive(Debug, Clone, clap::Args)]
 pub struct JobArgs {
-    /// Memory of the device that each job needs: 800M, 4G; absent: not counted
+    /// Device memory that each job needs: 800M, 4G; default: not counted
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
     pub memory: Option<Bytes>,
-    /// Jobs of higher priority start first; ten minutes of waiting are worth 1
+    /// Jobs of higher priority start first; ten minutes of waiting add 1
     #[arg(
         long,
         value_name = "N",
@@ -41,7 +41,7 @@ pub struct JobArgs {
         allow_hyphen_values = true
     )]
     pub priority: i32,
-    /// Most of the device that each job may use, percent; absent: as much as there is
+    /// Largest share of the device for each job, percent; default: no limit
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub share: Option<Share>,
 }
@@ -90,7 +90,7 @@ pub struct StartArgs {
     /// What they ask for.
     #[command(flatten)]
     pub job: JobArgs,
-    /// Start no job a second time: not after the server was killed, not for want of memory
+    /// Never start a job twice, neither after a kill of the server nor for lack of memory
     #[arg(long)]
     pub once: bool,
 }
@@ -104,14 +104,14 @@ pub struct SweepArgs {
     /// What they ask for.
     #[command(flatten)]
     pub job: StartArgs,
-    /// Commands from a file, one on each line; `-`: standard input
+    /// Commands from a file, one per line; `-`: standard input
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub jobs: Option<PathBuf>,
-    /// Add the jobs and do not wait for them
+    /// Add the jobs without waiting for them
     #[arg(long)]
     pub no_wait: bool,
-    /// Command with {placeholders}, then ::: and NAME=VALUE,VALUE or NAME=FIRST..LAST for each; none: commands
-    /// from standard input
+    /// Command with {placeholders}, then ::: and NAME=VALUE,VALUE or NAME=FIRST..LAST for each; default:
+    /// commands from standard input
     #[arg(value_name = "CMD", last = true, value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<String>,
 }
@@ -125,7 +125,7 @@ pub struct AddArgs {
     /// What they ask for.
     #[command(flatten)]
     pub job: StartArgs,
-    /// Command; with ::: as of sweep
+    /// Command, or several with ::: as in mt sweep
     #[arg(value_name = "CMD", last = true, required = true, value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<String>,
 }
@@ -179,7 +179,7 @@ pub struct CancelArgs {
     /// Which jobs.
     #[command(flatten)]
     pub ids: Ids,
-    /// Every job that waits or runs
+    /// All waiting and running jobs
     #[arg(long, conflicts_with = "ids")]
     pub all: bool,
 }
@@ -215,16 +215,16 @@ pub struct QueueArgs {
     /// Which queue.
     #[command(flatten)]
     pub queue: QueueArg,
-    /// Most jobs at once; absent: as many as help
+    /// Most jobs at once; default: as many as raise the total throughput
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub most: Option<u32>,
-    /// Memory to give out: 16G; absent: what the device has
+    /// Memory to divide among jobs: 16G; default: what the device has
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
     pub memory: Option<Bytes>,
     /// Where jobs run, from the next server on
     #[arg(long, value_enum, value_name = "KIND")]
     pub device: Option<On>,
-    /// End the server; what runs is ended and starts again with the next one
+    /// Stop the server; running jobs are ended, and started again by the next server
     #[arg(long, conflicts_with_all = ["most", "memory", "device"])]
     pub stop: bool,
 }

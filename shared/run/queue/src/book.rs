@@ -54,7 +54,7 @@ pub struct Group {
 /// A command that waits, runs or has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Job {
+pub struct QueuedJob {
     /// Its number.
     pub id: Id,
     /// Template of the command: jobs of one template are taken for copies of one model.
@@ -111,7 +111,7 @@ pub enum State {
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// What it is.
-    pub job: Job,
+    pub job: QueuedJob,
     /// Its group.
     pub group: u64,
     /// When it was added, seconds since 1970.
@@ -157,7 +157,7 @@ pub struct Wishes {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Record {
-    /// All that was known when the journal was begun anew.
+    /// All that was known when the journal was begun again.
     Book(Box<Book>),
     /// A server has begun, in this boot of the machine.
     Opened(String),
@@ -166,7 +166,7 @@ pub enum Record {
         /// What they have in common.
         group: Group,
         /// They.
-        jobs: Vec<Job>,
+        jobs: Vec<QueuedJob>,
         /// Seconds since 1970.
         at_s: f64,
     },
@@ -309,7 +309,7 @@ impl Book {
         Ok(())
     }
 
-    fn add(&mut self, group: &Group, jobs: &[Job], at_s: f64) -> Result<(), Contradiction> {
+    fn add(&mut self, group: &Group, jobs: &[QueuedJob], at_s: f64) -> Result<(), Contradiction> {
         let numbers: Vec<Id> = jobs.iter().map(|job| job.id).collect();
         if numbers != self.next_ids(jobs.len()) {
             let last = self.last;
@@ -374,8 +374,8 @@ impl Book {
     }
 
     /// What a server that begins has to say of the jobs that ran when the last one ended: those of the
-    /// queue ended with it, and wait again or are given up; processes that others started are looked for
-    /// by `is_alive`, unless the machine was started anew.
+    /// queue ended with it, and wait again or are given up; processes that others started are searched for
+    /// by `is_alive`, unless the machine was started again.
     #[must_use]
     pub fn recover(
         &self,

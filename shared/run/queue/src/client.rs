@@ -38,7 +38,7 @@ pub struct Queue {
 
 /// Longest path of a socket, sockaddr_un(7).
 const LONGEST_PATH: usize = 107;
-/// How long a client tries: a server that was killed is started anew within a second.
+/// How long a client tries: a server that was killed is started again within a second.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -31,8 +31,8 @@ pub enum Refused {
 
 /// A command with the template that it is a copy of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
-    /// The command with placeholders in place of values.
+pub struct TemplatedCommand {
+    /// The command with placeholders instead of values.
     pub template: String,
     /// What is run.
     pub command: Command,
@@ -47,8 +47,8 @@ const MOST: usize = 100_000;
 /// placeholder changing fastest.
 ///
 /// # Errors
-/// [`Refused`]; all that is missing of commands is looked for.
-pub fn of_words(words: &[String]) -> Result<Vec<Wanted>, Refused> {
+/// [`Refused`]; all missing commands are named.
+pub fn of_words(words: &[String]) -> Result<Vec<TemplatedCommand>, Refused> {
     let at = words.iter().position(|word| word == VALUES);
     let (template, values) = match at {
         Some(at) => (&words[..at], &words[at + 1..]),
@@ -93,7 +93,7 @@ pub fn of_words(words: &[String]) -> Result<Vec<Wanted>, Refused> {
 ///
 /// # Errors
 /// Every line that is none, with the name of its file and its number.
-pub fn of_lines(source: &str, text: &str) -> Result<Vec<Wanted>, Vec<Refused>> {
+pub fn of_lines(source: &str, text: &str) -> Result<Vec<TemplatedCommand>, Vec<Refused>> {
     let (mut all, mut refused) = (Vec::new(), Vec::new());
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -119,7 +119,11 @@ pub fn of_lines(source: &str, text: &str) -> Result<Vec<Wanted>, Vec<Refused>> {
     }
 }
 
-fn one(words: Vec<String>, template: Option<&str>, place: &str) -> Result<Wanted, Refused> {
+fn one(
+    words: Vec<String>,
+    template: Option<&str>,
+    place: &str,
+) -> Result<TemplatedCommand, Refused> {
     let nothing = || {
         Refused::Nothing(
             "no program is named; write for example: mt add -- python3 train.py".to_owned(),
@@ -129,13 +133,17 @@ fn one(words: Vec<String>, template: Option<&str>, place: &str) -> Result<Wanted
     checked(command, template, place)
 }
 
-fn checked(command: Command, template: Option<&str>, place: &str) -> Result<Wanted, Refused> {
+fn checked(
+    command: Command,
+    template: Option<&str>,
+    place: &str,
+) -> Result<TemplatedCommand, Refused> {
     command.check().map_err(|error| Refused::Command {
         place: place.to_owned(),
         error: Box::new(error),
     })?;
     let template = template.map_or_else(|| template_of(&command), str::to_owned);
-    Ok(Wanted { template, command })
+    Ok(TemplatedCommand { template, command })
 }
 
 /// The template of a command that nobody gave one for: numbers are values, everything else is the command.

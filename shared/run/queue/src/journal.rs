@@ -9,7 +9,7 @@ use crate::book::{Book, Record};
 /// Name of the file in the queue's folder.
 pub const FILE: &str = "journal.ndjson";
 
-/// Jobs that have ended of which the journal still knows when it is begun anew: some days of trials.
+/// Jobs that have ended of which the journal still knows when it is begun again: some days of trials.
 const KEPT: usize = 2000;
 
 /// Reads the journal of a folder and begins it anew with what is known, so that it does not grow for

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::book::{Book, Entry, Group, Id, Job, Outcome, State, Wishes};
+use crate::book::{Book, Entry, Group, Id, Outcome, QueuedJob, State, Wishes};
 use crate::explore::Learnt;
 use crate::policy::Wait;
 
@@ -22,7 +22,7 @@ pub enum Request {
         /// What they have in common.
         group: Group,
         /// The jobs, with numbers that do not count.
-        jobs: Vec<Job>,
+        jobs: Vec<QueuedJob>,
     },
     /// Tell of jobs; none: of all.
     Status(Vec<Id>),

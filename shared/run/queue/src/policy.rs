@@ -138,7 +138,7 @@ impl Policy {
         self.waits.get(&id).copied()
     }
 
-    /// Jobs of a template were added: somebody may have mended what failed.
+    /// Jobs of a template were added: somebody may have fixed what failed.
     pub fn added(&mut self, template: &str) {
         self.failures.remove(template);
     }

@@ -213,7 +213,7 @@ pub fn ended(job: &JobStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::book::{Book, Demand, Group, Job, Outcome, Record};
+    use crate::book::{Book, Demand, Group, Outcome, QueuedJob, Record};
 
     #[test]
     fn three_hundred_jobs_are_a_screen() {
@@ -224,7 +224,7 @@ mod tests {
             env: BTreeMap::new(),
             demand: Demand::default(),
         };
-        let job = |id| Job {
+        let job = |id| QueuedJob {
             id,
             template: "sh {}".to_owned(),
             argv: vec!["sh".to_owned(), id.to_string()],

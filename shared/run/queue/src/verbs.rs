@@ -14,9 +14,9 @@ use crate::args::{
     AddArgs, CancelArgs, JobArgs, LogsArgs, PauseArgs, QueueArgs, QueueDir, StartArgs, StatusArgs,
     SweepArgs, WaitArgs,
 };
-use crate::book::{Demand, Group, Id, Job, Wishes};
+use crate::book::{Demand, Group, Id, QueuedJob, Wishes};
 use crate::client::{ClientError, Queue, READY};
-use crate::command::{Refused, Wanted, of_lines, of_words};
+use crate::command::{Refused, TemplatedCommand, of_lines, of_words};
 use crate::message::{JobStatus, LOGS, Request, Status, Word};
 use crate::server::Server;
 use crate::show;
@@ -109,8 +109,8 @@ pub(crate) fn group(args: &JobArgs) -> Result<Group, Failure> {
     })
 }
 
-fn job(wanted: Wanted) -> Job {
-    Job {
+fn job(wanted: TemplatedCommand) -> QueuedJob {
+    QueuedJob {
         id: Id(0),
         template: wanted.template,
         argv: wanted.command.argv,
@@ -135,7 +135,11 @@ pub fn add(args: &AddArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn send(queue: &Queue, args: &StartArgs, wanted: Vec<Wanted>) -> Result<Vec<Id>, Failure> {
+fn send(
+    queue: &Queue,
+    args: &StartArgs,
+    wanted: Vec<TemplatedCommand>,
+) -> Result<Vec<Id>, Failure> {
     let mut group = group(&args.job)?;
     group.demand.once = args.once;
     let jobs = wanted.into_iter().map(job).collect();
@@ -178,7 +182,7 @@ pub fn sweep(args: &SweepArgs, console: &Console) -> Result<Exit, Failure> {
     wait_for(&queue, &ids, args.queue.json, console)
 }
 
-fn commands_of(path: &Path, console: &Console) -> Result<Vec<Wanted>, Failure> {
+fn commands_of(path: &Path, console: &Console) -> Result<Vec<TemplatedCommand>, Failure> {
     let mut text = Vec::new();
     let (mut reader, name) = cli::open_reader(path, "commands, one on each line", console)?;
     let read = reader.read_to_end(&mut text);

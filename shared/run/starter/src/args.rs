@@ -11,28 +11,28 @@ pub struct RunArgs {
     /// Workload
     #[arg(value_name = "FILE", default_value = "workload.json", value_hint = ValueHint::FilePath)]
     pub workload: PathBuf,
-    /// Folder to make for the documents; absent: the workload's name with -run
+    /// Folder to create for the documents; default: the workload's name with -run
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub output: Option<PathBuf>,
-    /// Go on in the folder of an earlier run: what was measured is not measured again
+    /// Continue in the folder of an earlier run, without measuring anything twice
     #[arg(long)]
     pub resume: bool,
-    /// Begin anew in the folder of an earlier run: its documents are removed
+    /// Start over in the folder of an earlier run; its documents are removed
     #[arg(long, conflicts_with = "resume")]
     pub force: bool,
-    /// What to maximise, in the profile as in the plan
+    /// Objective of the profile and of the plan
     #[arg(long, value_enum, value_name = "OBJECTIVE", default_value_t = cli::ObjectiveArg::Round)]
     pub objective: cli::ObjectiveArg,
-    /// Configurations to measure; absent: as mt-profile chooses
+    /// Configurations to measure; default: as mt-profile chooses
     #[arg(long, value_name = "N")]
     pub budget: Option<u32>,
-    /// Shortest window of a measurement; absent: as mt-profile chooses
+    /// Shortest window of a measurement; default: as mt-profile chooses
     #[arg(long, value_name = "SECONDS")]
     pub window: Option<f64>,
-    /// Where to run, in place of what the workload says
+    /// Where to run, instead of what the workload says
     #[arg(long, value_enum, value_name = "KIND")]
     pub device: Option<Device>,
-    /// Where the logs of the launched tasks are kept; absent: `logs` in the folder
+    /// Folder for the logs of the launched tasks; default: `logs` in the folder
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub logs: Option<PathBuf>,
     /// Stop before the launch

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use cli::{Console, Exit, Failure, Input, Output};
 use doc::{Any, EventPayload, Plan, Profile};
 use jobs::Signals;
+use units::Seconds;
 
 use crate::RunArgs;
 use crate::choice::Scheme;
@@ -36,8 +37,8 @@ pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
     if let Err(error) = fs::File::open(&args.workload) {
         return Err(match error.kind() {
             std::io::ErrorKind::NotFound => Failure::Input(format!(
-                "{}: there is no such file; `mt init` writes a workload to begin with, `mt try CMD...` \
-                 one of your own commands",
+                "{}: there is no such file; `mt init` writes a first workload, `mt try CMD...` one \
+                 for your own commands",
                 args.workload.display()
             )),
             _ => Failure::file(&args.workload, &error),
@@ -107,8 +108,10 @@ impl Chain<'_> {
         self.stages.begin("measure");
         let profile: Vec<&str> = profile.iter().map(String::as_str).collect();
         self.stages.run("profile", &profile)?;
+        let mut cost = None;
         if let Some(Any::Profile(found)) = self.read("profile.ndjson")? {
             self.judge(&found)?;
+            cost = found.end.map(|end| end.cost);
         }
         let (model, plan) = (self.at("model.json"), self.at("plan.json"));
         let timeline = self.at("timeline.json");
@@ -117,6 +120,9 @@ impl Chain<'_> {
         self.stages.begin("plan");
         self.stages
             .run("solve", &[&model, "--objective", &objective, "-o", &plan])?;
+        if let (Some(cost), Some(Any::Plan(plan))) = (cost, self.read("plan.json")?) {
+            self.pay_off(&plan, cost);
+        }
         self.stages.begin("order");
         self.stages.run("overlap", &[&plan, "-o", &timeline])
     }
@@ -132,6 +138,19 @@ impl Chain<'_> {
             )));
         }
         Ok(())
+    }
+
+    /// Says what measuring cost, and when rounds of the plan have made up for it.
+    fn pay_off(&self, plan: &Plan, cost: Seconds) {
+        let verdict = plan.feasible().and_then(|found| found.verdict.as_ref());
+        if let Some(paid) = verdict.and_then(|verdict| verdict.pay_off(cost)) {
+            let simulated = plan.model.as_ref().is_some_and(|m| m.device.simulated);
+            let time = if simulated { "simulated" } else { "device" };
+            self.console.say(&format!(
+                "measuring took {:.1} s of {time} time: paid {paid}",
+                cost.get()
+            ));
+        }
     }
 
     /// Launches the best that the plan knows of; adds what is to be shown of it.
@@ -251,8 +270,8 @@ fn folder(args: &RunArgs) -> Result<PathBuf, Failure> {
     if there {
         let (file, folder) = (args.workload.display(), folder.display());
         return Err(Failure::Usage(format!(
-            "the folder {folder} is there already: mt run {file} --resume goes on with what was measured, \
-             --force begins anew, -o DIR takes another folder"
+            "the folder {folder} exists already: mt run {file} --resume continues it, --force starts over, -o DIR \
+             uses another folder"
         )));
     }
     cli::make_folder(&folder).map(|()| folder)

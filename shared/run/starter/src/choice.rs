@@ -74,7 +74,7 @@ impl Scheme {
         }
     }
 
-    /// The plan with the shares of this scheme in place of its own, as one written by hand.
+    /// The plan with the shares of this scheme instead of its own, as one written by hand.
     #[must_use]
     pub fn plan(&self, plan: &Plan) -> Plan {
         let verdict = plan.feasible().and_then(|found| found.verdict.as_ref());

@@ -18,17 +18,17 @@ pub enum Tool {
     Solve(Words),
     /// Order transfers around compute (mt-overlap)
     Overlap(Words),
-    /// Start the jobs and look after them (mt-launch)
+    /// Start and supervise the jobs (mt-launch)
     Launch(Words),
     /// Show any document (mt-report)
     Report(Words),
-    /// Judge any document (mt-check)
+    /// Check any document (mt-check)
     Check(Words),
     /// Move GPUs between running trainings (mt-elastic)
     Elastic(Words),
     /// Schedule many jobs on many GPUs (mt-cluster)
     Cluster(Words),
-    /// A training job for trying things out (mt-worker)
+    /// Run a training job for experiments (mt-worker)
     Worker(Words),
 }
 

@@ -1,7 +1,7 @@
 //! A training job: the program that the other tools start where no training script is at hand.
 //!
 //! [`run`] trains as a [`Config`] says: a fully connected network on the processor, split over
-//! threads and over processes that can be stopped, moved and started anew from a checkpoint; or a
+//! threads and over processes that can be stopped, moved and started again from a checkpoint; or a
 //! model of the catalogue on a GPU, as the kernels of its layers. It speaks the worker protocol:
 //! a line on standard output for each step, orders on standard input.
 

@@ -46,7 +46,7 @@ pub const FORMS: [Form; 6] = [
     },
 ];
 
-/// The counter of epochs, which says how often a counter within an epoch begins anew.
+/// The counter of epochs, which says how often a counter within an epoch starts over.
 const EPOCHS: Form = Form {
     regex: r"(?i)\bepochs?\s*[:=#]?\s*\[?\s*(?P<total>[0-9]+(?:\.[0-9]+)?)(?:\s*/\s*(?P<of>[0-9]+))?",
     unit: "epochs",
@@ -55,7 +55,7 @@ const PROTOCOL: Form = Form {
     regex: "",
     unit: "samples",
 };
-const LINES: Form = Form {
+pub(crate) const LINES: Form = Form {
     regex: "",
     unit: "lines",
 };
@@ -103,7 +103,7 @@ impl Counter {
         let number = |name| groups.name(name).and_then(|m| m.as_str().parse().ok());
         let Some(now) = number("total") else { return };
         self.of = number("of").or(self.of);
-        // A count that falls has begun anew, as jobs::Counter takes it.
+        // A count that falls has begun again, as jobs::Counter takes it.
         let fell = self.last.is_some_and(|last| now < last);
         let more = match self.last {
             Some(last) if !fell => now - last,

@@ -6,6 +6,7 @@ use doc::{DeviceKind, DeviceSpec, HostCost, Job, Progress, Task, Workload};
 use units::{Batch, Samples};
 
 use crate::answer::Alone;
+use crate::detect::LINES;
 use crate::{Command, Track, Trial};
 
 /// Work of a task whose length is unknown: what it does alone in a minute.
@@ -37,6 +38,7 @@ fn task(command: &Command, alone: &Alone, track: &Track) -> Task {
     let step = track.detector.step().and_then(|n| Batch::new(n).ok());
     let form = track.detector.best().map(|best| best.form);
     let regex = form.map(|form| form.regex.to_owned());
+    let none = form.is_none_or(|form| form == LINES);
     let mut env: BTreeMap<String, String> = command.env.clone();
     env.entry("PYTHONUNBUFFERED".to_owned())
         .or_insert_with(|| "1".to_owned());
@@ -61,6 +63,7 @@ fn task(command: &Command, alone: &Alone, track: &Track) -> Task {
             env,
             progress: Progress {
                 regex: regex.filter(|text| !text.is_empty()),
+                none,
             },
             ..command.job()
         }),

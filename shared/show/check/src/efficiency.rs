@@ -170,7 +170,7 @@ fn measured(task: &Task, profile: &Profile, runs: &[Vec<RunEvent>]) -> Option<Sc
     })
 }
 
-/// A noise scale is looked for among values a step apart: it and its interval are as near as that to the true
+/// A noise scale is searched for among values a step apart: it and its interval are as near as that to the true
 /// ones.
 fn judge_learnt(claimed: &EfficiencyCurve, own: &Learnt, j: &mut Judge) {
     let EfficiencyCurve::NoiseScale { samples, interval } = claimed else {

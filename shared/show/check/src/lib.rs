@@ -12,6 +12,7 @@ mod model;
 mod plan;
 mod profile;
 mod rates;
+mod round_task;
 mod run_log;
 mod schedule;
 mod timeline;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use device::{Device, Options, Sim, Window};
+use device::{Device, Options, STEADY_REPEATS, STEADY_WINDOW_S, Sim, Window};
 use doc::{DeviceKind, Model, Plan, RatesKind, Timeline};
 use predict::Predictor;
 use units::corun::Setting;
@@ -174,7 +174,7 @@ fn by_gpu(
     Ok(row)
 }
 
-/// Rates of tasks that run together, in their order, by the simulator.
+/// Rates of tasks that run together, in their order, by the simulator: those of a simulated launch.
 fn simulate(sim: &mut Sim, running: &[Setting]) -> Result<Vec<f64>, String> {
     let mut runs: Vec<(usize, Setting)> = running
         .iter()
@@ -187,12 +187,12 @@ fn simulate(sim: &mut Sim, running: &[Setting]) -> Result<Vec<f64>, String> {
         .collect();
     runs.sort_by_key(|(_, run)| run.task);
     let sorted: Vec<Setting> = runs.iter().map(|(_, run)| *run).collect();
-    let none = Seconds::new(0.0).map_err(|error| error.to_string())?;
+    let steady = Seconds::new(STEADY_WINDOW_S).map_err(|error| error.to_string())?;
     let window = Window {
-        least: none,
-        most: none,
+        least: steady,
+        most: steady,
         precision: 1.0,
-        repeats: 1,
+        repeats: STEADY_REPEATS,
     };
     let measured = sim
         .measure(&sorted, &window)

@@ -38,7 +38,7 @@ pub struct TopArgs {
     /// Which queue
     #[command(flatten)]
     pub queue: QueueDir,
-    /// Events of a launched run (mt-launch -o RUN), also while they are written; absent: the queue
+    /// Events of a launched run (mt-launch -o RUN), also while they are written; default: the queue
     #[arg(value_name = "RUN", value_hint = ValueHint::FilePath, conflicts_with = "folder")]
     pub run: Option<PathBuf>,
 }

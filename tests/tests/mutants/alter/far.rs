@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What may stand in place of a value.
+/// What may stand instead of a value.
 pub fn alterations(value: &Value) -> Vec<(&'static str, Value)> {
     let mut out = Vec::new();
     match value {

@@ -197,7 +197,7 @@ fn a_journal_is_gone_on_with_where_that_is_asked_for_and_after_a_restart_of_the_
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     checked(&events);
     assert_eq!(starts(&events), BTreeSet::from([("a".to_owned(), 1, 0)]));
-    // Nothing is left to do, and a clock goes on from the first launch.
+    // Nothing is left to do, and a clock continues from the first launch.
     let (output, events) = run_with(&first, &["--resume"]);
     assert_eq!(
         (output.status.code(), count(&events, "start")),

@@ -9,7 +9,7 @@ use doc::{EventKind, PhaseKind};
 use nix::sys::signal::Signal;
 
 use crate::mps::{command, gpu, no_client_is_left};
-use crate::support::{Corner, ENDLESS, GOOD, Job, job, needs_cgroups, ran, signal};
+use crate::support::{Corner, ENDLESS, GOOD, ScriptedTask, job, needs_cgroups, ran, signal};
 
 /// A line of a script that starts a process with an empty environment in a session of its own.
 fn escape(corner: &Corner) -> String {
@@ -22,7 +22,7 @@ fn without_groups(command: &mut Command) {
 }
 
 /// One that starts a stray in its download and in its compute phase, and one that goes on.
-fn two(corner: &Corner, script: &str) -> [Job; 2] {
+fn two(corner: &Corner, script: &str) -> [ScriptedTask; 2] {
     let escape = escape(corner);
     let mut a = job("a", &format!("{escape}\n{script}"));
     a.download = ["sh", "-c", &escape].map(str::to_owned).to_vec();

@@ -256,7 +256,7 @@ fn a_training_that_ignores_sigterm_is_killed_and_goes_on_from_its_last_checkpoin
         why.contains("stopped without saving") && why.contains("signal 9"),
         "{why}"
     );
-    // It never saved, so it begins anew, and that is told.
+    // It never saved, so it starts over, and that is told.
     assert!(
         ran.stderr.contains("goes on from an older checkpoint"),
         "{}",

@@ -5,7 +5,7 @@ use std::fs;
 use doc::{EventKind, PhaseKind};
 use jobs::process::Identity;
 
-use crate::support::{Corner, ENDLESS, GOOD, job, needs_cgroups, ran};
+use crate::support::{Corner, ENDLESS, GOOD, ScriptedTask, job, needs_cgroups, ran};
 
 #[test]
 fn all_goes_well() {
@@ -371,7 +371,36 @@ fn without_progress_the_exit_status_decides() {
     // The same jobs are no good where they are asked for their samples.
     let ran = corner.launch(&silent[..1], &["--restarts", "0"]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.reasons(EventKind::Exit).contains("0 of 30 samples"));
+    let reasons = ran.reasons(EventKind::Exit);
+    assert!(
+        reasons.contains("0 of 30 samples (it told nothing; "),
+        "{reasons}"
+    );
+}
+
+#[test]
+fn a_job_that_says_that_it_tells_nothing_is_judged_by_its_exit_status_beside_one_that_tells() {
+    needs_cgroups!();
+    let silent = |id, script: &str| ScriptedTask {
+        silent: true,
+        ..job(id, script)
+    };
+    let jobs = [
+        silent("good", "sleep 2"),
+        silent("bad", "exit 5"),
+        job("told", GOOD),
+        job("hangs", "sleep 100"),
+    ];
+    let corner = Corner::new();
+    let ran = corner.launch(&jobs, &["--ready-timeout", "1", "--restarts", "0"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let finished: Vec<bool> = ran.summary().tasks.iter().map(|t| t.finished).collect();
+    assert_eq!(finished, [true, false, true, false]);
+    let reasons = ran.reasons(EventKind::Exit);
+    assert!(
+        reasons.contains("not ready after 1 s (it told nothing; "),
+        "{reasons}"
+    );
 }
 
 #[test]

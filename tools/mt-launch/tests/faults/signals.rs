@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use doc::EventKind;
 use nix::sys::signal::Signal;
 
-use crate::support::{self, Corner, ENDLESS, GOOD, Job, job, needs_cgroups, signal};
+use crate::support::{self, Corner, ENDLESS, GOOD, ScriptedTask, job, needs_cgroups, signal};
 
-fn two_endless() -> [Job; 2] {
+fn two_endless() -> [ScriptedTask; 2] {
     [
         job("a", &format!("sleep 300 & {ENDLESS}")),
         job("b", ENDLESS),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use doc::EventKind;
 use nix::sys::signal::Signal;
 
-use crate::support::{Corner, GOOD, Job, job, memory, needs_cgroups, signal};
+use crate::support::{Corner, GOOD, ScriptedTask, job, memory, needs_cgroups, signal};
 
 const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
@@ -20,9 +20,9 @@ fn descriptors(pid: u32) -> usize {
 }
 
 /// A job of which one start in twenty kills itself half-way.
-fn mortal(name: &'static str) -> Job {
+fn mortal(name: &'static str) -> ScriptedTask {
     let dies = "[ $(( $(od -An -N2 -tu2 /dev/urandom) % 20 )) -ne 0 ] || kill -9 $$";
-    Job {
+    ScriptedTask {
         share: 100.0,
         ..job(name, &format!("{GOOD}; {dies}"))
     }
@@ -115,7 +115,7 @@ fn a_soak_of_minutes_stays_flat() {
     };
     needs_cgroups!();
     let corner = Corner::new();
-    let jobs = NAMES.map(|name| Job {
+    let jobs = NAMES.map(|name| ScriptedTask {
         download: vec!["true".to_owned()],
         ..mortal(name)
     });
@@ -174,7 +174,7 @@ fn eight_jobs_with_a_hundred_lines_a_second_cost_less_than_a_hundredth_of_a_core
     let script = r#"exec perl -e '$| = 1; print "{\"mt\":\"ready\"}\n";
         while (1) { print "{\"mt\":\"step\",\"samples\":1,\"loss\":0.5}\n";
         select(undef, undef, undef, 0.01); }'"#;
-    let jobs: Vec<Job> = NAMES.iter().map(|name| job(name, script)).collect();
+    let jobs: Vec<ScriptedTask> = NAMES.iter().map(|name| job(name, script)).collect();
     let child = corner.start(&jobs, &["--progress-every", "1"], EventKind::Progress);
     std::thread::sleep(Duration::from_secs(1));
     let used = || jobs::process::cpu_seconds(child.id().cast_signed()).unwrap();

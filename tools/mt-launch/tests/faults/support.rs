@@ -16,7 +16,7 @@ pub struct Corner {
 }
 
 /// One task: name and `sh` script of its compute phase.
-pub struct Job {
+pub struct ScriptedTask {
     pub id: &'static str,
     pub script: String,
     pub download: Vec<String>,
@@ -25,11 +25,12 @@ pub struct Job {
     pub samples: u64,
     pub share: f64,
     pub regex: Option<&'static str>,
+    pub silent: bool,
 }
 
 /// A job that trains `samples` samples in steps of 10.
-pub fn job(id: &'static str, script: &str) -> Job {
-    Job {
+pub fn job(id: &'static str, script: &str) -> ScriptedTask {
+    ScriptedTask {
         id,
         script: script.to_owned(),
         download: Vec::new(),
@@ -38,6 +39,7 @@ pub fn job(id: &'static str, script: &str) -> Job {
         samples: 30,
         share: 20.0,
         regex: None,
+        silent: false,
     }
 }
 
@@ -117,11 +119,11 @@ impl Corner {
     }
 
     /// Writes a plan of jobs; every process of theirs has the mark of this corner.
-    pub fn plan(&self, jobs: &[Job]) -> PathBuf {
+    pub fn plan(&self, jobs: &[ScriptedTask]) -> PathBuf {
         let mut planned = Vec::new();
         let mut tasks = Vec::new();
         for job in jobs {
-            let Job {
+            let ScriptedTask {
                 id, samples, share, ..
             } = job;
             planned.push(format!(
@@ -134,10 +136,11 @@ impl Corner {
                     list(&["sh".to_owned(), "-c".to_owned(), script.to_owned()])
                 }
             };
-            let progress = job
-                .regex
-                .map(|r| format!(r#","progress":{{"regex":{}}}"#, quoted(r)))
-                .unwrap_or_default();
+            let progress = match job.regex {
+                Some(regex) => format!(r#","progress":{{"regex":{}}}"#, quoted(regex)),
+                None if job.silent => r#","progress":{"none":true}"#.to_owned(),
+                None => String::new(),
+            };
             tasks.push(format!(
                 r#"{{"id":"{id}","batch_sizes":[10],"job":{{"argv":{},"download":{},"upload":{},
                    "resume":{},"env":{{"CORNER":{}}}{progress}}}}}"#,
@@ -188,7 +191,7 @@ impl Corner {
     }
 
     /// Launches jobs to their end and checks that nothing is left.
-    pub fn launch(&self, jobs: &[Job], arguments: &[&str]) -> Ran {
+    pub fn launch(&self, jobs: &[ScriptedTask], arguments: &[&str]) -> Ran {
         self.plan(jobs);
         let ran = ran(self.command(arguments).output().unwrap());
         self.nothing_is_left();
@@ -196,7 +199,7 @@ impl Corner {
     }
 
     /// Starts a launch and waits until an event of a kind has been written.
-    pub fn start(&self, jobs: &[Job], arguments: &[&str], until: EventKind) -> Child {
+    pub fn start(&self, jobs: &[ScriptedTask], arguments: &[&str], until: EventKind) -> Child {
         self.plan(jobs);
         self.spawn(self.command(arguments), until)
     }

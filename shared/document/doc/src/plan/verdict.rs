@@ -1,3 +1,5 @@
+use std::fmt;
+
 use units::{Batch, SamplesPerSec, Seconds, TaskId, UnitError};
 
 use crate::wire::{self, Scheme, WorkKind};
@@ -38,6 +40,49 @@ pub struct WorkAlone {
     pub batch: Batch,
     /// That throughput, above 0.
     pub solo: SamplesPerSec,
+}
+
+/// After how many rounds of a plan what was spent on it has come in again; displayed as a phrase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PayOff {
+    /// Against one task after another; `None`: never.
+    pub one_after_another: Option<u64>,
+    /// The same against the best scheme of equal shares, which needs no profile.
+    pub best_static: Option<(Scheme, Option<u64>)>,
+}
+
+impl Verdict {
+    /// When `cost` is made up for by rounds of the plan; `None` where the work is no round.
+    #[must_use]
+    pub fn pay_off(&self, cost: Seconds) -> Option<PayOff> {
+        let rounds = |rival: Seconds| {
+            let saved = rival.get() - self.together.get();
+            (saved > 0.0).then(|| (cost.get() / saved).ceil() as u64)
+        };
+        (self.work == WorkKind::Round).then(|| PayOff {
+            one_after_another: rounds(self.one_after_another),
+            best_static: self.best_static.map(|(name, s)| (name, rounds(s))),
+        })
+    }
+}
+
+impl fmt::Display for PayOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let after = |rounds: Option<u64>| match rounds {
+            None => "never".to_owned(),
+            Some(1) => "after 1 round".to_owned(),
+            Some(rounds) => format!("after {rounds} rounds"),
+        };
+        let serial = after(self.one_after_another);
+        write!(f, "{serial} against one after another")?;
+        match self.best_static {
+            Some((name, rounds)) => {
+                let (rounds, name) = (after(rounds), name.name());
+                write!(f, ", {rounds} against equal shares ({name})")
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 pub(super) fn verdict(wire: &wire::Verdict, c: &mut Checker) -> Option<Verdict> {
@@ -134,5 +179,38 @@ impl Verdict {
                 })
                 .collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_pays_after_the_rounds_that_save_what_it_cost() {
+        let seconds = |s| Seconds::new(s).unwrap();
+        let verdict = |equal, work| Verdict {
+            share: true,
+            work,
+            together: seconds(20.0),
+            together_low: seconds(18.0),
+            together_high: None,
+            one_after_another: seconds(32.0),
+            best_static: Some((Scheme::Moderate, seconds(equal))),
+            tasks: Vec::new(),
+        };
+        let told = |equal, cost| {
+            let found = verdict(equal, WorkKind::Round).pay_off(seconds(cost));
+            found.unwrap().to_string()
+        };
+        assert_eq!(
+            told(20.5, 60.0),
+            "after 5 rounds against one after another, after 120 rounds against equal shares (moderate)"
+        );
+        assert_eq!(
+            told(20.0, 11.0),
+            "after 1 round against one after another, never against equal shares (moderate)"
+        );
+        assert_eq!(verdict(21.0, WorkKind::Mixture).pay_off(seconds(1.0)), None);
     }
 }

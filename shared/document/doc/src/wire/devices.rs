@@ -3,13 +3,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{DeviceKind, Provenance, wire_form};
 
-/// The devices of a machine, usable or not.
+/// The devices of a machine; one that is not usable has a reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "mt.devices/1")]
 pub struct DeviceList {
     /// `mt.devices/1`.
-    pub schema: String,
+    pub(crate) schema: String,
     /// GPUs first, then the processor, then what the simulator knows.
     pub devices: Vec<ListedDevice>,
     /// Models that a task can name, as `model` in a workload.

@@ -21,7 +21,7 @@ pub struct Plan {
     /// The tasks; empty only if no plan is feasible.
     #[serde(deserialize_with = "super::tasks")]
     pub tasks: Vec<PlanTask>,
-    /// Measured rates of every set of active tasks, in place of a model.
+    /// Measured rates of every set of active tasks, instead of a model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<RateRow>,
     /// Sum of the shares in percent: the total virtual resource R_v.

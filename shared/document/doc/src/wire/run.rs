@@ -231,7 +231,7 @@ pub enum EventKind {
     /// Something changed the shares of the rest, or the GPUs of a task: `round task reason`,
     /// `share_percent gpus expected_end_s`.
     Reshare,
-    /// The plan of the next round was made anew: `reason`, `round`, `plan` or `timeline`.
+    /// The plan of the next round was made again: `reason`, `round`, `plan` or `timeline`.
     Replan,
     /// Something stopped a task or the run: `reason`, `round task`.
     Stop,

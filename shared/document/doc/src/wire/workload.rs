@@ -41,7 +41,7 @@ pub struct Device {
     /// Name of a GPU in the simulator's catalogue, for example `rtx-3090`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
-    /// A GPU of one's own for the simulator, in place of `gpu`.
+    /// A GPU of one's own for the simulator, instead of `gpu`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_description: Option<GpuDescription>,
     /// Memory that the tasks may use; absent: that of the GPU, if known.
@@ -156,7 +156,7 @@ pub struct Task {
     /// Side of the square input image of a catalogue model; absent: 32.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_pixels: Option<u32>,
-    /// A model of one's own as a list of layers, in place of `model`.
+    /// A model of one's own as a list of layers, instead of `model`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayerDescription>,
     /// Floating-point operations to train on one sample (forward and backward).
@@ -192,10 +192,10 @@ pub struct Task {
     /// Memory need.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
-    /// Host time of each step in the simulator, in place of the GPU's.
+    /// Host time of each step in the simulator, instead of the GPU's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_us_per_step: Option<f64>,
-    /// Host time of each sample in the simulator, in place of the GPU's.
+    /// Host time of each sample in the simulator, instead of the GPU's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_us_per_sample: Option<f64>,
     /// The training program; needed on real devices.
@@ -312,6 +312,9 @@ pub struct Progress {
     /// `loss` may be there, too. Colours are taken out, and a line also ends in a carriage return.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regex: Option<String>,
+    /// It tells none: it trains from its start, and exit status 0 says that its samples are done.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub none: bool,
 }
 
 impl Progress {

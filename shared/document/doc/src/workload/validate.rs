@@ -329,11 +329,22 @@ fn job(wire: &wire::Job, c: &mut Checker) -> Option<Job> {
             }
         }
     });
-    if let Some(regex) = &wire.progress.regex {
-        c.field("progress", |c| {
-            c.field("regex", |c| progress_regex(regex, c))
-        });
-    }
+    c.field("progress", |c| {
+        if let Some(regex) = &wire.progress.regex {
+            c.field("regex", |c| progress_regex(regex, c));
+        }
+        if wire.progress.none && (wire.progress.regex.is_some() || wire.pool) {
+            c.field("none", |c| {
+                let problem =
+                    "a job that tells no progress has no expression that reads it and no pool";
+                c.fault(
+                    Code::OutOfRange,
+                    problem,
+                    "remove `none`, or `regex` and `pool`",
+                );
+            });
+        }
+    });
     Some(Job {
         argv: wire.argv.clone(),
         env: wire.env.clone(),

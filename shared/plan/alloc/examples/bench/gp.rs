@@ -8,13 +8,13 @@ use units::Share;
 use units::corun::{Setting, Throughput};
 
 use crate::problems::Case;
-use crate::rows::Trouble;
+use crate::rows::BenchError;
 
 /// Co-runs measured, as many as in the paper.
 const CO_RUNS: usize = 125;
 
 /// Learns from every task alone at each batch size, and from random co-runs of all.
-pub fn learn(case: &Case) -> Result<Predictor, Trouble> {
+pub fn learn(case: &Case) -> Result<Predictor, BenchError> {
     let tasks = &case.problem.tasks;
     let mut rng = StdRng::seed_from_u64(125);
     let mut samples = Vec::new();

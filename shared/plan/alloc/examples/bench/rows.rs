@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use allocation::{
-    Effort, InterferenceLaw, Outcome, SearchOptions, Solution, brute_force, mismatch_front, solve,
+    Effort, InterferenceLaw, Outcome, SearchOptions, Solution, mismatch_front, solve,
     solve_partition,
 };
 use doc::Proof;
@@ -17,7 +17,10 @@ use units::corun::{Setting, Throughput};
 use crate::gp;
 use crate::problems::{self, Answer, Case, FRONT, RECIPES, Recipe, case, plain};
 
-pub type Trouble = Box<dyn Error>;
+#[path = "../../tests/properties/brute.rs"]
+mod brute;
+
+pub type BenchError = Box<dyn Error>;
 
 /// The same rates without the knowledge that they are additive: every point is predicted.
 struct Opaque<'a>(&'a InterferenceLaw);
@@ -52,13 +55,13 @@ fn median_ms<T>(runs: usize, mut work: impl FnMut() -> T) -> (f64, T) {
     (times[times.len() / 2], last)
 }
 
-fn best(outcome: &Outcome) -> Result<&Solution, Trouble> {
+fn best(outcome: &Outcome) -> Result<&Solution, BenchError> {
     let none = || format!("nothing is feasible: {:?}", outcome.infeasible);
     Ok(outcome.solutions.first().ok_or_else(none)?)
 }
 
 /// Measures what is named, or everything.
-pub fn measure(names: &[String]) -> Result<Vec<Row>, Trouble> {
+pub fn measure(names: &[String]) -> Result<Vec<Row>, BenchError> {
     let wanted = |name: &str| names.is_empty() || names.iter().any(|n| n == name);
     let mut rows = Vec::new();
     for recipe in RECIPES {
@@ -79,7 +82,7 @@ pub fn measure(names: &[String]) -> Result<Vec<Row>, Trouble> {
 }
 
 /// Solves a case by proof and by local search.
-pub fn answer(case: &Case) -> Result<Answer, Trouble> {
+pub fn answer(case: &Case) -> Result<Answer, BenchError> {
     let Case { law, problem, .. } = case;
     let options = SearchOptions {
         max_points: 5_000_000,
@@ -103,7 +106,7 @@ pub fn answer(case: &Case) -> Result<Answer, Trouble> {
 }
 
 /// Proof by bounds against the prediction of every point where that ends, and the local search.
-fn exact_and_local(recipe: Recipe) -> Result<Vec<Row>, Trouble> {
+fn exact_and_local(recipe: Recipe) -> Result<Vec<Row>, BenchError> {
     let case = case(recipe)?;
     let ours = answer(&case)?;
     let everything = SearchOptions {
@@ -149,7 +152,7 @@ fn exact_and_local(recipe: Recipe) -> Result<Vec<Row>, Trouble> {
 }
 
 /// What the constraints cost against the best without them; fails where they cost nothing.
-fn price(case: &Case, value: f64) -> Result<String, Trouble> {
+fn price(case: &Case, value: f64) -> Result<String, BenchError> {
     let mut free = case.problem.clone();
     if free.limits.floor == 0.0 && free.limits.mismatch.is_none() {
         return Ok(String::new());
@@ -169,14 +172,14 @@ fn price(case: &Case, value: f64) -> Result<String, Trouble> {
 }
 
 /// Enumeration with batched prediction of a Gaussian process.
-fn learnt() -> Result<Row, Trouble> {
+fn learnt() -> Result<Row, BenchError> {
     let case = case(plain("gp", 3, 200))?;
     let predictor = gp::learn(&case)?;
     let (ms, found) = median_ms(15, || {
         solve(&predictor, &case.problem, &SearchOptions::default())
     });
     let found = found?;
-    let (one_ms, all) = median_ms(3, || brute_force(&predictor, &case.problem));
+    let (one_ms, all) = median_ms(3, || brute::brute_force(&predictor, &case.problem));
     let (value, _) = all.ok_or("nothing is feasible")?;
     let objective = best(&found)?.objective;
     if found.report.proof == Proof::NotProven || (objective / value - 1.0).abs() > 1e-9 {
@@ -194,7 +197,7 @@ fn learnt() -> Result<Row, Trouble> {
 }
 
 /// The row, and the milliseconds and points of the front.
-fn front() -> Result<(Row, f64, usize), Trouble> {
+fn front() -> Result<(Row, f64, usize), BenchError> {
     let Case { law, problem, .. } = case(FRONT)?;
     let options = SearchOptions {
         max_points: u64::MAX,
@@ -216,7 +219,7 @@ fn front() -> Result<(Row, f64, usize), Trouble> {
 }
 
 /// The problems as JSON for solvers in other languages, with the answers of this one.
-pub fn problems() -> Result<String, Trouble> {
+pub fn problems() -> Result<String, BenchError> {
     let mut lines = Vec::new();
     for recipe in RECIPES {
         let case = case(recipe)?;
@@ -228,7 +231,7 @@ pub fn problems() -> Result<String, Trouble> {
     Ok(format!("[{}]", lines.join(",\n")))
 }
 
-fn several_gpus() -> Result<Row, Trouble> {
+fn several_gpus() -> Result<Row, BenchError> {
     const GPUS: usize = 4;
     let recipe = Recipe {
         rv_percent: None,

@@ -9,7 +9,7 @@ use crate::instance::Instance;
 use crate::problem::Problem;
 use crate::search::Point;
 
-/// What a change of one task's share would do, everything else as it is.
+/// Effect of a change of one task's share, everything else unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// Index of the task.

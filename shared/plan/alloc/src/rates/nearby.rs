@@ -9,7 +9,7 @@ pub(crate) type Rows = RefCell<HashMap<Set, Vec<f64>>>;
 
 /// Rates of a choice, from those of a choice that differs from it little: what the change makes of each
 /// task's rate alone and beside all others says, in proportion to the number of co-runners, what it makes of
-/// it in between. Two predictions in place of one for every set that is met.
+/// it in between. Two predictions instead of one for every set that is met.
 pub(crate) struct Nearby<'a, R> {
     base: &'a R,
     batches: &'a [Batch],

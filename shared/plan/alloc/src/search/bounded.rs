@@ -87,9 +87,11 @@ pub(crate) fn branch_and_bound<C: Throughput + ?Sized>(
     let top = roots.first().map_or(f64::NEG_INFINITY, |r| r.0);
     let mut complete = true;
     for (bound, sum) in roots {
+        // The roots fall from here on: no later one can hold a better point either.
         if bound <= tree.list.cutoff() {
             break;
         }
+        // The suffix table holds one sum at a time: it is filled again, as the other roots have overwritten it.
         tree.root(sum);
         tree.descend(0, sum, Used::default());
         if tree.points >= tree.most_points {
@@ -187,6 +189,7 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
         if self.points >= self.most_points {
             return;
         }
+        // A row for each depth, so that going back up needs no undoing.
         for i in 0..n {
             self.x[(k + 1) * n + i] = self.x[k * n + i] + self.law.table.coupling[i * n + k] * w;
         }
@@ -217,6 +220,8 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
                 next.mismatch += inst.pair_mismatch(k, own, i, other);
             }
         }
+        // Safe to prune by: the tasks to come need at least their smallest sizes, and the mismatch is a sum of
+        // pairs, none below 0, that no further task makes smaller.
         let fits = next.memory + self.rest_memory[k + 1] <= inst.capacity
             && next.mismatch <= inst.epsilon + TOLERANCE;
         fits.then_some(next)
@@ -238,6 +243,7 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
                 table.top(i, self.levels[i], x).0
             };
             total = fold.join(total, gain);
+            // A minimum only falls from here on; a sum has yet to gain what the other tasks add.
             if fold == Fold::Min && total <= cutoff {
                 break;
             }
@@ -277,6 +283,7 @@ impl<C: Throughput + ?Sized> Tree<'_, '_, '_, C> {
         self.points += 1;
         let x = &self.x[n * n..];
         let cutoff = self.list.cutoff();
+        // For a single best plan one choice of batch sizes is enough; runners-up may differ in nothing else.
         if self.list.most() == 1 {
             if let Some(value) = self.law.best_at(&self.levels, x, cutoff) {
                 let point = Point {

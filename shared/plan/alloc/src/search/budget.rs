@@ -62,8 +62,8 @@ pub(crate) fn search_points<C: Throughput + ?Sized>(inst: &Instance<'_, C>, most
     affordable_points(inst.n, work, most)
 }
 
-/// Points, at most `most` for the plan, of a search for what is only compared with it: a quarter, and no proof
-/// of a round.
+/// Points, at most `most` for the plan, of a search for what is only compared with it: a quarter, so that the
+/// few schemes beside a plan take together about as long as the plan, and no proof of a round.
 pub(crate) fn compared_points<C: Throughput + ?Sized>(inst: &Instance<'_, C>, most: u64) -> u64 {
     if inst.orders_roughly() {
         search_points(inst, most).div_ceil(4)

@@ -4,8 +4,8 @@ use crate::instance::Instance;
 use crate::tolerance::TOLERANCE;
 
 /// Finds batch sizes when what each task gains at each of them is known: all combinations within
-/// memory and (where loads are given) mismatch, best first, by depth-first search with the bound that the rest gains its
-/// most. Tables are rows of [`Instance::width`]; a gain of minus infinity forbids a batch size.
+/// memory and (where loads are given) mismatch, best first, by depth-first search with the bound that the rest
+/// gains its most. Tables are rows of [`Instance::width`]; a gain of minus infinity forbids a batch size.
 pub(crate) struct Chooser {
     order: Vec<Vec<u8>>,
     rest: Vec<f64>,
@@ -115,6 +115,8 @@ impl<C: Throughput + ?Sized, F: FnMut(f64, &[u8]) -> f64> Walk<'_, '_, C, F> {
             // Written so that a bound that is not a number ends the branch.
             let bound = fold.join(value, c.rest[i + 1]);
             if bound.is_nan() || bound <= self.cutoff || bound == f64::NEG_INFINITY {
+                // With one size for all the others have to follow this one, each at a gain of its own: the next
+                // may be better although this task gains less.
                 if inst.same {
                     continue;
                 }
@@ -130,6 +132,7 @@ impl<C: Throughput + ?Sized, F: FnMut(f64, &[u8]) -> f64> Walk<'_, '_, C, F> {
                 for k in 0..i {
                     mismatch += inst.pair_mismatch(i, load, k, c.picked_load[k]);
                 }
+                // A sum of pairs, none below 0: more tasks make it no smaller.
                 if mismatch > inst.epsilon + TOLERANCE {
                     continue;
                 }

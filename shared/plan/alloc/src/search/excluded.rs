@@ -53,7 +53,8 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
         round.is_some_and(|r| r.at_least(&solo) >= -cutoff * (1.0 + ROUNDING))
     }
 
-    /// Whether no round at a choice is worth more than `cutoff`; `all` are its rates.
+    /// Whether no round at a choice is worth more than `cutoff`; `all` are its rates. The value of a round is
+    /// minus its seconds, and equally long rounds, told apart by other things, are let through.
     pub fn choice(&self, point: &Point, all: &[f64], cutoff: f64) -> bool {
         let n = self.inst.n;
         let everyone = (1 << n) - 1;

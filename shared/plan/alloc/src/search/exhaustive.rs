@@ -35,6 +35,8 @@ pub(crate) fn combinations<C: Throughput + ?Sized>(
     let loads = inst.load.as_deref().filter(|_| inst.epsilon.is_finite());
     let mut all = Vec::new();
     let mut chooser = Chooser::new(inst);
+    // A million nodes take some milliseconds, so that small problems are never refused for the walk; beyond,
+    // 64 for each combination that may be listed. Both were chosen by hand.
     chooser.most_nodes = 1_000_000 + PARTIAL_PER_COMBINATION * most as u64;
     let complete = chooser.visit(inst, &gains, loads, f64::NEG_INFINITY, |_, pick| {
         if all.len() <= most {
@@ -93,6 +95,7 @@ pub(crate) fn least_mismatch<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> 
                     let theirs = self.load[k * inst.width + c];
                     sum += inst.pair_mismatch(i, self.load[cell], k, theirs);
                 }
+                // Every pair adds 0 or more, so that a part that has as much as the best whole is given up.
                 if sum < self.least {
                     self.picked.push(b);
                     self.descend(memory, sum);

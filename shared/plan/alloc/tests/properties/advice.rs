@@ -1,13 +1,11 @@
 //! What is said where nothing is feasible, against the slow twin.
 
-use allocation::{
-    Effort, InterferenceLaw, Limits, Problem, SearchOptions, Setting, Task, brute_force,
-    every_feasible, solve,
-};
+use allocation::{Effort, InterferenceLaw, Limits, Problem, SearchOptions, Setting, Task, solve};
 use doc::{BatchPolicy, ConstraintKind, Infeasibility};
 use proptest::prelude::*;
 use units::{Bytes, Share};
 
+use crate::brute::{brute_force, every_feasible};
 use crate::cases::{Opaque, case, law, limits, objective, task};
 
 /// Least value of what `kind` bounds among all choices that keep the other constraints.

@@ -1,9 +1,10 @@
 //! The searches against the slow twin.
 
-use allocation::{Effort, Limits, Outcome, Problem, SearchOptions, brute_force, solve};
+use allocation::{Effort, Limits, Outcome, Problem, SearchOptions, solve};
 use doc::{Balance, ObjectiveKind, Proof};
 use proptest::prelude::*;
 
+use crate::brute::brute_force;
 use crate::cases::{Opaque, case, close, law, progress_by_rate, task};
 
 proptest! {

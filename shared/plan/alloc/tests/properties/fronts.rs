@@ -1,13 +1,11 @@
 //! Fronts against a list of every point.
 
-use allocation::{
-    Effort, Feasible, Problem, SearchOptions, Solution, every_feasible, fairness_front,
-    mismatch_front,
-};
+use allocation::{Effort, Problem, SearchOptions, Solution, fairness_front, mismatch_front};
 use doc::{Balance, ObjectiveKind, Proof};
 use proptest::prelude::*;
 use units::corun::Throughput;
 
+use crate::brute::{Feasible, every_feasible};
 use crate::cases::{Opaque, case, close};
 
 /// Every point without a mismatch bound: `(mismatch, objective, raw, fairness)`.

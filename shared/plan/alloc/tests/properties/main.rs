@@ -2,6 +2,7 @@
 
 mod advice;
 mod baselines;
+mod brute;
 mod cases;
 mod exact;
 mod fronts;

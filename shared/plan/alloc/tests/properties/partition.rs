@@ -1,13 +1,12 @@
 //! Several GPUs against every assignment.
 
-use allocation::{
-    Effort, InterferenceLaw, Limits, Problem, SearchOptions, brute_force, solve, solve_partition,
-};
+use allocation::{Effort, InterferenceLaw, Limits, Problem, SearchOptions, solve, solve_partition};
 use doc::ObjectiveKind;
 use proptest::prelude::*;
 use units::Share;
 use units::corun::Throughput;
 
+use crate::brute::brute_force;
 use crate::cases::{close, law, objective, task};
 
 fn case() -> impl Strategy<Value = (InterferenceLaw, Problem, usize)> {

@@ -4,15 +4,19 @@
 #![expect(clippy::unwrap_used, reason = "test data is valid or the test fails")]
 
 use allocation::{
-    AllocError, Effort, InterferenceLaw, Limits, Problem, Round, SearchOptions, every_feasible,
-    solve,
+    AllocError, Effort, InterferenceLaw, Limits, Problem, Round, SearchOptions, solve,
 };
 use doc::{Documents, Frames, ObjectiveKind, Proof, Workload};
-use overlap::{ModelRates, brute_force_waiting, workload_instance};
+use overlap::{ModelRates, workload_instance};
 use proptest::prelude::*;
 use units::Share;
 
+use crate::brute::every_feasible;
 use crate::cases::{Opaque, close, law, task};
+
+#[path = "../../../overlap/tests/suite/brute.rs"]
+#[expect(dead_code, reason = "shared with the tests of the order of transfers")]
+mod orders;
 
 /// What makes a round: samples, and megabytes down and up of each task.
 type Volumes = Vec<(u64, u64, u64)>;
@@ -76,7 +80,7 @@ fn shortest(law: &InterferenceLaw, problem: &Problem, workload: &Workload) -> Op
         let shares = choice.settings.iter().map(|s| s.share).collect();
         let batches: Vec<_> = choice.settings.iter().map(|s| s.batch).collect();
         let rates = ModelRates::new(law, tasks, shares, &vec![0; batches.len()]);
-        let seconds = brute_force_waiting(&instance, &rates, &batches).unwrap();
+        let seconds = orders::brute_force_waiting(&instance, &rates, &batches).unwrap();
         best = Some(best.map_or(seconds, |b| b.min(seconds)));
     });
     best

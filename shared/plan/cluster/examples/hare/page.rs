@@ -35,13 +35,13 @@ const QUICK: Effort = Effort {
 const HEAD: &str = "\
 # Hare's evaluation
 
-Written by `make hare`. **Every time here is simulated**: jobs, GPUs and speeds are made after the poster's
-figures (`mt-cluster generate`), and every policy faces the same simulated cluster. The poster gives no
+Written by `make hare`. **Every time here is simulated**: jobs, GPUs and speeds are modelled
+on the poster's (`mt-cluster generate`), and every policy faces the same simulated cluster. The poster gives no
 distribution of arrivals, rounds, tasks or weights; ours are in `shared/plan/cluster/src/generate.rs`.
 
 *Flow* is `sum w (C - a)`, from arrival to completion; *bound* is the best lower bound that holds for every
-schedule, so that `flow / bound` says how far a policy can be from the best, and `1 - bound / flow` how much
-anybody could take off it.
+schedule, so that `flow / bound` says how far a policy can be from the best, and `1 - bound / flow` how much any
+scheduler could save.
 ";
 
 /// Runs everything.
@@ -172,8 +172,8 @@ fn weighted_completion(testbed: &Point, large: &[Point]) -> String {
     let seconds = |p: &Point| format!("{} {:.1} s", p.name, p.means.mean(|c| c.cpu_s));
     let times: Vec<String> = large.iter().map(seconds).collect();
     format!(
-        "\n## Weighted completion time\n\n15 GPUs (8 V100, 4 T4, 1 K80, 2 M60), 40 jobs, 25 Gbit/s, jobs arrive twice as fast as \
-         they can be done; ours is {:.3} times the bound. The poster: 47.6 to 75.3 % below its four baselines.\n\n{}\n\
+        "\n## Weighted completion time\n\n15 GPUs (8 V100, 4 T4, 1 K80, 2 M60), 40 jobs, 25 Gbit/s, jobs arrive at twice the \
+         rate that can be served; ours is {:.3} times the bound. The poster: 47.6 to 75.3 % below its four baselines.\n\n{}\n\
          160 GPUs in the same proportions (the poster, 300 jobs: 54.6 to 80.5 %); CPU time of a plan with its bound: {}.\n\n{}",
         testbed.means.over_bound(),
         table(&header, &rows),
@@ -185,7 +185,7 @@ fn weighted_completion(testbed: &Point, large: &[Point]) -> String {
 fn why_less(testbed: &Point, loads: &[Point], ahead: &poster::Ahead) -> String {
     let most = |p| testbed.means.most_reduction(p);
     format!(
-        "\n### Where that is less than the poster's\n\nThe reduction depends on what the poster does not tell: how fast jobs arrive.\n\n{}\n\
+        "\n### Where that is less than the poster's\n\nThe reduction depends on the arrival rate, which the poster does not state.\n\n{}\n\
          - `homo` here decides when a GPU is idle, with the next job by weight and *mean* speed. On the testbed no schedule can be more than \
          {:.1} % below it (`1 - bound / flow`), so 47.6 % is {} there: blindness costs what a slow GPU costs, and a queue \
          ordered by weight is most of the way. A scheduler that plans ahead with mean times and then keeps to its plan, as one \

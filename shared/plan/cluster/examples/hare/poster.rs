@@ -2,7 +2,7 @@
 
 use cluster::generate::{Recipe, generate};
 use cluster::switching::retimed;
-use cluster::{Job, Policy, Problem, Schedule, baselines, document};
+use cluster::{Policy, Problem, Schedule, TrainingJob, baselines, document};
 
 use crate::Outcome;
 use crate::compare::{Means, compare, reached};
@@ -202,11 +202,11 @@ pub fn ahead(effort: &Effort) -> Outcome<Ahead> {
 }
 
 /// The job with the mean of its times over all GPUs on each of them.
-fn mean_times(problem: &Problem, job: &Job) -> Job {
+fn mean_times(problem: &Problem, job: &TrainingJob) -> TrainingJob {
     let mean = |times: &[f64]| {
         problem.gpus.iter().map(|&g| times[g]).sum::<f64>() / problem.gpus.len() as f64
     };
-    Job {
+    TrainingJob {
         train: vec![mean(&job.train); job.train.len()],
         sync: vec![mean(&job.sync); job.sync.len()],
         ..job.clone()

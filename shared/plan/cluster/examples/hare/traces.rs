@@ -187,7 +187,7 @@ pub fn philly(jobs: &[Recorded], rates: &Rates, seed: u64) -> Outcome<Problem> {
 
 /// The problem with its gaps compressed to [`LOAD`].
 fn compressed(problem: Problem) -> Problem {
-    let work = |job: &cluster::Job| {
+    let work = |job: &cluster::TrainingJob| {
         let speed: f64 = problem.gpus.iter().map(|&g| 1.0 / job.train[g]).sum();
         job.volume() as f64 / speed
     };

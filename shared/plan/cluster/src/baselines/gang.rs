@@ -1,10 +1,10 @@
 //! Schedulers that give a job all its GPUs at once.
 
 use crate::problem::total;
-use crate::{Assignment, Job, Problem, Schedule};
+use crate::{Assignment, Problem, Schedule, TrainingJob};
 
 /// GPUs that a job wants at once: one a task, or all that it can use where there are fewer.
-fn gang(problem: &Problem, job: &Job) -> usize {
+fn gang(problem: &Problem, job: &TrainingJob) -> usize {
     let usable = problem.gpus.iter().filter(|&&g| job.train[g].is_finite());
     job.tasks.min(usable.count())
 }

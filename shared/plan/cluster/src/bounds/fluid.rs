@@ -11,7 +11,7 @@
 use microlp::{ComparisonOp, OptimizationDirection, Problem as Lp, Variable};
 
 use super::Relaxed;
-use crate::{Job, Problem};
+use crate::{Problem, TrainingJob};
 
 /// The bound F on `intervals` intervals up to `horizon`, and one without end behind it; `None`
 /// where the solver fails.
@@ -44,6 +44,7 @@ pub fn fluid(problem: &Problem, horizon: f64, intervals: usize) -> Option<Relaxe
 }
 
 fn edges(horizon: f64, intervals: usize) -> Vec<f64> {
+    // The last of 24 intervals is nine times as long as the first. Chosen by hand: any edges give a valid bound.
     const GROWTH: f64 = 1.1;
     let whole = GROWTH.powi(intervals as i32) - 1.0;
     (0..=intervals)
@@ -53,7 +54,7 @@ fn edges(horizon: f64, intervals: usize) -> Vec<f64> {
 
 fn add_job(
     problem: &Problem,
-    job: &Job,
+    job: &TrainingJob,
     edges: &[f64],
     used: &mut [Vec<Vec<(Variable, f64)>>],
     lp: &mut Lp,

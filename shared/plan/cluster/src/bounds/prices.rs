@@ -39,7 +39,8 @@ pub fn prices(problem: &Problem, incumbent: &Schedule, effort: Effort) -> f64 {
     }
     let mut market = Market::new(problem, incumbent, horizon, effort);
     let chain = market.chain;
-    // No price at all gives the chain bound; where waiting is cheap the schedule's are too high.
+    // No price at all gives the chain bound; where waiting is cheap the schedule's are too high. Each look
+    // costs as much as one of the 40 to 400 steps. The grid in quarters was chosen by hand.
     let scaled = [0.0, 0.25, 0.5, 0.75, 1.0].map(|factor| {
         market.scale(factor);
         let value = market.evaluate();
@@ -50,11 +51,15 @@ pub fn prices(problem: &Problem, incumbent: &Schedule, effort: Effort) -> f64 {
     market.scale(first.map_or(1.0, |f| f.1));
     let mut best = f64::NEG_INFINITY;
     let mut kept = (market.prices.clone(), market.multipliers.clone());
+    // Polyak's step needs the best value of the bound, which nobody knows: the incumbent stands for it. As that is
+    // above it, a whole step would be too far; half of one was chosen by hand and is halved again below.
     let mut pace = 0.5;
     let mut stale = 0;
     for _ in 0..effort.steps {
         let value = market.evaluate();
         if value > best {
+            // A gain below a thousandth of the gap is kept, but does not count as progress: at that rate the
+            // steps end before the gap does.
             if value > best + 1e-3 * (upper - value) {
                 stale = 0;
             }
@@ -71,6 +76,7 @@ pub fn prices(problem: &Problem, incumbent: &Schedule, effort: Effort) -> f64 {
             market.forget();
             market.evaluate();
         }
+        // Where the bound meets the incumbent the aim stays a little above it, so that a step has a length.
         if !market.step(pace * (upper.max(best * 1.0001) - value)) {
             break;
         }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Class, Decision, Job, Live, OnlineSettings};
+use crate::{Class, Decision, Live, OnlineSettings, TrainingJob};
 
 /// Two GPUs, and a job of two rounds of two tasks that train for 4 s and synchronise for 1 s.
 fn problem() -> Problem {
@@ -11,8 +11,8 @@ fn problem() -> Problem {
     Problem::new(vec![class], vec![0, 0], vec![job()])
 }
 
-fn job() -> Job {
-    Job {
+fn job() -> TrainingJob {
+    TrainingJob {
         weight: 1.0,
         arrival: 0.0,
         rounds: 2,
@@ -137,7 +137,7 @@ fn a_lost_gpu_gives_its_task_to_another_and_gets_nothing_until_it_is_found() {
 fn a_gang_is_started_again_as_a_whole_when_one_of_it_fails() {
     let mut live = live();
     let gang = Some(doc::Gang::Anywhere);
-    live.arrive(Job { gang, ..job() }, 0.0);
+    live.arrive(TrainingJob { gang, ..job() }, 0.0);
     assert_eq!(live.decide(0.0).len(), 2);
     live.failed(0, 1);
     assert_eq!(live.decide(1.0).len(), 2, "both start again");
@@ -154,7 +154,7 @@ fn a_gang_is_started_again_as_a_whole_when_one_of_it_fails() {
 #[test]
 fn an_abandoned_job_leaves_its_gpus_to_others() {
     let mut live = live();
-    live.arrive(Job { rounds: 1, ..job() }, 0.0);
+    live.arrive(TrainingJob { rounds: 1, ..job() }, 0.0);
     assert_eq!(live.decide(0.0).len(), 2);
     let next = live.arrive(job(), 1.0);
     assert!(live.decide(1.0).is_empty());

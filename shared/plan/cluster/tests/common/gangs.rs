@@ -3,8 +3,8 @@
 use cluster::bounds::{self, Effort};
 use cluster::switching::{self, Footprint, Mode};
 use cluster::{
-    Class, Job, OnlineSettings, PlanOptions, Player, Policy, Priorities, Problem, State, exact,
-    plan, play, smith,
+    Class, OnlineSettings, PlanOptions, Player, Policy, Priorities, Problem, State, TrainingJob,
+    exact, plan, play, smith,
 };
 use doc::Gang;
 use proptest::prelude::*;
@@ -120,7 +120,7 @@ fn a_gap_that_synchronises_late_is_left_open() {
         memory: f64::INFINITY,
         bus: f64::INFINITY,
     };
-    let job = |arrival, train: [f64; 2], sync: [f64; 2]| Job {
+    let job = |arrival, train: [f64; 2], sync: [f64; 2]| TrainingJob {
         weight: 1.0,
         arrival,
         rounds: 1,

@@ -2,7 +2,7 @@
 
 pub mod plain;
 
-use cluster::{Class, Job, Problem};
+use cluster::{Class, Problem, TrainingJob};
 use doc::Gang;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -46,7 +46,7 @@ pub fn random(seed: u64, size: &Size) -> Problem {
                 })
                 .collect();
             let sync = train.iter().map(|_| rng.random_range(0.0..1.0)).collect();
-            let job = Job {
+            let job = TrainingJob {
                 weight: f64::from(rng.random_range(1..=5)),
                 arrival,
                 rounds: rng.random_range(1..=size.rounds),

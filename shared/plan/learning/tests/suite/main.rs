@@ -3,6 +3,7 @@
 
 mod allocator;
 mod broken;
+mod exact;
 mod forecast;
 mod planning;
 mod played;

@@ -1,9 +1,11 @@
 //! Plans against the optimum over all allocations of all phases.
 
-use learning::{Active, Job, Objective, Policy, Problem, allocate, exact, keeping, plan};
+use learning::{Active, Objective, Policy, Problem, RemainingTraining, allocate, keeping, plan};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+
+use crate::exact;
 
 fn rates(gpus: u32, c0: f64, c1: f64, v: f64) -> Vec<f64> {
     let time = |g: f64| c0 + c1 / g + 2.0 * v * (g - 1.0) / g;
@@ -22,7 +24,7 @@ fn random_problem(rng: &mut StdRng, n: usize, gpus: u32, objective: Objective) -
     let mut log = |low: f64, high: f64| (rng.random_range(low.ln()..high.ln())).exp();
     let jobs = (0..n).map(|_| {
         let work = log(100.0, 5000.0);
-        Job {
+        RemainingTraining {
             work,
             weight: log(0.5, 4.0),
             rates: rates(gpus, log(0.02, 0.7), log(0.1, 1.0), log(0.005, 0.3)),
@@ -93,7 +95,7 @@ fn the_split_of_two_trainings_follows_the_exponent() {
         let power = (0..=gpus)
             .map(|g| f64::from(g).powf(p))
             .collect::<Vec<f64>>();
-        let job = |work| Job {
+        let job = |work| RemainingTraining {
             work,
             weight: 1.0,
             rates: power.clone(),

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::rows::Trouble;
+use crate::rows::BenchError;
 
 /// Bandwidths of federated clients, in a folder beside the workspace that is not part of it.
 const CLIENTS: &str = "../shared/data/fl_device/client_capacity.csv";
@@ -29,7 +29,7 @@ pub struct Streamed {
 }
 
 /// The release build of the tools, made if need be.
-fn tools() -> Result<PathBuf, Trouble> {
+fn tools() -> Result<PathBuf, BenchError> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut build = Command::new(cargo);
@@ -45,7 +45,7 @@ fn tools() -> Result<PathBuf, Trouble> {
     Ok(root.join("target/release"))
 }
 
-fn filter(program: &Path, args: &[&str], input: &str) -> Result<String, Trouble> {
+fn filter(program: &Path, args: &[&str], input: &str) -> Result<String, BenchError> {
     let mut child = Command::new(program)
         .args(args)
         .stdin(Stdio::piped())
@@ -72,7 +72,7 @@ pub struct Devices {
 }
 
 impl Devices {
-    pub fn new(method: &str) -> Result<Option<Self>, Trouble> {
+    pub fn new(method: &str) -> Result<Option<Self>, BenchError> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
         let Ok(text) = fs::read_to_string(root.join(CLIENTS)) else {
             return Ok(None);
@@ -114,7 +114,7 @@ impl Devices {
     }
 
     /// Streams the first `count` clients.
-    pub fn stream(self: &std::sync::Arc<Self>, count: usize) -> Result<Streamed, Trouble> {
+    pub fn stream(self: &std::sync::Arc<Self>, count: usize) -> Result<Streamed, BenchError> {
         if self.model_of(0) == self.model {
             return Err("the model does not hold the link as expected".into());
         }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use doc::Method;
 use overlap::{
-    FixedRates, Instance, Job, Link, ModelRates, OrderOptions, OverlapError, Rates, Set, vary,
+    FixedRates, Instance, Link, ModelRates, OrderOptions, OverlapError, Rates, RoundTask, Set, vary,
 };
 use predict::{Dataset, FitOptions, Predictor, Sample, TaskSpec, fit};
 use rand::Rng;
@@ -13,7 +13,7 @@ use units::corun::Setting;
 use units::{Batch, Share};
 
 use crate::common::rng;
-use crate::rows::Trouble;
+use crate::rows::BenchError;
 
 const BATCHES: [u64; 3] = [102, 128, 154];
 
@@ -40,7 +40,7 @@ impl Rates for Counted<'_> {
 
 impl Predicted {
     /// Learns from every task alone and 125 random co-runs of a processor-sharing law.
-    pub fn new(n: usize) -> Result<Self, Trouble> {
+    pub fn new(n: usize) -> Result<Self, BenchError> {
         let mut rng = rng(2022);
         let sizes: Vec<Batch> = BATCHES
             .iter()
@@ -104,7 +104,7 @@ impl Predicted {
         };
         let predictor = fit(&Dataset { tasks, samples }, Method::Gp, &options)?.predictor;
         let jobs = (0..n)
-            .map(|i| Job {
+            .map(|i| RoundTask {
                 download_s: rng.random_range(0.3..3.0),
                 work: rng.random_range(4.0..9.0) * 128.0 / step[i],
                 upload_s: rng.random_range(0.3..3.0),
@@ -137,7 +137,7 @@ impl Predicted {
 
     /// The search of the paper: one prediction of all tasks for every order and batch
     /// combination, `T_i = D_i / P_i`; returns the best makespan.
-    pub fn as_in_the_paper(&self) -> Result<f64, Trouble> {
+    pub fn as_in_the_paper(&self) -> Result<f64, BenchError> {
         let n = self.instance.len();
         let source = self.rates();
         let mut best = f64::INFINITY;
@@ -170,8 +170,8 @@ impl Predicted {
 fn permute(
     order: &mut Vec<usize>,
     from: usize,
-    visit: &mut dyn FnMut(&[usize]) -> Result<(), Trouble>,
-) -> Result<(), Trouble> {
+    visit: &mut dyn FnMut(&[usize]) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
     if from == order.len() {
         return visit(order);
     }

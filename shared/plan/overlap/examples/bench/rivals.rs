@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use overlap::{Instance, Job, Rates};
+use overlap::{Instance, Rates, RoundTask};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::rows::Trouble;
+use crate::rows::BenchError;
 
 /// Plays orders of downloads on a full-duplex link with uploads first come first served.
 pub struct Simulator<'a> {
-    jobs: &'a [Job],
+    jobs: &'a [RoundTask],
     /// Rates of every set of tasks met so far.
     table: Vec<Option<Box<[f64]>>>,
     rates: &'a dyn Rates,
@@ -25,7 +25,7 @@ impl<'a> Simulator<'a> {
         }
     }
 
-    pub fn makespan(&mut self, order: &[usize]) -> Result<f64, Trouble> {
+    pub fn makespan(&mut self, order: &[usize]) -> Result<f64, BenchError> {
         let n = order.len();
         let mut left = [0.0_f64; 32];
         let (mut active, mut now, mut uplink, mut arrived) = (0_u64, 0.0_f64, 0.0_f64, 0);
@@ -75,7 +75,7 @@ impl<'a> Simulator<'a> {
 }
 
 /// The best of all orders of downloads.
-pub fn all_orders(instance: &Instance, rates: &dyn Rates) -> Result<f64, Trouble> {
+pub fn all_orders(instance: &Instance, rates: &dyn Rates) -> Result<f64, BenchError> {
     let mut simulator = Simulator::new(instance, rates);
     let n = instance.len();
     let mut order: Vec<usize> = (0..n).collect();
@@ -106,7 +106,7 @@ pub fn iterated_local_search(
     time: Duration,
     enough: f64,
     seed: u64,
-) -> Result<f64, Trouble> {
+) -> Result<f64, BenchError> {
     let mut simulator = Simulator::new(instance, rates);
     let mut rng = SmallRng::seed_from_u64(seed);
     let n = instance.len();

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use overlap::{FixedRates, Instance, Job, Link, OrderOptions, Rates, lower_bounds, solve};
+use overlap::{FixedRates, Instance, Link, OrderOptions, Rates, RoundTask, lower_bounds, solve};
 
 use crate::common::{FormulaRates, fixed_rates, formula_rates, rng, round};
-use crate::rows::Trouble;
+use crate::rows::BenchError;
 
 /// Compute against transfers: a third, about the same, three times.
 const BALANCES: [f64; 3] = [0.3, 1.0, 3.0];
@@ -18,14 +18,14 @@ pub struct Round<R> {
 }
 
 /// Rounds of `n` tasks with one rate per task, `count` of each balance.
-pub fn fixed(n: usize, count: u64) -> Result<Vec<Round<FixedRates>>, Trouble> {
+pub fn fixed(n: usize, count: u64) -> Result<Vec<Round<FixedRates>>, BenchError> {
     // Without interference the processor is n tasks wide; this makes it as busy as the links.
     let work = n as f64 / 2.0;
     cases("fixed", n, count, work, fixed_rates)
 }
 
 /// Rounds of `n` tasks that slow each other down, `count` of each balance.
-pub fn co_run(n: usize, count: u64) -> Result<Vec<Round<FormulaRates>>, Trouble> {
+pub fn co_run(n: usize, count: u64) -> Result<Vec<Round<FormulaRates>>, BenchError> {
     cases("co-run", n, count, 1.0, formula_rates)
 }
 
@@ -35,13 +35,13 @@ fn cases<R>(
     count: u64,
     work: f64,
     rates: impl Fn(&mut rand::rngs::SmallRng, usize) -> R,
-) -> Result<Vec<Round<R>>, Trouble> {
+) -> Result<Vec<Round<R>>, BenchError> {
     let mut all = Vec::new();
     for balance in BALANCES {
         for case in 0..count {
             let mut rng = rng(77 + case);
             let plain = round(&mut rng, n, Link::Full);
-            let jobs = plain.jobs().iter().map(|&j| Job {
+            let jobs = plain.jobs().iter().map(|&j| RoundTask {
                 work: j.work * balance * work,
                 ..j
             });
@@ -56,7 +56,7 @@ fn cases<R>(
 }
 
 /// The rounds with fixed rates as JSON, with this project's answer and its milliseconds.
-pub fn export() -> Result<String, Trouble> {
+pub fn export() -> Result<String, BenchError> {
     let mut lines = Vec::new();
     for n in [8, 12, 20] {
         for round in fixed(n, 4)? {

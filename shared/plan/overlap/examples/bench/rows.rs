@@ -17,10 +17,10 @@ use crate::rounds::{self, Round};
 const SAME: f64 = 1e-9;
 
 /// Whatever went wrong.
-pub type Trouble = Box<dyn std::error::Error>;
+pub type BenchError = Box<dyn std::error::Error>;
 
 /// Measures what is named, or everything.
-pub fn measure(names: &[String]) -> Result<Vec<Row>, Trouble> {
+pub fn measure(names: &[String]) -> Result<Vec<Row>, BenchError> {
     let wanted = |name: &str| names.is_empty() || names.iter().any(|n| name.contains(n.as_str()));
     let mut rows = Vec::new();
     if wanted("overlap_n8_fixed") {
@@ -56,19 +56,19 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn milliseconds<T>(f: impl FnOnce() -> Result<T, Trouble>) -> Result<(T, f64), Trouble> {
+fn milliseconds<T>(f: impl FnOnce() -> Result<T, BenchError>) -> Result<(T, f64), BenchError> {
     let start = Instant::now();
     let value = f()?;
     Ok((value, start.elapsed().as_secs_f64() * 1e3))
 }
 
-fn order(instance: &Instance, rates: &dyn Rates) -> Result<overlap::Outcome, Trouble> {
+fn order(instance: &Instance, rates: &dyn Rates) -> Result<overlap::Outcome, BenchError> {
     Ok(solve(instance, rates, &OrderOptions::default())?)
 }
 
 /// Exact solution against all orders of downloads in which nothing waits: never behind them, and
 /// ahead only where it holds a task back.
-fn exact<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<Row, Trouble> {
+fn exact<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<Row, BenchError> {
     let (mut ours, mut theirs, mut proven, mut ahead) = (Vec::new(), Vec::new(), 0, 0);
     for Round {
         name,
@@ -103,7 +103,7 @@ fn exact<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<Row, Trouble> {
 
 /// Time and gap against an iterated local search of 2 seconds, which ends sooner where it meets
 /// the lower bound: it cannot get further.
-fn against_search<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<[Row; 2], Trouble> {
+fn against_search<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<[Row; 2], BenchError> {
     const SECONDS: u64 = 2;
     let count = rounds.len() as f64;
     let (mut times, mut their_times) = (Vec::new(), Vec::new());
@@ -159,7 +159,7 @@ fn against_search<R: Rates>(name: &str, rounds: &[Round<R>]) -> Result<[Row; 2],
 }
 
 /// Orders and batch sizes together, with every prediction.
-fn paper_search(name: &str, n: usize, points: u64) -> Result<Row, Trouble> {
+fn paper_search(name: &str, n: usize, points: u64) -> Result<Row, BenchError> {
     const REPEATS: usize = 15;
     let case = Predicted::new(n)?;
     let source = case.rates();
@@ -187,7 +187,7 @@ fn paper_search(name: &str, n: usize, points: u64) -> Result<Row, Trouble> {
 }
 
 /// A thousand devices through the tools, and whether their memory depends on how many they are.
-fn federation_rows() -> Result<Vec<Row>, Trouble> {
+fn federation_rows() -> Result<Vec<Row>, BenchError> {
     const DEVICES: usize = 1000;
     let mut rows = Vec::new();
     for method in ["structured", "gp"] {

@@ -35,6 +35,8 @@ impl Search<'_, '_> {
         let first = mitten(&half, &floor.compute);
         let few = half.len() <= UNPRICED_TASKS;
         for waits in [false, true].into_iter().skip(usize::from(few)) {
+            // A half-duplex round obeys the bounds of its own link, which include the sum of all transfers: what
+            // they exclude is proven not to help.
             if meets(self.best_s, floor, &half) {
                 return;
             }
@@ -114,7 +116,7 @@ fn apart(transfers: &[Transfer], compute: Holds) -> (Order, Holds) {
     (order, holds)
 }
 
-/// The makespan, and those of the holds without which the round would end later.
+/// The makespan, and the holds that are needed: without any one of them the round would end later.
 fn needed(
     instance: &Instance,
     rates: &mut RateCache<'_>,

@@ -41,10 +41,13 @@ fn shorter(
     if meets(below_s, floor, instance) {
         return false;
     }
+    // Where rates do not depend on co-runners, holding something back never helps.
     let waits = !(cache.source_independent() || cache.is_independent());
     let first = mitten(instance, &floor.compute);
     let mut nodes = Budget::new(nodes, None);
     let how = (false, waits);
+    // The search keeps rounds below `below_s` alone, so that it is cut nearly everywhere; one that ran out of nodes
+    // has shown nothing, and the round may be shorter.
     let mut may = |instance: &Instance| {
         let (_, steps) = best_steps(instance, cache, floor, how, below_s, &first, &mut nodes);
         !steps.is_empty() || nodes.exhausted()

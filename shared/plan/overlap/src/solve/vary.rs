@@ -13,6 +13,7 @@ impl Search<'_, '_> {
         self.levels(&levels);
         let mut since = 0;
         let mut task = 0;
+        // Until no task gains by another size, all others keeping theirs.
         while since < counts.len() && !self.timed_out {
             let before = self.best_s;
             let kept = levels[task];
@@ -28,6 +29,7 @@ impl Search<'_, '_> {
             since = if self.best_s < before { 0 } else { since + 1 };
             task = (task + 1) % counts.len();
         }
+        // The first sizes had their search at the start.
         if levels.iter().any(|&l| l != 0) {
             self.levels(&levels);
         }

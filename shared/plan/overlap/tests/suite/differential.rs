@@ -1,7 +1,8 @@
 //! The search against plain brute force.
 
+use crate::brute::brute_force;
 use crate::common::{co_run_rates, fixed_rates, never_waiting, rng, round};
-use overlap::{Link, OrderOptions, Rates, brute_force, lower_bounds, simulate, solve};
+use overlap::{Link, OrderOptions, Rates, lower_bounds, simulate, solve};
 
 /// Solves and compares with all orders.
 fn compare(case: u64, n: usize, link: Link, rates: &dyn Rates, single: bool) {

@@ -1,5 +1,6 @@
 //! Orders of a round: against brute force, metamorphic properties, the search.
 
+mod brute;
 mod common;
 mod differential;
 mod metamorphic;

@@ -1,7 +1,9 @@
 //! What must hold between the answers to related rounds.
 
 use crate::common::{co_run_rates, fixed_rates, never_waiting, rng, round};
-use overlap::{FixedRates, Instance, Job, Link, Rates, lower_bounds, overlap_off, simulate, solve};
+use overlap::{
+    FixedRates, Instance, Link, Rates, RoundTask, lower_bounds, overlap_off, simulate, solve,
+};
 use rand::Rng;
 use rand::seq::SliceRandom;
 
@@ -11,7 +13,7 @@ fn best(instance: &Instance, rates: &dyn Rates) -> f64 {
     found.schedule.makespan_s
 }
 
-fn change(instance: &Instance, f: impl Fn(Job) -> Job) -> Instance {
+fn change(instance: &Instance, f: impl Fn(RoundTask) -> RoundTask) -> Instance {
     let jobs = instance.jobs().iter().map(|&j| f(j)).collect();
     Instance::new(jobs, instance.link()).expect("a valid round")
 }
@@ -25,7 +27,7 @@ fn scaling_all_times_scales_the_makespan() {
         let link = LINKS[case as usize % 3];
         let rates = co_run_rates(&mut rng(case), n);
         let one = round(&mut rng(case + 1), n, link);
-        let three = change(&one, |j| Job {
+        let three = change(&one, |j| RoundTask {
             download_s: 3.0 * j.download_s,
             work: 3.0 * j.work,
             upload_s: 3.0 * j.upload_s,
@@ -76,7 +78,7 @@ fn more_bandwidth_never_lengthens_the_optimum() {
         let link = LINKS[case as usize % 3];
         let slow = round(&mut rng(case + 1), n, link);
         let factor = rng(case + 2).random_range(1.05..2.0);
-        let fast = change(&slow, |j| Job {
+        let fast = change(&slow, |j| RoundTask {
             download_s: j.download_s / factor,
             upload_s: j.upload_s / factor,
             ..j

@@ -1,7 +1,9 @@
 //! The bound that excludes choices before their orders are tried, against all orders and holds.
 
 use crate::common::{co_run_rates, rng, round};
-use overlap::{Link, QuickBound, Rates, brute_force, brute_force_waiting};
+use overlap::{Link, QuickBound, Rates};
+
+use crate::brute::{brute_force, brute_force_waiting};
 
 #[test]
 fn no_round_that_can_be_is_excluded_and_half_of_those_a_sixth_shorter_are() {

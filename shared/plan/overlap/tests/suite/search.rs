@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use crate::brute::brute_force;
 use crate::common::{co_run_rates, fixed_rates, never_waiting, rng, round};
 use overlap::{
-    AllActive, Instance, Job, Link, Order, OrderOptions, OverlapError, Rates, Set, Stop,
-    TableRates, brute_force, simulate, solve, vary,
+    AllActive, Instance, Link, Order, OrderOptions, OverlapError, Rates, RoundTask, Set, Stop,
+    TableRates, simulate, solve, vary,
 };
 use units::Batch;
 
@@ -168,7 +169,7 @@ fn an_option_that_widens_the_choice_never_lengthens_the_round() {
 /// transfers rounds differently from their ends: 16 tasks of 51.14 s were "not proven" by 1e-14.
 #[test]
 fn a_round_as_long_as_its_transfers_is_proven() {
-    let job = |i: usize| Job {
+    let job = |i: usize| RoundTask {
         download_s: 1.1 + 0.1 * i as f64,
         work: 10.0,
         upload_s: 0.7,
@@ -208,7 +209,7 @@ fn sixty_four_tasks_are_ordered() {
 fn a_search_cut_short_gives_its_best_with_a_gap() {
     let rates = co_run_rates(&mut rng(3), 11);
     let plain = round(&mut rng(4), 11, Link::Full);
-    let jobs = plain.jobs().iter().map(|&j| Job {
+    let jobs = plain.jobs().iter().map(|&j| RoundTask {
         work: 3.0 * j.work,
         ..j
     });
@@ -287,12 +288,12 @@ fn one_order_for_both_directions_costs_at_least_as_much() {
 
 #[test]
 fn faults_are_told() {
-    let job = |download_s| Job {
+    let job = |download_s| RoundTask {
         download_s,
         work: 10.0,
         upload_s: 1.0,
     };
-    let new = |jobs: Vec<Job>| Instance::new(jobs, Link::Full);
+    let new = |jobs: Vec<RoundTask>| Instance::new(jobs, Link::Full);
     assert_eq!(new(Vec::new()), Err(OverlapError::NoTasks));
     assert!(matches!(
         new(vec![job(f64::NAN)]),
@@ -343,7 +344,7 @@ fn overlap_speeds_up_as_in_table_one() {
     for (megabytes, off_s, paper_percent) in rows {
         let seconds = |mb: f64| mb * 8.0 / 400.0;
         let compute_s = off_s - 2.0 * megabytes.iter().map(|&mb| seconds(mb)).sum::<f64>();
-        let jobs = megabytes.map(|mb| Job {
+        let jobs = megabytes.map(|mb| RoundTask {
             download_s: seconds(mb),
             work: compute_s * 2.1 / 3.0,
             upload_s: seconds(mb),

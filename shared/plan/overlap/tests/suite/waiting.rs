@@ -1,10 +1,11 @@
 //! Rounds in which some compute is held back on purpose.
 
+use crate::brute::{brute_force_waiting, plain_makespan};
 use crate::common::{co_run_rates, fixed_rates, never_waiting, rng, round};
 use doc::{Hold, PhaseKind};
 use overlap::{
-    Instance, Job, Link, Order, OrderOptions, Schedules, TableRates, Transfer, brute_force_waiting,
-    may_end_before, plain_makespan, simulate_held, solve,
+    Instance, Link, Order, OrderOptions, RoundTask, Schedules, TableRates, Transfer,
+    may_end_before, simulate_held, solve,
 };
 use proptest::prelude::*;
 use rand::Rng;
@@ -139,7 +140,7 @@ fn many_tasks_wait_by_descent_and_their_proof_says_what_it_is_about() {
     let rates = hurting_rates(&mut rng, 11);
     // Enough compute that the links do not decide.
     let plain = round(&mut rng, 11, Link::Full);
-    let jobs = plain.jobs().iter().map(|&j| overlap::Job {
+    let jobs = plain.jobs().iter().map(|&j| overlap::RoundTask {
         work: 4.0 * j.work,
         ..j
     });
@@ -247,7 +248,7 @@ fn a_phase_that_would_wait_for_itself_is_refused() {
 
 /// Seconds by both simulations.
 fn played(jobs: &[(f64, f64, f64)], rates: &TableRates, holds: &[Hold]) -> f64 {
-    let job = |&(download_s, work, upload_s): &(f64, f64, f64)| Job {
+    let job = |&(download_s, work, upload_s): &(f64, f64, f64)| RoundTask {
         download_s,
         work,
         upload_s,
@@ -327,7 +328,7 @@ fn transfers_wait_where_that_ends_a_round_sooner() {
 /// takes 56.498 s, on a half-duplex link 56.433 s.
 #[test]
 fn six_tasks_end_as_soon_as_on_half_duplex() {
-    let job = |work: f64, down: f64, up: f64| Job {
+    let job = |work: f64, down: f64, up: f64| RoundTask {
         download_s: down / 50.0,
         work,
         upload_s: up / 50.0,

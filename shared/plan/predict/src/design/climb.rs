@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use units::corun::Setting;
 
-use super::space::{Design, lot};
+use super::space::{Design, coruns_per_fit};
 use crate::predictor::Predictor;
 
 /// Candidates looked at in a step; fewer of many tasks, in proportion to what predicting one costs.
@@ -57,7 +57,9 @@ impl Design<'_> {
         }
         self.values(model, &mut all);
         best_first(&mut all);
-        // Climb from the best few until none of their neighbours is new among the best.
+        // Climb from the best few until none of their neighbours is new among the best. Three, so that one ridge
+        // of the model does not take all the looks; twelve turns change every batch size and share of six tasks
+        // once. Both were chosen by hand.
         let most = seen.len() + self.neighbours_looked_at();
         for _ in 0..12 {
             if seen.len() >= most {
@@ -81,15 +83,15 @@ impl Design<'_> {
 
     /// Candidates that are drawn.
     pub(super) fn candidates(&self) -> usize {
-        CANDIDATES / lot(self.batches.len())
+        CANDIDATES / coruns_per_fit(self.batches.len())
     }
 
     /// Neighbours after which a climb of many tasks ends; one of few tasks ends by its turns. One
     /// configuration of 64 tasks has 1,500 neighbours.
     fn neighbours_looked_at(&self) -> usize {
-        match lot(self.batches.len()) {
+        match coruns_per_fit(self.batches.len()) {
             1 => usize::MAX / 2,
-            lot => 4 * CANDIDATES / lot,
+            coruns_per_fit => 4 * CANDIDATES / coruns_per_fit,
         }
     }
 

@@ -42,7 +42,7 @@ const FEW_TASKS: usize = 8;
 /// proportion to their number. With it a profile of 40 co-runs takes 15 CPU seconds of 32 alexnets
 /// and 39 of 64.
 #[must_use]
-pub fn lot(tasks: usize) -> usize {
+pub fn coruns_per_fit(tasks: usize) -> usize {
     tasks.div_ceil(FEW_TASKS).max(1)
 }
 

@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use units::corun::Setting;
 
 use super::climb::CANDIDATES;
-use super::space::{Design, lot, quick};
+use super::space::{Design, coruns_per_fit, quick};
 use crate::dataset::{Dataset, Sample};
 use crate::fit::fit;
 
@@ -19,7 +19,7 @@ use crate::fit::fit;
 const PROMISING: usize = CANDIDATES / 100;
 
 /// Of the new draws that the model of what was measured so far, solo runs at least, finds best,
-/// the one farthest from every co-run, and then as many as make a [`lot`], each the farthest from
+/// the one farthest from every co-run, and then as many as make a [`coruns_per_fit`], each the farthest from
 /// those before it too. Empty: nothing new can be drawn.
 pub(super) fn spread(
     design: &Design<'_>,
@@ -49,7 +49,7 @@ pub(super) fn spread(
         .map(|(_, active)| (gap(&active), active))
         .collect();
     let mut chosen: Vec<Vec<Setting>> = Vec::new();
-    while chosen.len() < lot(design.batches.len()) {
+    while chosen.len() < coruns_per_fit(design.batches.len()) {
         // The first of equally far ones, which is the best of them.
         let farthest = (0..left.len()).min_by(|&a, &b| left[b].0.total_cmp(&left[a].0));
         let Some(at) = farthest else { break };

@@ -324,7 +324,7 @@ fn one_model_of_many_tasks_chooses_a_lot() {
             panic!("there is more to measure");
         };
         if why != Why::Solo {
-            assert_eq!(more.len(), lot(TASKS) - 1, "{why:?}");
+            assert_eq!(more.len(), coruns_per_fit(TASKS) - 1, "{why:?}");
             lots.push(why);
         }
         for active in std::iter::once(active).chain(more) {
@@ -338,5 +338,13 @@ fn one_model_of_many_tasks_chooses_a_lot() {
         }
     }
     assert_eq!(lots, [Why::Spread, Why::Improve]);
-    assert_eq!((lot(1), lot(8), lot(9), lot(64)), (1, 1, 2, 8));
+    assert_eq!(
+        (
+            coruns_per_fit(1),
+            coruns_per_fit(8),
+            coruns_per_fit(9),
+            coruns_per_fit(64)
+        ),
+        (1, 1, 2, 8)
+    );
 }

@@ -5,10 +5,10 @@ use doc::Method;
 use crate::base::Base;
 use crate::dataset::Dataset;
 use crate::gp::Observations;
-use crate::model::Parts;
+use crate::model::Regressors;
 use crate::report::{TaskReport, Worst};
 use crate::rows::Rows;
-use crate::validation::{self, Left, total_error_percent, trimmed};
+use crate::validation::{self, HeldOut, total_error_percent, trimmed};
 
 /// Configurations that the report calls the worst.
 const MOST_WORST: usize = 5;
@@ -17,20 +17,20 @@ const MOST_WORST: usize = 5;
 pub(super) fn learning_curve(
     data: &Dataset,
     folds: usize,
-    left: [&[Left]; 2],
+    left: [&[HeldOut]; 2],
     method: Method,
 ) -> Vec<(usize, f64)> {
     let n = data.samples.iter().filter(|s| s.active.len() > 1).count();
     let counts = [n / 2, n - n / folds.max(1)];
-    let error = |left: &[Left]| total_error_percent(data, left, method);
-    let point = |(count, left): (usize, &[Left])| Some((count, error(left)?));
+    let error = |left: &[HeldOut]| total_error_percent(data, left, method);
+    let point = |(count, left): (usize, &[HeldOut])| Some((count, error(left)?));
     counts.into_iter().zip(left).filter_map(point).collect()
 }
 
 pub(super) fn worst(
     checked: &Dataset,
     data: &Dataset,
-    left: &[Left],
+    left: &[HeldOut],
     method: Method,
 ) -> Vec<Worst> {
     let mut errors = validation::total_errors(checked, left, method);
@@ -48,7 +48,7 @@ pub(super) fn worst(
         .collect()
 }
 
-pub(super) fn task_error(left: &[Left], task: usize, method: Method) -> Option<f64> {
+pub(super) fn task_error(left: &[HeldOut], task: usize, method: Method) -> Option<f64> {
     let own = left.iter().filter(|l| l.task == task);
     trimmed(
         own.map(|l| ((l.ln_step - l.predicted(method)).exp() - 1.0).abs())
@@ -59,7 +59,7 @@ pub(super) fn task_error(left: &[Left], task: usize, method: Method) -> Option<f
 pub(super) fn task_report(
     base: &Base,
     rows: &Rows,
-    parts: &Parts,
+    parts: &Regressors,
     (task, throughputs): (usize, usize),
     error_percent: Option<f64>,
 ) -> TaskReport {

@@ -8,7 +8,7 @@ use crate::error::PredictError;
 use crate::pool::Weights;
 use crate::report::FitReport;
 use crate::validation::{
-    self, Calibration, Known, Left, VERY_SURE, cross_validate, pool_weights, sure_gain,
+    self, Calibration, FromFullFit, HeldOut, VERY_SURE, cross_validate, pool_weights, sure_gain,
 };
 
 /// A later family must be better by this factor to be chosen, or surely: errors of few
@@ -27,11 +27,11 @@ pub(crate) struct Checks {
     /// Error of each family in percent.
     merits: Vec<(Method, f64)>,
     /// Of left-out configurations.
-    pub(crate) left: Vec<Left>,
+    pub(crate) left: Vec<HeldOut>,
     /// Of left-out batch sizes and shares.
-    pub(super) levels: Vec<Left>,
+    pub(super) levels: Vec<HeldOut>,
     /// Of the co-runs of most tasks.
-    pub(super) crowd: Vec<Left>,
+    pub(super) crowd: Vec<HeldOut>,
     learning: Vec<(usize, f64)>,
 }
 
@@ -55,7 +55,7 @@ impl Checks {
     /// Chooses among `families` by what each predicts of left-out configurations.
     pub(super) fn of(
         checked: &Dataset,
-        known: &Known<'_>,
+        known: &FromFullFit<'_>,
         families: &[Method],
     ) -> Result<Self, PredictError> {
         let (folds, left) = cross_validate(checked, known)?;
@@ -64,8 +64,8 @@ impl Checks {
             true => pool_weights(&left, &levels, method),
             false => Weights::default(),
         };
-        let moved_as = |left: &[Left], method: Method, (weights, of_sums): (Weights, f64)| {
-            let moved: Vec<Left> = left.iter().map(|l| l.moved(weights)).collect();
+        let moved_as = |left: &[HeldOut], method: Method, (weights, of_sums): (Weights, f64)| {
+            let moved: Vec<HeldOut> = left.iter().map(|l| l.moved(weights)).collect();
             validation::moved_to_sums(&moved, of_sums, method)
         };
         let both_of = |method: Method| {
@@ -87,7 +87,7 @@ impl Checks {
         let merits: Vec<(Method, f64)> = tried.iter().filter_map(merit).collect();
         let method = choose(families, &tried);
         let both = both_of(method);
-        let moved = |left: &[Left]| moved_as(left, method, both);
+        let moved = |left: &[HeldOut]| moved_as(left, method, both);
         let halves = moved(&validation::leave_out(checked, known, 2)?);
         let left = moved(&left);
         let crowd = validation::leave_crowd_out(checked, known, method, both)?;
@@ -117,7 +117,7 @@ impl Checks {
         calibrations: &[Option<Calibration>],
     ) -> FitReport {
         let throughputs = data.samples.iter().flat_map(|s| &s.throughput);
-        let error = |left: &[Left]| validation::throughput_error_percent(left, self.method);
+        let error = |left: &[HeldOut]| validation::throughput_error_percent(left, self.method);
         let known = calibrations.iter().flatten();
         let (inside, all) = known.fold((0, 0), |(a, b), c| (a + c.inside.0, b + c.inside.1));
         FitReport {

@@ -4,9 +4,9 @@ use super::account::task_error;
 use super::checks::Checks;
 use crate::dataset::Dataset;
 use crate::domain::Ranges;
-use crate::model::{Parts, overconfidence};
+use crate::model::{Regressors, overconfidence};
 use crate::trust::{PartSpread, Trust};
-use crate::validation::{self, Calibration, Left};
+use crate::validation::{self, Calibration, HeldOut};
 
 /// Standard deviation of the logarithm where nothing was validated.
 const UNVALIDATED: f64 = 0.1;
@@ -14,7 +14,7 @@ const UNVALIDATED: f64 = 0.1;
 /// How sure the predictions of every task are.
 pub(super) fn trust_of_all(
     data: &Dataset,
-    tasks: &[Parts],
+    tasks: &[Regressors],
     checks: &Checks,
     calibrations: &[Option<Calibration>],
 ) -> Vec<Trust> {
@@ -26,7 +26,7 @@ pub(super) fn trust_of_all(
         })
         .collect();
     let spreads: Vec<f64> = trust.iter().map(|t| t.spread).collect();
-    let scale = |left: &[Left]| validation::scale_of(left, &spreads, checks.method);
+    let scale = |left: &[HeldOut]| validation::scale_of(left, &spreads, checks.method);
     let far = [scale(&checks.levels), scale(&checks.crowd)];
     let far = far.into_iter().flatten().reduce(f64::max);
     for t in &mut trust {
@@ -36,7 +36,12 @@ pub(super) fn trust_of_all(
 }
 
 /// How sure the predictions of task `i` are; all but its cross-validated error.
-fn trust_of(data: &Dataset, i: usize, parts: &Parts, calibration: Option<Calibration>) -> Trust {
+fn trust_of(
+    data: &Dataset,
+    i: usize,
+    parts: &Regressors,
+    calibration: Option<Calibration>,
+) -> Trust {
     let gp = parts.gp.as_ref();
     let noise = gp.map_or(UNVALIDATED, |g| g.gp.hyper.noise.sqrt());
     let Ranges { batches, shares } = Ranges::of(data, i);

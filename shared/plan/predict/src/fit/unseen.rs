@@ -10,8 +10,8 @@ use super::checks::Checks;
 use crate::dataset::Dataset;
 use crate::gp::Hyper;
 use crate::pool::{Pool, PoolRows};
-use crate::unseen::{Unseen, UnseenError, Use};
-use crate::validation::{self, HALF_WIDTH, Known, Part, VERY_SURE, Wanted, trimmed};
+use crate::unseen::{PoolCorrection, Unseen, UnseenError};
+use crate::validation::{self, FromFullFit, HALF_WIDTH, Part, RegressorsToFit, VERY_SURE, trimmed};
 
 /// Most parts that are left out: each costs as much as a fit. Twelve were half of what a fit with
 /// cross-validation took.
@@ -32,7 +32,7 @@ const LEAST_TASKS: usize = 4;
 const FACTOR_PRIOR: f64 = 40.0;
 
 /// A throughput of a part that was left out.
-struct Left {
+struct HeldOutRate {
     ln_step: f64,
     own: f64,
     pooled: f64,
@@ -51,23 +51,23 @@ impl Unseen {
         data: &Dataset,
         checked: &Dataset,
         pool: Pool,
-        known: &Known<'_>,
+        known: &FromFullFit<'_>,
         checks: &Checks,
     ) -> Unseen {
         let (method, weights) = (checks.method, checks.weights);
         let hyper = pool.part.gp.hyper.clone();
-        let wanted = Wanted {
+        let wanted = RegressorsToFit {
             gp: true,
             poly: false,
             trees: method == Method::Blend,
         };
-        let known = &Known {
+        let known = &FromFullFit {
             wanted,
             ..known.clone()
         };
         let found = |parts: &[Vec<usize>], guess: f64| {
-            let learnt = Use::learn(checked, parts, known, method, &hyper);
-            Some(learnt.unwrap_or(Use {
+            let learnt = PoolCorrection::learn(checked, parts, known, method, &hyper);
+            Some(learnt.unwrap_or(PoolCorrection {
                 weight: guess,
                 factor: 1.0,
                 interval_scale: validation::scale_of_pool(&checks.left, method),
@@ -138,54 +138,55 @@ fn some(data: &Dataset, mut parts: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     kept.into_iter().map(|k| parts[k].clone()).collect()
 }
 
-impl Use {
+impl PoolCorrection {
     /// Leaves out one part after another.
     fn learn(
         data: &Dataset,
         parts: &[Vec<usize>],
-        known: &Known<'_>,
+        known: &FromFullFit<'_>,
         method: Method,
         hyper: &Hyper,
-    ) -> Option<Use> {
+    ) -> Option<PoolCorrection> {
         let left = in_parallel(parts, |p| leave_out(data, p, known, method, hyper));
-        let left: Vec<Vec<Left>> = left.into_iter().flatten().collect();
+        let left: Vec<Vec<HeldOutRate>> = left.into_iter().flatten().collect();
         if left.len() < LEAST_PARTS {
             return None;
         }
         let parts = left.len();
-        let all: Vec<Left> = left.into_iter().flatten().collect();
-        let mut best = Use {
+        let all: Vec<HeldOutRate> = left.into_iter().flatten().collect();
+        let mut best = PoolCorrection {
             weight: 0.0,
             factor: 1.0,
             interval_scale: 1.0,
             error: None,
         };
-        best.weight =
-            validation::sure_weight(VERY_SURE, |weight| Use { weight, ..best }.errors(&all));
+        best.weight = validation::sure_weight(VERY_SURE, |weight| {
+            PoolCorrection { weight, ..best }.errors(&all)
+        });
         let n = all.len() as f64;
         best.factor = best.least_error_factor(&all).powf(n / (n + FACTOR_PRIOR));
         best.error = Some(UnseenError {
             parts,
             error_percent: best.error_percent(&all)?,
         });
-        let z = |l: &Left| (1.0 - best.measured_over_predicted(l)).abs() / l.sd;
+        let z = |l: &HeldOutRate| (1.0 - best.measured_over_predicted(l)).abs() / l.sd;
         let z: Vec<f64> = all.iter().map(z).collect();
         best.interval_scale = (stats::quantile(&z, 0.9)? / HALF_WIDTH).clamp(0.1, 10.0);
         Some(best)
     }
 
     /// Throughput over its prediction.
-    fn measured_over_predicted(&self, l: &Left) -> f64 {
+    fn measured_over_predicted(&self, l: &HeldOutRate) -> f64 {
         (self.ln_step(l.own, l.pooled, l.solo) - l.ln_step).exp()
     }
 
     /// Relative errors of the throughputs.
-    fn errors(&self, left: &[Left]) -> Vec<f64> {
-        let error = |l: &Left| (1.0 / self.measured_over_predicted(l) - 1.0).abs();
+    fn errors(&self, left: &[HeldOutRate]) -> Vec<f64> {
+        let error = |l: &HeldOutRate| (1.0 / self.measured_over_predicted(l) - 1.0).abs();
         left.iter().map(error).collect()
     }
 
-    fn error_percent(&self, left: &[Left]) -> Option<f64> {
+    fn error_percent(&self, left: &[HeldOutRate]) -> Option<f64> {
         trimmed(self.errors(left))
     }
 
@@ -193,7 +194,7 @@ impl Use {
     /// median of `m / p` with weights `p / m`. Where predictions scatter it is below 1, because
     /// twice too much is worse than half. Without the twentieth that is farthest off: those may
     /// be bad measurements.
-    fn least_error_factor(&self, left: &[Left]) -> f64 {
+    fn least_error_factor(&self, left: &[HeldOutRate]) -> f64 {
         let mut r: Vec<f64> = left
             .iter()
             .map(|l| self.measured_over_predicted(l))
@@ -242,27 +243,27 @@ fn in_parallel<P: Sync, R: Send>(
 fn leave_out(
     data: &Dataset,
     part: &[usize],
-    known: &Known<'_>,
+    known: &FromFullFit<'_>,
     method: Method,
     hyper: &Hyper,
-) -> Option<Vec<Left>> {
+) -> Option<Vec<HeldOutRate>> {
     let out: Vec<bool> = (0..data.samples.len()).map(|k| part.contains(&k)).collect();
     let fold = Part::learn(data, &out, known).ok()?;
     let pool = PoolRows::of(&fold.data, &fold.base).condition(hyper)?;
     let mut left = Vec::new();
     for s in part.iter().map(|k| &data.samples[*k]) {
-        let scene = fold.base.scene(&s.active);
+        let inputs = fold.base.inputs(&s.active);
         for (at, (a, p)) in s.active.iter().zip(&s.throughput).enumerate() {
             if *p <= 0.0 {
                 continue;
             }
-            let own = fold.tasks[a.task].answer(&fold.base, &scene, at, a.task, false);
-            let pooled = pool.answer(&fold.base, &scene, at);
-            left.push(Left {
+            let own = fold.tasks[a.task].answer(&fold.base, &inputs, at, a.task, false);
+            let pooled = pool.answer(&fold.base, &inputs, at);
+            left.push(HeldOutRate {
                 ln_step: (a.batch.as_f64() / p).ln(),
                 own: own.of(method),
                 pooled: pooled.ln_step,
-                solo: scene.ln_step(at),
+                solo: inputs.ln_step(at),
                 sd: pooled.variance.sqrt(),
             });
         }
@@ -274,7 +275,7 @@ fn leave_out(
 mod tests {
     use super::*;
 
-    const PLAIN: Use = Use {
+    const PLAIN: PoolCorrection = PoolCorrection {
         weight: 0.0,
         factor: 1.0,
         interval_scale: 1.0,
@@ -282,8 +283,8 @@ mod tests {
     };
 
     /// Predictions of 1 second where `measured` seconds came out.
-    fn left(measured: &[f64]) -> Vec<Left> {
-        let one = |m: &f64| Left {
+    fn left(measured: &[f64]) -> Vec<HeldOutRate> {
+        let one = |m: &f64| HeldOutRate {
             ln_step: m.ln(),
             own: 0.0,
             pooled: 0.5,
@@ -301,7 +302,11 @@ mod tests {
             vec![0.8, 1.25, 1.6],
         ] {
             let left = left(&measured);
-            let error = |factor: f64| Use { factor, ..PLAIN }.error_percent(&left).unwrap();
+            let error = |factor: f64| {
+                PoolCorrection { factor, ..PLAIN }
+                    .error_percent(&left)
+                    .unwrap()
+            };
             let least = error(PLAIN.least_error_factor(&left));
             for k in 50..=200 {
                 assert!(
@@ -314,13 +319,13 @@ mod tests {
 
     #[test]
     fn answers_lie_between_both_and_never_above_the_solo_rate() {
-        let half = Use {
+        let half = PoolCorrection {
             weight: 0.5,
             ..PLAIN
         };
         assert_eq!(half.ln_step(1.0, 2.0, 0.0), 1.5);
         assert_eq!(half.ln_step(1.0, 2.0, 1.7), 1.7);
-        let halved = Use {
+        let halved = PoolCorrection {
             factor: 0.5,
             ..PLAIN
         };

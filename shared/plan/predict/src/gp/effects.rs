@@ -54,7 +54,11 @@ const PRIORS: [Prior; 3] = [
     },
     Prior { mean: 0.0, sd: 1.0 },
 ];
-/// Observations that the prior variance, a spread of 20 %, counts for.
+/// Prior of the signal: an inverse gamma that counts for as many observations, with this variance, a spread of
+/// 20 % from co-run to co-run. It is for the case of fewer observations than that, where the fit could take
+/// the signal to 0. Chosen by hand; on six simulated mixes of 10, 40 and 80 co-runs half and a quarter of the
+/// variance changed no held-out error, twice changed one of 18 by 0.02 %, and four times raised three of the six
+/// with 10 co-runs, by 0.4 % at most.
 const PRIOR_COUNT: f64 = 4.0;
 const PRIOR_VARIANCE: f64 = 0.04;
 
@@ -166,7 +170,8 @@ pub(super) fn most_probable(mut try_out: impl FnMut([usize; 3]) -> Tried) -> ([u
     let ends = [LENGTHS.len(), NOISES.len(), IDENTITIES.len()];
     let mut tried: HashMap<[usize; 3], Tried> = HashMap::new();
     let mut at = START;
-    // One step at a time along one axis, to the best neighbour: the posterior has one hill.
+    // One step at a time along one axis, to the best neighbour, instead of all 168 places: each costs a
+    // factorisation. That supposes that the posterior has one hill.
     loop {
         let mut best = (f64::INFINITY, at);
         for place in neighbours(at, ends) {

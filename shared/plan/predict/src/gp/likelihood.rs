@@ -12,7 +12,8 @@ use super::observations::Observations;
 /// of what one observation is worth.
 const SLIGHT: f64 = 1e-5;
 
-/// `sum_j w_j (at - x_j)^2`, in eight independent sums.
+/// `sum_j w_j (at - x_j)^2`, in eight independent sums, so that the compiler may use vector registers: it must not
+/// reorder one sum of floating-point numbers.
 #[inline(always)]
 fn weighted_gaps(w: &[f64], x: &[f64], at: f64) -> f64 {
     let mut acc = [0.0; 8];
@@ -109,6 +110,8 @@ pub(super) fn objective(
     }
     let [cov, slope] = covariance(obs, &scaled, signal, noise);
     let kernel = cov.clone();
+    // Not definite to working precision: lengths so long, and noise so low, that two rows are one. The search
+    // turns back from an infinite cost.
     let Ok(chol) = Cholesky::new(cov, n) else {
         return f64::INFINITY;
     };
@@ -152,6 +155,8 @@ impl Hyper {
     ) -> Hyper {
         let d = obs.features;
         let spread = obs.spreads();
+        // From the mode of the priors: with few rows the posterior stays near it, and a start from there ends on the
+        // hill that the priors lean to. One start only; others were not compared.
         let mut theta = vec![priors.inverse_length.mean; d + 2];
         (theta[d], theta[d + 1]) = (priors.signal.mean, priors.noise.mean);
         if let Some(h) = start {

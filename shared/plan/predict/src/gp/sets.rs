@@ -7,7 +7,7 @@
 //! `m` is a Matern kernel of smoothness 3/2 between two members and `c` the cosine of the mean embeddings of two
 //! sets (Muandet et al. 2017, section 3.1): what every member adds whoever is beside it. Of two pairs that
 //! share one member `c` is a half and its fourth power a sixteenth: what only this very pair does.
-//! Of pairs of trainings (Gavel, three GPUs, 3 draws of 20 to 125 that no table is made of) the square in place of the
+//! Of pairs of trainings (Gavel, three GPUs, 3 draws of 20 to 125 that no table is made of) the square instead of the
 //! fourth power left 19.1 % where this left 17.7 of 20 pairs of a V100, and as much elsewhere; `c` alone
 //! left 16.8 of 125 pairs, where both left 10.1.
 
@@ -105,7 +105,7 @@ impl Members {
                 all[i * n + j] = sum;
             }
         }
-        // Sums in place of means: the number of members drops out of the cosine.
+        // Sums instead of means: the number of members drops out of the cosine.
         let norm: Vec<f64> = (0..n).map(|i| all[i * n + i].sqrt()).collect();
         for i in 0..n {
             for j in 0..=i {

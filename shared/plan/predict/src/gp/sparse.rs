@@ -39,6 +39,7 @@ pub(crate) fn sparse(
         for (a, k) in a[p * m..=p * m + p].iter_mut().zip(&k[0]) {
             *a += noise * k;
         }
+        // A millionth of the signal keeps the matrix definite where two points are nearly one.
         a[p * m + p] += noise * signal * 1e-6;
     }
     gp.alpha = b;
@@ -92,6 +93,8 @@ fn farthest(
     noise_factor: &[f64],
     distance: impl Fn(usize, usize) -> f64,
 ) -> Vec<usize> {
+    // An outlier (its noise factor is above 1) is often the farthest of all: it would become a point and take
+    // the place of a sound one.
     let sound: Vec<usize> = (0..n).filter(|i| noise_factor[*i] <= 1.0).collect();
     let Some(&first) = sound.first() else {
         return (0..n.min(most)).collect();

@@ -6,11 +6,11 @@ use units::corun::Setting;
 use super::{bad, length, numbers};
 use crate::base::Base;
 use crate::error::PredictError;
-use crate::features::Scene;
+use crate::features::CorunInputs;
 use crate::gp::{Gp, Hyper, MOST_POINTS, Observations, TwoGroups};
 use crate::model::GpPart;
 
-/// Whose step each point of a process is, by position in the workload.
+/// Task of each point of a process, by its position in the workload.
 pub(super) fn tasks_of(g: &GpPart, points: &[Vec<Setting>]) -> Vec<u32> {
     let places = g.points.iter().zip(&g.places);
     places.map(|(k, at)| points[*k][*at].task as u32).collect()
@@ -37,7 +37,7 @@ pub(super) fn process(
     base: &Base,
     points: &[Vec<Setting>],
     path: &str,
-    row: impl Fn(&Scene, usize) -> Vec<f64>,
+    row: impl Fn(&CorunInputs, usize) -> Vec<f64>,
 ) -> Result<GpPart, PredictError> {
     let n = g.points.len();
     length(path, tasks.len(), n)?;
@@ -65,8 +65,8 @@ pub(super) fn process(
         let Some(at) = active.iter().position(|a| a.task == *task) else {
             return Err(bad(path, format!("the task is not part of point {k}")));
         };
-        let scene = base.scene(active);
-        rows.push(row(&scene, at));
+        let inputs = base.inputs(active);
+        rows.push(row(&inputs, at));
         places.push(at);
     }
     length(path, g.inverse_length.len(), rows[0].len())?;

@@ -9,8 +9,8 @@ use crate::anchor::Anchor;
 use crate::base::Base;
 use crate::domain::Domain;
 use crate::error::PredictError;
-use crate::features::{Layout, MAX_FEATURES, SUMS, Scene};
-use crate::model::Parts;
+use crate::features::{CorunInputs, Layout, MAX_FEATURES, SUMS};
+use crate::model::Regressors;
 use crate::part_share::{self, PartShares};
 use crate::poly::Poly;
 use crate::predictor::Predictor;
@@ -275,7 +275,7 @@ fn parts(
     method: Method,
     base: &Base,
     points: &[Vec<Setting>],
-) -> Result<Parts, PredictError> {
+) -> Result<Regressors, PredictError> {
     let path = format!("$.predictor.tasks[{task}]");
     let poly = match &t.poly {
         Some(p) if method == Method::Poly => {
@@ -297,9 +297,9 @@ fn parts(
     let gp = match &t.gp {
         Some(g) if matches!(method, Method::Gp | Method::Blend) => {
             let path = format!("{path}.gp");
-            let row = |scene: &Scene, at: usize| {
+            let row = |inputs: &CorunInputs, at: usize| {
                 let mut x = [0.0; MAX_FEATURES];
-                base.layout.fill(scene, at, &mut x);
+                base.layout.fill(inputs, at, &mut x);
                 x[..base.layout.len()].to_vec()
             };
             let tasks = match g.tasks.is_empty() {
@@ -314,7 +314,7 @@ fn parts(
         Some(t) if method == Method::Blend => Ok(Some(trees(t, base, &format!("{path}.{name}"))?)),
         _ => Ok(None),
     };
-    Ok(Parts {
+    Ok(Regressors {
         trees: read(&t.trees, "trees")?,
         solo_trees: read(&t.solo_trees, "solo_trees")?,
         poly,

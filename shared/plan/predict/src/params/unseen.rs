@@ -9,7 +9,7 @@ use crate::error::PredictError;
 use crate::gp::{MEMBER, Members, SetGp};
 use crate::pool::{Pool, Weights};
 use crate::sum::{Sums, members_of};
-use crate::unseen::{Unseen, UnseenError, Use};
+use crate::unseen::{PoolCorrection, Unseen, UnseenError};
 
 pub(super) fn write(u: &Unseen, points: &[Vec<Setting>]) -> UnseenParams {
     let pool = &u.pool;
@@ -56,8 +56,8 @@ fn read_sums(s: &SumParams, base: &Base, points: &[Vec<Setting>]) -> Result<Sums
         let Some(active) = points.get(*k as usize) else {
             return Err(bad(path, format!("point {k} of {}", points.len())));
         };
-        let scene = base.scene(active);
-        if !members.push(&members_of(&scene)[..scene.len()]) {
+        let inputs = base.inputs(active);
+        if !members.push(&members_of(&inputs)[..inputs.len()]) {
             return Err(bad(path, "more points than a model keeps"));
         }
     }
@@ -69,7 +69,7 @@ fn read_sums(s: &SumParams, base: &Base, points: &[Vec<Setting>]) -> Result<Sums
     })
 }
 
-fn write_use(u: &Use) -> UnseenUse {
+fn write_use(u: &PoolCorrection) -> UnseenUse {
     UnseenUse {
         weight: u.weight,
         factor: u.factor,
@@ -106,7 +106,7 @@ pub(super) fn read(
     let batches = |v: &Vec<u64>| v.iter().map(batch).collect();
     let tasks: Vec<usize> = u.tasks.iter().map(|t| *t as usize).collect();
     let in_groups = u.gp.own_features.is_some();
-    let row = |scene: &_, at| base.layout.of_pool(scene, at, in_groups);
+    let row = |inputs: &_, at| base.layout.of_pool(inputs, at, in_groups);
     Ok(Unseen {
         seen: u
             .seen_batches
@@ -127,7 +127,7 @@ pub(super) fn read(
     })
 }
 
-fn read_use(u: Option<&UnseenUse>, path: &str) -> Result<Option<Use>, PredictError> {
+fn read_use(u: Option<&UnseenUse>, path: &str) -> Result<Option<PoolCorrection>, PredictError> {
     let Some(u) = u else { return Ok(None) };
     numbers(path, &[u.factor, u.interval_scale], true)?;
     if let Some(error) = u.error_percent {
@@ -136,7 +136,7 @@ fn read_use(u: Option<&UnseenUse>, path: &str) -> Result<Option<Use>, PredictErr
     if !(0.0..=1.0).contains(&u.weight) {
         return Err(bad(path, format!("weight {} is not 0 to 1", u.weight)));
     }
-    Ok(Some(Use {
+    Ok(Some(PoolCorrection {
         weight: u.weight,
         factor: u.factor,
         interval_scale: u.interval_scale,

@@ -5,7 +5,7 @@ use units::corun::Setting;
 use super::process::{tasks_of, write_process};
 use super::unseen;
 use crate::fit::Fitted;
-use crate::model::{GpPart, Parts};
+use crate::model::{GpPart, Regressors};
 use crate::part_share;
 use crate::trees::Trees;
 
@@ -63,7 +63,7 @@ impl Fitted {
         let (base, trust) = (&p.base, &p.trust[i]);
         let first = base.kind.iter().position(|k| *k == base.kind[i]);
         let copy_of = first.filter(|first| *first < i);
-        let none = Parts::default();
+        let none = Regressors::default();
         let parts = match copy_of {
             Some(_) => &none,
             None => &p.parts[base.kind[i]],

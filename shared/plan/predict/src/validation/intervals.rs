@@ -3,21 +3,21 @@
 use doc::Method;
 use math::stats;
 
-use super::left::{FOLDS, Left};
+use super::left::{FOLDS, HeldOut};
 
 /// Half the width of an interval that should hold 90 %, in standard deviations.
 pub(crate) const HALF_WIDTH: f64 = 1.645;
 
 /// Factor on the standard deviations of the tasks that makes intervals of `left` hold 90 %;
 /// `spreads` are those of the tasks beside the Gaussian process.
-pub(crate) fn scale_of(left: &[Left], spreads: &[f64], method: Method) -> Option<f64> {
-    let z = |l: &Left| (l.sample, l.score(spreads[l.task], method));
+pub(crate) fn scale_of(left: &[HeldOut], spreads: &[f64], method: Method) -> Option<f64> {
+    let z = |l: &HeldOut| (l.sample, l.score(spreads[l.task], method));
     conformal_of(left.iter().map(z)).map(|s| s.clamp(0.5, 20.0))
 }
 
 /// The same for the process of all tasks, whatever it counts; 1 where it said nothing.
-pub(crate) fn scale_of_pool(left: &[Left], method: Method) -> f64 {
-    let z = |l: &Left| {
+pub(crate) fn scale_of_pool(left: &[HeldOut], method: Method) -> f64 {
+    let z = |l: &HeldOut| {
         let sd = l.pooled?.variance.sqrt();
         Some((l.sample, l.gap(method) / sd))
     };
@@ -62,10 +62,10 @@ pub(crate) struct Calibration {
 const OWN_SCALE: usize = 20;
 
 /// Calibrates one task; `None` without left-out throughputs of it.
-pub(crate) fn calibrate(left: &[Left], task: usize, method: Method) -> Option<Calibration> {
-    let own: Vec<&Left> = left.iter().filter(|l| l.task == task).collect();
+pub(crate) fn calibrate(left: &[HeldOut], task: usize, method: Method) -> Option<Calibration> {
+    let own: Vec<&HeldOut> = left.iter().filter(|l| l.task == task).collect();
     let spread = spread_of(&own, method)?;
-    let like: Vec<(&Left, f64)> = if own.len() >= OWN_SCALE {
+    let like: Vec<(&HeldOut, f64)> = if own.len() >= OWN_SCALE {
         own.iter().map(|l| (*l, spread)).collect()
     } else {
         let tasks = left.iter().map(|l| l.task).max().unwrap_or(0);
@@ -75,13 +75,13 @@ pub(crate) fn calibrate(left: &[Left], task: usize, method: Method) -> Option<Ca
         each.flat_map(|(t, spread)| of(t).map(move |l| (l, spread)))
             .collect()
     };
-    let scale_of = |keep: &dyn Fn(&Left) -> bool| {
+    let scale_of = |keep: &dyn Fn(&HeldOut) -> bool| {
         let kept = like.iter().filter(|(l, _)| keep(l));
         conformal_of(kept.map(|(l, s)| (l.sample, l.score(*s, method)))).map(|s| s.clamp(0.5, 10.0))
     };
     let mut inside = (0, 0);
     for f in 0..FOLDS {
-        let Some(scale) = scale_of(&|l: &Left| l.fold != f) else {
+        let Some(scale) = scale_of(&|l: &HeldOut| l.fold != f) else {
             continue;
         };
         for l in own.iter().filter(|l| l.fold == f) {
@@ -98,8 +98,8 @@ pub(crate) fn calibrate(left: &[Left], task: usize, method: Method) -> Option<Ca
 
 /// Standard deviation of the logarithm beside the variance of the Gaussian process, of the left-out
 /// throughputs of one task.
-fn spread_of(own: &[&Left], method: Method) -> Option<f64> {
-    let error = |l: &&Left| l.gap(method);
+fn spread_of(own: &[&HeldOut], method: Method) -> Option<f64> {
+    let error = |l: &&HeldOut| l.gap(method);
     let spread = match method {
         Method::Gp | Method::Blend => {
             stats::median(&own.iter().map(|l| l.noise.sqrt()).collect::<Vec<_>>())?

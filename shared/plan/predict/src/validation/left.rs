@@ -4,7 +4,7 @@ use doc::Method;
 use math::stats;
 
 use crate::dataset::Dataset;
-use crate::model::Answer;
+use crate::model::LnSteps;
 use crate::pool::{Pooled, Weights};
 use crate::trust::BEYOND;
 
@@ -13,14 +13,14 @@ pub(super) const FOLDS: usize = 5;
 
 /// One throughput that the model had not seen.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Left {
+pub(crate) struct HeldOut {
     pub sample: usize,
     pub task: usize,
     /// Position of the task in it.
     pub at: usize,
     pub fold: usize,
     pub ln_step: f64,
-    pub answer: Answer,
+    pub answer: LnSteps,
     pub noise: f64,
     /// By the process of all tasks, where there is one.
     pub pooled: Option<Pooled>,
@@ -34,11 +34,11 @@ pub(crate) struct Left {
     pub ln_alone: f64,
     /// Logarithm of the sum of the co-run's rates over those alone, by the process of sums.
     pub ln_sum: Option<f64>,
-    /// What that moves `ln(step seconds)` by.
+    /// How much that changes `ln(step seconds)`.
     pub shift: f64,
 }
 
-impl Left {
+impl HeldOut {
     /// `ln(step seconds)` as the finished model predicts it.
     pub fn predicted(&self, method: Method) -> f64 {
         let own = self.answer.of(method);
@@ -71,34 +71,34 @@ impl Left {
         ((self.predicted(method) - self.ln_step).exp() - 1.0).abs()
     }
 
-    /// That over [`Left::deviation`].
+    /// That over [`HeldOut::deviation`].
     pub fn score(&self, spread: f64, method: Method) -> f64 {
         self.gap(method) / self.deviation(spread, method)
     }
 
     /// With a part of its shift.
-    pub fn shifted(&self, weight: f64) -> Left {
+    pub fn shifted(&self, weight: f64) -> HeldOut {
         let shift = weight * self.shift;
-        Left { shift, ..*self }
+        HeldOut { shift, ..*self }
     }
 
     /// With weights of the process of all tasks.
-    pub fn moved(&self, weights: Weights) -> Left {
+    pub fn moved(&self, weights: Weights) -> HeldOut {
         let weight = weights.of(self.has_levels);
-        Left { weight, ..*self }
+        HeldOut { weight, ..*self }
     }
 }
 
 /// What was left out, co-run by co-run.
-pub(super) fn by_co_run(left: &[Left]) -> impl Iterator<Item = &[Left]> {
+pub(super) fn by_co_run(left: &[HeldOut]) -> impl Iterator<Item = &[HeldOut]> {
     left.chunk_by(|a, b| a.sample == b.sample && a.at < b.at)
 }
 
 /// Predicted and measured sum of a co-run's rates over those alone, and the sum by the process of sums
 /// where that counts.
-pub(super) fn sums(co_run: &[Left], method: Method) -> Option<(f64, f64, f64)> {
+pub(super) fn sums(co_run: &[HeldOut], method: Method) -> Option<(f64, f64, f64)> {
     let first = co_run.first().filter(|l| l.weight > 0.0)?;
-    let of = |ln_step: &dyn Fn(&Left) -> f64| {
+    let of = |ln_step: &dyn Fn(&HeldOut) -> f64| {
         let relative = co_run.iter().map(|l| (l.ln_alone - ln_step(l)).exp());
         relative.sum()
     };
@@ -110,25 +110,25 @@ pub(super) fn sums(co_run: &[Left], method: Method) -> Option<(f64, f64, f64)> {
 }
 
 /// With the rates of every co-run moved towards the sum that the process of sums gives.
-pub(crate) fn moved_to_sums(left: &[Left], weight: f64, method: Method) -> Vec<Left> {
+pub(crate) fn moved_to_sums(left: &[HeldOut], weight: f64, method: Method) -> Vec<HeldOut> {
     let each = by_co_run(left).flat_map(|co_run| {
         let shift = sums(co_run, method).map_or(0.0, |(by_rates, _, by_sums)| {
             weight * (by_rates / by_sums).ln()
         });
-        co_run.iter().map(move |l| Left { shift, ..*l })
+        co_run.iter().map(move |l| HeldOut { shift, ..*l })
     });
     each.collect()
 }
 
 /// Mean absolute error of left-out throughputs in percent, bad measurements included: what a user
 /// will see.
-pub(crate) fn throughput_error_percent(left: &[Left], method: Method) -> Option<f64> {
-    let error = |l: &Left| 100.0 * l.error(method);
+pub(crate) fn throughput_error_percent(left: &[HeldOut], method: Method) -> Option<f64> {
+    let error = |l: &HeldOut| 100.0 * l.error(method);
     stats::mean(&left.iter().map(error).collect::<Vec<_>>())
 }
 
 /// Predicted over measured total throughput, minus 1, of every left-out sample, by sample.
-pub(crate) fn total_errors(data: &Dataset, left: &[Left], method: Method) -> Vec<(usize, f64)> {
+pub(crate) fn total_errors(data: &Dataset, left: &[HeldOut], method: Method) -> Vec<(usize, f64)> {
     let mut sums: Vec<(usize, f64, f64)> = Vec::new();
     for l in left {
         let s = &data.samples[l.sample];
@@ -147,7 +147,7 @@ pub(crate) fn total_errors(data: &Dataset, left: &[Left], method: Method) -> Vec
 
 /// Mean absolute error of the total in percent, without the worst twentieth: those are the bad
 /// measurements, which no model should follow.
-pub(crate) fn total_error_percent(data: &Dataset, left: &[Left], method: Method) -> Option<f64> {
+pub(crate) fn total_error_percent(data: &Dataset, left: &[HeldOut], method: Method) -> Option<f64> {
     let errors = total_errors(data, left, method);
     trimmed(errors.iter().map(|(_, e)| e.abs()).collect())
 }

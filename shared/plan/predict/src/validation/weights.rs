@@ -3,7 +3,7 @@
 use doc::Method;
 use math::stats;
 
-use super::left::{Left, by_co_run, sums};
+use super::left::{HeldOut, by_co_run, sums};
 use crate::pool::Weights;
 
 /// Weights of the process of all tasks that are tried beside 1.
@@ -55,14 +55,14 @@ pub(crate) fn sure_weight(sure: f64, errors: impl Fn(f64) -> Vec<f64>) -> f64 {
 
 /// The weights for what was left out, single co-runs and share levels; 0 where nothing was. Where no
 /// share was new, both are one.
-pub(crate) fn pool_weights(left: &[Left], levels: &[Left], method: Method) -> Weights {
+pub(crate) fn pool_weights(left: &[HeldOut], levels: &[HeldOut], method: Method) -> Weights {
     let weight = |has_levels: bool| {
         let all = left.iter().chain(levels);
-        let like: Vec<&Left> = all
+        let like: Vec<&HeldOut> = all
             .filter(|l| l.pooled.is_some() && l.has_levels == has_levels)
             .collect();
         let errors = |weight| {
-            let of = |l: &&Left| Left { weight, ..**l }.error(method);
+            let of = |l: &&HeldOut| HeldOut { weight, ..**l }.error(method);
             like.iter().map(of).collect()
         };
         (!like.is_empty()).then(|| sure_weight(SURE, errors))
@@ -78,7 +78,7 @@ pub(crate) fn pool_weights(left: &[Left], levels: &[Left], method: Method) -> We
 /// How much the process of sums should count: what leaves the smallest error of left-out sums. The error
 /// changes little between neighbours, so that a wrong choice costs little; errors count up to 1, as for
 /// the process of all tasks.
-pub(crate) fn sum_weight(left: &[Left], method: Method) -> f64 {
+pub(crate) fn sum_weight(left: &[HeldOut], method: Method) -> f64 {
     let all: Vec<_> = by_co_run(left).filter_map(|c| sums(c, method)).collect();
     let error = |weight: f64| -> f64 {
         let of = |(by_rates, measured, by_sums): &(f64, f64, f64)| {
@@ -95,7 +95,7 @@ pub(crate) fn sum_weight(left: &[Left], method: Method) -> f64 {
 
 /// How much the line through measured numbers of tasks should count where more run, from the co-runs of most
 /// tasks, left out whole; wholly where there are none of fewer.
-pub(crate) fn line_weight(crowd: &[Left], method: Method) -> f64 {
+pub(crate) fn line_weight(crowd: &[HeldOut], method: Method) -> f64 {
     if crowd.is_empty() {
         return 1.0;
     }

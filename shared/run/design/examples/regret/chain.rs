@@ -1,14 +1,12 @@
 //! The chain on one mix: profile, fit, solve; and what its plan is worth.
 
-use std::collections::HashSet;
-
 use allocation::{Limits, Problem, Request, Scheme, SearchOptions, plan_workload, solve};
 use design::sequence::{Conditions, Sequence, lesson};
 use design::{DesignSettings, Strategy};
 use device::{Device, Sim};
-use doc::{Corun, Measured, ObjectiveKind, Workload};
+use doc::{Corun, Feasible, Measured, ObjectiveKind, Workload};
 use predict::{Dataset, FitOptions, Predictor, TaskSpec, fit_by_merit};
-use units::corun::Setting;
+use units::corun::{Setting, Throughput};
 use units::{Batch, TotalShare};
 
 use super::mixes::Mix;
@@ -19,14 +17,34 @@ use super::{Failure, Study};
 pub(crate) struct Row {
     pub objective: ObjectiveKind,
     pub budget: u64,
+    pub noise_percent: f64,
     /// By how much the plan stays below the best that is known, percent.
     pub plan: f64,
     /// The same of the plan by the model alone.
     pub by_model: f64,
     /// The same of the best scheme of equal shares.
     pub scheme: f64,
+    /// The same of full sharing.
+    pub sharing: f64,
+    /// The same of one task after another.
+    pub serial: f64,
     /// Whether the plan is a measured configuration.
     pub measured: bool,
+    /// Tasks of the plan, and how many have their true throughput in the plan's 95 % interval.
+    pub tasks: usize,
+    pub held: usize,
+    /// Points of percent by which the verdict promises more of one after another's time to be saved than is.
+    pub promised: f64,
+}
+
+/// What one profile is made for.
+pub(crate) struct Chain<'a> {
+    pub mix: &'a Mix,
+    pub objective: ObjectiveKind,
+    pub noise_percent: f64,
+    /// Of the device and of the design; what judges has others.
+    pub seed: u64,
+    pub budgets: &'a [u64],
 }
 
 /// All chains of a mix.
@@ -34,20 +52,15 @@ pub(crate) fn of_mix(mix: &Mix, study: &Study) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for &objective in &study.objectives {
         let judge = Judge::new(mix, objective)?;
-        for &budget in &study.budgets {
-            let row = chain(mix, &judge, objective, budget, study)?;
-            if study.each {
-                println!(
-                    "{:60} {:9} {budget:3}: plan {:6.2} %, by model {:6.2} %, static {:6.2} %{}",
-                    mix.name,
-                    doc::name_of(&objective),
-                    row.plan,
-                    row.by_model,
-                    row.scheme,
-                    if row.measured { ", measured" } else { "" }
-                );
-            }
-            rows.push(row);
+        for &noise_percent in &study.noise_percent {
+            let chain = Chain {
+                mix,
+                objective,
+                noise_percent,
+                seed: 0,
+                budgets: &study.budgets,
+            };
+            rows.extend(chain.rows(&judge, study)?);
         }
     }
     Ok(rows)
@@ -60,14 +73,16 @@ const FRESH: [u64; 3] = [1_000_001, 1_000_002, 1_000_003];
 const LONG: f64 = 10.0;
 
 /// What choices are worth in long windows of fresh seeds.
-struct Judge {
+pub(crate) struct Judge {
     truths: Vec<(Truth, Problem)>,
+    /// The same tasks, judged by the time of a round, which a verdict is about.
+    rounds: Vec<Problem>,
     /// Best choice by a search on short windows: one that is known, not the best there is.
     searched: Vec<Setting>,
 }
 
 impl Judge {
-    fn new(mix: &Mix, objective: ObjectiveKind) -> Result<Self, Failure> {
+    pub fn new(mix: &Mix, objective: ObjectiveKind) -> Result<Self, Failure> {
         let truths = FRESH.iter().map(|&seed| {
             let truth = Truth::new(&mix.workload, seed, window(LONG, 1)?)?;
             let problem = Problem::of_workload(&truth, &mix.workload, objective, limits(mix));
@@ -78,8 +93,13 @@ impl Judge {
         let options = SearchOptions::default();
         let found = solve(&short, &problem, &options)?;
         let best = found.solutions.first().ok_or("nothing is feasible")?;
+        let truths: Vec<(Truth, Problem)> = truths.collect::<Result<_, Failure>>()?;
+        let round = |(truth, _): &(Truth, Problem)| {
+            Problem::of_workload(truth, &mix.workload, ObjectiveKind::Round, limits(mix))
+        };
         Ok(Self {
-            truths: truths.collect::<Result<_, Failure>>()?,
+            rounds: truths.iter().map(round).collect(),
+            truths,
             searched: best.settings.clone(),
         })
     }
@@ -93,24 +113,62 @@ impl Judge {
         sum / self.truths.len() as f64
     }
 
-    /// Of the best scheme of equal shares, at the largest batch sizes and at those given.
-    fn scheme(&self, batches: &[Batch]) -> f64 {
+    /// Of a scheme, at the largest batch sizes or at those given, whichever are better.
+    fn scheme(&self, scheme: Scheme, batches: &[Batch]) -> Result<f64, Failure> {
         let tasks = self.truths.iter().flat_map(|(_, problem)| &problem.tasks);
         let tasks = tasks.take(batches.len());
         let largest: Vec<Batch> = tasks.filter_map(|t| t.batches.last().copied()).collect();
         let mut most = f64::NEG_INFINITY;
-        for scheme in Scheme::ALL.iter().filter(|s| **s != Scheme::Temporal) {
-            for sizes in [&largest[..], batches] {
-                let share = scheme.share(sizes.len());
-                let each = sizes.iter().enumerate();
-                let settings: Vec<Setting> = each
-                    .map(|(task, &batch)| Setting { task, batch, share })
-                    .collect();
-                most = most.max(self.worth(&settings));
+        for sizes in [&largest[..], batches] {
+            let mut sum = 0.0;
+            for (truth, problem) in &self.truths {
+                sum += scheme.predict(truth, problem, sizes)?.objective;
+            }
+            most = most.max(sum / self.truths.len() as f64);
+        }
+        Ok(most)
+    }
+
+    /// Tasks whose true throughput lies in the interval of the plan.
+    fn held(&self, found: &Feasible) -> usize {
+        let settings = settings_of(found);
+        let mut truth = vec![0.0; settings.len()];
+        for (rates, _) in &self.truths {
+            let mut one = vec![0.0; settings.len()];
+            rates.means(&settings, &mut one);
+            for (all, one) in truth.iter_mut().zip(&one) {
+                *all += one / self.truths.len() as f64;
             }
         }
-        most
+        let each = found.decisions.iter().zip(truth);
+        each.filter(|(d, t)| (d.throughput.low.get()..=d.throughput.high.get()).contains(t))
+            .count()
     }
+
+    /// How much of one after another's time the plan saves, percent, less what is really saved.
+    fn promised(&self, found: &Feasible) -> Result<f64, Failure> {
+        let verdict = found.verdict.as_ref().ok_or("no verdict")?;
+        let saved = |together: f64, serial: f64| 100.0 * (1.0 - together / serial);
+        let told = saved(verdict.together.get(), verdict.one_after_another.get());
+        let settings = settings_of(found);
+        let batches: Vec<Batch> = verdict.tasks.iter().map(|t| t.batch).collect();
+        let (mut together, mut serial) = (0.0, 0.0);
+        for ((truth, _), round) in self.truths.iter().zip(&self.rounds) {
+            together -= round.worth(truth, &settings);
+            serial -= Scheme::Temporal.predict(truth, round, &batches)?.objective;
+        }
+        Ok(told - saved(together, serial))
+    }
+}
+
+fn settings_of(found: &Feasible) -> Vec<Setting> {
+    let each = found.decisions.iter().enumerate();
+    each.map(|(task, d)| Setting {
+        task,
+        batch: d.batch,
+        share: d.share,
+    })
+    .collect()
 }
 
 fn limits(mix: &Mix) -> Limits {
@@ -120,98 +178,136 @@ fn limits(mix: &Mix) -> Limits {
     }
 }
 
-fn chain(
-    mix: &Mix,
-    judge: &Judge,
-    objective: ObjectiveKind,
-    budget: u64,
-    study: &Study,
-) -> Result<Row, Failure> {
-    let (data, coruns) = profile(mix, objective, budget, study)?;
-    let fitted = fit_by_merit(&data, &FitOptions::default())?;
-    let params = fitted.params(&mix.workload);
-    let predictor = Predictor::from_params(&params, &mix.workload)?;
-    let request = Request::new(objective, limits(mix));
-    let settings = |measured: &[Corun]| -> Result<Vec<Setting>, Failure> {
-        let plan = plan_workload(&predictor, &mix.workload, &request, measured, None)?;
-        let found = plan.feasible().ok_or("the plan is infeasible")?;
-        let each = found.decisions.iter().enumerate();
-        Ok(each
-            .map(|(task, d)| Setting {
-                task,
-                batch: d.batch,
-                share: d.share,
-            })
-            .collect())
-    };
-    let (plan, by_model) = (settings(&coruns)?, settings(&[])?);
-    let batches: Vec<Batch> = plan.iter().map(|s| s.batch).collect();
-    let known: HashSet<Vec<Setting>> = data.samples.iter().map(|s| s.active.clone()).collect();
-    let is_measured = known.contains(&plan);
-    let [plan, by_model, searched] = [&plan, &by_model, &judge.searched].map(|s| judge.worth(s));
-    let scheme = judge.scheme(&batches);
-    let best = searched.max(plan).max(by_model).max(scheme);
-    // Of a round, whose worth is minus its time: percent longer than the shortest.
-    let regret = |worth: f64| 100.0 * (best - worth) / best.abs();
-    Ok(Row {
-        objective,
-        budget,
-        plan: regret(plan),
-        by_model: regret(by_model),
-        scheme: regret(scheme),
-        measured: is_measured,
-    })
+impl Chain<'_> {
+    /// One for each budget. A larger budget only adds to a design, so that one profile is enough.
+    pub fn rows(&self, judge: &Judge, study: &Study) -> Result<Vec<Row>, Failure> {
+        let most = self.budgets.iter().copied().max().unwrap_or(0);
+        let profile = self.profile(most, study)?;
+        let mut rows = Vec::new();
+        for &budget in self.budgets {
+            let row = self.row(judge, &profile, budget)?;
+            if study.each {
+                println!(
+                    "{:60} {:9} {budget:3} noise {}: plan {:6.2} %, by model {:6.2} %, static {:6.2} %, \
+                     promised {:+.2}, held {} of {}{}",
+                    self.mix.name,
+                    doc::name_of(&self.objective),
+                    self.noise_percent,
+                    row.plan,
+                    row.by_model,
+                    row.scheme,
+                    row.promised,
+                    row.held,
+                    row.tasks,
+                    if row.measured { ", measured" } else { "" }
+                );
+            }
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    fn row(&self, judge: &Judge, profile: &[Tried], budget: u64) -> Result<Row, Failure> {
+        let workload = &self.mix.workload;
+        let seen = || profile.iter().filter(|tried| tried.coruns <= budget);
+        let data = Dataset {
+            tasks: TaskSpec::all(workload),
+            samples: seen().map(|t| lesson(&t.runs, &t.rates)).collect(),
+        };
+        let coruns: Vec<Corun> = seen().map(|t| corun(workload, &t.runs, &t.rates)).collect();
+        let fitted = fit_by_merit(&data, &FitOptions::default())?;
+        let predictor = Predictor::from_params(&fitted.params(workload), workload)?;
+        let request = Request::new(self.objective, limits(self.mix));
+        let plan = |measured: &[Corun]| -> Result<Feasible, Failure> {
+            let plan = plan_workload(&predictor, workload, &request, measured, None)?;
+            let found = plan.feasible().ok_or("the plan is infeasible")?;
+            Ok(found.clone())
+        };
+        let (found, by_model) = (plan(&coruns)?, plan(&[])?);
+        let settings = settings_of(&found);
+        let batches: Vec<Batch> = settings.iter().map(|s| s.batch).collect();
+        let measured = data.samples.iter().any(|s| s.active == settings);
+        let [plan, by_model, searched] =
+            [&settings, &settings_of(&by_model), &judge.searched].map(|s| judge.worth(s));
+        let equal = Scheme::ALL.iter().filter(|s| **s != Scheme::Temporal);
+        let mut scheme = f64::NEG_INFINITY;
+        for one in equal {
+            scheme = scheme.max(judge.scheme(*one, &batches)?);
+        }
+        let sharing = judge.scheme(Scheme::Sharing, &batches)?;
+        let serial = judge.scheme(Scheme::Temporal, &batches)?;
+        let best = searched.max(plan).max(by_model).max(scheme);
+        // Of a round, whose worth is minus its time: percent longer than the shortest.
+        let regret = |worth: f64| 100.0 * (best - worth) / best.abs();
+        Ok(Row {
+            objective: self.objective,
+            budget,
+            noise_percent: self.noise_percent,
+            plan: regret(plan),
+            by_model: regret(by_model),
+            scheme: regret(scheme),
+            sharing: regret(sharing),
+            serial: regret(serial),
+            measured,
+            tasks: settings.len(),
+            held: judge.held(&found),
+            promised: judge.promised(&found)?,
+        })
+    }
+
+    /// What mt-profile measures.
+    fn profile(&self, budget: u64, study: &Study) -> Result<Vec<Tried>, Failure> {
+        let workload = &self.mix.workload;
+        let options = device::Options {
+            noise_percent: self.noise_percent,
+            seed: self.seed,
+            ..device::Options::default()
+        };
+        let mut device = Sim::open(workload, &options)?;
+        let seen = window(study.window_s, study.repeats)?;
+        let all = TotalShare::from_hundredths(10_000 * workload.tasks.len() as u32);
+        let settings = DesignSettings {
+            strategy: Strategy::Adaptive,
+            budget: Some(budget),
+            step: self.mix.step,
+            rv_min: TotalShare::from_hundredths(100),
+            rv_max: all,
+            subsets: 0.2,
+            tolerance: 0.0,
+            objective: Some(self.objective),
+            floor: 0.0,
+        };
+        let conditions = Conditions {
+            only: None,
+            drifts: false,
+            earlier: None,
+            seed: self.seed,
+        };
+        let mut sequence = Sequence::designed(workload, &settings, conditions)
+            .map_err(|error| format!("{error:?}"))?;
+        let mut profile = Vec::new();
+        let mut coruns = 0;
+        let next = |s: &mut Sequence| s.next_configuration().map_err(|error| format!("{error:?}"));
+        while let Some(runs) = next(&mut sequence)? {
+            coruns += u64::from(runs.len() > 1);
+            let measured = device.measure(&runs, &seen).ok();
+            sequence.observe(&runs, measured.as_ref().map(|m| &m.rates[..]));
+            profile.extend(measured.map(|measured| Tried {
+                coruns,
+                runs,
+                rates: measured.rates,
+            }));
+        }
+        Ok(profile)
+    }
 }
 
-/// What mt-profile measures, and the co-runs of all tasks that mt-fit keeps.
-fn profile(
-    mix: &Mix,
-    objective: ObjectiveKind,
-    budget: u64,
-    study: &Study,
-) -> Result<(Dataset, Vec<Corun>), Failure> {
-    let options = device::Options {
-        noise_percent: study.noise_percent,
-        ..device::Options::default()
-    };
-    let mut device = Sim::open(&mix.workload, &options)?;
-    let seen = window(study.window_s, study.repeats)?;
-    let all = TotalShare::from_hundredths(10_000 * mix.workload.tasks.len() as u32);
-    let settings = DesignSettings {
-        strategy: Strategy::Adaptive,
-        budget: Some(budget),
-        step: mix.step,
-        rv_min: TotalShare::from_hundredths(100),
-        rv_max: all,
-        subsets: 0.2,
-        tolerance: 0.0,
-        objective: Some(objective),
-        floor: 0.0,
-    };
-    let conditions = Conditions {
-        only: None,
-        drifts: false,
-        earlier: None,
-        seed: 0,
-    };
-    let mut sequence = Sequence::designed(&mix.workload, &settings, conditions)
-        .map_err(|error| format!("{error:?}"))?;
-    let mut data = Dataset {
-        tasks: TaskSpec::all(&mix.workload),
-        samples: Vec::new(),
-    };
-    let mut coruns = Vec::new();
-    let next = |s: &mut Sequence| s.next_configuration().map_err(|error| format!("{error:?}"));
-    while let Some(runs) = next(&mut sequence)? {
-        let Ok(measured) = device.measure(&runs, &seen) else {
-            sequence.observe(&runs, None);
-            continue;
-        };
-        sequence.observe(&runs, Some(&measured.rates));
-        data.samples.push(lesson(&runs, &measured.rates));
-        coruns.push(corun(&mix.workload, &runs, &measured.rates));
-    }
-    Ok((data, coruns))
+/// What was measured of a configuration.
+struct Tried {
+    /// How many co-runs had been tried with it.
+    coruns: u64,
+    runs: Vec<Setting>,
+    rates: Vec<device::Rate>,
 }
 
 fn corun(workload: &Workload, runs: &[Setting], rates: &[device::Rate]) -> Corun {

@@ -8,9 +8,10 @@
 //! ```
 //!
 //! `--trial` takes other mixes: what ideas are tried on, so that the figures reported are of mixes
-//! that no choice was made by; `--seed N` draws others still. `--noise 3` puts noise on what the profiler
-//! sees, `--window 0.25 --repeats 1` says how long it looks (default: as mt-profile does); what is judged
-//! is without noise.
+//! that no choice was made by; `--seed N` draws others still. `--noise 0,3` puts noise on what the profiler
+//! sees, in turn, `--window 0.25 --repeats 1` says how long it looks (default: as mt-profile does); what is
+//! judged is without noise. `--inputs` prints the mixes and nothing else; `--summary FILE --inputs-sha256 HASH`
+//! writes the figures as JSON, too, with the hash of what `--inputs` prints.
 
 #![expect(
     clippy::print_stdout,
@@ -20,14 +21,19 @@
 
 mod chain;
 mod mixes;
+mod summary;
 mod table;
 mod truth;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use doc::ObjectiveKind;
 
 pub(crate) type Failure = Box<dyn std::error::Error>;
+
+/// Seeds of the profiles of the twins: two of those that their plan was bad for.
+const TWIN_SEEDS: [u64; 2] = [2, 34];
 
 /// What to run.
 pub(crate) struct Study {
@@ -36,29 +42,38 @@ pub(crate) struct Study {
     pub mixes: usize,
     pub budgets: Vec<u64>,
     pub objectives: Vec<ObjectiveKind>,
-    pub noise_percent: f64,
+    /// Noise on what the profiler sees; each in turn.
+    pub noise_percent: Vec<f64>,
     /// Windows of the profiler: at least so many seconds, so many of them.
     pub window_s: f64,
     pub repeats: u32,
     /// Print a row for each chain.
     pub each: bool,
+    /// Print the mixes, and run nothing.
+    pub inputs: bool,
+    /// Where the figures are written as JSON, with the hash of the mixes.
+    pub summary: Option<PathBuf>,
+    pub inputs_sha256: String,
 }
 
 fn study() -> Result<Study, Failure> {
     let mut study = Study {
         seed: mixes::SEED,
         mixes: 20,
-        budgets: vec![10, 20, 40, 80],
+        budgets: vec![10, 20],
         objectives: vec![
             ObjectiveKind::Raw,
             ObjectiveKind::Fairness,
             ObjectiveKind::MaxMin,
             ObjectiveKind::Round,
         ],
-        noise_percent: 0.0,
+        noise_percent: vec![0.0, 3.0],
         window_s: 10.0,
         repeats: 3,
         each: false,
+        inputs: false,
+        summary: None,
+        inputs_sha256: String::new(),
     };
     let mut args = std::env::args().skip(1);
     while let Some(option) = args.next() {
@@ -70,7 +85,13 @@ fn study() -> Result<Study, Failure> {
             "--repeats" => study.repeats = value()?.parse()?,
             "--each" => study.each = true,
             "--mixes" => study.mixes = value()?.parse()?,
-            "--noise" => study.noise_percent = value()?.parse()?,
+            "--inputs" => study.inputs = true,
+            "--summary" => study.summary = Some(value()?.into()),
+            "--inputs-sha256" => study.inputs_sha256 = value()?,
+            "--noise" => {
+                let all = value()?;
+                study.noise_percent = all.split(',').map(str::parse).collect::<Result<_, _>>()?;
+            }
             "--budgets" => {
                 let all = value()?;
                 study.budgets = all.split(',').map(str::parse).collect::<Result<_, _>>()?;
@@ -92,12 +113,36 @@ fn study() -> Result<Study, Failure> {
 
 fn run() -> Result<(), Failure> {
     let study = study()?;
-    let mut rows = Vec::new();
-    for index in 0..study.mixes {
-        let mix = mixes::draw(index, study.seed)?;
-        rows.extend(chain::of_mix(&mix, &study)?);
+    let drawn = |index| mixes::draw(index, study.seed);
+    let mixes: Vec<mixes::Mix> = (0..study.mixes).map(drawn).collect::<Result<_, _>>()?;
+    let twins = mixes::twins()?;
+    if study.inputs {
+        for mix in mixes.iter().chain([&twins]) {
+            println!("{}", mix.text);
+        }
+        return Ok(());
     }
-    table::print(&rows, &study);
+    let mut rows = Vec::new();
+    for mix in &mixes {
+        rows.extend(chain::of_mix(mix, &study)?);
+    }
+    let judge = chain::Judge::new(&twins, ObjectiveKind::MaxMin)?;
+    let mut worst = Vec::new();
+    for seed in TWIN_SEEDS {
+        let chain = chain::Chain {
+            mix: &twins,
+            objective: ObjectiveKind::MaxMin,
+            noise_percent: 0.0,
+            seed,
+            budgets: &[20],
+        };
+        worst.extend(chain.rows(&judge, &study)?);
+    }
+    let summary = summary::Summary::new(&study, &rows, &worst);
+    table::print(&summary);
+    if let Some(path) = &study.summary {
+        std::fs::write(path, serde_json::to_string_pretty(&summary)? + "\n")?;
+    }
     Ok(())
 }
 

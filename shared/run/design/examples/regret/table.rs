@@ -1,43 +1,55 @@
-//! Quantiles of the regrets.
+//! The tables of a page.
 
-use super::Study;
-use super::chain::Row;
+use super::summary::{Cell, Quantiles, Summary};
 
-/// The plan is worse than the best scheme where it lies further below than this, percent.
-const WORSE: f64 = 0.5;
-
-pub(crate) fn print(rows: &[Row], study: &Study) {
+pub(crate) fn print(summary: &Summary) {
     println!(
-        "| objective | samples | plan: median (p90, worst) | by the model alone | best static | \
-         plan worse than static by more than {WORSE} % | measured |\n|---|---|---|---|---|---|---|"
+        "| objective | samples | noise | plan: median (p90, worst) | by the model alone | best equal \
+         shares | full sharing | one after another |\n|---|---|---|---|---|---|---|---|"
     );
-    for &objective in &study.objectives {
-        for &budget in &study.budgets {
-            let here = || {
-                rows.iter()
-                    .filter(move |r| r.objective == objective && r.budget == budget)
-            };
-            let of = |f: &dyn Fn(&Row) -> f64| quantiles(here().map(f).collect());
-            let worse = here().filter(|r| r.plan > r.scheme + WORSE).count();
-            println!(
-                "| {} | {budget} | {} | {} | {} | {worse} of {} | {} |",
-                doc::name_of(&objective),
-                of(&|r| r.plan),
-                of(&|r| r.by_model),
-                of(&|r| r.scheme),
-                here().count(),
-                here().filter(|r| r.measured).count(),
-            );
-        }
+    for cell in summary.cells.iter().chain(&summary.totals) {
+        let columns = [
+            &cell.plan,
+            &cell.by_model,
+            &cell.best_equal_shares,
+            &cell.full_sharing,
+            &cell.one_after_another,
+        ];
+        let columns = columns.map(quantiles).join(" | ");
+        println!("{} | {columns} |", head(cell));
+    }
+    println!(
+        "\n| objective | samples | noise | worse than the best equal shares by 0.5 % | by 2 % | measured | \
+         intervals hold | verdict promises too much | its error |\n|---|---|---|---|---|---|---|---|---|"
+    );
+    for cell in summary.cells.iter().chain(&summary.totals) {
+        println!(
+            "{} | {} of {} | {} | {} | {:.0} % | {:+.2} | {:.2} |",
+            head(cell),
+            cell.worse,
+            cell.chains,
+            cell.much_worse,
+            cell.measured,
+            cell.coverage_percent,
+            cell.verdict_bias,
+            cell.verdict_error,
+        );
+    }
+    for twins in &summary.twins {
+        println!(
+            "\nTwo resnet34: plan {:.2}, best equal shares {:.2}",
+            twins.plan, twins.best_equal_shares
+        );
     }
 }
 
-/// Median, ninth decile (nearest rank) and largest.
-fn quantiles(mut values: Vec<f64>) -> String {
-    values.sort_by(f64::total_cmp);
-    let rank = |part: f64| values[((part * values.len() as f64).ceil() as usize).max(1) - 1];
-    if values.is_empty() {
-        return "none".to_owned();
-    }
-    format!("{:.2} ({:.2}, {:.2})", rank(0.5), rank(0.9), rank(1.0))
+fn head(cell: &Cell) -> String {
+    format!(
+        "| {} | {} | {} %",
+        cell.objective, cell.samples, cell.noise_percent
+    )
+}
+
+fn quantiles(of: &Quantiles) -> String {
+    format!("{:.2} ({:.2}, {:.2})", of.median, of.p90, of.worst)
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use doc::StopReason;
-use predict::design::{Design, Goal, Progress, Step, lot};
+use predict::design::{Design, Goal, Progress, Step, coruns_per_fit};
 use predict::{Dataset, Predictor, Sample, TaskSpec};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -22,7 +22,7 @@ pub(super) const STARTS: usize = 8;
 
 /// Settings of an adaptive design.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
+pub struct AdaptiveSettings {
     /// What the measurements are for.
     pub goal: Goal,
     /// The plan that they are for.
@@ -42,7 +42,7 @@ pub struct Wanted {
 
 /// The divisions of a workload whose parts are measured.
 #[derive(Debug, Default)]
-pub(super) struct Parts {
+pub(super) struct Divisions {
     /// Parts of the last division that are still to be measured.
     pub(super) queue: VecDeque<Configuration>,
     /// Parts of the last plan.
@@ -57,9 +57,9 @@ pub(super) struct Parts {
 /// ordering of transfers needs.
 pub struct Adaptive {
     pub(super) space: Space,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: AdaptiveSettings,
     /// On several GPUs: divisions of the tasks.
-    pub(super) parts: Parts,
+    pub(super) parts: Divisions,
     starts: std::vec::IntoIter<Configuration>,
     pub(super) only: Option<BTreeSet<Configuration>>,
     pub(super) data: Dataset,
@@ -67,7 +67,7 @@ pub struct Adaptive {
     pub(super) earlier: Option<Predictor>,
     pub(super) coruns: u64,
     /// More co-runs that the last model chose.
-    lot: VecDeque<Configuration>,
+    pending_batch: VecDeque<Configuration>,
     /// Whether the last co-run that a model chose was the plan.
     planned_last: bool,
     /// How things stood when the last co-run was chosen.
@@ -82,12 +82,12 @@ impl Adaptive {
     pub fn new(
         space: Space,
         tasks: Vec<TaskSpec>,
-        wanted: Wanted,
+        wanted: AdaptiveSettings,
         only: Option<&[Configuration]>,
         earlier: Option<&Predictor>,
     ) -> Self {
         let mut adaptive = Self {
-            parts: Parts::default(),
+            parts: Divisions::default(),
             starts: Vec::new().into_iter(),
             only: only.map(|only| only.iter().cloned().collect()),
             data: Dataset {
@@ -97,7 +97,7 @@ impl Adaptive {
             tried: BTreeSet::new(),
             earlier: earlier.cloned(),
             coruns: 0,
-            lot: VecDeque::new(),
+            pending_batch: VecDeque::new(),
             planned_last: false,
             progress: None,
             stopped: None,
@@ -189,7 +189,7 @@ impl Adaptive {
         let next = if self.gpus() > 1 {
             self.next_part()
         } else {
-            let known = self.start_or_part().or_else(|| self.of_lot());
+            let known = self.start_or_part().or_else(|| self.of_coruns_per_fit());
             match known.or_else(|| self.planned_in_turn()) {
                 Some(runs) => Some(runs),
                 None => self.improve()?,
@@ -226,8 +226,8 @@ impl Adaptive {
     }
 
     /// Of many tasks, the next of what the last model chose.
-    fn of_lot(&mut self) -> Option<Configuration> {
-        while let Some(runs) = self.lot.pop_front() {
+    fn of_coruns_per_fit(&mut self) -> Option<Configuration> {
+        while let Some(runs) = self.pending_batch.pop_front() {
             if self.may(&runs) && !self.tried.contains(&runs) {
                 return Some(runs);
             }
@@ -235,9 +235,9 @@ impl Adaptive {
         None
     }
 
-    /// The plan, where one model chooses a lot once for each lot.
+    /// The plan, where one model chooses several co-runs, once for each such batch.
     fn planned_in_turn(&mut self) -> Option<Configuration> {
-        let again = self.planned_last && lot(self.space.task_count()) > 1;
+        let again = self.planned_last && coruns_per_fit(self.space.task_count()) > 1;
         let plan = if again { None } else { self.planned() };
         self.planned_last = plan.is_some();
         plan
@@ -251,7 +251,7 @@ impl Adaptive {
     fn planned(&self) -> Option<Configuration> {
         let together = self.data.samples.iter().filter(|s| s.active.len() > 1);
         let count = together.count();
-        let out_of_turn = count % 2 == 1 && lot(self.space.task_count()) == 1;
+        let out_of_turn = count % 2 == 1 && coruns_per_fit(self.space.task_count()) == 1;
         if self.earlier.is_some() || count < STARTS || out_of_turn {
             return None;
         }
@@ -313,7 +313,7 @@ impl Adaptive {
                 state,
                 ..
             } => {
-                self.lot = more.iter().map(|active| runs(active)).collect();
+                self.pending_batch = more.iter().map(|active| runs(active)).collect();
                 if state.is_some() {
                     self.progress = state;
                 }

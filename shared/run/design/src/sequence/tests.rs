@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use allocation::{Problem, brute_force};
+use allocation::Problem;
 use doc::{Documents, Frames};
 use predict::design::Goal;
 use predict::{Dataset, FitOptions, fit};
@@ -12,6 +12,9 @@ use super::asked::Asked;
 use super::*;
 use crate::settings::Strategy;
 use doc::ObjectiveKind;
+
+#[path = "../../../../plan/alloc/tests/properties/brute.rs"]
+mod brute;
 
 fn workload(memory: &str) -> Workload {
     let text = format!(
@@ -347,7 +350,7 @@ fn the_plan_that_is_asked_for_is_the_best_by_the_model() {
         };
         let model = fit(&data, doc::Method::Blend, &options).unwrap().predictor;
         let problem = Problem::of_workload(&model, &small, objective, asked.limits.clone());
-        let truth = brute_force(&model, &problem).map(|(value, _)| value);
+        let truth = brute::brute_force(&model, &problem).map(|(value, _)| value);
         let found = asked
             .best(&data, 1)
             .first()

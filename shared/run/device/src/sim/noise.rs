@@ -1,23 +1,7 @@
 //! Noise on simulated measurements that depends on nothing but what is measured.
 
+use host::scatter;
 use units::corun::Setting;
-
-/// SplitMix64's output function (Steele, Lea, Flood 2014): a bijection that scatters its input.
-const fn scatter(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
-/// Seed of one repetition: the seed itself for the first.
-pub(super) const fn of_repeat(seed: u64, repeat: u32) -> u64 {
-    if repeat == 0 {
-        seed
-    } else {
-        scatter(seed ^ scatter(repeat as u64))
-    }
-}
 
 /// Factor on the throughput of the task at `position` of a configuration: log-normal with mean 1
 /// and relative standard deviation `sigma`, a function of its arguments alone.
@@ -51,6 +35,7 @@ fn normal(a: u64, b: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use host::of_repeat;
     use units::{Batch, Share};
 
     #[test]

@@ -1,4 +1,4 @@
-use cluster::{Class, Job, decode, smith};
+use cluster::{Class, TrainingJob, decode, smith};
 use proptest::prelude::*;
 
 use super::*;
@@ -9,7 +9,7 @@ fn problem(jobs: &[(usize, usize, f64)]) -> Problem {
         memory: f64::INFINITY,
         bus: f64::INFINITY,
     };
-    let jobs = jobs.iter().map(|&(rounds, tasks, train)| Job {
+    let jobs = jobs.iter().map(|&(rounds, tasks, train)| TrainingJob {
         weight: 1.0,
         arrival: 0.0,
         rounds,

@@ -1,6 +1,6 @@
 //! A layer list that tracks the shape as it grows.
 
-use crate::layer::{Layer, Shape, Window};
+use crate::layer::{Convolution, Layer, Shape, Window};
 
 pub(super) struct Builder {
     pub(super) layers: Vec<Layer>,
@@ -21,9 +21,9 @@ impl Builder {
     }
 
     fn convolution(&mut self, output: u32, kernel: u32, stride: u32, groups: u32, bias: bool) {
-        self.push(Layer::Convolution {
+        self.push(Layer::Convolution(Convolution {
             input: self.shape,
-            output,
+            channels: output,
             window: Window {
                 kernel,
                 stride,
@@ -31,7 +31,7 @@ impl Builder {
             },
             groups,
             bias,
-        });
+        }));
     }
 
     /// Convolution without bias, padded to keep the side at stride 1.
@@ -46,13 +46,13 @@ impl Builder {
 
     /// Convolution with bias and its own padding.
     pub(super) fn conv_padded(&mut self, output: u32, window: Window) {
-        self.push(Layer::Convolution {
+        self.push(Layer::Convolution(Convolution {
             input: self.shape,
-            output,
+            channels: output,
             window,
             groups: 1,
             bias: true,
-        });
+        }));
     }
 
     pub(super) fn depthwise(&mut self, kernel: u32, stride: u32) {

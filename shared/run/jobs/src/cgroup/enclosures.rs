@@ -12,8 +12,8 @@ use crate::{Resource, RunDir};
 #[derive(Debug)]
 pub struct Enclosures {
     dir: PathBuf,
-    /// Groups of jobs that have ended. The kernel lets go of one a moment after its last process was
-    /// waited for: in one of ten, removing it at once failed.
+    /// Groups of jobs that have ended. The kernel releases a control group a moment after its last process
+    /// has been waited for: one of ten removals at once failed.
     ended: Vec<PathBuf>,
 }
 

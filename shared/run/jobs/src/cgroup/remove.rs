@@ -28,8 +28,8 @@ pub(crate) fn is_of_run(dir: &Path, token: &str) -> bool {
     named && real && kind.is_ok_and(|k| k == CGROUP_SUPER_MAGIC || k == CGROUP2_SUPER_MAGIC)
 }
 
-/// Kills every process of the group that this `cgroup.procs` is of, also while they fork: killed one by one,
-/// those of a fork bomb are outrun by those that they start.
+/// Kills every process of the group of this `cgroup.procs`, even while they fork. Killing one by one is too
+/// slow for a fork bomb, which starts new processes faster.
 pub(crate) fn kill_members(procs: &Path) {
     let Some(group) = procs.parent() else {
         return;

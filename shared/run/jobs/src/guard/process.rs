@@ -38,7 +38,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         self.child.stdin.take();
-        // It ends by itself; not being able to wait for it would harm nobody.
+        // It ends by itself, so that failing to wait for it does no harm.
         self.child.wait().ok();
     }
 }

@@ -161,7 +161,7 @@ impl Control {
 }
 
 /// What a program printed (both streams) before it ended.
-pub(super) struct Answer {
+pub(super) struct ProgramOutput {
     pub(super) success: bool,
     pub(super) text: String,
 }
@@ -174,7 +174,7 @@ const LATE_OUTPUT: Duration = Duration::from_secs(1);
 pub(super) fn wait_with_output(
     mut child: Child,
     timeout: Duration,
-) -> std::io::Result<Option<Answer>> {
+) -> std::io::Result<Option<ProgramOutput>> {
     // A daemon that keeps the streams open must not keep us: what is read is read on the side.
     let (sender, receiver) = std::sync::mpsc::channel();
     let streams: [Option<Box<dyn std::io::Read + Send>>; 2] = [
@@ -216,7 +216,7 @@ pub(super) fn wait_with_output(
     while let Ok(chunk) = receiver.recv_timeout(LATE_OUTPUT) {
         bytes.extend(chunk);
     }
-    Ok(Some(Answer {
+    Ok(Some(ProgramOutput {
         success: status.success(),
         text: String::from_utf8_lossy(&bytes).into_owned(),
     }))

@@ -37,7 +37,7 @@ impl RunDir {
     /// GPUs its daemon is for, one a line.
     pub(super) fn create(root: &Path, program: &Path, gpus: &[String]) -> Result<Self, MpsError> {
         private_dir(root)?;
-        // Held while orphans are looked for, so that a directory whose owner is just about to
+        // Held while orphans are searched for, so that a directory whose owner is just about to
         // lock it is not taken for one.
         let _guard = lock(&root.join("lock"))?;
         clean(root, program)?;

@@ -22,7 +22,7 @@ use crate::{JobSpec, Message, Progress, SpawnError, cgroup, mps};
 
 /// A process group, its pipes and its log.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct RunningJob {
     task: TaskId,
     child: Child,
     sign: Sign,
@@ -94,7 +94,7 @@ impl Last {
 /// only from a process that outlives its parent and prints on, which is ended next.
 const LAST_WORDS: usize = 1 << 20;
 
-impl Job {
+impl RunningJob {
     pub(super) fn start(
         spec: &JobSpec,
         sign: Sign,

@@ -15,8 +15,8 @@ use jobs::{Helper, RunDir};
 const ROOM: usize = 1 << 20;
 /// Decisions that wait; more are left in the pipe, so that a controller that floods is slowed.
 const WAITING: usize = 64;
-/// Lines without sense after which a controller is not listened to any more: one that prints a
-/// banner or a stack trace is forgiven, one that prints its log for ever is not.
+/// Invalid lines after which a controller is ignored: a banner or a stack trace is forgiven, an endless log
+/// is not.
 const MOST_BAD_LINES: usize = 1000;
 /// How long a controller may take to end once its events have ended.
 const LEAVE: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ const LEAVE: Duration = Duration::from_secs(1);
 pub(super) struct Controller {
     program: Helper,
     events: Spool,
-    answers: Receiver<Answer>,
+    answers: Receiver<ControllerMessage>,
     alive: bool,
     /// Whether it has decided anything.
     decided: bool,
@@ -36,7 +36,7 @@ pub(super) struct Controller {
 }
 
 /// What a controller has said.
-pub(super) enum Answer {
+pub(super) enum ControllerMessage {
     /// A decision.
     Decision(Box<Allocation>),
     /// Its first line that is none.
@@ -107,13 +107,13 @@ impl Controller {
     }
 
     /// What it has said since the last time.
-    pub(super) fn answer(&mut self) -> Option<Answer> {
+    pub(super) fn answer(&mut self) -> Option<ControllerMessage> {
         match self.answers.try_recv() {
-            Ok(Answer::Ended(why)) => {
+            Ok(ControllerMessage::Ended(why)) => {
                 self.ending = Some((why, Instant::now() + LEAVE));
             }
             Ok(answer) => {
-                self.decided |= matches!(answer, Answer::Decision(_));
+                self.decided |= matches!(answer, ControllerMessage::Decision(_));
                 return Some(answer);
             }
             Err(TryRecvError::Disconnected) if self.alive && self.ending.is_none() => {
@@ -126,7 +126,7 @@ impl Controller {
     }
 
     /// Its end, once its exit status is known, which comes a moment after its output has ended.
-    fn end(&mut self) -> Option<Answer> {
+    fn end(&mut self) -> Option<ControllerMessage> {
         let (why, until) = self.ending.as_ref()?;
         let status = match self.program.child().try_wait() {
             Ok(Some(status)) => Some(status),
@@ -136,8 +136,8 @@ impl Controller {
         let why = why.clone();
         (self.alive, self.ending) = (false, None);
         Some(match status.filter(|s| !s.success() && !self.decided) {
-            Some(status) => Answer::Failed(status.to_string()),
-            None => Answer::Ended(why),
+            Some(status) => ControllerMessage::Failed(status.to_string()),
+            None => ControllerMessage::Ended(why),
         })
     }
 
@@ -170,7 +170,7 @@ fn write(stdin: &mut Option<ChildStdin>, line: &[u8]) -> std::io::Result<()> {
 }
 
 /// Reads what the controller prints until it ends or has printed too much that is no decision.
-fn listen(stdout: ChildStdout, sender: &SyncSender<Answer>) {
+fn listen(stdout: ChildStdout, sender: &SyncSender<ControllerMessage>) {
     let mut bad = 0;
     let mut ended = "it has ended".to_owned();
     for line in Lines::new(BufReader::new(stdout)) {
@@ -184,7 +184,7 @@ fn listen(stdout: ChildStdout, sender: &SyncSender<Answer>) {
             }
         };
         let answer = match answer {
-            Ok(decision) => Answer::Decision(Box::new(decision)),
+            Ok(decision) => ControllerMessage::Decision(Box::new(decision)),
             Err(why) => {
                 bad += 1;
                 if bad > MOST_BAD_LINES {
@@ -194,7 +194,7 @@ fn listen(stdout: ChildStdout, sender: &SyncSender<Answer>) {
                 if bad > 1 {
                     continue;
                 }
-                Answer::Bad(why)
+                ControllerMessage::Bad(why)
             }
         };
         if sender.send(answer).is_err() {
@@ -202,7 +202,7 @@ fn listen(stdout: ChildStdout, sender: &SyncSender<Answer>) {
         }
     }
     // Nobody may be left to hear it.
-    sender.send(Answer::Ended(ended)).ok();
+    sender.send(ControllerMessage::Ended(ended)).ok();
 }
 
 fn decision(bytes: Vec<u8>, line: u64) -> Result<Allocation, String> {

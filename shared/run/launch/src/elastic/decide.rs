@@ -5,7 +5,7 @@ use std::time::Duration;
 use doc::{Allocation, EventPayload, TrainingNews};
 use host::Regrants;
 
-use super::member::{Leaving, Member, Stage, Wanted};
+use super::member::{Allotment, Leaving, Member, Stage};
 use super::session::{ElasticLaunch, TOLD};
 
 /// How long a training without any GPU waits for a decision while some are free. A controller
@@ -81,7 +81,7 @@ impl ElasticLaunch<'_> {
                 continue;
             }
             let changed = self.members[i].wanted_gpus() != allotment.gpus;
-            self.members[i].wanted = Some(Wanted {
+            self.members[i].wanted = Some(Allotment {
                 gpus: allotment.gpus,
                 batches: allotment.batches.clone(),
                 expected: allotment.expected,
@@ -146,9 +146,9 @@ impl ElasticLaunch<'_> {
                 let text = "the controller does not decide; trainings that wait get free GPUs";
                 self.sink.warn(text);
             }
-            self.members[i].wanted = Some(Wanted {
+            self.members[i].wanted = Some(Allotment {
                 gpus,
-                ..Wanted::default()
+                ..Allotment::default()
             });
             self.tell_gpus(i, "free GPUs, for the controller says nothing".to_owned());
         }
@@ -180,9 +180,9 @@ impl ElasticLaunch<'_> {
         for job in self.members[i].ranks.iter().map(|r| r.job) {
             if let Err(error) = self.host.regrant(job, share) {
                 let held = u32::try_from(self.members[i].gpus.len()).unwrap_or(u32::MAX);
-                self.members[i].wanted = Some(Wanted {
+                self.members[i].wanted = Some(Allotment {
                     gpus: held,
-                    ..Wanted::default()
+                    ..Allotment::default()
                 });
                 self.tell_gpus(i, format!("its share stays: {error}"));
                 return self.release_promises();

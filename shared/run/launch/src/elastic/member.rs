@@ -21,13 +21,13 @@ pub(super) enum Stage {
     Training,
     /// It was told to stop.
     Stopping,
-    /// It is done, was taken away, or was given up.
+    /// It is done, was removed, or was given up.
     Ended,
 }
 
 /// What a decision gives a training.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Wanted {
+pub(super) struct Allotment {
     pub(super) gpus: u32,
     pub(super) batches: Vec<Batch>,
     pub(super) expected: Option<Expected>,
@@ -70,7 +70,7 @@ pub(super) struct Member {
     pub(super) task: usize,
     pub(super) stage: Stage,
     /// Of the last decision about it.
-    pub(super) wanted: Option<Wanted>,
+    pub(super) wanted: Option<Allotment>,
     /// GPUs on which it became ready last.
     pub(super) worked_on: Option<u32>,
     pub(super) leaving: Option<Leaving>,

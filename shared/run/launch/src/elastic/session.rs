@@ -11,7 +11,7 @@ use jobs::{JobId, Journal};
 use units::TaskId;
 
 use super::arrivals::{Arrivals, Due};
-use super::controller::{Answer, Controller};
+use super::controller::{Controller, ControllerMessage};
 use super::member::{Leaving, Member, Stage};
 use crate::session::{Played, unfinished};
 use crate::settings::LaunchSettings;
@@ -20,7 +20,7 @@ use crate::sink::Sink;
 /// Decisions, and arrivals, refused that are told one by one.
 pub(super) const TOLD: u32 = 5;
 
-/// How often answers of the controller are looked for while one is hoped for, since waiting for the
+/// How often answers of the controller are searched for while one is hoped for, since waiting for the
 /// host does not end with them: short against a pause, which is some tenths of a second.
 const LISTEN: Duration = Duration::from_millis(10);
 
@@ -35,7 +35,7 @@ pub(super) struct ElasticLaunch<'a> {
     pub(super) sink: &'a mut dyn Sink,
     pub(super) logs: PathBuf,
     pub(super) journal: Journal,
-    /// Equal parts of one device that are given out in place of GPUs.
+    /// Equal parts of one device that are given out instead of GPUs.
     pub(super) parts: Option<u32>,
     pub(super) members: Vec<Member>,
     pub(super) free: BTreeSet<usize>,
@@ -268,19 +268,19 @@ impl<'a> ElasticLaunch<'a> {
     fn hear(&mut self) {
         while let Some(answer) = self.controller.answer() {
             match answer {
-                Answer::Decision(decision) => self.pending = Some(decision),
-                Answer::Bad(why) => self.sink.warn(&format!(
+                ControllerMessage::Decision(decision) => self.pending = Some(decision),
+                ControllerMessage::Bad(why) => self.sink.warn(&format!(
                     "the controller has written a line that is no allocation: {why}"
                 )),
-                Answer::Ended(why) => self.sink.warn(&format!(
+                ControllerMessage::Ended(why) => self.sink.warn(&format!(
                     "the controller is gone ({why}); the last allocation stands"
                 )),
-                Answer::Failed(status) => self.give_up(&status),
+                ControllerMessage::Failed(status) => self.give_up(&status),
             }
         }
     }
 
-    /// Ends a launch whose controller never decided anything: there is no allocation to go on with, and
+    /// Ends a launch whose controller never decided anything: there is no allocation to continue with, and
     /// its message, on standard error, says what is wrong with how it was started.
     fn give_up(&mut self, status: &str) {
         let why = format!("the controller has failed before its first decision ({status})");

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jobs::{Event, Happening};
 
-use super::member::{Member, Stage, Wanted};
+use super::member::{Allotment, Member, Stage};
 use super::session::ElasticLaunch;
 use crate::task::process_end;
 
@@ -116,9 +116,9 @@ impl ElasticLaunch<'_> {
         }
         let held = u32::try_from(member.gpus.len()).unwrap_or(u32::MAX);
         if member.leaving.is_none() {
-            member.wanted = Some(Wanted {
+            member.wanted = Some(Allotment {
                 gpus: held,
-                ..Wanted::default()
+                ..Allotment::default()
             });
             let text = format!("not ready on {count} GPUs ({why}); it stays on {held}");
             self.sink.warn(&format!("{}: {text}", self.id(i)));
@@ -146,7 +146,7 @@ impl ElasticLaunch<'_> {
 
     /// Ends processes that stand by.
     pub(super) fn dismiss(&mut self, i: usize) {
-        self.end_standby(i, self.settings.care.grace);
+        self.end_standby(i, self.settings.supervision.grace);
     }
 
     fn end_standby(&mut self, i: usize, grace: Duration) {

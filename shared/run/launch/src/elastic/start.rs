@@ -156,7 +156,7 @@ impl ElasticLaunch<'_> {
                 samples,
                 orders: job.pool,
                 log: self.logs.join(program.log),
-                log_limits: self.settings.care.log_limits,
+                log_limits: self.settings.supervision.log_limits,
             };
             let grant = Grant {
                 gpus: program.gpus,

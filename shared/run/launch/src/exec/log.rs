@@ -33,7 +33,7 @@ struct Line<'a> {
     predicted_samples_per_s: Option<f64>,
     /// Samples that it has told of.
     samples: u64,
-    /// From the first step told to the last, so without the start.
+    /// From the first reported step to the last, so without start-up.
     #[serde(skip_serializing_if = "Option::is_none")]
     samples_per_s: Option<f64>,
     /// From start to end.
@@ -148,7 +148,7 @@ impl<'a> Record<'a> {
 /// What a line of any log has.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "that they are there is what matters")]
-struct Known {
+struct LogLine {
     started_s: u64,
     program: String,
     share_percent: f64,
@@ -169,7 +169,7 @@ fn holds_a_log(path: &Path) -> Result<(), Failure> {
     let file = File::open(path).map_err(failed)?;
     let read = BufReader::new(file.take(LONGEST_LINE)).read_until(b'\n', &mut first);
     read.map_err(failed)?;
-    match serde_json::from_slice::<Known>(&first) {
+    match serde_json::from_slice::<LogLine>(&first) {
         Ok(_) => Ok(()),
         Err(_) => Err(Failure::Usage(format!(
             "--log {}: the file holds something else than lines of such a log; name another",

@@ -10,14 +10,14 @@ use crate::launch::Launch;
 
 /// What is asked for on a command line, beside the plan.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub struct Wanted {
-    /// Most device memory, in place of what the workload says: 8G, 24GB (cuda only)
+pub struct PlacementArgs {
+    /// Limit on device memory, instead of what the workload says: 8G, 24GB (cuda only)
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
     pub memory: Option<Bytes>,
-    /// Where to run, in place of what the workload says
+    /// Where to run, instead of what the workload says
     #[arg(long, value_enum, value_name = "KIND")]
     pub device: Option<DeviceArg>,
-    /// Number of the round, from 0, where a server counts them
+    /// Number of the round, from 0, if a server counts them
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub round: u32,
 }
@@ -66,7 +66,7 @@ pub struct Placement {
 impl Placement {
     /// A share without a plan.
     #[must_use]
-    pub fn of_share(share: Share, wanted: &Wanted) -> Self {
+    pub fn of_share(share: Share, wanted: &PlacementArgs) -> Self {
         Self {
             device: wanted.device.map_or(DeviceKind::Auto, DeviceKind::from),
             task: None,
@@ -87,7 +87,11 @@ impl Placement {
     /// # Errors
     /// [`Failure::Usage`] for a task without a plan, one that the plan has not, a device on which no
     /// process runs, and a limit on memory that the device cannot keep; [`Failure`] of reading.
-    pub fn to_run(which: &Which, wanted: &Wanted, console: &Console) -> Result<Self, Failure> {
+    pub fn to_run(
+        which: &Which,
+        wanted: &PlacementArgs,
+        console: &Console,
+    ) -> Result<Self, Failure> {
         let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
         let mut placement = match which {
             Which::Share(share) => Self::of_share(*share, wanted),
@@ -111,7 +115,7 @@ impl Placement {
     /// [`Failure`] of reading, and as [`Launch::new`].
     pub fn of_file(
         plan: Option<&Path>,
-        wanted: &Wanted,
+        wanted: &PlacementArgs,
         console: &Console,
     ) -> Result<Vec<Self>, Failure> {
         let files: Vec<PathBuf> = plan.into_iter().map(Path::to_owned).collect();
@@ -127,7 +131,7 @@ impl Placement {
     ///
     /// # Errors
     /// As [`Launch::new`].
-    pub fn of_plan(document: Any, wanted: &Wanted) -> Result<Vec<Self>, Failure> {
+    pub fn of_plan(document: Any, wanted: &PlacementArgs) -> Result<Vec<Self>, Failure> {
         let launch = Launch::new(document, wanted.device.map(DeviceKind::from))?;
         let device = &launch.workload.device;
         let all = launch.assignments().map(|a| Self {

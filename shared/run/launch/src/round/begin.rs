@@ -82,12 +82,12 @@ impl RoundRun<'_> {
         });
         // Nothing will say that it is ready. A quota can be set at once; a client of MPS cannot be
         // verified before it is one, and nobody knows when that is.
-        if self.with.settings.no_progress && self.with.host.regrants() == Regrants::Now {
+        if self.tasks[i].silent && self.with.host.regrants() == Regrants::Now {
             self.settle(i, job);
         }
     }
 
-    /// Whether the process under way goes on from a checkpoint of the one before.
+    /// Whether the process under way continues from a checkpoint of the one before.
     fn continues(&self, i: usize) -> bool {
         let job = self
             .with
@@ -117,7 +117,7 @@ impl RoundRun<'_> {
             samples: planned.samples().filter(|_| compute),
             orders: false,
             log: self.with.logs.join(log_name(&planned.planned.id)),
-            log_limits: self.with.settings.care.log_limits,
+            log_limits: self.with.settings.supervision.log_limits,
         };
         let grant = Grant {
             gpus: Gpus::one(planned.gpu()),

@@ -75,7 +75,7 @@ fn launch(duplex: &str, volumes: &[(u64, u64, u64); 3]) -> Launch {
 }
 
 fn settings() -> LaunchSettings {
-    let care = jobs::Care {
+    let supervision = jobs::Supervision {
         restarts: 0,
         backoff: std::time::Duration::ZERO,
         grace: std::time::Duration::ZERO,
@@ -86,7 +86,7 @@ fn settings() -> LaunchSettings {
         passing: jobs::Passing::default(),
     };
     LaunchSettings {
-        care,
+        supervision,
         ready: None,
         stall: None,
         total: None,
@@ -135,9 +135,8 @@ fn table(launch: &Launch) -> TableRates {
             .copied()
             .filter(|s| set >> s.task & 1 == 1)
             .collect();
-        let outcome = gpu.window(&active, units::Seconds::ZERO, 7).unwrap();
         let mut rates = vec![0.0; 3];
-        for (setting, rate) in active.iter().zip(outcome.samples_per_s) {
+        for (setting, rate) in active.iter().zip(gpu.steady(&active, 7).unwrap()) {
             rates[setting.task] = rate;
         }
         table.insert(set, rates);

@@ -7,7 +7,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// A task whose process computes.
 fn computing(begun: Instant) -> TaskRun {
-    let mut task = TaskRun::new(begun, Share::FULL, None);
+    let mut task = TaskRun::new(begun, Share::FULL, None, false);
     task.stage = Stage::Computing;
     task.begin(JobId::numbered(0), begun);
     task.starts = 1;

@@ -64,7 +64,7 @@ pub struct Seen {
     pub admitted: usize,
 }
 
-struct Job {
+struct FakeJob {
     task: String,
     compute: bool,
     share: Share,
@@ -92,7 +92,7 @@ pub struct Chaos {
     dice: Dice,
     odds: Odds,
     origin: Instant,
-    jobs: BTreeMap<JobId, Job>,
+    jobs: BTreeMap<JobId, FakeJob>,
     told: Vec<Event>,
     next: u64,
     /// Hundredths of a percent that may be granted together.
@@ -241,7 +241,7 @@ impl Chaos {
 
     /// When the next thing happens by itself.
     fn due(&self) -> Option<Duration> {
-        let of_job = |job: &Job| {
+        let of_job = |job: &FakeJob| {
             let acts = job.script.front().map(|(at, _)| *at);
             let given_up = job
                 .kill_at
@@ -252,7 +252,7 @@ impl Chaos {
     }
 
     /// Lets happen what is due now.
-    fn happen(&mut self) {
+    fn events_due(&mut self) {
         let now = self.elapsed();
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         for id in ids {
@@ -354,7 +354,7 @@ impl Host for Chaos {
         self.seen.borrow_mut().admitted += 1;
         let batch = u64::from(work.batch.get());
         let wanted = compute.then(|| work.samples.unwrap_or(10 * batch));
-        let job = Job {
+        let job = FakeJob {
             task,
             compute,
             share: grant.share,
@@ -460,7 +460,7 @@ impl Host for Chaos {
                 .max(now);
         }
         self.seen.borrow_mut().now = next;
-        self.happen();
+        self.events_due();
         self.idle = if next == now && self.told.is_empty() {
             self.idle + 1
         } else {

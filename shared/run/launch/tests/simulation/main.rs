@@ -110,7 +110,7 @@ fn settings(dice: &mut Dice) -> LaunchSettings {
     };
     let (ready, stall) = (deadline(6_000), deadline(6_000));
     let total = Some(Duration::from_secs(5) + dice.time(60_000));
-    let care = jobs::Care {
+    let supervision = jobs::Supervision {
         restarts: dice.below(4) as u32,
         backoff: dice.time(3_000),
         grace: dice.time(5_000),
@@ -121,7 +121,7 @@ fn settings(dice: &mut Dice) -> LaunchSettings {
         passing: jobs::Passing::default(),
     };
     LaunchSettings {
-        care,
+        supervision,
         ready,
         stall,
         total,
@@ -179,7 +179,7 @@ fn wrong(
     let all = finished && told == rounds as usize && seen.signalled.is_none();
     must(played.ok == all, "the exit status is not true");
     if let Some(at) = seen.signalled {
-        let longest = settings.care.grace + PATIENCE + host::LOOK * 2;
+        let longest = settings.supervision.grace + PATIENCE + host::LOOK * 2;
         must(
             seen.now <= at + longest,
             "SIGTERM is not obeyed within the grace",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use queue::book::{Book, Demand, Group, Id, Job, Outcome, Record};
+use queue::book::{Book, Demand, Group, Id, Outcome, QueuedJob, Record};
 use queue::explore::{Explorer, Learnt};
 use queue::policy::{Decision, Limits, Policy};
 use rand::rngs::SmallRng;
@@ -210,7 +210,7 @@ impl World {
             if plan.arrives <= self.now && !self.ids.contains_key(&index) {
                 let id = self.book.next_ids(1)[0];
                 let template = format!("t{}", plan.template);
-                let job = Job {
+                let job = QueuedJob {
                     id,
                     template: template.clone(),
                     argv: vec!["x".to_owned()],

@@ -33,7 +33,7 @@ impl Clusters {
 
     /// Draws the samples with the numbers `first` to `first + rows` of the stream. A sample depends
     /// on its number alone, so that a batch is the same however it is split over threads and
-    /// processes, and a training that goes on from a checkpoint sees what comes next.
+    /// processes, and a training that continues from a checkpoint sees what comes next.
     pub fn draw(&mut self, first: u64, rows: usize) {
         self.samples.clear();
         self.labels.clear();

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gpusim::{Shape, Window};
+use gpusim::{Convolution, Shape, Window};
 
 use super::*;
 
@@ -153,16 +153,18 @@ fn trainer(rate: f32, momentum: f32) -> CudaTrainer {
 /// A small network in which every kind of layer and of branch occurs.
 fn every_layer() -> Vec<Layer> {
     let shape = |channels, side| Shape { channels, side };
-    let conv = |from: Shape, output, kernel, stride, groups, bias| Layer::Convolution {
-        input: from,
-        output,
-        window: Window {
-            kernel,
-            stride,
-            padding: kernel / 2,
-        },
-        groups,
-        bias,
+    let conv = |input: Shape, channels, kernel, stride, groups, bias| {
+        Layer::Convolution(Convolution {
+            input,
+            channels,
+            window: Window {
+                kernel,
+                stride,
+                padding: kernel / 2,
+            },
+            groups,
+            bias,
+        })
     };
     let (full, half, one) = (shape(8, 8), shape(8, 4), shape(8, 1));
     vec![
@@ -223,7 +225,7 @@ fn train() {
         last = loss(20);
     }
     assert!(last < 0.3 * first, "{first} to {last}");
-    // Another batch size plans anew and keeps what was learnt.
+    // Another batch size plans again and keeps what was learnt.
     let other = loss(10);
     assert!(other < 0.6 * first, "{first} to {other}");
 }

@@ -1,4 +1,4 @@
-//! What a training writes so that it can go on from there.
+//! What a training writes so that it can continue from there.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

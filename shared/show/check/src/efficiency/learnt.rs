@@ -13,7 +13,7 @@ const FEWEST: usize = 10;
 const FEWEST_AT_END: usize = 3;
 /// The usual relative error of the samples to a loss, and the degrees of freedom that it counts for.
 const USUAL: (f64, f64) = (0.2, 4.0);
-/// Noise scales are looked for within this factor of the smallest and the largest batch size, in steps of
+/// Noise scales are searched for within this factor of the smallest and the largest batch size, in steps of
 /// this part of the whole range; here in steps eight times as fine.
 const BEYOND: f64 = 30.0;
 const STEPS: usize = 700;
@@ -45,7 +45,7 @@ struct Training {
 
 impl Training {
     fn takes(&mut self, batch: Option<u32>) {
-        // Another batch size goes on from weights that no other training of that size had.
+        // Another batch size continues from weights that no other training of that size had.
         self.over |= matches!((self.batch, batch), (Some(a), Some(b)) if a != b);
         self.batch = self.batch.or(batch);
     }

@@ -78,7 +78,7 @@ pub struct Value {
     pub last_end: Vec<f64>,
 }
 
-/// When the last of `tasks` ends, if all begin at once: one ends first, and the others go on with
+/// When the last of `tasks` ends, if all begin at once: one ends first, and the others continue with
 /// what is left of their work at the rates of those that remain.
 pub fn last_end(
     predictor: &Predictor,

@@ -10,12 +10,12 @@ use std::collections::HashMap;
 
 use doc::{DeviceKind, Duplex, Workload};
 use predict::Predictor;
-use units::Samples;
 use units::corun::Setting;
 
 use super::choices::Choices;
 use crate::judge::Judge;
 use crate::rates::divide;
+use crate::round_task::RoundTask;
 
 /// Most tasks whose transfers a plan counts.
 const MOST_TASKS: usize = 31;
@@ -30,13 +30,6 @@ const SLACK: f64 = 1e-6;
 /// search finds, so that this is room for more tasks; a claim further behind is no plan of a search.
 const BEHIND: f64 = 0.02;
 
-#[derive(Clone, Copy)]
-struct Job {
-    download: f64,
-    work: f64,
-    upload: f64,
-}
-
 /// Throughput and standard error of each of the tasks that run at once.
 pub type Ask<'a> = &'a dyn Fn(&[Setting]) -> Vec<(f64, f64)>;
 
@@ -50,11 +43,11 @@ pub fn by_model(predictor: &Predictor) -> impl Fn(&[Setting]) -> Vec<(f64, f64)>
 }
 
 /// Rates by set of tasks.
-type Known = HashMap<u64, Vec<(f64, f64)>>;
+type RatesBySet = HashMap<u64, Vec<(f64, f64)>>;
 
 /// Transfers and work of the tasks of one GPU.
 pub struct Round {
-    jobs: Vec<Job>,
+    jobs: Vec<RoundTask>,
     /// Which task of the workload each job is.
     tasks: Vec<usize>,
     duplex: Duplex,
@@ -95,14 +88,7 @@ impl Round {
             return None;
         }
         let link = workload.link;
-        let job = |task: &doc::Task| {
-            let bytes = task.update_bytes.unwrap_or_default();
-            Some(Job {
-                download: link.map_or(0.0, |l| bytes.down.transfer_seconds(l.down)),
-                work: task.samples.map(Samples::as_f64)?,
-                upload: link.map_or(0.0, |l| bytes.up.transfer_seconds(l.up)),
-            })
-        };
+        let job = |task: &doc::Task| Some(RoundTask::new(link, task.update_bytes, task.samples?));
         Some(Self {
             jobs: workload.tasks.iter().map(job).collect::<Option<_>>()?,
             tasks: (0..workload.tasks.len()).collect(),
@@ -150,7 +136,7 @@ impl Round {
     /// What the best of some simple orders takes.
     fn simple(&self, ask: Ask<'_>, choices: &Choices, alone: &[f64]) -> Option<f64> {
         let n = self.jobs.len();
-        let mut known = Known::new();
+        let mut known = RatesBySet::new();
         let mut high = f64::INFINITY;
         let orders = if n <= EVERY_ORDER {
             permutations(n)
@@ -174,7 +160,7 @@ impl Round {
     /// `max(d + c + u)`, `sum d + min(c + u)`, `min(d + c) + sum u`; the sum of all transfers where
     /// they go one by one; only the first where they share the link.
     fn least(&self, alone: &[f64]) -> f64 {
-        let of = |f: &dyn Fn(&Job, f64) -> f64| -> Vec<f64> {
+        let of = |f: &dyn Fn(&RoundTask, f64) -> f64| -> Vec<f64> {
             self.jobs
                 .iter()
                 .zip(alone)
@@ -222,7 +208,7 @@ impl Round {
         choices: &Choices,
         order: &[usize],
         errors: f64,
-        known: &mut Known,
+        known: &mut RatesBySet,
     ) -> Option<Vec<(f64, usize)>> {
         let mut arrivals = Vec::new();
         let mut clock = 0.0;

@@ -1,4 +1,4 @@
-//! A plan with a table of rates in place of a model.
+//! A plan with a table of rates instead of a model.
 
 use doc::{Decision, Feasible, ObjectiveKind, Plan};
 

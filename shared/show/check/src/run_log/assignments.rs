@@ -51,7 +51,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
 }
 
 /// Where jobs have rounds of their own (a run of a schedule), each task goes through them one by one. A run that
-/// begins with another plan goes on with one that was killed: each task with the round in which it was.
+/// begins with another plan continues with one that was killed: each task with the round in which it was.
 fn own_rounds(events: &[RunEvent], j: &mut Judge) {
     let goes_on = matches!(events.get(1), Some(e) if e.kind() == EventKind::Replan);
     let mut rounds: BTreeMap<&TaskId, u32> = BTreeMap::new();

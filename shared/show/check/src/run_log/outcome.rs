@@ -10,7 +10,7 @@ use crate::judge::Judge;
 
 /// What is known of the round under way.
 #[derive(Debug, Default)]
-struct Trouble<'a> {
+struct RoundFailures<'a> {
     /// Tasks that were given up.
     failed: Vec<&'a TaskId>,
     /// The whole round was stopped.
@@ -21,7 +21,7 @@ struct Trouble<'a> {
 
 /// Judges `ok` and `finished` of rounds and run, and that each names every task once.
 pub fn judge(events: &[RunEvent], j: &mut Judge) {
-    let mut trouble = Trouble::default();
+    let mut trouble = RoundFailures::default();
     let mut rounds: u32 = 0;
     let (mut all_ok, mut ever_stopped) = (true, false);
     // Whether each task finished in every round.
@@ -52,7 +52,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
                 }
                 all_ok &= *ok;
                 rounds += 1;
-                trouble = Trouble::default();
+                trouble = RoundFailures::default();
             }
             EventPayload::Summary { ok, tasks, .. } if rounds > 0 => at_event(at, j, |j| {
                 // A signal may come when all tasks of the last round that was begun are done.
@@ -98,7 +98,7 @@ fn told_of(events: &[RunEvent], tasks: &[TaskSummary], j: &mut Judge) {
 }
 
 /// In a round that nothing stopped, a task has finished unless it was given up.
-fn in_round(tasks: &[TaskSummary], trouble: &Trouble<'_>, j: &mut Judge) {
+fn in_round(tasks: &[TaskSummary], trouble: &RoundFailures<'_>, j: &mut Judge) {
     for (i, task) in tasks.iter().enumerate() {
         let failed = trouble.failed.contains(&&task.id);
         let wrong = if task.finished {

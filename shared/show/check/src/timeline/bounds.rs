@@ -2,15 +2,15 @@
 
 use doc::{Duplex, RatesKind, Timeline};
 
-use super::lane::Job;
 use crate::judge::Judge;
 use crate::rates::{Rates, Set, everyone, members};
+use crate::round_task::RoundTask;
 
-/// Up to this many tasks the best rate of a task is looked for in every set.
+/// Up to this many tasks the best rate of a task is searched for in every set.
 const ENUMERATE_TASKS: usize = 10;
 
 /// A lower bound that is worse than one that anyone can see is a lie about the gap.
-pub fn judge(timeline: &Timeline, jobs: &[Job], rates: &mut Rates, j: &mut Judge) {
+pub fn judge(timeline: &Timeline, jobs: &[RoundTask], rates: &mut Rates, j: &mut Judge) {
     let fastest = if timeline.rates == RatesKind::Model {
         j.unjudged(
             "lower_bound_s",
@@ -56,7 +56,7 @@ fn fastest(n: usize, rates: &mut Rates) -> Result<Vec<f64>, String> {
 /// with `c = W / max rate`; transfers one by one where the link is half duplex.
 ///
 /// Of the sets with a given least tail the largest is best, so that sets are prefixes by tail.
-fn simple(jobs: &[Job], fastest: &[f64], duplex: Duplex) -> f64 {
+fn simple(jobs: &[RoundTask], fastest: &[f64], duplex: Duplex) -> f64 {
     let c: Vec<f64> = jobs
         .iter()
         .zip(fastest)

@@ -2,12 +2,19 @@
 
 use doc::{PhaseKind, Timeline};
 
-use super::lane::{Job, Lane};
+use super::lane::Lane;
 use crate::judge::{Judge, close};
 use crate::rates::{Rates, Set, everyone, members};
+use crate::round_task::RoundTask;
 
 /// Judges the compute phases and the makespan without overlap.
-pub fn judge(timeline: &Timeline, jobs: &[Job], lanes: &[Lane], rates: &mut Rates, j: &mut Judge) {
+pub fn judge(
+    timeline: &Timeline,
+    jobs: &[RoundTask],
+    lanes: &[Lane],
+    rates: &mut Rates,
+    j: &mut Judge,
+) {
     work(timeline, jobs, lanes, rates, j);
     match all_at_once(jobs, rates) {
         Err(why) => j.unjudged("overlap_off_s", why),
@@ -23,14 +30,20 @@ pub fn judge(timeline: &Timeline, jobs: &[Job], lanes: &[Lane], rates: &mut Rate
 }
 
 /// Judges whether every task trains on its samples in its compute phase.
-pub fn work(timeline: &Timeline, jobs: &[Job], lanes: &[Lane], rates: &mut Rates, j: &mut Judge) {
+pub fn work(
+    timeline: &Timeline,
+    jobs: &[RoundTask],
+    lanes: &[Lane],
+    rates: &mut Rates,
+    j: &mut Judge,
+) {
     match work_done(lanes, f64::INFINITY, rates) {
         Err(why) => j.unjudged("phases", format!("compute cannot be recomputed: {why}")),
         Ok(done) => compare(timeline, jobs, lanes, &done, j),
     }
 }
 
-fn compare(timeline: &Timeline, jobs: &[Job], lanes: &[Lane], done: &[f64], j: &mut Judge) {
+fn compare(timeline: &Timeline, jobs: &[RoundTask], lanes: &[Lane], done: &[f64], j: &mut Judge) {
     for (at, phase) in timeline.phases.iter().enumerate() {
         let (i, lane) = (phase.task, lanes[phase.task].compute);
         if phase.kind != PhaseKind::Compute {
@@ -99,7 +112,7 @@ pub fn computing(lanes: &[Lane], at: f64) -> Set {
 /// Ends of compute of the tasks of `known`, which start at `starts`: from event to event, the
 /// rates of the set that computes. The ends of the others are infinite.
 pub fn ends(
-    jobs: &[Job],
+    jobs: &[RoundTask],
     starts: &[f64],
     known: Set,
     rates: &mut Rates,
@@ -142,7 +155,7 @@ pub fn ends(
 }
 
 /// End of compute of every task when all start at once.
-pub fn all_at_once(jobs: &[Job], rates: &mut Rates) -> Result<f64, String> {
+pub fn all_at_once(jobs: &[RoundTask], rates: &mut Rates) -> Result<f64, String> {
     let starts = vec![0.0; jobs.len()];
     let ends = ends(jobs, &starts, everyone(jobs.len()), rates)?;
     Ok(ends.into_iter().fold(0.0, f64::max))

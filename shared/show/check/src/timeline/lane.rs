@@ -3,17 +3,7 @@
 use doc::{PhaseKind, Timeline};
 
 use crate::judge::Judge;
-
-/// One task of a round.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Job {
-    /// Seconds of its download alone on the link.
-    pub download: f64,
-    /// Samples to compute.
-    pub work: f64,
-    /// Seconds of its upload alone on the link.
-    pub upload: f64,
-}
+use crate::round_task::RoundTask;
 
 /// Start and end in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -68,7 +58,7 @@ pub fn lanes(timeline: &Timeline, j: &mut Judge) -> Option<Vec<Lane>> {
 }
 
 /// Durations and work of every task, or what is missing.
-pub fn jobs(timeline: &Timeline) -> Result<Vec<Job>, String> {
+pub fn jobs(timeline: &Timeline) -> Result<Vec<RoundTask>, String> {
     let plan = &timeline.plan;
     let workload = plan.workload();
     let link = plan.link.or_else(|| workload.and_then(|w| w.link));
@@ -80,14 +70,9 @@ pub fn jobs(timeline: &Timeline) -> Result<Vec<Job>, String> {
             let bytes = task
                 .update_bytes
                 .or(of_workload.and_then(|t| t.update_bytes));
-            let bytes = bytes.unwrap_or_default();
-            Ok(Job {
-                download: link.map_or(0.0, |l| bytes.down.transfer_seconds(l.down)),
-                work: samples
-                    .map(units::Samples::as_f64)
-                    .ok_or_else(|| format!("task {} does not say how many samples", task.id))?,
-                upload: link.map_or(0.0, |l| bytes.up.transfer_seconds(l.up)),
-            })
+            let samples =
+                samples.ok_or_else(|| format!("task {} does not say how many samples", task.id))?;
+            Ok(RoundTask::new(link, bytes, samples))
         })
         .collect()
 }

@@ -2,8 +2,9 @@
 
 use doc::{Duplex, Timeline};
 
-use super::lane::{Job, Lane, Span};
+use super::lane::{Lane, Span};
 use crate::judge::Judge;
+use crate::round_task::RoundTask;
 
 /// One transfer: where its phase stands, its time alone, and when it runs.
 struct Transfer {
@@ -13,7 +14,7 @@ struct Transfer {
 }
 
 /// Judges durations and the use of the link.
-pub fn judge(timeline: &Timeline, jobs: &[Job], lanes: &[Lane], j: &mut Judge) {
+pub fn judge(timeline: &Timeline, jobs: &[RoundTask], lanes: &[Lane], j: &mut Judge) {
     let of = |kind: doc::PhaseKind| -> Vec<Transfer> {
         let phases = timeline.phases.iter().enumerate();
         phases

@@ -4,9 +4,9 @@
 use doc::{Duplex, ScheduleClass, Timeline};
 
 use super::compute;
-use super::lane::Job;
 use crate::judge::Judge;
 use crate::rates::{Rates, Set, everyone, members};
+use crate::round_task::RoundTask;
 
 /// Up to this many tasks every order is tried: `n!` of downloads times `n!` of uploads.
 const FULL_TASKS: usize = 5;
@@ -15,7 +15,7 @@ const HALF_TASKS: usize = 4;
 
 /// Judges `lower_bound_s` and `proven` by trying all orders that the search was asked for, at the batch
 /// sizes of the timeline.
-pub fn judge(timeline: &Timeline, jobs: &[Job], rates: &mut Rates, j: &mut Judge) {
+pub fn judge(timeline: &Timeline, jobs: &[RoundTask], rates: &mut Rates, j: &mut Judge) {
     let link = timeline.plan.known_link();
     let duplex = link.map_or(Duplex::Full, |l| l.duplex);
     let best = match duplex {
@@ -66,7 +66,7 @@ fn permutations(n: usize) -> Vec<Vec<usize>> {
     all
 }
 
-fn best_full(timeline: &Timeline, jobs: &[Job], rates: &mut Rates) -> Result<f64, String> {
+fn best_full(timeline: &Timeline, jobs: &[RoundTask], rates: &mut Rates) -> Result<f64, String> {
     let n = jobs.len();
     let orders = permutations(n);
     let mut best = f64::INFINITY;
@@ -105,7 +105,7 @@ impl Half {
     }
 }
 
-fn best_half(timeline: &Timeline, jobs: &[Job], rates: &mut Rates) -> Result<f64, String> {
+fn best_half(timeline: &Timeline, jobs: &[RoundTask], rates: &mut Rates) -> Result<f64, String> {
     let mut open = vec![Half {
         clock: 0.0,
         started: 0,

@@ -25,6 +25,13 @@ pub fn report(profile: &Profile, plan: Option<&Plan>) -> Report {
         };
         report.fact(label, device_time);
     }
+    let plan = plan.filter(|p| compare::concerns(p, profile));
+    let verdict = plan.and_then(|p| p.feasible()?.verdict.as_ref());
+    if let Some(found) = verdict.zip(profile.end.as_ref())
+        && let Some(paid) = found.0.pay_off(found.1.cost)
+    {
+        report.fact("paid", paid.to_string());
+    }
     if let Some(used) = utilisation(profile) {
         report.fact("GPU utilisation", used);
     }
@@ -36,7 +43,6 @@ pub fn report(profile: &Profile, plan: Option<&Plan>) -> Report {
     if !noise_scales.is_empty() {
         report.fact("gradient noise scale, samples", noise_scales.join(", "));
     }
-    let plan = plan.filter(|p| compare::concerns(p, profile));
     if let Some(plan) = plan {
         compare::add(&mut report, plan, profile);
     }

@@ -69,7 +69,7 @@ fn outcome(report: &mut Report, ok: bool, makespan: Seconds, events: &[RunEvent]
         },
     );
     report.fact("makespan", format!("{} s", plain(makespan.get())));
-    // A plan may be made anew between rounds, so that each is compared with its own.
+    // A plan may be made again between rounds, so that each is compared with its own.
     let rounds: Vec<(f64, Option<f64>)> = events
         .iter()
         .filter_map(|e| match &e.payload {

@@ -8,7 +8,7 @@ use crate::number::plain;
 use crate::page::{Cell, Report, Table, Track};
 use crate::picture::{Bar, Bars, Drawing, Gantt, Lane, Line, Plot, Span};
 
-/// GPUs that are drawn at most: more rows than that cannot be told apart.
+/// GPUs that are drawn at most: with 64 rows a picture is 1,800 pixels high, two screens. Chosen by hand.
 const MOST_LANES: usize = 64;
 
 /// A cluster: its GPUs and its jobs.

@@ -58,7 +58,7 @@ pub fn verdict(plan: &Plan, profile: &Profile) -> Option<String> {
 /// finished. One after another was not run: it is the plan's prediction, with the start-up of each
 /// task as these rounds had it, because their time together holds it as well. `None` where no
 /// round ended well, where the work is no round, where only some tasks were launched, or where the plan was
-/// made anew meanwhile.
+/// made again meanwhile.
 pub fn of_run(plan: &Plan, events: &[RunEvent]) -> Option<String> {
     let verdict = plan.feasible()?.verdict.as_ref()?;
     let anew = events.iter().skip(1).any(|e| e.planned().is_some());
@@ -165,8 +165,9 @@ fn rates(plan: &Plan, profile: &Profile, tasks: &[(usize, f64)]) -> Option<Vec<f
     tasks.iter().map(rate).collect()
 }
 
-/// Whether shares, each with its ratio to the plan's, are those that the tasks then have: the plan's,
-/// or where the device divides what others leave, larger by one factor up to the whole device.
+/// Whether measured shares, each with its ratio to the plan's, follow the plan: they are equal to the plan's
+/// or, if the device gives the shares of idle tasks to the others, larger by one common factor, up to the
+/// whole device.
 fn as_given(shares: &[(Share, f64)], divides: bool) -> bool {
     // Shares are whole hundredths of a percent: a hundredth of 1 % is 1 %.
     const ROUNDING: f64 = 0.01;

@@ -30,9 +30,11 @@ impl Axis {
         let step = [1.0, 2.0, 5.0, 10.0]
             .into_iter()
             .map(|m| m * power)
+            // A step that is round but for rounding is taken, not the next larger one.
             .find(|s| *s >= raw * 0.999)
             .unwrap_or(10.0 * power);
         let (first, last) = ((low / step).floor(), (high / step - 1e-9).ceil());
+        // Where the range is tiny beside its values these are not exact: there are some ticks, and never very many.
         let count = (last - first).clamp(1.0, 1000.0) as usize;
         let ticks: Vec<f64> = (0..=count).map(|i| (first + i as f64) * step).collect();
         Self {

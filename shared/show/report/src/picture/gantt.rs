@@ -39,8 +39,11 @@ pub struct Span {
     pub end: f64,
 }
 
+/// A bar, which holds text of size 11; two of them, planned above measured, are one lane.
 const BAR: f64 = 20.0;
+/// Between two lanes: more than between the two bars of one, which touch.
 const GAP: f64 = 8.0;
+/// As in the picture of bars.
 const NAMES: f64 = 240.0;
 
 impl Gantt {
@@ -142,6 +145,7 @@ impl Gantt {
         } else {
             format!("fill=\"{fill}\" stroke=\"#FFFFFF\" stroke-width=\"0.5\"")
         };
+        // A phase of a millisecond in a round of a minute would be no pixel wide: it is still shown.
         let width = (to - from).max(1.5);
         let title = format!(
             "{} {what}: {:.3} s to {:.3} s",

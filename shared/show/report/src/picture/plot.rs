@@ -61,7 +61,9 @@ pub struct Mark {
 /// A taken rectangle: left, top, right, bottom.
 type Area = (f64, f64, f64, f64);
 
+/// As in the picture of areas.
 const LEFT: f64 = 86.0;
+/// About a third of the width, a usual shape for curves.
 const HEIGHT: f64 = 300.0;
 
 impl Line {
@@ -100,6 +102,7 @@ impl Plot {
             xs = (xs.0.min(ys.0), xs.1.max(ys.1));
             ys = xs;
         }
+        // Equal ranges want a square; wider by 160 pixels, because names of points stand at their right.
         let right = if self.same {
             LEFT + HEIGHT + 160.0
         } else {
@@ -192,6 +195,7 @@ impl Plot {
                 continue;
             };
             taken.push(area);
+            // Beyond about a line of text nobody sees which point a name belongs to: a thin line says it.
             let far = (y - p.1).abs() > 20.0;
             if far {
                 canvas.line(
@@ -234,6 +238,7 @@ impl Plot {
 
 /// Small areas along a path.
 fn along(path: &[(f64, f64)]) -> Vec<Area> {
+    // Less than the height of a letter, so that no text slips between two areas.
     const APART: f64 = 6.0;
     let mut all = Vec::new();
     for pair in path.windows(2) {
@@ -255,6 +260,7 @@ fn along(path: &[(f64, f64)]) -> Vec<Area> {
 /// Places of a text around a point, best first: area, baseline and anchor.
 fn places(p: (f64, f64), width: f64) -> Vec<(Area, f64, f64, Anchor)> {
     let mut all = Vec::new();
+    // Beside the point first, then by a line of text, 14 pixels, up and down in turn.
     for dy in [4.0, -10.0, 18.0, -24.0, 32.0, -38.0, 46.0, -52.0, 60.0] {
         let y = p.1 + dy;
         all.push((

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::palette::INK;
 
-/// Width of every picture in pixels.
+/// Width of every picture in pixels: about a column of text on a screen. Chosen by hand.
 pub const WIDTH: f64 = 880.0;
 
 /// Elements of a picture.

@@ -1,4 +1,4 @@
-//! Parts of one device in place of GPUs, and others on a GPU.
+//! Parts of one device instead of GPUs, and others on a GPU.
 
 use std::fs;
 use std::process::{Command, Stdio};

@@ -15,15 +15,18 @@ pub fn job() -> BoxedStrategy<wire::Job> {
     let regex = option::of(Just("samples=(?P<samples>[0-9]+)".to_owned()));
     (argv, env, option::of(text()), regex, any::<bool>(), rest)
         .prop_map(
-            |(argv, env, cwd, regex, pool, (download, upload, resume))| wire::Job {
-                argv,
-                env,
-                cwd,
-                progress: Progress { regex },
-                pool,
-                download,
-                upload,
-                resume,
+            |(argv, env, cwd, regex, pool, (download, upload, resume))| {
+                let none = regex.is_none() && !pool && env.is_empty();
+                wire::Job {
+                    argv,
+                    env,
+                    cwd,
+                    progress: Progress { regex, none },
+                    pool,
+                    download,
+                    upload,
+                    resume,
+                }
             },
         )
         .boxed()

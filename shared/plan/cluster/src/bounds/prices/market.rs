@@ -90,7 +90,9 @@ impl<'p> Market<'p> {
             chain: problem.chain_bound(),
             prices: first_prices(problem, incumbent, interval, effort.intervals),
             first: Vec::new(),
-            // A job that must be slow pays a quarter by its slack; the search moves it.
+            // Any value from 0 to the weight gives a valid bound. 0 would ignore how slow classes delay rounds,
+            // the weight would let slack cost nothing; the subgradient method moves it from a quarter, which
+            // was chosen by hand.
             multipliers: problem.jobs.iter().map(|j| j.weight / 4.0).collect(),
             price_direction: vec![vec![0.0; effort.intervals]; classes],
             multiplier_direction: vec![0.0; problem.jobs.len()],

@@ -1,7 +1,7 @@
 //! What one job does at given prices: its least cost over all slacks, and the time that it then uses.
 
 use super::market::{Desk, Market};
-use crate::Job;
+use crate::TrainingJob;
 
 /// Rounds that share a window.
 #[derive(Clone, Copy)]
@@ -13,7 +13,7 @@ struct Block {
 }
 
 impl Market<'_> {
-    fn blocks(&self, job: &Job) -> Vec<Block> {
+    fn blocks(&self, job: &TrainingJob) -> Vec<Block> {
         let count = job.rounds.min(self.effort.blocks);
         let edge = |b: usize| b * job.rounds / count;
         (0..count)
@@ -107,7 +107,7 @@ impl Market<'_> {
     }
 
     /// First and last cell of a block's starts on class g for slack 0, and whether any start fits.
-    fn window(&self, job: &Job, block: &Block, g: usize) -> (usize, isize) {
+    fn window(&self, job: &TrainingJob, block: &Block, g: usize) -> (usize, isize) {
         let first = (block.first / self.cell) as usize;
         // Slack j stands for less than j + 1 cells.
         let last = block.last + self.cell - job.train[g] - job.sync[g];
@@ -117,7 +117,14 @@ impl Market<'_> {
     }
 
     /// Lowers `out[j]` to the least cost of a task of the block on class g with slack j.
-    fn cheapest_by_slack(&self, job: &Job, block: &Block, g: usize, cost: &[f64], out: &mut [f64]) {
+    fn cheapest_by_slack(
+        &self,
+        job: &TrainingJob,
+        block: &Block,
+        g: usize,
+        cost: &[f64],
+        out: &mut [f64],
+    ) {
         let (first, last) = self.window(job, block, g);
         // The slack from which on a start fits at all. Cells of the window are whole, so that a
         // start may lie in the first cell though the window begins later in it.

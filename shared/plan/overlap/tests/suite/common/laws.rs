@@ -1,6 +1,6 @@
 //! Random rounds for the tests.
 
-use overlap::{FixedRates, Instance, Job, Link, OverlapError, Rates, Set};
+use overlap::{FixedRates, Instance, Link, OverlapError, Rates, RoundTask, Set};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use units::Batch;
@@ -56,7 +56,7 @@ pub fn formula_rates(rng: &mut SmallRng, n: usize) -> FormulaRates {
 /// A round whose transfers and compute are of similar length.
 pub fn round(rng: &mut SmallRng, n: usize, link: Link) -> Instance {
     let jobs = (0..n)
-        .map(|_| Job {
+        .map(|_| RoundTask {
             download_s: rng.random_range(0.2..4.0),
             work: rng.random_range(200.0..4000.0),
             upload_s: rng.random_range(0.2..4.0),

@@ -1,9 +1,9 @@
 //! Calls of the backward pass, and buffers for gradients that are reused as soon as they are free.
 
-use gpusim::{Layer, Shape, Window};
+use gpusim::{Convolution, Layer, Shape, Window};
 
 use super::call::{Arg, Buffer, Call, GRADIENTS, Kernel, LABELS, Product, WEIGHTS, count};
-use super::forward::{Conv, SHUFFLE_GROUPS, pool_sizes, with};
+use super::forward::{SHUFFLE_GROUPS, is_product, pool_sizes, sizes, with};
 use super::graph::{Graph, Node, Source};
 use super::planner::Planner;
 
@@ -89,7 +89,7 @@ impl Planner<'_> {
         let x = self.read(source);
         let n = self.total(node.layer.output());
         match node.layer {
-            Layer::Convolution { .. } => self.conv_backward(node, x, dy),
+            Layer::Convolution(conv) => self.conv_backward(node, &conv, x, dy),
             Layer::Linear { inputs, outputs } => {
                 let dx = self.target(source, self.batch * inputs);
                 let bias = node.parameter + inputs * outputs;
@@ -132,21 +132,19 @@ impl Planner<'_> {
         }
     }
 
-    fn conv_backward(&mut self, node: &Node, x: Arg, dy: Arg) {
-        let Some((conv, bias)) = Conv::of(&node.layer) else {
-            return;
-        };
-        let (ci, co) = (conv.input.channels, conv.output.channels);
-        let rows = self.total(conv.output) / co;
-        if bias {
-            self.bias_backward(dy, node.parameter + conv.weights(), rows, co);
+    fn conv_backward(&mut self, node: &Node, conv: &Convolution, x: Arg, dy: Arg) {
+        let (ci, co) = (conv.input.channels, conv.channels);
+        let rows = self.total(conv.output()) / co;
+        let count = conv.weights() as u32;
+        if conv.bias {
+            self.bias_backward(dy, node.parameter + count, rows, co);
         }
         let read = self.total(conv.input);
         let dx = self.target(node.inputs[0], read);
-        if conv.is_product() {
+        if is_product(conv) {
             return self.product_backward(x, dy, dx, node.parameter, rows, ci, co);
         }
-        let sizes = conv.sizes(self.batch);
+        let sizes = sizes(conv, self.batch);
         let weights = Arg::At(WEIGHTS, node.parameter);
         let dw = Arg::At(GRADIENTS, node.parameter);
         if conv.groups > 1 {
@@ -155,7 +153,7 @@ impl Planner<'_> {
                 let sizes: [Arg; 10] = with(grouped, dx.add);
                 self.each(Kernel::GroupData, read, [dy, weights, dx.at], sizes);
             }
-            let grid = (conv.weights(), 1, 1);
+            let grid = (count, 1, 1);
             return self.launch(Kernel::GroupWeights, grid, [x, dy, dw], grouped);
         }
         let taps = conv.window.kernel * conv.window.kernel;

@@ -1,6 +1,6 @@
 //! Calls of the forward pass.
 
-use gpusim::{Layer, Shape, Window};
+use gpusim::{Convolution, Layer, Shape, Window};
 
 use super::call::{Arg, Call, GRADIENTS, Kernel, Product, WEIGHTS, count};
 use super::graph::Node;
@@ -9,61 +9,26 @@ use super::planner::Planner;
 /// Groups of ShuffleNet's channel shuffle.
 pub(super) const SHUFFLE_GROUPS: u32 = 2;
 
-/// A convolution with its sizes as the kernels take them.
-#[derive(Clone, Copy)]
-pub(super) struct Conv {
-    pub(super) input: Shape,
-    pub(super) output: Shape,
-    pub(super) window: Window,
-    pub(super) groups: u32,
+/// Whether a convolution is a plain matrix product over pixels.
+pub(super) fn is_product(conv: &Convolution) -> bool {
+    let w = conv.window;
+    conv.groups == 1 && (w.kernel, w.stride, w.padding) == (1, 1, 0)
 }
 
-impl Conv {
-    pub(super) fn of(layer: &Layer) -> Option<(Self, bool)> {
-        let Layer::Convolution {
-            input,
-            window,
-            groups,
-            bias,
-            ..
-        } = *layer
-        else {
-            return None;
-        };
-        let conv = Self {
-            input,
-            output: layer.output(),
-            window,
-            groups,
-        };
-        Some((conv, bias))
-    }
-
-    /// Whether it is a plain matrix product over pixels.
-    pub(super) fn is_product(&self) -> bool {
-        let w = self.window;
-        self.groups == 1 && (w.kernel, w.stride, w.padding) == (1, 1, 0)
-    }
-
-    pub(super) fn sizes(&self, batch: u32) -> [Arg; 8] {
-        let w = self.window;
-        [
-            batch,
-            self.input.side,
-            self.input.channels,
-            self.output.side,
-            self.output.channels,
-            w.kernel,
-            w.stride,
-            w.padding,
-        ]
-        .map(Arg::Int)
-    }
-
-    pub(super) fn weights(&self) -> u32 {
-        let w = self.window.kernel;
-        w * w * (self.input.channels / self.groups) * self.output.channels
-    }
+/// Sizes of a convolution as the kernels take them.
+pub(super) fn sizes(conv: &Convolution, batch: u32) -> [Arg; 8] {
+    let w = conv.window;
+    [
+        batch,
+        conv.input.side,
+        conv.input.channels,
+        conv.output().side,
+        conv.channels,
+        w.kernel,
+        w.stride,
+        w.padding,
+    ]
+    .map(Arg::Int)
 }
 
 /// The nine arguments of a convolution and one more.
@@ -80,7 +45,7 @@ impl Planner<'_> {
         let shape = node.layer.output();
         let n = self.total(shape);
         match node.layer {
-            Layer::Convolution { .. } => self.conv_forward(node, x, y),
+            Layer::Convolution(conv) => self.conv_forward(node, &conv, x, y),
             Layer::Linear { inputs, outputs } => {
                 self.product_forward(x, y, node.parameter, self.batch, inputs, outputs);
                 self.bias(y, node.parameter + inputs * outputs, n, outputs);
@@ -118,18 +83,15 @@ impl Planner<'_> {
         }
     }
 
-    fn conv_forward(&mut self, node: &Node, x: Arg, y: Arg) {
-        let Some((conv, bias)) = Conv::of(&node.layer) else {
-            return;
-        };
+    fn conv_forward(&mut self, node: &Node, conv: &Convolution, x: Arg, y: Arg) {
         let weights = Arg::At(WEIGHTS, node.parameter);
-        let sizes = conv.sizes(self.batch);
-        let n = self.total(conv.output);
-        let (ci, co) = (conv.input.channels, conv.output.channels);
+        let sizes = sizes(conv, self.batch);
+        let n = self.total(conv.output());
+        let (ci, co) = (conv.input.channels, conv.channels);
         if conv.groups > 1 {
             let sizes: [Arg; 9] = with(sizes, Arg::Int(conv.groups));
             self.each(Kernel::GroupForward, n, [x, weights, y], sizes);
-        } else if conv.is_product() {
+        } else if is_product(conv) {
             self.product_forward(x, y, node.parameter, n / co, ci, co);
         } else {
             let (across, down, _) = self.tiles(n / co, co, 0);
@@ -140,8 +102,8 @@ impl Planner<'_> {
                 sizes,
             );
         }
-        if bias {
-            self.bias(y, node.parameter + conv.weights(), n, co);
+        if conv.bias {
+            self.bias(y, node.parameter + conv.weights() as u32, n, co);
         }
     }
 

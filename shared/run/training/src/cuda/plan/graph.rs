@@ -1,6 +1,6 @@
 //! Which earlier value each layer reads, inferred from shapes.
 
-use gpusim::{Layer, Shape};
+use gpusim::{Layer, Shape, Tensor};
 
 use super::call::{Start, count};
 
@@ -50,7 +50,7 @@ impl Graph {
                 channels: 1,
                 side: 1,
             },
-            input_of,
+            Layer::input,
         );
         let mut graph = Self {
             input,
@@ -114,7 +114,7 @@ impl Graph {
     }
 
     fn sources(&self, layer: &Layer) -> Vec<Source> {
-        let shape = input_of(layer);
+        let shape = layer.input();
         match *layer {
             Layer::Add(_) => {
                 let first = self.newest(shape);
@@ -181,57 +181,20 @@ impl Graph {
     }
 
     fn start(&mut self, layer: &Layer) {
-        let mut push = |n: u32, start: Start| {
-            self.starts.push((n, start));
-            self.parameters += n;
-        };
-        let deviation = |fan_in: u32| Start::Normal((2.0 / f64::from(fan_in.max(1))).sqrt() as f32);
-        match *layer {
-            Layer::Convolution {
-                input,
-                output,
-                window,
-                groups,
-                bias,
-            } => {
-                let fan_in = input.channels / groups * window.kernel * window.kernel;
-                push(fan_in * output, deviation(fan_in));
-                if bias {
-                    push(output, Start::Constant(0.0));
+        for tensor in layer.tensors() {
+            let start = match tensor {
+                Tensor::Weights { fan_in, .. } => {
+                    Start::Normal((2.0 / fan_in.max(1) as f64).sqrt() as f32)
                 }
-            }
-            Layer::Linear { inputs, outputs } => {
-                push(inputs * outputs, deviation(inputs));
-                push(outputs, Start::Constant(0.0));
-            }
-            Layer::BatchNorm(shape) => {
-                push(shape.channels, Start::Constant(1.0));
-                push(shape.channels, Start::Constant(0.0));
-                self.sums += 2 * shape.channels;
-            }
-            _ => {}
+                Tensor::Gain(_) => Start::Constant(1.0),
+                Tensor::Bias(_) => Start::Constant(0.0),
+            };
+            let count = tensor.count() as u32;
+            self.starts.push((count, start));
+            self.parameters += count;
         }
-    }
-}
-
-/// What a layer reads, for one image.
-fn input_of(layer: &Layer) -> Shape {
-    match *layer {
-        Layer::Convolution { input, .. } | Layer::Pool { input, .. } => input,
-        Layer::BatchNorm(s)
-        | Layer::Activation(s)
-        | Layer::Scale(s)
-        | Layer::Add(s)
-        | Layer::Shuffle(s)
-        | Layer::GlobalPool(s) => s,
-        Layer::Concat { output, .. } => output,
-        Layer::Linear { inputs, .. } => Shape {
-            channels: inputs,
-            side: 1,
-        },
-        Layer::Loss { classes } => Shape {
-            channels: classes,
-            side: 1,
-        },
+        if let Layer::BatchNorm(shape) = layer {
+            self.sums += 2 * shape.channels;
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use doc::Duplex;
 
-use super::{Ask, Choices, EVERY_ORDER, Known, Range, Round, SLACK, permutations};
+use super::{Ask, Choices, EVERY_ORDER, Range, RatesBySet, Round, SLACK, permutations};
 use crate::judge::Judge;
 
 /// What an end of an interval may be.
@@ -53,7 +53,7 @@ impl Round {
     /// errors off. Its order is not told. On a full-duplex link it is one of those that take as long, where
     /// nothing waits in them and all are few; a search leaves those only for a shorter round.
     pub fn end(&self, ask: Ask<'_>, choices: &Choices, mean: f64, errors: f64) -> End {
-        let mut known = Known::new();
+        let mut known = RatesBySet::new();
         let (slowest, fastest) = self.extremes(ask, choices, errors, &mut known);
         let all: f64 = self.sums().0 + self.sums().1 + slowest.iter().sum::<f64>();
         let each = self.jobs.iter().zip(&fastest);
@@ -90,7 +90,7 @@ impl Round {
         choices: &Choices,
         mean: f64,
         errors: f64,
-        known: &mut Known,
+        known: &mut RatesBySet,
         end: &mut End,
     ) {
         let orders = permutations(self.jobs.len());
@@ -132,7 +132,7 @@ impl Round {
         ask: Ask<'_>,
         choices: &Choices,
         errors: f64,
-        known: &mut Known,
+        known: &mut RatesBySet,
     ) -> (Vec<f64>, Vec<f64>) {
         let n = self.jobs.len();
         let (mut slowest, mut fastest) = (vec![0.0_f64; n], vec![f64::INFINITY; n]);

@@ -7,9 +7,10 @@ use units::Share;
 use crate::page::Report;
 use crate::picture::{Area, Drawing, Panel};
 
-/// Time shown, in microseconds.
+/// Time shown, in microseconds: some steps of a training (10 to 100 ms each), so that one sees how kernels take
+/// turns. Of a whole round only a band of one colour would be seen. Chosen by hand.
 const SHOWN_US: f64 = 120_000.0;
-/// Intervals that are averaged to one step of the picture.
+/// Intervals that are averaged to one step of the picture: each is two pixels wide.
 const STEPS: usize = 360;
 
 /// Adds the picture, if the plan was made on the simulator, or why its tasks cannot be simulated.

@@ -1,6 +1,6 @@
 //! The slow twin of the search: every allocation of every phase.
 
-use crate::problem::{Active, Problem};
+use learning::{Active, Problem};
 
 /// The least value of the objective over all allocations that change only when a job completes,
 /// and an allocation of the first phase that reaches it. Time grows as the product over phases of

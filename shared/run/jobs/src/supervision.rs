@@ -5,7 +5,7 @@ use crate::{LogLimits, Passing};
 
 /// How jobs are looked after, whatever plan they belong to.
 #[derive(Debug, Clone)]
-pub struct Care {
+pub struct Supervision {
     /// Restarts of a task before it is given up.
     pub restarts: u32,
     /// Before the first restart.
@@ -28,7 +28,7 @@ pub struct Care {
 /// a server that comes up) is tried at least once a minute until its restarts are used up.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
-impl Care {
+impl Supervision {
     /// Pause before the restart number `restart`, from 1: doubled each time, so that a job that
     /// fails at once does not spend its restarts within a second.
     #[must_use]
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_a_minute() {
-        let care = Care {
+        let supervision = Supervision {
             restarts: 9,
             backoff: Duration::from_secs(1),
             grace: Duration::ZERO,
@@ -54,7 +54,7 @@ mod tests {
             runs: PathBuf::new(),
             passing: Passing::default(),
         };
-        let pauses = [1, 2, 3, 6, 7, u32::MAX].map(|n| care.pause(n).as_secs());
+        let pauses = [1, 2, 3, 6, 7, u32::MAX].map(|n| supervision.pause(n).as_secs());
         assert_eq!(pauses, [1, 2, 4, 32, 60, 60]);
     }
 }

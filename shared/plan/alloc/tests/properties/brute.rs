@@ -1,9 +1,9 @@
+//! The slow twin of the search: every choice, judged by the definitions.
+
+use allocation::Problem;
 use doc::{Balance, BatchPolicy, ObjectiveKind};
-use units::{Batch, Share, TotalShare};
-
 use units::corun::{Setting, Throughput};
-
-use crate::problem::Problem;
+use units::{Batch, Share, TotalShare};
 
 /// A choice that meets all constraints.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,9 +18,9 @@ pub struct Feasible {
     pub mismatch: f64,
 }
 
-/// The slow twin of [`crate::solve()`]: looks at every choice with plain loops, no tables and no
+/// The slow twin of [`allocation::solve()`]: looks at every choice with plain loops, no tables and no
 /// bounds, and judges it by the definitions of the objectives and constraints. Returns the best
-/// value and one choice that has it; `None` if none is feasible. For tests and benchmarks.
+/// value and one choice that has it; `None` if none is feasible.
 #[must_use]
 pub fn brute_force<C: Throughput + ?Sized>(
     rates: &C,
@@ -35,7 +35,7 @@ pub fn brute_force<C: Throughput + ?Sized>(
     best
 }
 
-/// Shows every feasible choice, by plain loops. For tests and benchmarks.
+/// Shows every feasible choice, by plain loops.
 pub fn every_feasible<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,

@@ -3,12 +3,12 @@ use units::Seconds;
 
 use crate::curve::Remaining;
 use crate::plan::{Plan, keeping, plan};
-use crate::problem::{Active, Job, Objective, Problem};
+use crate::problem::{Active, Objective, Problem, RemainingTraining};
 use crate::rule::{self, Policy};
 use crate::settings::AllocatorSettings;
 use crate::training::Length;
 
-/// Why a decision is looked for.
+/// Why a decision is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Occasion {
     Arrival,
@@ -18,7 +18,7 @@ pub(crate) enum Occasion {
 
 /// A gain below this part of the objective is within what a forecast of its inputs can be off, and
 /// would make allocations swing: measured step times of a shared machine differ by some percent from
-/// window to window. Besides, a gain must exceed the cost of the way back (see [`Scene::by_plan`]).
+/// window to window. Besides, a gain must exceed the cost of the way back (see [`Snapshot::by_plan`]).
 const LEAST_GAIN: f64 = 0.01;
 
 /// How a training that gets nowhere is kept beside others.
@@ -39,33 +39,33 @@ pub(crate) struct Choice {
 }
 
 /// The trainings at the moment of a decision.
-pub(crate) struct Scene {
+pub(crate) struct Snapshot {
     pub(crate) settings: AllocatorSettings,
     pub(crate) lengths: Vec<Length>,
     /// GPUs of the last decision.
     pub(crate) given: Vec<u32>,
     /// Which trainings are there too short a time for their length to be known.
-    pub(crate) young: Vec<bool>,
+    pub(crate) length_unknown: Vec<bool>,
     /// Which trainings came after the last decision.
     pub(crate) new: Vec<bool>,
     /// Which trainings get nowhere, and whether patience with them has ended.
     pub(crate) stuck: Vec<Option<Beside>>,
     /// With their median remaining steps.
-    pub(crate) jobs: Vec<Job>,
+    pub(crate) jobs: Vec<RemainingTraining>,
     /// Relative loss deltas.
-    pub(crate) youths: Vec<f64>,
+    pub(crate) loss_slopes: Vec<f64>,
     pub(crate) now: f64,
     pub(crate) pause_s: f64,
 }
 
-impl Scene {
+impl Snapshot {
     /// Whether training `i` has reached its target.
     pub(crate) fn reached(&self, i: usize) -> bool {
         self.lengths[i] == Length::Reached
     }
 
     /// Whether any training has no GPUs of the last decision.
-    fn newcomer(&self) -> bool {
+    fn has_unplaced(&self) -> bool {
         self.new.contains(&true)
     }
 
@@ -100,10 +100,14 @@ impl Scene {
             // Ranking by the delta of a first window, as the paper does, is a bet that who came
             // last ends last. Where it was short, it cost 50 to 136 s of 1200 to 1800 against
             // equal shares; two windows later its length is known.
-            Policy::Ours if self.young.contains(&true) && occasion == Occasion::Window => None,
+            Policy::Ours if self.length_unknown.contains(&true) && occasion == Occasion::Window => {
+                None
+            }
             Policy::Ours if doubtful => self.by_rank(occasion),
             Policy::Ours => self.by_plan(occasion),
-            Policy::Paper | Policy::Equal if occasion == Occasion::Window && !self.newcomer() => {
+            Policy::Paper | Policy::Equal
+                if occasion == Occasion::Window && !self.has_unplaced() =>
+            {
                 // Wei and Shudo decide when a training arrives or ends; the first window after
                 // an arrival is when its delta is known.
                 self.by_rule(rule).filter(|_| self.is_fresh())
@@ -135,8 +139,8 @@ impl Scene {
     fn by_rank(&self, occasion: Occasion) -> Option<Choice> {
         let problem = self.problem(|i| self.jobs[i].work)?;
         let mut jobs = problem.jobs().to_vec();
-        for (job, youth) in jobs.iter_mut().zip(&self.youths) {
-            job.delta = *youth;
+        for (job, loss_slope) in jobs.iter_mut().zip(&self.loss_slopes) {
+            job.delta = *loss_slope;
         }
         let ranked = Problem::new(self.settings.gpus, self.settings.objective, jobs)?;
         let mut by_delta = plan(&ranked, Policy::Paper).gpus;
@@ -154,10 +158,10 @@ impl Scene {
             .indices()
             .filter(|&i| gpus[i] < self.given[i])
             .collect();
-        let clear = more
-            .iter()
-            .all(|&i| less.iter().all(|&k| self.youths[k] >= 2.0 * self.youths[i]))
-            || self.is_slower(&self.given, &gpus);
+        let clear = more.iter().all(|&i| {
+            less.iter()
+                .all(|&k| self.loss_slopes[k] >= 2.0 * self.loss_slopes[i])
+        }) || self.is_slower(&self.given, &gpus);
         if occasion == Occasion::Window && !self.is_fresh() && !clear {
             return None;
         }
@@ -196,10 +200,10 @@ impl Scene {
         }
         let (gain, cost_s) = self.gain(&outcome.gpus)?;
         let worth = gain.seconds > cost_s.max(LEAST_GAIN * outcome.value);
-        if occasion == Occasion::Window && runs && !self.newcomer() && !worth {
+        if occasion == Occasion::Window && runs && !self.has_unplaced() && !worth {
             return None;
         }
-        if occasion != Occasion::Window && runs && !self.newcomer() && gain.seconds <= 0.0 {
+        if occasion != Occasion::Window && runs && !self.has_unplaced() && gain.seconds <= 0.0 {
             return None;
         }
         Some(Choice {

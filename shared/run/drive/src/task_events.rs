@@ -165,7 +165,7 @@ impl Driver<'_> {
 
     /// Ends the others of a gang of which one has failed: they wait for it, and would for ever.
     fn end_gang(&mut self, job: usize) {
-        let grace = self.settings.care.grace;
+        let grace = self.settings.supervision.grace;
         let own = self.running.iter_mut().filter(|(_, r)| r.place.job == job);
         let mut ids = Vec::new();
         for (&id, running) in own {
@@ -223,7 +223,7 @@ impl Driver<'_> {
         let attempt = told.attempts.entry(place).or_insert(0);
         *attempt += 1;
         let attempt = *attempt;
-        if attempt > self.settings.care.restarts {
+        if attempt > self.settings.supervision.restarts {
             return self.give_up(
                 place.job,
                 &format!("it failed {attempt} times, at last: {why}"),
@@ -234,7 +234,7 @@ impl Driver<'_> {
         if attempt >= 2 && self.agenda.elsewhere(place, gpu, now) {
             self.moved.entry(place).or_insert(gpu);
         }
-        self.pauses[gpu] = Instant::now() + self.settings.care.pause(attempt);
+        self.pauses[gpu] = Instant::now() + self.settings.supervision.pause(attempt);
         let restart = EventPayload::Restart {
             round: place.round as u32,
             task: self.name(place),
@@ -267,7 +267,7 @@ impl Driver<'_> {
         let own = self.running.iter().filter(|(_, r)| r.place.job == job);
         let ids: Vec<_> = own.map(|(id, _)| *id).collect();
         for id in ids {
-            self.supervisor.stop(id, self.settings.care.grace);
+            self.supervisor.stop(id, self.settings.supervision.grace);
         }
         let id = self.cluster.jobs[job].id.clone();
         self.console.error(&format!("{id} is given up: {reason}"));

@@ -11,6 +11,10 @@ use super::RoundRun;
 use crate::task::{TaskRun, process_end};
 use crate::turns::Stage;
 
+/// Said of a job that told nothing.
+const TELLS_NONE: &str = " (it told nothing; a program that tells no progress has \
+                          \"progress\": {\"none\": true} in its job)";
+
 impl RoundRun<'_> {
     /// Takes in one event of a job.
     pub(super) fn happened(&mut self, event: &Event) {
@@ -207,12 +211,17 @@ impl RoundRun<'_> {
             Exit::Code(0) => {}
             Exit::Code(code) => return Some(said(format!("exit code {code}"))),
         }
-        if task.phase() != Some(PhaseKind::Compute) || self.with.settings.no_progress {
+        if task.phase() != Some(PhaseKind::Compute) || task.silent {
             return None;
         }
         let wanted = self.with.launch.assignments().nth(i)?.samples()?;
         let done = task.told_done.unwrap_or(0).max(task.samples);
-        (done < wanted).then(|| said(format!("ended after {done} of {wanted} samples")))
+        let advice = match (task.ready, self.has_regex(i)) {
+            (true, _) => "",
+            (false, true) => jobs::NO_MATCH,
+            (false, false) => TELLS_NONE,
+        };
+        (done < wanted).then(|| said(format!("ended after {done} of {wanted} samples{advice}")))
     }
 
     /// After a failure of the phase under way: another try, or the end of the task.
@@ -225,7 +234,7 @@ impl RoundRun<'_> {
         let now = self.with.host.now();
         let overdue = self.tasks[i].due.is_some_and(|due| due <= now);
         let restart = self.tasks[i].restarts_of_phase + 1;
-        if self.stopping || overdue || restart > self.with.settings.care.restarts {
+        if self.stopping || overdue || restart > self.with.settings.supervision.restarts {
             self.tell(EventPayload::Stop {
                 round: Some(self.number),
                 task: Some(self.id(i)),
@@ -237,7 +246,7 @@ impl RoundRun<'_> {
         let task = &mut self.tasks[i];
         task.restarts += 1;
         task.restarts_of_phase = restart;
-        task.retry_at = Some(now + self.with.settings.care.pause(restart));
+        task.retry_at = Some(now + self.with.settings.supervision.pause(restart));
         let restarts = task.restarts;
         self.tell(EventPayload::Restart {
             round: self.number,
@@ -255,7 +264,9 @@ impl RoundRun<'_> {
         };
         if task.ending.is_none() {
             task.ending = Some(why);
-            self.with.host.stop(job, self.with.settings.care.grace);
+            self.with
+                .host
+                .stop(job, self.with.settings.supervision.grace);
         }
     }
 
@@ -293,8 +304,16 @@ impl RoundRun<'_> {
         let task = &mut self.tasks[i];
         if let (Some(job), false) = (task.job, task.outstayed) {
             task.outstayed = true;
-            self.with.host.stop(job, self.with.settings.care.grace);
+            self.with
+                .host
+                .stop(job, self.with.settings.supervision.grace);
         }
+    }
+
+    /// Whether the log lines of a task's job are read.
+    fn has_regex(&self, i: usize) -> bool {
+        let planned = self.with.launch.assignments().nth(i);
+        planned.is_some_and(|a| a.job().is_some_and(|job| job.progress.regex.is_some()))
     }
 
     /// That no line of a task's job has matched, with the last of them.
@@ -319,13 +338,9 @@ impl RoundRun<'_> {
         Some(if task.due.is_some_and(|due| due <= now) {
             format!("not done after {} s", seconds(settings.total))
         } else if !task.ready {
-            let planned = self.with.launch.assignments().nth(i);
-            let regex =
-                planned.is_some_and(|a| a.job().is_some_and(|job| job.progress.regex.is_some()));
-            let words = if regex {
-                self.unmatched(i)
-            } else {
-                String::new()
+            let words = match self.has_regex(i) {
+                true => self.unmatched(i),
+                false => TELLS_NONE.to_owned(),
             };
             format!("not ready after {} s{words}", seconds(settings.ready))
         } else {
@@ -344,6 +359,7 @@ impl RoundRun<'_> {
         }
         let settings = self.with.settings;
         let of_job = match (task.stage, task.job) {
+            (Stage::Computing, Some(_)) if task.silent => None,
             (Stage::Computing, Some(_)) if task.ready => {
                 settings.stall.map(|limit| task.last_step + limit)
             }

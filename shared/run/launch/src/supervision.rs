@@ -15,14 +15,14 @@ const DAMPING: f64 = 0.5;
 /// How jobs on real devices are looked after.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Supervision")]
-pub struct CareArgs {
-    /// Longest time from the start of a job until it is ready; 0: any
+pub struct SupervisionArgs {
+    /// Longest time from the start of a job until it is ready; 0: no limit
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0)]
     pub ready_timeout: f64,
-    /// Longest time between two steps of a job; 0: any
+    /// Longest time between two steps of a job; 0: no limit
     #[arg(long, value_name = "SECONDS", default_value_t = 300.0)]
     pub stall_timeout: f64,
-    /// Longest time of a task in a round, restarts included; 0: any
+    /// Longest time of a task in a round, restarts included; 0: no limit
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     pub task_timeout: f64,
     /// Do not expect progress messages: success is exit status 0
@@ -31,12 +31,12 @@ pub struct CareArgs {
     /// Restarts, logs and environment.
     #[command(flatten)]
     pub jobs: cli::JobArgs,
-    /// Processors of jobs on a GPU: each task its own part of all, any, or its part of a list
-    /// (0-7,9)
+    /// Processors of jobs on a GPU: auto gives each task a part of all, none pins nothing, a list (0-7,9) is
+    /// divided
     #[arg(long, value_name = "auto|none|LIST", default_value = "auto")]
     pub cpus: jobs::Cpus,
-    /// Use the MPS daemon that runs already (CUDA_MPS_PIPE_DIRECTORY) instead of a private one, and leave it
-    /// running (cuda only)
+    /// Use the running MPS daemon (CUDA_MPS_PIPE_DIRECTORY) instead of a private one, and leave it running
+    /// (cuda only)
     #[arg(long)]
     pub attach_mps: bool,
     /// Do not redistribute the shares of idle tasks
@@ -45,22 +45,22 @@ pub struct CareArgs {
     /// First all downloads, then all compute, then all uploads
     #[arg(long)]
     pub no_overlap: bool,
-    /// Time between two progress events of a task; 0: every chance
+    /// Time between two progress events of a task; 0: as often as possible
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     pub progress_every: f64,
-    /// Write metrics in the Prometheus text format to FILE, anew every second
+    /// Write metrics in the Prometheus text format to FILE, every second
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub prometheus: Option<PathBuf>,
-    /// Between rounds, correct the model by what was measured and solve anew
+    /// Between rounds, correct the model by what was measured and plan again
     #[arg(long)]
     pub adapt: bool,
-    /// Weight of what was known before in a correction of --adapt, 0 to below 1: at 0 the model
-    /// predicts what was measured last; absent: 0.5
+    /// Weight of the earlier model in a correction of --adapt, from 0 to below 1; at 0 the model predicts
+    /// what was measured last; default: 0.5
     #[arg(long, value_name = "LAMBDA", requires = "adapt")]
     pub damping: Option<f64>,
 }
 
-impl CareArgs {
+impl SupervisionArgs {
     /// Checks every value.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl CareArgs {
     /// an input or output.
     pub fn settings(&self) -> Result<LaunchSettings, Failure> {
         let mut faults = Vec::new();
-        let care = self.jobs.care(&mut faults);
+        let supervision = self.jobs.supervision(&mut faults);
         let mut seconds = |name: &str, value: f64| {
             cli::seconds(name, value).unwrap_or_else(|fault| {
                 faults.push(fault);
@@ -88,7 +88,7 @@ impl CareArgs {
         }
         let deadline = |d: Duration| (!d.is_zero()).then_some(d);
         Ok(LaunchSettings {
-            care,
+            supervision,
             ready: deadline(ready).filter(|_| !self.no_progress),
             stall: deadline(stall).filter(|_| !self.no_progress),
             total: deadline(total),

@@ -1,28 +1,26 @@
-use doc::{Hold, PhaseKind};
-use units::Batch;
+//! The slow twins of the search: every order, played one by one.
 
-use crate::cache::RateCache;
-use crate::round::{Order, Transfer, play};
-use crate::{Instance, Link, OverlapError, Rates, Set};
+use doc::{Hold, PhaseKind};
+use overlap::{Instance, Link, Order, OverlapError, Rates, Set, Transfer, simulate};
+use units::Batch;
 
 /// The least makespan of all orders, in seconds, by trying them all: both permutations on a
 /// full-duplex link, every sequence of transfers on a half-duplex one. With
-/// `single` the uploads keep the order of the downloads. Tries `n!^2` orders and is for tests.
+/// `single` the uploads keep the order of the downloads. Tries `n!^2` orders.
 pub fn brute_force(
     instance: &Instance,
     rates: &dyn Rates,
     batches: &[Batch],
     single: bool,
 ) -> Result<f64, OverlapError> {
-    let mut cache = RateCache::at(rates, instance.len(), batches);
     let n = instance.len();
     let mut best = f64::INFINITY;
     match instance.link() {
-        Link::Shared => best = play(instance, &mut cache, &Order::Together, &[]).makespan_s,
+        Link::Shared => best = simulate(instance, rates, batches, &Order::Together)?.makespan_s,
         Link::Full => {
             let all = permutations(n);
             for downloads in &all {
-                let ready = compute_ends(instance, &mut cache, downloads);
+                let ready = compute_ends(instance, rates, batches, downloads)?;
                 for uploads in &all {
                     if single && uploads != downloads {
                         continue;
@@ -34,16 +32,22 @@ pub fn brute_force(
                 }
             }
         }
-        Link::Half => extend(instance, &mut cache, single, &mut Vec::new(), &mut best),
+        Link::Half => {
+            let mut play = |made: &[Transfer]| {
+                let order = Order::OneByOne(made.to_vec());
+                best = best.min(simulate(instance, rates, batches, &order)?.makespan_s);
+                Ok(())
+            };
+            extend(n, single, &mut Vec::new(), &mut play)?;
+        }
     }
-    cache.failure()?;
     Ok(best)
 }
 
-/// The least makespan of all schedules of [`crate::Schedules::Alternating`] on a full-duplex link, by
+/// The least makespan of all schedules of [`overlap::Schedules::Alternating`] on a full-duplex link, by
 /// trying every order of downloads, and every sequence of transfers one at a time, with every way
 /// to hold compute back, each played by a plain simulation of its own. Tries `n!^2 (1 + (2n)! / 2^n /
-/// n!)` rounds and is for tests.
+/// n!)` rounds.
 pub fn brute_force_waiting(
     instance: &Instance,
     rates: &dyn Rates,
@@ -124,8 +128,7 @@ fn one_at_a_time(
 
 /// Makespan of a full-duplex round with the given orders of downloads and uploads (absent: first
 /// come first served), in which a phase starts when its turn has come, what it is held until has
-/// ended, and, of compute, `earliest[i]` seconds have passed. Phase by phase, without tables. For
-/// tests.
+/// ended, and, of compute, `earliest[i]` seconds have passed. Phase by phase, without tables.
 pub fn plain_makespan(
     instance: &Instance,
     rates: &dyn Rates,
@@ -217,18 +220,23 @@ fn begin(
 }
 
 /// When each task has computed; that does not depend on the order of uploads.
-fn compute_ends(instance: &Instance, cache: &mut RateCache<'_>, downloads: &[usize]) -> Vec<f64> {
+fn compute_ends(
+    instance: &Instance,
+    rates: &dyn Rates,
+    batches: &[Batch],
+    downloads: &[usize],
+) -> Result<Vec<f64>, OverlapError> {
     let order = Order::PerDirection {
         downloads: downloads.to_vec(),
         uploads: downloads.to_vec(),
     };
     let mut ends = vec![0.0; instance.len()];
-    for phase in play(instance, cache, &order, &[]).phases {
+    for phase in simulate(instance, rates, batches, &order)?.phases {
         if phase.kind == PhaseKind::Compute {
             ends[phase.task] = phase.end_s;
         }
     }
-    ends
+    Ok(ends)
 }
 
 fn permutations(n: usize) -> Vec<Vec<usize>> {
@@ -249,19 +257,15 @@ fn permutations(n: usize) -> Vec<Vec<usize>> {
     out
 }
 
-/// Tries every transfer that may follow `made`.
+/// Tries every transfer that may follow `made`; `play`s all that are whole.
 fn extend(
-    instance: &Instance,
-    cache: &mut RateCache<'_>,
+    n: usize,
     single: bool,
     made: &mut Vec<Transfer>,
-    best: &mut f64,
-) {
-    let n = instance.len();
+    play: &mut impl FnMut(&[Transfer]) -> Result<(), OverlapError>,
+) -> Result<(), OverlapError> {
     if made.len() == 2 * n {
-        let order = Order::OneByOne(made.clone());
-        *best = best.min(play(instance, cache, &order, &[]).makespan_s);
-        return;
+        return play(made);
     }
     let downloaded = |i: usize| made.contains(&Transfer::Download(i));
     let uploaded = |i: usize| made.contains(&Transfer::Upload(i));
@@ -280,7 +284,8 @@ fn extend(
         .chain(uploads.into_iter().map(Transfer::Upload));
     for t in next.collect::<Vec<_>>() {
         made.push(t);
-        extend(instance, cache, single, made, best);
+        extend(n, single, made, play)?;
         made.pop();
     }
+    Ok(())
 }

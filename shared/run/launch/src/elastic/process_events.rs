@@ -144,7 +144,7 @@ impl ElasticLaunch<'_> {
         member.paused_at.get_or_insert(now);
         member.stage = Stage::Stopping;
         member.since = now;
-        let grace = member.time_to_save(self.settings.care.grace);
+        let grace = member.time_to_save(self.settings.supervision.grace);
         self.signal_all(i, grace);
     }
 
@@ -158,7 +158,7 @@ impl ElasticLaunch<'_> {
         let member = &mut self.members[i];
         if member.fault.is_none() && member.stage != Stage::Stopping {
             member.fault = Some(why);
-            self.signal_all(i, self.settings.care.grace);
+            self.signal_all(i, self.settings.supervision.grace);
         }
     }
 
@@ -191,9 +191,9 @@ impl ElasticLaunch<'_> {
         } else if !expected && exit != Exit::Code(0) {
             // The others wait for it, and would for ever. One that ends well may be the first of
             // a group that is done.
-            self.signal_all(i, self.settings.care.grace);
+            self.signal_all(i, self.settings.supervision.grace);
         } else if rank == 0 {
-            self.signal_all(i, self.settings.care.grace);
+            self.signal_all(i, self.settings.supervision.grace);
         }
     }
 
@@ -247,7 +247,7 @@ impl ElasticLaunch<'_> {
         let member = &mut self.members[i];
         member.failures += 1;
         let failures = member.failures;
-        if failures > self.settings.care.restarts {
+        if failures > self.settings.supervision.restarts {
             self.tell(EventPayload::Stop {
                 round: Some(0),
                 task: Some(self.id(i)),
@@ -260,7 +260,7 @@ impl ElasticLaunch<'_> {
             .filter(|g| starting && *g != tried && *g <= room);
         if let Some(gpus) = back {
             let expected = None;
-            member.wanted = Some(super::member::Wanted {
+            member.wanted = Some(super::member::Allotment {
                 gpus,
                 batches: Vec::new(),
                 expected,
@@ -268,7 +268,7 @@ impl ElasticLaunch<'_> {
             let text = format!("not ready on {tried} GPUs ({why}); back to {gpus}");
             return self.restart(i, text, Duration::ZERO);
         }
-        let pause = self.settings.care.pause(failures);
+        let pause = self.settings.supervision.pause(failures);
         self.restart(i, why, pause);
     }
 

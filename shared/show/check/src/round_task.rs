@@ -1,0 +1,27 @@
+//! What a task has to do in a round, as the judges of plans and of timelines see it.
+
+use doc::{Link, UpdateBytes};
+use units::Samples;
+
+/// One task of a round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RoundTask {
+    /// Seconds of its download alone on the link.
+    pub download: f64,
+    /// Samples to compute.
+    pub work: f64,
+    /// Seconds of its upload alone on the link.
+    pub upload: f64,
+}
+
+impl RoundTask {
+    /// A task with these transfers, which without a link take no time.
+    pub fn new(link: Option<Link>, bytes: Option<UpdateBytes>, samples: Samples) -> Self {
+        let bytes = bytes.unwrap_or_default();
+        Self {
+            download: link.map_or(0.0, |l| bytes.down.transfer_seconds(l.down)),
+            work: samples.as_f64(),
+            upload: link.map_or(0.0, |l| bytes.up.transfer_seconds(l.up)),
+        }
+    }
+}

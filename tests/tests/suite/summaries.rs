@@ -1,0 +1,146 @@
+//! Pages quote the summaries that lie beside them.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::Value;
+
+const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// Sentences that quote a summary: page, summary, and the sentence with a JSON pointer in braces where a number stands;
+/// `:N` after the pointer asks for N decimals, `:+N` for a sign as well.
+const SENTENCES: [(&str, &str, &str); 7] = [
+    (
+        REGRET,
+        REGRET_SUMMARY,
+        "At 20 samples {/totals/1/worse} of {/totals/1/chains} plans are worse than the best scheme \
+     of equal shares by more than 0.5 % ({/totals/1/much_worse} by more than 2 %), and with 3 % of noise on what the \
+     profiler sees {/totals/3/worse} of {/totals/3/chains} ({/totals/3/much_worse}).",
+    ),
+    (
+        REGRET,
+        REGRET_SUMMARY,
+        "The 95 % intervals hold {/totals/1/coverage_percent:0} % and \
+     {/totals/3/coverage_percent:0} %. The verdict promises {/totals/1/verdict_bias:2} and {/totals/3/verdict_bias:2} \
+     points too much",
+    ),
+    (REGRET, REGRET_SUMMARY, "on {/mixes} simulated mixes"),
+    (
+        REGRET,
+        REGRET_SUMMARY,
+        "drawn from the seed {/seed}, the ISO week",
+    ),
+    (
+        REGRET,
+        REGRET_SUMMARY,
+        "regret of plan {/twins/0/plan:2}, best equal shares {/twins/0/best_equal_shares:2}; plan \
+     {/twins/1/plan:2}, best equal shares {/twins/1/best_equal_shares:2}.",
+    ),
+    (
+        REGRET,
+        REGRET_SUMMARY,
+        "{/totals/2/measured} of {/totals/2/chains} plans are measured ones",
+    ),
+    (
+        FEDERATION,
+        FEDERATION_SUMMARY,
+        "from {/mixes} of {/all_mixes} mixes",
+    ),
+];
+const REGRET: &str = "shared/run/design/examples/regret/RESULTS.md";
+const REGRET_SUMMARY: &str = "shared/run/design/examples/regret/summary.json";
+const FEDERATION: &str = "examples/federation/RESULTS.md";
+const FEDERATION_SUMMARY: &str = "examples/federation/summary.json";
+
+fn read(path: &str) -> String {
+    fs::read_to_string(format!("{TOP}/{path}")).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+fn summary(path: &str) -> Value {
+    serde_json::from_str(&read(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+/// A sentence with its numbers from a summary.
+fn filled(sentence: &str, summary: &Value) -> String {
+    let mut parts = sentence.split('{');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (pointer, rest) = part.split_once('}').expect("a brace that ends");
+        let (pointer, form) = pointer.split_once(':').unwrap_or((pointer, ""));
+        let value = summary
+            .pointer(pointer)
+            .unwrap_or_else(|| panic!("the summary has no {pointer}"));
+        text += &match (value, form.trim_start_matches('+').parse::<usize>()) {
+            (Value::String(word), _) => word.clone(),
+            (Value::Number(number), Ok(decimals)) => {
+                let number = number.as_f64().unwrap_or(f64::NAN);
+                match form.starts_with('+') {
+                    true => format!("{number:+.decimals$}"),
+                    false => format!("{number:.decimals$}"),
+                }
+            }
+            _ => value.to_string(),
+        };
+        text += rest;
+    }
+    text
+}
+
+/// Both tables of regret have a row for each cell of its summary, and one for each total.
+#[test]
+fn tables_of_regret_are_its_summary() {
+    let (page, summary) = (read(REGRET), summary(REGRET_SUMMARY));
+    let head = "| {/objective} | {/samples} | {/noise_percent:0} % | ";
+    let of = |name: &str| format!("{{/{name}/median:2}} ({{/{name}/p90:2}}, {{/{name}/worst:2}})");
+    let rivals = [
+        "plan",
+        "by_model",
+        "best_equal_shares",
+        "full_sharing",
+        "one_after_another",
+    ];
+    let regrets = format!("{head}{} |", rivals.map(of).join(" | "));
+    let claims = format!(
+        "{head}{{/worse}} of {{/chains}} | {{/much_worse}} | {{/measured}} | {{/coverage_percent:0}} % | \
+         {{/verdict_bias:+2}} | {{/verdict_error:2}} |"
+    );
+    let cells = ["cells", "totals"].map(|kind| summary[kind].as_array().expect("an array"));
+    let rows: BTreeSet<String> = cells
+        .into_iter()
+        .flatten()
+        .flat_map(|cell| [filled(&regrets, cell), filled(&claims, cell)])
+        .collect();
+    let shown = page.lines().filter(|line| {
+        line.starts_with('|') && !line.starts_with("|--") && !line.starts_with("| objective")
+    });
+    assert_eq!(shown.map(str::to_owned).collect::<BTreeSet<_>>(), rows);
+}
+
+/// The table of the simulator has a row for each of its summary.
+#[test]
+fn the_table_of_the_simulator_is_its_summary() {
+    let folder = "shared/run/gpusim/examples/strangers";
+    let summary = summary(&format!("{folder}/summary.json"));
+    let page = read(&format!("{folder}/RESULTS.md"));
+    let head = "| {/problem} | {/jobs} | {/simulator/error:3}, {/simulator/rank:2} | {/constant_error:3} |";
+    for row in summary["rows"].as_array().expect("an array") {
+        let product = match row["product"].is_null() {
+            true => " - |",
+            false => " {/product/error:3}, {/product/rank:2} |",
+        };
+        let expected = filled(&format!("{head}{product}"), row);
+        assert!(page.contains(&expected), "the page does not say {expected}");
+    }
+}
+
+#[test]
+fn sentences_quote_their_summaries() {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (page, beside, sentence) in SENTENCES {
+        let expected = filled(&words(sentence), &summary(beside));
+        assert!(
+            words(&read(page)).contains(&expected),
+            "{page} does not say what {beside} does: {expected}"
+        );
+    }
+}
