@@ -10,12 +10,12 @@
 mod builder;
 mod chains;
 mod mobile;
-mod names;
+pub(crate) mod names;
 mod residual;
 
 use crate::error::NetworkError;
 use crate::layer::Layer;
-pub(crate) use names::{DEFAULT_SIDE, MAX_SIDE, MIN_SIDE, NAMES};
+use names::{MAX_SIDE, MIN_SIDE};
 
 /// Inputs below this side get the stem with one down-sampling fewer.
 const SMALL_SIDE: u32 = 64;

@@ -1,11 +1,11 @@
-use crate::catalogue;
+use crate::catalogue::names;
 use crate::layer::LayerError;
 
 /// Why a network could not be built.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NetworkError {
     /// The catalogue has no such model.
-    #[error("no model in the catalogue is called {name:?}: use one of {}", catalogue::NAMES.join(", "))]
+    #[error("no model in the catalogue is called {name:?}: use one of {}", names::NAMES.join(", "))]
     UnknownName {
         /// What was asked for.
         name: String,
@@ -13,8 +13,8 @@ pub enum NetworkError {
     /// The model cannot take inputs of this size.
     #[error(
         "input side {side} is out of range: expected {} to {} pixels",
-        catalogue::MIN_SIDE,
-        catalogue::MAX_SIDE
+        names::MIN_SIDE,
+        names::MAX_SIDE
     )]
     BadSide {
         /// What was asked for.

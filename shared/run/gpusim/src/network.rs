@@ -22,11 +22,11 @@ pub struct Network {
 
 impl Network {
     /// Names in the catalogue.
-    pub const CATALOGUE: [&'static str; 9] = catalogue::NAMES;
+    pub const CATALOGUE: [&'static str; 9] = catalogue::names::NAMES;
 
     /// A model of the catalogue by name, for inputs of 32 x 32 x 3.
     pub fn by_name(name: &str) -> Result<Self, NetworkError> {
-        Self::catalogue(name, catalogue::DEFAULT_SIDE)
+        Self::catalogue(name, catalogue::names::DEFAULT_SIDE)
     }
 
     /// A model of the catalogue for square inputs of `side` pixels and three channels.
@@ -34,7 +34,7 @@ impl Network {
     /// Inputs below 64 pixels get one down-sampling fewer in the stem, as is usual for them.
     pub fn catalogue(name: &str, side: u32) -> Result<Self, NetworkError> {
         let layers = catalogue::layers(name, side)?;
-        let suffix = if side == catalogue::DEFAULT_SIDE {
+        let suffix = if side == catalogue::names::DEFAULT_SIDE {
             String::new()
         } else {
             format!("@{side}")

@@ -1,5 +1,5 @@
 mod clean;
-mod ledger;
+pub(crate) mod ledger;
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -10,9 +10,9 @@ use std::time::Duration;
 use crate::guard::Guard;
 use crate::private::{append_private, open_private_dir};
 pub use clean::Cleaned;
+use ledger::Owner;
 pub use ledger::Resource;
 use ledger::TOKEN;
-pub(crate) use ledger::{Owner, is_token};
 
 /// The private directory of one run, and the ledger of what has to be put away when it ends.
 ///

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::run_dir::is_token;
+use crate::run_dir::ledger::is_token;
 
 /// The version of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::private::check_private_dir;
 use crate::process::Lineage;
-use crate::run_dir::Owner;
+use crate::run_dir::ledger::Owner;
 
 use super::control::Control;
 use super::daemon::{self, Mps, MpsOptions};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::private::{append_private, check_private_dir};
 use crate::process::Lineage;
-use crate::run_dir::Owner;
+use crate::run_dir::ledger::Owner;
 
 use super::control::Control;
 use super::error::{MpsError, Pid};
