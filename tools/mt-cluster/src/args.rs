@@ -78,7 +78,7 @@ pub struct OnlineArgs {
     /// Largest relative deviation of durations, from 0 to below 1
     #[arg(long, value_name = "PART", default_value_t = 0.0)]
     pub noise: f64,
-    /// Starts of tasks to simulate in the search after each event; default: 50,000 to 2,000,000 by how many jobs
+    /// Starts of tasks to simulate in the search after each event; default: 50,000 to 500,000 by how many jobs
     /// wait, and at most 5 % of the time until the next event
     #[arg(long, value_name = "N")]
     pub effort: Option<u64>,

@@ -100,9 +100,9 @@ impl OnlineSettings {
 }
 
 /// Starts of a search for which nobody has given a number. Least: what every search had before, some 40 ms. Most:
-/// half of what a plan has, a second or two.
+/// an eighth of what a plan has, some tenths of a second.
 const LEAST_EFFORT: u64 = 50_000;
-const MOST_EFFORT: u64 = 2_000_000;
+const MOST_EFFORT: u64 = 500_000;
 /// So many schedules are tried for each pair of open jobs; moves are of one job or of two. Chosen by hand.
 const TRIES_OF_A_PAIR: u64 = 16;
 /// A start takes 0.5 us at 40 jobs and 3 us at 300; this part of the time until something is expected to happen may
