@@ -78,9 +78,10 @@ pub struct OnlineArgs {
     /// Largest relative deviation of durations, from 0 to below 1
     #[arg(long, value_name = "PART", default_value_t = 0.0)]
     pub noise: f64,
-    /// Starts of tasks to simulate in the search after each event
-    #[arg(long, value_name = "N", default_value_t = 50_000)]
-    pub effort: u64,
+    /// Starts of tasks to simulate in the search after each event; default: 50,000 to 500,000 by how many jobs
+    /// wait, and at most 5 % of the time until the next event
+    #[arg(long, value_name = "N")]
+    pub effort: Option<u64>,
     /// A job that has waited this many times its shortest duration goes first; 0: off
     #[arg(long, value_name = "TIMES", default_value_t = 10.0)]
     pub aging: f64,
@@ -99,13 +100,21 @@ pub struct RunArgs {
     /// Where to run on this machine; default: auto
     #[arg(long, value_enum, value_name = "KIND")]
     pub device: Option<DeviceArg>,
-    /// Record in FILE which tasks are done, so that --resume can continue after a kill or a reboot
+    /// Record in FILE which tasks are done, so that --resume can continue; default: OUTPUT.journal, or a file in
+    /// the run directory, which a reboot may empty; a default one is removed once all is done
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub journal: Option<PathBuf>,
     /// Continue the run of the journal, if there is one: finished tasks stay done, running ones are started
     /// again, with the job's `resume` command if it has one
-    #[arg(long, requires = "journal")]
+    #[arg(long)]
     pub resume: bool,
+    /// Read events while it runs (mt.queue/1, one per line; `-`: standard input): weight, estimate, deadline,
+    /// cancelled, lost, found, status; each counts from its time_s on, in seconds since the launch
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub events: Option<PathBuf>,
+    /// Keep in FILE what runs, what waits and why, and when each job is expected to end (mt.status/1, for mt-report)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub status: Option<PathBuf>,
     #[command(flatten)]
     pub supervision: JobArgs,
     #[command(flatten)]

@@ -1,6 +1,8 @@
 //! `mt-cluster run`.
 
-use ::drive::{Settings, Where};
+use std::path::Path;
+
+use ::drive::{KeptIn, Settings, Where};
 use cli::{Console, Exit, Failure};
 use doc::{DeviceKind, Schedule};
 
@@ -11,6 +13,13 @@ pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
     let supervision = args.supervision.checked()?;
     let (input, mut output) = args.stream.open("schedules", console)?;
     let mut exit = Exit::Done;
+    let mut before = 0;
+    let reads_schedules =
+        args.stream.files.is_empty() || args.stream.files.iter().any(|f| f == Path::new("-"));
+    if args.events.as_deref() == Some(Path::new("-")) && reads_schedules {
+        let text = "--events -: standard input has the schedule; give one of the two as FILE";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     let mut schedules = input.documents::<Schedule>().peekable();
     while let Some(schedule) = schedules.next() {
         let schedule = schedule?;
@@ -24,9 +33,18 @@ pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
                 .map_err(Failure::Usage)?,
             supervision: supervision.clone(),
             seed: args.seed.seed,
-            journal: args.journal.clone(),
+            journal: match &args.journal {
+                Some(path) => KeptIn::File(path.clone()),
+                None => {
+                    let output = args.stream.output.as_deref();
+                    KeptIn::unnamed(output, &supervision.runs, &schedule, before)
+                }
+            },
             resume: args.resume,
+            events: args.events.clone(),
+            status: args.status.clone(),
         };
+        before += 1;
         let one = ::drive::run(&schedule, &settings, &mut output, console)?;
         exit = exit.worst(one);
         if matches!(one, Exit::Signal(_)) {

@@ -67,6 +67,8 @@ const HELP: &str = "Events, one per line (schema mt.training/1; progress events 
   {\"event\":\"ack\",\"time_s\":13.1,\"seq\":7}
   {\"event\":\"done\",\"time_s\":99.0,\"task\":\"a\"}
   {\"event\":\"failed\",\"time_s\":99.0,\"task\":\"a\"}
+  {\"event\":\"lost\",\"time_s\":60,\"gpu\":3}
+  {\"event\":\"found\",\"time_s\":80,\"gpu\":3}
 
 A target is a target_loss, total_steps, total_samples, or a plateau (done when the loss falls by less than
 that part over 100 steps). The first one reached ends the training, and its GPUs go to the others.

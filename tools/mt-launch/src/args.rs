@@ -28,7 +28,8 @@ pub struct Args {
           conflicts_with_all = ["dry_run", "rounds", "adapt", "keep_shares", "no_overlap",
                                 "task_timeout", "cpus", "no_progress"])]
     pub controller: Vec<String>,
-    /// When trainings arrive (mt.training/1), with --controller; `-`: read from standard input while it runs
+    /// When trainings arrive and GPUs are lost or found (mt.training/1), with --controller; `-`: read from standard
+    /// input while it runs
     #[arg(long, value_name = "FILE", requires = "controller", value_hint = ValueHint::FilePath)]
     pub arrivals: Option<PathBuf>,
     /// Let the controller allocate N parts of one GPU, or of the processors, instead of GPUs

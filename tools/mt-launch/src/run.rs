@@ -94,8 +94,13 @@ fn scheduled(
         place,
         supervision: settings.supervision.clone(),
         seed: args.seed.seed,
-        journal: None,
+        journal: {
+            let runs = &settings.supervision.runs;
+            drive::KeptIn::unnamed(args.stream.output.as_deref(), runs, schedule, 0)
+        },
         resume: false,
+        events: None,
+        status: None,
     };
     drive::run(schedule, &settings, output, console)
 }

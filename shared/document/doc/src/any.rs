@@ -3,8 +3,8 @@ use std::io::BufRead;
 use crate::read::empty;
 use crate::wire::{self, Wire};
 use crate::{
-    Allocation, Cluster, Code, Frame, Frames, Model, Plan, Profile, ProfileRecord, ReadError,
-    RunEvent, Schedule, Timeline, Workload, schema,
+    Allocation, Cluster, ClusterStatus, Code, Frame, Frames, Model, Plan, Profile, ProfileRecord,
+    ReadError, RunEvent, Schedule, Timeline, Workload, schema,
 };
 
 /// A document of any kind; the records of a profile and the events of a run stand together.
@@ -28,6 +28,8 @@ pub enum Any {
     Cluster(Box<Cluster>),
     /// `mt.schedule/1`.
     Schedule(Box<Schedule>),
+    /// `mt.status/1`.
+    Status(Box<ClusterStatus>),
 }
 
 /// The documents of a stream, of any kinds, in order; a fault ends it.
@@ -71,6 +73,7 @@ impl<R: BufRead> AnyDocuments<R> {
             wire::Timeline::SCHEMA => Ok(Any::Timeline(Box::new(frame.parse()?))),
             wire::Cluster::SCHEMA => Ok(Any::Cluster(Box::new(frame.parse()?))),
             wire::Schedule::SCHEMA => Ok(Any::Schedule(Box::new(frame.parse()?))),
+            wire::ClusterStatus::SCHEMA => Ok(Any::Status(Box::new(frame.parse()?))),
             wire::ProfileHeader::SCHEMA => self.profile(frame).map(Any::Profile),
             wire::RunEvent::SCHEMA => self.run(frame).map(Any::Run),
             wire::Allocation::SCHEMA => self.allocations(frame),

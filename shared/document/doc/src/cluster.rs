@@ -117,8 +117,9 @@ impl ClusterJob {
 }
 
 impl Cluster {
-    /// Most tasks of all jobs: a schedule of so many is about 64 MiB, the limit of a document.
-    pub const MOST_TASKS: u64 = 600_000;
+    /// Most tasks of all jobs. A planner and a checker keep about 300 bytes for each of them, 1 GB together;
+    /// a document has rounds that are alike in one entry ([`crate::Schedule`]).
+    pub const MOST_TASKS: u64 = 3_000_000;
 
     /// GPUs that a gang of the job can have at once: of all that can run it, or of the node that has most
     /// of them. A GPU whose node is not told is on a node of its own.
@@ -412,7 +413,7 @@ pub(crate) fn job(wire: &wire::ClusterJob, c: &mut Checker) -> Option<ClusterJob
 }
 
 /// Seconds by GPU type, each at least `least`.
-fn table(
+pub(crate) fn table(
     name: &str,
     wire: &BTreeMap<String, f64>,
     least: f64,

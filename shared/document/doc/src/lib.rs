@@ -37,6 +37,7 @@ mod run;
 mod schedule;
 mod schema;
 mod shape;
+mod status;
 mod timeline;
 mod training;
 #[doc(hidden)] // Public for the tests of this crate alone.
@@ -66,20 +67,21 @@ pub use profile::{
     Failure, Header, Launch, Measured, MeasuredNoiseScale, Profile, ProfileEnd, ProfileRecord,
     Sample, WholeRun,
 };
-pub use queue::{QueueEvent, QueueNews, QueueStart, QueueTask};
+pub use queue::{QueueEstimate, QueueEvent, QueueNews, QueueStart, QueueTask};
 pub use read::{Documents, Records};
 pub use run::{EventKind, EventPayload, Planned, ProcessEnd, RunEvent, TaskProgress, TaskSummary};
 pub use schedule::{Schedule, ScheduledTask};
 pub use schema::{error_reference, readers, schemas};
+pub use status::{ClusterStatus, ExpectedEnd, JobStatus};
 pub use timeline::{Hold, Phase, Timeline};
 pub use training::{Arrival, TrainingBatch, TrainingEvent, TrainingNews};
 pub use wire::{
     Aim, Balance, BatchPolicy, Chosen, ConstraintKind, DesignKind, DeviceFingerprint, DeviceKind,
     DeviceList, Duplex, EfficiencySource, FailureCause, GpuDescription, GpuUse, GradientNoise,
-    HostDescription, Infeasibility, LayerDescription, LayerGroup, ListedDevice, Method, Objective,
-    ObjectiveKind, PhaseKind, Progress, Proof, Provenance, RatesKind, ScheduleBaseline,
+    HostDescription, Infeasibility, JobState, LayerDescription, LayerGroup, ListedDevice, Method,
+    Objective, ObjectiveKind, PhaseKind, Progress, Proof, Provenance, RatesKind, ScheduleBaseline,
     ScheduleBound, ScheduleClass, SchedulePolicy, Scheme, Search, SoloRate, StopReason, Switching,
-    SwitchingMode, WorkKind,
+    SwitchingMode, TaskStatus, WorkKind,
 };
 pub use workload::{
     DeviceSpec, Efficiency, EfficiencyCurve, GpuSpec, HostCost, Job, Link, Memory, OtherTasks,

@@ -1,4 +1,6 @@
-use units::{Seconds, TaskId};
+use std::collections::BTreeMap;
+
+use units::{Seconds, TaskId, Weight};
 
 use crate::event::{Field, check_fields};
 use crate::wire::{self, QueueEventKind, Wire as _};
@@ -30,6 +32,23 @@ pub enum QueueNews {
     Found(String),
     /// Time has passed.
     Time,
+    /// A job has another weight.
+    Weight(TaskId, Weight),
+    /// More is known of how long a job takes.
+    Estimate(TaskId, QueueEstimate),
+    /// A job should be complete by a moment; `None`: by none any more.
+    Deadline(TaskId, Option<Seconds>),
+    /// A [`crate::ClusterStatus`] is asked for.
+    Status,
+}
+
+/// What is known anew of how long a job takes; one of the two at least.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct QueueEstimate {
+    /// Rounds that it still has with the present one, 1 or more.
+    pub rounds_left: Option<u32>,
+    /// Training time of its tasks on some GPU types, above 0.
+    pub train: BTreeMap<String, Seconds>,
 }
 
 /// A task of a round of a job.
@@ -74,15 +93,35 @@ impl Document for QueueEvent {
             QueueNews::Lost(gpu) => (QueueEventKind::Lost, None, Some(gpu)),
             QueueNews::Found(gpu) => (QueueEventKind::Found, None, Some(gpu)),
             QueueNews::Time => (QueueEventKind::Time, None, None),
+            QueueNews::Weight(..) => (QueueEventKind::Weight, None, None),
+            QueueNews::Estimate(..) => (QueueEventKind::Estimate, None, None),
+            QueueNews::Deadline(..) => (QueueEventKind::Deadline, None, None),
+            QueueNews::Status => (QueueEventKind::Status, None, None),
         };
         let job = match &self.what {
-            QueueNews::Arrival(job) | QueueNews::Cancelled(job) => Some(job),
+            QueueNews::Arrival(job)
+            | QueueNews::Cancelled(job)
+            | QueueNews::Weight(job, _)
+            | QueueNews::Estimate(job, _)
+            | QueueNews::Deadline(job, _) => Some(job),
             _ => task.map(|t| &t.job),
         };
         let spec = match &self.what {
             QueueNews::New(spec) => Some(cluster::job_to_wire(spec)),
             _ => None,
         };
+        let (mut weight, mut rounds_left, mut deadline_s) = (None, None, None);
+        let mut train_s = BTreeMap::new();
+        match &self.what {
+            QueueNews::Weight(_, value) => weight = Some(value.get()),
+            QueueNews::Estimate(_, estimate) => {
+                rounds_left = estimate.rounds_left;
+                let times = estimate.train.iter();
+                train_s = times.map(|(kind, s)| (kind.clone(), s.get())).collect();
+            }
+            QueueNews::Deadline(_, at) => deadline_s = at.map(Seconds::get),
+            _ => {}
+        }
         wire::QueueEvent {
             schema: self.schema(),
             event,
@@ -92,6 +131,10 @@ impl Document for QueueEvent {
             round: task.map(|t| t.round),
             task: task.map(|t| t.task),
             gpu: gpu.cloned(),
+            weight,
+            rounds_left,
+            train_s,
+            deadline_s,
         }
     }
 }
@@ -99,26 +142,41 @@ impl Document for QueueEvent {
 /// Every field stands where it means something.
 fn check(wire: &wire::QueueEvent, c: &mut Checker) {
     use QueueEventKind::{
-        Arrival, Cancelled, Failed, Finished, Found, Lost, Started, Time, Trained,
+        Arrival, Cancelled, Deadline, Estimate, Failed, Finished, Found, Lost, Started, Status,
+        Time, Trained, Weight,
     };
     let of_task = &[Started, Trained, Finished, Failed];
-    let of_job = &[Arrival, Started, Trained, Finished, Failed, Cancelled];
-    let fields: [Field<'_, _>; 5] = [
+    let of_job = &[
+        Arrival, Started, Trained, Finished, Failed, Cancelled, Weight, Estimate, Deadline,
+    ];
+    let fields: [Field<'_, _>; 9] = [
         ("job", wire.job.is_some(), of_job),
         ("spec", wire.spec.is_some(), &[Arrival]),
         ("round", wire.round.is_some(), of_task),
         ("task", wire.task.is_some(), of_task),
         ("gpu", wire.gpu.is_some(), &[Started, Lost, Found]),
+        ("weight", wire.weight.is_some(), &[Weight]),
+        ("rounds_left", wire.rounds_left.is_some(), &[Estimate]),
+        ("train_s", !wire.train_s.is_empty(), &[Estimate]),
+        ("deadline_s", wire.deadline_s.is_some(), &[Deadline]),
     ];
     let needed: &[&str] = match wire.event {
         // An arrival has either a name or a whole job, which is looked at below.
-        Arrival | Time => &[],
+        Arrival | Time | Status => &[],
         Started => &["job", "round", "task", "gpu"],
         Trained | Finished | Failed => &["job", "round", "task"],
-        Cancelled => &["job"],
+        Cancelled | Estimate | Deadline => &["job"],
+        Weight => &["job", "weight"],
         Lost | Found => &["gpu"],
     };
     check_fields(wire.event, &fields, needed, c);
+    if wire.event == Estimate && wire.rounds_left.is_none() && wire.train_s.is_empty() {
+        c.field("rounds_left", |c| {
+            let problem = "an estimate says nothing";
+            let advice = "give `rounds_left`, `train_s`, or both";
+            c.fault(Code::MissingField, problem, advice);
+        });
+    }
     if wire.event == Arrival && wire.job.is_some() == wire.spec.is_some() {
         c.field("job", |c| {
             let problem = "an arrival has either `job` or `spec`";
@@ -155,6 +213,31 @@ fn news(wire: &wire::QueueEvent, c: &mut Checker) -> Option<QueueNews> {
         QueueEventKind::Lost => QueueNews::Lost(gpu?),
         QueueEventKind::Found => QueueNews::Found(gpu?),
         QueueEventKind::Time => QueueNews::Time,
+        QueueEventKind::Weight => {
+            let weight = c.optional_unit("weight", wire.weight, Weight::new)?;
+            QueueNews::Weight(job?, weight?)
+        }
+        QueueEventKind::Estimate => QueueNews::Estimate(job?, estimate(wire, c)?),
+        QueueEventKind::Deadline => {
+            let at = c.optional_unit("deadline_s", wire.deadline_s, Seconds::new)?;
+            QueueNews::Deadline(job?, at)
+        }
+        QueueEventKind::Status => QueueNews::Status,
+    })
+}
+
+fn estimate(wire: &wire::QueueEvent, c: &mut Checker) -> Option<QueueEstimate> {
+    let train = cluster::table("train_s", &wire.train_s, f64::MIN_POSITIVE, c);
+    if wire.rounds_left == Some(0) {
+        c.field("rounds_left", |c| {
+            let advice = "give 1 or more, or cancel the job";
+            c.fault(Code::OutOfRange, "0 is too few", advice);
+        });
+        return None;
+    }
+    Some(QueueEstimate {
+        rounds_left: wire.rounds_left,
+        train: train?,
     })
 }
 

@@ -7,6 +7,7 @@ use crate::{Checker, Cluster, Code, Document, Provenance};
 
 /// Which task of a cluster's jobs runs where and when.
 ///
+/// In memory each task of each round stands for itself; a document of many tells rounds that are alike in one entry.
 /// Names resolve, and rounds and tasks are those of the jobs; whether the schedule is feasible and its figures
 /// are right is for a checker.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,11 +92,14 @@ impl Document for Schedule {
             .map(|j| j.id.as_str())
             .zip(0..)
             .collect();
+        let within = few_enough(wire, c);
         let assignments = c.list("assignments", &wire.assignments, |task, c| {
             let gpu = resolve(&gpus, "gpu", &task.gpu, c);
             let job = resolve(&jobs, "job", &task.job, c)?;
             scheduled(task, job, gpu?, &cluster, c)
         });
+        within.then_some(())?;
+        let assignments = assignments.map(|all| expanded(&wire.assignments, all));
         if !(0.0..1.0).contains(&wire.noise) {
             c.field("noise", |c| {
                 let problem = format_args!("{} is no part", wire.noise);
@@ -149,23 +153,144 @@ impl Document for Schedule {
             switching: self.switching,
             cluster: self.cluster.to_wire(),
             fingerprint: self.fingerprint.clone(),
-            assignments: self
-                .assignments
-                .iter()
-                .map(|a| wire::ScheduledTask {
-                    job: self.cluster.jobs[a.job].id.as_str().to_owned(),
-                    round: a.round,
-                    task: a.task,
-                    gpu: gpus[a.gpu].clone(),
-                    start_s: a.start.get(),
-                    switch_s: a.switch.get(),
-                    train_end_s: a.trained.get(),
-                    synced_s: a.synced.get(),
+            assignments: stretches(&self.assignments)
+                .into_iter()
+                .map(|s| wire::ScheduledTask {
+                    job: self.cluster.jobs[s.first.job].id.as_str().to_owned(),
+                    round: s.first.round,
+                    task: s.first.task,
+                    gpu: gpus[s.first.gpu].clone(),
+                    start_s: s.first.start.get(),
+                    switch_s: s.first.switch.get(),
+                    train_end_s: s.first.trained.get(),
+                    synced_s: s.first.synced.get(),
+                    rounds: s.rounds,
+                    period_s: s.period,
                 })
                 .collect(),
             provenance: self.provenance.clone(),
         }
     }
+}
+
+/// Rounds of a task that are alike: on one GPU, one after another in equal steps.
+struct Stretch {
+    first: ScheduledTask,
+    rounds: u32,
+    /// Seconds from start to start; 0 of a single one.
+    period: f64,
+}
+
+/// Up to so many tasks each stands for itself, which is easier to read and to process: they are about 1 MiB.
+const SINGLE: usize = 10_000;
+
+/// The times of a stretch are multiples of its period, and those of a plan are sums: they may differ by
+/// this part, which is below what a checker puts down to rounding.
+const ALIKE: f64 = 1e-10;
+
+/// The entries of a document, by start. A long job is alone on its GPU most of the time, so that its rounds
+/// become few entries.
+fn stretches(tasks: &[ScheduledTask]) -> Vec<Stretch> {
+    let single = |first: &ScheduledTask| Stretch {
+        first: *first,
+        rounds: 1,
+        period: 0.0,
+    };
+    if tasks.len() <= SINGLE {
+        return tasks.iter().map(single).collect();
+    }
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    order.sort_by_key(|&i| (tasks[i].job, tasks[i].task, tasks[i].round));
+    let mut out: Vec<Stretch> = Vec::new();
+    for i in order {
+        let task = &tasks[i];
+        let goes_on = out.last_mut().is_some_and(|last| last.takes(task));
+        if !goes_on {
+            out.push(single(task));
+        }
+    }
+    let key = |s: &Stretch| (s.first.job, s.first.round, s.first.task);
+    out.sort_by(|a, b| {
+        let starts = a.first.start.get().total_cmp(&b.first.start.get());
+        starts.then(key(a).cmp(&key(b)))
+    });
+    out
+}
+
+impl Stretch {
+    /// Takes the task as its next round, if it is like those before it.
+    fn takes(&mut self, task: &ScheduledTask) -> bool {
+        let first = &self.first;
+        let same = (first.job, first.task, first.gpu) == (task.job, task.task, task.gpu)
+            && first.round + self.rounds == task.round
+            && first.switch == Seconds::ZERO
+            && task.switch == Seconds::ZERO;
+        let period = match self.rounds {
+            1 => task.start.get() - first.start.get(),
+            _ => self.period,
+        };
+        let moved = f64::from(self.rounds) * period;
+        let alike = |before: Seconds, after: Seconds| {
+            (before.get() + moved - after.get()).abs() <= ALIKE * after.get()
+        };
+        let goes_on = same
+            && period > 0.0
+            && alike(first.start, task.start)
+            && alike(first.trained, task.trained)
+            && alike(first.synced, task.synced);
+        if goes_on {
+            self.rounds += 1;
+            self.period = period;
+        }
+        goes_on
+    }
+}
+
+/// Whether the rounds of all entries together are no more than a cluster may have, so that a short document
+/// cannot ask for all memory.
+fn few_enough(wire: &wire::Schedule, c: &mut Checker) -> bool {
+    let rounds = wire.assignments.iter().map(|a| u64::from(a.rounds));
+    let tasks = rounds.fold(0, u64::saturating_add);
+    if tasks > Cluster::MOST_TASKS {
+        c.field("assignments", |c| {
+            let problem = format_args!("{tasks} tasks");
+            let advice = format_args!("give at most {}", Cluster::MOST_TASKS);
+            c.fault(Code::TooMany, problem, advice);
+        });
+    }
+    tasks <= Cluster::MOST_TASKS
+}
+
+/// Each round for itself, by start.
+fn expanded(wire: &[wire::ScheduledTask], first: Vec<ScheduledTask>) -> Vec<ScheduledTask> {
+    if wire.iter().all(|w| w.rounds == 1) {
+        return first;
+    }
+    let mut out = Vec::new();
+    for (entry, task) in wire.iter().zip(first) {
+        out.extend((0..entry.rounds).map(|k| {
+            let later = |s: Seconds| {
+                let moved = s.get() + f64::from(k) * entry.period_s;
+                // Within range: the last round was looked at when the entry was read.
+                Seconds::new(moved).unwrap_or(s)
+            };
+            ScheduledTask {
+                round: task.round + k,
+                start: later(task.start),
+                trained: later(task.trained),
+                synced: later(task.synced),
+                ..task
+            }
+        }));
+    }
+    out.sort_by(|a, b| {
+        let key = |t: &ScheduledTask| (t.job, t.round, t.task);
+        a.start
+            .get()
+            .total_cmp(&b.start.get())
+            .then(key(a).cmp(&key(b)))
+    });
+    out
 }
 
 fn resolve(
@@ -195,8 +320,9 @@ fn scheduled(
     cluster: &Cluster,
     c: &mut Checker,
 ) -> Option<ScheduledTask> {
+    let last = wire.round.saturating_add(wire.rounds.saturating_sub(1));
     let limits = [
-        ("round", wire.round, cluster.jobs[job].rounds),
+        ("round", last, cluster.jobs[job].rounds),
         ("task", wire.task, cluster.jobs[job].tasks),
     ];
     let mut sound = true;
@@ -213,6 +339,7 @@ fn scheduled(
             });
         }
     }
+    sound &= repeats(wire, c);
     let start = c.unit("start_s", Seconds::new(wire.start_s));
     let switch = c.unit("switch_s", Seconds::new(wire.switch_s));
     let trained = c.unit("train_end_s", Seconds::new(wire.train_end_s));
@@ -228,4 +355,33 @@ fn scheduled(
         trained: trained?,
         synced: synced?,
     })
+}
+
+/// Whether the rounds of an entry can follow each other: the next starts when this one is synchronised, or later.
+fn repeats(wire: &wire::ScheduledTask, c: &mut Checker) -> bool {
+    if wire.rounds == 0 {
+        c.field("rounds", |c| {
+            c.fault(
+                Code::OutOfRange,
+                "0 is too few",
+                "give 1 or more, or leave it out",
+            );
+        });
+        return false;
+    }
+    let last = wire.synced_s + f64::from(wire.rounds - 1) * wire.period_s;
+    let least = match wire.rounds {
+        1 => 0.0,
+        _ => (wire.synced_s - wire.start_s) * (1.0 - 1e-9),
+    };
+    let sound = wire.period_s >= least && Seconds::new(last).is_ok();
+    if !sound {
+        c.field("period_s", |c| {
+            let problem = format_args!("{} s from one round to the next", wire.period_s);
+            let advice =
+                format_args!("give at least {least}, what a round takes, and at most 1e30 in all");
+            c.fault(Code::OutOfRange, problem, advice);
+        });
+    }
+    sound
 }

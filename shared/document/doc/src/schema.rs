@@ -16,12 +16,13 @@ pub(crate) fn names() -> String {
         wire::Allocation::SCHEMA,
         wire::Cluster::SCHEMA,
         wire::Schedule::SCHEMA,
+        wire::ClusterStatus::SCHEMA,
     ]
     .join(", ")
 }
 
 /// Kinds of documents: the schema, what writes it, what reads it.
-const TOOLS: [(&str, &str, &str); 9] = [
+const TOOLS: [(&str, &str, &str); 10] = [
     (wire::Workload::SCHEMA, "mt init or an editor", "mt-profile"),
     (wire::ProfileHeader::SCHEMA, "mt-profile", "mt-fit"),
     (wire::Model::SCHEMA, "mt-fit", "mt-solve"),
@@ -46,6 +47,11 @@ const TOOLS: [(&str, &str, &str); 9] = [
         wire::Schedule::SCHEMA,
         "mt-cluster plan",
         "mt-cluster run and mt-report",
+    ),
+    (
+        wire::ClusterStatus::SCHEMA,
+        "mt-cluster online and mt-cluster run",
+        "mt-report and mt-check",
     ),
 ];
 
@@ -131,6 +137,7 @@ pub fn schemas() -> Vec<(String, String)> {
         one::<wire::Schedule>(),
         one::<wire::QueueEvent>(),
         one::<wire::QueueStart>(),
+        one::<wire::ClusterStatus>(),
     ]
 }
 

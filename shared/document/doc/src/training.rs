@@ -54,6 +54,16 @@ pub enum TrainingNews {
         /// Number of the decision.
         seq: u64,
     },
+    /// The GPU of this number is not to be used any more.
+    Lost {
+        /// Number of the GPU, from 0.
+        gpu: u32,
+    },
+    /// It can be used again.
+    Found {
+        /// Number of the GPU, from 0.
+        gpu: u32,
+    },
 }
 
 /// A training that wants GPUs.
@@ -123,6 +133,7 @@ impl Document for TrainingEvent {
                 (wire.task, wire.reason) = (Some(task.to_string()), reason.clone());
             }
             TrainingNews::Ack { seq } => wire.seq = Some(*seq),
+            TrainingNews::Lost { gpu } | TrainingNews::Found { gpu } => wire.gpu = Some(*gpu),
         }
         wire
     }
@@ -136,6 +147,8 @@ fn kind(what: &TrainingNews) -> TrainingEventKind {
         TrainingNews::Done { .. } => TrainingEventKind::Done,
         TrainingNews::Failed { .. } => TrainingEventKind::Failed,
         TrainingNews::Ack { .. } => TrainingEventKind::Ack,
+        TrainingNews::Lost { .. } => TrainingEventKind::Lost,
+        TrainingNews::Found { .. } => TrainingEventKind::Found,
     }
 }
 
@@ -161,14 +174,15 @@ fn empty(event: TrainingEventKind, time: Seconds) -> wire::TrainingEvent {
         batch_per_gpu: None,
         seq: None,
         reason: None,
+        gpu: None,
     }
 }
 
 /// Every field stands where it means something.
 fn check(wire: &wire::TrainingEvent, c: &mut Checker) {
-    use TrainingEventKind::{Ack, Arrive, Done, Failed, Parked, Progress};
+    use TrainingEventKind::{Ack, Arrive, Done, Failed, Found, Lost, Parked, Progress};
     let of_task = &[Arrive, Progress, Parked, Done, Failed];
-    let fields: [Field<'_, _>; 17] = [
+    let fields: [Field<'_, _>; 18] = [
         ("task", wire.task.is_some(), of_task),
         ("min_gpus", wire.min_gpus.is_some(), &[Arrive]),
         ("max_gpus", wire.max_gpus.is_some(), &[Arrive]),
@@ -186,11 +200,13 @@ fn check(wire: &wire::TrainingEvent, c: &mut Checker) {
         ("steps_per_s", !wire.steps_per_s.is_empty(), &[Arrive]),
         ("seq", wire.seq.is_some(), &[Ack]),
         ("reason", wire.reason.is_some(), &[Failed]),
+        ("gpu", wire.gpu.is_some(), &[Lost, Found]),
     ];
     let needed: &[&str] = match wire.event {
         Arrive | Parked | Done | Failed => &["task"],
         Progress => &["task", "step", "gpus"],
         Ack => &["seq"],
+        Lost | Found => &["gpu"],
     };
     check_fields(wire.event, &fields, needed, c);
 }
@@ -223,6 +239,8 @@ fn news(wire: &wire::TrainingEvent, c: &mut Checker) -> Option<TrainingNews> {
             reason: wire.reason.clone(),
         },
         TrainingEventKind::Ack => TrainingNews::Ack { seq: wire.seq? },
+        TrainingEventKind::Lost => TrainingNews::Lost { gpu: wire.gpu? },
+        TrainingEventKind::Found => TrainingNews::Found { gpu: wire.gpu? },
     })
 }
 
@@ -354,6 +372,8 @@ mod tests {
             r#"{"event":"done","time_s":99.0,"task":"a"}"#,
             r#"{"event":"failed","time_s":99.0,"task":"a","reason":"out of memory"}"#,
             r#"{"event":"ack","time_s":13.1,"seq":7}"#,
+            r#"{"event":"lost","time_s":13.1,"gpu":0}"#,
+            r#"{"event":"found","time_s":14.1,"gpu":0}"#,
         ] {
             let event = read(line).unwrap();
             assert_eq!(serde_json::to_string(&event.to_wire()).unwrap(), line);
@@ -427,6 +447,11 @@ mod tests {
                 r#"{"schema":"mt.plan/1","event":"ack","time_s":1,"seq":1}"#,
                 Code::WrongSchema,
                 "$.schema",
+            ),
+            (
+                r#"{"event":"lost","time_s":1}"#,
+                Code::MissingField,
+                "$.gpu",
             ),
             (r#"{"event":"ack""#, Code::Syntax, ""),
         ];

@@ -118,7 +118,7 @@ pub fn answer_online(
         &problem,
         0.0,
         OnlineSettings {
-            effort: 0,
+            effort: Some(0),
             ..settings
         },
     );

@@ -157,7 +157,7 @@ impl<'p> Player<'p> {
         // A lower bound that becomes the cost: completed jobs exactly, the others by their chain.
         let mut bound = 0.0;
         for (job, p) in self.problem.jobs.iter().zip(&self.jobs) {
-            bound += job.weight * chain_end(job, p);
+            bound += job.cost_at(chain_end(job, p));
         }
         loop {
             self.starts.clear();
@@ -407,7 +407,7 @@ impl<'p> Player<'p> {
             self.events.push(Reverse((Moment(next.ready), n)));
         }
         self.jobs[n] = next;
-        let rise = job.weight * (chain_end(job, &next) - chain_end(job, &progress));
+        let rise = job.cost_at(chain_end(job, &next)) - job.cost_at(chain_end(job, &progress));
         (rise, true)
     }
 }

@@ -78,7 +78,26 @@ pub fn of_job(
         train: times.iter().map(|t| t.0).collect(),
         sync: times.iter().map(|t| t.1).collect(),
         shortest_round: 0.0,
+        deadline: f64::INFINITY,
     }
+}
+
+/// Training times by GPU type as times by class; `None` where a class keeps its own, or cannot run the job.
+///
+/// # Errors
+/// A type that no GPU of the cluster has.
+pub fn times_by_class(
+    cluster: &doc::Cluster,
+    representatives: &[usize],
+    train: &BTreeMap<String, Seconds>,
+) -> Result<Vec<Option<f64>>, String> {
+    let kind = |r: &usize| &cluster.groups[*r].kind;
+    let known = |k: &&String| representatives.iter().any(|r| kind(r) == *k);
+    if let Some(unknown) = train.keys().find(|k| !known(k)) {
+        return Err(unknown.clone());
+    }
+    let of = |r| train.get(kind(r)).map(|s| s.get());
+    Ok(representatives.iter().map(of).collect())
 }
 
 /// What switching needs to know of the jobs. A model without layers is one group that is copied

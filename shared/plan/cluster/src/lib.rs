@@ -38,10 +38,11 @@ pub use fleet::{Fleet, FleetError, fleet};
 pub use gang::Together;
 pub use migrate::migrating;
 pub use online::{
-    Decision, Live, OnlineSettings, Played, Queue, Refused, SettingsError, Taken, play,
+    Decision, Deviations, JobStanding, Live, Names, OnlineSettings, Outlook, Played, Queue,
+    Refused, SettingsError, Taken, play,
 };
 pub use plan::{Bound, PlanOptions, Planned, Policy, bound_of, plan};
 pub use problem::{Class, Problem, TrainingJob};
 pub use schedule::{Assignment, Schedule};
 pub use search::{Budget, Decoder, Search, by, decode, shortest_chain, smith};
-pub use state::{Priorities, Progress, Standing, State, Underway};
+pub use state::{Priorities, Progress, Standing, State, Underway, retime};

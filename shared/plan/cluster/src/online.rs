@@ -4,14 +4,18 @@
 //! each completed round it searches priorities anew over what has not started; what runs stands.
 //! [`play`] feeds it a problem as time passes, which gives the price of not knowing.
 
+mod outlook;
 mod played;
 mod queue;
 
 use crate::dispatch::{Player, Start};
-use crate::search::{Budget, Decoder, Search};
-use crate::state::{Priorities, Standing, State, Underway};
-use crate::{Class, Problem, TrainingJob};
+use crate::plan::MATCHING_WORK;
+use crate::search::{Budget, Decoder, Search, suggested};
+use crate::state::{Priorities, Standing, State, Underway, retime};
+use crate::{Class, Problem, TrainingJob, baselines};
+use units::UnitError;
 
+pub use outlook::{Deviations, JobStanding, Names, Outlook};
 pub use played::{Played, play};
 pub use queue::{Queue, Refused, Taken};
 
@@ -24,6 +28,10 @@ struct LiveJob {
     left: Vec<usize>,
     /// Tasks of it that have been started and are not synchronised.
     running: usize,
+    /// When it was complete.
+    completed: Option<f64>,
+    /// Rounds that were complete when it was abandoned.
+    abandoned: Option<usize>,
 }
 
 /// A task to start now.
@@ -49,13 +57,14 @@ pub struct Live {
     usable: Vec<bool>,
     priorities: Priorities,
     settings: OnlineSettings,
+    deviations: Deviations,
 }
 
 /// How to schedule online.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OnlineSettings {
-    /// Starts of tasks to simulate in each search.
-    pub effort: u64,
+    /// Starts of tasks to simulate in each search; `None`: by how many jobs wait and how long nothing happens.
+    pub effort: Option<u64>,
     /// A job that has waited this many times its shortest duration goes before all others, so
     /// that a stream of short jobs cannot hold it back for ever; infinity: never.
     pub aging: f64,
@@ -90,10 +99,21 @@ impl OnlineSettings {
     }
 }
 
+/// Starts of a search for which nobody has given a number. Least: what every search had before, some 40 ms. Most:
+/// an eighth of what a plan has, some tenths of a second.
+const LEAST_EFFORT: u64 = 50_000;
+const MOST_EFFORT: u64 = 500_000;
+/// So many schedules are tried for each pair of open jobs; moves are of one job or of two. Chosen by hand.
+const TRIES_OF_A_PAIR: u64 = 16;
+/// A start takes 0.5 us at 40 jobs and 3 us at 300; this part of the time until something is expected to happen may
+/// be spent on thinking, so that an answer is late by little against what it is about.
+const STARTS_PER_SECOND: f64 = 1e6;
+const PART_OF_QUIET: f64 = 0.05;
+
 impl Default for OnlineSettings {
     fn default() -> Self {
         Self {
-            effort: 50_000,
+            effort: None,
             aging: 10.0,
             seed: 1,
         }
@@ -115,6 +135,7 @@ impl Live {
             running: Vec::new(),
             priorities: Priorities::new(Vec::new()),
             settings,
+            deviations: Deviations::default(),
         }
     }
 
@@ -132,6 +153,8 @@ impl Live {
             ready: job.arrival,
             left: (0..job.tasks).rev().collect(),
             running: 0,
+            completed: None,
+            abandoned: None,
         });
         self.problem.push(job);
         let ratio = self.problem.jobs[n].smith_ratio();
@@ -178,6 +201,7 @@ impl Live {
     /// Training of a task has ended: its GPU is free. Does nothing for a task that does not run.
     pub fn trained(&mut self, n: usize, task: usize, now: f64) {
         if let Some(i) = self.find(n, task) {
+            self.deviations.note(&self.running[i], now);
             self.running[i].end_training(now);
         }
     }
@@ -187,14 +211,21 @@ impl Live {
         let Some(i) = self.find(n, task) else {
             return false;
         };
-        self.running.swap_remove(i);
+        let task = self.running.swap_remove(i);
+        // Where nobody told that it had trained.
+        if task.training {
+            let sync = task.synced - task.trained;
+            self.deviations.note(&task, now - sync);
+        }
         let job = &mut self.jobs[n];
         job.running -= 1;
         let complete = job.running == 0 && job.left.is_empty();
         if complete {
             job.round += 1;
             job.ready = now;
-            if job.round < self.problem.jobs[n].rounds {
+            if job.round == self.problem.jobs[n].rounds {
+                job.completed = Some(now);
+            } else {
                 job.left = (0..self.problem.jobs[n].tasks).rev().collect();
             }
         }
@@ -241,10 +272,66 @@ impl Live {
 
     /// Takes a job out, for example because its tasks fail for good.
     pub fn abandon(&mut self, n: usize) {
+        let done = self.jobs[n].round;
+        if done == self.problem.jobs[n].rounds {
+            return;
+        }
         self.running.retain(|r| r.job != n);
         self.jobs[n].running = 0;
         self.jobs[n].round = self.problem.jobs[n].rounds;
         self.jobs[n].left.clear();
+        self.jobs[n].abandoned = Some(done);
+    }
+
+    /// A job has another weight.
+    pub fn reweigh(&mut self, n: usize, weight: f64) {
+        self.problem.jobs[n].weight = weight;
+    }
+
+    /// A job should be complete by a moment; infinity: by none.
+    pub fn due(&mut self, n: usize, deadline: f64) {
+        self.problem.jobs[n].deadline = deadline;
+    }
+
+    /// More is known of how long an open job takes: rounds with the present one, and seconds of training on
+    /// classes that can run it. What trains is expected to take the new time, too.
+    pub fn estimate(&mut self, n: usize, rounds_left: Option<usize>, train: &[Option<f64>]) {
+        let mut job = self.problem.jobs[n].clone();
+        job.rounds = rounds_left.map_or(job.rounds, |left| self.jobs[n].round + left);
+        job.learn(train);
+        self.problem.replace(n, job);
+        retime(&self.problem, n, &mut self.running);
+    }
+
+    /// What runs, what waits and why, and when each job is expected to be complete.
+    ///
+    /// # Errors
+    /// A moment that cannot be written.
+    pub fn outlook(&self, now: f64, names: &Names<'_>) -> Result<Vec<doc::JobStatus>, UnitError> {
+        let state = self.expected(now);
+        let mut future = Vec::new();
+        Player::new(&self.problem).record(&state, now, &self.priorities, &mut future);
+        let jobs = self.jobs.iter().map(|j| JobStanding {
+            round: j.abandoned.unwrap_or(j.round),
+            completed: j.completed,
+            abandoned: j.abandoned.is_some(),
+        });
+        let outlook = Outlook {
+            problem: &self.problem,
+            usable: &self.usable,
+            running: &self.running,
+            jobs: &jobs.collect::<Vec<_>>(),
+            state: &state,
+            future: &future,
+            deviations: &self.deviations,
+            now,
+        };
+        outlook.statuses(names)
+    }
+
+    /// GPUs that are not to be used.
+    pub fn lost(&self) -> impl Iterator<Item = usize> {
+        (0..self.usable.len()).filter(|&m| !self.usable[m])
     }
 
     /// Takes a GPU out, or back in: nothing more is started on one that is out, and what trains there
@@ -298,6 +385,71 @@ impl Live {
         State::expected(&self.problem, &self.usable, &self.running, standing, now)
     }
 
+    /// How many starts a search may simulate: more the more jobs are open, for orders are many, and no more than
+    /// nobody waits for: what is decided now stands until the next event, at which it is decided anew.
+    fn effort(&self, state: &State, now: f64) -> u64 {
+        if let Some(given) = self.settings.effort {
+            return given;
+        }
+        let jobs = self.problem.jobs.iter().zip(&state.jobs);
+        let open = jobs.filter(|(job, p)| p.round < job.rounds && p.ready.is_finite());
+        let (mut count, mut left, mut shortest) = (0_u64, 0_u64, f64::INFINITY);
+        for (job, p) in open {
+            count += 1;
+            left += ((job.rounds - p.round) * job.tasks) as u64;
+            shortest = shortest.min(job.fastest());
+        }
+        let ends = self
+            .running
+            .iter()
+            .filter(|r| r.training)
+            .map(|r| r.trained);
+        let next = ends.filter(|&t| t > now).fold(f64::INFINITY, f64::min) - now;
+        let quiet = if next.is_finite() { next } else { shortest };
+        let wanted = TRIES_OF_A_PAIR
+            .saturating_mul(count * count)
+            .saturating_mul(left);
+        let affordable = (PART_OF_QUIET * STARTS_PER_SECOND * quiet) as u64;
+        wanted.min(affordable).clamp(LEAST_EFFORT, MOST_EFFORT)
+    }
+
+    /// Priorities by AlloX' matching of what is left of the jobs that are there: where rounds have one task it
+    /// knows at once which jobs gain most by which GPUs, which a search finds late. None where gangs or lost
+    /// GPUs are not of its world, where nobody waits, or where the matching would take seconds.
+    fn matched(&self, now: f64) -> Option<Priorities> {
+        let there = |n: &usize| {
+            let job = &self.problem.jobs[*n];
+            job.arrival <= now && self.jobs[*n].round < job.rounds
+        };
+        let open: Vec<usize> = (0..self.jobs.len()).filter(there).collect();
+        let gpus = self.usable.len();
+        let foreign = self.problem.has_gangs() || self.usable.contains(&false);
+        let waits = open.len() > gpus / 2 && open.len() > 1;
+        if foreign || !waits || open.len().pow(3) * gpus > MATCHING_WORK {
+            return None;
+        }
+        let left = open.iter().map(|&n| {
+            let mut job = self.problem.jobs[n].clone();
+            job.rounds -= self.jobs[n].round;
+            job.arrival = 0.0;
+            job
+        });
+        let problem = Problem::new(
+            self.problem.classes.clone(),
+            self.problem.gpus.clone(),
+            left.collect(),
+        );
+        let found = suggested(&problem, &baselines::allox(&problem));
+        let mut out = self.priorities.clone();
+        let others = out.order.iter().copied().filter(|n| !there(n));
+        let order = found.order.iter().map(|&i| open[i]).chain(others);
+        out.order = order.collect();
+        for (&n, allowed) in open.iter().zip(found.allowed) {
+            out.allowed[n] = allowed;
+        }
+        Some(out)
+    }
+
     /// Searches priorities for what has not started.
     pub fn replan(&mut self, now: f64) {
         let state = self.expected(now);
@@ -319,6 +471,7 @@ impl Live {
             order: by_ratio,
             allowed: self.priorities.allowed.clone(),
         };
+        let effort = self.effort(&state, now);
         let mut player = Player::new(&self.problem);
         let kept = player.cost(&state, now, &self.priorities, f64::INFINITY);
         let renewed = player.cost(
@@ -327,11 +480,20 @@ impl Live {
             &fresh,
             if aged > 0 { f64::INFINITY } else { kept },
         );
-        let (start, cost) = if aged > 0 || renewed.is_finite() {
+        let (mut start, mut cost) = if aged > 0 || renewed.is_finite() {
             (fresh, renewed)
         } else {
             (self.priorities.clone(), kept)
         };
+        // A given effort is that of the search alone, so that it can be compared.
+        let seeded = aged == 0 && self.settings.effort.is_none();
+        let matched = seeded.then(|| self.matched(now)).flatten();
+        if let Some(matched) = matched {
+            let found = player.cost(&state, now, &matched, cost);
+            if found < cost {
+                (start, cost) = (matched, found);
+            }
+        }
         self.settings.seed = self.settings.seed.wrapping_add(1);
         let search = Search {
             problem: &self.problem,
@@ -339,7 +501,7 @@ impl Live {
             now,
             decoder: Decoder::Events,
             budget: Budget {
-                starts: self.settings.effort,
+                starts: effort,
                 deadline: None,
             },
             seed: self.settings.seed,

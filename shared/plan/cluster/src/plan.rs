@@ -144,7 +144,7 @@ const HOLES_WORK: usize = 20_000_000;
 /// Cube of the jobs times GPUs up to which AlloX is a start of the search: it solves a matching at
 /// every arrival and end. With 300 jobs on 160 GPUs that took 2.3 s of CPU, with 71 on 18 nothing
 /// that is felt.
-const MATCHING_WORK: usize = 100_000_000;
+pub(crate) const MATCHING_WORK: usize = 100_000_000;
 
 /// Plans with the portfolio: constructive orders and placements, local search, branch and bound
 /// where the problem is small, and the best of the bounds.

@@ -35,7 +35,14 @@ pub struct TrainingJob {
     pub sync: Vec<f64>,
     /// Least seconds `l` of a round with the whole cluster to itself; [`Problem::new`] computes it.
     pub shortest_round: f64,
+    /// When it should be complete; infinity: whenever.
+    pub deadline: f64,
 }
+
+/// A second after the deadline costs so many times what a second costs otherwise, beside it. A deadline is
+/// soft: with ten a job that would be late goes before jobs of up to eleven times its weight over time left, and a
+/// deadline that cannot be met does not push a whole cluster aside for ever. Chosen by hand.
+const LATE: f64 = 10.0;
 
 impl TrainingJob {
     /// Least training time of a task.
@@ -56,6 +63,19 @@ impl TrainingJob {
     /// `a + R l`: no schedule completes the job earlier.
     pub fn earliest_completion(&self) -> f64 {
         self.arrival + self.rounds as f64 * self.shortest_round
+    }
+
+    /// What completing it at a moment costs: its weight for each second, and more for each after its deadline.
+    pub fn cost_at(&self, completion: f64) -> f64 {
+        self.weight * (completion + LATE * (completion - self.deadline).max(0.0))
+    }
+
+    /// Takes new seconds of training on classes that can run it, where they are given.
+    pub fn learn(&mut self, train: &[Option<f64>]) {
+        let known = self.train.iter_mut().zip(train);
+        for (own, new) in known.filter(|(own, _)| own.is_finite()) {
+            *own = new.unwrap_or(*own);
+        }
     }
 
     /// Tasks of all rounds.

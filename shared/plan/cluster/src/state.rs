@@ -106,6 +106,19 @@ impl Underway {
     }
 }
 
+/// What trains of job n is expected to take as long as the problem says now.
+pub fn retime(problem: &Problem, n: usize, running: &mut [Underway]) {
+    let own = running.iter().filter(|r| r.job == n);
+    let all: Vec<usize> = own.map(|r| r.gpu).collect();
+    for task in running.iter_mut().filter(|r| r.job == n && r.training) {
+        let pace = match problem.jobs[n].gang {
+            Some(_) => problem.pace(n, &all),
+            None => problem.pace(n, &[task.gpu]),
+        };
+        task.keep_pace(pace);
+    }
+}
+
 /// How far a job of a cluster that runs for real is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Standing {

@@ -3,6 +3,8 @@
 mod common;
 #[path = "common/gangs.rs"]
 mod gangs;
+#[path = "common/queue.rs"]
+mod queue;
 
 use cluster::bounds::{self, Effort};
 use cluster::switching::{self, Footprint, Mode};
@@ -170,6 +172,7 @@ fn one_gpu(jobs: &[(f64, f64)]) -> Problem {
         train: vec![train],
         sync: vec![0.0],
         shortest_round: 0.0,
+        deadline: f64::INFINITY,
         gang: None,
     });
     Problem::new(vec![class], vec![0], jobs.collect())
@@ -244,7 +247,7 @@ fn no_job_waits_for_ever() {
     let problem = stream(900);
     let run = |aging| {
         let settings = OnlineSettings {
-            effort: 0,
+            effort: Some(0),
             aging,
             seed: 1,
         };
@@ -285,7 +288,7 @@ proptest! {
             }
         }
         let problem = Problem::new(problem.classes, problem.gpus, problem.jobs);
-        let settings = OnlineSettings { effort: 0, aging, seed: 1 };
+        let settings = OnlineSettings { effort: Some(0), aging, seed: 1 };
         let end = play(&problem, 0.0, settings).schedule.completions[0];
         prop_assert!(end <= deadline, "{end} after {deadline}");
     }
@@ -303,6 +306,7 @@ fn a_job_moves_to_a_gpu_that_comes_to_its_end() {
         train: train.to_vec(),
         sync: vec![0.0; 2],
         shortest_round: 0.0,
+        deadline: f64::INFINITY,
         gang: None,
     };
     let class = Class {
@@ -336,7 +340,7 @@ fn online_is_feasible_and_near_the_clairvoyant() {
             &problem,
             0.0,
             OnlineSettings {
-                effort: 5_000,
+                effort: Some(5_000),
                 ..OnlineSettings::default()
             },
         );
@@ -347,7 +351,7 @@ fn online_is_feasible_and_near_the_clairvoyant() {
             &problem,
             0.3,
             OnlineSettings {
-                effort: 5_000,
+                effort: Some(5_000),
                 ..OnlineSettings::default()
             },
         );

@@ -1,6 +1,6 @@
 //! From events of trainings to decisions about their GPUs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use doc::{Allocation, Allotment, Arrival, TrainingEvent, TrainingNews};
 use units::{Seconds, TaskId};
@@ -20,6 +20,8 @@ pub struct Allocator {
     trainings: BTreeMap<TaskId, Training>,
     /// GPUs of the last decision.
     given: BTreeMap<TaskId, u32>,
+    /// GPUs that are not to be used.
+    lost: BTreeSet<u32>,
     seq: u64,
     acknowledged: u64,
     now: f64,
@@ -61,6 +63,14 @@ pub enum Refused {
     /// The decision acknowledged was never made.
     #[error("decision {0} is acknowledged, and {1} is the last that was made")]
     NeverMade(u64, u64),
+    /// The machine has no such GPU.
+    #[error("the machine has no GPU {gpu}; they are numbered from 0 to {}", has - 1)]
+    UnknownGpu {
+        /// The GPU.
+        gpu: u32,
+        /// GPUs of the machine.
+        has: u32,
+    },
 }
 
 /// Mean of the pauses seen; a new one counts a third, so that a slow disk is followed within a
@@ -82,6 +92,7 @@ impl Allocator {
             settings,
             trainings: BTreeMap::new(),
             given: BTreeMap::new(),
+            lost: BTreeSet::new(),
             seq: 0,
             acknowledged: 0,
             now: 0.0,
@@ -157,6 +168,14 @@ impl Allocator {
                 self.acknowledged = self.acknowledged.max(*seq);
                 None
             }
+            TrainingNews::Lost { gpu } => {
+                self.known_gpu(*gpu)?;
+                self.lost.insert(*gpu).then_some(Occasion::End)
+            }
+            TrainingNews::Found { gpu } => {
+                self.known_gpu(*gpu)?;
+                self.lost.remove(gpu).then_some(Occasion::End)
+            }
         };
         Ok(occasion.and_then(|occasion| self.decide(occasion)))
     }
@@ -170,6 +189,19 @@ impl Allocator {
     fn known(&mut self, task: &TaskId) -> Result<&mut Training, Refused> {
         let found = self.trainings.get_mut(task);
         found.ok_or_else(|| Refused::Unknown(task.to_string()))
+    }
+
+    fn known_gpu(&self, gpu: u32) -> Result<(), Refused> {
+        let has = self.settings.gpus;
+        if gpu < has {
+            return Ok(());
+        }
+        Err(Refused::UnknownGpu { gpu, has })
+    }
+
+    /// GPUs that can be used.
+    fn usable(&self) -> u32 {
+        self.settings.gpus - self.lost.len() as u32
     }
 
     fn arrive(&mut self, arrival: &Arrival) -> Result<(), Refused> {
@@ -211,7 +243,10 @@ impl Allocator {
             return None;
         }
         let snapshot = self.snapshot(lengths);
-        let choice = snapshot.decide(occasion, all_measured)?;
+        let held: u32 = self.given.values().sum();
+        let choice = snapshot.decide(occasion, all_measured);
+        // A GPU that is gone cannot stay with anybody, whatever a move costs.
+        let choice = choice.or_else(|| (held > self.usable()).then(|| snapshot.cut()))?;
         self.publish(&snapshot, choice)
     }
 
@@ -242,11 +277,17 @@ impl Allocator {
             Some(if waits { Beside::Waits } else { Beside::Capped })
         };
         let each = || self.trainings.values().zip(&lengths);
+        let usable = self.usable();
+        let mut settings = self.settings;
+        settings.gpus = usable;
+        let mut given: Vec<u32> = self.trainings.keys().map(given).collect();
+        let least: Vec<u32> = self.trainings.values().map(Training::least).collect();
+        shrink(&mut given, &least, usable);
         Snapshot {
             length_unknown: each().map(length_unknown).collect(),
             stuck: each().map(stuck).collect(),
-            settings: self.settings,
-            given: self.trainings.keys().map(given).collect(),
+            settings,
+            given,
             new: self
                 .trainings
                 .keys()
@@ -256,7 +297,7 @@ impl Allocator {
                 .trainings
                 .values()
                 .zip(&lengths)
-                .map(|(training, length)| training.job(*length, self.settings.gpus, assumed))
+                .map(|(training, length)| training.job(*length, usable, assumed))
                 .collect(),
             loss_slopes: self.trainings.values().map(Training::loss_slope).collect(),
             lengths,
@@ -320,13 +361,27 @@ impl Allocator {
         Some(Allocation {
             seq: self.seq,
             time: seconds(self.now),
-            total_gpus: self.settings.gpus,
+            total_gpus: self.usable(),
             trainings,
             reason: self.told(choice.reason),
             gain: choice.gain,
             pause: seconds(self.pause.0),
             provenance: Vec::new(),
         })
+    }
+}
+
+/// Takes GPUs that are not there any more from whoever has most; one that is left with fewer than it runs on has
+/// none.
+fn shrink(given: &mut [u32], least: &[u32], usable: u32) {
+    while given.iter().sum::<u32>() > usable {
+        let Some(most) = (0..given.len()).max_by_key(|&i| given[i]) else {
+            return;
+        };
+        given[most] -= 1;
+        if given[most] < least[most] {
+            given[most] = 0;
+        }
     }
 }
 

@@ -93,6 +93,16 @@ impl Snapshot {
         })
     }
 
+    /// What everybody has, less the GPUs that are gone.
+    pub(crate) fn cut(&self) -> Choice {
+        Choice {
+            gpus: self.given.clone(),
+            reason: "fewer GPUs are left".to_owned(),
+            gain: None,
+            expected: None,
+        }
+    }
+
     pub(crate) fn choose(&self, occasion: Occasion) -> Option<Choice> {
         let doubtful = self.lengths.contains(&Length::Doubtful);
         let rule = self.settings.policy;

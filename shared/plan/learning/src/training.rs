@@ -189,6 +189,11 @@ impl Training {
         (self.arrival.min_gpus.unwrap_or(1).min(most), most)
     }
 
+    /// Fewest GPUs that it runs on.
+    pub(crate) fn least(&self) -> u32 {
+        self.arrival.min_gpus.unwrap_or(1)
+    }
+
     /// Its measured speed-up exponent.
     pub(crate) fn exponent(&self) -> Option<f64> {
         self.speed.measured_exponent()

@@ -33,7 +33,8 @@ impl Given {
             | Any::Run(_)
             | Any::Allocations(_)
             | Any::Cluster(_)
-            | Any::Schedule(_) => Err(DesignError::Given(
+            | Any::Schedule(_)
+            | Any::Status(_) => Err(DesignError::Given(
                 "this document names no configurations; give plans, timelines, \
                  profiles or a CSV table"
                     .to_owned(),

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use cluster::{
-    Assignment, Budget, Decoder, Player, Priorities, Problem, Schedule, Search, Standing, State,
-    Underway, by,
+    Assignment, Budget, Decoder, Deviations, JobStanding, Names, Outlook, Player, Priorities,
+    Problem, Schedule, Search, Standing, State, Underway, by, retime,
 };
+use doc::JobStatus;
+use units::UnitError;
 
 /// A task of a schedule: its job, its round, and which of the round's tasks it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +50,7 @@ pub struct Agenda {
     running: Vec<Underway>,
     jobs: Vec<JobState>,
     usable: Vec<bool>,
+    deviations: Deviations,
     seed: u64,
     /// Starts of tasks that a new plan may simulate.
     effort: u64,
@@ -75,6 +78,7 @@ impl Agenda {
             jobs: problem.jobs.iter().map(fresh).collect(),
             usable: vec![true; problem.gpus.len()],
             problem,
+            deviations: Deviations::default(),
             seed,
             effort: REPLAN_EFFORT,
         };
@@ -198,6 +202,7 @@ impl Agenda {
     pub fn trained(&mut self, place: Place, now: f64) -> Option<f64> {
         let mut running = self.running.iter_mut();
         let r = running.find(|r| place.is(r) && r.training)?;
+        self.deviations.note(r, now);
         r.end_training(now);
         // Of a gang that of the slowest.
         let gang = self.problem.jobs[place.job].gang.is_some();
@@ -306,9 +311,14 @@ impl Agenda {
         }
     }
 
-    /// Takes a GPU out; answers the jobs that no GPU can run any more, which are given up.
-    pub fn lose(&mut self, gpu: usize) -> Vec<usize> {
-        self.usable[gpu] = false;
+    /// Takes a GPU out, or back in.
+    pub fn use_gpu(&mut self, gpu: usize, usable: bool) {
+        self.usable[gpu] = usable;
+    }
+
+    /// The jobs that are open and that the usable GPUs cannot run.
+    #[must_use]
+    pub fn stuck(&self) -> Vec<usize> {
         let open = |n: &usize| self.jobs[*n].completed.is_none() && !self.jobs[*n].given_up;
         let free = |&usable: &bool| if usable { 0.0 } else { f64::INFINITY };
         let free: Vec<f64> = self.usable.iter().map(free).collect();
@@ -319,14 +329,120 @@ impl Agenda {
             let mut usable = (0..self.usable.len()).filter(|&m| self.usable[m]);
             usable.any(|m| self.problem.jobs[n].train[self.problem.gpus[m]].is_finite())
         };
-        let stuck: Vec<usize> = (0..self.jobs.len())
-            .filter(open)
-            .filter(|&n| !can(n))
-            .collect();
-        for &n in &stuck {
-            self.give_up(n);
+        let all = 0..self.jobs.len();
+        all.filter(open).filter(|&n| !can(n)).collect()
+    }
+
+    /// Whether a job has neither ended nor been given up.
+    #[must_use]
+    pub fn is_open(&self, job: usize) -> bool {
+        self.jobs[job].completed.is_none() && !self.jobs[job].given_up
+    }
+
+    /// A job has another weight.
+    pub fn reweigh(&mut self, job: usize, weight: f64) {
+        self.problem.jobs[job].weight = weight;
+    }
+
+    /// A job should be complete by a moment; infinity: by none.
+    pub fn due(&mut self, job: usize, deadline: f64) {
+        self.problem.jobs[job].deadline = deadline;
+    }
+
+    /// Tasks of a job train for so long on the classes for which that is given.
+    pub fn estimate(&mut self, job: usize, train: &[Option<f64>]) {
+        let mut known = self.problem.jobs[job].clone();
+        known.learn(train);
+        self.problem.replace(job, known);
+        retime(&self.problem, job, &mut self.running);
+    }
+
+    /// What runs, what waits and why, and when each job is expected to be complete.
+    ///
+    /// # Errors
+    /// A moment that cannot be written.
+    pub fn outlook(&self, now: f64, names: &Names<'_>) -> Result<Vec<JobStatus>, UnitError> {
+        let state = self.expected(now);
+        let future = self.ahead(&state, now);
+        let jobs = self.jobs.iter().map(|j| JobStanding {
+            round: j.round,
+            completed: j.completed,
+            abandoned: j.given_up,
+        });
+        let outlook = Outlook {
+            problem: &self.problem,
+            usable: &self.usable,
+            running: &self.running,
+            jobs: &jobs.collect::<Vec<_>>(),
+            state: &state,
+            future: &future,
+            deviations: &self.deviations,
+            now,
+        };
+        outlook.statuses(names)
+    }
+
+    /// What the queues lead to, with the times that are known now.
+    fn ahead(&self, state: &State, now: f64) -> Vec<Assignment> {
+        let mut free: Vec<f64> = state.free.iter().map(|f| f.max(now)).collect();
+        let mut jobs = state.jobs.clone();
+        let mut heads = vec![0; self.queues.len()];
+        let mut out = Vec::new();
+        loop {
+            let next = (0..heads.len()).filter_map(|gpu| {
+                let (place, _) = self.queues[gpu].get(heads[gpu])?;
+                let job = &jobs[place.job];
+                let start = free[gpu].max(job.ready);
+                let can = job.round == place.round && start.is_finite();
+                can.then_some((start, *place, gpu))
+            });
+            let next: Vec<(f64, Place, usize)> = next.collect();
+            // Of a gang all have to be next, and it starts with the last that is free.
+            let seats = |n: usize| next.iter().filter(move |s| s.1.job == n);
+            let whole = |s: &&(f64, Place, usize)| {
+                !self.is_gang(s.1.job) || seats(s.1.job).count() == self.problem.jobs[s.1.job].tasks
+            };
+            let start = |s: &(f64, Place, usize)| match self.is_gang(s.1.job) {
+                true => seats(s.1.job).map(|s| s.0).fold(0.0, f64::max),
+                false => s.0,
+            };
+            let first = next
+                .iter()
+                .filter(whole)
+                .min_by(|a, b| start(a).total_cmp(&start(b)));
+            let Some(first) = first else {
+                return out;
+            };
+            let (start, n) = (start(first), first.1.job);
+            let begun: Vec<(Place, usize)> = match self.is_gang(n) {
+                true => seats(n).map(|s| (s.1, s.2)).collect(),
+                false => vec![(first.1, first.2)],
+            };
+            let gpus: Vec<usize> = begun.iter().map(|b| b.1).collect();
+            let (train, sync) = self.problem.pace(n, &gpus);
+            for (place, gpu) in begun {
+                heads[gpu] += 1;
+                free[gpu] = start + train;
+                out.push(Assignment {
+                    job: n,
+                    round: place.round,
+                    task: place.task,
+                    gpu,
+                    switch: 0.0,
+                    start,
+                    trained: start + train,
+                    synced: start + train + sync,
+                });
+                let progress = &mut jobs[n];
+                progress.started += 1;
+                progress.synced = progress.synced.max(start + train + sync);
+                if progress.started == self.problem.jobs[n].tasks {
+                    progress.round += 1;
+                    progress.ready = progress.synced;
+                    (progress.started, progress.synced) = (0, 0.0);
+                }
+            }
         }
-        stuck
     }
 
     /// The job's tasks take `factor` times as long as planned from now on.

@@ -10,6 +10,7 @@ use jobs::{Assignment, JobId, JobSpec, Journal, Progress, RecordsError, Supervis
 use units::{SamplesPerSec, Seconds, TaskId};
 
 use crate::journal::{Past, TaskJournal};
+use crate::orders::Orders;
 use crate::seats::{Seats, Who};
 use crate::view::View;
 use crate::{Agenda, Place, Settings};
@@ -49,6 +50,14 @@ pub(crate) struct Driver<'a> {
     pub replanned: Instant,
     /// What people see meanwhile.
     pub view: View,
+    /// What a user tells meanwhile.
+    pub orders: Orders,
+    /// GPUs that are not used any more.
+    pub lost: BTreeSet<usize>,
+    /// When the status was last written.
+    pub told_status: Option<Instant>,
+    /// Whether it was told that it could not be.
+    pub told_unwritten: bool,
 }
 
 /// A process between two tasks.
@@ -75,8 +84,9 @@ pub(crate) struct Running {
     pub since: f64,
     /// When its training was done, if it is.
     pub trained: Option<f64>,
-    /// Another task of its gang has failed: it is ended, and what it says counts no more.
-    pub ended: bool,
+    /// Why it is ended, if another task of its gang has failed or its GPU is lost: what it says counts no
+    /// more.
+    pub ended: Option<&'static str>,
 }
 
 /// What the summary tells of the tasks of one number in all rounds of a job.
@@ -201,8 +211,10 @@ impl Driver<'_> {
                 );
             }
             if self.stopped.is_none() {
+                self.heed_orders();
                 self.start_all();
             }
+            self.keep_status();
             let nothing = self.running.is_empty();
             if nothing && (self.stopped.is_some() || self.agenda.done()) {
                 self.dismiss_all();
@@ -251,7 +263,7 @@ impl Driver<'_> {
         };
         for &(place, gpu) in &startable {
             // While a process of the job is being ended there, its gang waits.
-            let ending = |r: &Running| r.ended && r.place.job == place.job;
+            let ending = |r: &Running| r.ended.is_some() && r.place.job == place.job;
             let ends = self.running.values().any(ending);
             if ends || self.pauses[gpu] > now || !self.room(gpu, place.job) {
                 held.insert(key(place, gpu));
@@ -283,7 +295,7 @@ impl Driver<'_> {
             stays: self.can_stay(place.job),
             since: self.now(),
             trained: None,
-            ended: false,
+            ended: None,
         };
         if let Some((id, slot)) = self.wake(place, gpu) {
             (running.slot, running.ready) = (slot, true);

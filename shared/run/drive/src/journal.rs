@@ -178,14 +178,11 @@ impl TaskJournal {
     /// # Errors
     /// [`JournalError`]; unless it is to `resume`, also where it knows of a run.
     pub fn open(
-        path: Option<&Path>,
+        path: &Path,
         resume: bool,
         cluster: &Cluster,
     ) -> Result<(Self, Past), JournalError> {
         let mut past = Past::default();
-        let Some(path) = path else {
-            return Ok((Self::default(), past));
-        };
         let jobs = shapes(cluster);
         let numbers = jobs.iter().enumerate().map(|(n, j)| (j.id.as_str(), n));
         let names: BTreeMap<&str, usize> = numbers.collect();
@@ -225,6 +222,11 @@ impl TaskJournal {
             owed: Vec::new(),
         };
         Ok((own, past))
+    }
+
+    /// Whether it is on the disk.
+    pub fn is_kept(&self) -> bool {
+        self.records.is_some()
     }
 
     /// Notes that this process runs it, in `folder`, once nothing of the process before is left.

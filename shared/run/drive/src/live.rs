@@ -50,6 +50,9 @@ pub fn live(
         for start in &taken.starts {
             output.record(start)?;
         }
+        if let Some(status) = &taken.status {
+            output.record(status)?;
+        }
         Ok(Ok(()))
     })?;
     if late > TOLD {

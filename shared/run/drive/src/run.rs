@@ -1,6 +1,7 @@
 //! A schedule from a command line.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::time::{Duration, Instant};
 
 use cli::{Console, Exit, Failure, Output};
@@ -10,10 +11,11 @@ use jobs::cgroup::Enclosures;
 use jobs::{Journal, Neighbours, RecordsError, RunDir, Signals, Supervisor};
 
 use crate::driver::{Driver, Told};
-use crate::journal::{JournalError, TaskJournal};
+use crate::journal::{JournalError, Past, TaskJournal};
+use crate::orders::Orders;
 use crate::seats::Seats;
 use crate::view::View;
-use crate::{Agenda, Settings, Where};
+use crate::{Agenda, KeptIn, Settings, Where};
 
 /// Runs a schedule and writes the events of the run.
 ///
@@ -30,8 +32,8 @@ pub fn run(
     check(schedule)?;
     let settings = &settings.for_place();
     let cluster = &schedule.cluster;
-    let opened = TaskJournal::open(settings.journal.as_deref(), settings.resume, cluster);
-    let (mut kept, past) = opened.map_err(of_journal)?;
+    let orders = Orders::open(settings.events.as_deref(), console)?;
+    let (mut kept, past) = opened(settings, cluster, console)?;
     let (mut run, cleaned) =
         RunDir::create(&settings.supervision.runs, console.tool()).map_err(|e| environment(&e))?;
     for dead in &cleaned {
@@ -107,6 +109,10 @@ pub fn run(
         stopped: None,
         replanned: began,
         view: View::of(schedule, began),
+        orders,
+        lost: BTreeSet::new(),
+        told_status: None,
+        told_unwritten: false,
         past,
     };
     let device = fingerprint(settings, gpus);
@@ -114,6 +120,7 @@ pub fn run(
     driver.record(&driver.journal.launch(device, None, tool));
     driver.go_on();
     let signal = driver.drive();
+    driver.write_status();
     console.settle();
     let exit = finish(driver, schedule, signal);
     if let Some(others) = neighbours.newcomers() {
@@ -122,6 +129,41 @@ pub fn run(
     // The control groups are gone with the driver; now the directory with its guard.
     drop(run);
     exit
+}
+
+/// The journal of the run, and how far it was.
+fn opened(
+    settings: &Settings,
+    cluster: &doc::Cluster,
+    console: &Console,
+) -> Result<(TaskJournal, Past), Failure> {
+    let path = settings.journal.path();
+    let runs = &settings.supervision.runs;
+    if path.parent() == Some(runs.as_path()) {
+        jobs::open_private_dir(runs).map_err(|error| Failure::file(runs, &error))?;
+    }
+    let error = match TaskJournal::open(path, settings.resume, cluster) {
+        Ok(opened) => return Ok(opened),
+        Err(error) => error,
+    };
+    // Nobody asked for this file: it must not stand in the way of a run that begins anew.
+    let asked = settings.resume || matches!(settings.journal, KeptIn::File(_));
+    match error {
+        JournalError::Records(RecordsError::InUse { .. }) if !asked => {
+            console.note("another run of this schedule goes on, so this one keeps no journal");
+            Ok((TaskJournal::default(), Past::default()))
+        }
+        JournalError::Begun { .. }
+        | JournalError::OtherJobs(_)
+        | JournalError::Records(RecordsError::Line { .. })
+            if !asked =>
+        {
+            console.note(&format!("{error}; this run begins anew"));
+            fs::remove_file(path).map_err(|error| Failure::file(path, &error))?;
+            TaskJournal::open(path, false, cluster).map_err(of_journal)
+        }
+        error => Err(of_journal(error)),
+    }
 }
 
 /// What cannot be gone on with is said before anything is started.
@@ -160,6 +202,10 @@ fn finish(
     driver.record(&summary);
     if ok {
         driver.console.note(&compared(&driver, schedule));
+        // Nothing is left to go on with.
+        if let (KeptIn::Default(path), true) = (&driver.settings.journal, driver.kept.is_kept()) {
+            fs::remove_file(path).ok();
+        }
     }
     if let Some(signal) = signal {
         driver.console.error(&format!(

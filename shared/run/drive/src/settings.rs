@@ -1,4 +1,6 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use doc::Schedule;
 
 use jobs::Supervision;
 
@@ -13,10 +15,49 @@ pub struct Settings {
     pub supervision: Supervision,
     /// Seed of new plans.
     pub seed: u64,
-    /// Where it is kept which tasks are done; `None`: nowhere.
-    pub journal: Option<PathBuf>,
+    /// Where it is kept which tasks are done.
+    pub journal: KeptIn,
     /// Whether the run of the journal is gone on with.
     pub resume: bool,
+    /// Events of the run: weights, estimates, deadlines, jobs that are cancelled, GPUs that are lost or found.
+    pub events: Option<PathBuf>,
+    /// Where it is written how far the jobs are.
+    pub status: Option<PathBuf>,
+}
+
+/// Where a journal is.
+#[derive(Debug, Clone)]
+pub enum KeptIn {
+    /// In a file of the user's, which is never removed. What it knows is gone on with or not begun.
+    File(PathBuf),
+    /// Beside the output, or with the run directories: it serves this run, and goes when that is complete. An
+    /// unfinished one is replaced, unless it is gone on with.
+    Default(PathBuf),
+}
+
+impl KeptIn {
+    /// The journal of a schedule for which nobody named one, of which there were so many before it on the command
+    /// line: beside the output where that is a file, else with the run directories.
+    #[must_use]
+    pub fn unnamed(output: Option<&Path>, runs: &Path, schedule: &Schedule, before: usize) -> Self {
+        let is_file = |path: &&Path| path.as_os_str() != "-" && (!path.exists() || path.is_file());
+        let Some(output) = output.filter(is_file) else {
+            return Self::Default(runs.join(format!("{}.journal", schedule.fingerprint)));
+        };
+        let mut name = output.as_os_str().to_owned();
+        if before > 0 {
+            name.push(format!(".{}", before + 1));
+        }
+        name.push(".journal");
+        Self::Default(name.into())
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        let (Self::File(path) | Self::Default(path)) = self;
+        path
+    }
 }
 
 impl Settings {

@@ -32,10 +32,12 @@ impl Driver<'_> {
             return;
         };
         let place = running.place;
-        if running.ended {
+        if let Some(why) = running.ended {
             if let Happening::Exited { exit, .. } = event.what {
                 self.running.remove(&event.job);
-                self.tell_exit(place, end_of(exit), "another task of its gang failed");
+                let end = end_of(exit);
+                self.jobs[place.job].lanes[place.task].end = Some(end);
+                self.tell_exit(place, end, why);
             }
             return;
         }
@@ -164,12 +166,12 @@ impl Driver<'_> {
     }
 
     /// Ends the others of a gang of which one has failed: they wait for it, and would for ever.
-    fn end_gang(&mut self, job: usize) {
+    pub fn end_gang(&mut self, job: usize) {
         let grace = self.settings.supervision.grace;
         let own = self.running.iter_mut().filter(|(_, r)| r.place.job == job);
         let mut ids = Vec::new();
-        for (&id, running) in own {
-            running.ended = true;
+        for (&id, running) in own.filter(|(_, r)| r.ended.is_none()) {
+            running.ended = Some("another task of its gang failed");
             ids.push(id);
         }
         for id in ids {
@@ -245,6 +247,14 @@ impl Driver<'_> {
     }
 
     fn lose(&mut self, gpu: usize, why: &str) {
+        self.agenda.use_gpu(gpu, false);
+        self.lost.insert(gpu);
+        self.leave(gpu, why);
+        self.give_up_stuck();
+    }
+
+    /// What has not started is planned without a GPU.
+    pub fn leave(&mut self, gpu: usize, why: &str) {
         let name = self.seats.all[gpu].name.clone();
         let reason = format!("{name} is not used any more: {why}");
         self.tell(EventPayload::Fault {
@@ -254,13 +264,10 @@ impl Driver<'_> {
         });
         self.failures[gpu] = BTreeSet::new();
         self.dismiss_those(|p| p.gpu == gpu);
-        for job in self.agenda.lose(gpu) {
-            self.give_up(job, "no GPU is left that can run it");
-        }
         self.replan(&format!("{name} is lost"));
     }
 
-    fn give_up(&mut self, job: usize, reason: &str) {
+    pub fn give_up(&mut self, job: usize, reason: &str) {
         self.jobs[job].given_up = true;
         self.agenda.give_up(job);
         self.dismiss_those(|p| p.job == job);
@@ -298,7 +305,7 @@ impl Driver<'_> {
         ));
     }
 
-    fn replan(&mut self, reason: &str) {
+    pub fn replan(&mut self, reason: &str) {
         self.replanned = Instant::now();
         let now = self.now();
         self.agenda.replan(now);

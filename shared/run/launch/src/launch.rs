@@ -422,5 +422,6 @@ fn name_of(document: &Any) -> &'static str {
         Any::Allocations(_) => "allocations of GPUs",
         Any::Cluster(_) => "a cluster",
         Any::Schedule(_) => "a schedule",
+        Any::Status(_) => "how far the jobs of a cluster are",
     }
 }

@@ -29,7 +29,6 @@ fn order(decision: &Allocation, before: Option<&Allocation>, j: &mut Judge) {
         return;
     };
     j.same("seq", decision.seq, before.seq + 1);
-    j.same("total_gpus", decision.total_gpus, before.total_gpus);
     if decision.time < before.time {
         j.contradiction("time_s", decision.time, format!("{} or later", before.time));
     }

@@ -3,7 +3,7 @@ use doc::{Any, Model};
 use crate::judge::Judge;
 use crate::model::Refit;
 use crate::verdict::Verdict;
-use crate::{allocations, model, plan, profile, run_log, schedule, timeline, workload};
+use crate::{allocations, model, plan, profile, run_log, schedule, status, timeline, workload};
 
 /// Judges the documents of a stream in order.
 ///
@@ -67,6 +67,10 @@ fn judge(document: &Any, refits: &[Refit]) -> Verdict {
         Any::Schedule(s) => {
             schedule::judge(s, j);
             ("schedule", s.id.clone())
+        }
+        Any::Status(s) => {
+            status::judge(s, j);
+            ("status", None)
         }
         Any::Run(events) => {
             let id = run_log::judge(events, j);

@@ -15,6 +15,7 @@ mod rates;
 mod round_task;
 mod run_log;
 mod schedule;
+mod status;
 mod timeline;
 mod verdict;
 mod workload;

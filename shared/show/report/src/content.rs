@@ -10,6 +10,7 @@ mod profile;
 mod run_log;
 mod schedule;
 mod seen;
+mod status;
 mod sweep;
 mod timeline;
 mod verdict;
@@ -54,6 +55,7 @@ impl Reporter {
             Any::Allocations(decisions) => allocations::report(decisions),
             Any::Cluster(cluster) => schedule::of_cluster(cluster),
             Any::Schedule(schedule) => schedule::report(schedule),
+            Any::Status(status) => status::report(status),
         }
     }
 }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+mod events;
 mod kill;
 
 const TOOL: &str = env!("CARGO_BIN_EXE_mt-cluster");

@@ -535,3 +535,38 @@ fn a_training_of_long_steps_is_given_the_time_to_save() {
     assert_eq!(ran.reasons(EventKind::Restart), "");
     case.assert_every_step_once("a", 6);
 }
+
+/// A GPU is lost under a training: it goes on with what is left, and has the GPU again when that is found. What it had
+/// not saved is done again.
+#[test]
+fn a_training_goes_on_without_a_lost_gpu_and_with_a_found_one() {
+    needs_cgroups!();
+    let mut case = case(&[("a", 0.0, 60)]);
+    case.refused = r#"{"event":"lost","time_s":1.2,"gpu":3}
+{"event":"found","time_s":2.6,"gpu":3}"#;
+    let script = [
+        decision(1, &[("a", 4)]),
+        heard("lost", "x"),
+        "cat > heard".to_owned(),
+    ];
+    // The controller decides nothing of its own about the loss: the training has the three that are left.
+    let script = script.join("\n").replace("*'\"x\"'*", "*");
+    let script = script.replace(
+        "cat > heard",
+        &[
+            heard("found", "x").replace("*'\"x\"'*", "*"),
+            decision(2, &[("a", 4)]),
+            "cat > heard".to_owned(),
+        ]
+        .join("\n"),
+    );
+    let ran = case.run(&script);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(case.sizes("a"), "4 3 4", "{}", ran.stderr);
+    let mut steps = case.steps("a");
+    steps.sort_unstable();
+    steps.dedup();
+    assert_eq!(steps, (1..=60).collect::<Vec<_>>());
+    let faults = ran.events.iter().filter(|e| e.event == EventKind::Fault);
+    assert_eq!(faults.count(), 2);
+}

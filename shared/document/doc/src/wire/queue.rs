@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +33,18 @@ pub struct QueueEvent {
     /// Name of the GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
+    /// Weight of the job from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f64>,
+    /// Rounds that the job still has, with the present one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds_left: Option<u32>,
+    /// Seconds that its tasks train from now on, by GPU type; a type that is not named keeps its time.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub train_s: BTreeMap<String, f64>,
+    /// When the job should be complete, in seconds on the clock of the events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_s: Option<f64>,
 }
 
 wire_form!(QueueEvent, "mt.queue/1");
@@ -57,6 +71,14 @@ pub enum QueueEventKind {
     Found,
     /// Time has passed.
     Time,
+    /// A job has another weight: `job`, `weight`.
+    Weight,
+    /// More is known of how long a job takes: `job`, and `rounds_left`, `train_s`, or both.
+    Estimate,
+    /// A job should be complete by a moment: `job`, `deadline_s`; without it the deadline is taken away.
+    Deadline,
+    /// What runs, what waits and why, and when it will end, is asked for.
+    Status,
 }
 
 /// A task that a live system is to start now.
@@ -82,3 +104,101 @@ pub struct QueueStart {
 }
 
 wire_form!(QueueStart, "mt.start/1");
+
+/// How far the jobs of a cluster are at a moment, and when each is expected to be complete.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "mt.status/1")]
+pub struct ClusterStatus {
+    /// `mt.status/1`.
+    pub schema: String,
+    /// Seconds on the clock of the events, or since the launch.
+    pub time_s: f64,
+    /// GPUs that are not to be used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
+    /// The jobs, in order of their arrivals.
+    pub jobs: Vec<JobStatus>,
+}
+
+wire_form!(ClusterStatus, "mt.status/1");
+
+/// How far a job is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobStatus {
+    /// Name of the job.
+    pub job: String,
+    /// Whether it runs.
+    pub state: JobState,
+    /// Its weight.
+    pub weight: f64,
+    /// Rounds that are complete.
+    pub rounds_done: u32,
+    /// Rounds that it has.
+    pub rounds: u32,
+    /// Its tasks under way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub running: Vec<TaskStatus>,
+    /// Why it waits, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// When a task of it is expected to start next, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_start_s: Option<f64>,
+    /// On which GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_gpu: Option<String>,
+    /// When it is expected to be complete; of a job that is complete, when it was. Absent where no GPU can run
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_s: Option<f64>,
+    /// In nineteen of twenty cases it ends later, by how far durations have been from what was expected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_low_s: Option<f64>,
+    /// In nineteen of twenty cases it ends earlier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_high_s: Option<f64>,
+    /// When it should be complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_s: Option<f64>,
+}
+
+/// A task under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskStatus {
+    /// Which of the round's tasks it is, from 0.
+    pub task: u32,
+    /// Name of its GPU.
+    pub gpu: String,
+    /// Whether it trains; if not it synchronises, and its GPU is free.
+    pub trains: bool,
+}
+
+/// Whether a job runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// Tasks of it are under way.
+    Running,
+    /// None is.
+    Waiting,
+    /// It is complete.
+    Done,
+    /// It was cancelled or given up.
+    Cancelled,
+}
+
+impl JobState {
+    /// The word for it in documents.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Done => "done",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}

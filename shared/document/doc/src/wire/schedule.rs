@@ -218,4 +218,19 @@ pub struct ScheduledTask {
     pub train_end_s: f64,
     /// When its result is synchronised.
     pub synced_s: f64,
+    /// So many rounds, this one and those that follow it, are alike: this task on this GPU, each `period_s` after
+    /// the one before; absent: this one alone.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub rounds: u32,
+    /// Seconds from the start of a round to that of the next, where there are several.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub period_s: f64,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(rounds: &u32) -> bool {
+    *rounds == 1
 }

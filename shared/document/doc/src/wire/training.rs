@@ -69,6 +69,9 @@ pub struct TrainingEvent {
     /// Why, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Number of the GPU, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<u32>,
 }
 
 wire_form!(TrainingEvent, "mt.training/1");
@@ -90,4 +93,8 @@ pub enum TrainingEventKind {
     Failed,
     /// A decision has been taken: `seq`.
     Ack,
+    /// A GPU of the machine is not to be used any more: `gpu`.
+    Lost,
+    /// It can be used again: `gpu`.
+    Found,
 }

@@ -69,6 +69,10 @@ fn documents(input: &[u8]) -> String {
                 again(&**d);
                 "schedule".to_owned()
             }
+            Ok(Any::Status(d)) => {
+                again(&**d);
+                "status".to_owned()
+            }
             Ok(Any::Profile(p)) => format!("profile {}", p.samples.len().min(3)),
             Ok(Any::Run(events)) => {
                 events.iter().for_each(again);

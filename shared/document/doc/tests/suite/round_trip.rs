@@ -141,6 +141,12 @@ proptest! {
     }
 
     #[test]
+    fn statuses(wire in generate::status()) {
+        round_trip::<ClusterStatus>(&wire)?;
+        fits_schema(&wire)?;
+    }
+
+    #[test]
     fn queue_starts(wire in generate::queue_start()) {
         round_trip::<QueueStart>(&wire)?;
         fits_schema(&wire)?;
@@ -166,4 +172,113 @@ fn numbers_that_json_cannot_hold_are_refused() {
         assert!(read.next().unwrap().is_err(), "{text}");
         assert!(read.next().is_none(), "{text}");
     }
+}
+
+/// A job of many rounds, alone on its GPU or two GPUs in turns; every third round waits.
+fn long_schedule(rounds: u32) -> Schedule {
+    let cluster = r#"{"schema":"mt.cluster/1","gpus":[{"type":"t","count":2}],
+        "jobs":[{"id":"a","rounds":ROUNDS,"tasks_per_round":1,"train_s":{"t":0.7},"sync_s":{"t":0.1}}]}"#;
+    let cluster = cluster.replace("ROUNDS", &rounds.to_string());
+    let frames = Frames::new(cluster.as_bytes(), "t");
+    let cluster = Documents::<_, Cluster>::new(frames)
+        .next()
+        .unwrap()
+        .unwrap();
+    let second = |s: f64| units::Seconds::new(s).unwrap();
+    let mut start = 0.0;
+    let tasks = (0..rounds).map(|round| {
+        // Sums, as a planner makes them.
+        let own = start;
+        start += 0.7 + 0.1 + if round % 1000 == 999 { 5.0 } else { 0.0 };
+        ScheduledTask {
+            job: 0,
+            round,
+            task: 0,
+            gpu: (round as usize / 4000) % 2,
+            start: second(own),
+            switch: second(0.0),
+            trained: second(own + 0.7),
+            synced: second(own + 0.7 + 0.1),
+        }
+    });
+    let assignments: Vec<ScheduledTask> = tasks.collect();
+    Schedule {
+        id: None,
+        policy: SchedulePolicy::Hare,
+        cost: 1.0,
+        flow_cost: 1.0,
+        mean: second(1.0),
+        p95: second(1.0),
+        makespan: second(1.0),
+        utilisation: 1.0,
+        lower_bound: 1.0,
+        bound: ScheduleBound::Chain,
+        gap: 0.0,
+        proven: false,
+        noise: 0.0,
+        sync: None,
+        baselines: Vec::new(),
+        switching: None,
+        fingerprint: cluster.fingerprint(),
+        cluster,
+        assignments,
+        provenance: Vec::new(),
+    }
+}
+
+#[test]
+fn rounds_that_are_alike_are_one_entry_and_come_back_each_for_itself() {
+    let schedule = long_schedule(40_000);
+    let wire = schedule.to_wire();
+    assert_eq!(wire.assignments.len(), 40);
+    assert!(wire.assignments.iter().all(|a| a.rounds == 1000));
+    let mut line = Vec::new();
+    write_line(&mut line, &schedule).unwrap();
+    let read = Documents::<_, Schedule>::new(Frames::new(&line[..], "t"))
+        .next()
+        .unwrap()
+        .unwrap();
+    assert_eq!(read.assignments.len(), 40_000);
+    for (own, back) in schedule.assignments.iter().zip(&read.assignments) {
+        assert_eq!(
+            (own.round, own.task, own.gpu),
+            (back.round, back.task, back.gpu)
+        );
+        for (a, b) in [
+            (own.start, back.start),
+            (own.trained, back.trained),
+            (own.synced, back.synced),
+        ] {
+            assert!(
+                (a.get() - b.get()).abs() <= 1e-9 * a.get(),
+                "{own:?} {back:?}"
+            );
+        }
+    }
+    // A few tasks each stand for themselves.
+    let few = long_schedule(10_000).to_wire();
+    assert_eq!(few.assignments.len(), 10_000);
+}
+
+#[test]
+fn an_entry_of_many_rounds_cannot_ask_for_all_memory_nor_overlap_itself() {
+    let mut wire = long_schedule(20_000).to_wire();
+    let code = |wire: &wire::Schedule| {
+        let bytes = serde_json::to_vec(wire).unwrap();
+        let read = Documents::<_, Schedule>::new(Frames::new(&bytes[..], "t"))
+            .next()
+            .unwrap();
+        match read.unwrap_err() {
+            ReadError::Faults(faults) => faults.faults[0].code,
+            error => panic!("{error}"),
+        }
+    };
+    wire.assignments[0].rounds = u32::MAX;
+    assert_eq!(code(&wire), Code::TooMany);
+    wire.assignments[0].rounds = 1000;
+    wire.assignments[0].period_s = 0.79;
+    assert_eq!(code(&wire), Code::OutOfRange);
+    wire.assignments[0].period_s = 0.8;
+    wire.assignments[0].rounds = 0;
+    assert_eq!(code(&wire), Code::OutOfRange);
 }

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use doc::{Cluster, ClusterJob, QueueEvent, QueueNews, QueueStart, QueueTask};
+use doc::{
+    Cluster, ClusterJob, ClusterStatus, QueueEstimate, QueueEvent, QueueNews, QueueStart, QueueTask,
+};
 use units::{Seconds, UnitError};
 
-use super::{Decision, Live, OnlineSettings};
+use super::{Decision, Live, Names, OnlineSettings};
 use crate::document;
 
 /// Why an event cannot be.
@@ -88,6 +90,9 @@ pub enum Refused {
     /// The job has ended.
     #[error("job {0:?} has ended")]
     Ended(String),
+    /// No GPU is of this type.
+    #[error("no GPU of the cluster is of type {0:?}")]
+    UnknownType(String),
     /// A moment that cannot be written.
     #[error(transparent)]
     Unit(#[from] UnitError),
@@ -100,6 +105,8 @@ pub struct Taken {
     pub starts: Vec<QueueStart>,
     /// The event was earlier than one before it by so many seconds, and counts as if it came now.
     pub late: Option<f64>,
+    /// How far the jobs are, where it was asked for.
+    pub status: Option<ClusterStatus>,
 }
 
 /// A live system.
@@ -154,9 +161,12 @@ impl Queue {
         }
         let decisions = self.live.decide(now);
         let starts = decisions.iter().map(|d| self.start(d));
+        let starts = starts.collect::<Result<_, _>>()?;
+        let asked = event.what == QueueNews::Status;
         Ok(Taken {
-            starts: starts.collect::<Result<_, _>>()?,
+            starts,
             late: Some(now - told).filter(|&late| late > 0.0),
+            status: asked.then(|| self.status()).transpose()?,
         })
     }
 
@@ -164,6 +174,19 @@ impl Queue {
     #[must_use]
     pub fn done(&self) -> (bool, usize) {
         (self.live.done(), self.names.len())
+    }
+
+    /// What runs, what waits and why, and when each job is expected to be complete.
+    fn status(&self) -> Result<ClusterStatus, UnitError> {
+        let names = Names {
+            jobs: &self.names,
+            gpus: &self.gpus,
+        };
+        Ok(ClusterStatus {
+            time: Seconds::new(self.now)?,
+            lost: self.live.lost().map(|m| self.gpus[m].clone()).collect(),
+            jobs: self.live.outlook(self.now, &names)?,
+        })
     }
 
     fn start(&self, d: &Decision) -> Result<QueueStart, Refused> {
@@ -227,7 +250,16 @@ impl Queue {
             QueueNews::Found(gpu) => {
                 self.live.use_gpu(self.gpu(gpu)?, true);
             }
-            QueueNews::Time => return Ok(false),
+            QueueNews::Weight(job, weight) => {
+                let n = self.open(job.as_str())?;
+                self.live.reweigh(n, weight.get());
+            }
+            QueueNews::Estimate(job, estimate) => self.estimate(job.as_str(), estimate)?,
+            QueueNews::Deadline(job, at) => {
+                let n = self.open(job.as_str())?;
+                self.live.due(n, at.map_or(f64::INFINITY, Seconds::get));
+            }
+            QueueNews::Time | QueueNews::Status => return Ok(false),
         }
         Ok(true)
     }
@@ -281,6 +313,33 @@ impl Queue {
         }
         self.confirmed.insert((n, t));
         Ok(())
+    }
+
+    fn estimate(&mut self, job: &str, estimate: &QueueEstimate) -> Result<(), Refused> {
+        let n = self.open(job)?;
+        let train = document::times_by_class(&self.cluster, &self.representatives, &estimate.train);
+        let train = train.map_err(Refused::UnknownType)?;
+        let known = &self.live.problem().jobs[n];
+        let left = estimate.rounds_left.map(|left| left as usize);
+        if let Some(left) = left {
+            let others = self.live.open_tasks() - (known.rounds - self.live.round(n)) * known.tasks;
+            let tasks = (others as u64).saturating_add(left.saturating_mul(known.tasks) as u64);
+            if tasks > Cluster::MOST_TASKS {
+                let job = job.to_owned();
+                return Err(Refused::TooMany { job, tasks });
+            }
+        }
+        self.live.estimate(n, left, &train);
+        Ok(())
+    }
+
+    /// The number of a job that has not ended.
+    fn open(&self, job: &str) -> Result<usize, Refused> {
+        let n = self.number(job)?;
+        if self.live.round(n) >= self.live.problem().jobs[n].rounds {
+            return Err(Refused::Ended(job.to_owned()));
+        }
+        Ok(n)
     }
 
     fn number(&self, job: &str) -> Result<usize, Refused> {

@@ -20,6 +20,7 @@ fn job() -> TrainingJob {
         train: vec![4.0],
         sync: vec![1.0],
         shortest_round: 0.0,
+        deadline: f64::INFINITY,
         gang: None,
     }
 }

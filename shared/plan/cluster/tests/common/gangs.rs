@@ -129,6 +129,7 @@ fn a_gap_that_synchronises_late_is_left_open() {
         train: train.to_vec(),
         sync: sync.to_vec(),
         shortest_round: 0.0,
+        deadline: f64::INFINITY,
     };
     let never = f64::INFINITY;
     let jobs = vec![
@@ -204,7 +205,7 @@ fn online_keeps_gangs_together_whatever_durations_do() {
     for seed in 0..6 {
         let problem = larger(seed, 9);
         let settings = OnlineSettings {
-            effort: 5_000,
+            effort: Some(5_000),
             ..OnlineSettings::default()
         };
         let played = play(&problem, 0.0, settings);

@@ -54,6 +54,7 @@ pub fn random(seed: u64, size: &Size) -> Problem {
                 train,
                 sync,
                 shortest_round: 0.0,
+                deadline: f64::INFINITY,
                 gang: None,
             };
             arrival += size.spacing * rng.random_range(0.0..2.0);

@@ -236,8 +236,35 @@ fn any_event() -> impl Strategy<Value = TrainingEvent> {
             reason: None
         }),
         any::<u64>().prop_map(|seq| TrainingNews::Ack { seq }),
+        (0u32..7).prop_map(|gpu| TrainingNews::Lost { gpu }),
+        (0u32..7).prop_map(|gpu| TrainingNews::Found { gpu }),
     ];
     (0.0..1e6f64, what).prop_map(|(time, what)| at(time, what))
+}
+
+#[test]
+fn a_lost_gpu_is_taken_from_somebody_and_a_found_one_is_given_out() {
+    for policy in [Policy::Ours, Policy::Paper, Policy::Equal] {
+        let mut a = allocator(policy, 4);
+        let gpus = |d: &Option<Allocation>| -> (u32, u32) {
+            let d = d.as_ref().expect("a decision");
+            (d.total_gpus, d.trainings.values().map(|a| a.gpus).sum())
+        };
+        a.take(&arrive(0.0, arrival("a"))).unwrap();
+        a.take(&arrive(0.0, arrival("b"))).unwrap();
+        let lost = |gpu| TrainingNews::Lost { gpu };
+        assert_eq!(gpus(&a.take(&at(1.0, lost(2))).unwrap()), (3, 3));
+        // Told twice it is lost once.
+        assert_eq!(a.take(&at(2.0, lost(2))).unwrap(), None);
+        for (gpu, left) in [(0, 2), (1, 1), (3, 0)] {
+            assert_eq!(gpus(&a.take(&at(3.0, lost(gpu))).unwrap()), (left, left));
+        }
+        let found = |gpu| TrainingNews::Found { gpu };
+        assert_eq!(gpus(&a.take(&at(4.0, found(2))).unwrap()), (1, 1));
+        assert_eq!(gpus(&a.take(&at(5.0, found(0))).unwrap()), (2, 2));
+        let refused = a.take(&at(6.0, lost(4))).unwrap_err();
+        assert_eq!(refused, Refused::UnknownGpu { gpu: 4, has: 4 });
+    }
 }
 
 proptest! {
@@ -254,6 +281,8 @@ proptest! {
             if let Ok(Some(decision)) = allocator.take(event) {
                 seq += 1;
                 prop_assert_eq!(decision.seq, seq);
+                let given: u32 = decision.trainings.values().map(|a| a.gpus).sum();
+                prop_assert!(given <= decision.total_gpus);
                 let mut line = Vec::new();
                 doc::write_line(&mut line, &decision).unwrap();
                 let frames = doc::Frames::new(&line[..], "decision");

@@ -3,6 +3,45 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// Takes a GPU out; answers the jobs that are given up for that.
+fn take_out(agenda: &mut Agenda, gpu: usize) -> Vec<usize> {
+    agenda.use_gpu(gpu, false);
+    let stuck = agenda.stuck();
+    stuck.iter().for_each(|&n| agenda.give_up(n));
+    stuck
+}
+
+/// Follows an agenda in which every task takes its time.
+fn run_as_planned(agenda: &mut Agenda) {
+    let mut now = 0.0;
+    loop {
+        for (_, gpu) in agenda.startable(now) {
+            agenda.start(gpu, now);
+        }
+        let next = |r: &Underway| if r.training { r.trained } else { r.synced };
+        now = agenda
+            .running
+            .iter()
+            .map(next)
+            .fold(f64::INFINITY, f64::min);
+        if now.is_infinite() {
+            return;
+        }
+        for r in agenda.running.clone().iter().filter(|r| next(r) <= now) {
+            let place = Place {
+                job: r.job,
+                round: agenda.jobs[r.job].round,
+                task: r.task,
+            };
+            if r.training {
+                agenda.trained(place, now);
+            } else {
+                agenda.synced(place, now);
+            }
+        }
+    }
+}
+
 fn problem(jobs: &[(usize, usize, f64)]) -> Problem {
     let class = Class {
         count: 0,
@@ -17,6 +56,7 @@ fn problem(jobs: &[(usize, usize, f64)]) -> Problem {
         train: vec![train, 2.0 * train],
         sync: vec![0.1, 0.1],
         shortest_round: 0.0,
+        deadline: f64::INFINITY,
         gang: None,
     });
     Problem::new(vec![class, class], vec![0, 0, 1], jobs.collect())
@@ -61,7 +101,7 @@ fn follow(agenda: &mut Agenda, factors: &[f64], lose: Option<usize>) -> Vec<Plac
             complete.push(place);
         }
         if let Some(gpu) = lose.filter(|_| complete.len() == 2) {
-            agenda.lose(gpu);
+            take_out(agenda, gpu);
             agenda.replan(now);
         }
     }
@@ -105,7 +145,7 @@ fn without_a_gpu_that_can_run_it_a_job_is_given_up() {
     picky.train[0] = f64::INFINITY;
     problem.replace(0, picky);
     let mut agenda = agenda(&problem);
-    assert_eq!(agenda.lose(2), [0]);
+    assert_eq!(take_out(&mut agenda, 2), [0]);
     agenda.replan(0.0);
     assert_eq!(follow(&mut agenda, &[1.0], None).len(), 1);
 }
@@ -118,7 +158,7 @@ fn a_lost_gpu_gets_nothing_when_its_task_ends() {
     for &(_, gpu) in &started {
         agenda.start(gpu, 0.0);
     }
-    assert!(agenda.lose(0).is_empty());
+    assert!(take_out(&mut agenda, 0).is_empty());
     for &(place, _) in &started {
         agenda.trained(place, 1.0);
         agenda.synced(place, 1.1);
@@ -186,7 +226,7 @@ fn a_gang_starts_as_a_whole_and_again_when_one_of_it_fails() {
         agenda.start(gpu, 1.2);
     }
     // Its GPU is lost while it trains: the gang needs another, and both start there.
-    assert!(agenda.lose(second).is_empty());
+    assert!(take_out(&mut agenda, second).is_empty());
     agenda.failed(other, 2.0);
     let next = agenda.startable(2.0);
     assert!(
@@ -194,7 +234,11 @@ fn a_gang_starts_as_a_whole_and_again_when_one_of_it_fails() {
         "{next:?}"
     );
     let left = (0..3).find(|&m| m != second).unwrap_or_default();
-    assert_eq!(agenda.lose(left), [0], "one GPU is too few for two at once");
+    assert_eq!(
+        take_out(&mut agenda, left),
+        [0],
+        "one GPU is too few for two at once"
+    );
 }
 
 #[test]
@@ -243,5 +287,36 @@ proptest! {
         complete.dedup();
         prop_assert_eq!(whole, complete.len());
         prop_assert_eq!(whole, problem.volume());
+    }
+}
+
+proptest! {
+    /// What is expected before anything has happened is what happens where every task takes its time, gangs or
+    /// not.
+    #[test]
+    fn what_is_expected_at_first_happens(
+        jobs in prop::collection::vec((1_usize..5, 1_usize..4, 0.5..3.0_f64, any::<bool>()), 1..6),
+    ) {
+        let shapes: Vec<(usize, usize, f64)> = jobs.iter().map(|j| (j.0, j.1, j.2)).collect();
+        let mut problem = problem(&shapes);
+        for (n, job) in jobs.iter().enumerate() {
+            let mut own = problem.jobs[n].clone();
+            own.gang = Some(doc::Gang::Anywhere).filter(|_| job.3 && job.1 > 1);
+            problem.replace(n, own);
+        }
+        let schedule = planned(&problem);
+        let mut agenda = Agenda::new(problem.clone(), &schedule, 1);
+        let names: Vec<units::TaskId> = (0..jobs.len())
+            .map(|n| units::TaskId::new(&format!("j{n}")).expect("a name"))
+            .collect();
+        let gpus = ["a", "b", "c"].map(str::to_owned);
+        let names = Names { jobs: &names, gpus: &gpus };
+        let told = agenda.outlook(0.0, &names).expect("times that can be written");
+        run_as_planned(&mut agenda);
+        for (status, happened) in told.iter().zip(agenda.completions()) {
+            let end = status.end.expect("an end").at.get();
+            let happened = happened.expect("all complete");
+            prop_assert!((end - happened).abs() < 1e-9, "{} {}", end, happened);
+        }
     }
 }

@@ -24,6 +24,11 @@ pub(super) enum Arrivals {
 pub(super) enum Due {
     Arrive(Arrival),
     Leave(TaskId),
+    /// A GPU, by number, is gone, or back.
+    Gpu {
+        gpu: u32,
+        lost: bool,
+    },
     /// A line that is none of these; why.
     Bad(String),
 }
@@ -109,6 +114,8 @@ impl Arrivals {
         Some(match event.what {
             TrainingNews::Arrive(arrival) => Due::Arrive(*arrival),
             TrainingNews::Done { task } | TrainingNews::Failed { task, .. } => Due::Leave(task),
+            TrainingNews::Lost { gpu } => Due::Gpu { gpu, lost: true },
+            TrainingNews::Found { gpu } => Due::Gpu { gpu, lost: false },
             _ => Due::Bad(NEITHER.to_owned()),
         })
     }
@@ -129,8 +136,8 @@ impl Arrivals {
     }
 }
 
-const NEITHER: &str = "neither arrive nor done: arrivals say which training comes (arrive) and \
-                       which is taken away (done)";
+const NEITHER: &str = "none of arrive, done, lost and found: arrivals say which training comes (arrive), which \
+                       is taken away (done), and which GPU is gone (lost) or back (found)";
 
 fn parse(line: Line, source: &str) -> Result<Option<TrainingEvent>, String> {
     let (bytes, line) = match line {
@@ -145,9 +152,11 @@ fn parse(line: Line, source: &str) -> Result<Option<TrainingEvent>, String> {
     };
     let event = TrainingEvent::read(&frame).map_err(|error| error.to_string())?;
     match event.what {
-        TrainingNews::Arrive(_) | TrainingNews::Done { .. } | TrainingNews::Failed { .. } => {
-            Ok(Some(event))
-        }
+        TrainingNews::Arrive(_)
+        | TrainingNews::Done { .. }
+        | TrainingNews::Failed { .. }
+        | TrainingNews::Lost { .. }
+        | TrainingNews::Found { .. } => Ok(Some(event)),
         _ => Err(format!("{source}:{line}: {NEITHER}")),
     }
 }

@@ -41,7 +41,7 @@ impl ElasticLaunch<'_> {
         if decision.seq <= self.seq {
             return Err(format!("decision {} has been taken already", self.seq));
         }
-        let has = self.count();
+        let has = self.count() - self.lost.len() as u32;
         let mut sum = 0;
         for member in self.members.iter().filter(|m| m.stage != Stage::Ended) {
             let (id, arrival) = (&member.arrival.task, &member.arrival);

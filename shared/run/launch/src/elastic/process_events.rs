@@ -148,6 +148,31 @@ impl ElasticLaunch<'_> {
         self.signal_all(i, grace);
     }
 
+    /// A GPU is gone: what a training has on it is ended at once, for nothing there answers, and the others of
+    /// its processes wait for it. Until the controller decides it goes on with the GPUs that it has left.
+    pub(super) fn loses(&mut self, i: usize, gpu: usize) {
+        let standby = self.members[i].next.as_ref();
+        if standby.is_some_and(|next| next.gpus.contains(&gpu)) {
+            self.dismiss(i);
+        }
+        if !self.members[i].gpus.contains(&gpu) {
+            return;
+        }
+        let now = self.host.now();
+        let member = &mut self.members[i];
+        let least = member.arrival.min_gpus.unwrap_or(1);
+        let mut wanted = member.wanted.clone().unwrap_or_default();
+        let left = wanted.gpus.saturating_sub(1);
+        wanted.gpus = if left < least { 0 } else { left };
+        wanted.batches.clear();
+        member.wanted = Some(wanted);
+        member.paused_at.get_or_insert(now);
+        member.stage = Stage::Stopping;
+        member.since = now;
+        self.kill(i);
+        self.tell_gpus(i, format!("GPU {gpu} is lost"));
+    }
+
     /// Ends the processes of a training at once.
     pub(super) fn kill(&mut self, i: usize) {
         self.signal_all(i, Duration::ZERO);
@@ -207,7 +232,8 @@ impl ElasticLaunch<'_> {
         let tried = u32::try_from(member.gpus.len()).unwrap_or(u32::MAX);
         member.ranks.clear();
         let gpus = std::mem::take(&mut member.gpus);
-        self.free.extend(gpus);
+        let left = gpus.into_iter().filter(|gpu| !self.lost.contains(gpu));
+        self.free.extend(left);
         let member = &mut self.members[i];
         member.stage = Stage::Waiting;
         member.since = self.host.now();
@@ -280,7 +306,8 @@ impl ElasticLaunch<'_> {
             .map(|(_, m)| (m.wanted_gpus() as usize).max(m.gpus.len()))
             .sum();
         let taken = u32::try_from(taken).unwrap_or(u32::MAX);
-        self.count().saturating_sub(taken)
+        let usable = self.count().saturating_sub(self.lost.len() as u32);
+        usable.saturating_sub(taken)
     }
 
     fn restart(&mut self, i: usize, reason: String, pause: Duration) {

@@ -39,6 +39,8 @@ pub(super) struct ElasticLaunch<'a> {
     pub(super) parts: Option<u32>,
     pub(super) members: Vec<Member>,
     pub(super) free: BTreeSet<usize>,
+    /// GPUs that are gone.
+    pub(super) lost: BTreeSet<usize>,
     /// The newest decision that waits to be taken.
     pub(super) pending: Option<Box<doc::Allocation>>,
     /// Number of the last decision that was looked at.
@@ -81,6 +83,7 @@ impl<'a> ElasticLaunch<'a> {
             parts,
             members: Vec::new(),
             free: (0..count as usize).collect(),
+            lost: BTreeSet::new(),
             pending: None,
             seq: 0,
             decided: now,
@@ -216,6 +219,11 @@ impl<'a> ElasticLaunch<'a> {
                         None => self.ignore(&format!("{task} is not here to be taken away")),
                     }
                 }
+                Due::Gpu { gpu, lost } => {
+                    if let Err(why) = self.gpu_event(gpu, lost) {
+                        self.ignore(&format!("ignored: {why}"));
+                    }
+                }
                 Due::Bad(why) => self.ignore(&format!("ignored: {why}")),
             }
         }
@@ -261,6 +269,43 @@ impl<'a> ElasticLaunch<'a> {
         self.members
             .push(Member::new(arrival, task, self.host.now()));
         self.tell_controller(news);
+        Ok(())
+    }
+
+    /// A GPU is gone, or is back.
+    fn gpu_event(&mut self, gpu: u32, lost: bool) -> Result<(), String> {
+        if self.parts.is_some() {
+            return Err("lost and found are for GPUs, and these are parts of one".to_owned());
+        }
+        if gpu >= self.count() {
+            return Err(format!(
+                "the device has no GPU {gpu}; they are numbered from 0"
+            ));
+        }
+        let number = gpu as usize;
+        let changed = match lost {
+            true => self.lost.insert(number),
+            false => self.lost.remove(&number),
+        };
+        if !changed {
+            return Ok(());
+        }
+        let state = if lost { "lost" } else { "found" };
+        self.tell(EventPayload::Fault {
+            round: None,
+            task: None,
+            reason: format!("GPU {gpu} is {state}"),
+        });
+        if lost {
+            self.free.remove(&number);
+            for i in 0..self.members.len() {
+                self.loses(i, number);
+            }
+            self.tell_controller(TrainingNews::Lost { gpu });
+        } else {
+            self.free.insert(number);
+            self.tell_controller(TrainingNews::Found { gpu });
+        }
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! Clusters, their schedules, and what a live system and a scheduler tell one another.
 
+use std::collections::BTreeMap;
+
 use doc::wire::{self, Wire};
 use doc::*;
 use proptest::collection::{btree_map, vec};
@@ -185,6 +187,8 @@ pub fn schedule() -> BoxedStrategy<wire::Schedule> {
                     switch_s: if i == 0 { 0.0 } else { t[i + 4] },
                     train_end_s: t[i + 8],
                     synced_s: t[i + 12],
+                    rounds: 1,
+                    period_s: 0.0,
                 };
                 let baseline = ScheduleBaseline {
                     name: SchedulePolicy::Fifo,
@@ -223,18 +227,21 @@ pub fn schedule() -> BoxedStrategy<wire::Schedule> {
 /// An event of any kind with the fields of its kind.
 pub fn queue_event() -> BoxedStrategy<wire::QueueEvent> {
     use wire::QueueEventKind::{
-        Arrival, Cancelled, Failed, Finished, Found, Lost, Started, Time, Trained,
+        Arrival, Cancelled, Deadline, Estimate, Failed, Finished, Found, Lost, Started, Status,
+        Time, Trained, Weight,
     };
     let kinds = vec![
-        Arrival, Started, Trained, Finished, Failed, Cancelled, Lost, Found, Time,
+        Arrival, Started, Trained, Finished, Failed, Cancelled, Lost, Found, Time, Weight,
+        Estimate, Deadline, Status,
     ];
     let kind = prop::sample::select(kinds);
-    let task = (name(), any::<u32>(), any::<u32>(), text());
+    let task = (name(), any::<u32>(), 1..u32::MAX, text());
     (kind, positive(), task, option::of(cluster_job()))
         .prop_map(|(event, time_s, (job, round, task, gpu), spec)| {
             let of_task = matches!(event, Started | Trained | Finished | Failed);
             let spec = spec.filter(|_| event == Arrival);
-            let of_job = of_task || event == Cancelled || (event == Arrival && spec.is_none());
+            let about_job = matches!(event, Cancelled | Weight | Estimate | Deadline);
+            let of_job = of_task || about_job || (event == Arrival && spec.is_none());
             let spec = spec.map(|mut spec| {
                 let train = spec.train_s.remove("").expect("the time to be named");
                 spec.train_s.insert("t4".to_owned(), train);
@@ -250,6 +257,13 @@ pub fn queue_event() -> BoxedStrategy<wire::QueueEvent> {
                 round: of_task.then_some(round),
                 task: of_task.then_some(task),
                 gpu: matches!(event, Started | Lost | Found).then_some(gpu),
+                weight: (event == Weight).then_some(time_s),
+                rounds_left: (event == Estimate).then_some(task),
+                train_s: match event == Estimate && task % 2 == 0 {
+                    true => BTreeMap::from([("t4".to_owned(), 0.5 + time_s)]),
+                    false => BTreeMap::new(),
+                },
+                deadline_s: (event == Deadline && task % 2 == 0).then_some(time_s),
             }
         })
         .boxed()
@@ -267,6 +281,50 @@ pub fn queue_start() -> impl Strategy<Value = wire::QueueStart> {
             task,
             gpu,
             node,
+        },
+    )
+}
+
+/// How far two jobs are, of which the second waits.
+pub fn status() -> impl Strategy<Value = wire::ClusterStatus> {
+    let place = (text(), text(), option::of(positive()));
+    (positive(), name(), 0u32..9, 0u32..9, place).prop_map(
+        |(time_s, job, done, left, (gpu, waits, deadline_s))| {
+            let running = wire::TaskStatus {
+                task: left,
+                gpu: gpu.clone(),
+                trains: done % 2 == 0,
+            };
+            let one = wire::JobStatus {
+                job: format!("{job}1"),
+                state: wire::JobState::Running,
+                weight: time_s,
+                rounds_done: done,
+                rounds: done + left,
+                running: vec![running],
+                waits: None,
+                next_start_s: None,
+                next_gpu: None,
+                end_s: Some(time_s),
+                end_low_s: Some(time_s),
+                end_high_s: Some(time_s),
+                deadline_s,
+            };
+            let other = wire::JobStatus {
+                job,
+                state: wire::JobState::Waiting,
+                running: Vec::new(),
+                waits: Some(waits),
+                next_start_s: Some(time_s),
+                next_gpu: Some(gpu.clone()),
+                ..one.clone()
+            };
+            wire::ClusterStatus {
+                schema: wire::ClusterStatus::SCHEMA.to_owned(),
+                time_s,
+                lost: vec![gpu],
+                jobs: vec![one, other],
+            }
         },
     )
 }
