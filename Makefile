@@ -7,7 +7,7 @@ LINKS := mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt
 TOOLS := mt $(LINKS)
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults soak hostile test-sim fuzz bench bench-peers bench-real simulator regret options paper elastic federation hare engines wheel deb calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults soak hostile test-sim fuzz bench bench-peers bench-real simulator regret options paper elastic federation sweep hare engines wheel deb calibrate schemas schemas-check \
 	lint install uninstall clean
 
 # A description begins with ## where users need the target, with #- where developers do.
@@ -101,6 +101,9 @@ elastic: #- Move trainings between parts of this machine: the paper of Wei and S
 
 federation: build #- Train a federation to its targets under each scheme, simulated and live (QUICK=1: reduced; KEPT=1: what is done)
 	PATH="$(RELEASE):$$PATH" QUICK="$(QUICK)" KEPT="$(KEPT)" sh examples/federation/run.sh
+
+sweep: build #- Measure mt sweep beside fixed numbers of jobs at once, 60 real trainings a mix (QUICK=1: two mixes; KEPT=1: goes on)
+	PATH="$(RELEASE):$$PATH" python3 examples/sweep/measure.py $(if $(QUICK),--quick) $(if $(KEPT),--kept)
 
 hare: #- Regenerate the figures of Hare's evaluation, simulated (QUICK=1: reduced)
 	$(MAKE) -C examples/hare

@@ -31,6 +31,7 @@ use crate::place::Place;
 use crate::policy::{Decision, Policy};
 use crate::socket::{Call, listen};
 use crate::store;
+use crate::watch::Watch;
 
 /// Why a server cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +66,8 @@ type Lines = Rc<RefCell<Vec<(TaskId, f64, Vec<u8>)>>>;
 struct Live {
     process: JobId,
     seat: usize,
+    /// Its control group, where there is one.
+    procs: Option<PathBuf>,
     detector: Detector,
     /// Work that the policy has been told of.
     told: f64,
@@ -93,6 +96,7 @@ pub struct Server {
     stopping: bool,
     busy: Instant,
     looked: Instant,
+    watch: Option<Watch>,
     /// Nothing is started before, after a start that failed for want of something.
     again: Instant,
 }
@@ -149,7 +153,12 @@ impl Server {
         });
         let limits = place.limits(&book.wishes);
         let kept = store::read(folder, &place.name);
-        let explorer = Explorer::new(kept.clone(), limits.most);
+        let mut explorer = Explorer::new(kept.clone(), limits.most);
+        // Jobs are looked at in their control groups.
+        let processors = place.processors().filter(|_| limits.regrants);
+        if let Some(cores) = processors {
+            explorer = explorer.on_processors(cores);
+        }
         let calls = listen(folder).map_err(failed)?;
         let mut server = Self {
             folder: folder.to_owned(),
@@ -170,6 +179,7 @@ impl Server {
             stopping: false,
             busy: Instant::now(),
             looked: Instant::now(),
+            watch: processors.map(|_| Watch::default()),
             again: Instant::now(),
         };
         server.recover()?;
@@ -200,6 +210,7 @@ impl Server {
                 self.happened(event);
             }
             self.look_at_others();
+            self.look_at_processors();
             while let Ok((request, answer)) = self.calls.try_recv() {
                 self.busy = Instant::now();
                 let reply = self.answer(request);
@@ -357,6 +368,22 @@ impl Server {
         }
     }
 
+    /// What jobs and the machine do on processors, a few times a second.
+    fn look_at_processors(&mut self) {
+        let Some(watch) = &mut self.watch else { return };
+        let jobs = self.book.running().filter_map(|entry| {
+            let State::Running(at) = entry.state else {
+                return None;
+            };
+            let (id, own) = (entry.job.id, entry.job.process);
+            let procs = self.live.get(&id).and_then(|live| live.procs.as_deref());
+            Some((id, at, own, procs))
+        });
+        if let Some(look) = watch.look(self.clock.now(), jobs) {
+            self.policy.look(&look);
+        }
+    }
+
     fn decide(&mut self) {
         // What is decided is carried out, so that nothing is decided either.
         if Instant::now() < self.again {
@@ -412,6 +439,7 @@ impl Server {
             Ok(seat) => seat,
             Err(why) => return self.wait_for_room(&entry, why),
         };
+        let procs = seat.procs.clone();
         let spec = match self.spec(&entry, seat.procs, seat.env) {
             Ok(spec) => spec,
             Err(why) => {
@@ -424,6 +452,7 @@ impl Server {
                 let live = Live {
                     process,
                     seat: seat.number,
+                    procs,
                     detector: Detector::default(),
                     told: 0.0,
                 };
