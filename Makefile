@@ -59,8 +59,9 @@ hostile: build #- Give every tool 1,000 mutated documents (MUTANTS=N), and mt-ch
 	MT_HOSTILE=$(or $(MUTANTS),1000) MT_HONEST=$(or $(PIPELINES),300) \
 		$(CARGO) test --release -p mt-tests --test attacks --test mutants -- hostile:: honest:: no_field_ --nocapture
 
-test-sim: #- Play a million simulated launches on a host that misbehaves (SEEDS=N: so many)
+test-sim: #- Play a million simulated launches on a host that misbehaves (SEEDS=N: so many), and 10,000 queues
 	MT_SIM_SEEDS=$(or $(SEEDS),1000000) $(CARGO) test --release -p mt-launch-engine --test simulation -- --nocapture
+	MT_SIM_SEEDS=10000 $(CARGO) test --release -p mt-queue --test suite -- nothing_is_lost --nocapture
 
 fuzz: #- Fuzz every parser of what comes from outside, each for TIME seconds (60 if absent)
 	MT_FUZZ_S=$(or $(TIME),60) $(CARGO) test -p mt-doc -p mt-jobs -p mt-design -p mt-cluster-engine \

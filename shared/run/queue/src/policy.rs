@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use units::Share;
 
-use crate::book::{Book, Entry, Id, Outcome, State};
+use crate::book::{Book, Entry, Id, Outcome, Record, State};
 use crate::explore::Explorer;
 use crate::processors::Look;
 
@@ -162,6 +162,35 @@ impl Policy {
         self.explorer.look(look);
     }
 
+    /// The processes of a running job have gone: what the journal has to say of it. A job whose memory did not
+    /// suffice beside others waits again, to run alone; one that may be started once only has failed.
+    pub fn exited(
+        &mut self,
+        book: &Book,
+        entry: &Entry,
+        outcome: Outcome,
+        out_of_memory: bool,
+        now: f64,
+    ) -> Record {
+        let id = entry.job.id;
+        let beside = book.running().count() > 1;
+        let again = !entry.alone && !entry.cancelled && !book.demand(entry).once;
+        if out_of_memory && beside && again {
+            self.out_of_memory(entry, now);
+            return Record::Returned { id, alone: true };
+        }
+        let outcome = match entry.cancelled {
+            true => Outcome::Cancelled,
+            false => outcome,
+        };
+        self.ended(entry, &outcome, now);
+        Record::Ended {
+            id,
+            at_s: now,
+            outcome,
+        }
+    }
+
     /// A job has ended.
     pub fn ended(&mut self, entry: &Entry, outcome: &Outcome, now: f64) {
         self.gone(entry, *outcome == Outcome::Done, now);
@@ -183,7 +212,7 @@ impl Policy {
     }
 
     /// A job's memory did not suffice beside others: it waits again, to run alone.
-    pub fn out_of_memory(&mut self, entry: &Entry, now: f64) {
+    fn out_of_memory(&mut self, entry: &Entry, now: f64) {
         let beside = self.shares.len();
         self.gone(entry, false, now);
         self.explorer.too_many(&entry.job.template, beside);

@@ -96,6 +96,8 @@ pub struct Server {
     stopping: bool,
     busy: Instant,
     looked: Instant,
+    /// Processes without a parent that were asked to end, and when.
+    orphans: BTreeMap<Id, Instant>,
     watch: Option<Watch>,
     /// Nothing is started before, after a start that failed for want of something.
     again: Instant,
@@ -179,6 +181,7 @@ impl Server {
             stopping: false,
             busy: Instant::now(),
             looked: Instant::now(),
+            orphans: BTreeMap::new(),
             watch: processors.map(|_| Watch::default()),
             again: Instant::now(),
         };
@@ -323,21 +326,16 @@ impl Server {
         let Some(entry) = self.book.entries.get(&id).cloned() else {
             return;
         };
-        let now = self.now();
-        let beside = self.book.running().count() > 1;
-        let once = self.book.demand(&entry).once;
-        if out_of_memory && beside && !entry.alone && !entry.cancelled && !once {
-            self.policy.out_of_memory(&entry, now);
-            self.owed.push(Record::Returned { id, alone: true });
-            return;
-        }
         let outcome = match exit {
-            _ if entry.cancelled => Outcome::Cancelled,
             Exit::Code(0) => Outcome::Done,
             Exit::Code(code) => Outcome::Failed(code),
             Exit::Signal(signal) => Outcome::Killed(signal),
         };
-        self.over(&entry, outcome);
+        let now = self.now();
+        let record = self
+            .policy
+            .exited(&self.book, &entry, outcome, out_of_memory, now);
+        self.owed.push(record);
     }
 
     /// A running job has ended.
@@ -353,10 +351,16 @@ impl Server {
             return;
         }
         self.looked = Instant::now();
-        let gone = |e: &&Entry| !e.is_ended() && e.job.process.is_some_and(|p| !p.is_alive());
-        let gone: Vec<Entry> = self.book.entries.values().filter(gone).cloned().collect();
+        let others = self.book.entries.values();
+        let others = others.filter(|e| !e.is_ended() && e.job.process.is_some());
+        let others: Vec<Entry> = others.cloned().collect();
         let at_s = self.now();
-        for entry in gone {
+        for entry in others {
+            if entry.job.process.is_some_and(Identity::is_alive) {
+                self.end_orphan(&entry);
+                continue;
+            }
+            self.orphans.remove(&entry.job.id);
             match entry.state {
                 State::Running(_) => self.over(&entry, Outcome::Left),
                 _ => self.owed.push(Record::Ended {
@@ -365,6 +369,25 @@ impl Server {
                     outcome: Outcome::Cancelled,
                 }),
             }
+        }
+    }
+
+    /// Ends a process whose parent has gone: first it is asked to, so that it may end what it has started.
+    fn end_orphan(&mut self, entry: &Entry) {
+        let job = &entry.job;
+        let (Some(process), Some(parent)) = (job.process, job.parent) else {
+            return;
+        };
+        if parent.is_alive() {
+            return;
+        }
+        match self.orphans.get(&job.id) {
+            None => {
+                self.orphans.insert(job.id, Instant::now());
+                process.terminate();
+            }
+            Some(asked) if asked.elapsed() > GRACE => process.kill(),
+            Some(_) => {}
         }
     }
 

@@ -75,6 +75,7 @@ fn plain(count: usize, tells: bool, seconds: (f64, f64)) -> Vec<Plan> {
         tells,
         fails: None,
         cancelled: None,
+        held: None,
         demand: Demand::default(),
         needs: 0,
         wants: 1.0,

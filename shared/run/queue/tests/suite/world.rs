@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use queue::book::{Book, Demand, Group, Id, Outcome, QueuedJob, Record};
+use queue::book::{Book, Demand, Group, Id, Outcome, QueuedJob, Record, State};
 use queue::explore::{Explorer, Learnt};
 use queue::policy::{Decision, Limits, Policy};
 use queue::processors::Look;
@@ -25,6 +25,8 @@ pub struct Plan {
     pub fails: Option<f64>,
     /// Somebody cancels it then.
     pub cancelled: Option<f64>,
+    /// Somebody holds it from then on, if it waits, for a minute.
+    pub held: Option<f64>,
     /// What it asks for.
     pub demand: Demand,
     /// Memory that it needs beside others in truth; more than there is: it runs out of memory.
@@ -84,6 +86,9 @@ fn explorer(learnt: BTreeMap<String, Learnt>, limits: Limits, device: Device) ->
     }
 }
 
+/// From when to when a random world is paused.
+const PAUSED: (f64, f64) = (20.0, 40.0);
+
 /// The world.
 pub struct World {
     /// All jobs.
@@ -94,6 +99,8 @@ pub struct World {
     pub limits: Limits,
     /// Nobody looks at the processors.
     pub blind: bool,
+    /// The queue is paused for a while.
+    pauses: bool,
     /// The journal, as text: what is confirmed.
     journal: String,
     book: Book,
@@ -124,6 +131,7 @@ impl World {
             device,
             limits,
             blind: false,
+            pauses: false,
             journal: String::new(),
             book: Book::default(),
             policy: Policy::new(limits, explorer(learnt, limits, device)),
@@ -176,6 +184,9 @@ impl World {
                 tells: template != 1,
                 fails: fails.then(|| rng.random_range(0.0..1.0)),
                 cancelled: rng.random_bool(0.1).then(|| rng.random_range(0.0..400.0)),
+                held: rng
+                    .random_bool(0.1)
+                    .then(|| rng.random_range(0.0..100.0)),
                 demand: Demand {
                     memory: rng.random_bool(0.5).then(|| rng.random_range(1..=1000)),
                     priority: rng.random_range(-1..=1),
@@ -188,7 +199,9 @@ impl World {
         };
         let count = rng.random_range(1..40);
         let plans = (0..count).map(|_| plan(&mut rng)).collect();
-        Self::new(plans, device, limits, BTreeMap::new())
+        let mut world = Self::new(plans, device, limits, BTreeMap::new());
+        world.pauses = rng.random_bool(0.3);
+        world
     }
 
     /// The book.
@@ -236,6 +249,10 @@ impl World {
     }
 
     fn arrivals(&mut self) {
+        let paused = (PAUSED.0..PAUSED.1).contains(&self.now);
+        if self.book.paused != paused && self.pauses {
+            self.note(Record::Paused(paused));
+        }
         for index in 0..self.plans.len() {
             let plan = self.plans[index].clone();
             if plan.arrives <= self.now && !self.ids.contains_key(&index) {
@@ -247,6 +264,7 @@ impl World {
                     argv: vec!["x".to_owned()],
                     set: BTreeMap::new(),
                     process: None,
+                    parent: None,
                 };
                 let group = Group {
                     token: index.to_string(),
@@ -262,6 +280,7 @@ impl World {
             let Some(&id) = self.ids.get(&index) else {
                 continue;
             };
+            self.hold(id, plan.held);
             if plan.cancelled.is_some_and(|at| at <= self.now) {
                 let entry = &self.book.entries[&id];
                 if entry.is_running() && !entry.cancelled {
@@ -270,6 +289,17 @@ impl World {
                     self.end(id, Outcome::Cancelled);
                 }
             }
+        }
+    }
+
+    /// A job is held for a minute from a time on, if it waits.
+    fn hold(&mut self, id: Id, from: Option<f64>) {
+        let Some(from) = from else { return };
+        let on = (from..from + 60.0).contains(&self.now);
+        let entry = &self.book.entries[&id];
+        let waits = !entry.is_running() && !entry.is_ended();
+        if waits && entry.held != on {
+            self.note(Record::Held { id, on });
         }
     }
 
@@ -352,19 +382,14 @@ impl World {
         }
         for (id, outcome) in ends {
             self.runs.remove(&id);
-            match outcome {
-                Some(outcome) => self.end(id, outcome),
-                // As the server does: a job that may be started once only has failed.
-                None if self.book.demand(&self.book.entries[&id]).once => {
-                    self.end(id, Outcome::Failed(1));
-                }
-                None => {
-                    let entry = self.book.entries[&id].clone();
-                    self.note(Record::Returned { id, alone: true });
-                    self.policy.out_of_memory(&entry, self.now);
-                    self.shares.remove(&id);
-                }
-            }
+            let entry = self.book.entries[&id].clone();
+            let short = outcome.is_none();
+            let outcome = outcome.unwrap_or(Outcome::Failed(1));
+            let record = self
+                .policy
+                .exited(&self.book, &entry, outcome, short, self.now);
+            self.note(record);
+            self.shares.remove(&id);
         }
     }
 
@@ -444,6 +469,16 @@ impl World {
             .filter_map(|e| self.book.demand(e).memory)
             .sum();
         assert!(memory <= self.limits.memory, "memory {memory}");
+        let paused = self.pauses && (PAUSED.0..PAUSED.1).contains(&self.now);
+        assert!(
+            running.iter().all(|e| !e.held),
+            "a job that is held was started"
+        );
+        for entry in &running {
+            if let State::Running(at) = entry.state {
+                assert!(!paused || at < PAUSED.0, "started at {at}, in a pause");
+            }
+        }
         let alone = running.iter().any(|e| e.alone);
         assert!(
             !alone || running.len() == 1,
