@@ -184,9 +184,7 @@ impl World {
                 tells: template != 1,
                 fails: fails.then(|| rng.random_range(0.0..1.0)),
                 cancelled: rng.random_bool(0.1).then(|| rng.random_range(0.0..400.0)),
-                held: rng
-                    .random_bool(0.1)
-                    .then(|| rng.random_range(0.0..100.0)),
+                held: rng.random_bool(0.1).then(|| rng.random_range(0.0..100.0)),
                 demand: Demand {
                     memory: rng.random_bool(0.5).then(|| rng.random_range(1..=1000)),
                     priority: rng.random_range(-1..=1),
