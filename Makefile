@@ -7,7 +7,7 @@ LINKS := mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt
 TOOLS := mt $(LINKS)
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults soak hostile test-sim fuzz bench bench-peers bench-real simulator regret options paper elastic federation hare engines wheel deb calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults soak hostile test-sim fuzz bench bench-peers bench-real simulator regret options paper elastic federation sweep hare engines wheel deb calibrate schemas schemas-check \
 	lint install uninstall clean
 
 # A description begins with ## where users need the target, with #- where developers do.
@@ -59,8 +59,9 @@ hostile: build #- Give every tool 1,000 mutated documents (MUTANTS=N), and mt-ch
 	MT_HOSTILE=$(or $(MUTANTS),1000) MT_HONEST=$(or $(PIPELINES),300) \
 		$(CARGO) test --release -p mt-tests --test attacks --test mutants -- hostile:: honest:: no_field_ --nocapture
 
-test-sim: #- Play a million simulated launches on a host that misbehaves (SEEDS=N: so many)
+test-sim: #- Play a million simulated launches on a host that misbehaves (SEEDS=N: so many), and 10,000 queues
 	MT_SIM_SEEDS=$(or $(SEEDS),1000000) $(CARGO) test --release -p mt-launch-engine --test simulation -- --nocapture
+	MT_SIM_SEEDS=10000 $(CARGO) test --release -p mt-queue --test suite -- nothing_is_lost --nocapture
 
 fuzz: #- Fuzz every parser of what comes from outside, each for TIME seconds (60 if absent)
 	MT_FUZZ_S=$(or $(TIME),60) $(CARGO) test -p mt-doc -p mt-jobs -p mt-design -p mt-cluster-engine \
@@ -101,6 +102,9 @@ elastic: #- Move trainings between parts of this machine: the paper of Wei and S
 
 federation: build #- Train a federation to its targets under each scheme, simulated and live (QUICK=1: reduced; KEPT=1: what is done)
 	PATH="$(RELEASE):$$PATH" QUICK="$(QUICK)" KEPT="$(KEPT)" sh examples/federation/run.sh
+
+sweep: build #- Measure mt sweep beside fixed numbers of jobs at once, 60 real trainings a mix (QUICK=1: two mixes; KEPT=1: goes on)
+	PATH="$(RELEASE):$$PATH" python3 examples/sweep/measure.py $(if $(QUICK),--quick) $(if $(KEPT),--kept)
 
 hare: #- Regenerate the figures of Hare's evaluation, simulated (QUICK=1: reduced)
 	$(MAKE) -C examples/hare

@@ -212,6 +212,176 @@ fn a_program_of_others_waits_for_its_place_and_leaves_it_when_it_is_killed() {
     assert!(queue.text("status --all").contains("left"));
 }
 
+/// Random numbers that are the same each time (Marsaglia's xorshift).
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+/// Processes whose command line holds a text.
+fn processes_with(text: &str) -> Vec<i32> {
+    let all = fs::read_dir("/proc").expect("/proc").flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(text)
+    })
+    .collect()
+}
+
+fn kill(pid: i32) {
+    // It may have gone since it was found.
+    let kill = Command::new("kill").args(["-9", &pid.to_string()]).output();
+    kill.expect("kill starts");
+}
+
+/// A parent that starts programs by `mt exec`, as Optuna does, a sweep, and a server: one of them, or a job, is
+/// killed at a moment that is drawn. `MT_QUEUE_KILLS=200` for many.
+#[test]
+fn a_kill_of_anything_leaves_nothing_behind() {
+    let queue = Queue::new();
+    queue.text("queue --most 3");
+    queue.script("echo \"begin $1\" >> ledger\ni=0; while [ $i -lt 6 ]; do i=$((i+1)); sleep 0.05; done\necho \"end $1\" >> ledger");
+    let script = queue.path().join("job.sh").display().to_string();
+    let exec = format!(
+        "{} exec --queue {} -- sh {script}",
+        env!("CARGO_BIN_EXE_mt"),
+        queue.path().join("q").display()
+    );
+    let kills = std::env::var("MT_QUEUE_KILLS").map_or(10, |n| n.parse().unwrap());
+    let mut draw = Draw(0x9E37_79B9_7F4A_7C15);
+    let mut runs = Vec::new();
+    for n in 0..kills {
+        let lines = format!("{exec} e{n}a & {exec} e{n}b & {exec} e{n}c & wait");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &lines]).current_dir(queue.path());
+        shell.stderr(std::process::Stdio::null());
+        let mut shell = shell.spawn().expect("sh starts");
+        let mut sweep = queue.mt_command("sweep");
+        sweep.args(["--", "sh", &script, "{x}", ":::", &format!("x=s{n}a,s{n}b")]);
+        sweep.stderr(std::process::Stdio::null());
+        let mut sweep = sweep.spawn().expect("mt starts");
+        std::thread::sleep(Duration::from_millis(draw.below(800)));
+        runs.push(fs::read_to_string(queue.path().join("q/run")).unwrap_or_default());
+        match n % 4 {
+            0 => shell.kill().expect("a child"),
+            1 => queue.kill_server(),
+            2 => sweep.kill().expect("a child"),
+            _ => {
+                let all = processes_with(&script);
+                all.iter().take(1).for_each(|&pid| kill(pid));
+            }
+        }
+        shell.wait().expect("a child");
+        sweep.wait().expect("a child");
+    }
+    queue.mt("wait");
+    wait_until(|| processes_with(&script).is_empty());
+    let status = queue.text("status --all --json");
+    for word in ["\"running\"", "\"waiting\""] {
+        assert!(!status.contains(word), "{status}");
+    }
+    let ledger = queue.ledger();
+    let count = |line: &str| ledger.lines().filter(|l| *l == line).count();
+    let mut again = 0;
+    for n in 0..kills {
+        for job in ["a", "b", "c"].map(|letter| format!("e{n}{letter}")) {
+            assert!(count(&format!("begin {job}")) <= 1, "{job} twice: {ledger}");
+        }
+        for job in ["a", "b"].map(|letter| format!("s{n}{letter}")) {
+            let ends = count(&format!("end {job}"));
+            // The sweep may have been killed before it had added its jobs, and a job that was killed has no end.
+            assert!(ends >= 1 || n % 4 >= 2, "{job} is lost: {ledger}\n{status}");
+            again += usize::from(ends > 1);
+        }
+    }
+    assert!(again as u64 <= 1 + kills / 4, "{ledger}");
+    let groups = |run: &str| {
+        let token = run.rsplit(['/', '-']).next().expect("a run directory");
+        let name = format!("mt-{token}");
+        let found = Command::new("find")
+            .args(["/sys/fs/cgroup", "-name", &name])
+            .output();
+        String::from_utf8(found.expect("find starts").stdout).expect("paths")
+    };
+    let last = fs::read_to_string(queue.path().join("q/run")).expect("a run directory");
+    let made = !groups(&last).is_empty();
+    queue.text("queue --stop");
+    runs.push(last);
+    for run in runs {
+        assert_eq!(groups(&run), "", "control groups are left");
+    }
+    // Where groups can be made, what was searched for is what they are called.
+    assert!(made || std::env::var("MT_REQUIRE").is_err());
+}
+
+/// What a killed Optuna or shell has started ends, though it would run for minutes; below nohup it goes on.
+#[test]
+fn a_program_ends_with_its_parent_and_goes_on_without_a_terminal() {
+    let queue = Queue::new();
+    queue.script("echo \"begin $1\" >> ledger; exec sleep 300");
+    let exec = |words: &str| {
+        let queue = queue.path().join("q").display().to_string();
+        let program = env!("CARGO_BIN_EXE_mt");
+        format!("{words} {program} exec --queue {queue} -- sh job.sh")
+    };
+    let lines = format!("{} 1 & {} 2 & wait", exec(""), exec("nohup"));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &lines]).current_dir(queue.path());
+    let mut shell = shell.spawn().expect("sh starts");
+    let begun = |n: &str| queue.ledger().contains(&format!("begin {n}"));
+    wait_until(|| begun("1") && begun("2"));
+    shell.kill().expect("a child");
+    shell.wait().expect("a child");
+    wait_until(|| queue.text("status --all --json").contains("\"left\""));
+    let status = queue.text("status --all");
+    let of = |n: &str| {
+        status
+            .lines()
+            .find(|l| l.ends_with(&format!("job.sh {n}")))
+            .expect("a job")
+    };
+    assert!(
+        of("1").contains("left") && of("2").contains("running"),
+        "{status}"
+    );
+    queue.text("cancel --all");
+    wait_until(|| !queue.text("status --all --json").contains("\"running\""));
+}
+
+/// After a restart of the machine the number of a process is another's.
+#[test]
+fn a_process_of_another_boot_is_not_taken_for_the_one_that_was_admitted() {
+    let queue = Queue::new();
+    queue.script("echo begin >> ledger; exec sleep 30");
+    let mut command = queue.mt_command("exec");
+    let mut program = command
+        .args(["--", "sh", "job.sh"])
+        .spawn()
+        .expect("mt starts");
+    wait_until(|| queue.ledger().contains("begin"));
+    queue.kill_server();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("a boot");
+    let journal = queue.path().join("q/journal.ndjson");
+    let text = fs::read_to_string(&journal).expect("a journal");
+    assert!(
+        text.contains(boot.trim()),
+        "the journal knows the boot: {text}"
+    );
+    let before = "00000000-0000-4000-8000-000000000000";
+    fs::write(&journal, text.replace(boot.trim(), before)).expect("a journal");
+    queue.text("queue");
+    assert!(queue.text("status 1 --json").contains("\"left\""));
+    program.kill().expect("a child");
+    program.wait().expect("a child");
+}
+
 /// A server that nobody can reach any more must not run on.
 #[test]
 fn a_server_ends_when_its_folder_is_removed() {

@@ -314,6 +314,36 @@ pub fn cpu_seconds(pid: i32) -> Option<f64> {
     seconds(ticks(&stat_text(pid)?, OWN)?)
 }
 
+/// Processor time of a process since its start.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Wanted {
+    /// Seconds that it and the children for which it has waited have used.
+    pub used_s: f64,
+    /// Seconds in which its threads were ready and had no processor; 0 of a kernel that does not tell.
+    pub ready_s: f64,
+}
+
+/// What a process has used of the processors and what it would have used besides, had nothing else run.
+#[must_use]
+pub fn wanted(pid: i32) -> Option<Wanted> {
+    // Nanoseconds on a processor, those in a run queue, and how often it was put on one.
+    let ready = |task: fs::DirEntry| -> Option<f64> {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse().ok()
+    };
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    let waited: f64 = tasks
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(ready)
+        .sum();
+    Some(Wanted {
+        used_s: seconds(ticks(&stat_text(pid)?, WITH_CHILDREN)?)?,
+        ready_s: waited * 1e-9,
+    })
+}
+
 /// Seconds of processor time that this process and all that come from it have used, but for what was
 /// killed before its parent waited for it.
 #[must_use]

@@ -54,6 +54,17 @@ pub fn exec(args: &ExecArgs, console: &Console) -> Result<Exit, Failure> {
     }))
 }
 
+/// The process that this one ends with; `None`: none, since somebody has it ignore SIGHUP, as nohup(1) does for what
+/// is to outlive its terminal, or since its parent has gone already.
+fn parent(process: Identity) -> Option<Identity> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let ignored = status.lines().find_map(|l| l.strip_prefix("SigIgn:"))?;
+    let ignored = u64::from_str_radix(ignored.trim(), 16).ok()?;
+    // SIGHUP is the first signal.
+    let parent = process.parent().filter(|&pid| pid > 1 && ignored & 1 == 0);
+    Identity::of(parent?)
+}
+
 /// Waits; what the server said of itself when it admitted this process.
 fn admit(args: &ExecArgs, console: &Console) -> Result<Option<ServerStatus>, Failure> {
     let queue = open(&args.queue)?;
@@ -72,6 +83,7 @@ fn admit(args: &ExecArgs, console: &Console) -> Result<Option<ServerStatus>, Fai
         argv: command.argv,
         set: command.env,
         process: Some(process),
+        parent: parent(process),
     };
     let mut group = group(&args.job)?;
     // Nothing starts it from here: the journal need not know its variables.

@@ -67,6 +67,10 @@ pub struct QueuedJob {
     /// The process that waits to become the program, where somebody else starts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<Identity>,
+    /// What started that process. When it is gone, killed for example, nobody waits for the program any more, and
+    /// it is ended. Absent: it is to outlive its parent, as below nohup(1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Identity>,
 }
 
 /// How a job ended.

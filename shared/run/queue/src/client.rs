@@ -141,20 +141,28 @@ impl Queue {
     /// [`ClientError`].
     pub fn stop(&self) -> Result<bool, ClientError> {
         match ask(&self.folder, &Request::Stop) {
-            Ok(_) => {
-                let lock = fs::File::create(self.folder.join("lock"));
-                let gone = lock.and_then(|lock| lock.lock());
-                gone.map(|()| true).map_err(|source| ClientError::Io {
-                    what: "waiting for the end of the server".to_owned(),
-                    source,
-                })
-            }
-            Err(error) if is_absent(&error) => Ok(false),
-            Err(source) => {
+            Err(error) if is_absent(&error) => return Ok(false),
+            // The server may be gone before the thread that answers has written: the lock tells of its end.
+            Err(error)
+                if !matches!(
+                    error.kind(),
+                    io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
+                ) =>
+            {
                 let what = "the server of the queue does not answer".to_owned();
-                Err(ClientError::Io { what, source })
+                return Err(ClientError::Io {
+                    what,
+                    source: error,
+                });
             }
+            Ok(_) | Err(_) => {}
         }
+        let lock = fs::File::create(self.folder.join("lock"));
+        let gone = lock.and_then(|lock| lock.lock());
+        gone.map(|()| true).map_err(|source| ClientError::Io {
+            what: "waiting for the end of the server".to_owned(),
+            source,
+        })
     }
 
     fn book(&self) -> Result<Book, ClientError> {

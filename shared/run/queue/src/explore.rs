@@ -14,12 +14,15 @@
 //! Each template has a level: so many copies of it fill the device, so that one takes `1 / level` of it. A
 //! mix of templates fits while these parts sum to at most 1. The level of a template goes up while that
 //! gains, by a half of it at first, then in halves of the last step.
+//!
+//! On processors nothing has to be tried to know whether more would gain: `processors` looks at what they do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::book::Id;
+use crate::processors::{Look, Processors};
 
 /// What is known of a template on a device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +36,9 @@ pub struct Learnt {
     pub halving: bool,
     /// What the whole level does of what one job alone does, as far as it was measured.
     pub speedup: f64,
+    /// Processors that one job keeps busy, where it runs on such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wants: Option<f64>,
 }
 
 impl Default for Learnt {
@@ -43,6 +49,7 @@ impl Default for Learnt {
             step: 1,
             halving: false,
             speedup: 1.0,
+            wants: None,
         }
     }
 }
@@ -125,6 +132,8 @@ pub struct Explorer {
     short: BTreeSet<String>,
     /// Largest level.
     most: usize,
+    /// What is seen of the processors, where jobs run on such and can be looked at.
+    processors: Option<Processors>,
 }
 
 /// Seconds after which a step up that started nothing is given up: nothing waits any more that fits.
@@ -151,7 +160,8 @@ impl Explorer {
     #[must_use]
     pub fn level(&self, template: &str) -> usize {
         let tested = self.test.as_ref().filter(|t| t.template == template);
-        let level = self.learnt.get(template).map_or(1, |l| l.level);
+        let first = self.processors.as_ref().map_or(1, Processors::first_level);
+        let level = self.learnt.get(template).map_or(first, |l| l.level);
         tested
             .map_or(level, |t| t.target)
             .clamp(1, self.most.max(1))
@@ -164,9 +174,40 @@ impl Explorer {
         Some((&test.template, test.from, test.target))
     }
 
+    /// Jobs run on so many processors, and what they do is told by [`Explorer::look`].
+    #[must_use]
+    pub fn on_processors(mut self, cores: usize) -> Self {
+        self.processors = Some(Processors::new(cores));
+        // A rise that gained nothing may have met a disk that was busy with something else.
+        for learnt in self.learnt.values_mut() {
+            learnt.step = 1;
+        }
+        self
+    }
+
+    /// Processors that jobs run on, where those are looked at.
+    #[must_use]
+    pub fn processors(&self) -> Option<usize> {
+        self.processors.as_ref().map(Processors::first_level)
+    }
+
+    /// What the processors and the jobs on them did since the look before.
+    pub fn look(&mut self, look: &Look) {
+        let Some(processors) = &mut self.processors else {
+            return;
+        };
+        let active = self.runners.iter().filter(|(_, r)| !r.parked);
+        let active: BTreeMap<Id, &str> = active.map(|(id, r)| (*id, &*r.template)).collect();
+        processors.look(look, &active, &mut self.learnt, self.most);
+    }
+
     /// A job was started.
     pub fn started(&mut self, id: Id, template: &str, now: f64) {
-        self.learnt.entry(template.to_owned()).or_default();
+        let first = Learnt {
+            level: self.level(template),
+            ..Learnt::default()
+        };
+        self.learnt.entry(template.to_owned()).or_insert(first);
         let runner = Runner {
             template: template.to_owned(),
             started: now,
@@ -199,6 +240,9 @@ impl Explorer {
         let Some(runner) = self.runners.remove(&id) else {
             return;
         };
+        if let Some(processors) = &mut self.processors {
+            processors.ended(id, &runner.template);
+        }
         if let (Some(test), Some(rate)) = (&mut self.test, runner.meter.rate())
             && self.number > test.from
         {
@@ -237,6 +281,10 @@ impl Explorer {
     /// waits for nothing but a higher level; `full`: the parts that run sum to at most 1, so that what runs
     /// is what the levels say.
     pub fn settle(&mut self, now: f64, blocked: Option<&str>, full: bool) {
+        if let Some(processors) = &mut self.processors {
+            processors.settle(blocked.is_some());
+            return;
+        }
         let number = self.active().count();
         for runner in self.runners.values_mut() {
             match runner.beside {

@@ -27,10 +27,12 @@ mod last;
 pub mod message;
 mod place;
 pub mod policy;
+pub mod processors;
 pub mod server;
 pub mod show;
 mod socket;
 mod store;
 pub mod verbs;
+mod watch;
 
 pub use admit::exec;

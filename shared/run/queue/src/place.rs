@@ -45,12 +45,9 @@ pub struct Seat {
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// Sum of the shares on processors, hundredths of a percent: 200 %, as NVIDIA advises for MPS (`200 / n`
-/// each), so that one that waits for data leaves its part to the others.
-const TOTAL_SHARE: u32 = 20_000;
-/// Jobs for each processor that are tried at most: trainings that wait for data or for a disk gain by more
-/// than one.
-const PER_CORE: usize = 4;
+/// Jobs for each processor that are tried at most: of trainings that wait for data or for a disk nine tenths of
+/// the time, this many keep a processor busy four moments in five.
+const PER_CORE: usize = 16;
 
 impl Place {
     /// Opens the device: a GPU that MPS can share if there is one, else the processors. What is made is in
@@ -111,15 +108,23 @@ impl Place {
     pub fn limits(&self, wishes: &Wishes) -> Limits {
         let most = wishes.most.unwrap_or(self.clients);
         let regrants = matches!(self.kind, Kind::Quotas(_));
-        // Shares that cannot be changed while a job runs are not divided: admission is what is decided.
+        // Shares are not divided, and admission is what is decided. Those of a GPU cannot be changed while a job
+        // runs. On processors a quota keeps a job from what the others leave: eight jobs that wait three quarters
+        // of the time, each under a quarter of two processors, are throttled whenever they compute.
         let whole = Share::FULL.hundredths();
         let all = whole.saturating_mul(u32::try_from(most).unwrap_or(u32::MAX));
         Limits {
             most: most.min(self.clients),
             memory: wishes.memory.unwrap_or(self.memory),
-            total_share: if regrants { TOTAL_SHARE } else { all },
+            total_share: all,
             regrants,
         }
+    }
+
+    /// How many processors jobs run on; `None`: they run on a GPU.
+    #[must_use]
+    pub fn processors(&self) -> Option<usize> {
+        (!matches!(self.kind, Kind::Gpu { .. })).then(cores)
     }
 
     /// Variables of a program that somebody else starts, without its share.

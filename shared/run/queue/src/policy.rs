@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use units::Share;
 
-use crate::book::{Book, Entry, Id, Outcome, State};
+use crate::book::{Book, Entry, Id, Outcome, Record, State};
 use crate::explore::Explorer;
+use crate::processors::Look;
 
 /// What may not be exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,6 +157,40 @@ impl Policy {
         self.explorer.progress(id, at, work);
     }
 
+    /// What the processors and the jobs on them did since the look before.
+    pub fn look(&mut self, look: &Look) {
+        self.explorer.look(look);
+    }
+
+    /// The processes of a running job have gone: what the journal has to say of it. A job whose memory did not
+    /// suffice beside others waits again, to run alone; one that may be started once only has failed.
+    pub fn exited(
+        &mut self,
+        book: &Book,
+        entry: &Entry,
+        outcome: Outcome,
+        out_of_memory: bool,
+        now: f64,
+    ) -> Record {
+        let id = entry.job.id;
+        let beside = book.running().count() > 1;
+        let again = !entry.alone && !entry.cancelled && !book.demand(entry).once;
+        if out_of_memory && beside && again {
+            self.out_of_memory(entry, now);
+            return Record::Returned { id, alone: true };
+        }
+        let outcome = match entry.cancelled {
+            true => Outcome::Cancelled,
+            false => outcome,
+        };
+        self.ended(entry, &outcome, now);
+        Record::Ended {
+            id,
+            at_s: now,
+            outcome,
+        }
+    }
+
     /// A job has ended.
     pub fn ended(&mut self, entry: &Entry, outcome: &Outcome, now: f64) {
         self.gone(entry, *outcome == Outcome::Done, now);
@@ -177,7 +212,7 @@ impl Policy {
     }
 
     /// A job's memory did not suffice beside others: it waits again, to run alone.
-    pub fn out_of_memory(&mut self, entry: &Entry, now: f64) {
+    fn out_of_memory(&mut self, entry: &Entry, now: f64) {
         let beside = self.shares.len();
         self.gone(entry, false, now);
         self.explorer.too_many(&entry.job.template, beside);
@@ -244,7 +279,7 @@ impl Policy {
     }
 
     /// Whether a job can be started beside what runs; if not, why.
-    fn fits(&self, room: &Room, entry: &Entry, memory: u64) -> Result<(), Wait> {
+    fn fits(&self, room: &Room, entry: &Entry, memory: u64, last: bool) -> Result<(), Wait> {
         if room.jobs > 0 && (entry.alone || room.alone) {
             return Err(Wait::Alone);
         }
@@ -254,10 +289,25 @@ impl Policy {
         if room.memory.saturating_add(memory) > self.limits.memory {
             return Err(Wait::Memory);
         }
-        if room.jobs > 0 && room.parts + self.part(entry) > 1.0 + SLACK {
+        if self.is_full(room.parts, self.part(entry), last) {
             return Err(Wait::Turn);
         }
         Ok(())
+    }
+
+    /// Whether a job of this part is one too many beside others of these parts; `last`: it is one of the last.
+    ///
+    /// Processors take turns among jobs, so that one that begins while a part is left may take more than that: a
+    /// training on all processors otherwise waits until all those have ended that use a hundredth of them each.
+    /// One more than fill them works while another ends and the next one loads, but not beside a training on all
+    /// of them: threads that wait for each other by spinning lose 14 % by that (examples/scripts/RESULTS.md,
+    /// `all_cores`). The last jobs take turns and end together, where one that began last would run on alone.
+    fn is_full(&self, others: f64, part: f64, last: bool) -> bool {
+        let Some(cores) = self.explorer.processors() else {
+            return others > 0.0 && others + part > 1.0 + SLACK;
+        };
+        let one_more = if part < 1.0 { 0.5 / cores as f64 } else { 0.0 };
+        others > if last { LAST } else { 1.0 + one_more } - SLACK
     }
 
     /// Jobs to be started, jobs that never will be with the reason, and the template of the first that waits
@@ -268,7 +318,10 @@ impl Policy {
         let mut waits = BTreeMap::new();
         let mut reserved = false;
         let mut passed: Vec<Id> = Vec::new();
-        for (entry, memory) in order(book, now) {
+        let order = order(book, now);
+        let last = (self.explorer.processors())
+            .is_some_and(|cores| order.len() as f64 <= LAST * cores as f64);
+        for (entry, memory) in order {
             let id = entry.job.id;
             let template = &entry.job.template;
             if self
@@ -286,7 +339,7 @@ impl Policy {
                 (true, ..) => Err(Wait::Paused),
                 (_, true, _) => Err(Wait::Held),
                 (_, _, true) => Err(Wait::Reserved),
-                _ => self.fits(&room, entry, memory),
+                _ => self.fits(&room, entry, memory, last),
             };
             match fits {
                 Ok(()) => {
@@ -374,12 +427,13 @@ impl Policy {
             })
             .collect();
         running.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.job.id.cmp(&b.1.job.id)));
+        // Of the last jobs, on processors, some run that were one too many before others were added.
         let mut parts = 0.0;
         for (_, entry) in running {
             let id = entry.job.id;
-            let first = parts == 0.0;
-            parts += self.part(entry);
-            let park = !first && parts > 1.0 + SLACK;
+            let part = self.part(entry);
+            let park = self.is_full(parts, part, true);
+            parts += part;
             let changed = match park {
                 true => self.parked.insert(id),
                 false => self.parked.remove(&id),
@@ -394,6 +448,9 @@ impl Policy {
 /// Share of a job that steps aside, hundredths of a percent: it hardly runs and does not stand still, so that
 /// what it is connected with does not give it up.
 const PARKED_SHARE: u32 = 100;
+/// Parts of the processors that the last jobs may take, and which are the last: four times as many as fill them.
+/// With 60 simulated jobs of three lengths twice as many left a tenth of the makespan to the longest of them.
+const LAST: f64 = 4.0;
 /// Parts of the device are sums of fractions.
 const SLACK: f64 = 1e-9;
 

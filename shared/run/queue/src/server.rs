@@ -31,6 +31,7 @@ use crate::place::Place;
 use crate::policy::{Decision, Policy};
 use crate::socket::{Call, listen};
 use crate::store;
+use crate::watch::Watch;
 
 /// Why a server cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +66,8 @@ type Lines = Rc<RefCell<Vec<(TaskId, f64, Vec<u8>)>>>;
 struct Live {
     process: JobId,
     seat: usize,
+    /// Its control group, where there is one.
+    procs: Option<PathBuf>,
     detector: Detector,
     /// Work that the policy has been told of.
     told: f64,
@@ -93,6 +96,9 @@ pub struct Server {
     stopping: bool,
     busy: Instant,
     looked: Instant,
+    /// Processes without a parent that were asked to end, and when.
+    orphans: BTreeMap<Id, Instant>,
+    watch: Option<Watch>,
     /// Nothing is started before, after a start that failed for want of something.
     again: Instant,
 }
@@ -149,7 +155,12 @@ impl Server {
         });
         let limits = place.limits(&book.wishes);
         let kept = store::read(folder, &place.name);
-        let explorer = Explorer::new(kept.clone(), limits.most);
+        let mut explorer = Explorer::new(kept.clone(), limits.most);
+        // Jobs are looked at in their control groups.
+        let processors = place.processors().filter(|_| limits.regrants);
+        if let Some(cores) = processors {
+            explorer = explorer.on_processors(cores);
+        }
         let calls = listen(folder).map_err(failed)?;
         let mut server = Self {
             folder: folder.to_owned(),
@@ -170,6 +181,8 @@ impl Server {
             stopping: false,
             busy: Instant::now(),
             looked: Instant::now(),
+            orphans: BTreeMap::new(),
+            watch: processors.map(|_| Watch::default()),
             again: Instant::now(),
         };
         server.recover()?;
@@ -200,6 +213,7 @@ impl Server {
                 self.happened(event);
             }
             self.look_at_others();
+            self.look_at_processors();
             while let Ok((request, answer)) = self.calls.try_recv() {
                 self.busy = Instant::now();
                 let reply = self.answer(request);
@@ -312,21 +326,16 @@ impl Server {
         let Some(entry) = self.book.entries.get(&id).cloned() else {
             return;
         };
-        let now = self.now();
-        let beside = self.book.running().count() > 1;
-        let once = self.book.demand(&entry).once;
-        if out_of_memory && beside && !entry.alone && !entry.cancelled && !once {
-            self.policy.out_of_memory(&entry, now);
-            self.owed.push(Record::Returned { id, alone: true });
-            return;
-        }
         let outcome = match exit {
-            _ if entry.cancelled => Outcome::Cancelled,
             Exit::Code(0) => Outcome::Done,
             Exit::Code(code) => Outcome::Failed(code),
             Exit::Signal(signal) => Outcome::Killed(signal),
         };
-        self.over(&entry, outcome);
+        let now = self.now();
+        let record = self
+            .policy
+            .exited(&self.book, &entry, outcome, out_of_memory, now);
+        self.owed.push(record);
     }
 
     /// A running job has ended.
@@ -342,10 +351,16 @@ impl Server {
             return;
         }
         self.looked = Instant::now();
-        let gone = |e: &&Entry| !e.is_ended() && e.job.process.is_some_and(|p| !p.is_alive());
-        let gone: Vec<Entry> = self.book.entries.values().filter(gone).cloned().collect();
+        let others = self.book.entries.values();
+        let others = others.filter(|e| !e.is_ended() && e.job.process.is_some());
+        let others: Vec<Entry> = others.cloned().collect();
         let at_s = self.now();
-        for entry in gone {
+        for entry in others {
+            if entry.job.process.is_some_and(Identity::is_alive) {
+                self.end_orphan(&entry);
+                continue;
+            }
+            self.orphans.remove(&entry.job.id);
             match entry.state {
                 State::Running(_) => self.over(&entry, Outcome::Left),
                 _ => self.owed.push(Record::Ended {
@@ -354,6 +369,41 @@ impl Server {
                     outcome: Outcome::Cancelled,
                 }),
             }
+        }
+    }
+
+    /// Ends a process whose parent has gone: first it is asked to, so that it may end what it has started.
+    fn end_orphan(&mut self, entry: &Entry) {
+        let job = &entry.job;
+        let (Some(process), Some(parent)) = (job.process, job.parent) else {
+            return;
+        };
+        if parent.is_alive() {
+            return;
+        }
+        match self.orphans.get(&job.id) {
+            None => {
+                self.orphans.insert(job.id, Instant::now());
+                process.terminate();
+            }
+            Some(asked) if asked.elapsed() > GRACE => process.kill(),
+            Some(_) => {}
+        }
+    }
+
+    /// What jobs and the machine do on processors, a few times a second.
+    fn look_at_processors(&mut self) {
+        let Some(watch) = &mut self.watch else { return };
+        let jobs = self.book.running().filter_map(|entry| {
+            let State::Running(at) = entry.state else {
+                return None;
+            };
+            let (id, own) = (entry.job.id, entry.job.process);
+            let procs = self.live.get(&id).and_then(|live| live.procs.as_deref());
+            Some((id, at, own, procs))
+        });
+        if let Some(look) = watch.look(self.clock.now(), jobs) {
+            self.policy.look(&look);
         }
     }
 
@@ -412,6 +462,7 @@ impl Server {
             Ok(seat) => seat,
             Err(why) => return self.wait_for_room(&entry, why),
         };
+        let procs = seat.procs.clone();
         let spec = match self.spec(&entry, seat.procs, seat.env) {
             Ok(spec) => spec,
             Err(why) => {
@@ -424,6 +475,7 @@ impl Server {
                 let live = Live {
                     process,
                     seat: seat.number,
+                    procs,
                     detector: Detector::default(),
                     told: 0.0,
                 };

@@ -230,6 +230,7 @@ mod tests {
             argv: vec!["sh".to_owned(), id.to_string()],
             set: BTreeMap::new(),
             process: None,
+            parent: None,
         };
         let jobs = book.next_ids(300).into_iter().map(job).collect();
         let records = [Record::Added {

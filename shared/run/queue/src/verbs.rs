@@ -116,6 +116,7 @@ fn job(wanted: TemplatedCommand) -> QueuedJob {
         argv: wanted.command.argv,
         set: wanted.command.env,
         process: None,
+        parent: None,
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use queue::book::{Demand, Outcome};
 use queue::explore::Learnt;
 use queue::policy::{Limits, MOST_FAILURES};
-use rand::SeedableRng as _;
 use rand::rngs::SmallRng;
+use rand::{Rng as _, SeedableRng as _};
 
 use crate::world::{Device, Plan, World};
 
@@ -75,8 +75,10 @@ fn plain(count: usize, tells: bool, seconds: (f64, f64)) -> Vec<Plan> {
         tells,
         fails: None,
         cancelled: None,
+        held: None,
         demand: Demand::default(),
         needs: 0,
+        wants: 1.0,
     };
     vec![plan; count]
 }
@@ -93,6 +95,7 @@ fn device(free: f64, toll: f64) -> Device {
         free,
         toll,
         memory: u64::MAX,
+        cores: None,
     }
 }
 
@@ -116,6 +119,7 @@ fn best_fixed(plans: &[Plan], device: Device) -> f64 {
             step: 0,
             halving: true,
             speedup: 1.0,
+            wants: None,
         };
         let templates = plans
             .iter()
@@ -151,6 +155,72 @@ fn the_level_that_does_most_is_found_and_kept() {
             assert!(again <= 1.03, "free {free}, toll {toll}: {again}");
         }
     }
+}
+
+/// Two processors, and copies of up to three trainings that want `wants` of them, of a second or two.
+fn on_processors(wants: &[f64], seed: u64) -> Vec<Plan> {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let plan = |index: usize| Plan {
+        template: index % wants.len(),
+        wants: wants[index % wants.len()],
+        seconds: (0.0, [0.5, 1.0, 2.0][rng.random_range(0..3)]),
+        ..plain(1, false, (0.0, 1.0))[0].clone()
+    };
+    (0..60).map(plan).collect()
+}
+
+#[test]
+fn processors_are_filled_by_what_jobs_want_of_them() {
+    let device = Device {
+        cores: Some(2),
+        ..device(1.0, 0.0)
+    };
+    let limits = Limits {
+        most: 32,
+        regrants: true,
+        ..LIMITS
+    };
+    for wants in [
+        &[1.0][..],
+        &[0.25],
+        &[0.1],
+        &[2.0],
+        &[1.0, 0.25],
+        &[1.0, 0.25, 2.0],
+        &[0.1, 2.0],
+    ] {
+        // What comes last, a long job or a short one, is worth some percent of a single draw.
+        let mut sums = [0.0; 3];
+        for seed in 0..8 {
+            let plans = on_processors(wants, seed);
+            let best =
+                [1, 2, 3, 4, 6, 8].map(|most| blind(&plans, device, Limits { most, ..limits }));
+            let best = best.into_iter().fold(f64::INFINITY, f64::min);
+            let (cold, learnt) = makespan(plans.clone(), device, limits, BTreeMap::new());
+            let (known, _) = makespan(plans, device, limits, learnt);
+            for (sum, seconds) in sums.iter_mut().zip([best, cold, known]) {
+                *sum += seconds;
+            }
+        }
+        let [best, cold, known] = sums;
+        let (cold, known) = (cold / best, known / best);
+        println!("{wants:?}: {cold:.3}, known {known:.3} of the best fixed");
+        assert!(cold <= 1.07, "{wants:?}: {cold}");
+        assert!(known <= 1.05, "{wants:?}: {known}");
+    }
+}
+
+/// Makespan of a number that is fixed: what is seen of the processors changes nothing.
+fn blind(plans: &[Plan], device: Device, limits: Limits) -> f64 {
+    let known = Learnt {
+        level: 60,
+        step: 0,
+        ..Learnt::default()
+    };
+    let levels = (0..3).map(|t| (format!("t{t}"), known.clone()));
+    let mut world = World::new(plans.to_vec(), device, limits, levels.collect());
+    world.blind = true;
+    world.play(&mut SmallRng::seed_from_u64(1), 0.0)
 }
 
 #[test]

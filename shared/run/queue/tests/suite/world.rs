@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use queue::book::{Book, Demand, Group, Id, Outcome, QueuedJob, Record};
+use queue::book::{Book, Demand, Group, Id, Outcome, QueuedJob, Record, State};
 use queue::explore::{Explorer, Learnt};
 use queue::policy::{Decision, Limits, Policy};
+use queue::processors::Look;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 use units::Share;
@@ -24,10 +25,14 @@ pub struct Plan {
     pub fails: Option<f64>,
     /// Somebody cancels it then.
     pub cancelled: Option<f64>,
+    /// Somebody holds it from then on, if it waits, for a minute.
+    pub held: Option<f64>,
     /// What it asks for.
     pub demand: Demand,
     /// Memory that it needs beside others in truth; more than there is: it runs out of memory.
     pub needs: u64,
+    /// Processors that it keeps busy, where there are such.
+    pub wants: f64,
 }
 
 /// How a device slows jobs down that share it.
@@ -39,9 +44,23 @@ pub struct Device {
     pub toll: f64,
     /// Its memory.
     pub memory: u64,
+    /// It is so many processors, and what jobs want of them is seen; `free` and `toll` say nothing then.
+    pub cores: Option<usize>,
 }
 
 impl Device {
+    /// Processors that are busy when jobs want so much of them each: those that compute all the time, and
+    /// those that wait at moments of their own, of which now and then none is ready.
+    fn busy(cores: f64, wants: &[f64]) -> f64 {
+        let (compute, wait): (Vec<f64>, Vec<f64>) = wants.iter().partition(|w| **w >= 0.95);
+        let compute = compute.iter().sum::<f64>().min(cores);
+        let left = cores - compute;
+        match left > 0.0 {
+            true => compute + left * (1.0 - (-wait.iter().sum::<f64>() / left).exp()),
+            false => cores,
+        }
+    }
+
     /// Speed of each of `n` jobs, relative to alone.
     pub fn speed(&self, n: usize) -> f64 {
         let n = n as f64;
@@ -56,7 +75,19 @@ struct Run {
     plan: usize,
     startup: f64,
     work: f64,
+    age: f64,
 }
+
+fn explorer(learnt: BTreeMap<String, Learnt>, limits: Limits, device: Device) -> Explorer {
+    let explorer = Explorer::new(learnt, limits.most);
+    match device.cores {
+        Some(cores) => explorer.on_processors(cores),
+        None => explorer,
+    }
+}
+
+/// From when to when a random world is paused.
+const PAUSED: (f64, f64) = (20.0, 40.0);
 
 /// The world.
 pub struct World {
@@ -66,6 +97,10 @@ pub struct World {
     pub device: Device,
     /// What may not be exceeded.
     pub limits: Limits,
+    /// Nobody looks at the processors.
+    pub blind: bool,
+    /// The queue is paused for a while.
+    pauses: bool,
     /// The journal, as text: what is confirmed.
     journal: String,
     book: Book,
@@ -95,11 +130,13 @@ impl World {
             plans,
             device,
             limits,
+            blind: false,
+            pauses: false,
             journal: String::new(),
             book: Book::default(),
-            policy: Policy::new(limits, Explorer::new(learnt, limits.most)),
+            policy: Policy::new(limits, explorer(learnt, limits, device)),
             now: 0.0,
-            step: 0.5,
+            step: if device.cores.is_some() { 0.25 } else { 0.5 },
             runs: BTreeMap::new(),
             shares: BTreeMap::new(),
             ids: BTreeMap::new(),
@@ -116,8 +153,9 @@ impl World {
             free: rng.random_range(1.0..6.0),
             toll: rng.random_range(0.0..0.5),
             memory: 1000,
+            cores: rng.random_bool(0.3).then(|| rng.random_range(1..=8)),
         };
-        let regrants = rng.random_bool(0.5);
+        let regrants = device.cores.is_some() || rng.random_bool(0.5);
         let most = rng.random_range(1..=12);
         let limits = Limits {
             most,
@@ -146,6 +184,7 @@ impl World {
                 tells: template != 1,
                 fails: fails.then(|| rng.random_range(0.0..1.0)),
                 cancelled: rng.random_bool(0.1).then(|| rng.random_range(0.0..400.0)),
+                held: rng.random_bool(0.1).then(|| rng.random_range(0.0..100.0)),
                 demand: Demand {
                     memory: rng.random_bool(0.5).then(|| rng.random_range(1..=1000)),
                     priority: rng.random_range(-1..=1),
@@ -153,11 +192,14 @@ impl World {
                     once: rng.random_bool(0.2),
                 },
                 needs: rng.random_range(0..400),
+                wants: [0.1, 1.0, 2.0][template],
             }
         };
         let count = rng.random_range(1..40);
         let plans = (0..count).map(|_| plan(&mut rng)).collect();
-        Self::new(plans, device, limits, BTreeMap::new())
+        let mut world = Self::new(plans, device, limits, BTreeMap::new());
+        world.pauses = rng.random_bool(0.3);
+        world
     }
 
     /// The book.
@@ -205,6 +247,10 @@ impl World {
     }
 
     fn arrivals(&mut self) {
+        let paused = (PAUSED.0..PAUSED.1).contains(&self.now);
+        if self.book.paused != paused && self.pauses {
+            self.note(Record::Paused(paused));
+        }
         for index in 0..self.plans.len() {
             let plan = self.plans[index].clone();
             if plan.arrives <= self.now && !self.ids.contains_key(&index) {
@@ -216,6 +262,7 @@ impl World {
                     argv: vec!["x".to_owned()],
                     set: BTreeMap::new(),
                     process: None,
+                    parent: None,
                 };
                 let group = Group {
                     token: index.to_string(),
@@ -231,6 +278,7 @@ impl World {
             let Some(&id) = self.ids.get(&index) else {
                 continue;
             };
+            self.hold(id, plan.held);
             if plan.cancelled.is_some_and(|at| at <= self.now) {
                 let entry = &self.book.entries[&id];
                 if entry.is_running() && !entry.cancelled {
@@ -239,6 +287,17 @@ impl World {
                     self.end(id, Outcome::Cancelled);
                 }
             }
+        }
+    }
+
+    /// A job is held for a minute from a time on, if it waits.
+    fn hold(&mut self, id: Id, from: Option<f64>) {
+        let Some(from) = from else { return };
+        let on = (from..from + 60.0).contains(&self.now);
+        let entry = &self.book.entries[&id];
+        let waits = !entry.is_running() && !entry.is_ended();
+        if waits && entry.held != on {
+            self.note(Record::Held { id, on });
         }
     }
 
@@ -266,7 +325,18 @@ impl World {
             .map(|(id, _)| *id)
             .collect();
         let active = self.runs.keys().filter(|id| !aside.contains(id)).count();
-        let speed = self.device.speed(active.max(1));
+        let wants: Vec<f64> = self
+            .runs
+            .iter()
+            .filter(|(id, _)| !aside.contains(id))
+            .map(|(_, run)| self.plans[run.plan].wants)
+            .collect();
+        let speed = match self.device.cores {
+            Some(cores) if !wants.is_empty() => {
+                (Device::busy(cores as f64, &wants) / wants.iter().sum::<f64>()).min(1.0)
+            }
+            _ => self.device.speed(active.max(1)),
+        };
         let need: u64 = self
             .runs
             .values()
@@ -276,6 +346,7 @@ impl World {
         let mut ends = Vec::new();
         for (index, (id, run)) in self.runs.iter_mut().enumerate() {
             let plan = &self.plans[run.plan];
+            run.age += self.step;
             if short && index == 0 {
                 ends.push((*id, None));
                 continue;
@@ -289,28 +360,34 @@ impl World {
             let all = plan.seconds.1;
             if plan.fails.is_some_and(|part| run.work >= part * all) {
                 ends.push((*id, Some(Outcome::Failed(1))));
-            } else if run.work >= all {
+            } else if run.work >= all - 1e-9 {
                 *self.completions.entry(*id).or_default() += 1;
                 ends.push((*id, Some(Outcome::Done)));
             } else if plan.tells {
                 self.policy.progress(*id, self.now, run.work);
             }
         }
+        if let Some(cores) = self.device.cores.filter(|_| !self.blind) {
+            let seen = |(id, run): (&Id, &Run)| {
+                (!aside.contains(id))
+                    .then(|| (*id, (run.age, run.age * self.plans[run.plan].wants)))
+            };
+            self.policy.look(&Look {
+                seconds: self.step,
+                busy: Device::busy(cores as f64, &wants).min(speed * wants.iter().sum::<f64>()),
+                wanted: self.runs.iter().filter_map(seen).collect(),
+            });
+        }
         for (id, outcome) in ends {
             self.runs.remove(&id);
-            match outcome {
-                Some(outcome) => self.end(id, outcome),
-                // As the server does: a job that may be started once only has failed.
-                None if self.book.demand(&self.book.entries[&id]).once => {
-                    self.end(id, Outcome::Failed(1));
-                }
-                None => {
-                    let entry = self.book.entries[&id].clone();
-                    self.note(Record::Returned { id, alone: true });
-                    self.policy.out_of_memory(&entry, self.now);
-                    self.shares.remove(&id);
-                }
-            }
+            let entry = self.book.entries[&id].clone();
+            let short = outcome.is_none();
+            let outcome = outcome.unwrap_or(Outcome::Failed(1));
+            let record = self
+                .policy
+                .exited(&self.book, &entry, outcome, short, self.now);
+            self.note(record);
+            self.shares.remove(&id);
         }
     }
 
@@ -329,10 +406,8 @@ impl World {
         assert_eq!(book, self.book, "what was confirmed is what is read");
         let whole = self.journal.rfind('\n').map_or(0, |end| end + 1);
         self.journal.truncate(whole);
-        self.policy = Policy::new(
-            self.limits,
-            Explorer::new(self.learnt().clone(), self.limits.most),
-        );
+        let learnt = self.learnt().clone();
+        self.policy = Policy::new(self.limits, explorer(learnt, self.limits, self.device));
         for record in self.book.recover("boot", self.now, |_| false) {
             self.note(record);
         }
@@ -365,6 +440,7 @@ impl World {
                         plan: plan.expect("a job of a plan"),
                         startup: 0.0,
                         work: 0.0,
+                        age: 0.0,
                     };
                     assert!(self.runs.insert(id, run).is_none(), "{id} runs twice");
                     self.shares.insert(id, share);
@@ -391,6 +467,16 @@ impl World {
             .filter_map(|e| self.book.demand(e).memory)
             .sum();
         assert!(memory <= self.limits.memory, "memory {memory}");
+        let paused = self.pauses && (PAUSED.0..PAUSED.1).contains(&self.now);
+        assert!(
+            running.iter().all(|e| !e.held),
+            "a job that is held was started"
+        );
+        for entry in &running {
+            if let State::Running(at) = entry.state {
+                assert!(!paused || at < PAUSED.0, "started at {at}, in a pause");
+            }
+        }
         let alone = running.iter().any(|e| e.alone);
         assert!(
             !alone || running.len() == 1,

@@ -1,0 +1,232 @@
+//! How many jobs fill the processors, by what each of them wants of them.
+//!
+//! A GPU does not tell what one more job would gain, so it is tried. Processors do: one that idles while jobs
+//! wait is lost, and where none idles more jobs gain nothing. A job wants
+//!
+//! ```text
+//! wants = (seconds on a processor + seconds ready to run, of all its threads) / seconds since its start
+//! ```
+//!
+//! processors, which does not depend on what runs beside it: 1 of a training that computes all the time on one
+//! thread, a quarter of one that waits for its data three quarters of the time. So `cores / wants` copies fill
+//! the machine. Jobs that wait do so at moments of their own, and now and then fewer want a processor than there
+//! are: while more than [`IDLE`] of the processors idle and jobs wait, levels go up beyond that. A rise after
+//! which the processors do no more is taken back: the jobs wait for something that they share, such as a disk.
+
+use std::collections::BTreeMap;
+
+use crate::book::Id;
+use crate::explore::Learnt;
+
+/// What processors did between two looks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Look {
+    /// Seconds since the look before.
+    pub seconds: f64,
+    /// Processors that were busy, with whatever, on average.
+    pub busy: f64,
+    /// Seconds since its start of each running job, and seconds of processors that it wanted in them.
+    pub wanted: BTreeMap<Id, (f64, f64)>,
+}
+
+/// Part of the processors that may idle: a tenth is also lost to the ends and starts of jobs of a second.
+const IDLE: f64 = 0.1;
+/// Least rise of what the processors do for which a rise of levels is kept, as a part of what it would be in
+/// proportion to what the jobs want: near the end, from 1.8 busy processors of 2, jobs that wait at random gain a
+/// fifth of that, and jobs that share a disk nothing.
+const LEAST_RISE: f64 = 0.15;
+/// Seconds of looks that are averaged before levels rise: a job that waits for its data does so several times in
+/// them.
+const STEADY: f64 = 0.5;
+/// Seconds of a job's life before what it wants counts: the first hundredths belong to the loader.
+const YOUNG: f64 = 0.15;
+/// Levels go beyond `cores / wants` by this factor at most: with as many jobs that wait at random, one in
+/// e^3 = 20 moments of a processor is idle.
+const BEYOND: f64 = 3.0;
+/// What a job wants from which on it is taken for one that computes all the time, and its level is not raised
+/// because others wait.
+const COMPUTES: f64 = 0.9;
+/// Processors that a job wants at least, so that one that only sleeps has a level.
+const LEAST_WANTED: f64 = 0.01;
+/// Weight of what was known before a job ended: some ten jobs are remembered, of whatever size.
+const FADES: f64 = 0.9;
+
+/// A rise of levels under way.
+#[derive(Debug, Clone)]
+struct Rise {
+    /// Levels before it.
+    levels: BTreeMap<String, usize>,
+    /// What a job of each template wanted then.
+    wants: BTreeMap<String, f64>,
+    /// Sum of what all wanted.
+    wanted: f64,
+    /// Processors that were busy.
+    busy: f64,
+}
+
+impl Rise {
+    /// Sum of what jobs that run now wanted when the rise began.
+    fn wanted_by(&self, active: &BTreeMap<Id, &str>) -> f64 {
+        active.values().filter_map(|t| self.wants.get(*t)).sum()
+    }
+}
+
+/// What is seen.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Processors {
+    cores: usize,
+    /// Last look at each running job.
+    last: BTreeMap<Id, (f64, f64)>,
+    /// Sums of the last looks at jobs that have ended, by template.
+    ended: BTreeMap<String, (f64, f64)>,
+    /// A job waits for nothing but a higher level.
+    blocked: bool,
+    /// Seconds of looks since jobs wait and the last rise, and seconds of busy processors in them.
+    steady: (f64, f64),
+    rise: Option<Rise>,
+}
+
+impl Processors {
+    pub(crate) fn new(cores: usize) -> Self {
+        Self {
+            cores: cores.max(1),
+            ..Self::default()
+        }
+    }
+
+    /// Level of a template of which nothing is known: each job keeps one processor busy.
+    pub(crate) const fn first_level(&self) -> usize {
+        self.cores
+    }
+
+    pub(crate) fn settle(&mut self, blocked: bool) {
+        self.blocked = blocked;
+        // Where nothing waits, what idles is not lost.
+        if !blocked {
+            self.steady = (0.0, 0.0);
+        }
+    }
+
+    pub(crate) fn ended(&mut self, id: Id, template: &str) {
+        if let Some((seconds, wanted)) = self.last.remove(&id) {
+            let sums = self.ended.entry(template.to_owned()).or_default();
+            *sums = (sums.0 * FADES + seconds, sums.1 * FADES + wanted);
+        }
+    }
+
+    pub(crate) fn look(
+        &mut self,
+        look: &Look,
+        active: &BTreeMap<Id, &str>,
+        learnt: &mut BTreeMap<String, Learnt>,
+        most: usize,
+    ) {
+        let grown = look.wanted.iter().filter(|(_, (age, _))| *age >= YOUNG);
+        self.last.extend(grown.map(|(id, seen)| (*id, *seen)));
+        let mut sums = self.ended.clone();
+        for (id, template) in active {
+            if let Some((seconds, wanted)) = self.last.get(id) {
+                let sum = sums.entry((*template).to_owned()).or_default();
+                *sum = (sum.0 + seconds, sum.1 + wanted);
+            }
+        }
+        for (template, (seconds, wanted)) in sums {
+            let Some(learnt) = learnt.get_mut(&template) else {
+                continue;
+            };
+            let wants = (wanted / seconds).max(LEAST_WANTED);
+            learnt.wants = Some(wants);
+            // Levels above are those that were raised.
+            let fills = self.fills(wants).min(most);
+            if learnt.level < fills || learnt.level <= self.cores {
+                learnt.level = fills;
+            }
+            let busy = (learnt.level as f64 * wants).min(self.cores as f64);
+            learnt.speedup = (busy / wants).max(1.0);
+        }
+        self.steady.0 += look.seconds;
+        self.steady.1 += look.seconds * look.busy;
+        if self.steady.0 < STEADY {
+            return;
+        }
+        let busy = self.steady.1 / self.steady.0;
+        self.steady = (0.0, 0.0);
+        self.judge(busy, active, learnt);
+        self.raise(busy, active, learnt, most);
+    }
+
+    /// Copies that fill the processors.
+    fn fills(&self, wants: f64) -> usize {
+        ((self.cores as f64 / wants).round() as usize).max(1)
+    }
+
+    /// Whether a rise was worth it.
+    fn judge(
+        &mut self,
+        busy: f64,
+        active: &BTreeMap<Id, &str>,
+        learnt: &mut BTreeMap<String, Learnt>,
+    ) {
+        let Some(rise) = &self.rise else { return };
+        // Others than before may run by now, which want less: that says nothing of the rise.
+        let more = rise.wanted_by(active) / rise.wanted - 1.0;
+        if more >= IDLE && busy < rise.busy * (1.0 + LEAST_RISE * more) {
+            for (template, level) in &rise.levels {
+                if let Some(learnt) = learnt.get_mut(template) {
+                    (learnt.level, learnt.step) = (*level, 0);
+                }
+            }
+        }
+        self.rise = None;
+    }
+
+    fn raise(
+        &mut self,
+        busy: f64,
+        active: &BTreeMap<Id, &str>,
+        learnt: &mut BTreeMap<String, Learnt>,
+        most: usize,
+    ) {
+        let cores = self.cores as f64;
+        if !self.blocked || busy > cores * (1.0 - IDLE) {
+            return;
+        }
+        let waits = |t: &str| {
+            learnt
+                .get(t)
+                .and_then(|l| l.wants)
+                .is_some_and(|w| w < COMPUTES)
+        };
+        let any = active.values().any(|t| waits(t));
+        let all: BTreeMap<String, usize> = active
+            .values()
+            .filter(|t| waits(t) || !any)
+            .filter_map(|t| Some(((*t).to_owned(), learnt.get(*t)?.level)))
+            .collect();
+        let mut levels = BTreeMap::new();
+        for (template, level) in all {
+            let Some(learnt) = learnt.get_mut(&template).filter(|l| l.step > 0) else {
+                continue;
+            };
+            let Some(wants) = learnt.wants else { continue };
+            let more = (level as f64 * cores / busy.max(cores * 0.25)).ceil() as usize;
+            let beyond = (BEYOND * cores / wants) as usize;
+            let target = more.min(beyond).min(most);
+            if target > level {
+                levels.insert(template, level);
+                learnt.level = target;
+            }
+        }
+        if !levels.is_empty() {
+            let known = |(t, l): (&String, &Learnt)| Some((t.clone(), l.wants?));
+            let mut rise = Rise {
+                levels,
+                wants: learnt.iter().filter_map(known).collect(),
+                wanted: 0.0,
+                busy,
+            };
+            rise.wanted = rise.wanted_by(active);
+            self.rise = Some(rise);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What jobs do on the processors, from `/proc`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use jobs::process::{Identity, Wanted, machine, wanted};
+
+use crate::book::Id;
+use crate::processors::Look;
+
+/// Seconds between two looks: jobs of a second are seen some times, and a look at 64 jobs of a few threads takes
+/// 2 ms.
+const PAUSE: f64 = 0.25;
+
+/// The look before.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    at: f64,
+    busy_s: f64,
+    used_s: BTreeMap<Id, f64>,
+}
+
+impl Watch {
+    /// A look at running jobs, each with its start and its process or the list of its processes; `None`: it is
+    /// too early for another.
+    pub(crate) fn look<'a>(
+        &mut self,
+        now: f64,
+        jobs: impl Iterator<Item = (Id, f64, Option<Identity>, Option<&'a Path>)>,
+    ) -> Option<Look> {
+        let seconds = now - self.at;
+        if seconds < PAUSE {
+            return None;
+        }
+        let machine = machine()?;
+        let (mut all, mut used_s, mut own) = (BTreeMap::new(), BTreeMap::new(), 0.0);
+        for (id, started, process, procs) in jobs {
+            let sum = of_job(process, procs);
+            let before = self.used_s.get(&id).copied().unwrap_or(0.0);
+            own += (sum.used_s - before).max(0.0);
+            used_s.insert(id, sum.used_s);
+            all.insert(id, (now - started, sum.used_s + sum.ready_s));
+        }
+        // Programs of low priority do not count as busy, and these jobs may be such.
+        let busy = (machine.busy_s - self.busy_s).max(own) / seconds;
+        let first = self.at == 0.0;
+        (self.at, self.busy_s, self.used_s) = (now, machine.busy_s, used_s);
+        (!first).then_some(Look {
+            seconds,
+            busy: busy.min(machine.processors as f64),
+            wanted: all,
+        })
+    }
+}
+
+fn of_job(process: Option<Identity>, procs: Option<&Path>) -> Wanted {
+    let text = procs.map(fs::read_to_string);
+    let text = text.and_then(Result::ok).unwrap_or_default();
+    let pids = text.lines().filter_map(|line| line.parse().ok());
+    let all = pids.chain(process.map(|process| process.pid));
+    all.filter_map(wanted)
+        .fold(Wanted::default(), |sum, one| Wanted {
+            used_s: sum.used_s + one.used_s,
+            ready_s: sum.ready_s + one.ready_s,
+        })
+}
