@@ -288,6 +288,13 @@ impl Sequence {
         }
     }
 
+    /// Ends an adaptive design, because nothing that it expects to gain is worth measuring.
+    pub fn end(&mut self) {
+        if let Chooser::Adaptive(adaptive) = &mut self.chooser {
+            adaptive.stopped = Some(StopReason::Tolerance);
+        }
+    }
+
     /// Why there is no next one.
     pub fn stopped(&self) -> StopReason {
         let more = !self.parts.is_empty() || self.listed.len() > 0;
