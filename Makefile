@@ -116,14 +116,14 @@ deb: build ## Make a Debian package of every program, manual page and completion
 	$(MAKE) install DESTDIR="$(CURDIR)/target/deb/stage" PREFIX=/usr
 	sh tools/mt/deb.sh target/deb/stage "$$($(RELEASE)/mt --version | cut -d' ' -f2)" target/deb
 
-# For a GPU without network: unpack, then `mt-tools/torch/campaign.sh --survey`. It is not linked statically, since a
+# For a GPU without network: unpack, then `mt-tools/examples/torch/campaign.sh --survey`. It is not linked statically, since a
 # static program cannot load the driver's libraries; what it needs of the system is printed.
 KIT_MB := 48
 kit: build #- Pack the tools and the PyTorch campaign into target/kit, below 48 MB
-	rm -rf target/kit && mkdir -p target/kit/mt-tools/bin
+	rm -rf target/kit && mkdir -p target/kit/mt-tools/bin target/kit/mt-tools/examples target/kit/mt-tools/python
 	cp $(RELEASE)/mt target/kit/mt-tools/bin/
 	cd target/kit/mt-tools/bin && for tool in $(LINKS); do ln -s mt $$tool; done
-	cp -r examples/torch target/kit/mt-tools/torch
+	cp -r examples/torch target/kit/mt-tools/examples/ && cp -r python/mt_tools target/kit/mt-tools/python/
 	tar -C target/kit -cJf target/kit/mt-tools.tar.xz mt-tools
 	@ldd $(RELEASE)/mt; size=$$(du -sm target/kit/mt-tools | cut -f1); \
 	echo "target/kit/mt-tools: $$size MB, packed $$(du -m target/kit/mt-tools.tar.xz | cut -f1) MB"; \

@@ -13,6 +13,7 @@ window=${WINDOW:-1.5}
 longest=${MAX_WINDOW:-4}
 deadline=$(($(date +%s) + 60 * minutes))
 profile=$out/profile.ndjson
+slices=$out/slices.csv
 
 left() { echo $((deadline - $(date +%s))); }
 
@@ -68,10 +69,7 @@ configurations() {
 }
 
 # Nine tasks whose jobs are parked while others are measured, so that each is started once for each share.
-survey_workload() {
-    mix=$(echo "$MODELS" | tr ' ' +)
-    workload "$mix" | sed "s/\"kind\":\"$device\"/\"kind\":\"$kind\"/"
-}
+survey_workload() { workload "$(echo "$MODELS" | tr ' ' +)"; }
 
 # What works: mps, or why not. An answer that was found once is kept: a folder holds one kind of figures.
 find_mode() {
@@ -112,32 +110,37 @@ watch() { # PID
 }
 
 measured() {
-    [ -f "$profile" ] || { echo 0; return 0; }
-    grep -c '"record":"sample"' "$profile" || true
+    if [ "$mode" = slices ]; then
+        [ -f "$slices" ] && awk -F, 'NR > 1 && !seen[$1]++ { n++ } END { print n + 0 }' "$slices" || echo 0
+    else
+        [ -f "$profile" ] && grep -c '"record":"sample"' "$profile" || echo 0
+    fi
 }
 
 # A measurement of this folder that a killed campaign.sh left behind would write to the same file.
-if [ -s "$out/running" ] && grep -q mt-profile "/proc/$(cat "$out/running")/cmdline" 2>/dev/null; then
+if [ -s "$out/running" ] && grep -q -e mt-profile -e slices.py "/proc/$(cat "$out/running")/cmdline" 2>/dev/null; then
     echo "stopping the measurement that was left running" >&2
     kill -TERM "$(cat "$out/running")"
     while kill -0 "$(cat "$out/running")" 2>/dev/null; do sleep 0.2; done
 fi
-kind=$device
 survey_workload >"$out/probe.json"
 find_mode
-# Without MPS the jobs are processes like any others to mt-profile; that they train on a GPU is theirs to know.
-if [ "$mode" = slices ]; then
-    kind=cpu
-    BATCHES="[$small,$batch]"
-fi
+[ "$mode" != slices ] || BATCHES="[$small,$batch]"
 survey_workload >"$out/workload.json"
 configurations >"$out/configurations.csv"
-wanted=$(($(tail -n 1 "$out/configurations.csv" | cut -d, -f1) + 1 + $(echo "$MODELS" | wc -w)))
+sizes=$(echo "$BATCHES" | tr -d '[] ' | tr , ' ' | wc -w)
+wanted=$(($(tail -n 1 "$out/configurations.csv" | cut -d, -f1) + 1 + $(echo "$MODELS" | wc -w) * sizes))
 echo "== $mode: $wanted configurations wanted, $(measured) measured, $(left) s" >&2
 : >>"$out/progress.csv"
 echo "start,$(measured)" >>"$out/progress.csv"
-mt-profile --cpus "$CPUS" --window "$window" --max-window "$longest" --precision 2 --solos --configs "$out/configurations.csv" \
-    --resume "$profile" -o "$profile" "$out/workload.json" &
+# Without MPS the processes need neither a daemon nor control groups, which a sandbox may forbid too.
+if [ "$mode" = slices ]; then
+    python3 "$here/slices.py" --workload "$out/workload.json" --configurations "$out/configurations.csv" \
+        --output "$slices" --window "$window" --longest "$longest" --logs "$out/logs" &
+else
+    mt-profile --cpus "$CPUS" --window "$window" --max-window "$longest" --precision 2 --solos \
+        --configs "$out/configurations.csv" --resume "$profile" -o "$profile" "$out/workload.json" &
+fi
 running=$!
 echo $running >"$out/running"
 trap 'kill -TERM $running 2>/dev/null; wait $running; exit 130' INT TERM
@@ -150,7 +153,11 @@ kill $watcher 2>/dev/null || true
 echo "end,$(measured)" >>"$out/progress.csv"
 # Stopped at its time it has done what was asked.
 [ "$(left)" -gt 0 ] || status=0
-[ "$status" = 0 ] || echo "campaign.sh: mt-profile ended with $status; what was measured is kept" >&2
+[ "$status" = 0 ] || echo "campaign.sh: the measurement ended with $status; what was measured is kept" >&2
+if [ "$mode" = slices ]; then
+    sed 's/"kind":"[a-z]*"/"kind":"replay"/' "$out/workload.json" >"$out/replay.json"
+    mt-profile --force --import "$slices" -o "$profile" "$out/replay.json"
+fi
 
 # A row for each task of each configuration, with where it was measured.
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 | tr , ' ') || gpu=
