@@ -176,7 +176,7 @@ fn configurations(folder: &Folder) -> Vec<u64> {
         .lines()
         .filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok());
     let samples = records.filter(|r| r["record"] == "sample");
-    samples.map(|r| r["config"].as_u64().unwrap()).collect()
+    samples.filter_map(|r| r["config"].as_u64()).collect()
 }
 
 /// Killed with everything that it started, at two moments, it goes on with what it has.
