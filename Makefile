@@ -7,7 +7,7 @@ LINKS := mt-profile mt-fit mt-solve mt-overlap mt-elastic mt-launch mt-worker mt
 TOOLS := mt $(LINKS)
 RELEASE := $(CURDIR)/target/release
 
-.PHONY: help demo build test smoke test-faults soak hostile test-sim fuzz bench bench-peers bench-real simulator regret options paper elastic federation sweep hare engines wheel deb calibrate schemas schemas-check \
+.PHONY: help demo build test smoke test-faults soak hostile test-sim fuzz bench bench-peers bench-real simulator regret options paper elastic federation sweep hare engines wheel deb kit calibrate schemas schemas-check \
 	lint install uninstall clean
 
 # A description begins with ## where users need the target, with #- where developers do.
@@ -119,6 +119,19 @@ deb: build ## Make a Debian package of every program, manual page and completion
 	rm -rf target/deb
 	$(MAKE) install DESTDIR="$(CURDIR)/target/deb/stage" PREFIX=/usr
 	sh tools/mt/deb.sh target/deb/stage "$$($(RELEASE)/mt --version | cut -d' ' -f2)" target/deb
+
+# For a GPU without network: unpack, then `mt-tools/examples/torch/campaign.sh --survey`. It is not linked statically, since a
+# static program cannot load the driver's libraries; what it needs of the system is printed.
+KIT_MB := 48
+kit: build #- Pack the tools and the PyTorch campaign into target/kit, below 48 MB
+	rm -rf target/kit && mkdir -p target/kit/mt-tools/bin target/kit/mt-tools/examples target/kit/mt-tools/python
+	cp $(RELEASE)/mt target/kit/mt-tools/bin/
+	cd target/kit/mt-tools/bin && for tool in $(LINKS); do ln -s mt $$tool; done
+	cp -r examples/torch target/kit/mt-tools/examples/ && cp -r python/mt_tools target/kit/mt-tools/python/
+	tar -C target/kit -cJf target/kit/mt-tools.tar.xz mt-tools
+	@ldd $(RELEASE)/mt; size=$$(du -sm target/kit/mt-tools | cut -f1); \
+	echo "target/kit/mt-tools: $$size MB, packed $$(du -m target/kit/mt-tools.tar.xz | cut -f1) MB"; \
+	[ "$$size" -lt $(KIT_MB) ] || { echo "more than $(KIT_MB) MB" >&2; exit 1; }
 
 engines: build #- Run plans and schedules by Slurm, Ray, Flower and NVFlare for real (Debian: slurm-wlm munge)
 	PATH="$(RELEASE):$$PATH" sh examples/engines/run.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Profiles, fits, solves and checks every setting of the paper, then writes RESULTS.md and
-# out/summary.json. Environment: OUT, DEVICE, QUICK; the tools and `paper` are on PATH.
+# summary.json, which lie here if everything was simulated. Environment: OUT, DEVICE, QUICK; the tools and `paper` are on PATH.
 set -eu
 cd "$(dirname "$0")"
 OUT=${OUT:-out}
@@ -12,10 +12,10 @@ rm -rf "$OUT"
 mkdir -p "$OUT"
 # WINDOW: seconds in which every scheme is measured. DRAWS: schedules drawn at random for Fig. 7.
 # COARSE: how much coarser than usual the grids are. SAMPLES: what a plan is made from; BUDGET: the
-# same where batch sizes vary too. AGAIN: co-runs of the grid that are measured again; GRID: co-runs
+# same where batch sizes vary too; LEARNT: random co-runs that a choice by prediction alone is made from. AGAIN: co-runs of the grid that are measured again; GRID: co-runs
 # that stand for it on a real device. UNIFORM: step of the scan of equal shares. ORDERS: of the
 # volumes of Fig. 10. WORKERS: settings at a time, one where they would disturb each other.
-COARSE=1 SAMPLES=32 BUDGET=60 AGAIN=100 GRID=60 UNIFORM=5 DRAWS=125 WORKERS=2 size=full
+COARSE=1 SAMPLES=32 BUDGET=60 LEARNT=30 AGAIN=100 GRID=60 UNIFORM=5 DRAWS=125 WORKERS=2 size=full
 ORDERS="123 132 213 231 312 321"
 if [ "$DEVICE" = sim ]; then
     WINDOW=$(paper window)
@@ -27,15 +27,17 @@ if [ -n "$QUICK" ]; then
     if [ "$DEVICE" = sim ]; then
         WINDOW=4
     else
-        WINDOW=1 SAMPLES=14 BUDGET=16 AGAIN=3 GRID=8 UNIFORM=20 DRAWS=10
+        WINDOW=1 SAMPLES=14 BUDGET=16 LEARNT=12 AGAIN=3 GRID=8 UNIFORM=20 DRAWS=10
     fi
 fi
-export WINDOW DRAWS COARSE SAMPLES BUDGET AGAIN GRID UNIFORM ORDERS
+export WINDOW DRAWS COARSE SAMPLES BUDGET LEARNT AGAIN GRID UNIFORM ORDERS
 paper workloads data "$OUT" "$size" "$DEVICE" >"$OUT/settings"
 # A failure of one is a failure of the whole.
 xargs -n 2 -P "$WORKERS" sh setting.sh <"$OUT/settings"
-paper summary data "$OUT" "$DEVICE" >"$OUT/RESULTS.md"
+# What the figures follow from beside the programs: what the paper reports, and the settings made of it.
+inputs=$(cat data/*.csv "$OUT"/*.workload.json | sha256sum | cut -d" " -f1)
+paper summary data "$OUT" "$DEVICE" "$inputs" >"$OUT/RESULTS.md"
 if [ -z "$QUICK" ] && [ "$DEVICE" = sim ]; then
-    cp "$OUT/RESULTS.md" RESULTS.md
+    cp "$OUT/RESULTS.md" "$OUT/summary.json" .
 fi
 cat "$OUT/RESULTS.md"

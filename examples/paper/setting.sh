@@ -29,6 +29,13 @@ adaptive() {
         mt-solve --objective raw --batch fixed --seed 1 --pareto fairness --timing >"$OUT/$name.plan.json"
 }
 
+# What a prediction alone chooses from co-runs drawn at random, as the paper's choices are.
+predicted() {
+    profile --design random --budget "$LEARNT" --subsets 0 --seed 3 --window "$window" "$workload" |
+        mt-fit --quiet |
+        mt-solve --objective raw --batch fixed --seed 1 --predicted >"$OUT/$name.predicted.json" 2>>"$OUT/$name.log"
+}
+
 # A grid of shares, in short windows unless it is to be shown; what looks best there is measured
 # again.
 exhaust() {
@@ -44,8 +51,8 @@ exhaust() {
     fi
 }
 
-# What the plan is held against, in windows of one length: the simple schemes, our choice, and
-# what looked best in the grid.
+# What the plan is held against, in windows of one length: the simple schemes, our choice, that by
+# prediction alone, and what looked best in the grid.
 check() {
     paper check "$OUT" "$name" "$AGAIN" "$UNIFORM" >"$OUT/$name.check.csv"
     profile --configs "$OUT/$name.check.csv" --solos --window "$window" "$workload" |
@@ -88,6 +95,7 @@ pictures() {
 case $kind in
 plan | rank)
     adaptive
+    predicted
     exhaust
     [ "$kind" = plan ] || random
     check
@@ -135,10 +143,16 @@ overlap)
             mt-overlap --batch-delta 0 --timing "$round.plan.json" >"$round.timeline.json"
         done
     }
+    # Algorithm 1 as it is printed: one order for both directions, each task at its planned rate throughout.
+    literal() {
+        mt-overlap --batch-delta 0 --rates fixed --single-order "$OUT/$name.together.half.plan.json" \
+            >"$OUT/$name.literal.timeline.json"
+    }
     for volumes in equal $ORDERS; do rounds "$volumes"; done
     # In proportion to the rates of the plan.
     paper together data "$OUT" "$name" "$DEVICE"
     rounds together
+    literal
     mt-check "$OUT/$name".together.*.timeline.json >/dev/null
     mt-report --format svg --picture gantt "$OUT/$name.together.half.timeline.json" -o "$OUT/$name.svg"
     ;;

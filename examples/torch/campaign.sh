@@ -2,7 +2,7 @@
 # Profiles, plans, verifies and compares the task mixes of the FedMT paper (Tables IV and V) within
 # a time budget, and writes one folder of results.
 #
-#   examples/torch/campaign.sh [--minutes N] [--out DIR] [--device KIND] [--decide] [--dry-run] [MIX...]
+#   examples/torch/campaign.sh [--minutes N] [--out DIR] [--device KIND] [--survey | --decide [--dry-run]] [MIX...]
 #
 # A mix is names joined by +, for example R18+M3+S2; without any: R18+M3+S2, R50+V16+M3 and
 # D121+V16+R101, and --all for every mix of both tables. The minutes are divided over the mixes;
@@ -13,6 +13,9 @@
 # for V16+R34, R50+R101 and V16+R18+M3+D121; --dry-run then writes the lists of configurations and
 # prints the commands, and starts nothing.
 #
+# --survey measures pairs and triples of nine models instead, the most telling first, 30 minutes by default; it finds
+# out whether MPS works, and can be killed and started again (see README.md).
+#
 # Environment: TRAIN the training command (default: python3 train.py beside this script; with
 # mt-worker: TRAIN="mt-worker --device cuda"), FLAGS its further flags, BATCHES a JSON list of
 # batch sizes ([128]), SAMPLES of a round (50000), COMMANDS_DIR where mt-profile and the others
@@ -20,11 +23,12 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-minutes=60
+minutes=
 out=campaign
 device=cuda
 mixes=
 decide=
+survey=
 dry=
 all="V16+R34 R18+R34 R34+R50 R50+R101 V16+R18+M3+D121 M3+R34+R50+R101 V16+R18+R34+R50+D121
     ALEX+V16+R18 D121+V16+R34 R50+V16+M3 R101+D121+M3 R34+R50+R101"
@@ -35,8 +39,9 @@ while [ $# -gt 0 ]; do
     --device) device=$2; shift ;;
     --all) mixes="$mixes $all" ;;
     --decide) decide=yes ;;
+    --survey) survey=yes ;;
     --dry-run) dry=yes ;;
-    -h | --help) sed -n '2,22s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,25s/^# \{0,1\}//p' "$0"; exit 0 ;;
     -*) echo "campaign.sh: unknown option $1" >&2; exit 2 ;;
     *) mixes="$mixes $1" ;;
     esac
@@ -46,6 +51,11 @@ if [ -n "$dry" ] && [ -z "$decide" ]; then
     echo "campaign.sh: --dry-run goes with --decide" >&2
     exit 2
 fi
+if [ -n "$survey" ] && [ -n "$decide$mixes" ]; then
+    echo "campaign.sh: --survey takes no mixes and no --decide; MODELS lists its models" >&2
+    exit 2
+fi
+minutes=${minutes:-$([ -n "$survey" ] && echo 30 || echo 60)}
 [ -z "$decide" ] || [ -n "$mixes" ] || mixes="V16+R34 R50+R101 V16+R18+M3+D121"
 [ -n "$mixes" ] || mixes="R18+M3+S2 R50+V16+M3 D121+V16+R101"
 [ -z "${COMMANDS_DIR:-}" ] || PATH="$COMMANDS_DIR:$PATH"
@@ -121,6 +131,10 @@ mkdir -p "$out"
     echo "device $device, train: $TRAIN $FLAGS, batches $BATCHES, cpus $CPUS"
 } >"$out/environment.txt"
 
+if [ -n "$survey" ]; then
+    . "$here/survey.sh"
+    exit 0
+fi
 if [ -n "$decide" ]; then
     . "$here/decide.sh"
     exit 0

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::Outcome;
-use crate::measure::schemes;
+use crate::measure::{planned, schemes};
 use crate::settings::tasks_of;
 use crate::table::{CoRun, Table};
 
@@ -14,6 +14,8 @@ pub struct Setting {
     /// Isolated, sharing, 200/n, 60, 80 and our plan: images per second.
     pub schemes: [f64; 5],
     pub ours: CoRun,
+    /// What the model of some random co-runs finds best, as the paper's choices are made.
+    pub predicted: CoRun,
     /// The best co-run with the same share for every task.
     pub uniform: CoRun,
     /// Best that anyone measured: the exhaustive search, the random schedules, or our own.
@@ -45,6 +47,11 @@ impl Setting {
         }
         let best = samples.best(n).ok_or_else(|| missing("a co-run"))?;
         let ours = checked.at(best).ok_or_else(|| missing("our plan"))?.clone();
+        let predicted = planned(&out.join(format!("{name}.predicted.json")))?;
+        let predicted = checked
+            .at(&predicted)
+            .ok_or_else(|| missing("the predicted plan"))?;
+        let predicted = predicted.clone();
         let uniform = checked.full(n).filter(|run| run.has_equal_shares());
         let uniform = uniform.max_by(|a, b| a.total().total_cmp(&b.total()));
         let uniform = uniform.ok_or_else(|| missing("equal shares"))?.clone();
@@ -61,6 +68,7 @@ impl Setting {
             temporal: n as f64 / per_image,
             schemes: rates,
             ours,
+            predicted,
             uniform,
             optimum,
             random,
@@ -71,9 +79,9 @@ impl Setting {
         })
     }
 
-    /// Place of our choice among it and the random schedules, as a part in percent: one in 126
+    /// Place of a choice among it and the random schedules, as a part in percent: one in 126
     /// of 125 schedules at best.
-    pub fn rank(&self) -> Option<f64> {
+    pub fn rank(&self, choice: &CoRun) -> Option<f64> {
         let totals = || {
             Some(
                 self.random
@@ -83,13 +91,13 @@ impl Setting {
             )
         };
         let count = totals()?.count() as f64;
-        let better = totals()?.filter(|t| *t > self.ours.total()).count() as f64;
+        let better = totals()?.filter(|t| *t > choice.total()).count() as f64;
         Some(100.0 * (better + 1.0) / (count + 1.0))
     }
 
-    /// Our throughput over that of the best found by anyone.
-    pub fn completion(&self) -> f64 {
-        self.ours.total() / self.optimum.total()
+    /// Throughput of a choice over that of the best found by anyone.
+    pub fn completion(&self, choice: &CoRun) -> f64 {
+        choice.total() / self.optimum.total()
     }
 
     /// Ours over isolated and over sharing.

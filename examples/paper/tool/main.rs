@@ -25,7 +25,7 @@ paper check OUT NAME AGAIN STEP
 paper cycle OUT NAME
 paper together DATA OUT NAME DEVICE
 paper scheme OUT NAME temporal|isolated|sharing|ours
-paper summary DATA OUT DEVICE";
+paper summary DATA OUT DEVICE INPUTS_SHA256";
 
 fn main() -> Outcome<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -70,8 +70,9 @@ fn main() -> Outcome<()> {
         ["scheme", folder, name, scheme] => {
             measure::scheme(Path::new(folder), name, scheme)?.write(&mut out)
         }
-        ["summary", data, folder, device] => {
-            summary::write(Path::new(data), Path::new(folder), device, &mut out)
+        ["summary", data, folder, device, inputs] => {
+            let about = summary::About { device, inputs };
+            summary::write(Path::new(data), Path::new(folder), &about, &mut out)
         }
         _ => Err(USAGE.into()),
     }

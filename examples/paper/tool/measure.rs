@@ -53,8 +53,8 @@ pub struct Effort {
     pub step: u32,
 }
 
-/// What to measure with long windows: the simple schemes, equal shares, the best of our samples, and
-/// the best of the exhaustive search.
+/// What to measure with long windows: the simple schemes, equal shares, the best of our samples, the
+/// choice by prediction alone, and the best of the exhaustive search.
 pub fn check(out: &Path, name: &str, effort: &Effort) -> Outcome<Table> {
     let tasks = tasks_of(&out.join(format!("{name}.workload.json")))?;
     let n = tasks.len();
@@ -62,6 +62,7 @@ pub fn check(out: &Path, name: &str, effort: &Effort) -> Outcome<Table> {
     all.extend(uniform(&tasks, effort.step));
     let samples = Table::read_file(&out.join(format!("{name}.samples.csv")))?;
     all.extend(samples.best(n).cloned());
+    all.push(planned(&out.join(format!("{name}.predicted.json")))?);
     let grid = Table::read_file(&out.join(format!("{name}.grid.csv")))?;
     let mut best: Vec<&CoRun> = grid.full(n).collect();
     best.sort_by(|a, b| b.total().total_cmp(&a.total()));

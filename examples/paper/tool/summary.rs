@@ -14,14 +14,22 @@ use crate::{cycle, overlaps, panels, search};
 /// The figures that the reproduction is judged by.
 #[derive(Debug, Default, Serialize)]
 pub struct Summary {
+    pub command: String,
+    /// Of what the paper reports and the settings made of it.
+    pub inputs_sha256: String,
     pub ratio_mae: f64,
     pub ratio_mae_3080: f64,
     pub isolated_above_sharing_max: f64,
     pub temporal_error_max_percent: f64,
     pub rv_best_percent: f64,
     pub rv_gain_over_sharing: f64,
+    /// The least of Tables III to V: of the best measured sample, and of a choice by prediction alone,
+    /// which is what the paper's is.
     pub completion_min: f64,
+    pub completion_predicted_min: f64,
+    pub completion_predicted_mean: f64,
     pub rank_top_percent_max: f64,
+    pub rank_predicted_top_percent_max: f64,
     /// Of the adopted reading with equal volumes.
     pub table1_error_points_max: f64,
     /// Mean over the rows of Tables IV and V, ours and the paper's.
@@ -43,12 +51,35 @@ pub struct Summary {
     /// implies.
     pub table1_time_error_percent_max: f64,
     pub table1_rate_error_percent_max: f64,
+    pub table1: Vec<Speedups>,
     pub scheduling_overhead_percent_max: f64,
     /// Table II: every point, their time, and how far branch and bound is from the best of them.
     pub search_points: usize,
     pub search_ms: f64,
     pub search_gap_percent: f64,
     pub device: String,
+}
+
+/// Speed-ups of a row of Table I.
+#[derive(Debug, Serialize)]
+pub struct Speedups {
+    pub mix: String,
+    pub ours_percent: f64,
+    /// By Algorithm 1 as it is printed.
+    pub literal_percent: f64,
+    pub paper_percent: f64,
+}
+
+/// What was run on what.
+pub struct About<'a> {
+    pub device: &'a str,
+    /// Hash of the inputs.
+    pub inputs: &'a str,
+}
+
+/// Random co-runs that a choice by prediction alone is made from.
+pub fn learnt() -> String {
+    std::env::var("LEARNT").unwrap_or_else(|_| "30".to_owned())
 }
 
 /// The page under way.
@@ -65,10 +96,14 @@ pub struct Page<'a> {
 }
 
 /// Writes RESULTS.md to `md` and summary.json into the folder `out`.
-pub fn write(data: &Path, out: &Path, device: &str, md: &mut dyn Write) -> Outcome<()> {
+pub fn write(data: &Path, out: &Path, about: &About<'_>, md: &mut dyn Write) -> Outcome<()> {
+    let device = about.device;
     let simulated = device == "sim";
     let summary = Summary {
+        command: "make paper".to_owned(),
+        inputs_sha256: about.inputs.to_owned(),
         completion_min: f64::INFINITY,
+        completion_predicted_min: f64::INFINITY,
         over_best_static_min: f64::INFINITY,
         device: if simulated { "sim (simulated)" } else { device }.to_owned(),
         ..Summary::default()
@@ -76,7 +111,7 @@ pub fn write(data: &Path, out: &Path, device: &str, md: &mut dyn Write) -> Outco
     let label = if simulated { "simulated" } else { "measured" };
     writeln!(
         md,
-        "# FedMT, ours beside the paper's\n\nWritten by `make paper`. Every figure of ours is {label}; `paper` is what the paper reports on its own machines. Throughputs are images per second of all tasks together.\n"
+        "# FedMT, ours beside the paper's\n\nWritten by `make paper`. Every figure of ours is {label}; `paper` is what the paper reports on its own machines. Throughputs are images per second of all tasks together. The figures that the reproduction is judged by are in `summary.json` beside this page, with the hash of the inputs.\n"
     )?;
     if !simulated {
         writeln!(
@@ -126,6 +161,8 @@ struct Rows {
     /// Over isolated and over sharing, ours and the paper's.
     gains: [Vec<f64>; 4],
     uniform: Vec<f64>,
+    /// Completion of choices by prediction alone.
+    predicted: Vec<f64>,
 }
 
 fn throughput_tables(page: &mut Page<'_>) -> Outcome<()> {
@@ -134,7 +171,8 @@ fn throughput_tables(page: &mut Page<'_>) -> Outcome<()> {
     } = *page;
     writeln!(
         page.md,
-        "## Tables IV and V: total throughput\n\nIsolated, sharing and ours are over temporal sharing; each cell is ours ({label}) / paper. Ours is the best of the adaptive samples; `completion` is that over the best of an exhaustive search, `samples` counts solo runs too. The last two columns ask what it is worth to give tasks different shares: the best equal share for everyone, and the best shares over that.\n\n| GPU | mix | temporal img/s | isolated | sharing | ours | over isolated | over sharing | shares % | samples | completion | equal % | best over equal |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|"
+        "## Tables IV and V: total throughput\n\nIsolated, sharing and ours are over temporal sharing; each cell is ours ({label}) / paper. Ours is the best of the adaptive samples; `completion` is that over the best of an exhaustive search, `samples` counts solo runs too. The paper's choices are predictions: `predicted` is the completion of a choice by the model of {} random co-runs alone. The last two columns ask what it is worth to give tasks different shares: the best equal share for everyone, and the best shares over that.\n\n| GPU | mix | temporal img/s | isolated | sharing | ours | over isolated | over sharing | shares % | samples | completion | predicted | equal % | best over equal |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        learnt()
     )?;
     let mut rows = Rows::default();
     for (i, row) in reported::throughputs(data)?.iter().enumerate() {
@@ -151,15 +189,18 @@ fn throughput_tables(page: &mut Page<'_>) -> Outcome<()> {
     page.summary.over_isolated_mean_paper = isolated_paper;
     page.summary.over_sharing_mean = sharing;
     page.summary.over_sharing_mean_paper = sharing_paper;
+    page.summary.completion_predicted_mean = mean(&rows.predicted);
     page.summary.over_equal_shares_mean = mean(&rows.uniform);
     page.summary.over_equal_shares_max = rows.uniform.iter().copied().fold(0.0, f64::max);
     writeln!(
         page.md,
-        "\nMean absolute error of the ratios: {:.3}; of the RTX 3080 rows, to which nothing was fitted: {:.3}. Mean gain over isolated {isolated:.2} / {isolated_paper:.2}, over full sharing {sharing:.2} / {sharing_paper:.2}. Best shares over the best equal ones: mean {:.3}, at most {:.3}.\n",
+        "\nMean absolute error of the ratios: {:.3}; of the RTX 3080 rows, to which nothing was fitted: {:.3}. Mean gain over isolated {isolated:.2} / {isolated_paper:.2}, over full sharing {sharing:.2} / {sharing_paper:.2}. Best shares over the best equal ones: mean {:.3}, at most {:.3}. By prediction alone {:.3} of the best is reached in the mean, and {:.3} at least.\n",
         page.summary.ratio_mae,
         page.summary.ratio_mae_3080,
         page.summary.over_equal_shares_mean,
-        page.summary.over_equal_shares_max
+        page.summary.over_equal_shares_max,
+        page.summary.completion_predicted_mean,
+        rows.predicted.iter().copied().fold(1.0, f64::min)
     )?;
     Ok(())
 }
@@ -187,7 +228,11 @@ fn throughput_row(
         let off = 100.0 * (ours.temporal / row.temporal - 1.0).abs();
         page.summary.temporal_error_max_percent = page.summary.temporal_error_max_percent.max(off);
     }
-    page.summary.completion_min = page.summary.completion_min.min(ours.completion());
+    let completion = ours.completion(&ours.ours);
+    page.summary.completion_min = page.summary.completion_min.min(completion);
+    let predicted = ours.completion(&ours.predicted);
+    page.summary.completion_predicted_min = page.summary.completion_predicted_min.min(predicted);
+    rows.predicted.push(predicted);
     let [isolated, sharing] = ours.gains();
     let theirs = [0, 1].map(|k| row.schemes[2] / row.schemes[k]);
     for (all, gain) in rows
@@ -201,7 +246,7 @@ fn throughput_row(
     let cell = |k: usize| format!("{:.2} / {:.2}", ratios[k], paper[k]);
     writeln!(
         page.md,
-        "| {} | {} | {:.0} / {:.0} | {} | {} | {} | {isolated:.2} / {:.2} | {sharing:.2} / {:.2} | {} | {} | {:.3} | {} | {:.3} |",
+        "| {} | {} | {:.0} / {:.0} | {} | {} | {} | {isolated:.2} / {:.2} | {sharing:.2} / {:.2} | {} | {} | {completion:.3} | {predicted:.3} | {} | {:.3} |",
         row.gpu,
         row.mix,
         ours.temporal,
@@ -213,7 +258,6 @@ fn throughput_row(
         theirs[1],
         ours.shares(&ours.ours),
         ours.samples,
-        ours.completion(),
         ours.uniform.0[0].share,
         ours.over_uniform()
     )?;

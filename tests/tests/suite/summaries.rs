@@ -47,6 +47,8 @@ const SENTENCES: [(&str, &str, &str); 7] = [
         "from {/mixes} of {/all_mixes} mixes",
     ),
 ];
+const ACCURACY: &str = "docs/accuracy.md";
+const STRANGERS_SUMMARY: &str = "shared/run/gpusim/examples/strangers/summary.json";
 const REGRET: &str = "shared/run/design/examples/regret/RESULTS.md";
 const REGRET_SUMMARY: &str = "shared/run/design/examples/regret/summary.json";
 const FEDERATION: &str = "examples/federation/RESULTS.md";
@@ -131,6 +133,32 @@ fn the_table_of_the_simulator_is_its_summary() {
         let expected = filled(&format!("{head}{product}"), row);
         assert!(page.contains(&expected), "the page does not say {expected}");
     }
+}
+
+/// What the documentation says of the simulator holds for every row that it was judged on.
+#[test]
+fn the_simulator_is_told_as_its_summary_has_it() {
+    let summary = summary(STRANGERS_SUMMARY);
+    let rows = summary["rows"].as_array().expect("an array");
+    let number = |row: &Value, at: &str| row.pointer(at).and_then(Value::as_f64).expect("a number");
+    let nearer = |row: &&Value| number(row, "/constant_error") < number(row, "/simulator/error");
+    let counted = ["none", "one", "two", "three", "four", "five"];
+    let words = counted[rows.iter().filter(nearer).count()];
+    let expected = format!(
+        "one fixed number is nearer in {words} of {} rows",
+        counted[rows.len()]
+    );
+    let page = read(ACCURACY)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert!(
+        page.contains(&expected),
+        "{ACCURACY} does not say: {expected}"
+    );
+    let ranks = rows.iter().map(|row| number(row, "/simulator/rank"));
+    let (low, high) = ranks.fold((f64::INFINITY, 0.0_f64), |(l, h), r| (l.min(r), h.max(r)));
+    assert!(page.contains(&format!("(rank correlations of {low:.2} to {high:.2})")));
 }
 
 #[test]

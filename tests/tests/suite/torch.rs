@@ -1,6 +1,13 @@
 //! The PyTorch example: its script against a stand-in for PyTorch, its campaign on the simulator.
 
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
 use mt_tests::{Folder, example};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use testkit::fakes::FakeMps;
 
 #[test]
 fn the_trainer_speaks_the_protocol() {
@@ -9,10 +16,13 @@ fn the_trainer_speaks_the_protocol() {
         testkit::skipped("python", "there is no python3");
         return;
     }
-    let tests = example("torch/tests/train_test.py");
-    let run = folder.run(&format!("python3 -B {tests}"));
-    run.assert_code(0);
-    assert!(run.stderr.contains("Ran 5 tests"), "{}", run.stderr);
+    for (file, count) in [("train_test.py", 5), ("slices_test.py", 4)] {
+        let tests = example(&format!("torch/tests/{file}"));
+        let run = folder.run(&format!("python3 -B {tests}"));
+        run.assert_code(0);
+        let ran = format!("Ran {count} tests");
+        assert!(run.stderr.contains(&ran), "{}", run.stderr);
+    }
 }
 
 /// With PyTorch itself, in any version that is here: Debian's 1.13 has no torchvision beside it.
@@ -131,4 +141,110 @@ fn the_plan_that_decides_answers_on_the_simulator() {
         2 + 4,
         "{report}"
     );
+}
+
+/// What a survey on stand-ins for driver, daemon and training needs: three models, short windows. `None`
+/// without a C compiler for the driver.
+fn survey(folder: &Folder, fake: &FakeMps) -> Option<Command> {
+    if !fake.build_driver() {
+        return None;
+    }
+    let mut command = Command::new(example("torch/campaign.sh"));
+    let path = std::env::var("PATH").unwrap_or_default();
+    let (fakes, tools) = (fake.folder().display(), mt_tests::tools());
+    command
+        .args(["--survey", "--minutes", "1", "--out", "out"])
+        .current_dir(folder.path())
+        .env("PATH", format!("{fakes}:{}:{path}", tools.display()))
+        .env("LD_LIBRARY_PATH", fake.folder())
+        .env("TMPDIR", folder.path())
+        .env("TRAIN", "fake-worker")
+        .env("MODELS", "R18 M3 S2")
+        .env("WINDOW", "0.1")
+        .env("MAX_WINDOW", "0.1")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0);
+    Some(command)
+}
+
+/// Configurations of a profile, in order.
+fn configurations(folder: &Folder) -> Vec<u64> {
+    let text =
+        std::fs::read_to_string(folder.path().join("out/profile.ndjson")).unwrap_or_default();
+    let records = text
+        .lines()
+        .filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok());
+    let samples = records.filter(|r| r["record"] == "sample");
+    samples.filter_map(|r| r["config"].as_u64()).collect()
+}
+
+/// Killed with everything that it started, at two moments, it goes on with what it has.
+#[test]
+fn a_survey_that_is_killed_goes_on_with_what_it_has() {
+    let (folder, fake) = (Folder::new(), FakeMps::install());
+    let Some(mut command) = survey(&folder, &fake) else {
+        return;
+    };
+    // Solo runs, pairs at four combinations of shares, triples at seven.
+    let wanted = 3 + 3 * 4 + 7;
+    for enough in [3, 9] {
+        let mut child = command.spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while configurations(&folder).len() < enough {
+            assert!(Instant::now() < deadline, "nothing is measured");
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        let group = Pid::from_raw(-i32::try_from(child.id()).unwrap());
+        kill(group, Signal::SIGKILL).unwrap();
+        child.wait().unwrap();
+        let kept = configurations(&folder);
+        assert!(kept.len() >= enough, "{kept:?}");
+    }
+    let before = configurations(&folder);
+    assert!(command.status().unwrap().success());
+    let all = configurations(&folder);
+    assert_eq!(all, (0..wanted).collect::<Vec<u64>>());
+    assert_eq!(all[..before.len()], before);
+    let read = |name: &str| std::fs::read_to_string(folder.path().join("out").join(name)).unwrap();
+    assert_eq!(read("mode"), "mps\n");
+    // What was measured before a kill is not measured again.
+    let counts: Vec<u64> = read("progress.csv")
+        .lines()
+        .filter_map(|l| l.split_once(',')?.1.parse().ok())
+        .collect();
+    assert!(counts.is_sorted(), "{counts:?}");
+    assert!(read("report.md").contains("22 of 22 configurations measured"));
+    let rows = read("samples.csv");
+    assert!(rows.starts_with("config,task,batch,share_percent,throughput"));
+    assert!(rows.lines().nth(1).unwrap().ends_with(",mps"), "{rows}");
+    assert_eq!(FakeMps::processes_below(folder.path()), Vec::<i32>::new());
+}
+
+/// A daemon that does not start leaves time slices: every process on the whole GPU.
+#[test]
+fn a_survey_without_mps_measures_time_slices() {
+    let (folder, fake) = (Folder::new(), FakeMps::install());
+    fake.set("start_fails", "");
+    let Some(mut command) = survey(&folder, &fake) else {
+        return;
+    };
+    if folder.run("command -v python3").code != Some(0) {
+        testkit::skipped("python", "there is no python3");
+        return;
+    }
+    assert!(command.status().unwrap().success());
+    let read = |name: &str| std::fs::read_to_string(folder.path().join("out").join(name)).unwrap();
+    assert_eq!(read("mode"), "slices\n");
+    assert!(read("report.md").contains("19 of 19 configurations measured"));
+    let rows = read("samples.csv");
+    let column = |of: usize| -> Vec<&str> {
+        rows.lines()
+            .skip(1)
+            .filter_map(|l| l.split(',').nth(of))
+            .collect()
+    };
+    // Three models alone at two batch sizes, three pairs at three combinations of them, a triple at four.
+    assert_eq!(column(3), vec!["100"; 3 * 2 + 6 * 3 + 3 * 4]);
+    assert!(column(2).contains(&"32") && column(2).contains(&"128"));
 }

@@ -138,6 +138,10 @@ pub struct DesignArgs {
     /// (above 0) once the plan that mt-solve would choose is measured
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
     pub tolerance: f64,
+    /// Adaptive: stop when another co-run takes more time than it is expected to save in N rounds of the
+    /// plan, at the earliest after the schemes of equal shares; every task needs `samples`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["configs", "import"])]
+    pub rounds: Option<u64>,
     /// Adaptive: the objective that the co-runs are chosen for, which mt-solve then maximises; default:
     /// progress if the workload says what samples are worth, else round if every task has samples, else raw
     #[arg(long, value_enum, value_name = "OBJECTIVE")]

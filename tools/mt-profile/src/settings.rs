@@ -34,6 +34,7 @@ pub fn settings(args: Args) -> Result<ProfileSettings, Failure> {
         device: args.device.map(DeviceKind::from),
         gpu: args.gpu,
         replay: args.replay,
+        rounds: args.design.rounds,
         warm_start: args.design.warm_start,
         configs: args.configs,
         baselines: args.baselines,
@@ -75,6 +76,10 @@ fn within(option: &str, value: f64, low: f64, high: f64) -> Result<f64, Failure>
 }
 
 fn design(args: &DesignArgs) -> Result<DesignSettings, Failure> {
+    if args.rounds.is_some() && args.design != Design::Adaptive {
+        let problem = "only --design adaptive knows what another co-run gains";
+        return Err(usage("--rounds", problem));
+    }
     let (strategy, budget, step) = match args.design {
         Design::Grid => (Strategy::Grid, args.budget, DEFAULT_GRID_STEP_PERCENT),
         Design::Random => (

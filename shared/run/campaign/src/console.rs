@@ -197,7 +197,9 @@ pub fn failure(error: DesignError, signals: Option<&Signals>) -> Failure {
     match error {
         DesignError::Interrupted => signals.map_or(Failure::Environment(text), Signals::failure),
         DesignError::Infeasible => Failure::Negative(text),
-        DesignError::Grid(_) | DesignError::TotalShare { .. } => Failure::Usage(text),
+        DesignError::Grid(_) | DesignError::TotalShare { .. } | DesignError::RoundsOfSeveral => {
+            Failure::Usage(text)
+        }
         DesignError::Model(_) | DesignError::Device(_) | DesignError::Cost(_) => {
             Failure::Environment(text)
         }
@@ -206,6 +208,7 @@ pub fn failure(error: DesignError, signals: Option<&Signals>) -> Failure {
         | DesignError::NoPredictor(_)
         | DesignError::NoThroughput
         | DesignError::Samples(_)
+        | DesignError::Rounds(_)
         | DesignError::OtherStart { .. }
         | DesignError::OtherDesign { .. }
         | DesignError::Unrecorded(_) => Failure::Input(text),

@@ -7,6 +7,7 @@ use design::Outcome;
 use design::import::Import;
 use design::sequence::{Conditions, Configuration, Sequence};
 use design::session::{self, Session};
+use design::worth::Worth;
 use device::{OpenError, Options, Sim};
 use doc::{DesignKind, DeviceKind, DeviceList, GpuSpec, Header, Model, Profile, Workload};
 use predict::Predictor;
@@ -290,6 +291,9 @@ impl<'a> Context<'a> {
             aim,
             provenance,
         };
+        let rounds = self.settings.rounds.filter(|_| adaptive);
+        let worth = rounds.map(|rounds| Worth::new(rounds, &header.workload));
+        let worth = worth.transpose().map_err(|e| exit(e, None))?;
         let recorded = match (earlier, &self.settings.resume) {
             (Some(profile), Some(path)) => {
                 design::resume::records(path, profile, &header).map_err(|e| exit(e, None))?
@@ -306,6 +310,7 @@ impl<'a> Context<'a> {
             sequence,
             window,
             recorded,
+            worth,
             resumed: self.settings.resume.as_deref(),
             real,
         }

@@ -23,6 +23,9 @@ pub struct ProfileSettings {
     pub replay: Option<PathBuf>,
     /// Which configurations.
     pub design: DesignSettings,
+    /// Rounds that the plan is for: an adaptive design ends once another co-run costs more time than it is
+    /// expected to save in them.
+    pub rounds: Option<u64>,
     /// Model of a similar workload that an adaptive design begins from.
     pub warm_start: Option<PathBuf>,
     /// How long to measure each.

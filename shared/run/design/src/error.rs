@@ -21,6 +21,14 @@ pub enum DesignError {
     /// The time of a round is asked for, and nobody knows how much this task trains in one.
     #[error("--objective round: task {0} has no `samples`; give how many it trains on in a round")]
     Samples(TaskId),
+    /// The rounds to come are given, and nobody knows how much this task trains in one.
+    #[error("--rounds: task {0} has no `samples`; give how many it trains on in a round")]
+    Rounds(TaskId),
+    /// The rounds to come are given, for a workload of which no gain of a co-run is worked out.
+    #[error(
+        "--rounds: on several GPUs the gain of a co-run is not worked out; use --budget, or --tolerance"
+    )]
+    RoundsOfSeveral,
     /// More configurations than can be held in memory.
     #[error(
         "the grid has more than {0} configurations; widen --share-step, or use --design random \

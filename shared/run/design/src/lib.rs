@@ -4,7 +4,7 @@
 //! ([`sequence::Random`]), or what is expected to improve the objective ([`sequence::Adaptive`]).
 //! A [`Session`](session::Session) measures one after another on a `device::Device` and gives a
 //! record for each to a [`Sink`]; an interrupted profile is gone on with from its records
-//! ([`resume`]). Configurations may also come from documents or a table ([`configs`], [`table`]),
+//! ([`resume`]), and it ends where another co-run is not worth its time ([`worth`]). Configurations may also come from documents or a table ([`configs`], [`table`]),
 //! and measurements from elsewhere ([`import`]).
 
 mod ask;
@@ -19,6 +19,7 @@ mod settings;
 mod sink;
 pub mod table;
 pub mod trace;
+pub mod worth;
 
 pub use ask::{Predicted, RowForm, ask, rows_text};
 pub use error::DesignError;

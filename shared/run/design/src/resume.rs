@@ -41,6 +41,14 @@ impl Recorded {
         }
     }
 
+    /// Device time of its windows; what failed has none.
+    pub fn seconds(&self) -> f64 {
+        match self {
+            Recorded::Failure(_) => 0.0,
+            Recorded::Sample(sample) => sample.window.get() * f64::from(sample.repeats),
+        }
+    }
+
     /// Whether it is the configuration `runs`.
     pub fn is(&self, runs: &[Setting], workload: &Workload) -> bool {
         let same = |index: usize, task: &Choice| {

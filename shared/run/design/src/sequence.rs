@@ -250,7 +250,7 @@ impl Sequence {
         }
         if self.unparted == PARTED_EVERY {
             self.unparted = 0;
-            if let Some(part) = self.parts.pop_front() {
+            if let Some(part) = self.next_part() {
                 return Ok(Some(part));
             }
         }
@@ -259,6 +259,19 @@ impl Sequence {
         self.coruns += usize::from(together);
         self.unparted += usize::from(together);
         Ok(next.or_else(|| self.parts.pop_front()))
+    }
+
+    /// A solo run at a part share: of an adaptive design what the best co-run so far leaves alone, as a rule.
+    fn next_part(&mut self) -> Option<Configuration> {
+        let wanted = match &self.chooser {
+            Chooser::Adaptive(adaptive) => adaptive.left_alone(),
+            Chooser::Nothing(_) | Chooser::Random(_) => None,
+        };
+        let Some(wanted) = wanted else {
+            return self.parts.pop_front();
+        };
+        self.parts.retain(|part| *part != wanted);
+        Some(wanted)
     }
 
     fn designed_next(&mut self) -> Result<Option<Configuration>, DesignError> {
@@ -285,6 +298,13 @@ impl Sequence {
         match &self.chooser {
             Chooser::Adaptive(adaptive) => adaptive.progress.as_ref(),
             Chooser::Nothing(_) | Chooser::Random(_) => None,
+        }
+    }
+
+    /// Ends an adaptive design, because nothing that it expects to gain is worth measuring.
+    pub fn end(&mut self) {
+        if let Chooser::Adaptive(adaptive) = &mut self.chooser {
+            adaptive.stopped = Some(StopReason::Tolerance);
         }
     }
 

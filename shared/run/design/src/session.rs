@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Instant;
 
 use device::{Device, MeasureError, Measurement, Window};
 use doc::{
@@ -18,6 +19,7 @@ use crate::findings::Findings;
 use crate::resume::Recorded;
 use crate::sequence::{Configuration, Sequence};
 use crate::sink::{Record, Sink};
+use crate::worth::Worth;
 
 /// What a profile is made of.
 pub struct Session<'a> {
@@ -31,6 +33,8 @@ pub struct Session<'a> {
     pub window: Window,
     /// What is known already, in order.
     pub recorded: Vec<Recorded>,
+    /// What the rounds to come save, where an adaptive design ends once another co-run costs more.
+    pub worth: Option<Worth>,
     /// Where that came from.
     pub resumed: Option<&'a Path>,
     /// Whether measuring takes time, so that it ends with the first task that fails alone, and
@@ -186,18 +190,32 @@ impl Session<'_> {
         let mut recorded = std::mem::take(&mut self.recorded).into_iter();
         let mut config = 0;
         while let Some(runs) = self.sequence.next_configuration()? {
-            let record = match recorded.next() {
+            let begun = Instant::now();
+            let (record, measured) = match recorded.next() {
                 Some(record) => {
                     self.check_same(&record, &runs)?;
-                    record
+                    (record, false)
+                }
+                None if !self.pays(&runs) => {
+                    self.sequence.end();
+                    break;
                 }
                 None => {
                     sink.settle().map_err(failed)?;
                     sink.measuring(&describe(&self.header.workload, &runs));
-                    self.measure(config, &runs)?
+                    (self.measure(config, &runs)?, true)
                 }
             };
-            self.sequence.observe(&runs, record.rates().as_deref());
+            let rates = record.rates();
+            self.sequence.observe(&runs, rates.as_deref());
+            if let Some(worth) = &mut self.worth {
+                // The start of jobs counts where there is one. Of what was recorded only its windows are known.
+                let seconds = match self.real && measured {
+                    true => begun.elapsed().as_secs_f64(),
+                    false => record.seconds(),
+                };
+                worth.observe(&runs, rates.as_deref(), seconds);
+            }
             match &record {
                 Recorded::Sample(sample) => {
                     totals.measured += 1;
@@ -235,6 +253,13 @@ impl Session<'_> {
             return Err(self.other_design("more configurations").into());
         }
         Ok(totals)
+    }
+
+    /// Whether a configuration is worth its time. Solo runs are: nothing is compared without them.
+    fn pays(&self, runs: &[Setting]) -> bool {
+        let gain = self.sequence.progress().map(|p| p.expected_gain);
+        let worth = self.worth.as_ref().filter(|_| runs.len() > 1);
+        worth.is_none_or(|worth| worth.pays(gain))
     }
 
     /// Whether a task has failed alone that never ran: every co-run of it would fail too, and could not be

@@ -289,7 +289,7 @@ pub enum StopReason {
     Complete,
     /// The budget was used up.
     Budget,
-    /// The expected gain fell below the tolerance.
+    /// The expected gain fell below the tolerance, or below what another co-run costs.
     Tolerance,
     /// A task failed alone, so that no co-run of it can be compared with anything.
     Failure,

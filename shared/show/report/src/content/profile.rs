@@ -74,7 +74,7 @@ fn configurations(profile: &Profile) -> String {
         None => "; stopped half-way",
         Some(StopReason::Complete) => "",
         Some(StopReason::Budget) => "; the budget was used up",
-        Some(StopReason::Tolerance) => "; the expected gain fell below the tolerance",
+        Some(StopReason::Tolerance) => "; another co-run was not expected to gain enough",
         Some(StopReason::Failure) => "; a task failed alone",
     };
     let failed = match profile.failures.len() {
