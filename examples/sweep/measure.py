@@ -81,7 +81,8 @@ def jobs_of(mix, number, steps, seed):
         elif kind == 1:
             argv = ["sh", str(HERE / "fetch.sh"), str(3 * size), str(max(1, steps // 6)), word]
         else:
-            argv = train + ["--threads", str(CORES)]
+            # A template of its own: numbers alone make none.
+            argv = train + ["--device", "cpu", "--threads", str(CORES)]
         jobs.append((0.0 if at_once else now, argv))
         now += rng.expovariate(1 / (pause * (0.5 if kind == 1 else 1.0)))
     return jobs

@@ -44,8 +44,8 @@ const YOUNG: f64 = 0.15;
 /// e^3 = 20 moments of a processor is idle.
 const BEYOND: f64 = 3.0;
 /// What a job wants from which on it is taken for one that computes all the time, and its level is not raised
-/// because others wait.
-const COMPUTES: f64 = 0.9;
+/// because others wait: trainings of a second that do spend a tenth of it on their start and end.
+const COMPUTES: f64 = 0.75;
 /// Processors that a job wants at least, so that one that only sleeps has a level.
 const LEAST_WANTED: f64 = 0.01;
 /// Weight of what was known before a job ended: some ten jobs are remembered, of whatever size.
