@@ -8,6 +8,7 @@ mod dependencies;
 mod elastic;
 mod elastic_torch;
 mod federation;
+mod live_noise;
 mod manual;
 mod messages;
 mod names;

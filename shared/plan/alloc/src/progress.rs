@@ -36,7 +36,7 @@ impl Default for Progress {
 impl Progress {
     /// What a workload says of a task, as the only one.
     #[must_use]
-    pub(crate) fn of_task(task: &doc::Task) -> Self {
+    pub fn of_task(task: &doc::Task) -> Self {
         Self {
             law: Law::of_task(task),
             rounds: task.rounds_to_target.unwrap_or(1.0),

@@ -87,7 +87,7 @@ impl Evidence {
             };
         };
         let learnt = shown.learnt();
-        let measured = shown.measured();
+        let measured = shown.measured(task.reference());
         let good = learnt.filter(|fit| !fit.at_limit || measured.is_err());
         if let Some(fit) = good {
             let limit = match fit.at_limit {
@@ -139,13 +139,13 @@ fn with_interval(samples: f64, [low, high]: [f64; 2]) -> String {
 }
 
 impl Shown {
-    /// The later half of what runs told comes first: the noise scale grows as training goes on, and norms
-    /// fall by orders of magnitude, so that in one sum the first steps would outweigh all others.
-    fn measured(&self) -> Result<NoiseScale, Unknown> {
+    /// The later half of what runs told comes first: the noise scale grows as training goes on, and a plan is
+    /// for what is to come.
+    fn measured(&self, reference: Batch) -> Result<NoiseScale, Unknown> {
         let late = &self.events[self.events.len() / 2..];
-        NoiseScale::of(late).or_else(|_| {
+        NoiseScale::of(late, reference).or_else(|_| {
             let all: Vec<Moments> = self.windows.iter().chain(&self.events).copied().collect();
-            NoiseScale::of(&all)
+            NoiseScale::of(&all, reference)
         })
     }
 

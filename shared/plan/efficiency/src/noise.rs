@@ -1,5 +1,5 @@
 use doc::{Efficiency, EfficiencyCurve, EfficiencySource, GradientNoise, MeasuredNoiseScale};
-use units::TaskId;
+use units::{Batch, TaskId};
 
 /// Squared norms of the gradient of a batch and of a part of it, at the same parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -100,6 +100,20 @@ impl Moments {
         self.variance += other.variance;
     }
 
+    /// Expected squared norm of the gradient of a batch, `|G|^2 + S / B`, as a sum over the steps. An estimate of
+    /// `|G|^2` below zero counts as zero, so that the sum is positive wherever noise is seen.
+    fn scale(&self, batch: f64) -> f64 {
+        self.squared_norm.max(0.0) + self.variance / batch
+    }
+
+    fn times(&self, factor: f64) -> Self {
+        Self {
+            steps: self.steps,
+            squared_norm: self.squared_norm * factor,
+            variance: self.variance * factor,
+        }
+    }
+
     /// The steps after `earlier`, which were taken into these sums first.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -157,18 +171,26 @@ pub enum Unknown {
     FewBlocks(usize),
     /// The denominator may be zero.
     #[error(
-        "the gradient is lost in its noise: |G|^2 is {mean:.3e} with standard error {stderr:.3e}; \
-         more steps or larger batches are needed"
+        "the gradient is lost in its noise: it is {percent:.2} % of the squared norm of a batch of {batch}, \
+         with standard error {stderr:.2} %; more steps or larger batches are needed"
     )]
     LostInNoise {
-        /// Mean of `|G|^2`.
-        mean: f64,
+        /// Mean of `|G|^2` over the expected squared norm of the gradient of a batch, percent.
+        percent: f64,
         /// Its standard error.
         stderr: f64,
+        /// Size of the batch.
+        batch: Batch,
     },
     /// The numerator is not positive.
     #[error("the gradients of a batch and of its parts do not differ: no noise is seen")]
     NoNoise,
+    /// Every batch size is small beside it.
+    #[error(
+        "the gradients of a batch are all noise: a noise scale of {0:.1e} samples is beyond {most:.0e}",
+        most = Efficiency::LARGEST_NOISE_SCALE
+    )]
+    Beyond(f64),
 }
 
 /// Fewest blocks of steps from which an error is told. With four degrees of freedom Student's t is still
@@ -186,24 +208,27 @@ pub(crate) fn student(freedom: usize) -> f64 {
 }
 
 impl NoiseScale {
-    /// From blocks of steps: the windows of a profile, the progress events of a run.
+    /// From blocks of steps in the order in which they were made: the windows of a profile, the progress events
+    /// of a run. `reference` is the batch size that progress is compared with.
     ///
     /// A ratio estimator over blocks, `phi = sum S / sum |G|^2`, with the linearised variance of a cluster sample
     /// (Cochran, *Sampling Techniques*, 1977, equation 6.13): whatever correlates the steps of one block
-    /// (the parameters move slowly) is in the error.
+    /// (the parameters move slowly) is in the error. Blocks are divided by the size of their gradients before
+    /// ([`levelled`]).
     ///
     /// There is none while the mean of `|G|^2` is not above zero by its error: the confidence set of a ratio
     /// whose denominator may be zero is unbounded (Fieller 1954).
     ///
     /// # Errors
     /// [`Unknown`] if the blocks do not suffice.
-    pub fn of(blocks: &[Moments]) -> Result<Self, Unknown> {
-        let blocks: Vec<&Moments> = blocks.iter().filter(|b| b.steps > 0).collect();
+    pub fn of(blocks: &[Moments], reference: Batch) -> Result<Self, Unknown> {
+        let blocks: Vec<Moments> = blocks.iter().filter(|b| b.steps > 0).copied().collect();
         match blocks.len() {
             0 => return Err(Unknown::NoNorms),
             few if few < MIN_BLOCKS => return Err(Unknown::FewBlocks(few)),
             _ => {}
         }
+        let blocks = levelled(&blocks, reference.as_f64()).ok_or(Unknown::NoNoise)?;
         let mut all = Moments::default();
         for block in &blocks {
             all.merge(block);
@@ -220,14 +245,18 @@ impl NoiseScale {
         let error = stderr_of(&|b| b.squared_norm - mean * b.steps as f64) / steps;
         if mean.is_nan() || mean <= quantile * error {
             return Err(Unknown::LostInNoise {
-                mean,
-                stderr: error,
+                percent: 100.0 * mean,
+                stderr: 100.0 * error,
+                batch: reference,
             });
         }
         let phi = all.variance / all.squared_norm;
         let stderr = stderr_of(&|b| b.variance - phi * b.squared_norm) / all.squared_norm;
         if phi.is_nan() || phi <= 0.0 || !stderr.is_finite() {
             return Err(Unknown::NoNoise);
+        }
+        if phi > Efficiency::LARGEST_NOISE_SCALE {
+            return Err(Unknown::Beyond(phi));
         }
         Ok(Self {
             samples: phi,
@@ -255,6 +284,53 @@ impl NoiseScale {
     }
 }
 
+/// No block counts for more than so many times its steps. The case is a gradient that jumps, as at a restart, or
+/// that falls faster at first than afterwards. Noise alone comes here only where it is half of a block's size; any
+/// such bound biases the mean there, and the lower the more.
+const MOST_WEIGHT: f64 = 1.5;
+
+/// The blocks, each divided by the mean squared norm of a batch's gradient, `|G|^2 + S / B0`, that those beside it
+/// let one expect in it. `None` where blocks show no noise at all.
+///
+/// Gradients shrink as training goes on, often by orders of magnitude. In a plain sum the first blocks outweigh
+/// all others, and what is a trend looks like noise: of a training whose noise scale was 48 to 140 in each
+/// window, the sum said that the gradient was lost in noise. Divided so, each step counts alike, and the ratio of
+/// the sums is the one noise scale by which the training needs as many samples: a stretch with `phi_k` needs
+/// `(phi_k + B) / (phi_k + B0)` times as many at `B` as at `B0`, so that `phi + B0` is the harmonic mean of
+/// `phi_k + B0`.
+///
+/// A block is not divided by its own size, since its noise is in that and in its `|G|^2`: their ratio is biased.
+/// The size is that on the line through the two nearest others over the number of the block, in logarithms, which a
+/// steady decay follows.
+fn levelled(blocks: &[Moments], reference: f64) -> Option<Vec<Moments>> {
+    let size = |near: &[Moments]| {
+        let mut all = Moments::default();
+        for block in near {
+            all.merge(block);
+        }
+        Some(all.scale(reference) / all.steps as f64).filter(|size| *size > 0.0)
+    };
+    let last = blocks.len().checked_sub(1)?;
+    // A block of few steps may show no noise by chance; with those beside it it does.
+    let sizes: Option<Vec<f64>> = (0..=last)
+        .map(|k| {
+            let near = || size(&blocks[k.saturating_sub(1)..=last.min(k + 1)]);
+            size(&blocks[k..=k]).or_else(near)
+        })
+        .collect();
+    let sizes = sizes?;
+    let level = |k: usize| {
+        let expected = match (k.checked_sub(1), sizes.get(k + 1)) {
+            (Some(before), Some(after)) => (sizes[before] * after).sqrt(),
+            (None, _) => sizes.get(1)?.powi(2) / sizes.get(2)?,
+            (Some(before), None) => sizes[before].powi(2) / sizes.get(before.checked_sub(1)?)?,
+        };
+        let unit = expected.max(sizes[k] / MOST_WEIGHT);
+        Some(blocks[k].times(unit.recip()))
+    };
+    (0..=last).map(level).collect()
+}
+
 /// An interval of a positive quantity with a relative half width: symmetric in the logarithm, so that
 /// its lower end is positive, too. A hundredth and a hundred times say that nothing is known.
 pub(crate) fn around(value: f64, half_width: f64) -> [f64; 2] {
@@ -279,6 +355,10 @@ pub(crate) fn efficiency(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn batch() -> Batch {
+        Batch::new(32).unwrap()
+    }
 
     fn norms(small_sq: f64, large_sq: f64) -> GradientNorms {
         GradientNorms::new(8, small_sq, 32, large_sq).unwrap()
@@ -306,7 +386,7 @@ mod tests {
         // |G|^2 = 2, S = 80: |g_b|^2 = 2 + 80 / b.
         let mut moments = Moments::default();
         moments.add(&norms(12.0, 4.5));
-        let noise = NoiseScale::of(&[moments; 5]).unwrap();
+        let noise = NoiseScale::of(&[moments; 5], batch()).unwrap();
         assert!((noise.samples - 40.0).abs() < 1e-12 && noise.stderr < 1e-12);
         let noise = moments.to_document().unwrap();
         assert_eq!(
@@ -324,19 +404,33 @@ mod tests {
             variance: 80.0,
         };
         let good = [1.0, -1.0, 3.0, 5.0, -0.5, 4.5, 2.5, 1.5].map(block);
-        assert!((NoiseScale::of(&good).unwrap().samples - 40.0).abs() < 1e-12);
+        // 16 if only what is above zero were taken.
+        let found = NoiseScale::of(&good, batch()).unwrap().samples;
+        assert!((found / 40.0 - 1.0).abs() < 0.2, "{found}");
         let lost = [9.0, -8.0, 7.0, -9.0, 2.0].map(block);
         assert!(matches!(
-            NoiseScale::of(&lost),
+            NoiseScale::of(&lost, batch()),
             Err(Unknown::LostInNoise { .. })
         ));
-        assert_eq!(NoiseScale::of(&good[..4]), Err(Unknown::FewBlocks(4)));
-        assert_eq!(NoiseScale::of(&[Moments::default()]), Err(Unknown::NoNorms));
+        assert_eq!(
+            NoiseScale::of(&good[..4], batch()),
+            Err(Unknown::FewBlocks(4))
+        );
+        assert_eq!(
+            NoiseScale::of(&[Moments::default()], batch()),
+            Err(Unknown::NoNorms)
+        );
         let quiet = [1.0; 6].map(|_| Moments {
             variance: -1.0,
             ..block(2.0)
         });
-        assert_eq!(NoiseScale::of(&quiet), Err(Unknown::NoNoise));
+        assert_eq!(NoiseScale::of(&quiet, batch()), Err(Unknown::NoNoise));
+        let all_noise = [1.0; 6].map(|_| Moments {
+            variance: 1e13,
+            ..block(2.0)
+        });
+        let beyond = NoiseScale::of(&all_noise, batch());
+        assert!(matches!(beyond, Err(Unknown::Beyond(_))), "{beyond:?}");
     }
 
     #[test]

@@ -26,8 +26,10 @@ impl Noise {
     pub(crate) fn worth(&self, batch: Batch, gpus: u32, now: u32) -> f64 {
         let blocks: Vec<Moments> = self.0.iter().copied().collect();
         let size = |gpus: u32| Batch::new(u64::from(batch.get()) * u64::from(gpus)).ok();
-        let (Ok(noise), Some(then), Some(now)) = (NoiseScale::of(&blocks), size(gpus), size(now))
-        else {
+        let (Some(then), Some(now)) = (size(gpus), size(now)) else {
+            return 1.0;
+        };
+        let Ok(noise) = NoiseScale::of(&blocks, now) else {
             return 1.0;
         };
         let law = Law::of_noise_scale(noise.samples, now);

@@ -166,8 +166,9 @@ impl Session<'_> {
     ) -> Vec<MeasuredNoiseScale> {
         let mut found = Vec::new();
         for (&task, blocks) in gradients.iter().filter(|(_, blocks)| !blocks.is_empty()) {
-            let id = &self.header.workload.tasks[task].id;
-            match NoiseScale::of(blocks) {
+            let spec = &self.header.workload.tasks[task];
+            let id = &spec.id;
+            match NoiseScale::of(blocks, spec.reference()) {
                 Ok(noise) => {
                     let NoiseScale {
                         samples, stderr, ..

@@ -105,7 +105,7 @@ pub fn goal(objective: ObjectiveKind, workload: &Workload) -> Result<Goal, Desig
             let tasks = workload.tasks.iter();
             Goal::Weighted(tasks.map(|t| t.weight.map_or(1.0, |w| w.get())).collect())
         }
-        // Rates decide both, and what a sample is worth at a batch size does not depend on them.
+        // What a sample is worth at a batch size is counted apart (`Asked::rounds`).
         ObjectiveKind::Progress | ObjectiveKind::ProgressLast
             if workload.tasks.iter().any(|t| t.samples.is_none()) =>
         {

@@ -5,9 +5,10 @@ mod learnt;
 mod student;
 
 use doc::{
-    EfficiencyCurve, EfficiencySource, EventPayload, GradientNoise, Profile, RunEvent, Task,
+    Efficiency, EfficiencyCurve, EfficiencySource, EventPayload, GradientNoise, Profile, RunEvent,
+    Task,
 };
-use units::TaskId;
+use units::{Batch, TaskId};
 
 use self::learnt::{Learnt, learnt};
 use self::student::student;
@@ -15,6 +16,9 @@ use crate::judge::Judge;
 
 /// Fewest windows or progress events.
 const FEWEST: usize = 5;
+
+/// A block counts for at most so many times its steps.
+const MOST_WEIGHT: f64 = 1.5;
 
 /// Figures are rounded differently where sums are made in another order; errors are differences of
 /// nearly equal sums.
@@ -27,19 +31,55 @@ struct Scale {
     half_width: f64,
 }
 
+/// Steps, `|G|^2` and `S` of each block, the last two in units of the mean square of a reference batch's gradient: in
+/// logarithms, what a line through the two blocks next to it has in its place.
+fn in_units_of_gradients(
+    blocks: &[(f64, f64, f64)],
+    reference: f64,
+) -> Option<Vec<(f64, f64, f64)>> {
+    let square = |of: &[(f64, f64, f64)]| {
+        let sum = |part: fn(&(f64, f64, f64)) -> f64| of.iter().map(part).sum::<f64>();
+        (sum(|b| b.1).max(0.0) + sum(|b| b.2) / reference) / sum(|b| b.0)
+    };
+    let n = blocks.len();
+    let mut logs = Vec::with_capacity(n);
+    for k in 0..n {
+        let own = square(&blocks[k..k + 1]);
+        let near = square(&blocks[k.saturating_sub(1)..n.min(k + 2)]);
+        let size = if own > 0.0 { own } else { near };
+        if size.is_nan() || size <= 0.0 {
+            return None;
+        }
+        logs.push(size.ln());
+    }
+    let scaled = blocks.iter().enumerate().map(|(k, b)| {
+        let line = if k == 0 {
+            2.0 * logs[1] - logs[2]
+        } else if k == n - 1 {
+            2.0 * logs[n - 2] - logs[n - 3]
+        } else {
+            0.5 * (logs[k - 1] + logs[k + 1])
+        };
+        let unit = line.max(logs[k] - MOST_WEIGHT.ln()).exp();
+        (b.0, b.1 / unit, b.2 / unit)
+    });
+    Some(scaled.collect())
+}
+
 /// The ratio of the sums of `variance` and `squared_norm`, with the error of a ratio of sums over independent
-/// blocks.
-fn scale(blocks: &[&GradientNoise]) -> Option<Scale> {
+/// blocks, each in units of its gradients.
+fn scale(blocks: &[&GradientNoise], reference: Batch) -> Option<Scale> {
     if blocks.len() < FEWEST {
         return None;
     }
-    let sums: Vec<(f64, f64, f64)> = blocks
+    let plain: Vec<(f64, f64, f64)> = blocks
         .iter()
         .map(|b| {
             let n = b.steps as f64;
             (n, b.squared_norm * n, b.variance * n)
         })
         .collect();
+    let sums = in_units_of_gradients(&plain, reference.as_f64())?;
     let (n, g, s) = sums
         .iter()
         .fold((0.0, 0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2));
@@ -52,7 +92,7 @@ fn scale(blocks: &[&GradientNoise]) -> Option<Scale> {
     let t = student(count - 1.0);
     let mean_error = error(g / n, |b| b.1, |b| b.0) / n;
     let phi = s / g;
-    if g / n <= t * mean_error || phi <= 0.0 {
+    if g / n <= t * mean_error || phi <= 0.0 || phi > Efficiency::LARGEST_NOISE_SCALE {
         return None;
     }
     let stderr = error(phi, |b| b.2, |b| b.1) / g;
@@ -81,7 +121,7 @@ fn events<'a>(runs: &'a [Vec<RunEvent>], id: &TaskId) -> Vec<&'a GradientNoise> 
 /// What the end of a profile says of noise scales.
 pub fn of_profile(profile: &Profile, j: &mut Judge) {
     let Some(end) = &profile.end else { return };
-    let known = |task: &&Task| scale(&windows(profile, &task.id)).is_some();
+    let known = |task: &&Task| scale(&windows(profile, &task.id), task.reference()).is_some();
     let tasks = &profile.header.workload.tasks;
     let told: Vec<&str> = end.noise_scales.iter().map(|n| n.id.as_str()).collect();
     let own: Vec<&str> = tasks.iter().filter(known).map(|t| t.id.as_str()).collect();
@@ -89,7 +129,9 @@ pub fn of_profile(profile: &Profile, j: &mut Judge) {
         j.same("noise_scales", told.join(", "), own.join(", "));
         j.field("noise_scales", |j| {
             for (i, told) in end.noise_scales.iter().enumerate() {
-                if let Some(own) = scale(&windows(profile, &told.id)) {
+                let task = tasks.iter().find(|t| t.id == told.id);
+                let own = |t: &Task| scale(&windows(profile, &t.id), t.reference());
+                if let Some(own) = task.and_then(own) {
                     j.index(i, |j| {
                         near(j, "noise_scale", told.samples, own.phi);
                         near(j, "stderr", told.stderr, own.stderr);
@@ -163,10 +205,11 @@ pub fn of_model(
 /// The noise scale from norms: of the later half of what runs tell, else of all that there is.
 fn measured(task: &Task, profile: &Profile, runs: &[Vec<RunEvent>]) -> Option<Scale> {
     let of_events = events(runs, &task.id);
-    scale(&of_events[of_events.len() / 2..]).or_else(|| {
+    let reference = task.reference();
+    scale(&of_events[of_events.len() / 2..], reference).or_else(|| {
         let mut all = windows(profile, &task.id);
         all.extend(of_events);
-        scale(&all)
+        scale(&all, reference)
     })
 }
 

@@ -1,11 +1,16 @@
 //! Synthetic gradients: mean G, one sample's covariance known, so that the noise scale is.
 
-use efficiency::{GradientNorms, Moments, NoiseScale, Unknown};
+use efficiency::{GradientNorms, Law, Moments, NoiseScale, Unknown};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
+use units::Batch;
 
 /// Parameters of the synthetic training.
 const DIMENSIONS: usize = 8;
+
+fn batch(size: u64) -> Batch {
+    Batch::new(size).unwrap()
+}
 
 /// A standard normal number (Box-Muller).
 fn normal(rng: &mut StdRng) -> f64 {
@@ -57,7 +62,7 @@ fn estimate(
         moments
     };
     let blocks: Vec<Moments> = (0..blocks).map(|_| block(rng)).collect();
-    NoiseScale::of(&blocks)
+    NoiseScale::of(&blocks, batch(32))
 }
 
 #[test]
@@ -99,7 +104,7 @@ fn a_ratio_of_means_has_less_bias_than_a_mean_of_ratios() {
         }
         blocks.push(block);
     }
-    let of_means = NoiseScale::of(&blocks).unwrap();
+    let of_means = NoiseScale::of(&blocks, batch(32)).unwrap();
     let of_ratios = ratios.iter().sum::<f64>() / ratios.len() as f64;
     let error = (of_means.samples - phi).abs();
     assert!(
@@ -123,7 +128,7 @@ fn the_first_part_alone_says_the_same_with_more_noise() {
                 moments
             })
             .collect();
-        let found = NoiseScale::of(&blocks).unwrap();
+        let found = NoiseScale::of(&blocks, batch(32)).unwrap();
         assert!(
             (found.samples - 40.0).abs() < 4.0 * found.stderr,
             "{found:?}"
@@ -160,7 +165,7 @@ fn blocks_of_drifting_steps_have_a_larger_error() {
                 moments
             })
             .collect();
-        NoiseScale::of(&blocks).unwrap()
+        NoiseScale::of(&blocks, batch(32)).unwrap()
     };
     let (still, moving) = (run(0.0), run(1.0));
     assert!(moving.stderr / moving.samples > 1.5 * still.stderr / still.samples);
@@ -168,4 +173,70 @@ fn blocks_of_drifting_steps_have_a_larger_error() {
         (moving.samples - 60.0).abs() < 4.0 * moving.stderr,
         "{moving:?}"
     );
+}
+
+/// Blocks of a training whose gradient shrinks from block to block, by its noise scales.
+fn shrinking(rng: &mut StdRng, scales: &[f64], by: f64) -> Vec<Moments> {
+    let mut factor = 1.0;
+    let block = |phi: &f64| {
+        let mut moments = Moments::default();
+        for _ in 0..60 {
+            let parts = gradients(rng, *phi, 4, 8);
+            let mean: Vec<f64> = (0..DIMENSIONS)
+                .map(|k| parts.iter().map(|g| g[k]).sum::<f64>() / 4.0)
+                .collect();
+            let each = parts.iter().map(|g| square(g)).sum::<f64>() / 4.0;
+            let (small, large) = (factor * each, factor * square(&mean));
+            moments.add(&GradientNorms::new(8, small, 32, large).unwrap());
+        }
+        factor *= by;
+        moments
+    };
+    scales.iter().map(block).collect()
+}
+
+#[test]
+fn a_gradient_that_shrinks_by_orders_of_magnitude_hides_no_noise_scale() {
+    let mut rng = StdRng::seed_from_u64(10);
+    let (mut inside, mut ratios) = (0, 0.0);
+    for _ in 0..50 {
+        // A thousandth after eleven blocks, which in one sum are nothing beside the first.
+        let blocks = shrinking(&mut rng, &[40.0; 11], 0.5);
+        let found = NoiseScale::of(&blocks, batch(32)).unwrap();
+        let [low, high] = found.interval;
+        inside += i32::from(low <= 40.0 && 40.0 <= high);
+        ratios += found.samples / 40.0 / 50.0;
+    }
+    assert!(inside >= 42, "the interval holds {inside} of 50 times");
+    assert!((ratios - 1.0).abs() < 0.05, "{ratios}");
+}
+
+/// A training at another batch size, stretch by stretch: the slow way to the samples that it needs.
+#[test]
+fn of_a_noise_scale_that_grows_it_is_the_one_that_tells_how_many_samples_are_needed() {
+    let mut rng = StdRng::seed_from_u64(11);
+    let scales: Vec<f64> = (0..12).map(|k| 10.0 * 1.4_f64.powi(k)).collect();
+    let reference = batch(32);
+    let found = NoiseScale::of(&shrinking(&mut rng, &scales, 0.6), reference).unwrap();
+    for size in [8, 128, 512] {
+        let needed = scales
+            .iter()
+            .map(|phi| 1.0 / Law::of_noise_scale(*phi, reference).at(batch(size)));
+        let slow = needed.sum::<f64>() / scales.len() as f64;
+        let law = Law::of_noise_scale(found.samples, reference);
+        let told = law.rounds(1.0, batch(size));
+        assert!(
+            (told / slow - 1.0).abs() < 0.15,
+            "{size}: {told} for {slow}"
+        );
+    }
+}
+
+#[test]
+fn a_restart_in_the_middle_does_not_outweigh_the_rest() {
+    let mut rng = StdRng::seed_from_u64(12);
+    let mut blocks = shrinking(&mut rng, &[80.0; 8], 0.4);
+    blocks.extend(shrinking(&mut rng, &[80.0; 8], 0.4));
+    let found = NoiseScale::of(&blocks, batch(32)).unwrap();
+    assert!((found.samples / 80.0).ln().abs() < 0.3, "{found:?}");
 }

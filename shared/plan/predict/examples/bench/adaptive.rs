@@ -68,6 +68,7 @@ fn run(space: &Space, seed: u64, adaptive: bool) -> Result<usize, Failure> {
         batches: space.data.tasks.iter().map(|t| t.batches.clone()).collect(),
         shares: shares()?,
         goal: Goal::Raw,
+        rounds: &|_| 1.0,
         floor: 0.0,
         admissible: &|_| true,
         shrink: &|_| {},

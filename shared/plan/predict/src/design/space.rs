@@ -15,6 +15,9 @@ pub struct Design<'a> {
     pub shares: Vec<Share>,
     /// What the configuration is wanted for.
     pub goal: Goal,
+    /// How often the goal has to be met at these batch sizes: rounds to a target, by which its value is divided.
+    /// Only ratios count; 1 for what does not depend on batch sizes.
+    pub rounds: &'a dyn Fn(&[Setting]) -> f64,
     /// Least throughput of every task relative to alone that the best is to keep, 0 to 1.
     pub floor: f64,
     /// Configurations that may be chosen: batch, share and memory constraints. Solo runs are
@@ -64,19 +67,19 @@ impl Design<'_> {
 
     /// Value for the goal where every task keeps the floor; elsewhere less than any such value:
     /// minus how far the least throughput lies below the floor.
-    fn worth(&self, rates: &[f64], solo: &[f64]) -> f64 {
+    fn worth(&self, active: &[Setting], rates: &[f64], solo: &[f64]) -> f64 {
         let least = Goal::MaxMin.value(rates, solo);
         if least < self.floor {
             return least - self.floor;
         }
-        self.goal.value(rates, solo)
+        self.goal.value(rates, solo) / (self.rounds)(active)
     }
 
     /// What one configuration is worth.
     pub(super) fn value(&self, model: &Predictor, active: &[Setting]) -> f64 {
         let mut rates = vec![0.0; active.len()];
         model.means(active, &mut rates);
-        self.worth(&rates, &self.solos(model, active))
+        self.worth(active, &rates, &self.solos(model, active))
     }
 
     /// What many configurations of all tasks are worth.
@@ -86,7 +89,7 @@ impl Design<'_> {
         let mut rates = vec![0.0; flat.len()];
         model.means_many(n, &flat, &mut rates);
         for ((value, active), rates) in all.iter_mut().zip(rates.chunks_exact(n)) {
-            *value = self.worth(rates, &self.solos(model, active));
+            *value = self.worth(active, rates, &self.solos(model, active));
         }
     }
 
@@ -102,7 +105,12 @@ impl Design<'_> {
         let errors: Vec<f64> = predicted.iter().map(|p| CAUTION * p.std_error).collect();
         let solo = self.solos(model, active);
         let kept = self.keeps_floor(&rates, &errors, &solo);
-        kept * self.goal.expected_improvement(&rates, &errors, &solo, best)
+        // Every goal is proportional to the rates, so that a division may come before or after.
+        let rounds = (self.rounds)(active);
+        let gain = self
+            .goal
+            .expected_improvement(&rates, &errors, &solo, best * rounds);
+        kept * gain / rounds
     }
 
     /// Probability that every task keeps the floor, their rates taken as independent.

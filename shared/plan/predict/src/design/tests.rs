@@ -39,6 +39,7 @@ fn run_for(
             .map(|k| Share::from_percent(10.0 * f64::from(k)).unwrap())
             .collect(),
         goal,
+        rounds: &|_| 1.0,
         floor,
         admissible,
         shrink: &|_| {},
@@ -70,6 +71,29 @@ fn run_for(
     }
     let last = design.next(&data).unwrap();
     (data, last)
+}
+
+/// A choice that has to be made twice as often is worth half, and expected to gain half.
+#[test]
+fn rounds_divide_what_a_choice_is_worth() {
+    let rates = [30.0, 50.0];
+    let errors = [3.0, 4.0];
+    let solo = [100.0, 100.0];
+    for goal in [
+        Goal::Raw,
+        Goal::Fairness,
+        Goal::Round(vec![100.0, 200.0]),
+        Goal::MaxMin,
+    ] {
+        let best = 1.01 * goal.value(&rates, &solo);
+        let once = goal.expected_improvement(&rates, &errors, &solo, best);
+        let halved = rates.map(|r| r / 2.0);
+        let half = goal.expected_improvement(&halved, &errors.map(|e| e / 2.0), &solo, best / 2.0);
+        assert!(
+            (half - once / 2.0).abs() < 1e-9 * once,
+            "{goal:?}: {half} {once}"
+        );
+    }
 }
 
 #[test]
@@ -225,6 +249,7 @@ fn coruns_until_near(earlier: Option<&Predictor>) -> usize {
         batches: vec![batches.clone(); 3],
         shares,
         goal: Goal::Raw,
+        rounds: &|_| 1.0,
         floor: 0.0,
         admissible: &|_| true,
         shrink: &|_| {},
@@ -297,6 +322,7 @@ fn one_model_of_many_tasks_chooses_a_lot() {
             .map(|k| Share::from_percent(10.0 * f64::from(k)).unwrap())
             .collect(),
         goal: Goal::Raw,
+        rounds: &|_| 1.0,
         floor: 0.0,
         admissible: &fits,
         shrink: &small,

@@ -114,7 +114,8 @@ impl Adaptive {
         }
         if earlier.is_none() {
             let all: Vec<usize> = (0..adaptive.space.task_count()).collect();
-            starts.extend(schemes(&adaptive.space, &all));
+            let sizes = adaptive.scheme_sizes();
+            starts.extend(schemes(&adaptive.space, &all, &sizes));
         }
         starts.retain(|runs| adaptive.may(runs));
         adaptive.starts = starts.into_iter();
@@ -146,6 +147,7 @@ impl Adaptive {
             batches: batches.clone(),
             shares: self.space.shares.clone(),
             goal: self.wanted.goal.clone(),
+            rounds: &|active| self.wanted.plan.rounds(active),
             floor: self.wanted.floor,
             admissible: &admissible,
             shrink: &shrink,
@@ -154,6 +156,16 @@ impl Adaptive {
             earlier: self.earlier.as_ref(),
             seed: self.wanted.seed,
         })
+    }
+
+    /// Batch sizes of the schemes: the largest, and for progress, which they cost, those that rounds are counted at.
+    pub(super) fn scheme_sizes(&self) -> Vec<Batch> {
+        let plan = &self.wanted.plan;
+        let size = |task: &doc::Task| match task.batch_sizes.last() {
+            Some(&largest) if !plan.counts_rounds() => largest,
+            _ => task.reference(),
+        };
+        plan.workload.tasks.iter().map(size).collect()
     }
 
     /// Batch sizes of each task whose solo rate is known; all of them as long as none is.
@@ -267,7 +279,8 @@ impl Adaptive {
             let solo: Option<Vec<f64>> = sample.active.iter().map(|a| self.solo(a)).collect();
             let solo = solo?;
             let kept = Goal::MaxMin.value(&sample.throughput, &solo) >= self.wanted.floor;
-            Some((kept, self.wanted.goal.value(&sample.throughput, &solo)))
+            let value = self.wanted.goal.value(&sample.throughput, &solo);
+            Some((kept, value / self.wanted.plan.rounds(&sample.active)))
         };
         let whole = self.data.samples.iter().filter(|s| s.active.len() == n);
         whole
@@ -361,9 +374,9 @@ impl Adaptive {
     }
 }
 
-/// The schemes that plans of some tasks are compared with, at the largest batch sizes as far as
+/// The schemes that plans of some tasks are compared with, at one batch size of each task as far as
 /// they fit into memory: everyone 100 %, `100/n`, `200/n`, 60 and 80 %.
-pub(super) fn schemes(space: &Space, tasks: &[usize]) -> Vec<Configuration> {
+pub(super) fn schemes(space: &Space, tasks: &[usize], sizes: &[Batch]) -> Vec<Configuration> {
     let n = tasks.len() as u32;
     let full = Share::FULL.hundredths();
     let hundredths = [
@@ -381,7 +394,7 @@ pub(super) fn schemes(space: &Space, tasks: &[usize]) -> Vec<Configuration> {
                 .map(|&task| {
                     Some(Setting {
                         task,
-                        batch: *space.batches(task).last()?,
+                        batch: *sizes.get(task)?,
                         share: Share::from_hundredths(share),
                     })
                 })

@@ -1,7 +1,8 @@
 //! The plan that the measurements are for, as the solver would choose it by what is known so far.
 
 use allocation::{
-    Effort, Limits, Partition, Problem, SearchOptions, Solution, partition_by_model, solve_by_model,
+    Effort, Limits, Partition, Problem, Progress, SearchOptions, Solution, partition_by_model,
+    solve_by_model,
 };
 use doc::{Method, ObjectiveKind, Workload};
 use predict::{Dataset, FitOptions, Predictor, fit};
@@ -31,6 +32,36 @@ pub struct Asked {
 }
 
 impl Asked {
+    /// Rounds to the targets at a choice of batch sizes for some of the tasks: their weighted mean, or the last. 1
+    /// where the objective counts none.
+    ///
+    /// A round lasts until all have trained on their samples, and times to target are rounds times its length, as
+    /// long as none has reached its target. The plan itself, which is measured in turns, counts those that leave.
+    pub fn rounds(&self, active: &[Setting]) -> f64 {
+        let tasks = &self.workload.tasks;
+        if !self.counts_rounds() {
+            return 1.0;
+        }
+        let each = active.iter().map(|setting| {
+            let task = &tasks[setting.task];
+            let weight = task.weight.map_or(1.0, units::Weight::get);
+            (weight, Progress::of_task(task).rounds_at(setting.batch))
+        });
+        match self.objective {
+            ObjectiveKind::ProgressLast => each.map(|(_, n)| n).fold(0.0, f64::max),
+            _ => {
+                let (weights, sum) = each.fold((0.0, 0.0), |a, (w, n)| (a.0 + w, a.1 + w * n));
+                sum / weights
+            }
+        }
+    }
+
+    /// Whether the objective is progress, where larger batches cost rounds.
+    pub fn counts_rounds(&self) -> bool {
+        use ObjectiveKind::{Progress, ProgressLast};
+        matches!(self.objective, Progress | ProgressLast)
+    }
+
     /// The best plan by a model of the data, anywhere: what runs on each GPU, or of a round on one
     /// the sets of tasks that run together, longest first. Empty where nothing can be learnt yet,
     /// or is feasible.

@@ -72,9 +72,10 @@ impl Adaptive {
             return self.wanted.plan.by_model(model, self.wanted.seed);
         }
         let division = self.even_division();
+        let sizes = self.scheme_sizes();
         let parts = division
             .iter()
-            .flat_map(|tasks| schemes(&self.space, tasks));
+            .flat_map(|tasks| schemes(&self.space, tasks, &sizes));
         parts.collect()
     }
 

@@ -441,7 +441,12 @@ fn many_tasks_that_hardly_fit_are_measured_together() {
     let everyone: Vec<usize> = (0..40).collect();
     let (drawn, _) = all(Sequence::designed(&tight, &open, conditions(false)).unwrap());
     let drawn = drawn.into_iter().filter(|runs| runs.len() > 1);
-    let schemes = adaptive::schemes(&space, &everyone);
+    let largest: Vec<units::Batch> = tight
+        .tasks
+        .iter()
+        .map(|t| *t.batch_sizes.last().unwrap())
+        .collect();
+    let schemes = adaptive::schemes(&space, &everyone, &largest);
     let mut sizes = BTreeSet::new();
     assert_eq!(schemes.len(), 5);
     for runs in schemes.into_iter().chain(drawn) {
@@ -512,4 +517,41 @@ fn on_several_gpus_the_parts_of_divisions_are_measured() {
     let (fewer, stopped) = all(sequence);
     assert_eq!(fewer[..], measured[..fewer.len()]);
     assert!(stopped != StopReason::Tolerance || fewer.len() < measured.len());
+}
+
+/// Where larger batches cost rounds, a design for progress asks for the sizes that its plan uses.
+#[test]
+fn a_design_for_progress_measures_at_the_sizes_of_its_plan() {
+    let of = |noise_scale: u32| {
+        let task = |id: &str, model: &str| {
+            format!(
+                r#"{{"id":"{id}","model":"{model}","batch_sizes":[16,32,64,128],"batch":32,"samples":5000,
+                "rounds_to_target":5,"efficiency":{{"noise_scale":{noise_scale}}}}}"#
+            )
+        };
+        let two = [task("a", "vgg16"), task("b", "resnet18")].join(",");
+        let tasks =
+            format!(r#"{{"schema":"mt.workload/1","device":{{"kind":"sim"}},"tasks":[{two}]}}"#);
+        let open = DesignSettings {
+            budget: Some(24),
+            rv_min: TotalShare::ZERO,
+            subsets: 0.0,
+            objective: None,
+            ..settings(Strategy::Adaptive)
+        };
+        let workload = read(&tasks.replace('\n', " "));
+        let (all, _) = all(Sequence::designed(&workload, &open, conditions(false)).unwrap());
+        let together: Vec<Configuration> = all.into_iter().filter(|c| c.len() == 2).collect();
+        let schemes = together.iter().take(4);
+        assert!(
+            schemes.flatten().all(|s| s.batch.get() == 32),
+            "{together:?}"
+        );
+        let chosen = together.iter().skip(STARTS).flatten();
+        let large = chosen.clone().filter(|s| s.batch.get() >= 64).count();
+        large as f64 / chosen.count() as f64
+    };
+    // A sample at 128 is worth a quarter of one at 32; or as much.
+    let (few, many) = (of(1), of(1_000_000));
+    assert!(few < 0.35 && many > 0.65, "{few} {many}");
 }

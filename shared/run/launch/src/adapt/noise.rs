@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use doc::{Efficiency, EfficiencyCurve, EfficiencySource, EventPayload, Model, RunEvent, Workload};
+use doc::{
+    Efficiency, EfficiencyCurve, EfficiencySource, EventPayload, Model, RunEvent, Task, Workload,
+};
 use efficiency::{Moments, NoiseScale};
 use units::TaskId;
 
@@ -39,11 +41,11 @@ impl LiveNoise {
 
     /// The noise scale of the newest rounds, of as few as tell one with its error: it grows as training goes
     /// on, and what was told long ago holds no more.
-    pub(crate) fn of(&self, task: &TaskId) -> Option<NoiseScale> {
-        let rounds = self.tasks.get(task)?;
+    pub(crate) fn of(&self, task: &Task) -> Option<NoiseScale> {
+        let rounds = self.tasks.get(&task.id)?;
         (0..rounds.len())
             .rev()
-            .find_map(|first| NoiseScale::of(&rounds[first..].concat()).ok())
+            .find_map(|first| NoiseScale::of(&rounds[first..].concat(), task.reference()).ok())
     }
 
     /// Moves the noise scale of each task that tells one by `part` of the way, in logarithms: one odd round
@@ -53,7 +55,7 @@ impl LiveNoise {
     pub(crate) fn correct(&self, model: &mut Model, part: f64) -> Vec<String> {
         let mut moved = Vec::new();
         for task in &mut model.workload.tasks {
-            let Some(live) = self.of(&task.id) else {
+            let Some(live) = self.of(task) else {
                 continue;
             };
             let before = match task.efficiency.as_ref().map(|known| &known.curve) {
@@ -62,9 +64,6 @@ impl LiveNoise {
                 None => None,
             };
             let samples = before.map_or(live.samples, |phi| phi * (live.samples / phi).powf(part));
-            if samples > Efficiency::LARGEST_NOISE_SCALE {
-                continue;
-            }
             let curve = EfficiencyCurve::NoiseScale {
                 samples,
                 interval: Some(live.interval.map(|end| end * samples / live.samples)),

@@ -291,10 +291,10 @@ fn a_noise_scale_that_is_hardly_known_moves_no_plan() {
     let before = towards_targets();
     let seen = measured(&before, [1.0, 1.0]);
     let mut correction = Correction::default();
-    // The mean is large; single events are as good as none.
-    for odd in [3.0, -0.99, -0.99, -0.9, 4.0, -0.99, -0.99] {
+    // The mean is large; single events differ by more than ten times.
+    for odd in [3.0, -0.6, -0.6, -0.5, 4.0, -0.6, -0.6] {
         for task in ["a", "b"] {
-            correction.noise.hear(&told(task, 25.0, odd));
+            correction.noise.hear(&told(task, 28.0, odd));
         }
     }
     let found = correction.adapt(&before, &seen, 1.0).unwrap();
