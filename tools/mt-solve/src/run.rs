@@ -76,7 +76,10 @@ fn tell(plan: &Plan, outside: &[String], console: &Console) -> Exit {
         Answer::Feasible(_) => {
             let transfers = plan.workload().and_then(notes::transfers);
             let notes = transfers.into_iter().chain(report::verdict_note(plan));
-            for note in notes.chain(notes::sizes(plan)) {
+            for note in notes
+                .chain(notes::prediction(plan))
+                .chain(notes::sizes(plan))
+            {
                 console.note(&note);
             }
             for reason in outside {

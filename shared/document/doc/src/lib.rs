@@ -79,9 +79,9 @@ pub use wire::{
     Aim, Balance, BatchPolicy, Chosen, ConstraintKind, DesignKind, DeviceFingerprint, DeviceKind,
     DeviceList, Duplex, EfficiencySource, FailureCause, GpuDescription, GpuUse, GradientNoise,
     HostDescription, Infeasibility, JobState, LayerDescription, LayerGroup, ListedDevice, Method,
-    Objective, ObjectiveKind, PhaseKind, Progress, Proof, Provenance, RatesKind, ScheduleBaseline,
-    ScheduleBound, ScheduleClass, SchedulePolicy, Scheme, Search, SoloRate, StopReason, Switching,
-    SwitchingMode, TaskStatus, WorkKind,
+    Objective, ObjectiveKind, PhaseKind, PredictionError, Progress, Proof, Provenance, RatesKind,
+    ScheduleBaseline, ScheduleBound, ScheduleClass, SchedulePolicy, Scheme, Search, SoloRate,
+    StopReason, Switching, SwitchingMode, TaskStatus, WorkKind,
 };
 pub use workload::{
     DeviceSpec, Efficiency, EfficiencyCurve, GpuSpec, HostCost, Job, Link, Memory, OtherTasks,

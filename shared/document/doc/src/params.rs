@@ -2,7 +2,7 @@
 //! predictor of them.
 
 pub use crate::wire::{
-    Domain, Evidence, FamilyError, GpParams, LawParams, Matern, ModelParams, Point, PolyParams,
-    SoloPart, SoloStep, SumParams, TaskParams, TreesParams, UnseenParams, UnseenUse, Validation,
-    WorkloadLaw,
+    Domain, Evidence, FamilyError, GpParams, Kind, KindError, LawParams, Matern, ModelParams,
+    Point, PolyParams, SoloPart, SoloStep, SumParams, TaskParams, TreesParams, UnseenParams,
+    UnseenUse, Validation, WorkloadLaw,
 };

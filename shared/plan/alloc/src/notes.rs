@@ -54,6 +54,22 @@ pub fn sizes(plan: &Plan) -> Option<String> {
     ))
 }
 
+/// How far a plan is from what was measured, and how wrong the model was of what it had not measured itself.
+#[must_use]
+pub fn prediction(plan: &Plan) -> Option<String> {
+    let told = plan.feasible()?.prediction?;
+    let kind = told.kind.words();
+    Some(match told.error_percent {
+        Some(error) => format!(
+            "the plan has {kind}: there the model was off by {error:.1} % in the mean, of {} throughputs left out",
+            told.cases
+        ),
+        None => format!(
+            "the plan has {kind}: too little was measured to say how far off the model is there"
+        ),
+    })
+}
+
 /// Where the samples of a round are planned by compute alone although its transfers take time.
 #[must_use]
 pub fn transfers(workload: &Workload) -> Option<String> {

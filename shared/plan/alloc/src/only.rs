@@ -3,12 +3,11 @@
 use doc::{Answer, DeviceKind, Model, Plan, RateRow};
 use overlap::{ModelRates, Rates};
 use predict::Predictor;
-use units::corun::Setting;
 use units::{Batch, SamplesPerSec, Share};
 
 use crate::cap::cap;
 use crate::pipeline::{plan_workload, refused};
-use crate::planner::PlannerError;
+use crate::planner::{PlannerError, co_runs, tell_error};
 use crate::rates::Subset;
 use crate::request::Request;
 
@@ -75,7 +74,11 @@ pub fn plan_only(
                 .iter()
                 .filter_map(|t| model.workload.task_index(&t.id))
                 .collect();
-            let outside = outside(&plan, &predictor, &model, &places);
+            tell_error(&mut plan, &predictor, |i| places[i]);
+            let name = |i: usize| model.workload.tasks[i].id.to_string();
+            let co_runs = co_runs(&plan, |i| places[i]);
+            let outside = co_runs.iter().flat_map(|s| predictor.outside(s));
+            let outside = outside.map(|o| o.reason(name)).collect();
             plan.rates = rates(&plan, &predictor, &model, places);
             (plan, outside)
         }
@@ -137,19 +140,4 @@ fn rates(plan: &Plan, predictor: &Predictor, model: &Model, places: Vec<usize>) 
         Some(RateRow { active, rates })
     };
     (1..1_u64 << n).filter_map(row).collect()
-}
-
-fn outside(plan: &Plan, predictor: &Predictor, model: &Model, places: &[usize]) -> Vec<String> {
-    let mut gpus = std::collections::BTreeMap::<u32, Vec<Setting>>::new();
-    for ((task, &place), (batch, share)) in plan.tasks.iter().zip(places).zip(settings(plan)) {
-        let on = gpus.entry(task.gpu.unwrap_or(0)).or_default();
-        on.push(Setting {
-            task: place,
-            batch,
-            share,
-        });
-    }
-    let name = |i: usize| model.workload.tasks[i].id.to_string();
-    let outside = gpus.values().flat_map(|s| predictor.outside(s));
-    outside.map(|o| o.reason(name)).collect()
 }

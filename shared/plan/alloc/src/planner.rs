@@ -96,6 +96,7 @@ impl Planner {
             }
         };
         let mut plan = solved.plan.clone();
+        tell_error(&mut plan, &solved.predictor, |task| task);
         plan.provenance.clone_from(&solved.model.provenance);
         plan.model = Some(solved.model.clone());
         self.last = Some(solved);
@@ -105,17 +106,34 @@ impl Planner {
     /// What of the last plan the model answers without measurements nearby, in words.
     #[must_use]
     pub fn outside(&self, plan: &Plan) -> Vec<String> {
-        let (Some(solved), Answer::Feasible(found)) = (&self.last, &plan.answer) else {
+        let Some(solved) = &self.last else {
             return Vec::new();
         };
-        let mut gpus: BTreeMap<u32, Vec<Setting>> = BTreeMap::new();
-        for (task, &Decision { batch, share, .. }) in found.decisions.iter().enumerate() {
-            let on = gpus.entry(plan.tasks[task].gpu.unwrap_or(0)).or_default();
-            on.push(Setting { task, batch, share });
-        }
         let name = |i: usize| plan.tasks.get(i).map_or("", |t| t.id.as_str()).to_owned();
-        let outside = gpus.values().flat_map(|s| solved.predictor.outside(s));
+        let co_runs = co_runs(plan, |task| task);
+        let outside = co_runs.iter().flat_map(|s| solved.predictor.outside(s));
         outside.map(|o| o.reason(name)).collect()
+    }
+}
+
+/// What runs together on each GPU of a plan; `place` is that of a task of the plan in the model. None where nothing
+/// was found.
+pub(crate) fn co_runs(plan: &Plan, place: impl Fn(usize) -> usize) -> Vec<Vec<Setting>> {
+    let decisions = plan.feasible().map_or(&[][..], |found| &found.decisions);
+    let mut gpus: BTreeMap<u32, Vec<Setting>> = BTreeMap::new();
+    for (i, &Decision { batch, share, .. }) in decisions.iter().enumerate() {
+        let on = gpus.entry(plan.tasks[i].gpu.unwrap_or(0)).or_default();
+        let task = place(i);
+        on.push(Setting { task, batch, share });
+    }
+    gpus.into_values().collect()
+}
+
+/// Writes into a plan how wrong the model is of its kind.
+pub(crate) fn tell_error(plan: &mut Plan, predictor: &Predictor, place: impl Fn(usize) -> usize) {
+    let error = predictor.prediction_error(&co_runs(plan, place));
+    if let Answer::Feasible(found) = &mut plan.answer {
+        found.prediction = error;
     }
 }
 

@@ -171,6 +171,7 @@ impl Base {
                     batch,
                     share,
                     ln: (batch / p).ln() - self.solo_steps(a.task, batch, share).1,
+                    step: Some(batch / p),
                 });
             }
         }
@@ -190,9 +191,13 @@ impl Base {
         let pace = &self.laws[task].pace;
         let by_law = pace.alone(batch, share).ln();
         let stretch = by_law - pace.alone(batch, 1.0).ln();
-        let part = self.parts[task].ln_factor(batch, share);
+        let parts = &self.parts[task];
+        let ln_part = match parts.between(batch, share, exp(ln_step)) {
+            Some(step) => step.ln(),
+            None => ln_step + stretch + parts.ln_factor(batch, share),
+        };
         // A part of the device is never faster than the whole.
-        let ln_alone = ln_step + (stretch + part).max(0.0);
+        let ln_alone = ln_part.max(ln_step);
         (ln_step, ln_alone, exp(ln_alone - by_law))
     }
 

@@ -48,12 +48,17 @@ impl Domain {
     /// them the value of the last one. With shares of 20 and 80 % held out of ten levels they took
     /// the blend's error from 2.6 to 15.3 %.
     pub fn has_levels_of(&self, active: &[Setting]) -> bool {
+        self.crowds.contains(&active.len()) && self.has_shares_of(active)
+    }
+
+    /// Whether every share of a co-run is a measured level of its task.
+    pub fn has_shares_of(&self, active: &[Setting]) -> bool {
         let near = |a: &Setting| {
             let levels = self.shares.get(a.task).map_or(&[][..], Vec::as_slice);
             let gap = |l: &Share| l.hundredths().abs_diff(a.share.hundredths());
             levels.iter().any(|l| gap(l) <= LEVEL)
         };
-        self.crowds.contains(&active.len()) && active.iter().all(near)
+        active.iter().all(near)
     }
 
     /// Smallest and largest share at which a task ran with others.

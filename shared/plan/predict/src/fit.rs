@@ -183,16 +183,18 @@ fn learn_kinds(
     });
     report.tasks = TaskReport::of_tasks(&reports.collect::<Vec<_>>(), copies);
     let pool = pool.clone().filter(|_| validation::beside_law(method));
-    let mut unseen = pool.map(|pool| Unseen {
-        sums: (checks.sum_weight > 0.0)
-            .then(|| Sums::condition(data, &base, &known.sums?))
-            .flatten()
-            .map(|sums| sums.counting(checks.sum_weight)),
-        ..Unseen::learn(data, checked, pool, &known, &checks)
+    let sums = || Sums::condition(data, &base, &known.sums?);
+    let sums = (checks.sum_weight > 0.0).then(sums).flatten();
+    let unseen = pool.map(|pool| {
+        let (learnt, errors) = Unseen::learn(data, checked, pool, &known, &checks);
+        let sums = sums.map(|sums| sums.counting(checks.sum_weight));
+        (Unseen { sums, ..learnt }, errors)
     });
-    let learnt = unseen.as_ref();
-    report.unseen_batch = learnt.and_then(|u| u.batch?.error);
-    report.unseen_task = learnt.and_then(|u| u.task?.error);
+    if let Some((_, errors)) = &unseen {
+        report.kinds.extend(errors);
+        report.kinds.sort_by_key(|e| e.kind);
+    }
+    let mut unseen = unseen.map(|(unseen, _)| unseen);
     let points = collect_points(original, &rows, &mut tasks, unseen.as_mut(), method);
     Ok(Fitted {
         predictor: Predictor {
@@ -202,6 +204,7 @@ fn learn_kinds(
             trust: copies.spread(&trust),
             unseen: unseen.map(|u| u.of_tasks(copies)),
             line_weight: checks.line_weight,
+            errors: report.kinds.clone(),
         },
         report,
         points,

@@ -28,7 +28,7 @@
 //!    `sum`, that of what a co-run makes of the device, and `unseen`, where they stand in; `crowd`, where
 //!    more tasks run than were measured together.
 //! 4. The answer: `predictor`, `trust` (how wide its intervals are), `batch` (many at once), `outside`,
-//!    `interference`, `throughput`.
+//!    `kind` (how far from what was measured), `interference`, `throughput`.
 //! 5. Learning: `validation` (what is left out), `report` (what a fit says of itself), `fit`; `params`
 //!    writes a model and reads it.
 //! 6. On top: `summary`, `accuracy`, `contradictions`, `candidates`, `runs`, `scale`, and `design`, which asks
@@ -51,6 +51,7 @@ mod features;
 mod fit;
 mod gp;
 mod interference;
+mod kind;
 mod model;
 mod outside;
 mod params;
@@ -78,6 +79,7 @@ pub use candidates::candidates;
 pub use contradictions::Contradiction;
 pub use dataset::{Dataset, Sample, TaskSpec};
 pub use doc::Method;
+pub use doc::params::{Kind, KindError};
 pub use error::PredictError;
 pub use features::Driver;
 pub use fit::{FitOptions, Fitted, fit, fit_by_merit};
@@ -85,4 +87,3 @@ pub use interference::StepParts;
 pub use outside::Outside;
 pub use predictor::{Prediction, Predictor};
 pub use report::{FitReport, TaskReport, Worst};
-pub use unseen::UnseenError;

@@ -25,6 +25,8 @@ pub(crate) struct Difference {
     pub batch: f64,
     pub share: f64,
     pub ln: f64,
+    /// Step seconds.
+    pub step: Option<f64>,
 }
 
 /// The process of one task; empty where no solo run at a part share was measured.
@@ -38,6 +40,8 @@ pub(crate) struct Point {
     pub batch: f64,
     pub share: f64,
     pub weight: f64,
+    /// Step seconds measured there; `None` on the whole device, and in models that do not say.
+    pub step: Option<f64>,
 }
 
 impl PartShares {
@@ -50,6 +54,7 @@ impl PartShares {
             batch,
             share: 1.0,
             ln: 0.0,
+            step: None,
         };
         let all: Vec<Difference> = measured.iter().copied().chain(whole.map(none)).collect();
         let kept: Vec<Difference> = math::stats::evenly(all.len(), MOST)
@@ -74,6 +79,7 @@ impl PartShares {
             batch: d.batch,
             share: d.share,
             weight,
+            step: d.step,
         };
         Self {
             points: kept.iter().zip(weights).map(point).collect(),
@@ -84,6 +90,29 @@ impl PartShares {
     pub fn has_share(&self, share: f64) -> bool {
         let near = |p: &Point| (p.share - share).abs() < 0.005;
         self.points.iter().any(near)
+    }
+
+    /// Solo step seconds at a share between two at which this batch size was measured, one of which may be
+    /// the whole device: linear in `1 / R`, as the step of the law `g0 + g1 / R` is. Where both neighbours are known
+    /// the curve of the one task says more than the law, whose bend all batch sizes share. `None` with one share
+    /// beside the whole device: that line says less than the law.
+    pub fn between(&self, batch: f64, share: f64, whole: f64) -> Option<f64> {
+        let own = |p: &&Point| p.batch == batch && p.step.is_some();
+        let shares = || self.points.iter().filter(own).map(|p| p.share);
+        let low = shares().filter(|s| *s <= share).reduce(f64::max)?;
+        shares().find(|s| *s != low)?;
+        let high = shares().filter(|s| *s > share).fold(1.0, f64::min);
+        // Mean of the repeats.
+        let at = |share: f64| {
+            let steps = self.points.iter().filter(own).filter(|p| p.share == share);
+            let (n, sum) = steps.fold((0.0, 0.0), |(n, sum), p| {
+                (n + 1.0, sum + p.step.unwrap_or(0.0))
+            });
+            if n > 0.0 { sum / n } else { whole }
+        };
+        let (slow, fast) = (at(low), at(high));
+        let part = (1.0 / low - 1.0 / share) / (1.0 / low - 1.0 / high);
+        Some(slow + part * (fast - slow))
     }
 
     /// `ln` of the factor on the solo step at a share.
@@ -107,11 +136,43 @@ mod tests {
     use super::*;
 
     #[test]
+    fn between_two_measured_shares_a_step_is_linear_in_one_over_the_share() {
+        let step = |share: f64| 0.01 + 0.02 / share;
+        let measured = [0.2, 0.5].map(|share| Difference {
+            batch: 64.0,
+            share,
+            ln: 0.1,
+            step: Some(step(share)),
+        });
+        let parts = PartShares::learn(&measured, [64.0].into_iter());
+        for share in [0.2, 0.3, 0.5, 0.8] {
+            let between = parts.between(64.0, share, step(1.0)).unwrap();
+            assert!(
+                (between / step(share) - 1.0).abs() < 1e-9,
+                "{share} {between}"
+            );
+        }
+        assert_eq!(
+            parts.between(64.0, 0.1, step(1.0)),
+            None,
+            "below the smallest"
+        );
+        assert_eq!(
+            parts.between(32.0, 0.3, step(1.0)),
+            None,
+            "another batch size"
+        );
+        let single = PartShares::learn(&measured[..1], [64.0].into_iter());
+        assert_eq!(single.between(64.0, 0.5, step(1.0)), None);
+    }
+
+    #[test]
     fn carries_a_difference_to_its_neighbours_and_none_to_the_whole_device() {
         let measured = [0.1, 0.2, 0.5].map(|share| Difference {
             batch: 64.0,
             share,
             ln: 0.1,
+            step: None,
         });
         let parts = PartShares::learn(&measured, [32.0, 64.0].into_iter());
         let ln = |batch, share| parts.ln_factor(batch, share);

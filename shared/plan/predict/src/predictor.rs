@@ -1,5 +1,5 @@
 use doc::Method;
-use doc::params::Evidence;
+use doc::params::{Evidence, KindError};
 use units::corun::{MAX_TASKS, Setting};
 use units::{Batch, Share};
 
@@ -7,7 +7,7 @@ use crate::base::Base;
 use crate::crowd::Line;
 use crate::model::Regressors;
 use crate::pool::{Pool, Weights};
-use crate::trust::{BEYOND, Trust};
+use crate::trust::{self, Trust};
 use crate::unseen::{PoolCorrection, Unseen};
 
 /// Least standard deviation of the logarithm for a task that never ran with others, by itself and
@@ -40,6 +40,8 @@ pub struct Predictor {
     /// Part of the way, as a logarithm, that rates of more tasks than were measured together are moved to
     /// the line through those of fewer, 0 to 1.
     pub(crate) line_weight: f64,
+    /// Error of each kind of co-run of which parts could be left out.
+    pub(crate) errors: Vec<KindError>,
 }
 
 impl Predictor {
@@ -197,7 +199,10 @@ impl Predictor {
         // Of a task alone the spread at other shares was learnt from shares that were left out, the
         // smallest and the largest too.
         let learnt = active.len() == 1 && self.part_spread(&active[0]).is_some();
-        let outside = !learnt && !self.covers(active);
+        let most = self.base.most_together.max(1);
+        let covers = |a: &Setting| self.covers_setting(a, active.len().min(most));
+        let outside = !learnt && !active.iter().all(covers);
+        let beyond = trust::beyond(outside, active.len(), most);
         let unseen = self.unseen(active);
         mean.iter()
             .zip(active)
@@ -211,7 +216,13 @@ impl Predictor {
                     }
                     (_, Some((pool, learnt))) => {
                         let (variance, noise) = pool.variance(&self.base, &inputs, at);
-                        (variance, noise, learnt.interval_scale)
+                        // Of a task that never ran with others the process says little where none could be
+                        // left out to try it on.
+                        let least = match learnt.error {
+                            None => spread * spread,
+                            Some(_) => 0.0,
+                        };
+                        (variance, noise.max(least), learnt.interval_scale)
                     }
                     (Method::Structured | Method::Poly, _) => {
                         (0.0, spread * spread, trust.interval_scale)
@@ -233,10 +244,7 @@ impl Predictor {
                 // The two are independent: what the model does not know of the mean, and how a measurement
                 // scatters around it.
                 let own = if scatter { own } else { 0.0 };
-                let mut sd = scale * (own + variance).sqrt();
-                if outside {
-                    sd *= BEYOND;
-                }
+                let sd = beyond * scale * (own + variance).sqrt();
                 Prediction {
                     samples_per_s,
                     std_error: samples_per_s * sd,

@@ -1,8 +1,8 @@
 use doc::Method;
+use doc::params::KindError;
 
 use crate::copies::Copies;
 use crate::features::Driver;
-use crate::unseen::UnseenError;
 
 /// What a fit has to say to people.
 #[derive(Debug, Clone, Default)]
@@ -13,18 +13,10 @@ pub struct FitReport {
     pub families: Vec<(Method, f64)>,
     /// Parts that cross-validation left out in turn; 0: too few configurations.
     pub folds: usize,
-    /// Mean absolute error of left-out throughputs, percent, bad measurements included.
-    pub throughput_error_percent: Option<f64>,
-    /// The same where a whole level of shares was left out.
-    pub level_error_percent: Option<f64>,
-    /// The same where the co-runs of most tasks were left out.
-    pub crowd_error_percent: Option<f64>,
     /// Part of left-out throughputs inside the 90 % interval.
     pub coverage_90: Option<f64>,
-    /// What is to be expected where a batch size, or a task, never ran among others.
-    pub unseen_batch: Option<UnseenError>,
-    /// See there.
-    pub unseen_task: Option<UnseenError>,
+    /// Error of each kind of co-run of which parts could be left out.
+    pub kinds: Vec<KindError>,
     /// Left-out configurations with the largest errors of the total, worst first.
     pub worst: Vec<Worst>,
     /// Training configurations and error of the total (percent) with so many.

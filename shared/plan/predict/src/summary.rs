@@ -6,7 +6,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use doc::{Profile, Workload};
 use units::corun::Setting;
 
-use crate::{Dataset, Driver, Fitted, UnseenError};
+use crate::{Dataset, Driver, Fitted, Kind};
 
 /// Relevance below which a feature is not worth naming.
 const RELEVANT: f64 = 0.2;
@@ -28,7 +28,6 @@ pub fn text(profile: &Profile, data: &Dataset, fitted: &Fitted, width: Option<u1
     drivers(&mut out, workload, fitted);
     worst(&mut out, workload, data, fitted);
     rejected(&mut out, workload, fitted);
-    unseen(&mut out, fitted);
     learning(&mut out, fitted);
     let Some(width) = width else {
         return out;
@@ -88,23 +87,29 @@ fn headline(data: &Dataset, fitted: &Fitted) -> String {
         report.folds,
         errors.join(", ")
     );
-    let each = [
-        (report.throughput_error_percent, "as they are"),
-        (report.level_error_percent, "with a share left out whole"),
-        (
-            report.crowd_error_percent,
-            "with as many tasks left out whole",
-        ),
-    ];
-    let each: Vec<String> = each
-        .iter()
-        .filter_map(|(e, what)| Some(format!("{:.1} % {what}", (*e)?)))
-        .collect();
-    if !each.is_empty() {
+    out += "\nerror of each throughput, by how far a configuration is from what was measured:";
+    for e in &report.kinds {
         let _ = write!(
             out,
-            "\nerror of each throughput, outliers included: {}",
-            each.join(", ")
+            "\n  {}: {:.1} % ({} left out, of {} {})",
+            e.kind.words(),
+            e.error_percent,
+            e.cases,
+            e.parts,
+            if e.parts == 1 { "part" } else { "parts" }
+        );
+    }
+    let known = |kind: &Kind| report.kinds.iter().any(|e| e.kind == *kind);
+    let unknown: Vec<&str> = Kind::ALL
+        .iter()
+        .filter(|k| !known(k))
+        .map(|k| k.words())
+        .collect();
+    if !unknown.is_empty() {
+        let _ = write!(
+            out,
+            "\n  not known, too little to leave out: {}",
+            unknown.join("; ")
         );
     }
     if let Some(c) = report.coverage_90 {
@@ -198,31 +203,6 @@ fn rejected(out: &mut String, workload: &Workload, fitted: &Fitted) {
                 task.id
             );
         }
-    }
-}
-
-fn unseen(out: &mut String, fitted: &Fitted) {
-    let report = &fitted.report;
-    let kinds = [
-        (report.unseen_batch, "a batch size"),
-        (report.unseen_task, "a task"),
-    ];
-    let one = |(error, what): (Option<UnseenError>, &str)| {
-        let UnseenError {
-            parts,
-            error_percent,
-        } = error?;
-        Some(format!(
-            "{error_percent:.1} % with {what} ({parts} left out)"
-        ))
-    };
-    let list: Vec<String> = kinds.into_iter().filter_map(one).collect();
-    if !list.is_empty() {
-        let _ = write!(
-            out,
-            "\nerror of co-runs with what never ran among others: {}",
-            list.join(", ")
-        );
     }
 }
 

@@ -5,7 +5,18 @@ use units::{Batch, Share};
 /// Factor on the standard deviation of what lies outside what was measured. Chosen, not fitted: how far a
 /// user will go beyond is not known. Errors of left-out throughputs are counted with it, so that it widens the
 /// intervals outside against those inside, and not those of all.
-pub(crate) const BEYOND: f64 = 2.0;
+const BEYOND: f64 = 2.0;
+
+/// That factor for `running` tasks where at most `most` ran together; `outside`: a share or batch size lies
+/// outside, or a task never ran with others.
+///
+/// Of the slow-down of `m` tasks the part `(m - M) / m` was never measured, so that the factor is
+/// [`BEYOND`] for twice the measured number, less for fewer, and never below 1.
+pub(crate) fn beyond(outside: bool, running: usize, most: usize) -> f64 {
+    let unmeasured = running.saturating_sub(most) as f64 / running as f64;
+    let crowd = (2.0 * BEYOND * unmeasured).max(1.0);
+    if outside { crowd.max(BEYOND) } else { crowd }
+}
 
 /// How sure a task's predictions are, and where they are interpolation.
 #[derive(Debug, Clone, PartialEq)]

@@ -43,10 +43,10 @@ pub(crate) struct PoolCorrection {
 
 /// Error of batch sizes or tasks that were left out whole.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct UnseenError {
+pub(crate) struct UnseenError {
     /// How many were, one after another.
     pub parts: usize,
-    /// Mean absolute error of their co-runs, percent.
+    /// Mean absolute error of their co-runs without the largest twentieth, percent.
     pub error_percent: f64,
 }
 

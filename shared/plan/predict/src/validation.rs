@@ -24,15 +24,16 @@ use crate::predictor::Predictor;
 use crate::rows::Rows;
 use crate::structured::Form;
 use crate::sum::Sums;
+use crate::trust;
 use crate::unseen::Unseen;
 use left::FOLDS;
 
 pub(crate) use form::choose_form;
 pub(crate) use intervals::{
-    Calibration, HALF_WIDTH, calibrate, conformal, scale_of, scale_of_pool,
+    Calibration, calibrate, conformal, few, scale_of, scale_of_parts, scale_of_pool,
 };
 pub(crate) use left::{
-    HeldOut, moved_to_sums, throughput_error_percent, total_error_percent, total_errors, trimmed,
+    HeldOut, kind_error, moved_to_sums, total_error_percent, total_errors, trimmed,
 };
 pub(crate) use weights::{
     VERY_SURE, line_weight, pool_weights, sum_weight, sure_gain, sure_weight,
@@ -145,8 +146,10 @@ impl Fold {
         let held = data.samples.iter().enumerate().filter(|(k, _)| out[*k]);
         for (sample, s) in held {
             let inputs = base.inputs(&s.active);
-            let covers = |a: &Setting| base.covers(&ranges[a.task], a, s.active.len());
+            let few = s.active.len().min(base.most_together);
+            let covers = |a: &Setting| base.covers(&ranges[a.task], a, few);
             let outside = !s.active.iter().all(covers);
+            let beyond = trust::beyond(outside, s.active.len(), base.most_together);
             let whole = s.throughput.iter().all(|p| *p > 0.0);
             let sums = self.sums.as_ref().filter(|_| whole);
             let ln_sum = sums.map(|m| m.ln_sum(&inputs));
@@ -169,7 +172,7 @@ impl Fold {
                         .filter(|_| base.ran_so_many(s.active.len()))
                         .map(|p| p.answer(base, &inputs, at)),
                     has_levels: inputs.has_levels(),
-                    outside,
+                    beyond,
                     weight: 0.0,
                     ln_alone: inputs.ln_alone(at),
                     ln_sum,
@@ -199,6 +202,7 @@ impl Fold {
             trust: Vec::new(),
             unseen,
             line_weight: 1.0,
+            errors: Vec::new(),
         }
     }
 }
@@ -221,9 +225,12 @@ pub(crate) fn leave_levels_out(
     let m = inner.len().min(MOST_LEVELS);
     let mut left = Vec::new();
     // Evenly over the inner levels, away from their ends.
-    for level in (0..m).map(|k| inner[(2 * k + 1) * inner.len() / (2 * m)]) {
+    for k in 0..m {
+        let level = inner[(2 * k + 1) * inner.len() / (2 * m)];
         let has = |a: &Setting| a.share == level;
-        left.extend(leave_where(data, known, |active| active.iter().any(has))?);
+        if let Some(out) = marked(data, |active| active.iter().any(has)) {
+            left.extend(leave_one_part_out(data, known, &out, k)?);
+        }
     }
     Ok(left)
 }
@@ -243,7 +250,7 @@ pub(crate) fn leave_crowd_out(
         return Ok(Vec::new());
     };
     let fold = Fold::learn(data, known, &out)?;
-    let mut left = fold.left(data, known, &out, usize::MAX);
+    let mut left = fold.left(data, known, &out, 0);
     if beside_law(method) {
         let predictor = fold.predictor(method, weights, sum_weight);
         let mut rates = [0.0; MAX_TASKS];
@@ -263,18 +270,6 @@ pub(crate) fn leave_crowd_out(
 /// numbers of tasks. What a law alone answers stays the law's: searches rest on its form.
 pub(crate) fn beside_law(method: Method) -> bool {
     matches!(method, Method::Gp | Method::Blend)
-}
-
-/// Leaves out the co-runs that `out` picks, unless too few would be left.
-fn leave_where(
-    data: &Dataset,
-    known: &FromFullFit<'_>,
-    out: impl Fn(&[Setting]) -> bool,
-) -> Result<Vec<HeldOut>, PredictError> {
-    match marked(data, out) {
-        Some(marked) => leave_one_part_out(data, known, &marked, usize::MAX),
-        None => Ok(Vec::new()),
-    }
 }
 
 /// Which samples are co-runs that `out` picks; `None`: none is, or too few would be left.

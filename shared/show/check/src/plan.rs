@@ -198,6 +198,7 @@ fn predicted(
             "the plan is written by hand and does not say whether sharing is worth it",
         );
     };
+    figures::prediction(found, &frame, &choices, j);
     figures::totals(found, &frame, &choices, &value, j);
     let held = candidates::held(found, model, &choices, &value);
     figures::constraints(found, &frame, &choices, &held, j);

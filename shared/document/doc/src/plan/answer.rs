@@ -7,7 +7,7 @@ use super::{
     points,
 };
 use crate::checker::optional;
-use crate::wire::{self, Infeasibility, Objective, Search};
+use crate::wire::{self, Infeasibility, Objective, PredictionError, Search};
 use crate::{Checker, Code};
 
 /// What a plan says of its tasks.
@@ -32,6 +32,8 @@ pub struct Feasible {
     pub verdict: Option<Verdict>,
     /// When the tasks reach their targets, where the objective is that.
     pub target: Option<Target>,
+    /// How far the plan is from what its model learnt from; absent where no model tells.
+    pub prediction: Option<PredictionError>,
     /// What was maximised.
     pub objective: Objective,
     /// What had to hold.
@@ -149,11 +151,12 @@ pub(super) fn answer(wire: &wire::Plan, c: &mut Checker) -> Option<Answer> {
 }
 
 /// What only a plan that was found has, and whether this one has it.
-fn results(wire: &wire::Plan) -> [(&'static str, bool); 12] {
+fn results(wire: &wire::Plan) -> [(&'static str, bool); 13] {
     [
         ("objective", wire.objective.is_some()),
         ("verdict", wire.verdict.is_some()),
         ("target", wire.target.is_some()),
+        ("prediction", wire.prediction.is_some()),
         ("mismatch", wire.mismatch.is_some()),
         (
             "unconstrained_objective",
@@ -223,6 +226,7 @@ fn feasible(wire: &wire::Plan, given: Option<Vec<Given>>, c: &mut Checker) -> Op
         rv: rv?,
         verdict: verdict?,
         target: target?,
+        prediction: wire.prediction,
         objective: objective?,
         constraints: constraints?,
         mismatch: wire.mismatch,
@@ -336,6 +340,7 @@ impl Feasible {
         wire.rv_percent = Some(self.rv.percent());
         wire.verdict = self.verdict.as_ref().map(Verdict::to_wire);
         wire.target = self.target.as_ref().map(Target::to_wire);
+        wire.prediction = self.prediction;
         wire.objective = Some(self.objective);
         wire.constraints = Some(self.constraints.to_wire());
         wire.mismatch = self.mismatch;

@@ -140,7 +140,7 @@ pub struct UnseenUse {
     pub interval_scale: f64,
     /// Parts that were left out one after another.
     pub parts: u32,
-    /// Mean absolute error of left-out throughputs, in percent; absent: too few could be left out,
+    /// Mean absolute error of left-out throughputs without the largest twentieth, in percent; absent: too few could be left out,
     /// and the weight is a guess.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_percent: Option<f64>,
@@ -195,9 +195,68 @@ pub struct Validation {
     /// hold 90 %.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coverage_90: Option<f64>,
+    /// Error of each kind of configuration of which parts could be left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<KindError>,
     /// The same error of every family that was tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub families: Vec<FamilyError>,
+}
+
+/// How far a configuration is from what was measured.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Every task ran with others at its batch size and its share, and as many tasks ran together.
+    Within,
+    /// A task never ran with others at its share.
+    Share,
+    /// A task never ran with others at its batch size.
+    Batch,
+    /// A task never ran with others.
+    Task,
+    /// So many tasks never ran together.
+    Crowd,
+}
+
+impl Kind {
+    /// Every kind, the nearest first.
+    pub const ALL: [Self; 5] = [
+        Self::Within,
+        Self::Share,
+        Self::Batch,
+        Self::Task,
+        Self::Crowd,
+    ];
+
+    /// What configurations of the kind have, for people.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Within => "tasks, batch sizes and shares that ran together",
+            Self::Share => "a share at which its task never ran with others",
+            Self::Batch => "a batch size at which its task never ran with others",
+            Self::Task => "a task that never ran with others",
+            Self::Crowd => "as many tasks as never ran together",
+        }
+    }
+}
+
+/// Error of one kind of configuration, from parts of that kind that were left out whole: single
+/// configurations, all of a share, of a batch size, of a task, or of as many tasks as ran together at most.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KindError {
+    /// Which kind.
+    pub kind: Kind,
+    /// Mean absolute error of the single throughputs, in percent, bad measurements included.
+    pub error_percent: f64,
+    /// Throughputs that were left out.
+    pub cases: u64,
+    /// Parts that were left out one after another; the throughputs of one err together.
+    pub parts: u32,
 }
 
 /// Cross-validated error of one family.
@@ -309,6 +368,10 @@ pub struct SoloPart {
     pub share: f64,
     /// Its weight in the process.
     pub weight: f64,
+    /// Step seconds measured there: between two shares of a batch size the solo step is linear in one over
+    /// the share. Absent on the whole device, and in models that only have the process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_s: Option<f64>,
 }
 
 /// `t_i = (H^q + D^q)^(1/q)`, `H = g0 (1 + h x_m)`, `D = g1 B phi(R) (1 + sum_j c_ij u_j R_j^e)`,

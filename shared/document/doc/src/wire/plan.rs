@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use std::collections::BTreeMap;
 
+use super::model_params::Kind;
 use super::{Choice, Link, Model, ObjectiveKind, Provenance, UpdateBytes, Workload, wire_form};
 
 /// Batch sizes and shares of every task.
@@ -33,6 +34,9 @@ pub struct Plan {
     /// When the tasks reach their targets; of a plan for progress where every task has samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
+    /// How far the plan is from what its model learnt from, and how wrong the model was there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prediction: Option<PredictionError>,
     /// What was maximised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<Objective>,
@@ -84,6 +88,25 @@ pub struct Plan {
 }
 
 wire_form!(Plan, "mt.plan/1");
+
+/// Error of predictions of a plan's own kind: cross-validated, of co-runs as far from what was left to
+/// learn from as the plan is from what was measured. Of a plan for several GPUs the worst.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PredictionError {
+    /// Which kind; of several the one of the largest error, one of unknown error first.
+    pub kind: Kind,
+    /// Mean absolute error of a throughput of this kind, in percent; absent: too little could be left out to
+    /// know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_percent: Option<f64>,
+    /// Throughputs that were left out.
+    #[serde(default)]
+    pub cases: u64,
+    /// Parts that were left out one after another; the throughputs of one err together.
+    #[serde(default)]
+    pub parts: u32,
+}
 
 /// One task of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

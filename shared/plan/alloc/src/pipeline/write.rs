@@ -81,6 +81,7 @@ pub(super) fn feasible<C: Throughput + ?Sized>(
         decisions: decisions(rates, parts)?,
         rv: parts.iter().flat_map(shares).sum(),
         verdict: verdict(rates, workload, parts)?,
+        prediction: None,
         objective: Objective { kind, value },
         constraints: constraints(&problem.limits),
         mismatch: known.then(|| worst.fold(0.0, f64::max)),

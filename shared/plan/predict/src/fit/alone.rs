@@ -7,7 +7,7 @@ use crate::dataset::{Dataset, Sample};
 use crate::error::PredictError;
 use crate::structured::Form;
 use crate::trust::PartSpread;
-use crate::validation::conformal;
+use crate::validation::{conformal, scale_of_parts};
 
 /// Parts that are left out one after another. Two would leave half of the levels to learn from;
 /// each costs a fit of the laws to the solo runs.
@@ -33,6 +33,7 @@ impl PartSpread {
             let a = s.active[0];
             levels[a.task].iter().position(|l| *l == a.share)
         };
+        let parts = levels.iter().map(Vec::len).sum();
         let (mut seen, mut count) = (Vec::new(), 0);
         for s in &data.samples {
             seen.push(level(s).map(|_| count % PARTS));
@@ -44,8 +45,12 @@ impl PartSpread {
             .map(|s| level(s).map(|l| l % PARTS))
             .collect();
         Ok(Self {
-            near: left_out(&data, form, &seen)?,
-            far: left_out(&data, form, &whole)?,
+            near: left_out(&data, form, &seen)?
+                .and_then(conformal)
+                .map(at_least),
+            far: left_out(&data, form, &whole)?
+                .and_then(|errors| scale_of_parts(&errors, parts))
+                .map(at_least),
         })
     }
 }
@@ -70,12 +75,17 @@ fn levels(data: &Dataset) -> Vec<Vec<Share>> {
     levels
 }
 
-/// Leaves out the runs of each part, `None`: of no part.
+/// A measurement repeats to a tenth of a percent at best.
+fn at_least(spread: f64) -> f64 {
+    spread.max(1e-3)
+}
+
+/// Errors of the runs of each part, left out one after another; `None`: of no part.
 fn left_out(
     data: &Dataset,
     form: Form,
     part: &[Option<usize>],
-) -> Result<Option<f64>, PredictError> {
+) -> Result<Option<Vec<f64>>, PredictError> {
     if part.iter().flatten().count() < LEAST {
         return Ok(None);
     }
@@ -100,6 +110,5 @@ fn left_out(
             errors.push((ln_step - (batch / s.throughput[0]).ln()).abs());
         }
     }
-    // A measurement repeats to a tenth of a percent at best.
-    Ok(conformal(errors).map(|s| s.max(1e-3)))
+    Ok(Some(errors))
 }

@@ -1,6 +1,7 @@
 //! The choice of the family, by cross-validation.
 
 use doc::Method;
+use doc::params::Kind;
 
 use super::account::{learning_curve, worst};
 use crate::dataset::Dataset;
@@ -33,6 +34,8 @@ pub(crate) struct Checks {
     /// Of the co-runs of most tasks.
     pub(super) crowd: Vec<HeldOut>,
     learning: Vec<(usize, f64)>,
+    /// Factor on standard deviations where there were too few co-runs to leave any out.
+    pub(super) few: f64,
 }
 
 impl Checks {
@@ -49,6 +52,7 @@ impl Checks {
             levels: Vec::new(),
             crowd: Vec::new(),
             learning: Vec::new(),
+            few: 1.0,
         }
     }
 
@@ -60,6 +64,12 @@ impl Checks {
     ) -> Result<Self, PredictError> {
         let (folds, left) = cross_validate(checked, known)?;
         let levels = validation::leave_levels_out(checked, known)?;
+        // What so few co-runs say of their own scatter is off itself.
+        let co_runs = checked.samples.iter().filter(|s| s.active.len() > 1);
+        let few = match co_runs.count() {
+            n @ 1.. if left.is_empty() => validation::few(n),
+            _ => 1.0,
+        };
         let weights_of = |method: Method| match validation::beside_law(method) {
             true => pool_weights(&left, &levels, method),
             false => Weights::default(),
@@ -106,7 +116,13 @@ impl Checks {
             folds,
             merits,
             left,
+            few,
         })
+    }
+
+    /// How far the process of all tasks is off in what was left out, where nothing of what is unseen could be.
+    pub(super) fn scale_of_pool(&self) -> f64 {
+        self.few * validation::scale_of_pool(&self.left, self.method)
     }
 
     /// All but what is said of single tasks and of what was never measured.
@@ -117,17 +133,20 @@ impl Checks {
         calibrations: &[Option<Calibration>],
     ) -> FitReport {
         let throughputs = data.samples.iter().flat_map(|s| &s.throughput);
-        let error = |left: &[HeldOut]| validation::throughput_error_percent(left, self.method);
         let known = calibrations.iter().flatten();
+        let kinds = [
+            (Kind::Within, &self.left),
+            (Kind::Share, &self.levels),
+            (Kind::Crowd, &self.crowd),
+        ];
+        let kinds = kinds.map(|(kind, left)| validation::kind_error(kind, left, self.method));
         let (inside, all) = known.fold((0, 0), |(a, b), c| (a + c.inside.0, b + c.inside.1));
         FitReport {
             folds: self.folds,
             families: self.merits.clone(),
             zeros: throughputs.filter(|p| **p <= 0.0).count(),
             learning: self.learning.clone(),
-            throughput_error_percent: error(&self.left),
-            level_error_percent: error(&self.levels),
-            crowd_error_percent: error(&self.crowd),
+            kinds: kinds.into_iter().flatten().collect(),
             worst: worst(checked, data, &self.left, self.method),
             coverage_90: (all > 0).then(|| inside as f64 / all as f64),
             ..FitReport::default()

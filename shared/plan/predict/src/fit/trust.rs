@@ -22,7 +22,7 @@ pub(super) fn trust_of_all(
     let mut trust: Vec<Trust> = each
         .map(|(i, (parts, calibration))| Trust {
             error_percent: task_error(&checks.left, i, checks.method),
-            ..trust_of(data, i, parts, *calibration)
+            ..trust_of(data, i, parts, *calibration, checks.few)
         })
         .collect();
     let spreads: Vec<f64> = trust.iter().map(|t| t.spread).collect();
@@ -41,13 +41,15 @@ fn trust_of(
     i: usize,
     parts: &Regressors,
     calibration: Option<Calibration>,
+    few: f64,
 ) -> Trust {
     let gp = parts.gp.as_ref();
     let noise = gp.map_or(UNVALIDATED, |g| g.gp.hyper.noise.sqrt());
     let Ranges { batches, shares } = Ranges::of(data, i);
     Trust {
         spread: calibration.map_or(noise, |c| c.spread),
-        interval_scale: calibration.map_or_else(|| gp.map_or(1.0, overconfidence), |c| c.scale),
+        interval_scale: calibration
+            .map_or_else(|| few * gp.map_or(1.0, overconfidence), |c| c.scale),
         far_scale: None,
         part_spread: PartSpread::default(),
         error_percent: None,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use doc::Method;
+use doc::params::{Kind, KindError};
 use math::stats;
 use units::Batch;
 
@@ -11,7 +12,7 @@ use crate::dataset::Dataset;
 use crate::gp::Hyper;
 use crate::pool::{Pool, PoolRows};
 use crate::unseen::{PoolCorrection, Unseen, UnseenError};
-use crate::validation::{self, FromFullFit, HALF_WIDTH, Part, RegressorsToFit, VERY_SURE, trimmed};
+use crate::validation::{self, FromFullFit, Part, RegressorsToFit, VERY_SURE, trimmed};
 
 /// Most parts that are left out: each costs as much as a fit. Twelve were half of what a fit with
 /// cross-validation took.
@@ -53,7 +54,7 @@ impl Unseen {
         pool: Pool,
         known: &FromFullFit<'_>,
         checks: &Checks,
-    ) -> Unseen {
+    ) -> (Unseen, Vec<KindError>) {
         let (method, weights) = (checks.method, checks.weights);
         let hyper = pool.part.gp.hyper.clone();
         let wanted = RegressorsToFit {
@@ -65,23 +66,30 @@ impl Unseen {
             wanted,
             ..known.clone()
         };
-        let found = |parts: &[Vec<usize>], guess: f64| {
-            let learnt = PoolCorrection::learn(checked, parts, known, method, &hyper);
+        let mut errors = Vec::new();
+        let mut found = |kind: Kind, parts: &[Vec<usize>], guess: f64| {
+            let learnt = leave_all_out(checked, parts, known, method, &hyper);
+            let learnt = learnt.and_then(|left| {
+                let learnt = PoolCorrection::learn(&left)?;
+                errors.push(learnt.kind_error(kind, &left)?);
+                Some(learnt)
+            });
             Some(learnt.unwrap_or(PoolCorrection {
                 weight: guess,
                 factor: 1.0,
-                interval_scale: validation::scale_of_pool(&checks.left, method),
+                interval_scale: checks.scale_of_pool(),
                 error: None,
             }))
         };
-        Unseen {
+        let unseen = Unseen {
             seen: seen(data),
             sums: None,
             weights,
-            batch: found(&by_batch(checked), weights.known),
-            task: found(&by_task(checked), 1.0),
+            batch: found(Kind::Batch, &by_batch(checked), weights.known),
+            task: found(Kind::Task, &by_task(checked), 1.0),
             pool,
-        }
+        };
+        (unseen, errors)
     }
 }
 
@@ -139,21 +147,10 @@ fn some(data: &Dataset, mut parts: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
 }
 
 impl PoolCorrection {
-    /// Leaves out one part after another.
-    fn learn(
-        data: &Dataset,
-        parts: &[Vec<usize>],
-        known: &FromFullFit<'_>,
-        method: Method,
-        hyper: &Hyper,
-    ) -> Option<PoolCorrection> {
-        let left = in_parallel(parts, |p| leave_out(data, p, known, method, hyper));
-        let left: Vec<Vec<HeldOutRate>> = left.into_iter().flatten().collect();
-        if left.len() < LEAST_PARTS {
-            return None;
-        }
+    /// From parts that were left out, one after another.
+    fn learn(left: &[Vec<HeldOutRate>]) -> Option<PoolCorrection> {
         let parts = left.len();
-        let all: Vec<HeldOutRate> = left.into_iter().flatten().collect();
+        let all: Vec<&HeldOutRate> = left.iter().flatten().collect();
         let mut best = PoolCorrection {
             weight: 0.0,
             factor: 1.0,
@@ -169,10 +166,21 @@ impl PoolCorrection {
             parts,
             error_percent: best.error_percent(&all)?,
         });
-        let z = |l: &HeldOutRate| (1.0 - best.measured_over_predicted(l)).abs() / l.sd;
+        let z = |l: &&HeldOutRate| (1.0 - best.measured_over_predicted(l)).abs() / l.sd;
         let z: Vec<f64> = all.iter().map(z).collect();
-        best.interval_scale = (stats::quantile(&z, 0.9)? / HALF_WIDTH).clamp(0.1, 10.0);
+        best.interval_scale = validation::scale_of_parts(&z, parts)?.clamp(0.1, 10.0);
         Some(best)
+    }
+
+    /// What is to be expected of the kind that the parts are of.
+    fn kind_error(&self, kind: Kind, left: &[Vec<HeldOutRate>]) -> Option<KindError> {
+        let all: Vec<&HeldOutRate> = left.iter().flatten().collect();
+        Some(KindError {
+            kind,
+            error_percent: 100.0 * stats::mean(&self.errors(&all))?,
+            cases: all.len() as u64,
+            parts: left.len() as u32,
+        })
     }
 
     /// Throughput over its prediction.
@@ -181,12 +189,12 @@ impl PoolCorrection {
     }
 
     /// Relative errors of the throughputs.
-    fn errors(&self, left: &[HeldOutRate]) -> Vec<f64> {
-        let error = |l: &HeldOutRate| (1.0 / self.measured_over_predicted(l) - 1.0).abs();
+    fn errors(&self, left: &[&HeldOutRate]) -> Vec<f64> {
+        let error = |l: &&HeldOutRate| (1.0 / self.measured_over_predicted(l) - 1.0).abs();
         left.iter().map(error).collect()
     }
 
-    fn error_percent(&self, left: &[HeldOutRate]) -> Option<f64> {
+    fn error_percent(&self, left: &[&HeldOutRate]) -> Option<f64> {
         trimmed(self.errors(left))
     }
 
@@ -194,7 +202,7 @@ impl PoolCorrection {
     /// median of `m / p` with weights `p / m`. Where predictions scatter it is below 1, because
     /// twice too much is worse than half. Without the twentieth that is farthest off: those may
     /// be bad measurements.
-    fn least_error_factor(&self, left: &[HeldOutRate]) -> f64 {
+    fn least_error_factor(&self, left: &[&HeldOutRate]) -> f64 {
         let mut r: Vec<f64> = left
             .iter()
             .map(|l| self.measured_over_predicted(l))
@@ -237,6 +245,19 @@ fn in_parallel<P: Sync, R: Send>(
             });
         done.flatten().collect()
     })
+}
+
+/// Leaves out one part after another; `None`: too few could be.
+fn leave_all_out(
+    data: &Dataset,
+    parts: &[Vec<usize>],
+    known: &FromFullFit<'_>,
+    method: Method,
+    hyper: &Hyper,
+) -> Option<Vec<Vec<HeldOutRate>>> {
+    let left = in_parallel(parts, |p| leave_out(data, p, known, method, hyper));
+    let left: Vec<Vec<HeldOutRate>> = left.into_iter().flatten().collect();
+    (left.len() >= LEAST_PARTS).then_some(left)
 }
 
 /// Learns without the samples of `part` and predicts them.
@@ -302,6 +323,7 @@ mod tests {
             vec![0.8, 1.25, 1.6],
         ] {
             let left = left(&measured);
+            let left: Vec<&HeldOutRate> = left.iter().collect();
             let error = |factor: f64| {
                 PoolCorrection { factor, ..PLAIN }
                     .error_percent(&left)

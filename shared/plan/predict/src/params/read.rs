@@ -1,4 +1,4 @@
-use doc::params::{self as written, ModelParams, TaskParams};
+use doc::params::{self as written, KindError, ModelParams, TaskParams};
 use doc::{Method, Workload};
 use units::corun::{MAX_TASKS, Setting};
 use units::{Batch, Share};
@@ -91,6 +91,7 @@ impl Predictor {
             trust,
             unseen,
             line_weight: line_weight(params)?,
+            errors: errors(params)?,
         })
     }
 }
@@ -136,6 +137,7 @@ fn part_shares(t: &TaskParams, path: &str) -> Result<PartShares, PredictError> {
     let one = |p: &written::SoloPart| {
         numbers(&path, &[p.share], true)?;
         numbers(&path, &[p.weight], false)?;
+        numbers(&path, p.step_s.as_slice(), true)?;
         if p.batch == 0 {
             return Err(bad(&path, "a batch size of 0"));
         }
@@ -143,6 +145,7 @@ fn part_shares(t: &TaskParams, path: &str) -> Result<PartShares, PredictError> {
             batch: p.batch as f64,
             share: p.share,
             weight: p.weight,
+            step: p.step_s,
         })
     };
     let points = t.solo_parts.iter().map(one).collect::<Result<_, _>>()?;
@@ -205,6 +208,13 @@ fn read_trust(t: &TaskParams, path: &str) -> Result<Trust, PredictError> {
         batches,
         shares,
     })
+}
+
+fn errors(params: &ModelParams) -> Result<Vec<KindError>, PredictError> {
+    let kinds = &params.validation.kinds;
+    let errors: Vec<f64> = kinds.iter().map(|k| k.error_percent).collect();
+    not_negative("$.predictor.validation.kinds", &errors)?;
+    Ok(kinds.clone())
 }
 
 fn line_weight(params: &ModelParams) -> Result<f64, PredictError> {

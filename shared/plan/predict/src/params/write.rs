@@ -1,5 +1,5 @@
 use doc::Workload;
-use doc::params::{self as written, ModelParams, TaskParams};
+use doc::params::{self as written, Kind, ModelParams, TaskParams};
 use units::corun::Setting;
 
 use super::process::{tasks_of, write_process};
@@ -16,6 +16,12 @@ impl Fitted {
         let p = &self.predictor;
         let tasks = workload.tasks.iter().enumerate();
         let domain = p.base.domain.clone().unwrap_or_default();
+        let error_of = |kind| {
+            p.errors
+                .iter()
+                .find(|e| e.kind == kind)
+                .map(|e| e.error_percent)
+        };
         ModelParams {
             method: p.method,
             tasks: tasks.map(|(i, t)| self.task(i, t.id.as_str())).collect(),
@@ -41,9 +47,10 @@ impl Fitted {
                     .iter()
                     .find(|(m, _)| *m == p.method)
                     .map(|(_, e)| *e),
-                throughput_error_percent: self.report.throughput_error_percent,
-                level_error_percent: self.report.level_error_percent,
-                crowd_error_percent: self.report.crowd_error_percent,
+                throughput_error_percent: error_of(Kind::Within),
+                level_error_percent: error_of(Kind::Share),
+                crowd_error_percent: error_of(Kind::Crowd),
+                kinds: p.errors.clone(),
                 coverage_90: self.report.coverage_90,
                 families: self
                     .report
@@ -133,6 +140,7 @@ fn write_part(p: &part_share::Point) -> written::SoloPart {
         batch: p.batch as u64,
         share: p.share,
         weight: p.weight,
+        step_s: p.step,
     }
 }
 

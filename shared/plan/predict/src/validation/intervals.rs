@@ -24,6 +24,19 @@ pub(crate) fn scale_of_pool(left: &[HeldOut], method: Method) -> f64 {
     conformal_of(left.iter().filter_map(z)).map_or(1.0, |s| s.clamp(0.5, 10.0))
 }
 
+/// Factor on standard deviations that were learnt from `n` independent errors, so that intervals hold as many as
+/// those of a known standard deviation: Student's t over the normal quantile.
+pub(crate) fn few(n: usize) -> f64 {
+    stats::student_95(n.saturating_sub(1)) / HALF_WIDTH
+}
+
+/// Factor on standard deviations with which 90 % intervals hold, from the errors of `parts` that were left out
+/// whole, over their standard deviations. Those of one part err together: of the next part they say no more
+/// than one error for each.
+pub(crate) fn scale_of_parts(z: &[f64], parts: usize) -> Option<f64> {
+    Some(few(parts) * stats::quantile(z, 0.9)? / HALF_WIDTH)
+}
+
 /// Factor on standard deviations with which 90 % intervals hold a next error, from the errors of
 /// those left out over their standard deviations: the quantile of `0.9 (n + 1)/n`, since the next
 /// one is as likely in each gap between `n` errors (split conformal prediction: Lei et al. 2018,

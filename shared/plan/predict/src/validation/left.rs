@@ -1,12 +1,14 @@
 //! Throughputs that a model had not learnt from, and how far it was off.
 
+use std::collections::BTreeSet;
+
 use doc::Method;
+use doc::params::{Kind, KindError};
 use math::stats;
 
 use crate::dataset::Dataset;
 use crate::model::LnSteps;
 use crate::pool::{Pooled, Weights};
-use crate::trust::BEYOND;
 
 /// Parts that are left out one after another.
 pub(super) const FOLDS: usize = 5;
@@ -26,8 +28,8 @@ pub(crate) struct HeldOut {
     pub pooled: Option<Pooled>,
     /// Whether the model had learnt from these shares and from as many tasks.
     pub has_levels: bool,
-    /// Whether it lies outside what the model had learnt from.
-    pub outside: bool,
+    /// Factor on the standard deviation of what lies outside what the model had learnt from.
+    pub beyond: f64,
     /// Part of the way that the answer of the task's own model is moved to that of the process.
     pub weight: f64,
     /// `ln(solo step seconds)` at its share.
@@ -57,8 +59,7 @@ impl HeldOut {
         let gain = self
             .pooled
             .map_or(0.0, |p| self.weight * (p.variance - own));
-        let beyond = if self.outside { BEYOND } else { 1.0 };
-        beyond * (own + gain).sqrt()
+        self.beyond * (own + gain).sqrt()
     }
 
     /// Relative error of the throughput.
@@ -120,11 +121,16 @@ pub(crate) fn moved_to_sums(left: &[HeldOut], weight: f64, method: Method) -> Ve
     each.collect()
 }
 
-/// Mean absolute error of left-out throughputs in percent, bad measurements included: what a user
-/// will see.
-pub(crate) fn throughput_error_percent(left: &[HeldOut], method: Method) -> Option<f64> {
+/// Error of co-runs of a kind, from what was left out of it; bad measurements included: what a user will see.
+pub(crate) fn kind_error(kind: Kind, left: &[HeldOut], method: Method) -> Option<KindError> {
     let error = |l: &HeldOut| 100.0 * l.error(method);
-    stats::mean(&left.iter().map(error).collect::<Vec<_>>())
+    let parts: BTreeSet<usize> = left.iter().map(|l| l.fold).collect();
+    Some(KindError {
+        kind,
+        error_percent: stats::mean(&left.iter().map(error).collect::<Vec<_>>())?,
+        cases: left.len() as u64,
+        parts: parts.len() as u32,
+    })
 }
 
 /// Predicted over measured total throughput, minus 1, of every left-out sample, by sample.

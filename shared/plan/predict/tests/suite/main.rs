@@ -2,6 +2,7 @@
 
 mod copies;
 mod forever;
+mod kinds;
 mod robust;
 mod sums;
 mod written;

@@ -106,6 +106,33 @@ fn not_above_solo(given: Given, j: &mut Judge) {
     }
 }
 
+/// How far the plan is from what was measured, and the error of that kind, which the model says.
+pub fn prediction(found: &Feasible, frame: &Frame<'_>, choices: &Choices, j: &mut Judge) {
+    let Some(claimed) = found.prediction else {
+        return;
+    };
+    let setting = |task: usize| Setting {
+        task,
+        batch: choices.batch[task],
+        share: choices.share[task],
+    };
+    let on = |gpu: u32| choices.on(gpu).into_iter().map(setting).collect();
+    let co_runs: Vec<Vec<Setting>> = choices.gpus().into_iter().map(on).collect();
+    let Some(truth) = frame.predictor.prediction_error(&co_runs) else {
+        return j.contradiction("prediction", doc::name_of(&claimed.kind), "nothing");
+    };
+    j.field("prediction", |j| {
+        j.same(
+            "kind",
+            doc::name_of(&claimed.kind),
+            doc::name_of(&truth.kind),
+        );
+        j.same_option("error_percent", claimed.error_percent, truth.error_percent);
+        j.same("cases", claimed.cases, truth.cases);
+        j.same("parts", claimed.parts, truth.parts);
+    });
+}
+
 /// Objective, mismatch, and what the search says of them.
 pub fn totals(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
     let by_gpu = choices.gpus();

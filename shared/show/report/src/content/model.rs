@@ -34,6 +34,7 @@ pub fn report(model: &Model) -> Report {
         );
         report.fact("law of workload", text);
     }
+    report.table(kinds(&params.validation));
     report.table(tasks(params));
     report.table(families(&params.validation));
     report.table(solo(params));
@@ -77,6 +78,26 @@ fn tasks(params: &ModelParams) -> Table {
         ]);
     }
     table.without_empty_columns()
+}
+
+fn kinds(validation: &Validation) -> Table {
+    let mut table = Table::new(
+        "kinds",
+        "Error by how far a configuration is from what was measured",
+    )
+    .column("kind", "configurations with", "")
+    .measured("error_percent", "error of a throughput", "%")
+    .column("cases", "left out", "")
+    .column("parts", "in parts", "");
+    for e in &validation.kinds {
+        table.rows.push(vec![
+            e.kind.words().into(),
+            Cell::Number(e.error_percent),
+            Cell::count(Some(e.cases)),
+            Cell::count(Some(u64::from(e.parts))),
+        ]);
+    }
+    table
 }
 
 fn families(validation: &Validation) -> Table {

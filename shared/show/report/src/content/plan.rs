@@ -121,6 +121,19 @@ fn facts(report: &mut Report, found: &Feasible) {
     if let Some(mismatch) = found.mismatch {
         report.fact("mismatch", plain(mismatch));
     }
+    if let Some(told) = &found.prediction {
+        let error = told.error_percent.map_or_else(
+            || "error not known".to_owned(),
+            |error| {
+                format!(
+                    "off by {} % in the mean ({} left out)",
+                    plain(error),
+                    told.cases
+                )
+            },
+        );
+        report.fact("predictions", format!("{}: {error}", told.kind.words()));
+    }
     if let Some(open) = found.unconstrained_objective {
         let open = plain(told(kind, open));
         report.fact("with free batch sizes", format!("{open} {unit}"));

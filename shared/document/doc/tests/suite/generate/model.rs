@@ -36,10 +36,12 @@ fn law() -> impl Strategy<Value = wire::LawParams> {
 }
 
 fn solo_part() -> impl Strategy<Value = wire::SoloPart> {
-    (batch(), finite(), finite()).prop_map(|(batch, share, weight)| wire::SoloPart {
+    let all = (batch(), finite(), finite(), option::of(finite()));
+    all.prop_map(|(batch, share, weight, step_s)| wire::SoloPart {
         batch,
         share,
         weight,
+        step_s,
     })
 }
 
@@ -158,19 +160,43 @@ fn task() -> impl Strategy<Value = wire::TaskParams> {
     )
 }
 
+fn kind_error() -> impl Strategy<Value = wire::KindError> {
+    let kind = prop::sample::select(vec![
+        wire::Kind::Within,
+        wire::Kind::Share,
+        wire::Kind::Batch,
+        wire::Kind::Task,
+        wire::Kind::Crowd,
+    ]);
+    let all = (kind, finite(), any::<u64>(), any::<u32>());
+    all.prop_map(|(kind, error_percent, cases, parts)| wire::KindError {
+        kind,
+        error_percent,
+        cases,
+        parts,
+    })
+}
+
 fn validation() -> impl Strategy<Value = wire::Validation> {
     let family = (method(), finite()).prop_map(|(method, total_error_percent)| wire::FamilyError {
         method,
         total_error_percent,
     });
     let numbers = vec(option::of(finite()), 5);
-    (any::<u32>(), numbers, vec(family, 0..3)).prop_map(|(folds, n, families)| wire::Validation {
+    let all = (
+        any::<u32>(),
+        numbers,
+        vec(kind_error(), 0..3),
+        vec(family, 0..3),
+    );
+    all.prop_map(|(folds, n, kinds, families)| wire::Validation {
         folds,
         total_error_percent: n[0],
         throughput_error_percent: n[1],
         level_error_percent: n[2],
         crowd_error_percent: n[3],
         coverage_90: n[4],
+        kinds,
         families,
     })
 }

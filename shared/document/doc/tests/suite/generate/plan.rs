@@ -86,6 +86,12 @@ fn decorate(
         solo: SoloRate::Best,
     });
     plan.mismatch = Some(n(5));
+    plan.prediction = Some(wire::PredictionError {
+        kind: wire::Kind::Share,
+        error_percent: Some(n(4).abs()),
+        cases: 42,
+        parts: 2,
+    });
     plan.unconstrained_objective = Some(n(6));
     plan.baselines.push(wire::Baseline {
         name: Scheme::Sharing,
