@@ -124,7 +124,7 @@ enum FrontChoice {
 enum SearchChoice {
     /// Proven if --max-points suffice
     Auto,
-    /// Proven, however long it takes; refused if that is impossible, as for rounds of more than three tasks
+    /// Proven, however long it takes; refused if that is impossible, as for rounds of more than four tasks
     Exact,
     /// Local search only
     Local,

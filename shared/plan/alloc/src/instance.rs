@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use doc::{Balance, BatchPolicy, ObjectiveKind};
@@ -12,7 +13,7 @@ use crate::error::AllocError;
 use crate::penalty::beyond;
 use crate::problem::Problem;
 use crate::progress::{active, times};
-use crate::round::Guide;
+use crate::round::{Guide, Round};
 use crate::search::Point;
 use crate::tolerance::TOLERANCE;
 
@@ -106,6 +107,21 @@ pub(crate) struct Instance<'a, C: Throughput + ?Sized> {
     pub same: bool,
     /// Lengths of rounds of some of the tasks.
     lengths: Lengths,
+    /// Whether the best order of a choice that was to be ranked by it was not proven to be.
+    cut_short: AtomicBool,
+}
+
+/// The time to target beside the round of all tasks: it is `seconds + counts * length of that round`.
+struct Rest {
+    seconds: f64,
+    counts: f64,
+}
+
+impl Rest {
+    /// Seconds that the round of all may take where the time to target is worth `cutoff`.
+    fn most_s(&self, cutoff: f64) -> f64 {
+        (-cutoff - self.seconds) / self.counts
+    }
 }
 
 /// Lengths of rounds of some of the tasks by their settings, in the best order or (`false`) in the one
@@ -150,6 +166,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
                 Vec::new()
             },
             lengths: Lengths::default(),
+            cut_short: AtomicBool::new(false),
             memory: table(&|i, b| tasks[i].memory.map_or(0.0, |m| m.at(b))),
             capacity: limits.memory.map_or(f64::INFINITY, |m| m.get() as f64),
             load: match limits.balance {
@@ -361,9 +378,31 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         match &self.problem.round {
             _ if cutoff == f64::INFINITY => f64::NEG_INFINITY,
             _ if self.problem.is_progress() => self.target_value(settings, cutoff, Some(guide)),
-            Some(round) => -round.rank(self.rates, settings, -cutoff, guide),
+            Some(round) => -self.rank(round, settings, -cutoff, guide),
             None => finish(self.rates, settings, &self.data, 0.0).map_or(f64::NEG_INFINITY, |s| -s),
         }
+    }
+
+    fn rank(
+        &self,
+        round: &Round,
+        settings: &[Setting],
+        most_s: f64,
+        guide: Option<&mut Guide>,
+    ) -> f64 {
+        if !round.is_exact() {
+            return round.rank(self.rates, settings, most_s, guide);
+        }
+        let (seconds, proven) = round.best(self.rates, settings, most_s);
+        if !proven {
+            self.cut_short.store(true, Ordering::Relaxed);
+        }
+        seconds
+    }
+
+    /// Whether the best order of every choice that was ranked by it is proven.
+    pub fn all_proven(&self) -> bool {
+        !self.cut_short.load(Ordering::Relaxed)
     }
 
     /// Value of a round whose transfers are ordered again by a short descent; `None` where choices are not ranked
@@ -395,37 +434,52 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         ranked: Option<Option<&mut Guide>>,
     ) -> f64 {
         let settled = ranked.is_none();
+        let Some(rest) = self.rest(settings, settled) else {
+            return f64::NEG_INFINITY;
+        };
+        let most = rest.most_s(cutoff);
+        if most <= 0.0 {
+            return f64::NEG_INFINITY;
+        }
+        let first = match &self.problem.round {
+            Some(round) if !settled => self.rank(round, settings, most, ranked.flatten()),
+            _ => {
+                let everyone: Vec<usize> = (0..self.n).collect();
+                let length = self.problem.round_of(self.rates, &everyone, settings, 0.0);
+                length.unwrap_or(f64::INFINITY)
+            }
+        };
+        -(rest.seconds + rest.counts * first)
+    }
+
+    /// What the rounds of those that are left add; `None` where one of them does not advance.
+    fn rest(&self, settings: &[Setting], settled: bool) -> Option<Rest> {
         let mut later = self.problem.phases(settings);
         let whole = later.remove(0);
         let lengths: Option<Vec<f64>> = later
             .iter()
             .map(|phase| self.length(&phase.active, active(settings, phase), settled))
             .collect();
-        let Some(lengths) = lengths else {
-            return f64::NEG_INFINITY;
-        };
-        let after = times(&later, &lengths, self.n);
-        let rest = self.problem.joined_times(&after);
+        let after = times(&later, &lengths?, self.n);
         // The round of all counts alike for every task, and in the last time as in the mean.
         let parts: f64 = match self.problem.objective {
             ObjectiveKind::ProgressLast => 1.0,
             _ => self.problem.tasks.iter().map(|t| t.progress.part).sum(),
         };
-        let counts = whole.rounds * parts;
-        let most = (-cutoff - rest) / counts;
-        if most <= 0.0 {
-            return f64::NEG_INFINITY;
+        Some(Rest {
+            seconds: self.problem.joined_times(&after),
+            counts: whole.rounds * parts,
+        })
+    }
+
+    /// Seconds that a round of all tasks may take at a point that is worth at least `cutoff`; not above 0 where
+    /// none is.
+    pub fn most_seconds(&self, point: &Point, cutoff: f64) -> f64 {
+        if !self.problem.is_progress() {
+            return -cutoff;
         }
-        let first = match &self.problem.round {
-            Some(round) if !settled => round.rank(self.rates, settings, most, ranked.flatten()),
-            _ => {
-                let length = self
-                    .problem
-                    .round_of(self.rates, &whole.active, settings, 0.0);
-                length.unwrap_or(f64::INFINITY)
-            }
-        };
-        -(rest + counts * first)
+        let rest = self.rest(&self.settings(point), false);
+        rest.map_or(f64::NEG_INFINITY, |rest| rest.most_s(cutoff))
     }
 
     /// Length of a round of some of the tasks.
@@ -477,7 +531,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
     pub fn bounds_quickly(&self) -> bool {
         let round = self.problem.round.as_ref();
         let quick = round.and_then(crate::round::Round::quick_bound).is_some();
-        quick && self.orders_exactly() && !self.problem.is_progress()
+        quick && self.orders_exactly()
     }
 
     /// Whether choices are rounds that are ranked by heuristic orders.

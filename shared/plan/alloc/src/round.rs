@@ -14,6 +14,9 @@ use crate::rates::{Nearby, Rows, Shifted};
 /// Up to this many tasks every choice is ordered exactly: a round of 3 tasks has 36 orders, one of
 /// 4 has 576. Beyond, choices are ranked by heuristic orders and the best few are ordered with care.
 pub(crate) const EXACT_TASKS: usize = 3;
+/// Up to this many tasks the best choice is proven where all can be predicted: as many as
+/// [`QuickBound`] is for.
+pub(crate) const PROVEN_TASKS: usize = 4;
 /// Up to this many tasks the ranking counts transfers. Beyond, the sets of tasks that the
 /// heuristic orders meet are too many to predict for thousands of choices.
 const RANKED_TASKS: usize = 12;
@@ -105,6 +108,7 @@ impl Guide {
 pub struct Round {
     instance: Instance,
     divides: bool,
+    exact: bool,
 }
 
 impl Round {
@@ -122,6 +126,7 @@ impl Round {
         Ok(Self {
             instance: overlap::workload_instance(workload).map_err(NoRound::Tasks)?,
             divides: workload.device.kind == DeviceKind::Cpu,
+            exact: workload.tasks.len() <= EXACT_TASKS,
         })
     }
 
@@ -132,6 +137,7 @@ impl Round {
             // Of tasks that are fine a part is, and only none of them are none.
             instance: Instance::new(jobs, self.instance.link()).ok()?,
             divides: self.divides,
+            exact: places.len() <= EXACT_TASKS,
         })
     }
 
@@ -150,9 +156,23 @@ impl Round {
         }
     }
 
-    /// What bounds rounds of these tasks at many rates, where these are few and keep their shares.
+    /// What bounds rounds of these tasks at many rates, where these are few.
     pub(crate) fn quick_bound(&self) -> Option<QuickBound> {
-        QuickBound::new(&self.instance).filter(|_| !self.divides)
+        QuickBound::new(&self.instance)
+    }
+
+    /// Whether the device gives the shares of tasks that do not compute to those that do.
+    pub(crate) fn divides(&self) -> bool {
+        self.divides
+    }
+
+    /// The same round of up to 4 tasks, to be ranked by its best order: for a proof, which looks at few choices
+    /// so closely; to search for a good one that takes a hundred times as long.
+    pub(crate) fn exactly(&self) -> Option<Self> {
+        (self.instance.len() <= PROVEN_TASKS).then(|| Self {
+            exact: true,
+            ..self.clone()
+        })
     }
 
     /// Whether no transfer takes time.
@@ -163,7 +183,7 @@ impl Round {
 
     /// Whether choices are ranked by their best order rather than by a heuristic one.
     pub(crate) fn is_exact(&self) -> bool {
-        self.instance.len() <= EXACT_TASKS
+        self.exact
     }
 
     /// Seconds to rank choices by; infinite where a task does not advance, and where it takes less
@@ -176,12 +196,7 @@ impl Round {
         guide: Option<&mut Guide>,
     ) -> f64 {
         if self.is_exact() {
-            // Nearly all choices are worse than the best so far, and to see that takes a tenth of ordering them.
-            // A choice that is refused here is proven to be longer.
-            if most_s.is_finite() && !self.may_take(rates, settings, most_s) {
-                return f64::INFINITY;
-            }
-            return self.seconds(rates, settings);
+            return self.best(rates, settings, most_s).0;
         }
         // Nothing to order: without transfers all compute from the start, whatever the order.
         if self.computes_only() && !self.divides {
@@ -198,6 +213,29 @@ impl Round {
             }
             guide => self.in_order(rates, settings, guide, 0),
         }
+    }
+
+    /// Seconds in the best order with the best holds, and whether they are proven to be: the few orders of up to
+    /// 3 tasks always are. Infinite as in [`Round::rank`].
+    pub(crate) fn best<C: Throughput + ?Sized>(
+        &self,
+        rates: &C,
+        settings: &[Setting],
+        most_s: f64,
+    ) -> (f64, bool) {
+        // Nearly all choices are worse than the best so far, and to see that takes a tenth of ordering them.
+        // A choice that is refused here is proven to be longer.
+        if most_s.is_finite() && !self.may_take(rates, settings, most_s) {
+            return (f64::INFINITY, true);
+        }
+        let Ok(played) = self.played(rates, settings) else {
+            return (f64::INFINITY, true);
+        };
+        // Nothing is ordered, nor held, on a link that all transfers share.
+        let waits = played.certificate.class > overlap::Schedules::NeverWaiting
+            || self.instance.link() == overlap::Link::Shared;
+        let proven = played.proven() && waits;
+        (played.schedule.makespan_s, proven)
     }
 
     /// Seconds in the best order of a descent, which `guide` then follows.

@@ -68,6 +68,12 @@ pub(crate) fn search_instance<C: Throughput + ?Sized>(
         }
         solutions.sort_by(|a, b| b.objective.total_cmp(&a.objective));
         solutions.truncate(options.top.max(1));
+        if options.effort != Effort::Local
+            && let Some((solutions, proof)) = proven(inst, &solutions, options)
+        {
+            let points = report.points + proof.points;
+            return (solutions, Report { points, ..proof });
+        }
     }
     if let (Some(best), Some(bound)) = (solutions.first(), report.bound)
         && report.proof == Proof::NotProven
@@ -213,54 +219,15 @@ fn search_any<C: Throughput + ?Sized>(
     list: &mut Shortlist,
     options: &SearchOptions,
 ) -> Report {
-    if let Some((mut combinations, points)) = enumerable(inst, options) {
-        let mut known = Shortlist::new(options.top);
-        let excluded = Excluded::new(inst);
+    if let Some((combinations, points)) = enumerable(inst, options) {
         if inst.orders_exactly() {
-            Ascent::new(inst, None, &mut known).run(Tries {
+            Ascent::new(inst, None, list).run(Tries {
                 starts: SCOUTS,
                 points,
                 seed: options.seed,
             });
         }
-        // Batch sizes that exceed the best known round alone on the whole device are left out with all their
-        // shares before the walk, choices one by one within it. Both bounds hold for every order, so that
-        // nothing better is lost and the answer still counts as enumerated.
-        if let Some(excluded) = &excluded {
-            combinations.retain(|batch| !excluded.sizes(batch, known.cutoff()));
-        }
-        let out = |list: &Shortlist, point: &Point, rates: &[f64]| {
-            let excluded = excluded.as_ref();
-            excluded.is_some_and(|e| e.choice(point, rates, list.cutoff()))
-        };
-        let lists = sweep(
-            inst,
-            &combinations,
-            || known.clone(),
-            |list, _| list.cutoff(),
-            out,
-            |list, point, judged| {
-                if judged.violation == 0.0 {
-                    list.offer(judged.value, point);
-                }
-            },
-        );
-        for part in std::iter::once(known.clone()).chain(lists) {
-            list.merge(part);
-        }
-        if inst.orders_roughly() {
-            // All choices were ranked, but not by their best orders.
-            return Report {
-                points,
-                proof: Proof::NotProven,
-                bound: Some(-least_round(inst)),
-            };
-        }
-        return Report {
-            points,
-            proof: Proof::Enumerated,
-            bound: list.best().map(|b| b.0),
-        };
+        return enumerate(inst, list, combinations, points);
     }
     let points = Ascent::new(inst, None, list).run(Tries {
         starts: options.starts,
@@ -276,6 +243,82 @@ fn search_any<C: Throughput + ?Sized>(
         proof: Proof::NotProven,
         bound,
     }
+}
+
+/// Looks at all choices of these batch sizes. A round of `list` that is known already makes the others fall sooner.
+///
+/// Batch sizes that exceed the best known round alone on the whole device are left out with all their shares
+/// before the walk, choices one by one within it. Both bounds hold for every order, so that nothing better is
+/// lost and the answer still counts as enumerated.
+fn enumerate<C: Throughput + ?Sized>(
+    inst: &Instance<'_, C>,
+    list: &mut Shortlist,
+    mut combinations: Vec<Vec<u8>>,
+    points: u64,
+) -> Report {
+    let known = list.clone();
+    let excluded = Excluded::new(inst);
+    if let Some(excluded) = &excluded {
+        combinations.retain(|batch| !excluded.sizes(batch, known.cutoff()));
+    }
+    let out = |list: &Shortlist, point: &Point, rates: &[f64]| {
+        let excluded = excluded.as_ref();
+        excluded.is_some_and(|e| e.choice(point, rates, list.cutoff()))
+    };
+    let lists = sweep(
+        inst,
+        &combinations,
+        || known.clone(),
+        |list, _| list.cutoff(),
+        out,
+        |list, point, judged| {
+            if judged.violation == 0.0 {
+                list.offer(judged.value, point);
+            }
+        },
+    );
+    for part in lists {
+        list.merge(part);
+    }
+    if inst.orders_roughly() || !inst.all_proven() {
+        // All choices were ranked, but not by their best orders.
+        return Report {
+            points,
+            proof: Proof::NotProven,
+            bound: Some(-least_round(inst)),
+        };
+    }
+    Report {
+        points,
+        proof: Proof::Enumerated,
+        bound: list.best().map(|b| b.0),
+    }
+}
+
+/// The best rounds of few tasks among all choices, where they can be looked at: those that a search by heuristic
+/// orders has `found`, or better ones. `None` where nothing is proven.
+fn proven<C: Throughput + ?Sized>(
+    inst: &Instance<'_, C>,
+    found: &[Solution],
+    options: &SearchOptions,
+) -> Option<(Vec<Solution>, Report)> {
+    let problem = Problem {
+        round: Some(inst.problem.round.as_ref()?.exactly()?),
+        ..inst.problem.clone()
+    };
+    let exact = Instance::new(inst.rates, &problem).ok()?;
+    let (combinations, points) = enumerable(&exact, options)?;
+    let mut list = Shortlist::new(options.top);
+    for solution in found {
+        list.offer(solution.objective, &exact.point_of(&solution.settings)?);
+    }
+    let report = enumerate(&exact, &mut list, combinations, points);
+    let entries = list.into_entries();
+    let solutions = entries.iter().map(|(value, point)| Solution {
+        objective: *value,
+        ..inst.solution(point)
+    });
+    (report.proof == Proof::Enumerated).then(|| (solutions.collect(), report))
 }
 
 /// No choice is worth more than every task alone at the best of its solo rates, on the same

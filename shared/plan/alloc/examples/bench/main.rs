@@ -5,6 +5,7 @@
 
 mod gp;
 mod problems;
+mod rounds;
 mod rows;
 
 use std::io::{self, Write};

@@ -23,7 +23,7 @@ mod brute;
 pub type BenchError = Box<dyn Error>;
 
 /// The same rates without the knowledge that they are additive: every point is predicted.
-struct Opaque<'a>(&'a InterferenceLaw);
+pub struct Opaque<'a>(pub &'a InterferenceLaw);
 
 impl Throughput for Opaque<'_> {
     fn task_count(&self) -> usize {
@@ -41,7 +41,7 @@ impl Throughput for Opaque<'_> {
 }
 
 /// Median milliseconds of `runs` runs, and the last result.
-fn median_ms<T>(runs: usize, mut work: impl FnMut() -> T) -> (f64, T) {
+pub fn median_ms<T>(runs: usize, mut work: impl FnMut() -> T) -> (f64, T) {
     let mut times = Vec::with_capacity(runs);
     let started = Instant::now();
     let mut last = work();
@@ -55,7 +55,7 @@ fn median_ms<T>(runs: usize, mut work: impl FnMut() -> T) -> (f64, T) {
     (times[times.len() / 2], last)
 }
 
-fn best(outcome: &Outcome) -> Result<&Solution, BenchError> {
+pub fn best(outcome: &Outcome) -> Result<&Solution, BenchError> {
     let none = || format!("nothing is feasible: {:?}", outcome.infeasible);
     Ok(outcome.solutions.first().ok_or_else(none)?)
 }
@@ -71,6 +71,9 @@ pub fn measure(names: &[String]) -> Result<Vec<Row>, BenchError> {
     }
     if wanted("gp") {
         rows.push(learnt()?);
+    }
+    if wanted("rounds") {
+        rows.extend(crate::rounds::rows()?);
     }
     if wanted("front") {
         rows.push(front()?.0);

@@ -1,6 +1,9 @@
 //! Choices of a round that a bound excludes, before any order of theirs is tried.
 
+use std::collections::HashMap;
+
 use overlap::{QuickBound, Set};
+use units::Share;
 use units::corun::{Setting, Throughput};
 
 use super::point::Point;
@@ -8,54 +11,76 @@ use crate::instance::Instance;
 use crate::round::ROUNDING;
 
 /// Rates of all sets of fewer than all tasks that are kept at most. Of 3 tasks of 3 batch sizes at a step of
-/// 5 % there are 10,980.
-const MOST_CORUNS: usize = 100_000;
+/// 5 % there are 10,980, of 4 tasks of one batch size 34,480. Where a device gives the shares of those that do
+/// not compute to the others, the rates of a set depend on the sum of all shares too: 223,000 of 3 tasks, of
+/// which half differ.
+const MOST_CORUNS: usize = 300_000;
 
 /// What every choice of a round of few tasks is bounded by: the rates of all sets of its tasks, worked out once
 /// for all choices that have them in common.
 pub(crate) struct Excluded<'a, 'b, C: Throughput + ?Sized> {
     inst: &'a Instance<'b, C>,
     bound: QuickBound,
+    divides: bool,
     /// By set: the rates of every choice for its tasks, all tasks' in a row, the first task's setting changing
-    /// fastest. Empty of no task and of all.
+    /// fastest, and after them all the sum of the others' levels where those are divided. Empty of no task and
+    /// of all.
     rows: Vec<Vec<f64>>,
 }
 
 impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
-    /// `None` of more tasks than that takes a moment for, and where tasks get the shares of those that do not
-    /// compute.
+    /// `None` of more tasks than that takes a moment for.
     pub fn new(inst: &'a Instance<'b, C>) -> Option<Self> {
         let round = inst.problem.round.as_ref()?;
         let bound = round.quick_bound().filter(|_| inst.bounds_quickly())?;
         let n = inst.n;
-        let cells = |i: usize| inst.batches[i].len() * usize::from(inst.levels);
-        let count = |set: usize| members(set, n).map(cells).product::<usize>();
+        let mut excluded = Self {
+            inst,
+            bound,
+            divides: round.divides(),
+            rows: vec![Vec::new(); 1 << n],
+        };
         let sets = 1..(1_usize << n) - 1;
-        if sets.clone().map(count).sum::<usize>() > MOST_CORUNS {
+        let count = |set| excluded.choices(set).map_or(usize::MAX, |c| c.count);
+        let all = sets.clone().map(count).fold(0, usize::saturating_add);
+        if all > MOST_CORUNS {
             return None;
         }
-        let mut rows = vec![Vec::new(); 1 << n];
         for set in sets {
-            rows[set] = corun_rates(inst, set, count(set));
+            excluded.rows[set] = excluded.corun_rates(set);
         }
-        Some(Self { inst, bound, rows })
+        Some(excluded)
     }
 
-    /// Whether no round at these batch sizes is worth more than `cutoff`, whatever the shares: no task is
+    /// Whether no choice of these batch sizes is worth more than `cutoff`, whatever the shares: no task is
     /// faster beside others or at a smaller share than alone on the whole device, as far as the rates
     /// of all sets but that of all tasks tell.
     pub fn sizes(&self, batch: &[u8], cutoff: f64) -> bool {
-        let solo = batch.iter().zip(&self.inst.batches).enumerate();
-        let solo: Vec<f64> = solo
-            .map(|(i, (&b, sizes))| self.inst.rates.solo(i, sizes[usize::from(b)]))
-            .collect();
-        let round = self.inst.problem.round.as_ref();
-        round.is_some_and(|r| r.at_least(&solo) >= -cutoff * (1.0 + ROUNDING))
+        let (inst, problem) = (self.inst, self.inst.problem);
+        let point = Point {
+            batch: batch.to_vec(),
+            level: vec![1; inst.n],
+        };
+        let settings = inst.settings(&point);
+        let least = |places: &[usize], settings: &[Setting]| {
+            let solo = settings.iter().map(|s| inst.rates.solo(s.task, s.batch));
+            let round = problem.round.as_ref()?.restricted(places)?;
+            Some(round.at_least(&solo.collect::<Vec<_>>()))
+        };
+        let everyone: Vec<usize> = (0..inst.n).collect();
+        let least = match problem.is_progress() {
+            true => problem.seconds_to_target(&settings, least),
+            false => least(&everyone, &settings),
+        };
+        least.is_some_and(|least| least >= -cutoff * (1.0 + ROUNDING))
     }
 
     /// Whether no round at a choice is worth more than `cutoff`; `all` are its rates. The value of a round is
     /// minus its seconds, and equally long rounds, told apart by other things, are let through.
     pub fn choice(&self, point: &Point, all: &[f64], cutoff: f64) -> bool {
+        if !cutoff.is_finite() {
+            return false;
+        }
         let n = self.inst.n;
         let everyone = (1 << n) - 1;
         let row = |set: Set| {
@@ -64,6 +89,10 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
                 return all;
             }
             let mut at = 0;
+            if self.divides {
+                let outside = (0..n).filter(|i| set >> i & 1 == 0);
+                at = outside.map(|i| usize::from(point.level[i]) - 1).sum();
+            }
             for i in (0..n).rev().filter(|i| set >> i & 1 == 1) {
                 let levels = usize::from(self.inst.levels);
                 let cell = usize::from(point.batch[i]) * levels + usize::from(point.level[i]) - 1;
@@ -71,46 +100,88 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
             }
             &self.rows[set][at * n..(at + 1) * n]
         };
-        cutoff.is_finite() && self.bound.excludes(row, -cutoff * (1.0 + ROUNDING))
+        let most_s = self.inst.most_seconds(point, cutoff * (1.0 + ROUNDING));
+        self.bound.excludes(row, most_s)
     }
-}
 
-fn members(set: usize, n: usize) -> impl Iterator<Item = usize> {
-    (0..n).filter(move |i| set >> i & 1 == 1)
-}
+    /// The choices for the tasks of a set; `None` if they are too many to count.
+    fn choices(&self, set: usize) -> Option<Choices> {
+        let (inst, levels) = (self.inst, usize::from(self.inst.levels));
+        let tasks: Vec<usize> = (0..inst.n).filter(|i| set >> i & 1 == 1).collect();
+        let cells = tasks.iter().map(|&i| inst.batches[i].len() * levels);
+        let own = cells.fold(Some(1), |all: Option<usize>, c| all?.checked_mul(c))?;
+        let outside = match self.divides {
+            true => (inst.n - tasks.len()) * (levels - 1) + 1,
+            false => 1,
+        };
+        let count = own.checked_mul(outside)?;
+        Some(Choices { tasks, count })
+    }
 
-/// The rates of every choice for the tasks of a set.
-fn corun_rates<C: Throughput + ?Sized>(
-    inst: &Instance<'_, C>,
-    set: usize,
-    count: usize,
-) -> Vec<f64> {
-    let tasks: Vec<usize> = members(set, inst.n).collect();
-    let levels = usize::from(inst.levels);
-    let mut active = Vec::with_capacity(count * tasks.len());
-    for code in 0..count {
+    /// The rates of every choice for the tasks of a set; each co-run is predicted once.
+    fn corun_rates(&self, set: usize) -> Vec<f64> {
+        let Some(Choices { tasks, count }) = self.choices(set) else {
+            return Vec::new();
+        };
+        let (n, m) = (self.inst.n, tasks.len());
+        let mut active: Vec<Setting> = Vec::new();
+        let mut known: HashMap<Vec<Setting>, usize> = HashMap::new();
+        let mut place = Vec::with_capacity(count);
+        for code in 0..count {
+            let corun = self.corun(&tasks, code);
+            let next = known.len();
+            place.push(*known.entry(corun).or_insert_with_key(|corun| {
+                active.extend_from_slice(corun);
+                next
+            }));
+        }
+        let mut rates = vec![0.0; active.len()];
+        self.inst.rates.means_many(m, &active, &mut rates);
+        let mut rows = vec![0.0; count * n];
+        for (row, at) in rows.chunks_exact_mut(n).zip(place) {
+            for (&task, rate) in tasks.iter().zip(&rates[at * m..(at + 1) * m]) {
+                row[task] = *rate;
+            }
+        }
+        rows
+    }
+
+    /// What the tasks of a set run with at one choice for them.
+    fn corun(&self, tasks: &[usize], code: usize) -> Vec<Setting> {
+        let (inst, levels) = (self.inst, usize::from(self.inst.levels));
         let mut rest = code;
-        for &task in &tasks {
+        let mut planned = vec![Share::FULL; inst.n];
+        let mut corun = Vec::with_capacity(tasks.len());
+        for &task in tasks {
             let cells = inst.batches[task].len() * levels;
             let cell = rest % cells;
             rest /= cells;
-            active.push(Setting {
+            planned[task] = inst.share((cell % levels) as u16 + 1);
+            corun.push(Setting {
                 task,
                 batch: inst.batches[task][cell / levels],
-                share: inst.share((cell % levels) as u16 + 1),
+                share: planned[task],
             });
         }
-    }
-    let mut rates = vec![0.0; active.len()];
-    inst.rates.means_many(tasks.len(), &active, &mut rates);
-    let mut rows = vec![0.0; count * inst.n];
-    for (row, rates) in rows
-        .chunks_exact_mut(inst.n)
-        .zip(rates.chunks_exact(tasks.len()))
-    {
-        for (&task, rate) in tasks.iter().zip(rates) {
-            row[task] = *rate;
+        if self.divides {
+            // Only the sum of what the others leave counts: it is spread over them from the first on.
+            for i in (0..inst.n).filter(|i| !tasks.contains(i)) {
+                let more = rest.min(levels - 1);
+                rest -= more;
+                planned[i] = inst.share(more as u16 + 1);
+            }
+            let computes: Vec<bool> = (0..inst.n).map(|i| tasks.contains(&i)).collect();
+            let shares = overlap::divided(&planned, &computes);
+            for s in &mut corun {
+                s.share = shares[s.task];
+            }
         }
+        corun
     }
-    rows
+}
+
+/// The choices for the tasks of a set.
+struct Choices {
+    tasks: Vec<usize>,
+    count: usize,
 }

@@ -9,7 +9,7 @@ use super::point::Point;
 use crate::answer::{Effort, SearchOptions};
 use crate::error::AllocError;
 use crate::instance::{Instance, Judged};
-use crate::round::EXACT_TASKS;
+use crate::round::PROVEN_TASKS;
 
 /// Co-runs handed to the predictor at a time.
 const CHUNK: usize = 256;
@@ -165,10 +165,10 @@ pub(crate) fn enumerable<C: Throughput + ?Sized>(
 
 /// Why an exact search of this cannot be had, if it cannot.
 pub(crate) fn refuse_exact<C: Throughput + ?Sized>(inst: &Instance<'_, C>) -> Option<AllocError> {
-    if inst.orders_roughly() {
+    if inst.orders_roughly() && inst.n > PROVEN_TASKS {
         return Some(AllocError::NoExactRound {
             tasks: inst.n,
-            most: EXACT_TASKS,
+            most: PROVEN_TASKS,
         });
     }
     let bounded = inst.folds() && inst.rates.interference().is_some();
