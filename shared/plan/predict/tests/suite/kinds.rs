@@ -23,7 +23,7 @@ fn sample(active: Vec<Setting>) -> Sample {
     let own = |task: usize| [0.0, 0.3, -0.2, 0.25, -0.3, 0.1][task % 6];
     let rate = |a: &Setting| {
         let others = (active.len() - 1) as f64;
-        let slow = (1.0 + own(a.task)).powf(others) * (1.0 + 0.4 * others);
+        let slow = (1.0_f64 + own(a.task)).powf(others) * (1.0 + 0.4 * others);
         let step = (0.004 + 1e-4 * a.batch.as_f64() / a.share.fraction()) * slow.max(1.0);
         a.batch.as_f64() / step
     };
