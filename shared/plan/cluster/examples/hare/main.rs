@@ -2,9 +2,11 @@
 //!
 //! `hare OUT DATA [--quick]` writes `OUT/RESULTS.md` and `OUT/summary.json`; DATA holds the traces
 //! of others (`gavel`, `philly`), whose parts are left out where it does not exist. `hare --peers DATA
-//! [--json]` prints what others reach on those traces as rows of a benchmark.
+//! [--json]` prints what others reach on those traces as rows of a benchmark; `hare --online DATA` how far online is
+//! behind the plan.
 
 mod compare;
+mod online;
 mod page;
 mod peers;
 mod poster;
@@ -34,6 +36,17 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         return bench::run(|| peers::rows(data, page::FULL.starts));
+    }
+    if let [first, data] = &args[..]
+        && first == "--online"
+    {
+        return match online::page(Path::new(data), &mut std::io::stdout().lock()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                writeln!(std::io::stderr(), "hare: {error}").ok();
+                ExitCode::FAILURE
+            }
+        };
     }
     match reproduce(&args) {
         Ok(()) => ExitCode::SUCCESS,

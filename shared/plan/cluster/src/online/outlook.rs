@@ -179,7 +179,7 @@ impl Outlook<'_> {
         let since = since.fold(self.now, f64::min);
         let (all, factor) = (end - since, self.deviations.factor());
         let low = (since + all / factor).max(self.now);
-        whole.then(|| (end, low, since + all * factor))
+        whole.then_some((end, low, since + all * factor))
     }
 
     /// Why a job of which nothing is under way waits.

@@ -33,7 +33,7 @@ pub fn report(status: &ClusterStatus) -> Report {
     let late = status.jobs.iter().filter(|j| is_late(j));
     let late: Vec<String> = late.map(|j| j.job.to_string()).collect();
     if !late.is_empty() {
-        report.fact("expected after their deadlines", listed(late.into_iter()));
+        report.fact("expected after their deadlines", listed(late));
     }
     report.table(jobs(status));
     let lanes: Vec<Lane> = status

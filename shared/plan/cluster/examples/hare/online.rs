@@ -1,0 +1,107 @@
+//! Online against the plan that knows everything, on draws that no choice was made by.
+
+use std::io::Write;
+use std::path::Path;
+
+use cluster::generate::{Recipe, generate};
+use cluster::{OnlineSettings, PlanOptions, Problem, document, fleet, plan, play};
+
+use crate::Outcome;
+use crate::compare::cpu_seconds;
+use crate::quality::mean;
+use crate::traces::{self, Cut};
+
+const HEAD: &str = "\
+# Online and the plan
+
+Written by `make -C examples/hare online`; everything is simulated. *Behind* is by how much the weighted flow time of
+`online`, which knows a job when it arrives, is above that of a plan that knows all of them at once (4,000,000 starts);
+below 0 it is ahead. *Fixed* searches 50,000 starts after each event, as all did before; *by backlog* is the default:
+more where more jobs wait, at most 5 % of the time until the next event, and it begins from AlloX' matching where that
+is better than what stands; *without aging* lets a job wait for ever, as a plan does. Seconds are of a processor,
+on a machine that was not idle.
+
+| jobs | draws | fixed: behind, mean | worst | s | by backlog: behind, mean | worst | s | without aging: behind, mean | worst | s |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+";
+
+/// How far behind the plan each instance is, and CPU seconds of all.
+fn behind(
+    problems: &[(Problem, f64)],
+    effort: Option<u64>,
+    aging: f64,
+) -> Outcome<(Vec<f64>, f64)> {
+    let before = cpu_seconds()?;
+    let mut out = Vec::new();
+    for (problem, planned) in problems {
+        let settings = OnlineSettings {
+            effort,
+            aging,
+            ..OnlineSettings::default()
+        };
+        let played = play(problem, 0.0, settings);
+        out.push(100.0 * (played.schedule.flow_cost(problem) / planned - 1.0));
+    }
+    Ok((out, cpu_seconds()? - before))
+}
+
+fn small(load: f64, seeds: std::ops::Range<u64>) -> Outcome<Vec<Problem>> {
+    let gpus = fleet("v100=4,t4=2,k80=1,m60=1")?;
+    let one = |seed| {
+        let recipe = Recipe {
+            gpus: gpus.clone(),
+            jobs: 16,
+            load,
+            network_bps: 25e9,
+            most_tasks: 4,
+            seed,
+        };
+        Ok(document::problem(&generate(&recipe)?))
+    };
+    seeds.map(one).collect()
+}
+
+/// Writes the page, a line as soon as it is known. Seeds from 7,000 on were met by nothing before.
+pub fn page(data: &Path, out: &mut impl Write) -> Outcome<()> {
+    let mut sets = vec![
+        ("16 on 8 GPUs, all there at once", small(0.0, 7000..7004)?),
+        (
+            "16 on 8 GPUs, arriving at twice what can be served",
+            small(2.0, 7000..7004)?,
+        ),
+    ];
+    if traces::there(data) {
+        let rates = traces::gavel_rates(data)?;
+        let whole = traces::gavel(data, &rates, Cut::Whole)?;
+        sets.insert(0, ("Gavel's 71 on 18 GPUs, all there, whole", vec![whole]));
+    }
+    write!(out, "{HEAD}")?;
+    for (name, problems) in sets {
+        let planned = problems.into_iter().map(|problem| {
+            let cost = plan(&problem, &PlanOptions::default())
+                .schedule
+                .flow_cost(&problem);
+            (problem, cost)
+        });
+        let planned: Vec<(Problem, f64)> = planned.collect();
+        write!(out, "| {name} | {} ", planned.len())?;
+        let default = OnlineSettings::default().aging;
+        let ways = [
+            (Some(50_000), default),
+            (None, default),
+            (None, f64::INFINITY),
+        ];
+        for (effort, aging) in ways {
+            let (found, seconds) = behind(&planned, effort, aging)?;
+            let worst = found.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            write!(
+                out,
+                "| {:.1} % | {worst:.1} % | {seconds:.1} ",
+                mean(&found)
+            )?;
+        }
+        writeln!(out, "|")?;
+        out.flush()?;
+    }
+    Ok(())
+}
