@@ -117,9 +117,9 @@ impl ClusterJob {
 }
 
 impl Cluster {
-    /// Most tasks of all jobs. A planner and a checker keep about 300 bytes for each of them, 1 GB together;
-    /// a document has rounds that are alike in one entry ([`crate::Schedule`]).
-    pub const MOST_TASKS: u64 = 3_000_000;
+    /// Most tasks of all jobs: a schedule of so many whose rounds all differ is about 64 MiB, the limit of a
+    /// document. One whose rounds are alike is far smaller ([`crate::Schedule`]), but a planner simulates each.
+    pub const MOST_TASKS: u64 = 600_000;
 
     /// GPUs that a gang of the job can have at once: of all that can run it, or of the node that has most
     /// of them. A GPU whose node is not told is on a node of its own.

@@ -157,9 +157,10 @@ fn the_log_says_what_was_predicted_and_what_came_out() {
     ] {
         assert_eq!(line[field].to_string(), wanted, "{line}");
     }
-    // Four steps after the first, in 0.4 s and what a loaded machine adds.
+    // Four steps after the first, in 0.4 s and what a loaded machine adds to it, or to the first, which is read late
+    // then.
     let rate = line["samples_per_s"].as_f64().unwrap();
-    assert!((20.0..=101.0).contains(&rate), "{line}");
+    assert!((20.0..=200.0).contains(&rate), "{line}");
     nothing_remains(&corner);
 }
 

@@ -193,13 +193,21 @@ fn a_task_by_itself_is_predicted_at_every_share_and_never_above_its_solo_rate() 
     }
 }
 
+/// Seconds that this thread has run: those of the clock depend on what else the machine does.
+fn thread_seconds() -> f64 {
+    let read = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    let nanoseconds: f64 = read.split(' ').next().unwrap().parse().unwrap();
+    nanoseconds / 1e9
+}
+
 #[test]
 fn thousands_of_samples_take_bounded_time_and_help() {
-    let start = std::time::Instant::now();
+    let start = thread_seconds();
     let e = error(&dataset(3, 5000, 0.015, 5), Method::Gp);
     assert!(e < 1.5, "{e}");
-    // Unoptimised and on a busy machine; the point is that it is not 5000^3.
-    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+    // Unoptimised; the point is that it is not 5000^3.
+    let seconds = thread_seconds() - start;
+    assert!(seconds < 60.0, "{seconds}");
 }
 
 #[test]
