@@ -108,8 +108,8 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
     fn choices(&self, set: usize) -> Option<Choices> {
         let (inst, levels) = (self.inst, usize::from(self.inst.levels));
         let tasks: Vec<usize> = (0..inst.n).filter(|i| set >> i & 1 == 1).collect();
-        let cells = tasks.iter().map(|&i| inst.batches[i].len() * levels);
-        let own = cells.fold(Some(1), |all: Option<usize>, c| all?.checked_mul(c))?;
+        let mut cells = tasks.iter().map(|&i| inst.batches[i].len() * levels);
+        let own = cells.try_fold(1, |all: usize, c| all.checked_mul(c))?;
         let outside = match self.divides {
             true => (inst.n - tasks.len()) * (levels - 1) + 1,
             false => 1,

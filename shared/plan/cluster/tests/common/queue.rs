@@ -1,5 +1,7 @@
 //! A live system tells what it learns: weights, estimates, deadlines; and asks how far it is.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
+
 use cluster::{OnlineSettings, Queue};
 use doc::{ClusterStatus, Documents, Frame, Frames, JobState, QueueEvent, QueueStart};
 use rand::rngs::SmallRng;

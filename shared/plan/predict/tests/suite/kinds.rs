@@ -154,7 +154,9 @@ fn a_model_that_is_read_tells_the_same_and_nothing_that_could_not_be_learnt() {
         let (fitted, workload) = (learnt(tasks), workload(tasks));
         let read = Predictor::from_params(&fitted.params(&workload), &workload).expect("a model");
         let new_task = vec![setting(1, 32, 20.0), setting(tasks - 1, 32, 40.0)];
-        let told = fitted.predictor.prediction_error(&[new_task.clone()]);
+        let told = fitted
+            .predictor
+            .prediction_error(std::slice::from_ref(&new_task));
         assert_eq!(read.prediction_error(&[new_task]), told);
         assert_eq!(told.and_then(|t| t.error_percent).is_some(), tasks == 6);
     }
