@@ -9,6 +9,8 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Summary {
+    command: String,
+    inputs_sha256: String,
     ratio_mae: f64,
     ratio_mae_3080: f64,
     isolated_above_sharing_max: f64,
@@ -16,7 +18,10 @@ struct Summary {
     rv_best_percent: f64,
     rv_gain_over_sharing: f64,
     completion_min: f64,
+    completion_predicted_min: f64,
+    completion_predicted_mean: f64,
     rank_top_percent_max: f64,
+    rank_predicted_top_percent_max: f64,
     table1_error_points_max: f64,
     over_isolated_mean: f64,
     over_isolated_mean_paper: f64,
@@ -31,11 +36,21 @@ struct Summary {
     cycle_round_max: f64,
     table1_time_error_percent_max: f64,
     table1_rate_error_percent_max: f64,
+    table1: Vec<Speedups>,
     scheduling_overhead_percent_max: f64,
     search_points: usize,
     search_ms: f64,
     search_gap_percent: f64,
     device: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Speedups {
+    mix: String,
+    ours_percent: f64,
+    literal_percent: f64,
+    paper_percent: f64,
 }
 
 #[test]
@@ -53,6 +68,21 @@ fn the_reduced_reproduction_is_complete_and_good() {
     let text = fs::read_to_string(out.join("summary.json")).unwrap();
     let s: Summary = serde_json::from_str(&text).unwrap();
     assert_eq!(s.device, "sim (simulated)");
+    assert_eq!(s.command, "make paper");
+    assert_eq!(s.inputs_sha256.len(), 64, "{s:?}");
+    // A choice by prediction alone, as the paper's are, is no better than the best that was measured.
+    let alone = s.completion_predicted_min..=1.0;
+    assert!(s.completion_predicted_min >= 0.9, "{s:?}");
+    assert!(alone.contains(&s.completion_predicted_mean), "{s:?}");
+    assert!(s.rank_predicted_top_percent_max <= 100.0, "{s:?}");
+    for row in &s.table1 {
+        let all = [row.ours_percent, row.literal_percent, row.paper_percent];
+        assert!(
+            all.iter().all(|p| (0.0..100.0).contains(p)),
+            "{}: {all:?}",
+            row.mix
+        );
+    }
     assert!(s.ratio_mae > 0.0 && s.ratio_mae_3080 > 0.0, "{s:?}");
     assert!(s.isolated_above_sharing_max <= 0.05, "{s:?}");
     assert!(s.temporal_error_max_percent <= 25.0, "{s:?}");

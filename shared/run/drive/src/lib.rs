@@ -13,6 +13,7 @@
 
 mod agenda;
 mod driver;
+mod each;
 mod journal;
 mod live;
 mod orders;
@@ -23,9 +24,11 @@ mod settings;
 mod show;
 mod sources;
 mod task_events;
+mod user_events;
 mod view;
 
 pub use agenda::{Agenda, Place};
+pub use each::RunRequest;
 pub use live::live;
 pub use run::run;
 pub use seats::{Simulated, Where};

@@ -24,6 +24,7 @@ pub mod command;
 pub mod explore;
 pub mod journal;
 mod last;
+pub mod learnt;
 pub mod message;
 mod place;
 pub mod policy;

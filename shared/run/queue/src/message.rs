@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::book::{Book, Entry, Group, Id, Outcome, QueuedJob, State, Wishes};
-use crate::explore::Learnt;
+use crate::learnt::Learnt;
 use crate::policy::Wait;
 
 /// Name of the socket in the queue's folder.

@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 
 use crate::book::Id;
-use crate::explore::Learnt;
+use crate::learnt::Learnt;
 
 /// What processors did between two looks.
 #[derive(Debug, Clone, PartialEq)]

@@ -23,9 +23,10 @@ use trial::detect::Detector;
 use units::{Share, TaskId};
 
 use crate::book::{Book, Entry, Id, On, Outcome, Record, State};
-use crate::explore::{Explorer, Learnt};
+use crate::explore::Explorer;
 use crate::journal;
 use crate::last;
+use crate::learnt::Learnt;
 use crate::message::{self, LOGS};
 use crate::place::Place;
 use crate::policy::{Decision, Policy};

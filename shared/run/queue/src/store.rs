@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::explore::Learnt;
+use crate::learnt::Learnt;
 
 /// File of a device in the queue's folder.
 fn file(folder: &Path, device: &str) -> PathBuf {

@@ -18,7 +18,7 @@ const ON_DEVICE: &str = "the device was asked for by name, or found";
 const POLICY: &str = "whose schedule it is: its figures and bounds are judged whoever made it";
 
 /// Kind of document (empty: any), part of the place, kind of alteration (empty: any), reason.
-pub const EXEMPT: [(&str, &str, &str, &str); 102] = [
+pub const EXEMPT: [(&str, &str, &str, &str); 103] = [
     ("", ".provenance", "", RECORD),
     ("", ".device.detail", "", RECORD),
     ("", ".search.points", "", RECORD),
@@ -111,6 +111,12 @@ pub const EXEMPT: [(&str, &str, &str, &str); 102] = [
         "one that is the best need not say so",
     ),
     ("allocation", "$.time_s", "", ELSEWHERE),
+    (
+        "allocation",
+        "$.total_gpus",
+        "more",
+        "GPUs that were lost are found",
+    ),
     ("allocation", "$.pause_s", "", ELSEWHERE),
     ("allocation", "$.gain_", "", ELSEWHERE),
     ("allocation", "$.expected", "", ELSEWHERE),

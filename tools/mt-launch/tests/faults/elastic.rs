@@ -541,9 +541,9 @@ fn a_training_of_long_steps_is_given_the_time_to_save() {
 #[test]
 fn a_training_goes_on_without_a_lost_gpu_and_with_a_found_one() {
     needs_cgroups!();
-    let mut case = case(&[("a", 0.0, 60)]);
+    let mut case = case(&[("a", 0.0, 100)]);
     case.refused = r#"{"event":"lost","time_s":1.2,"gpu":3}
-{"event":"found","time_s":2.6,"gpu":3}"#;
+{"event":"found","time_s":2.2,"gpu":3}"#;
     let script = [
         decision(1, &[("a", 4)]),
         heard("lost", "x"),
@@ -566,7 +566,7 @@ fn a_training_goes_on_without_a_lost_gpu_and_with_a_found_one() {
     let mut steps = case.steps("a");
     steps.sort_unstable();
     steps.dedup();
-    assert_eq!(steps, (1..=60).collect::<Vec<_>>());
+    assert_eq!(steps, (1..=100).collect::<Vec<_>>());
     let faults = ran.events.iter().filter(|e| e.event == EventKind::Fault);
     assert_eq!(faults.count(), 2);
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use queue::book::{Book, Demand, Group, Outcome, QueuedJob, Record};
-use queue::explore::{Explorer, Learnt};
+use queue::explore::Explorer;
+use queue::learnt::Learnt;
 use queue::policy::{Decision, Limits, MOST_FAILURES, Policy};
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use queue::book::{Book, Demand, Group, Id, Outcome, QueuedJob, Record, State};
-use queue::explore::{Explorer, Learnt};
+use queue::explore::Explorer;
+use queue::learnt::Learnt;
 use queue::policy::{Decision, Limits, Policy};
 use queue::processors::Look;
 use rand::rngs::SmallRng;

@@ -108,9 +108,6 @@ fn not_above_solo(given: Given, j: &mut Judge) {
 
 /// How far the plan is from what was measured, and the error of that kind, which the model says.
 pub fn prediction(found: &Feasible, frame: &Frame<'_>, choices: &Choices, j: &mut Judge) {
-    let Some(claimed) = found.prediction else {
-        return;
-    };
     let setting = |task: usize| Setting {
         task,
         batch: choices.batch[task],
@@ -118,8 +115,17 @@ pub fn prediction(found: &Feasible, frame: &Frame<'_>, choices: &Choices, j: &mu
     };
     let on = |gpu: u32| choices.on(gpu).into_iter().map(setting).collect();
     let co_runs: Vec<Vec<Setting>> = choices.gpus().into_iter().map(on).collect();
-    let Some(truth) = frame.predictor.prediction_error(&co_runs) else {
-        return j.contradiction("prediction", doc::name_of(&claimed.kind), "nothing");
+    let truth = frame.predictor.prediction_error(&co_runs);
+    let (claimed, truth) = match (found.prediction, truth) {
+        (Some(claimed), Some(truth)) => (claimed, truth),
+        (Some(claimed), None) => {
+            return j.contradiction("prediction", doc::name_of(&claimed.kind), "nothing");
+        }
+        // A model that knows no error of any kind may be older than such errors, and so may its plan.
+        (None, Some(truth)) if truth.error_percent.is_some() => {
+            return j.contradiction("prediction", "nothing", doc::name_of(&truth.kind));
+        }
+        (None, _) => return,
     };
     j.field("prediction", |j| {
         j.same(

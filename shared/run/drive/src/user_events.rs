@@ -1,0 +1,210 @@
+//! What a driver does upon the events of its user, and what it tells of how far the jobs are.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use cli::Failure;
+use cluster::{Names, document};
+use doc::{ClusterStatus, QueueNews};
+use units::{Seconds, TaskId};
+
+use crate::driver::{Driver, Running};
+
+/// The status is written anew at most this often; a reader looks at it, and nothing waits for it.
+const STATUS: Duration = Duration::from_secs(2);
+
+impl Driver<'_> {
+    /// Acts upon the events whose time has come.
+    pub fn heed_orders(&mut self) {
+        if self.orders.is_over() {
+            return;
+        }
+        let (due, wrong) = self.orders.due(self.now());
+        if let Some(problem) = wrong {
+            self.console
+                .warn(&format!("--events: {problem}; the run goes on"));
+        }
+        for event in due {
+            if let Err(problem) = self.heed(&event.what) {
+                self.console.warn(&format!("--events: ignored: {problem}"));
+            }
+        }
+        if self.orders.is_over() {
+            // A GPU that is lost can be found as long as events come.
+            self.give_up_stuck();
+        }
+    }
+
+    fn heed(&mut self, what: &QueueNews) -> Result<(), String> {
+        match what {
+            QueueNews::Weight(job, weight) => {
+                let n = self.open_job(job)?;
+                self.agenda.reweigh(n, weight.get());
+                self.replan(&format!("{job} has weight {}", weight.get()));
+            }
+            QueueNews::Estimate(job, estimate) => {
+                let n = self.open_job(job)?;
+                if estimate.rounds_left.is_some() {
+                    return Err(format!(
+                        "{job} has the rounds of its schedule; give train_s, or cancel it and plan anew"
+                    ));
+                }
+                let (_, _, representatives) = document::fleet(self.cluster);
+                let times =
+                    document::times_by_class(self.cluster, &representatives, &estimate.train);
+                let times = times.map_err(|kind| format!("no GPU is of type {kind:?}"))?;
+                self.agenda.estimate(n, &times);
+                self.replan(&format!("more is known of how long {job} takes"));
+            }
+            QueueNews::Deadline(job, at) => {
+                let n = self.open_job(job)?;
+                self.agenda.due(n, at.map_or(f64::INFINITY, Seconds::get));
+                let told = match at {
+                    Some(at) => format!("{job} should be complete at {} s", at.get()),
+                    None => format!("{job} has no deadline any more"),
+                };
+                self.replan(&told);
+            }
+            QueueNews::Cancelled(job) => {
+                let n = self.open_job(job)?;
+                self.give_up(n, "it was cancelled");
+            }
+            QueueNews::Lost(gpu) => {
+                let m = self.gpu(gpu)?;
+                self.lose_now(m);
+            }
+            QueueNews::Found(gpu) => {
+                let m = self.gpu(gpu)?;
+                self.agenda.use_gpu(m, true);
+                self.lost.remove(&m);
+                self.failures[m].clear();
+                self.replan(&format!("{gpu} is found"));
+            }
+            QueueNews::Status if self.settings.status.is_some() => self.write_status(),
+            QueueNews::Status => {
+                return Err("say with --status FILE where it is to be written".to_owned());
+            }
+            QueueNews::Time => {}
+            QueueNews::Arrival(_) | QueueNews::New(_) => {
+                let text = "a run has the jobs of its schedule; give new ones to `mt-cluster online --events`";
+                return Err(text.to_owned());
+            }
+            QueueNews::Started(..)
+            | QueueNews::Trained(_)
+            | QueueNews::Finished(_)
+            | QueueNews::Failed(_) => {
+                return Err("a run knows itself what becomes of its tasks".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn open_job(&self, job: &TaskId) -> Result<usize, String> {
+        let at = self.cluster.jobs.iter().position(|j| j.id == *job);
+        let n = at.ok_or_else(|| format!("the schedule has no job {:?}", job.as_str()))?;
+        match self.agenda.is_open(n) {
+            true => Ok(n),
+            false => Err(format!("{job} has ended")),
+        }
+    }
+
+    fn gpu(&self, name: &str) -> Result<usize, String> {
+        let at = self.seats.all.iter().position(|s| s.name == name);
+        at.ok_or_else(|| format!("the cluster has no GPU {name:?}"))
+    }
+
+    /// A GPU is gone, with whatever runs there: it is ended and started again elsewhere. A job that no other can
+    /// run waits until one is found.
+    fn lose_now(&mut self, gpu: usize) {
+        self.agenda.use_gpu(gpu, false);
+        self.lost.insert(gpu);
+        let here = self
+            .running
+            .iter_mut()
+            .filter(|(_, r)| r.gpu == gpu && r.ended.is_none());
+        let mut gone = Vec::new();
+        for (&id, running) in here.filter(|(_, r)| r.trained.is_none()) {
+            running.ended = Some("its GPU is lost");
+            gone.push((id, *running));
+        }
+        let now = self.now();
+        for (id, Running { place, .. }) in gone {
+            // Nothing on a node that is gone saves a checkpoint, and what only seems lost must not go on
+            // beside its successor.
+            self.supervisor.stop(id, Duration::ZERO);
+            self.agenda.failed(place, now);
+            if self.agenda.is_gang(place.job) {
+                self.end_gang(place.job);
+                let written = self.kept.undone(self.cluster, place.job);
+                self.look_at_journal(written);
+            }
+        }
+        self.leave(gpu, "it was said to be lost");
+        if self.orders.is_over() {
+            self.give_up_stuck();
+        }
+    }
+
+    /// Jobs that no GPU that is left can run are given up.
+    pub fn give_up_stuck(&mut self) {
+        for job in self.agenda.stuck() {
+            self.give_up(job, "no GPU is left that can run it");
+        }
+    }
+
+    /// Writes how far the jobs are, now and then.
+    pub fn keep_status(&mut self) {
+        if self.settings.status.is_some() && self.told_status.is_none_or(|t| t.elapsed() >= STATUS)
+        {
+            self.write_status();
+        }
+    }
+
+    /// Writes how far the jobs are. The file is replaced as a whole, so that a reader never sees half of one.
+    pub fn write_status(&mut self) {
+        let Some(path) = &self.settings.status else {
+            return;
+        };
+        self.told_status = Some(Instant::now());
+        let jobs: Vec<TaskId> = self.cluster.jobs.iter().map(|j| j.id.clone()).collect();
+        let gpus: Vec<String> = self.seats.all.iter().map(|s| s.name.clone()).collect();
+        let names = Names {
+            jobs: &jobs,
+            gpus: &gpus,
+        };
+        let now = self.now();
+        let status = self.agenda.outlook(now, &names).and_then(|jobs| {
+            Ok(ClusterStatus {
+                time: Seconds::new(now)?,
+                lost: self.lost.iter().map(|&m| gpus[m].clone()).collect(),
+                jobs,
+            })
+        });
+        let written = match status {
+            Ok(status) => replace(path, &status),
+            Err(error) => Err(Failure::Input(error.to_string())),
+        };
+        // The first failure is told; a disk that is full for hours would fill the log.
+        if let Err(failure) = written
+            && !std::mem::replace(&mut self.told_unwritten, true)
+        {
+            self.console.warn(&format!("--status: {failure}"));
+        }
+    }
+}
+
+/// Replaces a file by a document; a reader has the old one or the new one, and never half of one.
+fn replace(path: &Path, status: &ClusterStatus) -> Result<(), Failure> {
+    let failed = |error: &std::io::Error| Failure::file(path, error);
+    let mut line = Vec::new();
+    doc::write_line(&mut line, status).map_err(|error| Failure::Environment(error.to_string()))?;
+    // A pipe or a device has nothing to replace.
+    if path.exists() && !path.is_file() {
+        return fs::write(path, line).map_err(|error| failed(&error));
+    }
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    fs::write(&part, line).map_err(|error| failed(&error))?;
+    fs::rename(&part, path).map_err(|error| failed(&error))
+}
