@@ -18,7 +18,7 @@ const ON_DEVICE: &str = "the device was asked for by name, or found";
 const POLICY: &str = "whose schedule it is: its figures and bounds are judged whoever made it";
 
 /// Kind of document (empty: any), part of the place, kind of alteration (empty: any), reason.
-pub const EXEMPT: [(&str, &str, &str, &str); 103] = [
+pub const EXEMPT: [(&str, &str, &str, &str); 104] = [
     ("", ".provenance", "", RECORD),
     ("", ".device.detail", "", RECORD),
     ("", ".search.points", "", RECORD),
@@ -111,6 +111,12 @@ pub const EXEMPT: [(&str, &str, &str, &str); 103] = [
         "one that is the best need not say so",
     ),
     ("allocation", "$.time_s", "", ELSEWHERE),
+    (
+        "",
+        ".prediction",
+        "deleted",
+        "of a kind whose error nobody knows it need not be told",
+    ),
     (
         "allocation",
         "$.total_gpus",
