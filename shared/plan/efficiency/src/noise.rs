@@ -214,7 +214,7 @@ impl NoiseScale {
     /// A ratio estimator over blocks, `phi = sum S / sum |G|^2`, with the linearised variance of a cluster sample
     /// (Cochran, *Sampling Techniques*, 1977, equation 6.13): whatever correlates the steps of one block
     /// (the parameters move slowly) is in the error. Blocks are divided by the size of their gradients before
-    /// ([`levelled`]).
+    /// (`levelled`).
     ///
     /// There is none while the mean of `|G|^2` is not above zero by its error: the confidence set of a ratio
     /// whose denominator may be zero is unbounded (Fieller 1954).

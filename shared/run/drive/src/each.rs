@@ -35,7 +35,7 @@ impl RunRequest<'_> {
     /// Runs every schedule, one after another, up to one that a signal ends.
     ///
     /// # Errors
-    /// [`Failure::Usage`] for options that contradict each other or the schedules; those of [`run`].
+    /// [`Failure::Usage`] for options that contradict each other or the schedules; those of [`run()`].
     pub fn run_all(
         &self,
         schedules: impl Iterator<Item = Result<Schedule, Failure>>,

@@ -10,7 +10,7 @@
 //! processors, which does not depend on what runs beside it: 1 of a training that computes all the time on one
 //! thread, a quarter of one that waits for its data three quarters of the time. So `cores / wants` copies fill
 //! the machine. Jobs that wait do so at moments of their own, and now and then fewer want a processor than there
-//! are: while more than [`IDLE`] of the processors idle and jobs wait, levels go up beyond that. A rise after
+//! are: while more than `IDLE` of the processors idle and jobs wait, levels go up beyond that. A rise after
 //! which the processors do no more is taken back: the jobs wait for something that they share, such as a disk.
 
 use std::collections::BTreeMap;
