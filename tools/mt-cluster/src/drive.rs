@@ -1,7 +1,7 @@
 //! `mt-cluster run`.
 
 use ::drive::RunRequest;
-use cli::{Console, Exit, Failure};
+use cli::{Console, Exit, Failure, Replaced};
 use doc::DeviceKind;
 
 use crate::args::RunArgs;
@@ -16,7 +16,7 @@ pub fn run(args: &RunArgs, console: &Console) -> Result<Exit, Failure> {
         journal: args.journal.as_deref(),
         resume: args.resume,
         events: args.events.clone(),
-        status: args.status.clone(),
+        status: args.status.as_deref().map(Replaced::claim).transpose()?,
         files: &args.stream.files,
         output: args.stream.output.as_deref(),
     };

@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use cli::{Console, Exit, Failure, Output};
+use cli::{Console, Exit, Failure, Output, Replaced};
 use doc::{DeviceKind, Schedule};
 use jobs::Supervision;
 
@@ -24,7 +24,7 @@ pub struct RunRequest<'a> {
     /// Events of the run.
     pub events: Option<PathBuf>,
     /// Where it is written how far the jobs are.
-    pub status: Option<PathBuf>,
+    pub status: Option<Replaced>,
     /// Files that the schedules come from.
     pub files: &'a [PathBuf],
     /// File that the events of the run go to.

@@ -1,5 +1,6 @@
 use std::path::{Path, PathBuf};
 
+use cli::Replaced;
 use doc::Schedule;
 
 use jobs::Supervision;
@@ -22,7 +23,7 @@ pub struct Settings {
     /// Events of the run: weights, estimates, deadlines, jobs that are cancelled, GPUs that are lost or found.
     pub events: Option<PathBuf>,
     /// Where it is written how far the jobs are.
-    pub status: Option<PathBuf>,
+    pub status: Option<Replaced>,
 }
 
 /// Where a journal is.

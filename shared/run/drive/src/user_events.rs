@@ -1,10 +1,7 @@
 //! What a driver does upon the events of its user, and what it tells of how far the jobs are.
 
-use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cli::Failure;
 use cluster::{Names, document};
 use doc::{ClusterStatus, QueueNews};
 use units::{Seconds, TaskId};
@@ -163,7 +160,7 @@ impl Driver<'_> {
 
     /// Writes how far the jobs are. The file is replaced as a whole, so that a reader never sees half of one.
     pub fn write_status(&mut self) {
-        let Some(path) = &self.settings.status else {
+        let Some(file) = &self.settings.status else {
             return;
         };
         self.told_status = Some(Instant::now());
@@ -181,30 +178,18 @@ impl Driver<'_> {
                 jobs,
             })
         });
-        let written = match status {
-            Ok(status) => replace(path, &status),
-            Err(error) => Err(Failure::Input(error.to_string())),
-        };
+        let written = status
+            .map_err(|error| error.to_string())
+            .and_then(|status| {
+                let mut line = Vec::new();
+                doc::write_line(&mut line, &status).map_err(|error| error.to_string())?;
+                file.write(&line).map_err(|error| error.to_string())
+            });
         // The first failure is told; a disk that is full for hours would fill the log.
-        if let Err(failure) = written
+        if let Err(problem) = written
             && !std::mem::replace(&mut self.told_unwritten, true)
         {
-            self.console.warn(&format!("--status: {failure}"));
+            self.console.warn(&format!("--status: {problem}"));
         }
     }
-}
-
-/// Replaces a file by a document; a reader has the old one or the new one, and never half of one.
-fn replace(path: &Path, status: &ClusterStatus) -> Result<(), Failure> {
-    let failed = |error: &std::io::Error| Failure::file(path, error);
-    let mut line = Vec::new();
-    doc::write_line(&mut line, status).map_err(|error| Failure::Environment(error.to_string()))?;
-    // A pipe or a device has nothing to replace.
-    if path.exists() && !path.is_file() {
-        return fs::write(path, line).map_err(|error| failed(&error));
-    }
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    fs::write(&part, line).map_err(|error| failed(&error))?;
-    fs::rename(&part, path).map_err(|error| failed(&error))
 }

@@ -201,7 +201,7 @@ impl Adaptive {
         let next = if self.gpus() > 1 {
             self.next_part()
         } else {
-            let known = self.start_or_part().or_else(|| self.of_coruns_per_fit());
+            let known = self.start_or_part().or_else(|| self.of_pending_batch());
             match known.or_else(|| self.planned_in_turn()) {
                 Some(runs) => Some(runs),
                 None => self.improve()?,
@@ -238,7 +238,7 @@ impl Adaptive {
     }
 
     /// Of many tasks, the next of what the last model chose.
-    fn of_coruns_per_fit(&mut self) -> Option<Configuration> {
+    fn of_pending_batch(&mut self) -> Option<Configuration> {
         while let Some(runs) = self.pending_batch.pop_front() {
             if self.may(&runs) && !self.tried.contains(&runs) {
                 return Some(runs);
