@@ -13,7 +13,7 @@ pub struct Reporter {
     output: Output,
     /// Steps that were made and not told.
     pending: Option<Pending>,
-    /// When steps were last told; `None`: every step is told by itself.
+    /// When steps were last told; `None`: not since it began or was parked.
     told: Option<Instant>,
 }
 
@@ -27,8 +27,8 @@ struct Pending {
     norms: Option<Norms>,
 }
 
-/// Least time between two lines on steps of a job that is measured: whoever reads them shares the
-/// device with the job, and 20 a second time a window of 2 s to 2.5 %.
+/// Least time between two lines on steps: whoever reads them shares the device with the job, and 20 a second
+/// time a window of 2 s to 2.5 %.
 const BETWEEN: Duration = Duration::from_millis(50);
 
 impl Reporter {
@@ -39,13 +39,6 @@ impl Reporter {
             pending: None,
             told: None,
         })
-    }
-
-    /// Tells steps that are quick together, 20 lines a second at most; the next at once, which shows
-    /// that the training goes on.
-    pub fn merge_steps(&mut self) {
-        let now = Instant::now();
-        self.told = now.checked_sub(BETWEEN).or(Some(now));
     }
 
     /// Tells what was merged and not told.
@@ -78,7 +71,8 @@ impl Reporter {
         self.output.text(&line)
     }
 
-    /// One step done.
+    /// One step done. Steps that are quick are told together, [`BETWEEN`] two lines; the first at once, which
+    /// shows that the training goes on.
     pub fn step(&mut self, samples: Batch, step: Step) -> Result<(), Failure> {
         let before = self.pending.take().unwrap_or_default();
         self.pending = Some(Pending {
@@ -88,11 +82,10 @@ impl Reporter {
             // Of several steps that report norms the last is told: a fair sample of them.
             norms: step.norms.or(before.norms),
         });
-        match &mut self.told {
-            Some(told) if told.elapsed() < BETWEEN => return Ok(()),
-            Some(told) => *told = Instant::now(),
-            None => {}
+        if self.told.is_some_and(|told| told.elapsed() < BETWEEN) {
+            return Ok(());
         }
+        self.told = Some(Instant::now());
         self.flush()
     }
 
@@ -135,9 +128,7 @@ impl Reporter {
     /// Parked: no step is under way.
     pub fn parked(&mut self) -> Result<(), Failure> {
         self.flush()?;
-        if self.told.is_some() {
-            self.merge_steps();
-        }
+        self.told = None;
         self.output.text("{\"mt\":\"parked\"}\n")
     }
 

@@ -30,9 +30,6 @@ pub fn run(config: &Config, console: &Console) -> Result<Exit, Failure> {
         })?),
     };
     let mut reporter = Reporter::open()?;
-    if config.pool {
-        reporter.merge_steps();
-    }
     let members = trainer.warm_up(config.batch)?;
     reporter.ready(&members)?;
     let mut session = StepLoop {
