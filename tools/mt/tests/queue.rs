@@ -6,6 +6,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
+
 /// A queue in a folder of its own; its server ends with it.
 struct Queue(tempfile::TempDir);
 
@@ -51,8 +54,8 @@ impl Queue {
 
     fn kill_server(&self) {
         if let Some(pid) = self.number("pid") {
-            let kill = Command::new("kill").args(["-9", &pid.to_string()]).status();
-            assert!(kill.expect("kill starts").success());
+            let pid = i32::try_from(pid).expect("a number of a process");
+            signal::kill(Pid::from_raw(pid), Signal::SIGKILL).expect("a server");
         }
     }
 
@@ -237,8 +240,7 @@ fn processes_with(text: &str) -> Vec<i32> {
 
 fn kill(pid: i32) {
     // It may have gone since it was found.
-    let kill = Command::new("kill").args(["-9", &pid.to_string()]).output();
-    kill.expect("kill starts");
+    signal::kill(Pid::from_raw(pid), Signal::SIGKILL).ok();
 }
 
 /// A parent that starts programs by `mt exec`, as Optuna does, a sweep, and a server: one of them, or a job, is

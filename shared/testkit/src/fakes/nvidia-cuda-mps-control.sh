@@ -34,7 +34,7 @@ case $1 in
     # What the driver does for a client (pid $2) that finds the daemon; prints its percentage.
     alive "$S/daemon.pid" || exit 1
     # The real server is the daemon's child and nothing of the client's.
-    unset MT_JOB_MARK
+    unset MT_JOB_MARK CORNER
     until mkdir "$S/gate" 2>/dev/null; do sleep 0.01; done
     if ! alive "$S/server.pid"; then
         put ACTIVE "$S/status"

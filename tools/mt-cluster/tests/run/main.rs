@@ -13,6 +13,8 @@ use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 mod events;
@@ -322,7 +324,7 @@ fn until(what: impl Fn() -> bool) -> bool {
 }
 
 /// A signal ends the tool; afterwards none of its jobs runs.
-fn nothing_is_left(signal: &str, seconds: &str) -> Option<i32> {
+fn nothing_is_left(signal: Signal, seconds: &str) -> Option<i32> {
     let folder = tempfile::tempdir().unwrap();
     let script = format!("sleep {seconds} & sleep {seconds}");
     let cluster = cluster(&[("a", 1, 2, &script)]);
@@ -334,10 +336,7 @@ fn nothing_is_left(signal: &str, seconds: &str) -> Option<i32> {
     .spawn()
     .unwrap();
     assert!(until(|| sleepers(seconds) == 4));
-    let kill = Command::new("kill")
-        .args([signal, &child.id().to_string()])
-        .status();
-    assert!(kill.unwrap().success());
+    signal::kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
     let status = child.wait().unwrap();
     assert!(until(|| sleepers(seconds) == 0));
     assert!(until(|| fs::read_dir(folder.path().join("runs"))
@@ -349,12 +348,12 @@ fn nothing_is_left(signal: &str, seconds: &str) -> Option<i32> {
 
 #[test]
 fn after_an_interrupt_nothing_is_left() {
-    assert_eq!(nothing_is_left("-INT", "4711.1"), Some(130));
+    assert_eq!(nothing_is_left(Signal::SIGINT, "4711.1"), Some(130));
 }
 
 #[test]
 fn after_a_kill_nothing_is_left() {
-    assert_eq!(nothing_is_left("-KILL", "4711.2"), None);
+    assert_eq!(nothing_is_left(Signal::SIGKILL, "4711.2"), None);
 }
 
 /// A script starts what it is told by a pipe, and the jobs come to their end.
