@@ -216,6 +216,28 @@ pub(crate) fn children() -> Vec<Identity> {
     all().filter_map(child).collect()
 }
 
+/// A process with its children, their children, and so on; only itself where the kernel does not list children.
+#[must_use]
+pub fn family(pid: i32) -> Vec<i32> {
+    let children = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).ok();
+    let mut all = vec![pid];
+    let mut next = 0;
+    while let Some(pid) = all.get(next) {
+        let threads = fs::read_dir(format!("/proc/{pid}/task"));
+        let lists = threads.into_iter().flatten().flatten().filter_map(children);
+        let found: Vec<i32> = lists
+            .flat_map(|list| {
+                list.split_whitespace()
+                    .filter_map(|p| p.parse().ok())
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        all.extend(found);
+        next += 1;
+    }
+    all
+}
+
 /// Where the processes of a run can come from.
 ///
 /// A variable in the environment does not make a process ours: whoever looks at a daemon with the

@@ -43,9 +43,11 @@ const YOUNG: f64 = 0.15;
 /// Levels go beyond `cores / wants` by this factor at most: with as many jobs that wait at random, one in
 /// e^3 = 20 moments of a processor is idle.
 const BEYOND: f64 = 3.0;
-/// What a job wants from which on it is taken for one that computes all the time, and its level is not raised
-/// because others wait: trainings of a second that do spend a tenth of it on their start and end.
+/// What a job wants from which on it is taken for one that computes all the time, and its level is not raised:
+/// trainings of a second that do spend a tenth of it on their start and end, which more of them would not mend.
 const COMPUTES: f64 = 0.75;
+/// What a job of one thread wants at most: times of start and of use are read at moments that differ by a little.
+const ONE_THREAD: f64 = 1.05;
 /// Processors that a job wants at least, so that one that only sleeps has a level.
 const LEAST_WANTED: f64 = 0.01;
 /// Weight of what was known before a job ended: some ten jobs are remembered, of whatever size.
@@ -135,10 +137,11 @@ impl Processors {
                 continue;
             };
             let wants = (wanted / seconds).max(LEAST_WANTED);
+            let before = learnt.wants.map_or(self.cores, |wants| self.fills(wants));
             learnt.wants = Some(wants);
-            // Levels above are those that were raised.
+            // Levels above what filled the processors were raised.
             let fills = self.fills(wants).min(most);
-            if learnt.level < fills || learnt.level <= self.cores {
+            if learnt.level <= before.max(fills) {
                 learnt.level = fills;
             }
             let busy = (learnt.level as f64 * wants).min(self.cores as f64);
@@ -191,16 +194,14 @@ impl Processors {
         if !self.blocked || busy > cores * (1.0 - IDLE) {
             return;
         }
-        let waits = |t: &str| {
-            learnt
-                .get(t)
-                .and_then(|l| l.wants)
-                .is_some_and(|w| w < COMPUTES)
-        };
+        let wants = |t: &str| learnt.get(t).and_then(|l| l.wants);
+        let waits = |t: &str| wants(t).is_some_and(|w| w < COMPUTES);
         let any = active.values().any(|t| waits(t));
+        // Threads that wait for each other leave processors idle as well, but they lose more by company.
+        let threads = |t: &str| !any && wants(t).is_some_and(|w| w > ONE_THREAD);
         let all: BTreeMap<String, usize> = active
             .values()
-            .filter(|t| waits(t) || !any)
+            .filter(|t| waits(t) || threads(t))
             .filter_map(|t| Some(((*t).to_owned(), learnt.get(*t)?.level)))
             .collect();
         let mut levels = BTreeMap::new();

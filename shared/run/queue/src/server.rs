@@ -157,8 +157,7 @@ impl Server {
         let limits = place.limits(&book.wishes);
         let kept = store::read(folder, &place.name);
         let mut explorer = Explorer::new(kept.clone(), limits.most);
-        // Jobs are looked at in their control groups.
-        let processors = place.processors().filter(|_| limits.regrants);
+        let processors = place.processors();
         if let Some(cores) = processors {
             explorer = explorer.on_processors(cores);
         }
@@ -399,9 +398,13 @@ impl Server {
             let State::Running(at) = entry.state else {
                 return None;
             };
-            let (id, own) = (entry.job.id, entry.job.process);
-            let procs = self.live.get(&id).and_then(|live| live.procs.as_deref());
-            Some((id, at, own, procs))
+            let id = entry.job.id;
+            let live = self.live.get(&id);
+            let pid = match entry.job.process {
+                Some(process) => process.pid,
+                None => self.supervisor.pid(live?.process)?,
+            };
+            Some((id, at, pid, live.and_then(|live| live.procs.as_deref())))
         });
         if let Some(look) = watch.look(self.clock.now(), jobs) {
             self.policy.look(&look);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use jobs::process::{Identity, Wanted, machine, wanted};
+use jobs::process::{Wanted, family, machine, wanted};
 
 use crate::book::Id;
 use crate::processors::Look;
@@ -22,12 +22,12 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// A look at running jobs, each with its start and its process or the list of its processes; `None`: it is
-    /// too early for another.
+    /// A look at running jobs, each with its start, its first process, and the list of its processes where it
+    /// has a control group; `None`: it is too early for another.
     pub(crate) fn look<'a>(
         &mut self,
         now: f64,
-        jobs: impl Iterator<Item = (Id, f64, Option<Identity>, Option<&'a Path>)>,
+        jobs: impl Iterator<Item = (Id, f64, i32, Option<&'a Path>)>,
     ) -> Option<Look> {
         let seconds = now - self.at;
         if seconds < PAUSE {
@@ -35,8 +35,8 @@ impl Watch {
         }
         let machine = machine()?;
         let (mut all, mut used_s, mut own) = (BTreeMap::new(), BTreeMap::new(), 0.0);
-        for (id, started, process, procs) in jobs {
-            let sum = of_job(process, procs);
+        for (id, started, pid, procs) in jobs {
+            let sum = of_job(pid, procs);
             let before = self.used_s.get(&id).copied().unwrap_or(0.0);
             own += (sum.used_s - before).max(0.0);
             used_s.insert(id, sum.used_s);
@@ -54,14 +54,15 @@ impl Watch {
     }
 }
 
-fn of_job(process: Option<Identity>, procs: Option<&Path>) -> Wanted {
-    let text = procs.map(fs::read_to_string);
-    let text = text.and_then(Result::ok).unwrap_or_default();
-    let pids = text.lines().filter_map(|line| line.parse().ok());
-    let all = pids.chain(process.map(|process| process.pid));
-    all.filter_map(wanted)
-        .fold(Wanted::default(), |sum, one| Wanted {
-            used_s: sum.used_s + one.used_s,
-            ready_s: sum.ready_s + one.ready_s,
-        })
+fn of_job(pid: i32, procs: Option<&Path>) -> Wanted {
+    let listed = procs.map(|procs| {
+        let text = fs::read_to_string(procs).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    });
+    let all = listed.unwrap_or_else(|| family(pid));
+    let all = all.into_iter().filter_map(wanted);
+    all.fold(Wanted::default(), |sum, one| Wanted {
+        used_s: sum.used_s + one.used_s,
+        ready_s: sum.ready_s + one.ready_s,
+    })
 }

@@ -4,6 +4,8 @@
 //! often falls, counts the work. Numbers that are no count (a loss, a rate) rise and fall in turn, so
 //! that they score nothing.
 
+use std::sync::LazyLock;
+
 use jobs::{Message, Progress, without_colours};
 use regex::Regex;
 
@@ -51,6 +53,10 @@ const EPOCHS: Form = Form {
     regex: r"(?i)\bepochs?\s*[:=#]?\s*\[?\s*(?P<total>[0-9]+(?:\.[0-9]+)?)(?:\s*/\s*(?P<of>[0-9]+))?",
     unit: "epochs",
 };
+/// The expressions of [`FORMS`], compiled once: a queue begins a detector for each job that it starts, and to
+/// compile them takes 4 ms. They are constants, and a test compiles them.
+static EXPRESSIONS: LazyLock<Vec<(Form, Option<Regex>)>> =
+    LazyLock::new(|| FORMS.map(|form| (form, Regex::new(form.regex).ok())).into());
 const PROTOCOL: Form = Form {
     regex: "",
     unit: "samples",
@@ -79,15 +85,12 @@ pub struct Counter {
 }
 
 impl Counter {
-    fn new(form: Form) -> Self {
+    fn new(form: Form, regex: Option<Regex>) -> Self {
         Self {
             form,
             marks: Marks::default(),
             of: None,
-            // The expressions are constants and a test compiles them.
-            regex: Regex::new(form.regex)
-                .ok()
-                .filter(|_| !form.regex.is_empty()),
+            regex,
             work: 0.0,
             last: None,
             advances: 0,
@@ -154,8 +157,11 @@ const REPEATED: u32 = 5;
 impl Default for Detector {
     fn default() -> Self {
         Self {
-            protocol: Counter::new(PROTOCOL),
-            counters: FORMS.into_iter().map(Counter::new).collect(),
+            protocol: Counter::new(PROTOCOL, None),
+            counters: EXPRESSIONS
+                .iter()
+                .map(|(form, regex)| Counter::new(*form, regex.clone()))
+                .collect(),
             epochs: None,
             names_epochs: false,
             shapes: Vec::new(),
@@ -211,7 +217,7 @@ impl Detector {
         if let Some((_, counter)) = self.shapes.iter_mut().find(|(known, _)| *known == shape) {
             counter.add(at, 1.0);
         } else if self.shapes.len() < SHAPES {
-            let mut counter = Counter::new(LINES);
+            let mut counter = Counter::new(LINES, None);
             counter.add(at, 1.0);
             self.shapes.push((shape, counter));
         }

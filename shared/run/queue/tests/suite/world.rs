@@ -156,7 +156,7 @@ impl World {
             memory: 1000,
             cores: rng.random_bool(0.3).then(|| rng.random_range(1..=8)),
         };
-        let regrants = device.cores.is_some() || rng.random_bool(0.5);
+        let regrants = rng.random_bool(0.5);
         let most = rng.random_range(1..=12);
         let limits = Limits {
             most,
