@@ -40,10 +40,15 @@ fn nothing_is_lost_and_nothing_is_done_twice() {
             jobs += 1;
             let completions = world.completions.get(id).copied().unwrap_or(0);
             let starts = world.starts.get(id).copied().unwrap_or(0);
-            assert_eq!(
-                completions,
-                u32::from(entry.outcome() == Some(&Outcome::Done)),
-                "{seed} {id}"
+            // One that ends by itself after it was cancelled, and before it is told to end, is cancelled: nobody can
+            // say of an exit status whether all was done.
+            let done_but_cancelled =
+                completions == 1 && entry.outcome() == Some(&Outcome::Cancelled);
+            assert!(
+                completions == u32::from(entry.outcome() == Some(&Outcome::Done))
+                    || done_but_cancelled,
+                "{seed} {id}: {completions} completions, {:?}",
+                entry.outcome()
             );
             assert_eq!(
                 starts, entry.starts,
