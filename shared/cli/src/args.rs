@@ -74,7 +74,7 @@ impl StreamArgs {
         let taken = self.files.is_empty() || self.files.iter().any(|f| f == stdin);
         if path == stdin && taken {
             return Err(Failure::Usage(format!(
-                "{option} -: standard input is the input already; name a FILE for one of the two"
+                "{option} -: standard input is already the input; name a FILE for one of the two"
             )));
         }
         Ok(())

@@ -87,7 +87,7 @@ pub fn each_event(
             }
             Line::TooLong(line) => {
                 let problem = format!(
-                    "{source_name}:{line}: longer than {LONGEST} bytes; an event has some hundred"
+                    "{source_name}:{line}: longer than {LONGEST} bytes; an event has a few hundred"
                 );
                 (line, problem)
             }
@@ -104,7 +104,7 @@ pub fn each_event(
         console.warn(&ignored.text());
     }
     if taken == 0 {
-        let what = document.unwrap_or_else(|| "there is no event in it".to_owned());
+        let what = document.unwrap_or_else(|| "it contains no event".to_owned());
         return Err(Failure::Input(none(what)));
     }
     Ok(())
@@ -118,7 +118,7 @@ fn document_of(line: &[u8]) -> Option<String> {
     let (schema, _) = value.strip_prefix('"')?.split_once('"')?;
     let readers = doc::readers(schema)?;
     Some(format!(
-        "this is a {schema:?} document, which {readers} read, and no events"
+        "this is a {schema:?} document, which {readers} read, not a stream of events"
     ))
 }
 

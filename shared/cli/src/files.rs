@@ -1,5 +1,5 @@
 //! Which files this process reads and writes, so that no output destroys an input or another
-//! output, and where an output goes when its path is a symbolic link.
+//! output. Resolves symbolic links of outputs.
 
 use std::fs::{self, File, Metadata};
 use std::io;

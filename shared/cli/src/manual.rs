@@ -1,4 +1,4 @@
-//! The manual page of a tool, with the sections that `man` users look for.
+//! Manual page of a tool, with the usual sections.
 
 use std::fmt::Write as _;
 use std::io;

@@ -1,4 +1,4 @@
-//! One program that is several tools, each under a name of its own.
+//! One program that acts as several tools, selected by its name.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt as _;
@@ -46,8 +46,7 @@ fn named(tools: &[Tool], called: &OsStr) -> Result<Tool, String> {
     tool.copied().ok_or_else(|| {
         let names: Vec<&str> = tools.iter().map(|(tool, _)| *tool).collect();
         format!(
-            "this program is several tools, told apart by the name that it is called by, and {} is none of \
-             them: {}",
+            "this program contains several tools, selected by the name it is called by, and {} is none of them: {}",
             crate::shell_word(&name.to_string_lossy()),
             names.join(", ")
         )

@@ -3,9 +3,10 @@
 //! - a file is written beside its target under a temporary name and renamed, so that readers see
 //!   the old or the new one; a symbolic link is resolved first and stays;
 //! - an output that is an input, by any of its names, is refused before anything is written;
-//! - input that is refused leaves the old file as it was;
-//! - a profile or run that is there already is not replaced unless that is asked for;
-//! - on a terminal a document that nobody asks to see whole is summed up ([`screen`]).
+//! - if input is rejected, the old file stays unchanged;
+//! - an existing profile or run is replaced only on request;
+//! - on a terminal, a summary replaces the document unless the whole document is requested
+//!   ([`screen`]).
 
 mod existing;
 mod file;

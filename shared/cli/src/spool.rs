@@ -1,4 +1,4 @@
-//! A bounded queue before a writer that may stall, so that who has processes to look after never
+//! A bounded queue in front of a writer that may stall, so that a supervisor of processes never
 //! waits for a reader.
 
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! What the process was given before the Rust runtime changed it.
+//! State of the process before the Rust runtime changes it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

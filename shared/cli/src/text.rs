@@ -1,6 +1,6 @@
-//! Text that came from a document or a job, made safe for what it is put into. Names of tasks need
-//! none of this: their alphabet is safe everywhere. Names of plans and workloads, paths, reasons
-//! and what jobs print are any text at all.
+//! Text from documents or jobs, escaped for its context. Names of tasks need none of this: their
+//! alphabet is safe everywhere. Names of plans and workloads, paths, reasons and job output may
+//! contain any text.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! Minimisation with `argmin`, guarded: evaluations are bounded, the best point seen is what
-//! comes back, and a cost that is not finite ends the search instead of looping for ever.
+//! Minimisation with `argmin`, guarded: evaluations are bounded, the best point seen is returned,
+//! and a non-finite cost ends the search, which might otherwise never end.
 
 use std::cell::{Cell, RefCell};
 

@@ -1,4 +1,4 @@
-//! Profiles and runs that are there already.
+//! Existing profiles and runs.
 
 use std::fs;
 use std::io::Read;
@@ -32,11 +32,11 @@ pub(super) fn keep(target: &Path, shown: &Path) -> Result<(), Failure> {
         None => return Ok(()),
     };
     let advice = match kind {
-        "profile" => "go on with it (--resume), name another file, or replace it (--force)",
+        "profile" => "continue it (--resume), name another file, or replace it (--force)",
         _ => "name another file, or replace it (--force)",
     };
     Err(Failure::Usage(format!(
-        "{}: there is a {kind} already; {advice}",
+        "{}: there is already a {kind}; {advice}",
         shown.display()
     )))
 }

@@ -1,4 +1,4 @@
-//! What stands on a terminal instead of documents: a summary that fits a screen. The documents are for
+//! What a terminal shows instead of documents: a summary that fits on a screen. The documents are for
 //! programs and files.
 
 use doc::{AnyDocuments, Document, Frames};

@@ -137,7 +137,7 @@ fn check_counts(wire: &wire::Allocation, c: &mut Checker) {
         c.field("seq", |c| {
             c.fault(
                 Code::OutOfRange,
-                "0 is no number of a decision",
+                "0 is not a decision number",
                 "count from 1",
             );
         });
@@ -145,7 +145,10 @@ fn check_counts(wire: &wire::Allocation, c: &mut Checker) {
     let sum: u64 = wire.gpus.values().map(|g| u64::from(*g)).sum();
     if sum > u64::from(wire.total_gpus) {
         c.field("gpus", |c| {
-            let problem = format_args!("{sum} GPUs are given of {}", wire.total_gpus);
+            let problem = format_args!(
+                "{sum} GPUs are allocated, but there are {}",
+                wire.total_gpus
+            );
             c.fault(Code::Conflict, problem, "give at most as many as there are");
         });
     }
@@ -212,7 +215,7 @@ fn expected(wire: &wire::Allocation, name: &str, c: &mut Checker) -> Option<Expe
                 let advice = "low_s <= end_s <= high_s";
                 c.fault(
                     Code::Conflict,
-                    "the interval does not hold its middle",
+                    "the interval does not contain its centre",
                     advice,
                 );
             }

@@ -139,7 +139,7 @@ impl Checker {
                 code: Code::TooMany,
                 path: "$".to_owned(),
                 problem: format!("{} more faults are not listed", self.more),
-                advice: "mend those above first".to_owned(),
+                advice: "correct those above first".to_owned(),
             });
         }
         self.faults

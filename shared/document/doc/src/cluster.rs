@@ -275,7 +275,7 @@ fn device_name(uuid: &str, c: &mut Checker) -> Option<()> {
     let sound = first && uuid.len() <= 128 && uuid.bytes().all(is_part);
     if !sound {
         c.field("uuid", |c| {
-            let problem = format_args!("{uuid:?} is no name of a device");
+            let problem = format_args!("{uuid:?} is not a device name");
             let advice = "give it as `nvidia-smi -L` does: letters, digits, '-' and '/'";
             c.fault(Code::OutOfRange, problem, advice);
         });
@@ -374,7 +374,7 @@ pub(crate) fn job(wire: &wire::ClusterJob, c: &mut Checker) -> Option<ClusterJob
         (false, true) => {
             sound = false;
             c.field("same_node", |c| {
-                let problem = "it says where a gang runs, and this job is none";
+                let problem = "it says where a gang runs, but this job is not a gang";
                 c.fault(Code::Conflict, problem, "set `gang`, or leave it out");
             });
             None
@@ -424,7 +424,7 @@ pub(crate) fn table(
         for (kind, &value) in wire {
             let seconds = c.unit(kind, Seconds::new(value));
             if seconds.is_some() && value < least {
-                let problem = format_args!("{value} s is no time to train");
+                let problem = format_args!("{value} s is not a training time");
                 c.field(kind, |c| {
                     c.fault(
                         Code::OutOfRange,
@@ -487,7 +487,7 @@ fn sound_jobs(cluster: &Cluster, c: &mut Checker) -> bool {
             sound = false;
             let problem = format_args!("{tasks} tasks");
             let most = Cluster::MOST_TASKS;
-            let advice = format_args!("lump rounds together, to at most {most} tasks");
+            let advice = format_args!("merge rounds, to at most {most} tasks");
             c.fault(Code::TooMany, problem, advice);
         }
     });

@@ -1,7 +1,7 @@
 //! TOML and YAML as people write them, turned into JSON line by line.
 //!
-//! Every value stands on the line of the JSON text on which it stands in the file, so that whatever
-//! is found wrong later is told with the line that the person sees.
+//! Every value keeps the line number of the original file in the JSON text, so later errors name
+//! the line that the user sees.
 
 use saphyr::{LoadableYamlNode as _, MarkedYaml, Scalar, YamlData};
 use toml::de::{DeTable, DeValue};
@@ -125,7 +125,7 @@ impl Json {
 
     fn number(&mut self, value: f64, line: usize) -> Result<(), Wrong> {
         let number = serde_json::Number::from_f64(value);
-        let number = number.ok_or_else(|| (line, format!("{value} is no finite number")))?;
+        let number = number.ok_or_else(|| (line, format!("{value} is not a finite number")))?;
         self.text.push_str(&number.to_string());
         Ok(())
     }
@@ -253,7 +253,7 @@ impl Json {
                 for (key, value) in fields {
                     let line = key.span.start.line();
                     let YamlData::Value(Scalar::String(name)) = &key.data else {
-                        return Err((line, "the name of a field is a text".to_owned()));
+                        return Err((line, "the name of a field must be a string".to_owned()));
                     };
                     parts.push((line, Some(name.to_string()), value));
                 }

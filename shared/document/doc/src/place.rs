@@ -1,4 +1,4 @@
-//! Where in the text of a document a JSON path leads.
+//! Locates a JSON path in the text of a document.
 
 use std::collections::BTreeMap;
 

@@ -198,7 +198,7 @@ pub(crate) fn aim(wire: &Aim, c: &mut Checker) -> Option<Aim> {
         return Some(*wire);
     }
     c.field("starvation_floor", |c| {
-        let problem = format_args!("{floor} is no part of a rate");
+        let problem = format_args!("{floor} is not a fraction of a rate");
         c.fault(Code::OutOfRange, problem, "give 0 to 1");
     });
     None
@@ -260,7 +260,7 @@ fn gpu_use(wire: &GpuUse, tasks: usize, c: &mut Checker) -> Option<GpuUse> {
             wrong(
                 c,
                 field,
-                format!("{value} is no part of a whole"),
+                format!("{value} is not a fraction"),
                 "give 0 to 100",
             );
         }
@@ -319,7 +319,7 @@ pub(crate) fn gradient(wire: &GradientNoise, c: &mut Checker) -> Option<Gradient
     }
     let (field, value) = wrong.unwrap_or(("steps", 0.0));
     c.field(field, |c| {
-        let problem = format_args!("{value} is no mean over the steps of a training");
+        let problem = format_args!("{value} is not a mean over the steps of a training");
         let advice = "leave `gradient` out where nothing was measured; give numbers up to 1e30";
         c.fault(Code::OutOfRange, problem, advice);
     });

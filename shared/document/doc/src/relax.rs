@@ -1,5 +1,5 @@
-//! What people write and the wire forms do not know: `1e5` where a whole number is, `"24GB"` where a
-//! number of bytes is, `$schema` for an editor.
+//! Accepts notations that people write but the wire forms lack: `1e5` for a whole number, `"24GB"`
+//! for a number of bytes, `$schema` for an editor.
 
 use serde_json::{Map, Value};
 use units::Bytes;

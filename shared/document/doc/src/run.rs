@@ -1,4 +1,4 @@
-//! Events of a launched run, each with what it needs.
+//! Events of a launched run, each with its fields.
 
 mod read;
 mod write;

@@ -1,7 +1,7 @@
-//! Every place where a value does not have the shape that a JSON Schema demands.
+//! Finds every place where a value deviates from a JSON Schema.
 //!
-//! `serde` stops at the first deviation, and people want all of them. This looks at what the
-//! schemas of this crate use and no more: `$ref`, `anyOf` of types, `oneOf` of constants or of
+//! `serde` stops at the first deviation, but users want all of them. This supports only the
+//! keywords that this crate's schemas use: `$ref`, `anyOf` of types, `oneOf` of constants or of
 //! tagged objects, `type`, `properties`, `required`, `additionalProperties`, `items`.
 
 use serde_json::{Map, Value};

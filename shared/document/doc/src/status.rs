@@ -66,7 +66,7 @@ impl Document for ClusterStatus {
             c.field("jobs", |c| {
                 c.index(at, |c| {
                     let problem = format_args!("there is another job called {}", wire.jobs[at].job);
-                    c.fault(Code::Duplicate, problem, "tell each job once");
+                    c.fault(Code::Duplicate, problem, "list each job once");
                 });
             });
             return None;
@@ -99,7 +99,7 @@ fn job(wire: &wire::JobStatus, c: &mut Checker) -> Option<JobStatus> {
     let mut together = |names: &str, all: &[bool]| {
         let whole = all.iter().all(|a| *a == all[0]);
         if !whole {
-            let problem = format_args!("of {names} some are there and some are not");
+            let problem = format_args!("some of {names} are given and some are not");
             c.fault(Code::MissingField, problem, "give all of them or none");
         }
         whole

@@ -288,7 +288,7 @@ fn no_circle(holds: &[Hold], downloads: &[usize], uploads: &[usize], plan: &Plan
     if let Some(h) = Hold::stuck(holds, plan.tasks.len(), downloads, uploads) {
         c.field("holds", |c| {
             let problem = format_args!("task {} waits for itself", plan.tasks[h.task].id);
-            c.fault(Code::Conflict, problem, "remove one hold of the circle");
+            c.fault(Code::Conflict, problem, "remove one hold of the cycle");
         });
     }
 }

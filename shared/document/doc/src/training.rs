@@ -303,7 +303,7 @@ fn speeds(wire: &BTreeMap<String, f64>, c: &mut Checker) -> BTreeMap<u32, f64> {
                 speeds.insert(count, *rate);
             }
             _ => {
-                let problem = format_args!("{gpus:?}: {rate:?} is no speed on a number of GPUs");
+                let problem = format_args!("{gpus:?}: {rate:?} is not a speed on a number of GPUs");
                 let advice = "give steps per second, 1e-9 to 1e9, by GPUs, from 1, as {\"2\":1.6}";
                 c.fault(Code::OutOfRange, problem, advice);
             }

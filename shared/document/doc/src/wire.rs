@@ -1,8 +1,8 @@
-//! The documents as they stand in a file, field by field.
+//! The documents as they are in a file, field by field.
 //!
-//! These types hold whatever JSON of the right shape holds; whether it makes sense is decided
-//! when they are converted to the validated types of the crate. Units are in the field names.
-//! The JSON Schemas in `schemas/` are generated from here.
+//! These types accept any JSON of the right shape; the conversion to the validated types of the
+//! crate decides whether it makes sense. Units are in the field names. The JSON Schemas in
+//! `schemas/` are generated from here.
 
 mod allocation;
 mod cluster;

@@ -1,5 +1,5 @@
-//! The solver by a fitted model. What it is elsewhere is generic over who predicts, and would be compiled again in
-//! each crate that calls it, at that crate's level; this is compiled here, once and for speed.
+//! The solver for a fitted model. The generic solver would be compiled again in each calling crate, at that
+//! crate's optimisation level; this instance is compiled here, once and for speed.
 
 use doc::{Plan, Workload};
 use predict::Predictor;

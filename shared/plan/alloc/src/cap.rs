@@ -15,8 +15,7 @@ pub(crate) fn cap(model: &mut Model, most: Batch) -> Option<Infeasibility> {
             limit: most.as_f64(),
             best: needed.as_f64(),
             advice: format!(
-                "a batch size of at least {needed} must be allowed (--max-batch): some task has \
-                 none so small"
+                "a batch size of at least {needed} must be allowed (--max-batch): some task has no smaller one"
             ),
         });
     }

@@ -1,4 +1,4 @@
-//! What tasks that run together reach, and when the last of them has finished.
+//! Throughputs of tasks that run together, and when the last of them finishes.
 
 use units::corun::{Setting, Throughput};
 

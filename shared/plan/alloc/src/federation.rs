@@ -1,16 +1,17 @@
-//! When a federation reaches its targets, and which of the ways that its late devices have is soonest.
+//! When a federation reaches its targets, and which way of treating late devices is the fastest.
 //!
-//! A device `k` that trains on a part `p` of its samples `D_ki` of task `i` at batch size `B` adds what these are
-//! worth, `p D_ki E_ki(B)` ([`Progress::efficiency`]); averages weigh by samples, and with all samples at the
-//! reference size the task is there after `N_ki` rounds. So a round makes this part of the way to its target:
+//! A device `k` that trains on a fraction `p` of its samples `D_ki` of task `i` at batch size `B` contributes `p
+//! D_ki E_ki(B)` ([`Progress::efficiency`]). Averages are weighted by samples; with all samples at the reference
+//! size, the task reaches its target after `N_ki` rounds. So one round covers this fraction of the way to the
+//! target:
 //!
 //! ```text
 //! g_i = sum_k (p_k D_ki E_ki(B_ki) / N_ki) / sum_k D_ki
 //! ```
 //!
-//! and the target is `L / g_i` seconds away, if every round is as long as the slowest device of this one, `L`.
-//! (Rounds get shorter when a task has reached its target; that is left out, since who is late then is another
-//! question. What only some devices have of a task is taken for like the rest: `mt-overlap` sees no data.)
+//! and the target is `L / g_i` seconds away, if every round is as long as that of the slowest device, `L`.
+//! (Rounds become shorter once a task reaches its target; that is ignored here, because it changes which
+//! device is late. Data that only some devices hold are treated like the rest: `mt-overlap` sees no data.)
 
 use doc::{ObjectiveKind, Plan, Workload};
 use overlap::{Replanned, Shortened};
@@ -323,14 +324,14 @@ impl Decided {
         };
         let own = told(self.own_s);
         let planned = match others {
-            0 => "; no other batch sizes and shares of late devices are sooner".to_owned(),
+            0 => "; no other batch sizes and shares of late devices are faster".to_owned(),
             n => {
                 let seconds = told(self.seconds);
                 format!("; with other batch sizes and shares of {n} of them {seconds}")
             }
         };
         let best = match self.waiting_s <= self.seconds {
-            true => ": to wait for all is the sooner way",
+            true => ": waiting for all is faster",
             false => "",
         };
         Some(format!(

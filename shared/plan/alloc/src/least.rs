@@ -1,4 +1,4 @@
-//! The least bound under which anything is feasible.
+//! The tightest bound under which a plan is feasible.
 
 use doc::Proof;
 use units::Bytes;

@@ -1,9 +1,9 @@
-//! Plans that were measured: the best of them stands beside what the model finds best.
+//! Measured plans: the best of them competes with the model's best.
 //!
-//! The largest of many predictions is one of those that are too large. A measured co-run is not,
-//! so it is the plan unless the lower end of its objective's 95 % interval lies below that of the
-//! model's best: within its interval a predicted gain is none. A round is measured where every set of
-//! tasks was that computes together in it for more than a moment.
+//! The maximum of many predictions tends to be an overestimate (the winner's curse). A measured
+//! co-run is not, so it is the plan unless even the lower end of the model's best (95 % interval)
+//! exceeds its own lower end: a predicted gain within the interval does not count. A round counts as
+//! measured if every set of tasks was measured that computes together in it for more than a moment.
 
 use doc::{BatchPolicy, Candidate, Candidates, Choice, Chosen, Corun, DeviceKind, ObjectiveKind};
 use doc::{Proof, Workload};

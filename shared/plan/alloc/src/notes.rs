@@ -1,4 +1,4 @@
-//! What a person is told of a plan besides the plan.
+//! Notes for people beside the plan.
 
 use doc::{BatchPolicy, ConstraintKind, Infeasible, Model, ObjectiveKind, Plan, Workload};
 
@@ -48,8 +48,7 @@ pub fn sizes(plan: &Plan) -> Option<String> {
         format!("; the best of all sizes would {what} by {change:.1} %")
     });
     Some(format!(
-        "batch sizes stay at the reference ({}){gain}, but nothing is known of what larger batches cost in \
-         progress: say it in the workload (`efficiency`), or choose them by speed with --batch free",
+        "batch sizes stay at the reference ({}){gain}, but what larger batches cost in progress is unknown: declare it in the workload (`efficiency`), or choose by speed with --batch free",
         sizes.join(", ")
     ))
 }
@@ -61,11 +60,11 @@ pub fn prediction(plan: &Plan) -> Option<String> {
     let kind = told.kind.words();
     Some(match told.error_percent {
         Some(error) => format!(
-            "the plan has {kind}: there the model was off by {error:.1} % in the mean, of {} throughputs left out",
+            "the plan has {kind}: for such co-runs the model's mean error was {error:.1} %, over {} held-out throughputs",
             told.cases
         ),
         None => format!(
-            "the plan has {kind}: too little was measured to say how far off the model is there"
+            "the plan has {kind}: there were too few measurements to estimate the model's error for such co-runs"
         ),
     })
 }
@@ -81,7 +80,7 @@ pub fn transfers(workload: &Workload) -> Option<String> {
     let volumes = workload.tasks.iter().all(|t| t.samples.is_some());
     let reason = Round::of_workload(workload).err()?;
     (volumes && workload.tasks.iter().any(moves))
-        .then(|| format!("the times of the plan are of compute alone, without transfers: {reason}"))
+        .then(|| format!("the times of the plan include compute only, no transfers: {reason}"))
 }
 
 /// Which constraints stand in the way of every plan, and what would make one feasible; a line
@@ -102,7 +101,7 @@ pub fn infeasible(id: Option<&str>, none: &Infeasible) -> Vec<String> {
         let (asked, had) = (reason.limit, reason.best);
         let what = match reason.constraint {
             ConstraintKind::Memory => memory(had, asked),
-            _ => format!("{asked} is asked for, {had} can be had"),
+            _ => format!("{asked} is requested, {had} is possible"),
         };
         lines.push(format!("{name}: {what}; {}", reason.advice));
     }

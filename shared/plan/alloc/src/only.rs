@@ -1,4 +1,4 @@
-//! Plans of a part of a model's tasks.
+//! Plans for a subset of a model's tasks.
 
 use doc::{Answer, DeviceKind, Model, Plan, RateRow};
 use overlap::{ModelRates, Rates};

@@ -1,4 +1,4 @@
-//! Plans of models, one after another.
+//! Plans several models in sequence.
 
 use std::collections::BTreeMap;
 

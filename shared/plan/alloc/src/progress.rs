@@ -1,9 +1,9 @@
-//! Time to target: how long a plan takes until each task has made the progress that it is for.
+//! Time to target: how long a plan takes until each task has made its required progress.
 //!
-//! Task i needs `n_i = N_i / E_i(B_i)` rounds: as many as at its reference batch size, over what a sample
-//! is worth at the chosen one. A round lasts as long as the tasks take that have not reached their
-//! target, so that it gets shorter when one has. Rounds are continuous: a task that needs 4.6 leaves in
-//! the middle of its fifth.
+//! Task i needs `n_i = N_i / E_i(B_i)` rounds: those at its reference batch size, divided by the
+//! efficiency at the chosen one. A round lasts as long as the tasks that have not reached their target
+//! take, so it becomes shorter whenever one does. Rounds are treated as continuous: a task that needs 4.6
+//! leaves in the middle of its fifth.
 
 use efficiency::Law;
 use units::Batch;

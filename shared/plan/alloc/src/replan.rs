@@ -1,4 +1,4 @@
-//! Another plan for a device that is late.
+//! Replans a late device.
 
 use doc::{Model, ObjectiveKind, Plan, RatesKind, Timeline, Workload};
 use overlap::{OrderOptions, PlanRequest, Replanned, order_plan, shorten};

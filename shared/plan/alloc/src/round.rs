@@ -1,4 +1,4 @@
-//! The length of a round as `mt-overlap` plays it.
+//! The length of a round, as `mt-overlap` computes it.
 
 use doc::{DeviceKind, PhaseKind, Workload};
 use overlap::{

@@ -1,5 +1,5 @@
-//! The search for the best choice of an instance: by branch and bound where interference adds up,
-//! else by predicting every point, and by local search what is too large for either.
+//! Searches for the best choice of an instance: by branch and bound if interference is additive,
+//! otherwise by evaluating every point; by local search if the instance is too large for either.
 
 mod additive;
 mod ascent;

@@ -1,5 +1,5 @@
-//! Of choices that are equally good for the worst-off task, or equally fair, the one of the highest
-//! throughput.
+//! Breaks ties: among choices that are equally good for the worst-off task, or equally fair, takes
+//! the highest throughput.
 
 use units::corun::Throughput;
 

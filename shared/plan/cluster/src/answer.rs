@@ -158,11 +158,11 @@ fn deviation(problem: &Problem, schedule: &Schedule) -> f64 {
 /// What a schedule costs and how others compare, for people.
 pub fn explained(schedule: &doc::Schedule) -> String {
     let proof = if schedule.proven {
-        "proven to be the least".to_owned()
+        "proven optimal".to_owned()
     } else {
         let percent = 100.0 * schedule.gap;
         let bound = schedule.bound.name();
-        format!("at most {percent:.2} % above the least ({bound})")
+        format!("at most {percent:.2} % above the optimum ({bound})")
     };
     let mut text = format!(
         "{}: weighted completion {:.1}, {proof}; mean {:.1} s from arrival to completion",

@@ -1,4 +1,5 @@
-//! Schedulers that others describe, each as its authors do, in the same simulated cluster.
+//! Schedulers described by others, implemented as their authors describe them, in the same
+//! simulated cluster.
 
 mod allox;
 mod gang;

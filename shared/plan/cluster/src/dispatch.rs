@@ -1,10 +1,10 @@
-//! The event-driven placement: at every moment when a GPU frees or a round becomes ready, jobs are
-//! looked at by priority, and a ready task goes to the GPU with the earliest completion. If that
-//! one is still busy, the task waits for it (it is *reserved* for this moment) rather than start
-//! on a slower one.
+//! Event-driven placement: whenever a GPU becomes free or a round becomes ready, jobs are
+//! considered by priority, and a ready task goes to the GPU with the earliest completion. If that
+//! GPU is still busy, the task waits for it (the GPU is *reserved*) rather than start on a slower
+//! one.
 //!
-//! The same code plans (predicted times) and runs online (times as they happen), so that what is
-//! compared differs in knowledge only.
+//! The same code plans (with predicted times) and runs online (with actual times), so comparisons
+//! differ in knowledge only.
 
 mod pool;
 mod together;

@@ -1,9 +1,10 @@
 //! Branch and bound over the order in which tasks start.
 //!
-//! The objective never falls when a task ends later, so some optimal schedule is *active*: no task
-//! can start earlier in a gap of its GPU without delaying another. All active schedules are met by
-//! starting, in order of time, a task of a ready round on a GPU as soon as both are free. Tasks of
-//! a round are alike, and so are idle GPUs of a class. A gang starts as one, on a set of GPUs.
+//! Ending a task later never lowers the objective, so some optimal schedule is *active*: no task
+//! can start earlier in a gap of its GPU without delaying another. Starting, in order of time, a
+//! task of a ready round on a GPU as soon as both are free generates all active schedules. Tasks of
+//! one round are interchangeable, and so are idle GPUs of a class. A gang starts as one, on a set
+//! of GPUs.
 
 use std::collections::HashMap;
 use std::time::Instant;

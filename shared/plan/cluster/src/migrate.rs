@@ -1,9 +1,9 @@
-//! Jobs on one GPU at a time that move between GPUs at the ends of their rounds.
+//! Jobs that use one GPU at a time and may move between GPUs between rounds.
 //!
-//! For jobs of one weight that are all there and stay where they begin, AlloX' matching is the
-//! optimum. Where a job may move, there is more to gain: a GPU that no sequence needs (a slow one,
-//! towards the end) trains a job that waits for a faster one, and a faster one that has come to its
-//! end takes over from a slower one.
+//! For jobs of equal weight that are all present and never move, AlloX's matching is optimal.
+//! Moving gains more: a GPU that no sequence needs (a slow one, towards the end) trains a job that
+//! waits for a faster one, and a faster one that has finished its jobs takes over from a slower
+//! one.
 
 use crate::baselines::{sequences, train_round};
 use crate::{Assignment, Problem, Schedule};

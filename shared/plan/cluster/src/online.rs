@@ -1,8 +1,9 @@
-//! Scheduling without knowing the future: jobs arrive, tasks end when they end.
+//! Scheduling without knowing the future: arrivals and durations are known only when they happen.
 //!
-//! [`Live`] holds what is known at a moment and decides what starts now. After each arrival and
-//! each completed round it searches priorities anew over what has not started; what runs stands.
-//! [`play`] feeds it a problem as time passes, which gives the price of not knowing.
+//! [`Live`] holds what is known at a given time and decides what starts now. After each arrival and
+//! each completed round it searches priorities again for everything that has not started; running
+//! tasks stay. [`play`] feeds it a problem as time passes, which shows the price of not knowing the
+//! future.
 
 mod outlook;
 mod played;

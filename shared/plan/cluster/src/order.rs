@@ -1,4 +1,4 @@
-//! The order of whole jobs that wait in a queue of Slurm.
+//! Orders the pending jobs of a Slurm queue.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -208,8 +208,7 @@ pub fn order(squeue: impl Read) -> Result<Order, OrderError> {
     let beyond = jobs.iter().filter(|job| job.nice > MOST_NICE).count();
     if beyond > 0 {
         warnings.push(format!(
-            "priorities are further apart than Slurm's nice reaches ({MOST_NICE}): {beyond} jobs get that, and \
-             Slurm orders them by what is left"
+            "priorities differ by more than Slurm's largest nice ({MOST_NICE}): {beyond} jobs get that value, and Slurm orders them by the rest"
         ));
         for job in &mut jobs {
             job.nice = job.nice.min(MOST_NICE);
@@ -365,7 +364,7 @@ mod tests {
             "{:?}",
             found.warnings
         );
-        assert!(found.warnings.iter().any(|w| w.contains("further apart")));
+        assert!(found.warnings.iter().any(|w| w.contains("largest nice")));
     }
 
     /// Any answer is ordered or refused, and what is ordered is a queue that Slurm would take.

@@ -1,4 +1,4 @@
-//! What is known of a cluster at a moment.
+//! What is known of a cluster at a given time.
 
 use crate::Problem;
 

@@ -1,15 +1,15 @@
-//! What it costs to hand a GPU from one job to another, modelled.
+//! Modelled cost of switching a GPU from one job to another.
 //!
-//! PipeSwitch copies the model by groups of layers while the first are computed. With bytes `b_g`
-//! and compute `c_g` of group g, bus speed `bw` and an overhead `o` for each copy,
+//! PipeSwitch copies the model in groups of layers while the first ones already compute. With bytes
+//! `b_g` and compute `c_g` of group g, bus speed `bw` and an overhead `o` for each copy,
 //!
 //! ```text
 //! F_g = max(F_(g-1), sum_(h <= g) (b_h / bw + o)) + c_g,    switching time = F_last - sum c_g
 //! ```
 //!
-//! Hare adds *early cleaning* (while the job before goes through its last backward pass, its
-//! layers are freed one by one and the next job's are copied into their place) and *residency* (models of
-//! jobs that will come back stay in memory while they fit).
+//! Hare adds *early cleaning* (during the previous job's last backward pass, its layers are freed one by
+//! one and the next job's are copied into their place) and *residency* (models of jobs that will return
+//! stay in memory while they fit).
 
 use crate::{Assignment, Problem, Schedule};
 

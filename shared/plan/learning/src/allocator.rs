@@ -35,10 +35,10 @@ pub enum Refused {
     #[error("no training {0:?} has arrived; send an arrive event first")]
     Unknown(String),
     /// A training of this name is there already.
-    #[error("a training {0:?} is there already; give each another name")]
+    #[error("a training {0:?} exists already; give each its own name")]
     Twice(String),
     /// There are as many trainings as can be.
-    #[error("{MOST_TASKS} trainings are there already; {0:?} has to wait until one is done")]
+    #[error("there are already {MOST_TASKS} trainings; {0:?} has to wait until one is done")]
     TooMany(String),
     /// The training needs more GPUs than there are.
     #[error("{task:?} needs {needs} GPUs, and the machine has {has}")]

@@ -1,4 +1,4 @@
-//! Trainings that get nowhere, beside those that do: last in rank, capped, and only for a while.
+//! Trainings without progress: ranked last, capped, and only for a limited time.
 
 use crate::problem::RemainingTraining;
 use crate::rule::Policy;

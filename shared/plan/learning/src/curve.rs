@@ -1,10 +1,10 @@
-//! How far a training still has to go, from the losses that it has reported.
+//! How far a training still has to go, from its reported losses.
 //!
-//! No single family of curves describes real trainings: where the learning rate decays, the loss
-//! falls again after it seemed to have settled, and a fit of `1/(a k + b) + c` says "never" for
-//! a fifth to a half of real trainings at half of their way. So many shapes are weighed against
-//! each other, each with a floor below the target (whoever sets a target expects it to be
-//! reached), and the answer is a distribution, given by its quantiles.
+//! No single family of curves fits real trainings: when the learning rate decays, the loss falls
+//! again after it seemed to have settled, and a fit of `1/(a k + b) + c` says "never" for a fifth
+//! to a half of real trainings at half of their way. So many shapes are weighed against each other,
+//! each with a floor below the target (whoever sets a target expects it to be reached), and the
+//! answer is a distribution, given by its quantiles.
 
 use crate::shape::{SHAPES, Shape};
 

@@ -1,4 +1,4 @@
-//! Which GPUs for whom until all trainings are done: a start by rule, improved phase by phase.
+//! Assigns GPUs until all trainings are done: a start by rule, improved phase by phase.
 
 use crate::phases::play;
 use crate::problem::{Active, Problem};

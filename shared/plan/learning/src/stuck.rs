@@ -1,8 +1,8 @@
-//! Whether the loss of a training still goes where it should.
+//! Whether the loss of a training still moves towards its target.
 //!
-//! Wei and Shudo rank by the loss that was lost over a window: the smaller, the older, the more GPUs.
-//! A training that is broken loses nothing, or less than nothing, and would have three of four GPUs
-//! for good. So its loss is looked at first.
+//! Wei and Shudo rank trainings by how much the loss fell over a window: the smaller the fall, the
+//! older the training, and the more GPUs it gets. The loss of a broken training does not fall, or
+//! even rises, so it would keep three of four GPUs for ever. So its loss is checked first.
 
 use crate::curve::{Point, WINDOW_STEPS};
 
@@ -22,9 +22,9 @@ impl Stuck {
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Stuck::NoNumber => "tells no loss that is a number",
+            Stuck::NoNumber => "reports no loss that is a number",
             Stuck::Rising => "has a rising loss",
-            Stuck::Flat => "has a loss that stands above its target",
+            Stuck::Flat => "has a loss that stays above its target",
         }
     }
 }

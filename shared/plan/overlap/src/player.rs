@@ -1,4 +1,4 @@
-//! What a sequence of transfers comes to.
+//! Evaluates a sequence of transfers.
 
 use crate::cache::RateCache;
 use crate::gpu::Gpu;

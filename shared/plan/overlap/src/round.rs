@@ -178,7 +178,7 @@ fn check_holds(instance: &Instance, order: &Order, holds: &[Hold]) -> Result<(),
                 && holds.iter().all(|h| place[h.until] < place[h.task]);
             if !fine {
                 return Err(OverlapError::BadOrder(
-                    "on this link compute alone may be held, until that of a task downloaded before",
+                    "on this link only compute may be held, until the compute of a task that was downloaded earlier",
                 ));
             }
         }

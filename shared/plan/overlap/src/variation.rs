@@ -1,4 +1,4 @@
-//! Which batch sizes an order of a plan may choose from.
+//! Batch sizes that the ordering of a plan may choose from.
 
 use doc::{BatchPolicy, ObjectiveKind, Plan, RatesKind, Workload};
 use units::{Batch, Bytes};

@@ -133,8 +133,7 @@ impl Contradiction {
                 };
                 let all: Vec<String> = active.iter().map(one).collect();
                 format!(
-                    "{} was measured at {low:.1} and at {high:.1} samples/s in one configuration ({}): leave one \
-                     of both out of the profile",
+                    "{} was measured at {low:.1} and at {high:.1} samples/s in one configuration ({}): remove one of them from the profile",
                     name(*task),
                     all.join(", ")
                 )

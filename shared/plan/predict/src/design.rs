@@ -1,11 +1,11 @@
-//! Which configuration to measure next: solos, a few co-runs spread over what looks promising,
-//! then in turns expected improvement of the objective and what the model finds best, with the
-//! model fitted again after every measurement.
+//! Which configuration to measure next: solo runs, a few co-runs spread over the promising region,
+//! then alternately the highest expected improvement of the objective and the model's best, with
+//! the model refitted after every measurement.
 //!
-//! The model is the blend, which is also what profiles are fitted with: a Gaussian process alone
-//! does not see the steps that rounding to whole processors makes, holds ridges for noise, and
-//! searches beside them. What it finds best is measured because the largest of many predictions
-//! is one of the too large ones.
+//! The model is the blend, which profiles are fitted with, too. A Gaussian process alone does not
+//! see the steps caused by rounding to whole processors, takes ridges for noise, and searches in
+//! the wrong place. The model's best is measured because the maximum of many predictions tends to
+//! be an overestimate.
 //!
 //! Expected improvement (Jones, Schonlau and Welch 1998, equation 15):
 //! `EI = s (z Phi(z) + phi(z))`, `z = (m - best) / s`, with `m` and `s` the predicted objective

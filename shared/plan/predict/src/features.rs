@@ -1,5 +1,4 @@
-//! What the regressions see of a task in a co-run: the columns of its row, and the numbers that they
-//! are made of.
+//! Features of a task in a co-run: the columns of its row, and the quantities behind them.
 
 use units::corun::MAX_TASKS;
 

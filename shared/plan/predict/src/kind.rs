@@ -1,4 +1,4 @@
-//! Kinds of configurations, by how far they are from what was measured, and the error of each.
+//! Kinds of configurations by their distance from the measurements, and the error of each kind.
 
 use doc::PredictionError;
 use doc::params::Kind;

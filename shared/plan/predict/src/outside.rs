@@ -1,4 +1,4 @@
-//! Configurations that a model does not answer from measurements nearby.
+//! Configurations far from any measurement.
 
 use units::corun::Setting;
 use units::{Batch, Share};

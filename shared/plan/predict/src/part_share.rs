@@ -1,9 +1,9 @@
-//! Solo steps at a part of the device: what the measured ones say beyond the law.
+//! Solo steps at a part of the device: measured deviations from the law.
 //!
-//! The law gives every task one bend `phi(R)`; measured solo steps differ from it by a few percent
-//! that co-runs at the same share have too. A process with fixed length scales (Matern 5/2;
-//! Rasmussen and Williams, equation 2.25) carries the difference from the measured batch sizes and
-//! shares to those between. It is 0 on the whole device, where the solo steps themselves stand.
+//! The law gives every task one bend `phi(R)`; measured solo steps differ from it by a few percent,
+//! and co-runs at the same share share that difference. A process with fixed length scales (Matern
+//! 5/2; Rasmussen and Williams, equation 2.25) interpolates the difference between the measured
+//! batch sizes and shares. It is 0 on the whole device, where the solo steps themselves are used.
 
 use math::Cholesky;
 

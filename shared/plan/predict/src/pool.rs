@@ -1,5 +1,5 @@
-//! One Gaussian process of all tasks together, on the slow-down against the solo run: what the
-//! co-runs of some tasks and batch sizes say of those that were never seen among others.
+//! One Gaussian process for all tasks, on the slow-down relative to the solo run: it transfers what
+//! the co-runs of some tasks and batch sizes show to those that never ran with others.
 
 use crate::base::Base;
 use crate::dataset::{Dataset, Sample};

@@ -1,4 +1,4 @@
-//! What a fit has learnt, for people.
+//! Summary of a fit for people.
 
 use std::fmt::Write;
 
@@ -83,15 +83,15 @@ fn headline(data: &Dataset, fitted: &Fitted) -> String {
         .collect();
     let _ = write!(
         out,
-        "\nerror of the total throughput on left-out configurations ({} parts): {}",
+        "\nerror of the total throughput on held-out configurations ({} parts): {}",
         report.folds,
         errors.join(", ")
     );
-    out += "\nerror of each throughput, by how far a configuration is from what was measured:";
+    out += "\nerror of each throughput, by distance from the measured configurations:";
     for e in &report.kinds {
         let _ = write!(
             out,
-            "\n  {}: {:.1} % ({} left out, of {} {})",
+            "\n  {}: {:.1} % ({} held out, of {} {})",
             e.kind.words(),
             e.error_percent,
             e.cases,
@@ -108,7 +108,7 @@ fn headline(data: &Dataset, fitted: &Fitted) -> String {
     if !unknown.is_empty() {
         let _ = write!(
             out,
-            "\n  not known, too little to leave out: {}",
+            "\n  unknown, too few to hold out: {}",
             unknown.join("; ")
         );
     }
@@ -197,7 +197,7 @@ fn rejected(out: &mut String, workload: &Workload, fitted: &Fitted) {
         if !report.rejected.is_empty() {
             let _ = write!(
                 out,
-                "\nout of line and hardly counted: {} of {} measurements of {}",
+                "\noutliers, with little weight: {} of {} measurements of {}",
                 report.rejected.len(),
                 report.rows,
                 task.id

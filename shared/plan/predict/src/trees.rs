@@ -1,6 +1,6 @@
-//! Gradient-boosted regression trees, each grown on a part of the rows (Friedman 2001, 2002):
-//! what they see and a Gaussian process does not are steps and plateaus, which rounding of shares
-//! to whole processors makes.
+//! Gradient-boosted regression trees, each grown on a subsample of the rows (Friedman 2001, 2002).
+//! They capture the steps and plateaus caused by rounding shares to whole processors, which a
+//! Gaussian process misses.
 
 mod grow;
 

@@ -1,9 +1,8 @@
-//! Co-runs with a task, or with a batch size of a task, that never ran among others.
+//! Co-runs with a task, or with a batch size of a task, that never ran with others.
 //!
-//! What a task's own model says of them is extrapolation. Beside it stands one process of all
-//! tasks ([`Pool`]), and how much each counts, how far such answers are off in the mean, and how
-//! wide their intervals must be is learnt by leaving out whole batch sizes, and whole tasks, of
-//! those that did run among others.
+//! For these a task's own model extrapolates. One process for all tasks ([`Pool`]) supplements it.
+//! Its weight, the mean error of such predictions and the width of their intervals are learnt by
+//! holding out entire batch sizes, and entire tasks, that did run with others.
 
 use units::Batch;
 use units::corun::Setting;

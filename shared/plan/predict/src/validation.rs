@@ -1,5 +1,5 @@
-//! Cross-validation by configuration, never by row: a configuration is left out as a whole, with
-//! all its repeats, because the rows of one co-run tell of each other.
+//! Cross-validation by configuration, never by row: a configuration is held out with all its
+//! repeats, because the rows of one co-run are correlated.
 
 mod form;
 mod intervals;

@@ -1,4 +1,4 @@
-//! What a session tells, on a console and in an output.
+//! What a session reports, on a console and in an output.
 
 use std::time::{Duration, Instant};
 
@@ -107,7 +107,7 @@ impl<'a> Written<'a> {
         let times = length as f64 * f64::from(window.repeats);
         let (least, most) = (window.least.get(), window.most.get());
         let again = match length > u64::from(ENOUGH_MEASURED) {
-            true => format!(", told more exactly after {ENOUGH_MEASURED}"),
+            true => format!(", more precisely after {ENOUGH_MEASURED}"),
             false => String::new(),
         };
         self.console.note(&format!(

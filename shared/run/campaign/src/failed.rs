@@ -62,7 +62,7 @@ const fn advice(cause: Option<FailureCause>) -> Option<&'static str> {
         }
         FailureCause::Memory => "Use smaller `batch_sizes`, or a device with more memory.",
         FailureCause::Short => {
-            "It is done before sharing matters: leave it out of the workload, or let a run do more."
+            "It ends before sharing matters: leave it out of the workload, or make its runs longer."
         }
         FailureCause::Other => return None,
     })

@@ -1,4 +1,4 @@
-//! Configurations that others chose: plans, timelines, profiles, tables.
+//! Configurations chosen elsewhere: plans, timelines, profiles, tables.
 
 use std::collections::BTreeMap;
 
@@ -117,7 +117,7 @@ fn runs(workload: &Workload, choices: &[Choice]) -> Result<Configuration, Design
     runs.sort_unstable();
     if runs.windows(2).any(|w| w[0].task == w[1].task) {
         return Err(DesignError::Given(
-            "a task stands twice in one configuration; give each task once".to_owned(),
+            "a task appears twice in one configuration; give each task once".to_owned(),
         ));
     }
     Ok(runs)

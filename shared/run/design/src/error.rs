@@ -26,7 +26,7 @@ pub enum DesignError {
     Rounds(TaskId),
     /// The rounds to come are given, for a workload of which no gain of a co-run is worked out.
     #[error(
-        "--rounds: on several GPUs the gain of a co-run is not worked out; use --budget, or --tolerance"
+        "--rounds: on several GPUs the gain of a co-run is not computed; use --budget, or --tolerance"
     )]
     RoundsOfSeveral,
     /// More configurations than can be held in memory.

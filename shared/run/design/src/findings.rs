@@ -1,4 +1,4 @@
-//! What measurements of a real device say that cannot be, or cannot be planned with.
+//! Measurements of a real device that are impossible, or useless for planning.
 
 use std::collections::BTreeSet;
 

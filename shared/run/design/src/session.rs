@@ -1,4 +1,4 @@
-//! The making of one profile, record by record.
+//! Making one profile, record by record.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Where a session writes what it measures, and tells what it learns on the way.
+//! Where a session writes measurements and reports progress.
 
 use doc::{Failure, Header, ProfileEnd, Sample};
 use predict::design::Progress;

@@ -1,8 +1,8 @@
-//! Whether another co-run is worth its time, where it is known how many rounds are to come.
+//! Whether another co-run is worth its time, if the number of coming rounds is known.
 //!
 //! A co-run is expected to shorten the rounds by some part ([`Progress::expected_gain`], of the objective
-//! that the plan is for). Where that part of all rounds is less than what measuring takes, the rounds are
-//! better begun at once: what is best so far, often equal shares, is fine.
+//! that the plan is for). If that fraction of all rounds is less than the time of a measurement, it is
+//! better to begin the rounds at once: the best so far, often equal shares, is good enough.
 //!
 //! [`Progress::expected_gain`]: predict::design::Progress::expected_gain
 

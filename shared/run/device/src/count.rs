@@ -1,9 +1,9 @@
 //! Throughput of jobs that run together, counted by the times of their steps.
 //!
-//! What counts are the *stretches* in which all jobs train: from the first step of the last that
-//! starts until the last step of the first that ends. A job that ends by itself with success is
-//! started again while the measurement lasts; start-ups and ends are told apart from training. A job that
-//! tells no progress, or tells it at its end only, is counted by whole runs.
+//! Only *stretches* in which all jobs train count: from the first step of the last job that starts until
+//! the last step of the first that ends. A job that ends by itself with success is restarted while the
+//! measurement lasts; start-ups and ends are separated from training. A job that reports no progress, or
+//! only at its end, is counted by whole runs.
 
 pub(crate) mod member;
 

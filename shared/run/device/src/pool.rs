@@ -1,11 +1,11 @@
-//! Workers on a host that measure configurations, kept between them: parked on standard input
-//! when not needed.
+//! Workers on a host that measure configurations. They are kept between measurements, parked on
+//! standard input.
 //!
-//! Where the share of a worker is fixed when it starts, there is one for each (task, share), a
-//! configuration wakes the workers that it needs, and only those are started that there are not
-//! yet. Where shares change at once, there is one for each task. The least recently used is evicted
-//! at the client limit or when memory would run out. A job that does not speak the pool protocol
-//! is started for one sample and stopped after it.
+//! If shares are fixed at process start, there is one worker for each (task, share): a
+//! configuration wakes the workers that it needs, and starts only missing ones. Where shares change
+//! at once, there is one for each task. The least recently used worker is evicted at the client
+//! limit or when memory would run out. A job that does not support the pool protocol is started for
+//! one sample and then stopped.
 
 mod evict;
 

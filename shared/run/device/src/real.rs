@@ -364,7 +364,7 @@ impl Device for Real {
         }
         text += &self.effort.told();
         if let Some(Err(why)) = &self.meter {
-            text += &format!("; NVML does not tell how the GPU was used: {why}");
+            text += &format!("; NVML does not report how the GPU was used: {why}");
         }
         if let Some(others) = self.neighbours.newcomers() {
             text += &format!("; {others}");

@@ -1,4 +1,4 @@
-//! Recorded samples as a device: what was not recorded cannot be measured.
+//! Recorded samples as a device: unrecorded configurations cannot be measured.
 
 use std::collections::BTreeMap;
 

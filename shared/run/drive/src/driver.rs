@@ -163,7 +163,7 @@ impl Driver<'_> {
         self.view.done = done;
         self.agenda.resume(&self.past.done, self.now());
         let reason = format!(
-            "the run goes on: {done} tasks done, {ran} started again that had not ended, the others planned anew"
+            "the run continues: {done} tasks done, {ran} unfinished ones started again, the others planned again"
         );
         self.console.note(&reason);
         self.tell(EventPayload::Replan {
@@ -184,7 +184,7 @@ impl Driver<'_> {
     pub fn look_at_journal(&self, written: Result<(), RecordsError>) {
         if let Err(error) = written {
             self.console.warn(&format!(
-                "{error}; until it can be written, a run that is resumed does again what ends now"
+                "{error}; until it can be written, a resumed run repeats tasks that end now"
             ));
         }
     }

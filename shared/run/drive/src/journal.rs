@@ -1,7 +1,7 @@
-//! What of a run is on the disk, so that it goes on after this process was killed or the machine restarted.
+//! The state of a run on disk, so that it continues after this process was killed or the machine restarted.
 //!
-//! A task is in the journal before it is started, and its end before anything counts on it. What ran when
-//! the process was killed has a start and no end: it is started again, by its `resume` where it has one.
+//! A task is in the journal before it starts, and its end before anything depends on it. A task that was
+//! running at the kill has a start but no end: it is restarted, with its `resume` command if it has one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ pub(crate) enum JournalError {
         done: usize,
         of: usize,
     },
-    #[error("{0}: it is the journal of other jobs than those of the schedule; name another file")]
+    #[error("{0}: this journal belongs to other jobs than the schedule's; name another file")]
     OtherJobs(String),
     #[error("{0}")]
     Left(String),

@@ -1,4 +1,4 @@
-//! What a user tells a run while it goes on: events from a file, or from a program as it writes them.
+//! Commands from a user during a run: events from a file, or from a program as it writes them.
 
 use std::collections::VecDeque;
 use std::fs;

@@ -150,7 +150,7 @@ fn opened(
     let asked = settings.resume || matches!(settings.journal, KeptIn::File(_));
     match error {
         JournalError::Records(RecordsError::InUse { .. }) if !asked => {
-            console.note("another run of this schedule goes on, so this one keeps no journal");
+            console.note("another run of this schedule is active, so this one keeps no journal");
             Ok((TaskJournal::default(), Past::default()))
         }
         JournalError::Begun { .. }
@@ -158,7 +158,7 @@ fn opened(
         | JournalError::Records(RecordsError::Line { .. })
             if !asked =>
         {
-            console.note(&format!("{error}; this run begins anew"));
+            console.note(&format!("{error}; this run starts from the beginning"));
             fs::remove_file(path).map_err(|error| Failure::file(path, &error))?;
             TaskJournal::open(path, false, cluster).map_err(of_journal)
         }

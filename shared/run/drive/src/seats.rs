@@ -120,7 +120,7 @@ impl Seats {
                 return Ok(());
             }
             Err(format!(
-                "GPUs without `{what}`: {}; the cluster must say it",
+                "GPUs without `{what}`: {}; the cluster must give it",
                 without.join(", ")
             ))
         };

@@ -1,4 +1,4 @@
-//! What happens to tasks.
+//! Events of tasks and their consequences.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -256,7 +256,7 @@ impl Driver<'_> {
     /// What has not started is planned without a GPU.
     pub fn leave(&mut self, gpu: usize, why: &str) {
         let name = self.seats.all[gpu].name.clone();
-        let reason = format!("{name} is not used any more: {why}");
+        let reason = format!("{name} is no longer used: {why}");
         self.tell(EventPayload::Fault {
             round: None,
             task: None,
@@ -311,7 +311,7 @@ impl Driver<'_> {
         self.agenda.replan(now);
         self.tell(EventPayload::Replan {
             round: None,
-            reason: format!("{reason}: what has not started is planned anew"),
+            reason: format!("{reason}: what has not started is planned again"),
             planned: None,
         });
     }

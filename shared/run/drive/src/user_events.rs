@@ -1,4 +1,4 @@
-//! What a driver does upon the events of its user, and what it tells of how far the jobs are.
+//! How a driver reacts to events from its user, and how it reports the state of the jobs.
 
 use std::time::{Duration, Instant};
 
@@ -52,14 +52,14 @@ impl Driver<'_> {
                     document::times_by_class(self.cluster, &representatives, &estimate.train);
                 let times = times.map_err(|kind| format!("no GPU is of type {kind:?}"))?;
                 self.agenda.estimate(n, &times);
-                self.replan(&format!("more is known of how long {job} takes"));
+                self.replan(&format!("new estimate of how long {job} takes"));
             }
             QueueNews::Deadline(job, at) => {
                 let n = self.open_job(job)?;
                 self.agenda.due(n, at.map_or(f64::INFINITY, Seconds::get));
                 let told = match at {
                     Some(at) => format!("{job} should be complete at {} s", at.get()),
-                    None => format!("{job} has no deadline any more"),
+                    None => format!("{job} no longer has a deadline"),
                 };
                 self.replan(&told);
             }
@@ -84,14 +84,14 @@ impl Driver<'_> {
             }
             QueueNews::Time => {}
             QueueNews::Arrival(_) | QueueNews::New(_) => {
-                let text = "a run has the jobs of its schedule; give new ones to `mt-cluster online --events`";
+                let text = "a run has only the jobs of its schedule; give new ones to `mt-cluster online --events`";
                 return Err(text.to_owned());
             }
             QueueNews::Started(..)
             | QueueNews::Trained(_)
             | QueueNews::Finished(_)
             | QueueNews::Failed(_) => {
-                return Err("a run knows itself what becomes of its tasks".to_owned());
+                return Err("a run tracks its own tasks".to_owned());
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What people see of a schedule under way.
+//! Display of a running schedule.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Real processes under CPU quotas.
 //!
-//! A share R is a quota of R % of the cores that this process may use, over all of them: jobs are
-//! not pinned. A quota changes at once.
+//! A share R is a quota of R % of the cores that this process may use, across all of them: jobs are
+//! not pinned. A quota change takes effect at once.
 
 use std::fs;
 

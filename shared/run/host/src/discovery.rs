@@ -282,7 +282,7 @@ fn driver_version() -> Result<(u32, u32), NoGpu> {
     // SAFETY: `version` is a valid place for the one integer that is written.
     unsafe { sys::cuDriverGetVersion(&raw mut version) }
         .result()
-        .map_err(|e| no_driver(format!("CUDA does not tell its version: {e}")))?;
+        .map_err(|e| no_driver(format!("CUDA does not report its version: {e}")))?;
     let version = u32::try_from(version).unwrap_or(0);
     Ok((version / 1000, version % 1000 / 10))
 }

@@ -115,7 +115,7 @@ pub enum SimError {
         seconds: f64,
     },
     /// A job that never ends, which virtual time cannot wait for.
-    #[error("task {task:?} says no number of samples to stop after, which the simulator needs")]
+    #[error("task {task:?} has no number of samples to stop after, which the simulator needs")]
     Endless {
         /// Its name.
         task: String,

@@ -1,4 +1,4 @@
-//! What the catalogue knows of a task, written into the workload for the tools that follow.
+//! Writes catalogue facts about a task into the workload, for later tools.
 
 use doc::{DeviceKind, GpuSpec, Memory, Task, UpdateBytes, Workload};
 use gpusim::{Gpu, Network};

@@ -1,4 +1,4 @@
-//! What a job is given, and what it is asked to do.
+//! What a job gets, and what it is asked to do.
 
 use std::fmt;
 use std::path::PathBuf;

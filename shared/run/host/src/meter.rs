@@ -1,4 +1,4 @@
-//! How a GPU is used while jobs compute on it, as NVML tells it.
+//! GPU utilisation while jobs compute, as NVML reports it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

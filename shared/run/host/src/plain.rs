@@ -1,8 +1,8 @@
-//! Real processes where no control group can be written: nobody enforces a share.
+//! Real processes when no control group is writable: shares are not enforced.
 //!
-//! A share is the number of threads that a job is asked to use by `OMP_NUM_THREADS`, which most
-//! libraries of numerics read: at least one. Good enough to move trainings between parts of a
-//! machine; not good enough to measure by, so the profiler does not use it.
+//! A share becomes the number of threads in `OMP_NUM_THREADS`, at least one, which most numerical
+//! libraries respect. This suffices to move trainings between parts of a machine, but not for
+//! measurements, so the profiler does not use it.
 
 use doc::{DeviceFingerprint, DeviceKind};
 use jobs::cgroup::cores;

@@ -1,4 +1,4 @@
-//! Processes of this machine under shares, whatever makes the shares real.
+//! Processes of this machine under shares, independent of how shares are enforced.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

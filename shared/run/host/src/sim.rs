@@ -1,11 +1,11 @@
 //! The simulator as a host: jobs of a workload on a simulated GPU, on virtual time.
 //!
-//! A computing job advances at the throughput that the simulator gives the set of jobs that
-//! compute on its GPU at their batch sizes and shares, as a fluid: a change of the set changes the
-//! rates at once; they are those of windows as long and as many as a profile's. A transfer takes
-//! `8 bytes / bandwidth` seconds; on a link whose duplex is `shared`, transfers of a direction divide
-//! it equally. Time only passes in [`Host::poll`], to the next end of a job or to the time that the
-//! caller waits for, so a round of hours takes milliseconds. The same workload and seed give the same
+//! A computing job advances at the throughput that the simulator gives for the set of jobs computing
+//! on its GPU, at their batch sizes and shares, as a fluid: when the set changes, the rates change at
+//! once. Rates come from windows as long and as many as a profile's. A transfer takes `8 bytes /
+//! bandwidth` seconds; on a link whose duplex is `shared`, transfers of a direction divide it
+//! equally. Time passes only in [`Host::poll`], to the next end of a job or to the time until which
+//! the caller waits, so a round of hours takes milliseconds. The same workload and seed give the same
 //! events.
 
 mod gpu;

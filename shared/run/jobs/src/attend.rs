@@ -1,12 +1,11 @@
-//! Attending a program that this process is about to become.
+//! Attends a program that this process is about to become.
 //!
-//! `mt-launch exec` replaces itself by the program, so that nothing stands between the program and
-//! who started it: one process, its streams, its signals, its exit status. What was made for the
-//! program has to be put away by somebody else. The attendant is a second process of the tool that
-//! has left its session, and so gets no signal of the terminal, and is reparented to init, so
-//! that a program that waits for any child does not meet one that it does not know. It waits for the
-//! program's end by a descriptor of the process, which the kernel signals however the process
-//! ends, and then cleans up.
+//! `mt-launch exec` replaces itself by the program, so nothing is between the program and its
+//! parent: one process, its streams, its signals, its exit status. Another process must then clean
+//! up after the program. The attendant is a second process of the tool. It has left its session, so
+//! it gets no signals of the terminal. It is reparented to init, so a program that waits for any
+//! child does not see an unknown one. It waits for the program's end on a pidfd, which the kernel
+//! signals however the process ends, and then cleans up.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader};

@@ -82,7 +82,7 @@ pub(crate) fn reopen_private(path: &Path) -> io::Result<File> {
     if found.is_file() && found.uid() == nix::unistd::geteuid().as_raw() {
         return Ok(file);
     }
-    let text = format!("{} is no file of this user", path.display());
+    let text = format!("{} is not a file of this user", path.display());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 

@@ -1,4 +1,4 @@
-//! Processes as `/proc` shows them.
+//! Processes in `/proc`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -234,8 +234,7 @@ impl Progress {
         let samples = line.samples.filter(|n| !is_believable(n))?;
         matches!(line.mt, Kind::Step).then(|| {
             format!(
-                "it tells only steps that are not believed, the last of {samples} samples (at most \
-                 {MOST_SAMPLES_OF_A_STEP}); tell the samples of each step, the batch size"
+                "it reports only implausible steps, the last of {samples} samples (at most {MOST_SAMPLES_OF_A_STEP}); report the samples of each step, the batch size"
             )
         })
     }
@@ -256,8 +255,7 @@ impl Progress {
         let counting = (1..).zip(&first).all(|(k, n)| step > 0 && *n == k * step);
         counting.then(|| {
             format!(
-                "progress.regex: the group `samples` goes on counting ({}, {}, {}, ...) and each is \
-                 taken for the samples since the line before; call the group `total`",
+                "progress.regex: the group `samples` keeps counting up ({}, {}, {}, ...), but means the samples since the line before; call the group `total`",
                 first[0], first[1], first[2]
             )
         })

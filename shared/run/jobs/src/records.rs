@@ -1,4 +1,4 @@
-//! Records that outlive their writer: a line of JSON each, on the disk before anybody is told of it.
+//! Records that outlive their writer: one JSON line each, on disk before anybody is notified.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -30,8 +30,7 @@ pub enum RecordsError {
     },
     /// A line is no record, and another follows it: not the work of a crash.
     #[error(
-        "{path}:{line}: {problem}; the journal was changed from outside: move it away to begin anew, what it \
-         tells is lost then",
+        "{path}:{line}: {problem}; the journal was changed from outside: move it away to start over, which loses its records",
         path = path.display()
     )]
     Line {

@@ -160,7 +160,7 @@ impl RunDir {
         }
         match path.is_dir() {
             true => Err(format!(
-                "what was left running before does not end: see {}",
+                "processes of an earlier run do not end: see {}",
                 path.display()
             )),
             false => Ok(()),

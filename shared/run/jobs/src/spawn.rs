@@ -52,8 +52,7 @@ pub enum SpawnError {
         source: io::Error,
     },
     /// Its working directory cannot be used.
-    #[error("cannot start in the folder {path}: {source}; name one that is there, or none (\"cwd\" of \
-             the job)", path = path.display())]
+    #[error("cannot start in the folder {path}: {source}; name an existing one, or none (\"cwd\" of the job)", path = path.display())]
     Folder {
         /// Which.
         path: PathBuf,

@@ -1,4 +1,4 @@
-//! Between rounds: the model is corrected by what was measured, and the plan is solved anew.
+//! Between rounds: corrects the model by measurements, and plans again.
 
 mod noise;
 

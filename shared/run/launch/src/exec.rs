@@ -1,4 +1,4 @@
-//! One program under the share of a task: the verb for engines that start the processes themselves.
+//! One program under the share of a task, for engines that start processes themselves.
 //!
 //! [`exec`] puts this process under the share and then becomes the program, as nice(1) and
 //! taskset(1) do, so that an engine (a scheduler, a federated-learning server, a shell) keeps the

@@ -1,7 +1,7 @@
-//! One round: transfers in their turn, compute beside them, every job looked after.
+//! One round: transfers in their turn, compute alongside, every job supervised.
 //!
-//! A round plays on a [`Host`], on its clock, and tells what happens to a [`Sink`]. It knows of
-//! neither which kind it is: on the simulator the same code plays the same round on virtual time.
+//! A round runs on a [`Host`], by its clock, and reports events to a [`Sink`]. It does not know the
+//! kind of either: on the simulator the same code runs the same round in virtual time.
 
 mod begin;
 mod job_events;

@@ -1,4 +1,4 @@
-//! Where a launch tells what happens.
+//! Where a launch reports events.
 
 use doc::RunEvent;
 

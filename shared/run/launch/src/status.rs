@@ -1,4 +1,4 @@
-//! What people and monitors see of a run under way.
+//! Status of a running launch for people and monitors.
 
 use std::fmt::Write;
 

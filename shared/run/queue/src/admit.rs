@@ -1,4 +1,4 @@
-//! Waiting to be admitted: for programs that somebody else starts.
+//! Waiting for admission: for programs that something else starts.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;

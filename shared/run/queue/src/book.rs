@@ -1,7 +1,8 @@
-//! What the queue knows of its jobs: all that its journal says, and nothing else.
+//! What the queue knows of its jobs: exactly what its journal says.
 //!
-//! Every change is a [`Record`], which is in the journal before it is applied here. So the state after a
-//! crash is the state before it, and a record that contradicts the state is a fault of the journal.
+//! Every change is a [`Record`], which is written to the journal before it is applied here. So the state
+//! after a crash equals the state before it, and a record that contradicts the state means a corrupt
+//! journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 

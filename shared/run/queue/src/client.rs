@@ -1,4 +1,4 @@
-//! How a command reaches the server of its queue, and starts one where there is none.
+//! Connects a command to the server of its queue, and starts a server if there is none.
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader};

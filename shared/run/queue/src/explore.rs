@@ -1,21 +1,21 @@
-//! How many jobs together: found by starting one more and looking at what the others lose.
+//! Finds how many jobs to run together: starts one more and measures what the others lose.
 //!
-//! A job's progress is compared with its own before (a copy of a template may be larger than another, so
-//! that rates of different jobs say nothing of each other). With `n` jobs each makes progress at `r(n)`
-//! times what it would alone, so that all of them together do `n r(n)`. Going from `n` to `m` jobs gains
+//! A job's progress is compared with its own earlier progress (copies of a template may differ in size,
+//! so rates of different jobs are not comparable). With `n` jobs each progresses at `r(n)` times its
+//! rate alone, so all together achieve `n r(n)`. Going from `n` to `m` jobs gains
 //!
 //! ```text
 //! gain = (m / n) * mean over the jobs that ran in both of rate(m) / rate(n)
 //! ```
 //!
-//! A job that prints nothing that counts is measured by whole runs: the mean time of those that ran while
-//! `n` jobs did, against that with `m`.
+//! A job whose output shows no progress is measured by whole runs: the mean duration of those that ran
+//! with `n` jobs against that with `m`.
 //!
-//! Each template has a level: so many copies of it fill the device, so that one takes `1 / level` of it. A
-//! mix of templates fits while these parts sum to at most 1. The level of a template goes up while that
-//! gains, by a half of it at first, then in halves of the last step.
+//! Each template has a level, the number of copies that fills the device, so one copy takes `1 / level` of
+//! it. A mix of templates fits while these parts sum to at most 1. The level of a template rises while
+//! that gains, by half of itself at first, then in halves of the last step.
 //!
-//! On processors nothing has to be tried to know whether more would gain: `processors` looks at what they do.
+//! On processors no experiment is needed: `processors` looks at what they do.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The journal of the queue: a line of JSON for each change, on the disk before anybody is told of it.
+//! The journal of the queue: one JSON line per change, on disk before anybody is notified.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What the server before this one has left.
+//! What the previous server left behind.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What is known of a template of commands.
+//! What has been learnt about a command template.
 
 use serde::{Deserialize, Serialize};
 

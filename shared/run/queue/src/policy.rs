@@ -1,8 +1,7 @@
 //! Which jobs run, and under which shares.
 //!
-//! The policy sees the [`Book`], what jobs have done so far and a time that it is given; it starts no process
-//! and reads no clock. What it decides is carried out, put into the journal and seen in the book by the next
-//! call.
+//! The policy sees the [`Book`], the progress of jobs and the current time; it starts no process and reads no
+//! clock. Its decisions are carried out, written to the journal, and visible in the book at the next call.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,17 +1,17 @@
-//! How many jobs fill the processors, by what each of them wants of them.
+//! How many jobs fill the processors, from how much of them each job can use.
 //!
-//! A GPU does not tell what one more job would gain, so it is tried. Processors do: one that idles while jobs
-//! wait is lost, and where none idles more jobs gain nothing. A job wants
+//! On a GPU, the gain of one more job must be tried. On processors it is visible: an idle processor while
+//! jobs wait is wasted, and when none is idle, more jobs gain nothing. A job demands
 //!
 //! ```text
 //! wants = (seconds on a processor + seconds ready to run, of all its threads) / seconds since its start
 //! ```
 //!
-//! processors, which does not depend on what runs beside it: 1 of a training that computes all the time on one
-//! thread, a quarter of one that waits for its data three quarters of the time. So `cores / wants` copies fill
-//! the machine. Jobs that wait do so at moments of their own, and now and then fewer want a processor than there
-//! are: while more than `IDLE` of the processors idle and jobs wait, levels go up beyond that. A rise after
-//! which the processors do no more is taken back: the jobs wait for something that they share, such as a disk.
+//! processors, independent of its co-runners: 1 for a training that always computes on one thread, a quarter for
+//! one that waits for data three quarters of the time. So `cores / demand` copies fill the machine. Jobs wait at
+//! different moments, so sometimes fewer are runnable than there are processors: while more than `IDLE` of the
+//! processors idle and jobs wait, levels rise further. A rise that does not increase the work done is undone:
+//! then the jobs wait for something shared, such as a disk.
 
 use std::collections::BTreeMap;
 

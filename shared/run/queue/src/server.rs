@@ -1,8 +1,8 @@
 //! The server: one process for each queue, which alone writes the journal and starts jobs.
 //!
-//! It carries out what the policy decides. A start is in the journal before the process is there, so that a
-//! job that was started is known, whatever happens next; an end that the disk does not take is kept and
-//! tried again, and nothing new is started meanwhile.
+//! It carries out the policy's decisions. A start is in the journal before the process exists, so a started
+//! job is known whatever happens next. If an end cannot be written to disk, it is kept and retried, and
+//! nothing new starts meanwhile.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -538,7 +538,7 @@ impl Server {
         }
         self.kept = learnt.clone();
         if let Err(error) = store::write(&self.folder, &self.place.name, &self.kept) {
-            self.trouble = Some(format!("what was learnt is not kept: {error}"));
+            self.trouble = Some(format!("what was learnt cannot be saved: {error}"));
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a person reads of a queue.
+//! Displays a queue.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +88,7 @@ pub fn head(status: &Status) -> Vec<String> {
             let (level, speedup) = (learnt.level, learnt.speedup);
             let sure = if learnt.step == 0 { "" } else { " so far" };
             lines.push(format!(
-                "{level} at once do {speedup:.1} times what one does{sure}: {template}"
+                "{level} at once achieve {speedup:.1} times the throughput of one{sure}: {template}"
             ));
         }
     }

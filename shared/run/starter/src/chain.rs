@@ -133,8 +133,7 @@ impl Chain<'_> {
             let file = self.args.workload.display();
             let folder = self.folder.display();
             return Err(Failure::Negative(format!(
-                "cannot tell whether sharing is worth it: {why}\nthen go on with mt run {file} --resume; what \
-                 was measured is in {folder}"
+                "cannot tell whether sharing is worth it: {why}\nthen continue with mt run {file} --resume; what was measured is in {folder}"
             )));
         }
         Ok(())

@@ -46,7 +46,7 @@ pub fn missing(profile: &Profile) -> Option<String> {
     }
     (failed > measured).then(|| {
         format!(
-            "{failed} of {} configurations failed{}; mend that first",
+            "{failed} of {} configurations failed{}; fix that first",
             failed + measured,
             reasons()
         )

@@ -1,4 +1,4 @@
-//! Whether it is worth it: what the stages say, put beside each other.
+//! The verdict: compares the stages.
 
 use crate::{Rate, Stage, Track};
 

@@ -1,4 +1,4 @@
-//! A command as it is typed, without a shell.
+//! Parses a command line without a shell.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
-//! What a command's own output counts.
+//! Finds the progress counter in a command's own output.
 //!
 //! Every line is offered to a fixed list of counters; the one that advances most often, and least
-//! often falls, counts the work. Numbers that are no count (a loss, a rate) rise and fall in turn, so
-//! that they score nothing.
+//! often falls, is taken as the progress. Numbers that are not counts (a loss, a rate) rise and fall
+//! alternately, so they score nothing.
 
 use jobs::{Message, Progress, without_colours};
 use regex::Regex;

@@ -1,4 +1,4 @@
-//! How far a command had got, and when.
+//! Progress of a command over time.
 
 /// Work that was done at some moments, in ascending order of time.
 #[derive(Debug, Clone, Default)]

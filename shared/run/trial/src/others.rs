@@ -1,5 +1,5 @@
-//! How much of the processors other programs took while a stage ran: what they took then they may leave to
-//! the next one, so that rates of two stages differ by as much without any reason of their own.
+//! Processor use by other programs during a stage. It may differ between stages, so rates of two stages
+//! may differ as much for no reason of their own.
 
 use jobs::process;
 

@@ -1,5 +1,5 @@
-//! One stage of a trial: some commands that run at the same time, watched until enough is known.
-//! Times are seconds since the stage began.
+//! One stage of a trial: some commands that run together, watched until there is enough data. Times
+//! are seconds since the stage began.
 
 use jobs::Exit;
 

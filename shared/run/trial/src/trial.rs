@@ -1,4 +1,4 @@
-//! What a trial is given, tells and finds.
+//! Input, events and results of a trial.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What a trial says.
+//! Messages of a trial.
 
 use std::fmt::Write as _;
 
@@ -221,8 +221,7 @@ fn meaning(trial: &Trial, compared: &Compared) -> String {
             )
         }
         Basis::Seconds(work) => format!(
-            "The work is what each does alone in {work:.0} s, since how long they run is not known; \
-             start-up (alone {} s) is in neither.",
+            "The work compared is what each does alone in {work:.0} s, since the length of their runs is unknown; start-up (alone {} s) is in neither.",
             startups(alone)
         ),
     };
@@ -307,19 +306,18 @@ fn advice(failed: &Failed) -> String {
         );
     }
     if has("cuda_visible_devices") || has("invalid device ordinal") || has("no cuda gpus") {
-        return "It wants other GPUs than it sees; this compares commands that share one device: ask for one, or \
-                run it where there are more."
+        return "It requests GPUs that it does not see; this compares commands that share one device: request one GPU, or run it where there are more."
             .to_owned();
     }
     if has("address already in use") {
-        return "Two of them want one port: give each its own.".to_owned();
+        return "Two of them use one port: give each its own.".to_owned();
     }
     if failed.beside {
         return format!(
-            "Something that both use is in the way (a file, a port, memory); look at what {id} says."
+            "They conflict over something that both use (a file, a port, memory); see what {id} says."
         );
     }
-    "Mend that first: run the command by itself until it works, then try again.".to_owned()
+    "Fix that first: run the command by itself until it works, then try again.".to_owned()
 }
 
 /// A command that cannot be judged, and what to do.
@@ -332,8 +330,7 @@ pub(crate) fn unknown(id: &TaskId, why: Unknown, beside: bool, seconds: f64) -> 
              end: --limit SECONDS."
         ),
         Unknown::Stuck => format!(
-            "Cannot tell: {id} printed one step of progress in {seconds:.0} s{when} and no second.\n\
-             Give it the time of two epochs: --limit SECONDS, or print more often."
+            "Cannot tell: {id} printed only one step of progress in {seconds:.0} s{when}.\nGive it the time of two epochs: --limit SECONDS, or print more often."
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! Allocations of GPUs: do they follow each other, and does what they say hold together?
+//! Allocations of GPUs: is each consistent with the one before, and in itself?
 
 use doc::{Allocation, Allotment};
 

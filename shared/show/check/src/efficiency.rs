@@ -1,5 +1,5 @@
-//! Noise scales: from the gradients that stand in a profile and in runs, and from the losses of runs at several
-//! batch sizes, with arithmetic of its own.
+//! Recomputes noise scales from the gradients in a profile and in runs, and from the losses of runs at several
+//! batch sizes.
 
 mod learnt;
 mod student;

@@ -1,4 +1,4 @@
-//! Collects what does not agree, with the JSON path of the place.
+//! Collects contradictions, each with its JSON path.
 
 use std::fmt::Display;
 

@@ -1,5 +1,5 @@
-//! A model: can it predict, is what it predicts possible, and, where its profile stands before
-//! it in the stream, is it what fitting gives?
+//! A model: can it predict, are its predictions possible, and, if its profile precedes it in the
+//! stream, does fitting the profile give the same model?
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! A plan: are its predictions its model's, does it keep its constraints, and are the objective,
-//! the baselines and the fronts what follows from the predictions?
+//! A plan: do its predictions match its model, does it keep its constraints, and do the objective,
+//! the baselines and the fronts follow from the predictions?
 
 mod baselines;
 mod candidates;

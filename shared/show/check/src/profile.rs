@@ -1,5 +1,5 @@
-//! A profile: what the simulator said is simulated again; what a real device said is looked at
-//! for plausibility.
+//! A profile: simulator results are simulated again; results from a real device are checked for
+//! plausibility.
 
 mod plausible;
 mod simulated;

@@ -1,4 +1,4 @@
-//! How fast every task computes while a set of them does.
+//! Rates of all tasks while a given set of them computes.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! A run: are its events possible in this order, and is the summary theirs?
+//! A run: are its events possible in this order, and does the summary match them?
 
 mod assignments;
 mod device;

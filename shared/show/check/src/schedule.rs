@@ -1,4 +1,4 @@
-//! A schedule of a cluster: can it run like this, does it cost what it says, and can its bound hold?
+//! A schedule of a cluster: can it run like this, is its cost right, and can its bound hold?
 
 mod gangs;
 mod residency;

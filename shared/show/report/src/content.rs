@@ -1,4 +1,4 @@
-//! What of a document is worth showing.
+//! Selects what to show of a document.
 
 mod allocations;
 mod compare;

@@ -1,4 +1,4 @@
-//! What is shown of a document, whatever the form.
+//! Content of a report, independent of the output format.
 
 use crate::picture::{Drawing, Picture};
 

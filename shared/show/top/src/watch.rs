@@ -1,4 +1,4 @@
-//! Looks every second and draws what there is, until a key or a signal ends it.
+//! Redraws every second until a key or a signal ends it.
 
 use std::fs::File;
 use std::io::{self, BufReader, IsTerminal as _, Read};

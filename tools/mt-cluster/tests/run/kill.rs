@@ -185,7 +185,7 @@ fn a_journal_is_gone_on_with_where_that_is_asked_for_and_after_a_restart_of_the_
     );
     let (output, _) = run_with(&cluster(&[("other", 1, 1, "true")]), &["--resume"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("of other jobs"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("belongs to other jobs"));
     // In another boot the run directory of the journal is nobody's.
     let text = fs::read_to_string(&journal).unwrap();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();

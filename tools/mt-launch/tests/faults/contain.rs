@@ -182,7 +182,7 @@ fn launches_on_one_device_are_told_of_each_other() {
     signal(pid, Signal::SIGTERM);
     let first = corner.end(first);
     assert!(
-        first.stderr.contains("came to the same device meanwhile"),
+        first.stderr.contains("started to use the same device"),
         "{}",
         first.stderr
     );

@@ -1,5 +1,5 @@
-//! What every search of the planners has: a [`Budget`] of work and time, and at its end a
-//! [`Certificate`] that says why it stopped, what is proven, and for which class of answers.
+//! Common parts of all searches: a [`Budget`] of work and time, and at the end a [`Certificate`]
+//! that says why the search stopped, what is proven, and for which class of answers.
 
 mod budget;
 mod certificate;

@@ -49,7 +49,7 @@ fn part_of_solo(floor: f64) -> Result<f64, UnitError> {
     Err(UnitError {
         quantity: "starvation floor",
         value: floor.to_string(),
-        expected: "a part of the solo throughput, 0 to 1",
+        expected: "a fraction of the solo throughput, 0 to 1",
     })
 }
 

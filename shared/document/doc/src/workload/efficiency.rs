@@ -126,8 +126,7 @@ fn noise_scale(
 ) -> Option<EfficiencyCurve> {
     if !(samples > 0.0 && samples <= Efficiency::LARGEST_NOISE_SCALE) {
         c.field("noise_scale", |c| {
-            let advice = "give samples, above 0 and at most 1e9; without an idea of it leave \
-                          `efficiency` out";
+            let advice = "give samples, above 0 and at most 1e9; if you do not know it, leave `efficiency` out";
             let problem = format_args!("{samples} is not a noise scale");
             c.fault(Code::OutOfRange, problem, advice);
         });

@@ -1,4 +1,4 @@
-//! When the tasks of a plan reach their targets, and when one after another would.
+//! When the tasks of a plan reach their targets, and when they would one after another.
 
 use doc::{Baseline, Choice, FastestSamples, Target, TaskTarget, Workload};
 use units::corun::{Setting, Throughput};

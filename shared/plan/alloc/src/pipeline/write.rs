@@ -1,4 +1,4 @@
-//! What was found, as a plan.
+//! Writes the result as a plan.
 
 use doc::{
     Answer, Baseline, BatchPolicy, Choice, Constraints, Decision, Feasible, GpuPlan, Infeasibility,

@@ -1,4 +1,4 @@
-//! Rates made from other rates.
+//! Rates derived from other rates.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

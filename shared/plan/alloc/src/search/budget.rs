@@ -1,4 +1,4 @@
-//! How many points a search may look at: what each costs, measured, and how long an answer may take.
+//! How many points a search may evaluate, from the measured cost of a point and the time allowed.
 
 use units::corun::Throughput;
 

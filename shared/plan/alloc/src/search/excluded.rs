@@ -1,4 +1,4 @@
-//! Choices of a round that a bound excludes, before any order of theirs is tried.
+//! Excludes choices of a round by a bound, before trying any order.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The poster's experiments, on clusters made like its own.
+//! The poster's experiments, on similar clusters.
 
 use cluster::generate::{Recipe, generate};
 use cluster::switching::retimed;

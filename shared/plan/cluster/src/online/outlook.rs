@@ -1,4 +1,4 @@
-//! What is expected of a cluster that runs: ends of jobs with their intervals, and why jobs wait.
+//! Forecast for a running cluster: ends of jobs with their intervals, and why jobs wait.
 
 use doc::{ExpectedEnd, JobState, JobStatus, TaskStatus};
 use units::{Seconds, TaskId, UnitError, Weight};

@@ -1,4 +1,4 @@
-//! A problem played as time passes.
+//! Simulates a problem as time passes.
 
 use std::time::{Duration, Instant};
 

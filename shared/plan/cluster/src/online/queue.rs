@@ -1,4 +1,4 @@
-//! A live system, by the names of its jobs and GPUs: what it tells, and what is to start.
+//! A live system, by the names of its jobs and GPUs: its events, and what to start.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,12 +20,11 @@ pub enum Refused {
     #[error("the cluster has no job {0:?}; give the whole job as `spec`")]
     NotListed(String),
     /// A job of this name is there already.
-    #[error("job {0:?} has arrived already; give each another name")]
+    #[error("job {0:?} has arrived already; give each job its own name")]
     ArrivedTwice(String),
     /// The jobs that have not ended have too many tasks with this one.
     #[error(
-        "job {job:?} would make {tasks} tasks of the jobs that have not ended; lump its rounds, to at \
-         most {} together",
+        "with job {job:?} the unfinished jobs would have {tasks} tasks; merge its rounds so that they have at most {}",
         Cluster::MOST_TASKS
     )]
     TooMany {
@@ -80,7 +79,7 @@ pub enum Refused {
     #[error("{0} does not run: it was not started, or has ended")]
     NotRunning(String),
     /// The job is in another round, or has fewer tasks.
-    #[error("{task} is none of the tasks of round {present}, in which the job is")]
+    #[error("{task} is not a task of round {present}, the job's current round")]
     OtherRound {
         /// The task.
         task: String,

@@ -1,4 +1,4 @@
-//! A federation's devices as a table, and what stands out.
+//! Table of a federation's devices, and notable ones.
 
 use std::io::Write;
 

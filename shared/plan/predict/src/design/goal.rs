@@ -1,4 +1,4 @@
-//! What a design looks for.
+//! What a design optimises.
 
 use math::stats::{normal_cdf, normal_pdf};
 

@@ -1,4 +1,4 @@
-//! What may be measured, what it is wanted for, and what a model finds it worth.
+//! What may be measured, for which goal, and its value under a model.
 
 use units::corun::Setting;
 use units::{Batch, Share};

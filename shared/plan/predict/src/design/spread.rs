@@ -1,4 +1,4 @@
-//! The co-runs that a design begins with.
+//! The first co-runs of a design.
 
 use std::collections::HashSet;
 

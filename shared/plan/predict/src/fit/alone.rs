@@ -1,4 +1,4 @@
-//! How far solo rates at a part of the device are off where they were not measured.
+//! Error of solo rates at partial shares that were not measured.
 
 use units::Share;
 

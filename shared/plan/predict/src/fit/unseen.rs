@@ -1,4 +1,4 @@
-//! What parts that are left out whole teach of batch sizes and tasks that were never seen.
+//! Learns from held-out batch sizes and tasks how to predict those that were never measured.
 
 use std::collections::{BTreeMap, BTreeSet};
 

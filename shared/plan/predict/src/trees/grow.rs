@@ -1,5 +1,5 @@
-//! The growth of trees: each split is the one of highest gain, found in one pass over the rows in
-//! the order of every feature.
+//! Growing trees: each split has the highest gain, found in one pass over the rows sorted by each
+//! feature.
 
 use super::{DEPTH, LEAVES, SPLITS, Trees};
 

@@ -1,4 +1,4 @@
-//! How wide intervals must be, from what was left out.
+//! Width of intervals, from held-out measurements.
 
 use doc::Method;
 use math::stats;

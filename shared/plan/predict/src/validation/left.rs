@@ -1,4 +1,4 @@
-//! Throughputs that a model had not learnt from, and how far it was off.
+//! Held-out throughputs, and the error of a model on them.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! How much the process of all tasks counts beside the tasks' own models.
+//! Weight of the process for all tasks relative to the tasks' own models.
 
 use doc::Method;
 use math::stats;

@@ -1,4 +1,4 @@
-//! A model that was written once is read for ever, and says the same.
+//! Models written once must be readable for ever, with the same predictions.
 //!
 //! `tests/suite/forever/*.json` are model documents of released formats; beside each stands what it
 //! predicts. `BLESS=1` writes the predictions of a model that has none yet, never others.

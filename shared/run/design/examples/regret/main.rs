@@ -1,6 +1,7 @@
-//! How good is the plan when it is measured? The whole chain (profile, fit, solve) on simulated
-//! mixes, and what it chose measured again: on other seeds than the profile's, for longer. Beside it
-//! the best choice that a search of the simulator knows, and the best scheme of equal shares in hindsight.
+//! How good is the plan when it is measured? Runs the whole chain (profile, fit, solve) on simulated
+//! mixes, and measures its choice again: on other seeds than the profile's, for longer. Compares it with
+//! the best choice that a search of the simulator finds, and with the best scheme of equal shares in
+//! hindsight.
 //!
 //! ```sh
 //! cargo run --release -p mt-design --example regret                 # 20 mixes, for RESULTS.md

@@ -1,4 +1,4 @@
-//! What configurations are worth in a long window that the profiler has not seen.
+//! Values of configurations in a long window that the profiler has not seen.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

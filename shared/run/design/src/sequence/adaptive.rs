@@ -1,4 +1,4 @@
-//! Co-runs chosen one after another by what they are expected to gain.
+//! Co-runs chosen one at a time by their expected gain.
 
 use std::collections::{BTreeSet, VecDeque};
 

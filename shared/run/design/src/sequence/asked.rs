@@ -1,4 +1,4 @@
-//! The plan that the measurements are for, as the solver would choose it by what is known so far.
+//! The plan that the measurements serve, as the solver would choose it from what is known so far.
 
 use allocation::{
     Effort, Limits, Partition, Problem, Progress, SearchOptions, Solution, partition_by_model,

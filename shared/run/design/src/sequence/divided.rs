@@ -1,5 +1,5 @@
-//! Co-runs of a workload on several GPUs. What will run together there are the tasks of one GPU,
-//! so that is what is measured: the parts of a division of all tasks, not all tasks on one GPU.
+//! Co-runs of a workload on several GPUs. Only the tasks of one GPU run together there, so the
+//! co-runs measured are the parts of a division of all tasks, not all tasks on one GPU.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Control groups without a limit, which only keep together what a job has started.
+//! Control groups without a limit, which only track everything that a job starts.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! Cleaning up after dead runs.
 //!
-//! What stands in a run directory is not believed. A directory is a run's only if everything that
-//! [`super::RunDir`] makes is there and fits together; of its ledger only what carries the run's
-//! own random name is touched; and a process is killed only if two proofs say that it is the
-//! run's (see [`crate::process::Lineage`]).
+//! The contents of a run directory are not trusted. A directory is a run's only if everything that
+//! [`super::RunDir`] creates is there and consistent; only entries of its ledger with the run's own
+//! random name are touched; and a process is killed only with two proofs that it belongs to the run
+//! (see [`crate::process::Lineage`]).
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -45,7 +45,7 @@ impl Found {
     fn authenticate(path: &Path) -> io::Result<Self> {
         let refused = |why: &str| {
             let text = format!(
-                "{} is no run directory: {why}; nothing was touched",
+                "{} is not a run directory: {why}; nothing was touched",
                 path.display()
             );
             io::Error::new(io::ErrorKind::InvalidInput, text)
@@ -77,7 +77,7 @@ impl Found {
                 ledger,
                 lock,
             }),
-            _ => Err(refused("its ledger is another's")),
+            _ => Err(refused("its ledger belongs to another run")),
         }
     }
 
@@ -139,7 +139,7 @@ pub(super) fn one(path: &Path, patience: Duration) -> io::Result<Option<Cleaned>
                 cleaned.processes += processes.len() - left.len();
                 let pids = left.iter().map(|p| p.pid);
                 cleaned.left.extend(
-                    pids.map(|pid| format!("process {pid} does not end, not even by SIGKILL")),
+                    pids.map(|pid| format!("process {pid} does not end, even after SIGKILL")),
                 );
             }
             Resource::Mark(_) => {}

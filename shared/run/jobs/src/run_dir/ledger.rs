@@ -1,4 +1,4 @@
-//! What a directory says of its owner, and of what has to be put away.
+//! A run directory's record of its owner, and of what must be cleaned up.
 
 use std::fs;
 use std::io::{self, Write};

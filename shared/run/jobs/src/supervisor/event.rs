@@ -1,4 +1,4 @@
-//! What a supervisor is told to do, and what it tells.
+//! Commands to a supervisor, and its events.
 
 use std::time::{Duration, Instant};
 

@@ -324,8 +324,7 @@ impl RunningJob {
         self.left = true;
         let group = procs.parent().unwrap_or(procs).display();
         Some(format!(
-            "process {pid} has left the control group {group} that it was started in, so that \
-             nothing holds it to its share; jobs must not move their processes"
+            "process {pid} has left the control group {group} that it was started in, so its share is not enforced; jobs must not move their processes"
         ))
     }
 

@@ -1,4 +1,4 @@
-//! The noise scales of a launch as its rounds tell them, and how they move the model.
+//! Noise scales of a launch, as its rounds report them, and how they change the model.
 
 use std::collections::BTreeMap;
 

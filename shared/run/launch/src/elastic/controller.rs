@@ -1,4 +1,4 @@
-//! The program that decides, and what passes between it and the launcher.
+//! The controller program, and its communication with the launcher.
 
 use std::io::{BufReader, Write};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
@@ -188,7 +188,7 @@ fn listen(stdout: ChildStdout, sender: &SyncSender<ControllerMessage>) {
             Err(why) => {
                 bad += 1;
                 if bad > MOST_BAD_LINES {
-                    ended = format!("{bad} of its lines were no allocation");
+                    ended = format!("{bad} of its lines were not allocations");
                     break;
                 }
                 if bad > 1 {

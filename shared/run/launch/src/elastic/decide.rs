@@ -1,4 +1,4 @@
-//! Taking a decision, and bringing the trainings to what it says.
+//! Takes a decision and applies it to the trainings.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ impl ElasticLaunch<'_> {
             }
         }
         if sum > u64::from(has) {
-            return Err(format!("it gives {sum} GPUs, and there are {has}"));
+            return Err(format!("it allocates {sum} GPUs, but there are {has}"));
         }
         Ok(())
     }
@@ -150,7 +150,10 @@ impl ElasticLaunch<'_> {
                 gpus,
                 ..Allotment::default()
             });
-            self.tell_gpus(i, "free GPUs, for the controller says nothing".to_owned());
+            self.tell_gpus(
+                i,
+                "free GPUs, because the controller does not answer".to_owned(),
+            );
         }
     }
 

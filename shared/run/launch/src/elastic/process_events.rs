@@ -1,4 +1,4 @@
-//! What happens to the processes of trainings, and what follows.
+//! Events of the processes of trainings, and their consequences.
 
 use std::time::{Duration, Instant};
 
@@ -118,7 +118,7 @@ impl ElasticLaunch<'_> {
             member.is_at(last);
             if before > 0 && last < before && member.progress.steps_since_ready == steps {
                 let text = format!(
-                    "{} goes on from an older checkpoint: at step {last}, it was at {before}",
+                    "{} continues from an older checkpoint: at step {last}, it was at {before}",
                     self.id(i)
                 );
                 self.sink.note(&text);
@@ -260,7 +260,7 @@ impl ElasticLaunch<'_> {
         match stage {
             Stage::Stopping => self.restart(
                 i,
-                format!("stopped without saving ({why}); it goes on from its last checkpoint"),
+                format!("stopped without saving ({why}); it continues from its last checkpoint"),
                 Duration::ZERO,
             ),
             _ => self.failed(i, why, stage == Stage::Starting, tried),

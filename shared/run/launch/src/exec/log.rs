@@ -1,4 +1,4 @@
-//! What was predicted of a program and what came out, a line for each.
+//! Predicted and reached throughput of a program, one line each.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -172,7 +172,7 @@ fn holds_a_log(path: &Path) -> Result<(), Failure> {
     match serde_json::from_slice::<LogLine>(&first) {
         Ok(_) => Ok(()),
         Err(_) => Err(Failure::Usage(format!(
-            "--log {}: the file holds something else than lines of such a log; name another",
+            "--log {}: the file contains something other than lines of such a log; name another",
             path.display()
         ))),
     }

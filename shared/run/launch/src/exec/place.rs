@@ -1,4 +1,4 @@
-//! What makes the share of one program real: a control group, or an MPS daemon.
+//! Enforces the share of one program: a control group, or an MPS daemon.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What one program is put under, and the variables that tell it.
+//! The placement of one program, and the variables that describe it.
 
 use std::path::{Path, PathBuf};
 

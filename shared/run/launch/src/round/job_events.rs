@@ -1,4 +1,4 @@
-//! What happens to jobs, and what follows from it.
+//! Events of jobs, and their consequences.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,7 @@ use crate::task::{TaskRun, process_end};
 use crate::turns::Stage;
 
 /// Said of a job that told nothing.
-const TELLS_NONE: &str = " (it told nothing; a program that tells no progress has \
-                          \"progress\": {\"none\": true} in its job)";
+const TELLS_NONE: &str = "(it reported nothing; a program that reports no progress needs \"progress\": {\"none\": true} in its job)";
 
 impl RoundRun<'_> {
     /// Takes in one event of a job.
@@ -51,7 +50,7 @@ impl RoundRun<'_> {
             Happening::Unkillable => {
                 let name = self.name(i);
                 self.with.sink.warn(&format!(
-                    "{name} does not end, not even by SIGKILL, and is left running"
+                    "{name} does not end, even after SIGKILL, and is left running"
                 ));
             }
             Happening::Exited {

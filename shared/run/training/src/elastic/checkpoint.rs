@@ -1,4 +1,4 @@
-//! What a training writes so that it can continue from there.
+//! Checkpoints of a training.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! How often a training writes checkpoints on its way.
+//! How often a training writes checkpoints.
 
 use std::time::{Duration, Instant};
 

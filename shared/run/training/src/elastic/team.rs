@@ -1,9 +1,9 @@
 //! Processes that train together: how they find each other, and the sum over all of them.
 //!
-//! Rank 0 receives from every other rank, adds in the order of the ranks, and sends the sum back:
-//! a star. On the loopback of one machine it moves as many bytes as a ring (`2 (N - 1)` gradients
-//! in all), the sum does not depend on who is first, and a rank that dies is seen by rank 0 at
-//! once. Over a network a ring would spread the load of rank 0; that is not what this job is for.
+//! Rank 0 receives from every other rank, adds in the order of the ranks, and sends the sum back: a
+//! star. On the loopback of one machine this moves as many bytes as a ring (`2 (N - 1)` gradients
+//! in all), the sum does not depend on the order of arrival, and rank 0 notices at once when a rank
+//! dies. Over a network a ring would spread the load of rank 0; that is not what this job is for.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};

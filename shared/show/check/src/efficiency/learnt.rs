@@ -1,5 +1,5 @@
-//! The noise scale that trainings at several batch sizes show, with arithmetic of its own: the samples that each
-//! took to the lowest loss that all reached, and the law that fits them.
+//! Recomputes the noise scale from trainings at several batch sizes: the samples that each took to the lowest
+//! loss that all reached, and the law that fits them.
 
 use std::collections::BTreeMap;
 

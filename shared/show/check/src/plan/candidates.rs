@@ -1,4 +1,4 @@
-//! Was the plan chosen as it says, between what was measured and what the model finds best?
+//! Was the plan chosen as it says, between the measured candidates and the model's best?
 
 use doc::{
     Candidate, Candidates, Choice, Chosen, Corun, DeviceKind, Feasible, Model, ObjectiveKind,

@@ -1,4 +1,4 @@
-//! Figures of the plan itself: predictions, totals, constraints, GPUs.
+//! Figures of the plan: predictions, totals, constraints, GPUs.
 
 use doc::{Chosen, Feasible, Given, Plan, Proof};
 use units::corun::Setting;

@@ -1,4 +1,4 @@
-//! What choices are worth under the model, and which constraint they break.
+//! Values of choices under the model, and which constraint they violate.
 
 use doc::{Balance, BatchPolicy, Constraints, ObjectiveKind, Plan, SoloRate, Workload};
 use predict::Predictor;

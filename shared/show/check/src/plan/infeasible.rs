@@ -1,5 +1,5 @@
-//! A claim that no plan keeps the constraints: what is asked for stands beside it, and where there are
-//! few plans, all of them are looked at.
+//! Checks a claim that no plan keeps the constraints: compares it with the request and, if there are
+//! few plans, tries all of them.
 
 use doc::{
     BatchPolicy, ConstraintKind, Constraints, Infeasibility, Infeasible, Model, Plan, Proof,

@@ -1,4 +1,4 @@
-//! A claim that no plan is better is put to the test with the plan's neighbours.
+//! Tests a claim of optimality with the plan's neighbours.
 
 use doc::{Feasible, Proof};
 use units::corun::Setting;

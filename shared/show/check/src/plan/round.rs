@@ -1,8 +1,8 @@
-//! The length of a round with its transfers: what a claim must lie between.
+//! Bounds for the length of a round with its transfers.
 //!
-//! The best order is a search of its own, which is not repeated here. No claim may be below what
-//! the longest task and the link need, and none above an order that is easily found: all orders of
-//! up to 4 tasks without waiting, Johnson's and the workload's own beyond.
+//! Finding the best order needs a search of its own, which is not repeated here. A claim may not be
+//! below what the longest task and the link need, nor above an order that is easily found: all
+//! orders of up to 4 tasks without waiting; Johnson's and the workload's own order beyond that.
 
 mod ends;
 

@@ -1,4 +1,4 @@
-//! When a plan says that its tasks reach their targets.
+//! When the tasks of a plan reach their targets.
 
 use doc::{EfficiencyCurve, Feasible, Scheme};
 use units::Seconds;

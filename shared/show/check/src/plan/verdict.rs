@@ -1,4 +1,4 @@
-//! Is sharing worth it, as the plan says?
+//! Checks whether the plan's verdict on sharing is right.
 
 use doc::{Feasible, ObjectiveKind, Scheme, Verdict, WorkKind};
 use units::{Samples, Seconds};

@@ -1,4 +1,4 @@
-//! Is the device of a run the one that its events come from?
+//! Does the device of a run match its events?
 
 use doc::{DeviceFingerprint, DeviceKind, EventPayload, RunEvent};
 

@@ -1,5 +1,5 @@
-//! The processes of a run: one of a task at a time, each started before it ends, tries counted,
-//! each told of once.
+//! The processes of a run: at most one per task at a time, each started before it ends, tries
+//! counted, each reported once.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Shares of a run of a plan: the plan's, or what the tasks that compute divide among themselves
-//! where a host can change the share of a running job.
+//! Shares in a run of a plan: as planned, or, if the host can change the share of a running job, as
+//! the computing tasks divide them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A run on the simulator: nothing of it is chance, so that it can be played again.
+//! A run on the simulator is deterministic, so it can be repeated.
 
 use doc::{
     DeviceKind, Duplex, EventPayload, Phase, PhaseKind, Planned, ProcessEnd, RunEvent, Timeline,

@@ -1,9 +1,9 @@
 //! What summaries say of a task's training: batch size, share, seconds, and the throughput over them.
 //!
-//! Where a plan is followed, seconds and throughput are added up from the intervals between progress
-//! events. An interval counts as one in which all tasks trained if it begins when every task of the plan
-//! was ready and ends before a process has ended. How many samples a process begins with that was started
-//! again no event says, so that its first interval never counts.
+//! When a plan is followed, seconds and throughput are summed over the intervals between progress events.
+//! An interval counts as one in which all tasks trained if it begins after every task of the plan was
+//! ready and ends before any process has ended. No event says with how many samples a restarted process
+//! begins, so its first interval never counts.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Was sharing worth it, as the plan's verdict says? A prediction that fails is no lie of the run,
+//! Was sharing worth it, as the plan's verdict says? A wrong prediction is not a lie of the run,
 //! but its reader should know.
 
 use doc::{EventPayload, Planned, RunEvent, Verdict, WorkKind};

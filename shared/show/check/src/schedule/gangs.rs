@@ -1,5 +1,5 @@
-//! Gangs: do the tasks of a round run at one moment, each on a GPU of its own, on one node where that is
-//! wanted, and at the pace of the slowest?
+//! Gangs: do the tasks of a round start together, each on its own GPU, on one node if requested, and at
+//! the pace of the slowest?
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Every order of transfers of a small round: none may be faster than the lower bound, nor than
-//! the makespan if that is said to be the best.
+//! Every order of transfers of a small round: none may be faster than the lower bound, nor than a
+//! makespan that is claimed to be the best.
 
 use doc::{Duplex, ScheduleClass, Timeline};
 

@@ -1,4 +1,4 @@
-//! When phases start: as soon as they may, or at the end of what they are held until.
+//! Start times of phases: as soon as possible, or at the end of a hold.
 
 use doc::{Duplex, Hold, Phase, PhaseKind, Timeline};
 

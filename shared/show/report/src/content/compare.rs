@@ -1,4 +1,4 @@
-//! Predicted by a plan against measured afterwards.
+//! A plan's predictions against later measurements.
 
 use std::collections::BTreeMap;
 

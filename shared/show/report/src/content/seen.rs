@@ -1,4 +1,4 @@
-//! Whether sharing was worth it, by what was measured of a plan.
+//! Whether sharing was worth it, from measurements of a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! What one job does at given prices: its least cost over all slacks, and the time that it then uses.
+//! Best response of one job to given prices: its least cost over all slacks, and the GPU time that it
+//! then uses.
 
 use super::market::{Desk, Market};
 use crate::TrainingJob;

@@ -1,4 +1,4 @@
-//! What a round takes in its order where every rate is some standard errors off: the ends of its
+//! The length of a round in its order if every rate is off by some standard errors: the ends of its
 //! interval.
 
 use doc::Duplex;
