@@ -5,23 +5,23 @@ use units::{Batch, Seconds, TaskId};
 use crate::wire::{self, Wire as _};
 use crate::{Checker, Code, Document, Provenance};
 
-/// A decision about which training has how many GPUs.
+/// A decision: how many GPUs each training gets.
 ///
-/// The GPUs of all trainings are at most `total_gpus`; a training with batch sizes has one for
+/// Together the trainings have at most `total_gpus` GPUs; a training with batch sizes has one for
 /// each of its GPUs; one that has reached its target has none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Allocation {
-    /// Number of the decision, from 1, rising.
+    /// Number of the decision, from 1, increasing.
     pub seq: u64,
     /// When it was made.
     pub time: Seconds,
     /// GPUs of the machine.
     pub total_gpus: u32,
-    /// What every training has, by name.
+    /// Allocation of every training, by name.
     pub trainings: BTreeMap<TaskId, Allotment>,
     /// Why, for people.
     pub reason: String,
-    /// What it is expected to gain.
+    /// Expected gain.
     pub gain: Option<Gain>,
     /// Pause that a training is expected to make when its processes change.
     pub pause: Seconds,
@@ -29,7 +29,7 @@ pub struct Allocation {
     pub provenance: Vec<Provenance>,
 }
 
-/// What one training has.
+/// Allocation of one training.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Allotment {
     /// Its GPUs; 0: parked.
@@ -53,15 +53,15 @@ pub struct Expected {
     pub high: Seconds,
 }
 
-/// What a decision is expected to gain against leaving things as they were: seconds of the
-/// objective, less the pauses; finite, and may be negative.
+/// Expected gain over keeping the current allocation: seconds of the objective, less the pauses;
+/// finite, and may be negative.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gain {
     /// With the medians of the remaining steps.
     pub seconds: f64,
-    /// The least with their quantiles.
+    /// The smallest over their quantiles.
     pub low: f64,
-    /// The largest with their quantiles.
+    /// The largest over their quantiles.
     pub high: f64,
 }
 

@@ -30,7 +30,7 @@ macro_rules! codes {
                 match self { $(Code::$variant => $cause,)* }
             }
 
-            /// What to do about it.
+            /// How to fix it.
             #[must_use]
             pub const fn action(self) -> &'static str {
                 match self { $(Code::$variant => $action,)* }

@@ -58,7 +58,7 @@ impl Faults {
     }
 }
 
-/// Why a document could not be had.
+/// Why a document could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The bytes could not be read.
@@ -69,7 +69,7 @@ pub enum ReadError {
         /// The system's answer.
         error: io::Error,
     },
-    /// The bytes are not the document that was asked for.
+    /// The bytes are not the requested document.
     #[error(transparent)]
     Faults(#[from] Faults),
 }

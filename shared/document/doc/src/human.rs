@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 use crate::frame::MAX_DEPTH;
 use crate::{Code, Fault, Faults, ReadError};
 
-/// A form in which people write documents, beside JSON.
+/// A format besides JSON in which people write documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// TOML 1.1.
@@ -18,7 +18,7 @@ pub enum Form {
     Yaml,
 }
 
-/// Most bytes of a file that people write. A workload of 64 tasks has some 30 kB.
+/// Most bytes of a file that people write. A workload of 64 tasks has about 30 kB.
 const MOST_BYTES: usize = 1 << 20;
 
 impl Form {
@@ -108,8 +108,8 @@ impl Default for Json {
 }
 
 impl Json {
-    /// Goes down to a line. A value that stands above what has been written stays where it is: in
-    /// TOML a table may be continued further down.
+    /// Goes down to a line. A value that lies above what has been written stays on its line: TOML
+    /// allows a table to be continued further down.
     fn go_to(&mut self, line: usize) {
         while self.line < line {
             self.text.push('\n');
@@ -267,7 +267,7 @@ impl Json {
     }
 }
 
-/// Refuses a text whose brackets or dashes nest deeper than a document may: the parser recurses.
+/// Refuses text whose brackets or dashes nest deeper than allowed: the parser is recursive.
 fn refuse_deep(text: &str) -> Result<(), Wrong> {
     let mut depth = 0usize;
     for (i, line) in text.lines().enumerate() {
