@@ -255,7 +255,7 @@ pub struct SeedArgs {
     pub seed: u64,
 }
 
-/// What a plan maximises, of every tool that is asked for one.
+/// Objective of a plan, for every tool that takes one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum ObjectiveArg {
     /// Total throughput
@@ -330,7 +330,7 @@ impl From<BatchArg> for BatchPolicy {
     }
 }
 
-/// What the data volumes of a plan are matched with.
+/// What is balanced against the data volumes of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum BalanceArg {
     /// Batch sizes

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::Failure;
 
-/// What a file is to this process.
+/// Role of a file in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Input,
@@ -25,8 +25,8 @@ struct Entry {
     /// Device and inode, the same for every name of a file. Absent for an output that is not
     /// there yet.
     inode: Option<(u64, u64)>,
-    /// Where an output goes, links resolved. Its inode changes when it is replaced, so that two
-    /// outputs of the same name are told by this.
+    /// Where an output goes, links resolved. Its inode changes when it is replaced, so two outputs
+    /// of the same name are recognised by the path instead.
     path: Option<PathBuf>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum Destination {
 /// [`Failure::Usage`] if this process writes it.
 pub(crate) fn reads(metadata: io::Result<Metadata>, shown: &str) -> Result<(), Failure> {
     let mut files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    // What cannot be looked at is a stream that has gone; reading it says so.
+    // A file that cannot be inspected is a stream that has gone; reading it reports that.
     metadata.map_or(Ok(()), |m| files.read(&m, shown))
 }
 
@@ -153,7 +153,7 @@ fn conflict(output: &str, input: &str) -> Failure {
 /// Longest chain of symbolic links, the kernel's own limit.
 const MOST_LINKS: usize = 40;
 
-/// Follows the links of an output's path to what is to be written.
+/// Resolves the symbolic links of an output's path.
 fn resolve(path: &Path) -> Result<Destination, Failure> {
     let failed = |error: &io::Error| Failure::file(path, error);
     let mut at = path.to_owned();
@@ -170,8 +170,8 @@ fn resolve(path: &Path) -> Result<Destination, Failure> {
             }
             Err(error) => return Err(failed(&error)),
             Ok(found) if found.is_symlink() => {
-                // /dev/stdout leads here. Such a link stands for an open descriptor, and its text
-                // is no path that could be followed.
+                // /dev/stdout leads here. Such a link refers to an open descriptor, and its text is
+                // not a path.
                 if here.starts_with("/proc") {
                     return Ok(Destination::Stream(path.to_owned()));
                 }

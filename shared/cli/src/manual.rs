@@ -55,8 +55,8 @@ pub(crate) fn page(command: Command, tool: &str) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The commands of a tool, each with its options: they have no pages of their own, as clap_mangen would
-/// have it, so that one page has all.
+/// The commands of a tool, each with its options. clap_mangen would give each its own page; here one
+/// page has all.
 fn commands(command: &Command, tool: &str) -> io::Result<String> {
     let mut page = String::new();
     for verb in command.get_subcommands().filter(|c| !c.is_hide_set()) {
@@ -145,9 +145,8 @@ impl After {
     }
 }
 
-/// Text as it is in `--help`: lines with an indentation stand as they are, for their ends and columns say
-/// something, unless it is that of an explanation of the line above; all others are filled, so that they fit
-/// any terminal.
+/// Text as in `--help`. Indented lines keep their line ends and columns, unless they explain the line above;
+/// all others are filled, so that they fit any terminal.
 fn literal(text: &str) -> String {
     /// Indentation of what is said of an example.
     const EXPLANATION: usize = 6;

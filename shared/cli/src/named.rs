@@ -12,9 +12,9 @@ use crate::{Console, Failure};
 /// A tool: its name, and what runs it with the arguments of this process.
 pub type Tool = (&'static str, fn() -> ExitCode);
 
-/// Runs the tool whose name this program was called by: the last part of `argv[0]`, so that links to it and
-/// copies of it under another name do what the name says. `mt` is the first of `tools`; `mt mt-fit` is
-/// `mt-fit`, for packages that cannot hold links.
+/// Runs the tool whose name this program was called by: the last component of `argv[0]`, so that links and
+/// copies under another name act as that tool. `mt` is the first of `tools`; `mt mt-fit` is `mt-fit`, for
+/// packages that cannot hold links.
 #[must_use]
 pub fn run_named(tools: &[Tool]) -> ExitCode {
     let failed = |failure: &Failure| {

@@ -95,11 +95,11 @@ impl Output {
         Ok(Self::direct(sink, pretty))
     }
 
-    /// A file that grows record by record, so that a prefix survives whatever happens. It takes
+    /// A file that grows record by record, so that a valid prefix survives any failure. It takes
     /// its name with the first record. `None` or `-` is standard output.
     ///
     /// # Errors
-    /// As [`Output::open`]; [`Failure::Usage`] if the file holds a profile or run that is to be
+    /// As [`Output::open`]; [`Failure::Usage`] if the file holds a profile or run that must be
     /// kept.
     pub fn progressive(path: Option<&Path>, existing: Existing<'_>) -> Result<Self, Failure> {
         let Some(path) = path.filter(|p| p.as_os_str() != "-") else {
@@ -152,9 +152,9 @@ impl Output {
         }
     }
 
-    /// From now on records are written by a thread of their own: [`Output::record`] never waits
-    /// for a reader. Call it after the signals that end the tool are handled, because a signal
-    /// then ends [`Output::finish`] where it waits for a reader.
+    /// From now on a separate thread writes records: [`Output::record`] never waits for a reader.
+    /// Call it after the signals that end the tool are handled, because a signal then ends
+    /// [`Output::finish`] where it waits for a reader.
     ///
     /// # Errors
     /// [`Failure::Environment`] if the system has no room for another thread.
@@ -235,8 +235,8 @@ impl Output {
     /// Writes one record of a profile or a run on a line of its own, and passes it on.
     ///
     /// # Errors
-    /// As [`Output::document`]. Where records are queued: the failure of one before, or that the
-    /// queue is full.
+    /// As [`Output::document`]. If records are queued: an earlier write failed, or the queue is
+    /// full.
     pub fn record<D: Document>(&mut self, record: &D) -> Result<(), Failure> {
         self.line(record, |spool, line| {
             spool.push(line, Worth::Major).map(|()| true)
@@ -244,7 +244,7 @@ impl Output {
         .map(drop)
     }
 
-    /// As [`Output::record`], of a record that the next one makes up for, as progress does. Answers
+    /// Like [`Output::record`], for a record that the next one supersedes, such as progress. Answers
     /// whether it is on its way: it is not where a reader has left half of the queue unread, and does
     /// not count as lost then.
     ///
@@ -310,8 +310,8 @@ impl Output {
         }
     }
 
-    /// Makes a file appear under its name. What is queued is written first, however long the
-    /// reader takes; once a signal has asked the tool to end, it has two seconds.
+    /// Makes a file appear under its name. Queued records are written first, however long the
+    /// reader takes; after a signal, the tool waits at most two seconds.
     ///
     /// # Errors
     /// [`Failure::Environment`] if the last bytes cannot be written.
@@ -365,7 +365,7 @@ impl Queue {
     }
 }
 
-/// A small file that is written anew again and again, each time as a whole.
+/// A small file that is rewritten repeatedly, each time as a whole.
 #[derive(Debug, Clone)]
 pub struct Replaced {
     destination: Destination,

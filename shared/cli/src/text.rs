@@ -4,9 +4,9 @@
 
 use std::borrow::Cow;
 
-/// Text as a terminal may get it: line ends and tabs stay, every other control character is
-/// written as JSON writes it (`\u001b`), so that nothing moves the cursor, changes the title or
-/// turns the direction of writing around.
+/// Text that is safe for a terminal: line ends and tabs stay, every other control character is
+/// written as in JSON (`\u001b`), so nothing can move the cursor, change the title or reverse the
+/// writing direction.
 #[must_use]
 pub fn terminal(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_control(c) && !matches!(c, '\n' | '\t'))
@@ -51,7 +51,7 @@ pub fn shell_word(word: &str) -> Cow<'_, str> {
     if !word.is_empty() && word.bytes().all(plain) {
         return Cow::Borrowed(word);
     }
-    // Within single quotes everything but a single quote stands for itself, also a line end.
+    // Within single quotes everything except a single quote is literal, even a line end.
     Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
 }
 

@@ -263,8 +263,8 @@ pub fn least_squares(
         for (rk, row) in r.iter().zip(j.chunks_exact(p)) {
             cost += 0.5 * rk * rk;
             for a in 0..p {
-                // Rows of pulls have one entry, those of co-runs of few tasks few: with 64 tasks
-                // most of the time went into adding zeros.
+                // Rows of pulls have one entry, those of co-runs of few tasks only a few: with 64
+                // tasks, most of the time went into adding zeros.
                 if row[a] == 0.0 {
                     continue;
                 }

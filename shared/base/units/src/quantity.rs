@@ -8,7 +8,7 @@ pub struct UnitError {
     pub quantity: &'static str,
     /// The offending value as text.
     pub value: String,
-    /// What would have been right.
+    /// The valid range.
     pub expected: &'static str,
 }
 

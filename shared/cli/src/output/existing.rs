@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::Failure;
 
-/// What becomes of a profile or run that is there already. By default it is kept and the output is
-/// refused: hours of measuring may be in it.
+/// What to do with an existing profile or run. By default it is kept and the output is refused: it
+/// may contain hours of measurements.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Existing<'a> {
     /// It is replaced (`--force`).

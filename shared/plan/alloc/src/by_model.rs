@@ -37,7 +37,7 @@ pub fn partition_by_model(
     solve_partition(model, problem, gpus, options)
 }
 
-/// As [`plan_workload`], of a model that nothing was measured beside, without a plan before it.
+/// Like [`plan_workload`], for a model without measured co-runs and without a previous plan.
 ///
 /// # Errors
 /// As [`plan_workload`].

@@ -29,7 +29,7 @@ pub enum AllocError {
         /// Index of the task.
         task: usize,
     },
-    /// What a sample is worth is needed and missing.
+    /// The value of a sample is needed but unknown.
     #[error(
         "what a sample of task {task} is worth at each batch size is not known; the objectives `progress` and \
          `progress-last` need its `efficiency`, or --batch reference"
@@ -89,7 +89,7 @@ pub enum AllocError {
          give --mismatch a bound"
     )]
     LeastOfSeveral,
-    /// Nothing is feasible although no constraint stands in the way.
+    /// Nothing is feasible although no constraint prevents it.
     #[error(
         "the search found no plan, although no constraint prevents one: the predictor gives tasks no throughput, or --max-points is too small"
     )]

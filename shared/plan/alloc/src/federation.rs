@@ -39,7 +39,7 @@ struct Own {
     progress: Progress,
 }
 
-/// What a device does in a round, and what it is worth.
+/// What a device does in a round, and its contribution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Way {
     /// Other batch sizes and shares than its plan's.
@@ -54,8 +54,8 @@ pub struct Way {
 }
 
 impl Worth {
-    /// What the samples of a plan's device are worth in a round, whose workload may be `now`. `None` where the plan
-    /// is not for progress, or does not say it of all of its tasks.
+    /// Contribution of the device of a plan in a round whose workload may be `now`. `None` where the plan is not
+    /// for progress, or does not say it of all of its tasks.
     #[must_use]
     pub fn of(plan: &Plan, now: Option<&Workload>) -> Option<Self> {
         let kind = plan.feasible()?.objective.kind;
@@ -139,13 +139,13 @@ struct Device {
     ways: Vec<Way>,
 }
 
-/// What the late devices of a federation had best do, and when the targets are then reached, in seconds; infinite
-/// where nobody trains on a task.
+/// The best treatment of the late devices of a federation, and when the targets are then reached, in seconds;
+/// infinite if nobody trains on a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decided {
     /// The way of each device.
     pub ways: Vec<Way>,
-    /// What the progress of each of its tasks is of that with all samples at the plan's batch sizes.
+    /// Progress of each of its tasks, relative to that with all samples at the plan's batch sizes.
     pub kept: Vec<Vec<(TaskId, f64)>>,
     /// If all wait for the slowest.
     pub waiting_s: f64,
@@ -156,8 +156,8 @@ pub struct Decided {
 }
 
 impl Targets {
-    /// Adds a device: what it does where all wait, and its ways by the deadline, the first of which is its plan;
-    /// none of a device that is in time.
+    /// Adds a device: its round if all wait, and its options by the deadline, the first of which is its plan;
+    /// none for a device that is on time.
     pub fn add(&mut self, worth: &Worth, whole: Way, ways: Vec<Way>) {
         self.mean |= !worth.last;
         let place = |task: &Own| {
@@ -234,7 +234,7 @@ impl Targets {
             });
             let chosen: Vec<usize> = digits.collect();
             let seconds = self.seconds(&chosen);
-            // Of equals the first, which has most devices at their own plans.
+            // Ties go to the first, in which the most devices keep their own plans.
             if seconds < best.1 {
                 best = (chosen, seconds);
             }
@@ -258,7 +258,7 @@ impl Targets {
         }
     }
 
-    /// Changes the way of one device after another while that is sooner.
+    /// Changes the option of one device at a time while that is faster.
     fn descent(&self, from: Vec<usize>) -> (Vec<usize>, f64) {
         let mut seconds = self.seconds(&from);
         let mut chosen = from;

@@ -24,9 +24,10 @@ const UNKNOWN_ERROR: f64 = 0.01;
 /// Part of a round that a set of tasks must compute together for to matter: a tenth off there is
 /// half a percent of the round.
 const LEAST_PART: f64 = 0.05;
-/// Standard errors by which all rates of a round are low at its lower end: two rates that are both
-/// one too low are as rare (2.5 %) as one that is 1.96 too low. With 1.96 of all at once hardly any round
-/// of 20 simulated mixes was predicted well enough after 10 co-runs to be preferred to a measured one.
+/// Standard errors by which all rates of a round are low at its lower end: two rates that are both one
+/// standard error low are as rare (2.5 %) as one that is 1.96 low. With 1.96 of all at once hardly any
+/// round of 20 simulated mixes was predicted well enough after 10 co-runs to be preferred to a measured
+/// one.
 const JOINT_SIGMA: f64 = 1.0;
 
 /// A measured co-run of some tasks of a problem.
@@ -39,7 +40,7 @@ pub struct MeasuredConfig {
     errors: Vec<f64>,
 }
 
-/// What the plan is, and what it was chosen from.
+/// The plan, and the candidates that it was chosen from.
 pub(crate) struct Choose {
     pub(crate) candidates: Candidates,
     /// The measured co-run, where it is the plan.
@@ -102,7 +103,7 @@ impl MeasuredConfig {
     }
 }
 
-/// The rates of a predictor, but those of co-runs that were measured as they were measured.
+/// The rates of a predictor, except that measured co-runs have their measured rates.
 struct MeasuredOver<'a, C: ?Sized> {
     inner: &'a C,
     known: &'a [MeasuredConfig],
@@ -273,9 +274,9 @@ impl Problem {
         valued(rates, self, settings).0
     }
 
-    /// What runs at once while a choice is carried out, longest first: all tasks, and of a round
-    /// the sets of tasks that compute together while others are transferred or have ended, without
-    /// those that do so for a moment only. All tasks too where one does not advance.
+    /// What runs at once while a choice is carried out, longest first: all tasks, and for a round
+    /// the sets of tasks that compute together while others transfer or have ended, except those
+    /// that do so only briefly. All tasks too where one does not advance.
     #[must_use]
     pub fn met<C: Throughput + ?Sized>(
         &self,
@@ -292,7 +293,7 @@ impl Problem {
     }
 }
 
-/// Objective of settings, and the lower end of its 95 % interval. The rates are taken as
+/// Objective of settings, and the lower end of its 95 % interval. The rates are treated as
 /// independent; those of a round as all low at once.
 fn valued<C: Throughput + ?Sized>(
     rates: &C,
@@ -398,8 +399,8 @@ fn predict<C: Throughput + ?Sized>(rates: &C, problem: &Problem, settings: &[Set
     }
 }
 
-/// What a search proved, said of a measured plan: where it is another than the best by the model,
-/// nothing but a bound.
+/// The certificate of a measured plan: unless it is also the model's best, only a bound remains of
+/// what the search proved.
 pub(crate) fn certified(report: Report, best: Option<&Solution>, plan: &Solution) -> Report {
     let same = best.is_some_and(|b| b.settings == plan.settings);
     if same {

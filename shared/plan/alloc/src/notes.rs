@@ -7,7 +7,7 @@ use units::Bytes;
 use crate::request::Request;
 use crate::round::Round;
 
-/// Where the plan is for something else than what was measured.
+/// If the plan has another objective than the measurements.
 #[must_use]
 pub fn aim(model: &Model, request: &Request) -> Option<String> {
     let aim = model.aim?;
@@ -21,8 +21,8 @@ pub fn aim(model: &Model, request: &Request) -> Option<String> {
     })
 }
 
-/// Where batch sizes stay at the reference because nothing is known of what a sample is worth at others,
-/// and what those would gain in speed.
+/// If batch sizes stay at the reference because the value of a sample at others is unknown: what those
+/// would gain in speed.
 #[must_use]
 pub fn sizes(plan: &Plan) -> Option<String> {
     let found = plan.feasible()?;
@@ -35,7 +35,7 @@ pub fn sizes(plan: &Plan) -> Option<String> {
     let size = |t: &doc::Task| format!("{} {}", t.id, t.reference());
     let sizes: Vec<String> = workload.tasks.iter().map(size).collect();
     let (own, open) = (found.objective.value, found.unconstrained_objective);
-    // A time is negative: what is closer to 0 is sooner.
+    // A time is stored as a negative number, so closer to 0 is sooner.
     let change = open.map(|open| match found.objective.kind {
         ObjectiveKind::Round => 100.0 * (1.0 - open / own),
         _ => 100.0 * (open / own - 1.0),
@@ -69,7 +69,7 @@ pub fn prediction(plan: &Plan) -> Option<String> {
     })
 }
 
-/// Where the samples of a round are planned by compute alone although its transfers take time.
+/// If the samples of a round are planned by compute alone although its transfers take time.
 #[must_use]
 pub fn transfers(workload: &Workload) -> Option<String> {
     let link = workload.link?;
@@ -83,8 +83,8 @@ pub fn transfers(workload: &Workload) -> Option<String> {
         .then(|| format!("the times of the plan include compute only, no transfers: {reason}"))
 }
 
-/// Which constraints stand in the way of every plan, and what would make one feasible; a line
-/// for each. `id`: the name of the workload.
+/// Which constraints prevent every plan, and what would make one feasible; one line each. `id`: the
+/// name of the workload.
 #[must_use]
 pub fn infeasible(id: Option<&str>, none: &Infeasible) -> Vec<String> {
     let mut lines = vec![format!(

@@ -11,9 +11,9 @@ use crate::error::AllocError;
 use crate::pipeline::{plan_workload, refused};
 use crate::request::Request;
 
-/// Plans models one after another. One whose parameters are those of the model before needs no
-/// new predictor, and one that differs in its name alone no new search: a federation of
-/// like devices is planned as fast as it is read.
+/// Plans models one after another. A model with the parameters of the previous one needs no new
+/// predictor, and one that differs only in its name needs no new search: a federation of identical
+/// devices is planned as fast as it is read.
 #[derive(Debug, Default)]
 pub struct Planner {
     last: Option<Solved>,

@@ -9,7 +9,7 @@ use crate::search::{CLIMBED, Point, affordable_points};
 /// Part of the objective below which two choices are as good as each other: rounding of a
 /// prediction, and nothing that a plan could be preferred for.
 const SAME: f64 = 1e-12;
-/// Part of the throughput that a tie has to gain, so that rounding ends no climb late.
+/// Relative throughput that a tie must gain, so that rounding does not prolong a climb.
 const GAIN: f64 = 1e-9;
 /// Changes looked at, at most: a sweep of 8 tasks has some 600, and few sweeps gain. Of 20 tasks and
 /// more what a climb affords is less.

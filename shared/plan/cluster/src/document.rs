@@ -128,7 +128,7 @@ pub struct Certificate {
     pub bound: Bound,
     /// Whether no schedule is better.
     pub proven: bool,
-    /// The largest part by which a duration deviates; the bound allows for it.
+    /// Largest relative deviation of a duration; the bound allows for it.
     pub noise: f64,
     /// Other policies.
     pub baselines: Vec<(SchedulePolicy, Schedule)>,
@@ -136,7 +136,7 @@ pub struct Certificate {
     pub switching: Option<(Mode, Switched)>,
 }
 
-/// Times whose sum is no number any more.
+/// Times whose sum overflows.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("the schedule is beyond what can be written: {0}")]
 pub struct Beyond(#[from] pub units::UnitError);

@@ -88,7 +88,7 @@ struct Search<'p> {
     nodes: u64,
     most_nodes: u64,
     deadline: Option<Instant>,
-    /// For what has been started: the times of states met, none of which is better in everything.
+    /// For each set of started tasks: the non-dominated times of the states seen.
     seen: HashMap<Vec<u32>, Vec<Vec<f64>>>,
     kept: usize,
 }
@@ -114,7 +114,7 @@ impl Search<'_> {
             self.most_nodes = self.nodes;
             return;
         }
-        // Both bounds are relaxations: no completion of this node is cheaper than what is known.
+        // Both bounds are relaxations: no completion of this node beats the incumbent.
         if self.bound(now) >= self.best * (1.0 - ROUNDING) {
             return;
         }
@@ -196,9 +196,10 @@ impl Search<'_> {
                 }
             }
         }
-        // A gap before a start that a ready task would fit into: that schedule is not active, for
-        // whatever starts from now on starts no earlier. The task must not be synchronised later in
-        // the gap than it could be on any GPU behind it: one that is slow to synchronise is none.
+        // A ready task would fit into a gap before a start: the schedule is not active, since
+        // anything that starts from now on starts no earlier. The task must not be synchronised
+        // later in the gap than it could be on any GPU behind it: one that is slow to synchronise
+        // is none.
         let soonest = |n: usize| self.problem.jobs[n].fastest_synchronised();
         let keeps = |b: &Branch| {
             let fits = |o: &Branch| o.trained <= b.start && o.synced <= b.start + soonest(o.job);
@@ -215,8 +216,8 @@ impl Search<'_> {
         all
     }
 
-    /// GPUs that the next task of a job, or its gang, may take. Of GPUs that are alike and free at the
-    /// same moment the first are taken first.
+    /// GPUs that the next task of a job, or its gang, may take. Among identical GPUs that are free at
+    /// the same time, the first are used first.
     fn sets(&self, n: usize) -> Vec<Vec<usize>> {
         let job = &self.problem.jobs[n];
         let gpus = self.free.len();

@@ -66,8 +66,8 @@ pub struct Live {
 pub struct OnlineSettings {
     /// Starts of tasks to simulate in each search; `None`: by how many jobs wait and how long nothing happens.
     pub effort: Option<u64>,
-    /// A job that has waited this many times its shortest duration goes before all others, so
-    /// that a stream of short jobs cannot hold it back for ever; infinity: never.
+    /// A job that has waited this many times its shortest duration goes before all others, so that
+    /// a stream of short jobs cannot starve it; infinity: never.
     pub aging: f64,
     /// Seed of the searches.
     pub seed: u64,
@@ -106,8 +106,8 @@ const LEAST_EFFORT: u64 = 50_000;
 const MOST_EFFORT: u64 = 500_000;
 /// So many schedules are tried for each pair of open jobs; moves are of one job or of two. Chosen by hand.
 const TRIES_OF_A_PAIR: u64 = 16;
-/// A start takes 0.5 us at 40 jobs and 3 us at 300; this part of the time until something is expected to happen may
-/// be spent on thinking, so that an answer is late by little against what it is about.
+/// A start takes 0.5 us at 40 jobs and 3 us at 300; this fraction of the time until the next expected event may be
+/// spent on searching, so that the answer is late by only a small fraction of what it decides.
 const STARTS_PER_SECOND: f64 = 1e6;
 const PART_OF_QUIET: f64 = 0.05;
 
@@ -194,7 +194,7 @@ impl Live {
         self.running.iter().find(|r| r.gpu == gpu && r.training)
     }
 
-    /// Present round of a job: as many as it has once it is complete or abandoned.
+    /// Current round of a job; the number of its rounds once it is complete or abandoned.
     pub fn round(&self, n: usize) -> usize {
         self.jobs[n].round
     }
@@ -233,8 +233,8 @@ impl Live {
         complete
     }
 
-    /// A task has failed and is to be started again; with it the whole round of its gang, for the others
-    /// of it cannot go on without it.
+    /// A task has failed and must be started again; for a gang the whole round, because the others
+    /// cannot continue without it.
     pub fn failed(&mut self, n: usize, task: usize) {
         let Some(i) = self.find(n, task) else {
             return;
@@ -295,7 +295,7 @@ impl Live {
     }
 
     /// More is known of how long an open job takes: rounds with the present one, and seconds of training on
-    /// classes that can run it. What trains is expected to take the new time, too.
+    /// classes that can run it. Running tasks are expected to take the new time, too.
     pub fn estimate(&mut self, n: usize, rounds_left: Option<usize>, train: &[Option<f64>]) {
         let mut job = self.problem.jobs[n].clone();
         job.rounds = rounds_left.map_or(job.rounds, |left| self.jobs[n].round + left);
@@ -335,9 +335,9 @@ impl Live {
         (0..self.usable.len()).filter(|&m| !self.usable[m])
     }
 
-    /// Takes a GPU out, or back in: nothing more is started on one that is out, and what trains there
-    /// is started again elsewhere, for a dead node tells no end. Answers the tasks that are to be
-    /// started again, with those of their gangs.
+    /// Takes a GPU out, or back in: nothing more starts on one that is out, and its running task
+    /// starts again elsewhere, because a dead node reports no end. Returns the tasks that must start
+    /// again, with those of their gangs.
     pub fn use_gpu(&mut self, gpu: usize, usable: bool) -> Vec<(usize, usize)> {
         self.usable[gpu] = usable;
         let lost = |r: &&Underway| r.gpu == gpu && r.training && !usable;
@@ -386,8 +386,8 @@ impl Live {
         State::expected(&self.problem, &self.usable, &self.running, standing, now)
     }
 
-    /// How many starts a search may simulate: more the more jobs are open, for orders are many, and no more than
-    /// nobody waits for: what is decided now stands until the next event, at which it is decided anew.
+    /// Number of starts that a search may simulate: more with more open jobs, since there are more orders, but
+    /// no more than can be waited for: what is decided now stands only until the next event.
     fn effort(&self, state: &State, now: f64) -> u64 {
         if let Some(given) = self.settings.effort {
             return given;
@@ -414,9 +414,9 @@ impl Live {
         wanted.min(affordable).clamp(LEAST_EFFORT, MOST_EFFORT)
     }
 
-    /// Priorities by AlloX' matching of what is left of the jobs that are there: where rounds have one task it
-    /// knows at once which jobs gain most by which GPUs, which a search finds late. None where gangs or lost
-    /// GPUs are not of its world, where nobody waits, or where the matching would take seconds.
+    /// Priorities by AlloX's matching of the remaining work of the present jobs: if rounds have one task, it
+    /// finds at once which jobs gain most from which GPUs, which a search finds late. None if gangs or lost
+    /// GPUs are involved, which it cannot model, if no job waits, or if the matching would take seconds.
     fn matched(&self, now: f64) -> Option<Priorities> {
         let there = |n: &usize| {
             let job = &self.problem.jobs[*n];

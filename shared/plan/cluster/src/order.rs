@@ -10,8 +10,8 @@ use serde_json::Value;
 /// Slurm takes a `nice` of at most so much either way (`scontrol(1)`).
 const MOST_NICE: i64 = 2_147_483_645;
 
-/// The answer of `squeue --json`. Of each job its pending form is kept and nothing of its hundred fields: a
-/// queue of 77 MB took 1.1 GB when all of it was.
+/// The answer of `squeue --json`. Of each job only its pending form is kept, not its hundred fields: a
+/// queue of 77 MB took 1.1 GB when everything was kept.
 #[derive(serde::Deserialize)]
 struct SqueueOutput {
     jobs: Option<Queue>,

@@ -17,7 +17,7 @@ pub struct Budget {
     /// Starts of tasks to simulate, each counted once more for every 60 jobs; what makes a result
     /// reproducible.
     pub starts: u64,
-    /// Stop at this moment, whatever is left; the result may then differ from run to run.
+    /// Stop at this time, whatever remains; results may then differ from run to run.
     pub deadline: Option<Instant>,
 }
 
@@ -109,7 +109,7 @@ impl Search<'_> {
         }
     }
 
-    /// What a try costs of the budget: the tasks that are left, each at the decoder's price.
+    /// Cost of a try in the budget: the remaining tasks, each at the decoder's price.
     fn price(&self) -> u64 {
         let jobs = self.problem.jobs.iter().zip(&self.state.jobs);
         let left = |(job, p): (&crate::TrainingJob, &crate::Progress)| {
@@ -151,15 +151,15 @@ impl Search<'_> {
         if movable.len() < 2 && problem.classes.len() < 2 || movable.is_empty() {
             return best;
         }
-        // No schedule completes a job before it arrives: only what is above this can be gained, so that the
-        // temperature follows it and not the clock time at which a trace happens to begin.
+        // No schedule completes a job before it arrives, so only the cost above that can be reduced; the
+        // temperature follows this excess, and not the clock time at which a trace happens to begin.
         let floor = problem.weighted_arrivals();
         let mut candidate = current.clone();
         while !self.budget.over(used) {
             let left = 1.0 - used as f64 / self.budget.starts as f64;
             let heat = 0.003 * left * left * (cost - floor).max(0.0) / movable.len() as f64 * 4.0;
-            // Metropolis' rule the other way round: the random number is drawn first, so that the play can be
-            // broken off as soon as its bound reaches the largest cost that would be accepted.
+            // Metropolis's rule in reverse: the random number is drawn first, so the simulation can stop as
+            // soon as its bound reaches the largest cost that would be accepted.
             let threshold = cost - heat * rng.random::<f64>().max(1e-300).ln();
             candidate.clone_from(&current);
             mutate(problem, &mut candidate, &movable, &mut rng);

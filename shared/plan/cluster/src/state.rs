@@ -131,12 +131,12 @@ pub struct Standing {
 }
 
 /// A task whose end is overdue is expected after this part of its training time more. With 0 the
-/// plan would expect it at every moment anew and hold others back for it.
+/// plan would expect it to be free at any moment and keep holding others back for it.
 const OVERDUE: f64 = 0.05;
 
 impl State {
-    /// What is expected of a cluster that runs for real, in which nothing ends before `now`; a GPU
-    /// that is not `usable` is never free again, though what runs there may still end.
+    /// Forecast of a live cluster, in which nothing ends before `now`; a GPU that is not `usable`
+    /// never becomes free, although its running task may still end.
     pub fn expected(
         problem: &Problem,
         usable: &[bool],

@@ -37,7 +37,7 @@ impl Mode {
 }
 
 /// A new process, its context and the first run of every kernel. The poster's default switching
-/// is 3.3 to 9.0 s, whatever the model's size; 3 s is what remains of the least without its copy.
+/// takes 3.3 to 9.0 s, whatever the model's size; 3 s is the least of them without its copy.
 pub const RESTART_S: f64 = 3.0;
 /// Each copy of a group costs this much beside its bytes: about a kernel launch and a
 /// synchronisation of a stream.
@@ -89,7 +89,7 @@ impl Footprint {
     }
 }
 
-/// What switching does to a schedule.
+/// Effect of switching on a schedule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Switched {
     /// The same order on every GPU, with switching in its times.

@@ -139,8 +139,8 @@ fn with_interval(samples: f64, [low, high]: [f64; 2]) -> String {
 }
 
 impl Shown {
-    /// The later half of what runs told comes first: the noise scale grows as training goes on, and a plan is
-    /// for what is to come.
+    /// The later half of a run takes precedence: the noise scale grows during training, and a plan is for the
+    /// future.
     fn measured(&self, reference: Batch) -> Result<NoiseScale, Unknown> {
         let late = &self.events[self.events.len() / 2..];
         NoiseScale::of(late, reference).or_else(|_| {

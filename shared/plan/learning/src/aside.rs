@@ -5,7 +5,7 @@ use crate::rule::Policy;
 use crate::snapshot::{Beside, Choice, Occasion, Snapshot};
 
 impl Snapshot {
-    /// A choice: of the rule once every training has been `measured`, equal shares before. The rules
+    /// A choice: of the rule once every training has been `measured`, equal shares before. Policies
     /// of others stay as their authors describe them, whatever a loss does.
     pub(crate) fn decide(&self, occasion: Occasion, measured: bool) -> Option<Choice> {
         let of = |snapshot: &Self| {
@@ -100,8 +100,8 @@ impl Snapshot {
         }
     }
 
-    /// What nobody else has a use for goes to those that get nowhere, those with more patience left
-    /// first: idle GPUs help nobody.
+    /// GPUs that nobody else can use go to trainings without progress, those with the most patience
+    /// left first: idle GPUs help nobody.
     fn hand_on(&self, gpus: &mut [u32]) {
         let mut free = self.settings.gpus - gpus.iter().sum::<u32>().min(self.settings.gpus);
         for beside in [Beside::Capped, Beside::Waits] {

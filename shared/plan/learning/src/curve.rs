@@ -11,7 +11,7 @@ use crate::shape::{SHAPES, Shape};
 /// Reports whose mean loss decides that a target is reached (Wei and Shudo: 10 iterations).
 pub const REACHED_REPORTS: usize = 10;
 
-/// Steps of a window: the loss delta is taken over so many, as Wei and Shudo do.
+/// Steps of a window over which the loss delta is computed, as in Wei and Shudo.
 pub const WINDOW_STEPS: u64 = 100;
 
 /// A point of a loss curve: the mean of some consecutive steps.
@@ -36,7 +36,7 @@ pub struct Remaining {
     pub r_squared: f64,
 }
 
-/// What is believed about the remaining steps before the shapes are weighed: log-normal.
+/// Prior of the remaining steps, before the shapes are weighted: log-normal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Prior {
     /// Median, steps.
@@ -47,8 +47,8 @@ struct Prior {
     most: Option<f64>,
 }
 
-/// `ln(remaining / made) = INTERCEPT + SLOPE ln(r / d)`, where `r` is the loss that is still to be
-/// lost and `d` what would be lost over as many steps as are made at the present rate.
+/// `ln(remaining / made) = INTERCEPT + SLOPE ln(r / d)`, where `r` is the loss still to be lost and
+/// `d` the loss that would be lost over as many steps as were made, at the current rate.
 ///
 /// `SLOPE` 1 would be a curve `r ~ (K - k)^m` known without error; noise in `r` and `d` lowers it.
 /// By regression over 10 to 90 % of the way of the AlgoPerf trainings, leaving one workload out at a
@@ -119,8 +119,8 @@ impl Prior {
     }
 }
 
-/// Most points that a fit looks at; more are averaged first, so that the time of a fit stays
-/// below half a millisecond.
+/// Most points that a fit uses; more are averaged first, so that a fit takes less than half a
+/// millisecond.
 const MOST_POINTS: usize = 64;
 /// Least points of a fit: two parameters and a floor need one more to show an error.
 const LEAST_POINTS: usize = 4;
@@ -136,16 +136,16 @@ const EFFECTIVE_POINTS: f64 = 1.0;
 /// is the grid's doing, and must not be taken for evidence. .35 and .7 differ by a percent.
 const ALIKE: f64 = 0.5;
 
-/// Fits that leave less than this part of the variance are alike: where a smooth curve has no
-/// noise, the shape of the grid that happens to lie nearest would take all the weight, and its
+/// Fits that leave less than this fraction of the variance count as equal: on a smooth curve
+/// without noise, the shape of the nearest grid point would otherwise take all the weight, and its
 /// floor with it.
 const INDISTINCT: f64 = 3e-3;
 
 /// Distances of the floor below the target, in units of the loss that is still to be lost.
 const FLOORS: [f64; 7] = [0.01, 0.05, 0.2, 0.5, 1.0, 2.0, 6.0];
 
-/// The remaining part of a curve is at least this part of what lies behind: below, a loss that
-/// stands at its target would give a time of nothing, and hide its noise.
+/// The remaining part of a curve is at least this fraction of the part behind: below that, a loss
+/// at its target would give a time of zero and hide its noise.
 const LEAST_PART: f64 = 0.005;
 
 /// Steps until the loss reaches `target`, from the points of a curve in order of step, and from the
@@ -309,8 +309,8 @@ fn noise(losses: &[f64]) -> f64 {
     median * 1.4826 / 6f64.sqrt()
 }
 
-/// Means over equal stretches of steps. Not over equal numbers of points: many trainings report
-/// each of their first steps and then every hundredth, and would be all beginning.
+/// Means over equal stretches of steps. Not equal numbers of points: many trainings report each of
+/// their first steps and then every hundredth, so the points would all be from the beginning.
 fn thinned(points: &[Point]) -> Vec<Point> {
     let Some(now) = points.last().map(|p| p.step) else {
         return Vec::new();

@@ -4,8 +4,8 @@ use doc::GradientNoise;
 use efficiency::{Law, Moments, NoiseScale};
 use units::Batch;
 
-/// Reports that count: the noise scale grows as training goes on (it is the learning phase), so that old
-/// ones are forgotten.
+/// Number of reports that count: the noise scale grows during training (it reflects the learning phase),
+/// so old reports are forgotten.
 const REPORTS: usize = 32;
 
 /// What the last reports of a training say about its gradient noise scale.

@@ -28,9 +28,9 @@ const EFFORT: usize = 60_000;
 /// takes longer than the whole search.
 const GREEDY: usize = 4096;
 
-/// First allocations are all tried as starts where there are at most so many; a wrong one is what
-/// costs most, and descent does not always find the way out of it (worst case of 120 random
-/// problems 1.23 times the optimum from rules alone, 1.02 so).
+/// All first allocations are tried as starts if there are at most this many; a wrong first
+/// allocation costs most, and descent does not always escape it (worst of 120 random problems: 1.23
+/// times the optimum from rules alone, 1.02 this way).
 const FEW: usize = 400;
 /// The best of them that are improved.
 const KEPT: usize = 4;

@@ -14,7 +14,7 @@ pub struct AllocatorSettings {
     pub objective: Objective,
     /// Pause of a training whose processes change, until one has been measured.
     pub pause: Seconds,
-    /// Steps for which a training that is [`crate::Stuck`] keeps its fewest GPUs beside others; then it
-    /// waits until nobody else has a use for them.
+    /// Steps for which a [`crate::Stuck`] training keeps its fewest GPUs beside others; then it waits
+    /// until nobody else can use them.
     pub patience: u64,
 }

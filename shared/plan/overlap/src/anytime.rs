@@ -34,9 +34,9 @@ pub(crate) fn seeds(player: &mut Player<'_, '_>, c: &[f64]) -> Vec<Vec<usize>> {
     sequences
 }
 
-/// Johnson's rule for two machines with the times `d + c` and `c + u`: the best order if each
-/// task computed for `c` whoever else computes, and uploads kept the order of the downloads
-/// (Mitten 1959).
+/// Johnson's rule for two machines with the times `d + c` and `c + u`: the best order if each task
+/// computed for `c` whoever else computes, and uploads kept the order of the downloads (Mitten
+/// 1959).
 pub(crate) fn mitten(instance: &Instance, c: &[f64]) -> Vec<usize> {
     let jobs = instance.jobs();
     let (mut front, mut back): (Vec<usize>, Vec<usize>) =
@@ -194,10 +194,10 @@ pub(crate) fn iterate(
 /// Sets `player.holds` so that `sequence`, which ends at `value` with none, ends sooner; returns
 /// its value then.
 ///
-/// Starts from nothing held and from chains in which each task waits for the one `width` places
-/// before it, so that at most `width` compute together: the rounds for which waiting pays most
-/// run one or two tasks at a time, and single holds added to none do not lead there. From each it
-/// goes on holding, moving and releasing one task while that helps.
+/// Starts with no holds, and from chains in which each task waits for the one `width` places before
+/// it, so that at most `width` compute together: the rounds for which waiting pays most run one or
+/// two tasks at a time, and adding single holds does not lead there. From each start it adds, moves
+/// and releases one hold at a time while that helps.
 pub(crate) fn hold_back(
     player: &mut Player<'_, '_>,
     sequence: &[usize],

@@ -55,8 +55,8 @@ impl Hasher for SetHasher {
 
 /// Rates asked for once per (active set, batch levels of the tasks that they depend on).
 ///
-/// With three batch levels that is at most `4^n - 1` calls, however many orders are tried: this
-/// is what keeps the search in milliseconds when one prediction costs microseconds.
+/// With three batch levels there are at most `4^n - 1` calls, however many orders are tried: this
+/// keeps the search in milliseconds when one prediction costs microseconds.
 pub(crate) struct RateCache<'r> {
     source: &'r dyn Rates,
     n: usize,

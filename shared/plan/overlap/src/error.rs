@@ -3,8 +3,8 @@ use units::TaskId;
 
 use crate::set::MAX_TASKS;
 
-/// Longest round, in seconds: 30,000 years. In a longer one the 15 digits of a number no longer tell the
-/// start and the end of a phase of a second apart.
+/// Longest round, in seconds: 30,000 years. In a longer one the 15 digits of a number no longer separate
+/// the start and the end of a phase of one second.
 pub const LONGEST_ROUND_S: f64 = 1e12;
 
 /// Why a round cannot be simulated or ordered.

@@ -277,8 +277,8 @@ impl<'a, 'r> Search<'a, 'r> {
         self.iterated(levels, descended, bound);
     }
 
-    /// Takes these bounds into that of all combinations; that of the processor, which takes long,
-    /// is worked out only where the others do not already exceed what is known.
+    /// Merges these bounds into that of all combinations; the bound of the processor is expensive,
+    /// and computed only if the others do not already exceed the incumbent.
     fn note_bound(&mut self, floor: &mut Floor) {
         let small = self.instance.len() <= SMALL_TASKS || self.instance.link() == Link::Shared;
         if small && floor.bounds(self.instance).best() < self.floor_s {

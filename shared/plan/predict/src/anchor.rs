@@ -20,8 +20,8 @@ pub struct Anchor {
 }
 
 /// A solo step that differs from the law by more than this (in logarithms) from how the others
-/// differ was a stalled or broken run, if the other runs at its batch size do not share that.
-/// Where there are none it stands: one measurement says more of a batch size than a law.
+/// differ was a stalled or broken run, if the other runs at its batch size do not share that. If
+/// there are none, it is kept: one measurement says more about a batch size than a law.
 const BROKEN: f64 = 0.3;
 
 /// Other runs at a batch size that can speak against its solo step, at least. What a law of ten or twenty
@@ -34,7 +34,7 @@ const WITNESSES: usize = 5;
 /// of these pairs was 7.0 %, with it 5.8, as where no solo step is ever replaced.
 const APART: f64 = 3.0;
 
-/// What the law leaves of `ln step` in the runs that are not solo runs.
+/// Residuals of `ln step` in the runs that are not solo runs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Elsewhere {
     /// Medians of the batch sizes with enough runs.

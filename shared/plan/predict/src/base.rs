@@ -31,8 +31,8 @@ pub(crate) struct Base {
     /// What solo runs at part shares add to the laws.
     pub parts: Vec<PartShares>,
     pub laws: Vec<Law>,
-    /// Whether laws are scaled to the solo steps of the anchors, and what is learnt beside them is
-    /// relative to the solo step at the share; not in models that were written before.
+    /// Whether laws are scaled to the measured solo steps, and the rest is relative to the solo
+    /// step at the share; not in models written by earlier versions.
     pub anchored: bool,
     pub evidence: Vec<Evidence>,
     pub workload_law: Option<WorkloadLaw>,
@@ -127,8 +127,8 @@ impl Base {
         if !base.anchored {
             return Ok(base);
         }
-        // What a task's solo runs say of a batch size and a share is not for the interference to
-        // explain: the laws are fitted again to co-runs without it.
+        // Effects of batch size and share that solo runs already explain must not be attributed to
+        // interference: the laws are fitted again to co-runs without them.
         let relative = base.relative(&meetings);
         let laws = base.laws.iter().cloned().map(Some).collect();
         let mut laws = structured::refit(&relative, Some(laws), form, REFITS, &copies);
@@ -201,7 +201,7 @@ impl Base {
         (ln_step, ln_alone, exp(ln_alone - by_law))
     }
 
-    /// What predictions of a co-run are made of.
+    /// Inputs for predictions of a co-run.
     pub fn inputs(&self, active: &[Setting]) -> CorunInputs {
         let mut s = CorunInputs::empty(active.len(), self.has_levels_of(active));
         let crowd = host_load(active.len());

@@ -103,7 +103,7 @@ impl Dataset {
             if ratios.len() >= LEAST && 2 * faster(&ratios) > ratios.len() {
                 let others = (0..self.tasks.len()).filter(|o| *o != task);
                 let mut swapped = others.filter(|o| fits(task, *o) && fits(*o, task));
-                // Of several that fit, none is told.
+                // If several fit, none is reported.
                 let first = swapped.next().filter(|_| swapped.next().is_none());
                 all.push(Contradiction::FasterTogether {
                     task,

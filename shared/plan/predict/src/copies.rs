@@ -14,9 +14,9 @@ use units::corun::Setting;
 use crate::anchor;
 use crate::dataset::{Dataset, Sample, TaskSpec};
 
-/// Solo steps of two copies that differ by more than this (in logarithms) are of different models,
-/// whatever the workload says: of another data pipeline, say. Windows end at a standard error of 1 %
-/// and repeat to 2 to 3 %, and the mean of two that differ by 10 % is off by 5 for each.
+/// Copies whose solo steps differ by more than this (in logarithms) are different models, whatever
+/// the workload says: because of another data pipeline, for example. Windows end at a standard error
+/// of 1 % and repeat to 2 to 3 %, and the mean of two that differ by 10 % is off by 5 for each.
 const UNLIKE: f64 = 0.1;
 
 /// Which tasks are copies of one another.
@@ -51,9 +51,9 @@ impl Copies {
         self.first.len() < self.kind.len()
     }
 
-    /// The measurements with kinds instead of tasks; then a kind may run more than once in a
-    /// co-run, and one that stands for several tasks is a copy of itself. Without copies they are as
-    /// they were.
+    /// The measurements with kinds instead of tasks; a kind may then run more than once in a co-run,
+    /// and one that represents several tasks is a copy of itself. Without copies they are as they
+    /// were.
     pub fn merge<'d>(&self, data: &'d Dataset) -> Cow<'d, Dataset> {
         if !self.any() {
             return Cow::Borrowed(data);

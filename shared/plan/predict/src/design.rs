@@ -177,8 +177,8 @@ impl Design<'_> {
             }));
         };
         if best_measured < 0.0 {
-            // Nothing is measured yet, or nothing that keeps the floor: as if something a tenth below the
-            // best prediction had been, so that expected improvement has something to exceed. Chosen by hand.
+            // Nothing is measured yet, or nothing that keeps the floor: pretend that something a tenth below
+            // the best prediction was measured, so that expected improvement has a reference. Chosen by hand.
             best_measured = 0.9 * value.max(0.0);
         }
         let mut gains: Vec<(f64, &Vec<Setting>)> = Vec::new();
@@ -208,7 +208,7 @@ impl Design<'_> {
             },
         };
         let unmeasured = !measured.contains(&best[..]);
-        // Every second co-run is what the model finds best, whatever its expected improvement.
+        // Every second co-run is the model's best, whatever its expected improvement.
         let in_turn = data.samples.iter().filter(|s| s.active.len() > 1).count() % 2 == 0;
         Ok(match choice {
             Some((gain, active))

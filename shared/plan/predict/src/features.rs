@@ -35,7 +35,8 @@ const SMALL: f64 = 3.0;
 /// Features of each other task.
 const EACH: usize = 5;
 
-/// What predictions of a co-run are made of, once for all its tasks ([`crate::base::Base::inputs`]).
+/// Inputs for predictions of a co-run, computed once for all its tasks
+/// ([`crate::base::Base::inputs`]).
 pub(crate) struct CorunInputs {
     pub len: usize,
     /// Whether co-runs covered its shares and its number of tasks, level by level.

@@ -88,9 +88,9 @@ impl Outside {
 impl Predictor {
     /// What of a configuration lies outside the measured domain; empty: all inside.
     ///
-    /// The domain of a co-run is that of the measured co-runs: for each task the range of its
-    /// shares among others, and the largest number of tasks together. Fewer tasks than were ever
-    /// measured together are inside: they lie between the solo runs and the co-runs.
+    /// The domain of co-runs is that of the measured ones: for each task the range of its shares
+    /// with others, and the largest number of tasks together. Fewer tasks than were ever measured
+    /// together count as inside: they lie between the solo runs and the co-runs.
     #[must_use]
     pub fn outside(&self, active: &[Setting]) -> Vec<Outside> {
         let mut v = Vec::new();

@@ -92,10 +92,10 @@ impl PartShares {
         self.points.iter().any(near)
     }
 
-    /// Solo step seconds at a share between two at which this batch size was measured, one of which may be
-    /// the whole device: linear in `1 / R`, as the step of the law `g0 + g1 / R` is. Where both neighbours are known
-    /// the curve of the one task says more than the law, whose bend all batch sizes share. `None` with one share
-    /// beside the whole device: that line says less than the law.
+    /// Solo step seconds at a share between two at which this batch size was measured, one of which may be the whole
+    /// device: linear in `1 / R`, as the step of the law `g0 + g1 / R` is. If both neighbours are known, the curve
+    /// of the one task is better than the law, whose bend all batch sizes share. `None` with one share besides the
+    /// whole device: that line is worse than the law.
     pub fn between(&self, batch: f64, share: f64, whole: f64) -> Option<f64> {
         let own = |p: &&Point| p.batch == batch && p.step.is_some();
         let shares = || self.points.iter().filter(own).map(|p| p.share);

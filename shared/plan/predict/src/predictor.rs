@@ -167,8 +167,8 @@ impl Predictor {
     pub(crate) fn unseen(&self, active: &[Setting]) -> Option<(&Pool, &PoolCorrection)> {
         let unseen = self.unseen.as_ref()?;
         let learnt = unseen.of(active)?;
-        // The pool's answer is not taken on trust for unknown tasks in an unknown number: nothing was left out to
-        // try it on, and so many tasks never ran together.
+        // The pool's answer is not trusted for unknown tasks in an unknown number: nothing could be held out to
+        // test it, and this many tasks never ran together.
         let guessed = learnt.error.is_none() && !self.base.ran_so_many(active.len());
         (!guessed).then_some((&unseen.pool, learnt))
     }

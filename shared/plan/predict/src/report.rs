@@ -4,7 +4,7 @@ use doc::params::KindError;
 use crate::copies::Copies;
 use crate::features::Driver;
 
-/// What a fit has to say to people.
+/// Report of a fit for people.
 #[derive(Debug, Clone, Default)]
 pub struct FitReport {
     /// One for each task.

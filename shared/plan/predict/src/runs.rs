@@ -91,7 +91,7 @@ pub fn join(profile: &mut Profile, events: &[RunEvent]) -> Result<usize, RunErro
     Ok(found)
 }
 
-/// A profile of the measurements of a run alone, of the workload in its plan.
+/// A profile of a run's measurements alone, for the workload in its plan.
 ///
 /// # Errors
 /// [`RunError`].
@@ -253,7 +253,7 @@ impl<'a> GpuState<'a> {
         }
     }
 
-    /// What runs, or under which shares, is different from now on.
+    /// From now on the set of running tasks, or a share, is different.
     fn change(&mut self, now: f64, found: &mut Found) {
         self.close(found);
         let all = !self.running.is_empty() && self.running.values().all(|p| p.trains);

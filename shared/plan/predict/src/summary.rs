@@ -13,7 +13,7 @@ const RELEVANT: f64 = 0.2;
 /// Expected relative improvement with twice the samples that is worth their cost.
 const WORTH: f64 = 0.85;
 
-/// Columns where nobody says how many there are: those of a terminal as it opens.
+/// Columns if the width is unknown: those of a newly opened terminal.
 const COLUMNS: u16 = 80;
 
 /// Errors of every family and task, what drives each task, the co-runs predicted worst, and what

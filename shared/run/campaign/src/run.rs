@@ -385,7 +385,7 @@ fn failure(error: OpenError, place: &Place) -> Failure {
     }
 }
 
-/// Refuses given configurations of which a recording does not have all, before anything is
+/// Refuses given configurations that a recording does not completely contain, before anything is
 /// written.
 fn recorded_only(opened: &device::Opened, configurations: &[Configuration]) -> Result<(), Failure> {
     let Some(only) = opened.device.only() else {

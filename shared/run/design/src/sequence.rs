@@ -31,7 +31,7 @@ use crate::settings::{self, DesignSettings, Strategy};
 pub struct Sequence {
     listed: std::vec::IntoIter<Configuration>,
     chooser: Chooser,
-    /// Solo runs to measure again in turn, so that drift shows; none where nothing drifts.
+    /// Solo runs to repeat in turn, so that drift shows; none if nothing drifts.
     again: VecDeque<Configuration>,
     /// Co-runs since the last of them.
     coruns: usize,
@@ -107,8 +107,8 @@ impl Sequence {
         Ok(plan)
     }
 
-    /// On a device where measuring takes time: solo runs between the co-runs, at part shares and
-    /// again, and a budget for all that is measured. Solo runs on the whole device, and one co-run, are
+    /// On a device where measuring takes time: solo runs between the co-runs, at part shares and again,
+    /// and a budget for all that is measured. Solo runs on the whole device, and one co-run, are
     /// measured whatever the budget: without them nothing can be learnt.
     fn between(
         &mut self,
@@ -164,7 +164,7 @@ impl Sequence {
                 let chooser = Chooser::Adaptive(Box::new(adaptive));
                 return Ok(Self::open(solos, chooser, DesignKind::Adaptive, budget));
             }
-            // A task alone has nothing to be planned with; how it scales is told by its part shares.
+            // A single task cannot be planned with anything; its part shares show how it scales.
             (Strategy::Adaptive, None) if conditions.drifts => Vec::new(),
             (Strategy::Adaptive | Strategy::Random, None) => {
                 let chooser =

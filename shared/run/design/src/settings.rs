@@ -39,15 +39,14 @@ pub struct DesignSettings {
     pub subsets: f64,
     /// Relative expected gain below which an adaptive design stops.
     pub tolerance: f64,
-    /// What an adaptive design is to be best for; `None`: what a plan of the workload maximises
-    /// by default.
+    /// Goal of an adaptive design; `None`: what a plan of the workload maximises by default.
     pub objective: Option<ObjectiveKind>,
     /// Least throughput of every task relative to alone that its best is to keep, 0 to 1.
     pub floor: f64,
 }
 
 impl DesignSettings {
-    /// What an adaptive design of a workload is for.
+    /// Goal of an adaptive design of a workload.
     #[must_use]
     pub fn aim(&self, workload: &Workload) -> Aim {
         Aim {

@@ -12,14 +12,14 @@ use units::corun::Setting;
 
 use crate::DesignError;
 
-/// Co-runs that are measured whatever they cost: the five schemes of equal shares that a plan is compared with.
-/// They differ by a tenth and more, and the best of them is the plan where nothing better is likely.
+/// Co-runs that are measured whatever they cost: the five schemes of equal shares with which a plan is
+/// compared. They differ by a tenth and more, and the best of them is the plan where nothing better is likely.
 const SCHEMES: u32 = 5;
 /// Expected gain of a co-run while no model can say: on simulated mixes the best plans are better than
 /// the best equal shares by 0.8 % in the median (examples/regret).
 const UNKNOWN_GAIN: f64 = 0.01;
 
-/// What measuring has cost so far, and what a round takes.
+/// Cost of measuring so far, and the length of a round.
 #[derive(Debug)]
 pub struct Worth {
     rounds: f64,

@@ -29,7 +29,7 @@ pub(crate) struct Limits {
     pub(crate) ready: Duration,
     /// Longest time between two steps.
     pub(crate) stall: Duration,
-    /// What is not counted at first, beside each job's first step.
+    /// What is not counted at the beginning, besides each job's first step.
     pub(crate) warm_up: Duration,
     /// Shortest window.
     pub(crate) least: Duration,
@@ -70,8 +70,8 @@ impl From<MeasureError> for CountError {
 /// counted to the moment of the look, off by less than one step of a job that is so quick.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Runs of one job in one measurement. A job whose runs are so short beside the others' that they
-/// never train together for long would be started for ever.
+/// Runs of one job in one measurement. A job whose runs are so short compared with the others' that
+/// they never train together for long would be restarted for ever.
 const MOST_RUNS: usize = 50;
 
 /// A measurement of a configuration under way.

@@ -63,8 +63,8 @@ pub trait Device {
     /// Measures tasks that run together.
     ///
     /// `configuration` names tasks of the workload that the device was opened with, each at most
-    /// once, at least one, ascending. Nothing runs any more that other configurations would
-    /// notice when this returns (a pool of parked workers may wait).
+    /// once, at least one, ascending. When this returns, nothing runs any more that other
+    /// configurations would notice (a pool of parked workers may wait).
     ///
     /// # Errors
     /// [`MeasureError`], which says whether other configurations may still be measured.

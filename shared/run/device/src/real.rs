@@ -264,9 +264,9 @@ impl Real {
         Ok((measurement, gathered))
     }
 
-    /// The configuration, again where that can help: once with fresh workers for one that does not
-    /// run at its share (a client that missed the daemon), and with fewer parked ones while there
-    /// is no memory beside them.
+    /// The configuration, retried if that can help: once with fresh workers for one that does not
+    /// run at its share (a client that missed the daemon), and with fewer parked ones while memory
+    /// is short.
     fn attempt(
         &mut self,
         configuration: &[Setting],

@@ -509,8 +509,8 @@ impl Agenda {
         State::expected(&self.problem, &self.usable, &self.running, standing, now)
     }
 
-    /// Plays the queues out with the planned times, so that a document whose order cannot be
-    /// followed (a task twice, a round before the one before) is refused before anything starts.
+    /// Simulates the queues with the planned times, so that a document whose order cannot be
+    /// followed (a task twice, a round before its predecessor) is refused before anything starts.
     ///
     /// # Errors
     /// The task at which it gets stuck.

@@ -29,7 +29,7 @@ pub(crate) struct Driver<'a> {
     pub console: &'a Console,
     pub logs: PathBuf,
     pub journal: Journal,
-    /// What goes on after this process.
+    /// Continues after this process exits.
     pub kept: TaskJournal,
     /// How far the run was before this process.
     pub past: Past,
@@ -138,7 +138,7 @@ impl Driver<'_> {
         TaskId::new(&format!("{}.{}", job.id, place.task)).unwrap_or_else(|_| job.id.clone())
     }
 
-    /// Writes an event. The jobs go on whatever becomes of it; only a reader that has gone stops them.
+    /// Writes an event. The jobs continue whatever happens to it; only a lost reader stops them.
     pub fn tell(&mut self, payload: EventPayload) {
         let event = self.journal.event(Instant::now(), payload);
         self.record(&event);
@@ -195,7 +195,7 @@ impl Driver<'_> {
         loop {
             let arrived = self.supervisor.arrived();
             if arrived.count > heard {
-                // A second signal is that of somebody who will not wait.
+                // A second signal means that the user does not want to wait.
                 let grace = if heard == 0 {
                     self.settings.supervision.grace
                 } else {
@@ -279,7 +279,7 @@ impl Driver<'_> {
             self.agenda.start(gpu, self.now());
             match self.begin(place, gpu) {
                 Ok((id, running)) => self.begun(id, running),
-                // What becomes of it may change what is next everywhere: the rest is looked at anew.
+                // The outcome may change what is next everywhere, so the rest is examined again.
                 Err(reason) => return self.failed(place, gpu, &reason),
             }
         }
@@ -303,7 +303,7 @@ impl Driver<'_> {
         }
         running.slot = self.slot(gpu);
         let id = self.spawn(place, (gpu, running.slot))?;
-        // Read when it is ready. An order that does not arrive is that of a process that has ended.
+        // Read when it is ready. An order fails to arrive only because the process has ended.
         let _ = running.stays && self.order(id, place);
         Ok((id, running))
     }

@@ -111,7 +111,7 @@ impl Driver<'_> {
         at.ok_or_else(|| format!("the cluster has no GPU {name:?}"))
     }
 
-    /// A GPU is gone, with whatever runs there: it is ended and started again elsewhere. A job that no other can
+    /// A GPU is lost, with whatever runs there: it is ended and started again elsewhere. A job that no other can
     /// run waits until one is found.
     fn lose_now(&mut self, gpu: usize) {
         self.agenda.use_gpu(gpu, false);
@@ -127,8 +127,8 @@ impl Driver<'_> {
         }
         let now = self.now();
         for (id, Running { place, .. }) in gone {
-            // Nothing on a node that is gone saves a checkpoint, and what only seems lost must not go on
-            // beside its successor.
+            // Processes on a lost node save no checkpoint, and one that only seems lost must not
+            // continue beside its successor.
             self.supervisor.stop(id, Duration::ZERO);
             self.agenda.failed(place, now);
             if self.agenda.is_gang(place.job) {
@@ -185,7 +185,7 @@ impl Driver<'_> {
                 doc::write_line(&mut line, &status).map_err(|error| error.to_string())?;
                 file.write(&line).map_err(|error| error.to_string())
             });
-        // The first failure is told; a disk that is full for hours would fill the log.
+        // Only the first failure is reported; a disk that is full for hours would fill the log.
         if let Err(problem) = written
             && !std::mem::replace(&mut self.told_unwritten, true)
         {

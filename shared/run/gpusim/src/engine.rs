@@ -352,7 +352,7 @@ impl<'a> Engine<'a> {
 /// Factor on the host phase of one step: uniform around 1.
 ///
 /// Steps come in antithetic pairs (`u` and `1 - u`), so that the mean over a short window is that
-/// over a long one. Pairs are independent: a regular sequence of them leaves tasks for minutes in
+/// over a long one. Pairs are independent: in a regular sequence tasks would keep, for minutes,
 /// whatever rhythm they begin with.
 fn jitter(machine: &Machine<'_>, task: usize, step: u32) -> f64 {
     // Windows open after step 0, so that pairs begin at odd steps.

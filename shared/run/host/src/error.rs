@@ -54,13 +54,13 @@ pub enum HostError {
     /// The job has ended.
     #[error("it has ended")]
     Ended,
-    /// A daemon that belongs to somebody else has a fault and keeps it.
+    /// A foreign daemon has a fault and does not recover.
     #[error("the MPS daemon attached to has a fault and does not recover; restart it")]
     AttachedFault,
 }
 
 impl HostError {
-    /// Whether it concerns the one job, so that the host is as good for others as before.
+    /// Whether it concerns only this job, so that the host is still good for others.
     #[must_use]
     pub fn is_of_the_job(&self) -> bool {
         match self {

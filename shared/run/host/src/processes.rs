@@ -223,7 +223,7 @@ impl<S: Shares> Host for Processes<S> {
     }
 
     fn stop(&mut self, job: JobId, grace: Duration) {
-        // Once: a second call is that of somebody who will not wait.
+        // Once: a second call means that the user does not want to wait.
         if let Some(admitted) = self.computing.get_mut(&job)
             && !admitted.released
         {

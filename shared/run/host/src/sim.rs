@@ -63,7 +63,7 @@ enum JobWork {
 /// start and the end of a job of a second apart; an endless one would overflow the clock.
 const LONGEST_JOB_S: f64 = 1e12;
 
-/// What is left at the end of a job, in seconds, though it has ended: virtual time counts whole
+/// Remaining seconds at the end of a job, although it has ended: virtual time counts whole
 /// nanoseconds, and this is two of them.
 const ROUNDING_S: f64 = 2e-9;
 

@@ -94,8 +94,8 @@ impl Attended {
     }
 }
 
-/// What the attendant does: goes to the background, says that it is `ready` ([`READY`], after which
-/// nothing may hold standard output open), waits for the end of the program, cleans up.
+/// Work of the attendant: goes to the background, reports `ready` ([`READY`], after which nothing
+/// may hold standard output open), waits for the end of the program, cleans up.
 ///
 /// # Errors
 /// If the program cannot be watched, or what was its own cannot be removed.

@@ -218,11 +218,11 @@ pub(crate) fn children() -> Vec<Identity> {
 
 /// Where the processes of a run can come from.
 ///
-/// A variable in the environment does not make a process ours: whoever looks at a daemon with the
-/// daemon's variables exported has them, too, with all that he starts. Nor does a number that a
-/// program printed. So a process that carries a sign of the run must be, besides, of this user,
-/// not older than the run's owner, and have a parent that is one of the run or that takes orphans
-/// in: the owner itself, or one of the owner's ancestors.
+/// A variable in the environment does not make a process ours: someone who inspects a daemon with
+/// the daemon's variables exported has them, too, and so has everything they start. Nor does a
+/// number that a program printed. So a process that carries a sign of the run must be, besides, of
+/// this user, not older than the run's owner, and have a parent that is one of the run or that
+/// takes orphans in: the owner itself, or one of the owner's ancestors.
 #[derive(Debug, Clone)]
 pub(crate) struct Lineage {
     since: u64,
@@ -240,8 +240,8 @@ impl Lineage {
     pub(crate) fn of(owner: Option<Identity>, ancestors: Vec<Identity>) -> Self {
         Self {
             since: owner.map_or(u64::MAX, |o| o.start),
-            // The first process takes in whatever has no nearer ancestor; it is none of those of
-            // a process that was put into a container from outside.
+            // The first process adopts whatever has no nearer ancestor; it did not start processes
+            // that were put into a container from outside.
             parents: ancestors
                 .into_iter()
                 .chain(owner)

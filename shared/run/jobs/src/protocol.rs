@@ -94,8 +94,8 @@ const LOOK_AT: usize = 5;
 pub struct ProgressError(String);
 
 /// Most samples of one step that are believed. A step is a batch, at most 2^20 samples, and a job
-/// with log lines of its own may tell an epoch on one; a line that claims more (2^64 - 1 is what
-/// an uninitialised counter shows) would make every rate after it meaningless.
+/// with its own log lines may report an epoch in one; a line that claims more (2^64 - 1 is what an
+/// uninitialised counter shows) would make every later rate meaningless.
 const MOST_SAMPLES_OF_A_STEP: u64 = 1 << 40;
 
 #[derive(Deserialize)]

@@ -62,8 +62,8 @@ pub struct Records {
 
 impl Records {
     /// Reads the records of a file, if there is one, and hands each to `take`; answers how many bytes are
-    /// whole records. A last line without its end is what a crash leaves of a record that was confirmed
-    /// to nobody.
+    /// whole records. A last line without an end is what a crash leaves of a record that was never
+    /// confirmed.
     ///
     /// # Errors
     /// [`RecordsError::Io`]; [`RecordsError::Line`] with what `take` says against a record.

@@ -61,8 +61,8 @@ impl Sign {
 
     /// The limit of a job, microseconds.
     pub(crate) fn brand(&self) -> u64 {
-        // FNV-1a. Two runs meet in 32 bits once in four thousand million; the lineage tells them
-        // apart then.
+        // FNV-1a. Two runs collide in 32 bits once in four thousand million; the lineage then tells
+        // them apart.
         let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
         let hash = self.token.bytes().fold(0x811c_9dc5, step);
         BRAND | u64::from(hash) << JOB_BITS | (self.job.unwrap_or(0) & JOBS)
@@ -131,7 +131,7 @@ pub(crate) fn bear(brand: u64) -> io::Result<()> {
 
 /// Takes the brand off this process, which a job has started and which outlives it on purpose.
 pub(crate) fn shed() {
-    // Where it cannot be, nobody wears one.
+    // If it cannot be set, no process wears one.
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_RTTIME) {
         setrlimit(Resource::RLIMIT_RTTIME, most, most).ok();
     }

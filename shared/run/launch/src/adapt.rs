@@ -18,8 +18,8 @@ const REPETITIONS: usize = 8;
 /// Corrections beyond this factor are taken for a fault of the round, not of the model: a
 /// job that stood still, or counted in other units.
 const LARGEST_FACTOR: f64 = 4.0;
-/// Least part by which another plan must be sooner: rates of one co-run come again to one or two percent, so that
-/// less is what the last round happened to measure.
+/// Least relative improvement of another plan: rates of one co-run repeat to one or two percent, so a smaller
+/// difference may be chance.
 const LEAST_GAIN: f64 = 0.02;
 
 /// The model of a launch as its rounds correct it.
@@ -45,8 +45,8 @@ impl Correction {
     /// jobs tell, and solves anew. `part` of each correction (on a logarithmic scale) is applied, so that one
     /// odd round does not turn the plan over.
     ///
-    /// A plan for a time to target stays where the new one would be no sooner by more than the error of saying so:
-    /// to start jobs with other batch sizes costs something, and what they would gain may be none.
+    /// A plan for a time to target is kept if the new one would be faster by no more than the error of that
+    /// estimate: restarting jobs with other batch sizes costs something, and may gain nothing.
     ///
     /// # Errors
     /// In words, why there is nothing to correct by.

@@ -164,8 +164,8 @@ fn watch(
 }
 
 /// Copies the program's standard output to ours on a thread of its own; what it was comes through
-/// the channel, which closes with the stream. A bound, so that a slow reader slows the program down
-/// and not us.
+/// the channel, which closes with the stream. Bounded, so that a slow reader slows the program down
+/// and not this process.
 fn copy(child: &mut Child, console: &Console) -> Result<Receiver<Vec<u8>>, Failure> {
     let (sender, receiver) = sync_channel(64);
     let console = console.clone();

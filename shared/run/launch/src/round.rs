@@ -21,7 +21,7 @@ use crate::sink::{Row, Sink};
 use crate::task::TaskRun;
 use crate::turns::{Stage, is_held, may_begin};
 
-/// Why a launch ends that nobody listens to.
+/// Why a launch ends when its reader has gone.
 pub(crate) const READER_GONE: &str = "the reader of the events has gone";
 
 /// A signal as people know it: its number and its name.
@@ -89,7 +89,7 @@ pub(crate) struct RoundRun<'r> {
 }
 
 /// What is held back in a round. With `--no-overlap` all downloads come first and all uploads last,
-/// so that what waits for a later kind of phase than its own would wait for ever.
+/// so a phase that waits for a later kind of phase would wait for ever.
 fn holds_of(with: &Context<'_>) -> Vec<Hold> {
     let mut holds = with.launch.holds();
     if with.settings.no_overlap {
@@ -168,8 +168,8 @@ impl<'r> RoundRun<'r> {
         }
     }
 
-    /// Looks at deadlines, unless this process did not look at its jobs for a while: what they
-    /// printed meanwhile is in their pipes and counts first, and the while counts for nobody.
+    /// Checks deadlines, unless this process did not look at its jobs for a while: output in their
+    /// pipes counts first, and that while counts for nobody.
     fn judge(&mut self) {
         let now = Instant::now();
         let turn = now.duration_since(self.turned);

@@ -68,8 +68,8 @@ impl Row {
 /// change, and a restart is told by an event.
 const LEFT_OUT: [&str; 4] = ["batch", "predicted", "restarts", "loss"];
 
-/// A table for a terminal of `width` columns: a line that the terminal broke would be counted as one,
-/// and left standing when the table is drawn anew.
+/// A table for a terminal of `width` columns: a line broken by the terminal would be counted as one,
+/// and left behind when the table is redrawn.
 #[must_use]
 pub fn table(round: u32, rows: &[Row], width: Option<u16>) -> String {
     let mut table = String::new();

@@ -32,7 +32,7 @@ pub fn exec(args: &ExecArgs, console: &Console) -> Result<Exit, Failure> {
     let gpu = server.as_ref().is_some_and(|server| !server.env.is_empty());
     let percent = share.percent().to_string();
     let mut program;
-    // A part of the processors is a control group, which is made and put away as for any other program.
+    // A part of the processors is a control group, created and removed as for any other program.
     if !gpu && share < Share::FULL {
         program = this_program("mt-launch");
         program.args(["exec", "--device", "cpu", "--share", &percent, "--"]);

@@ -68,7 +68,7 @@ pub struct QueuedJob {
     /// The process that waits to become the program, where somebody else starts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<Identity>,
-    /// What started that process. When it is gone, killed for example, nobody waits for the program any more, and
+    /// What started that process. When it is gone, killed for example, the program is no longer waited for, and
     /// it is ended. Absent: it is to outlive its parent, as below nohup(1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Identity>,
@@ -129,7 +129,7 @@ pub struct Entry {
     pub held: bool,
     /// Somebody has cancelled it while it ran; it has not ended yet.
     pub cancelled: bool,
-    /// It runs beside no other: beside others its memory did not suffice.
+    /// It runs alone: beside others it ran out of memory.
     pub alone: bool,
 }
 
@@ -425,7 +425,7 @@ impl Book {
     }
 }
 
-/// Starts of a job during which the server ended before the job is given up: what brings the machine down
+/// A job is given up after this many starts during which the server ended: what brings the machine down
 /// does so again.
 pub const MOST_STARTS: u32 = 3;
 

@@ -47,7 +47,8 @@ pub const READY: &str = "ready";
 
 impl Queue {
     /// The queue of a folder; absent: that of this user on this machine, in
-    /// `$XDG_STATE_HOME/mt-tools/queue-HOST`, so that a home that many machines share holds one for each.
+    /// `$XDG_STATE_HOME/mt-tools/queue-HOST`, so that a home directory shared by many machines has one
+    /// for each.
     ///
     /// # Errors
     /// [`ClientError`] if the folder cannot be made, is open to others, or its name is too long for a

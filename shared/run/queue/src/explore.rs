@@ -23,8 +23,8 @@ use crate::book::Id;
 use crate::learnt::Learnt;
 use crate::processors::{Look, Processors};
 
-/// Seconds of progress that a rate is taken from: marks of a training come several times a second to once in
-/// some seconds, and a longer look would cost more than it tells where the device is used by half meanwhile.
+/// Seconds of progress for a rate: a training reports between several times a second and once in some
+/// seconds, and a longer look would cost more than it reveals while the device is only partly used.
 const WINDOW: f64 = 2.0;
 /// Marks that a rate is taken from: two intervals, of which one may hold a checkpoint.
 const MARKS: u32 = 3;
@@ -223,7 +223,7 @@ impl Explorer {
         }
     }
 
-    /// A job did not have enough memory beside `number - 1` others: so many copies are too many.
+    /// A job ran out of memory beside `number - 1` others: this many copies are too many.
     pub fn too_many(&mut self, template: &str, number: usize) {
         self.test = None;
         let learnt = self.learnt.entry(template.to_owned()).or_default();
@@ -382,8 +382,8 @@ impl Explorer {
         (count > 0.0).then(|| ratios.iter().sum::<f64>() / count)
     }
 
-    /// Whether every job of which a rate was known has ended before it had another, and whole runs before the
-    /// test are not known: nothing will ever be compared.
+    /// Whether every job with a known rate has ended before it had another, and whole runs before the test
+    /// are unknown: nothing can ever be compared.
     fn is_hopeless(&self, test: &Test) -> bool {
         let gone = |id: &Id| !self.runners.contains_key(id) && !test.after.contains_key(id);
         test.before.keys().all(gone) && !self.knows_runs(test.from)

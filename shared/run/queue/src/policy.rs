@@ -61,8 +61,7 @@ pub enum Wait {
 /// Failures of a template without one success after which no further job of it is started: a mistake in the
 /// command, and not in one of its values.
 pub const MOST_FAILURES: u32 = 3;
-/// Seconds of waiting that are worth a step of priority, so that nothing waits for ever behind what comes
-/// later.
+/// Seconds of waiting that raise the priority by one, so that nothing waits for ever behind later jobs.
 const AGE: f64 = 600.0;
 /// Seconds for which a job that does not fit may be passed by later ones that do. Then its place is kept:
 /// nothing else starts before it.
@@ -294,13 +293,14 @@ impl Policy {
         Ok(())
     }
 
-    /// Whether a job of this part is one too many beside others of these parts; `last`: it is one of the last.
+    /// Whether a job of this size is one too many beside others of these sizes; `last`: it is one of the last.
     ///
-    /// Processors take turns among jobs, so that one that begins while a part is left may take more than that: a
-    /// training on all processors otherwise waits until all those have ended that use a hundredth of them each.
-    /// One more than fill them works while another ends and the next one loads, but not beside a training on all
-    /// of them: threads that wait for each other by spinning lose 14 % by that (examples/scripts/RESULTS.md,
-    /// `all_cores`). The last jobs take turns and end together, where one that began last would run on alone.
+    /// Processors switch among jobs, so a job that begins while some processor time is free may take more than
+    /// that: otherwise a training on all processors waits until every job has ended that uses a hundredth of
+    /// them. One job more than fills them keeps them busy while another ends and the next one loads, but not
+    /// beside a training on all of them: threads that spin while waiting for each other lose 14 % by that
+    /// (examples/scripts/RESULTS.md, `all_cores`). The last jobs take turns and end together, where one that
+    /// began last would run on alone.
     fn is_full(&self, others: f64, part: f64, last: bool) -> bool {
         let Some(cores) = self.explorer.processors() else {
             return others > 0.0 && others + part > 1.0 + SLACK;
@@ -412,8 +412,8 @@ impl Policy {
         smaller
     }
 
-    /// Where a step up was one too far, and shares move at once, the jobs that it started step aside until
-    /// there is room: nothing is killed, and the others run as they would without them.
+    /// If a step up was one too far, and shares can change at once, the jobs that it started step aside
+    /// until there is room: nothing is killed, and the others run as if alone.
     fn park(&mut self, book: &Book) {
         if !self.limits.regrants {
             return;
@@ -444,8 +444,8 @@ impl Policy {
     }
 }
 
-/// Share of a job that steps aside, hundredths of a percent: it hardly runs and does not stand still, so that
-/// what it is connected with does not give it up.
+/// Share of a job that steps aside, hundredths of a percent: it hardly runs but does not stand still, so that
+/// its connections do not time out.
 const PARKED_SHARE: u32 = 100;
 /// Parts of the processors that the last jobs may take, and which are the last: four times as many as fill them.
 /// With 60 simulated jobs of three lengths twice as many left a tenth of the makespan to the longest of them.

@@ -31,9 +31,9 @@ pub struct Look {
 
 /// Part of the processors that may idle: a tenth is also lost to the ends and starts of jobs of a second.
 const IDLE: f64 = 0.1;
-/// Least rise of what the processors do for which a rise of levels is kept, as a part of what it would be in
-/// proportion to what the jobs want: near the end, from 1.8 busy processors of 2, jobs that wait at random gain a
-/// fifth of that, and jobs that share a disk nothing.
+/// Least rise of busy processors for which a rise of levels is kept, as a fraction of the rise in proportion to
+/// demand: near saturation, at 1.8 busy processors of 2, jobs that wait at random gain a fifth of that, and jobs
+/// that share a disk nothing.
 const LEAST_RISE: f64 = 0.15;
 /// Seconds of looks that are averaged before levels rise: a job that waits for its data does so several times in
 /// them.
@@ -43,12 +43,12 @@ const YOUNG: f64 = 0.15;
 /// Levels go beyond `cores / wants` by this factor at most: with as many jobs that wait at random, one in
 /// e^3 = 20 moments of a processor is idle.
 const BEYOND: f64 = 3.0;
-/// What a job wants from which on it is taken for one that computes all the time, and its level is not raised
-/// because others wait: trainings of a second that do spend a tenth of it on their start and end.
+/// Demand above which a job counts as always computing, so that its level is not raised because others wait:
+/// one-second trainings spend a tenth of it on their start and end.
 const COMPUTES: f64 = 0.75;
-/// Processors that a job wants at least, so that one that only sleeps has a level.
+/// Least demand of a job, so that one that only sleeps has a level.
 const LEAST_WANTED: f64 = 0.01;
-/// Weight of what was known before a job ended: some ten jobs are remembered, of whatever size.
+/// Weight of what was known before a job ended: about ten jobs are remembered, of any size.
 const FADES: f64 = 0.9;
 
 /// A rise of levels under way.

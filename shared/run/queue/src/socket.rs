@@ -21,8 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Clients whose requests wait for the server; the next ones wait in the socket.
 const CALLS: usize = 64;
 
-/// Opens the socket and reads what clients ask for, each on a thread of its own: one that says nothing
-/// hinders nobody.
+/// Opens the socket and reads requests of clients, each on its own thread: a silent one blocks nobody.
 pub(crate) fn listen(folder: &Path) -> io::Result<Receiver<Call>> {
     let path = folder.join(SOCKET);
     // Of a server that was killed: whoever holds the lock of the folder is the only one.

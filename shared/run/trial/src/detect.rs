@@ -20,7 +20,7 @@ pub struct Form {
     pub unit: &'static str,
 }
 
-/// From fine to coarse: of equal scores the first is taken.
+/// From fine to coarse: the first of equal scores wins.
 pub const FORMS: [Form; 6] = [
     Form {
         regex: r"(?i)(?:\bseen|\bsamples|\bexamples|\bimages|\btokens)\s*[:=]?\s*(?P<total>[0-9]+)(?:\s*/\s*(?P<of>[0-9]+))?",
@@ -146,7 +146,7 @@ pub struct Detector {
 
 /// Lines after which the choice stands: what a script prints in its first epoch.
 const SETTLED: u64 = 400;
-/// Shapes of lines that are told apart: the messages of a start-up, and then what repeats.
+/// Confidence that this is progress: of numbers that rise and fall alternately, half are falls.
 const SHAPES: usize = 32;
 /// Lines of one shape that are believed to count work: a warning may come three times.
 const REPEATED: u32 = 5;

@@ -67,7 +67,7 @@ impl Track {
 pub struct Limits {
     /// Seconds of progress to look at, of every command at the same time.
     pub window: f64,
-    /// Seconds after which the stage ends, whatever is known.
+    /// Seconds after which the stage ends, whatever is known by then.
     pub limit: f64,
 }
 

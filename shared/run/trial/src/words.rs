@@ -12,8 +12,8 @@ use crate::trial::{Failed, Pair, Told, Trial, TrialSettings, status};
 const TAIL_LINES: usize = 12;
 /// Seconds below which a whole comparison is too short to plan for.
 const SHORT: f64 = 2.0;
-/// Part of the processors that other programs may take before it is told: its part of the noise is
-/// then as large as the rest.
+/// Fraction of the processors used by other programs above which a message says so: its
+/// contribution to the noise is then as large as the rest.
 const TOLD_OTHERS: f64 = 0.05;
 
 /// What it will cost, before anything starts.

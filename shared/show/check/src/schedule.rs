@@ -231,8 +231,8 @@ fn chain(cluster: &Cluster) -> f64 {
 
 /// The end of the last of a round's tasks when each takes the GPU that has it done first.
 ///
-/// On an empty cluster this list rule gives the least possible round: ends of tasks on a GPU are
-/// `Ts + k Tc`, and it takes the least ones that there are.
+/// On an empty cluster this list rule gives the shortest possible round: ends of tasks on a GPU are
+/// `Ts + k Tc`, and it takes the smallest ones.
 fn shortest_round(cluster: &Cluster, job: &ClusterJob) -> f64 {
     let mut queues: Vec<(f64, f64, u32, u32)> = Vec::new();
     for group in &cluster.groups {

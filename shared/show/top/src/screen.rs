@@ -68,7 +68,7 @@ impl Screen {
         self.rows.iter().filter(listed).collect()
     }
 
-    /// The nearest place that shows as many rows as `height` lines can.
+    /// The nearest position that shows as many rows as fit into `height` lines.
     #[must_use]
     pub fn settle(&self, place: Place, height: u16) -> Place {
         let lines = usize::from(height).saturating_sub(self.head() + 2);

@@ -26,8 +26,8 @@ use crate::screen::{Place, Screen, draw, text};
 const LOOK: Duration = Duration::from_secs(1);
 /// How soon a signal is noticed.
 const NOTICE: Duration = Duration::from_millis(250);
-/// A run that writes nothing for so long is told to be silent: a job that trains tells its progress at least
-/// once in ten seconds.
+/// A run that writes nothing for this long is reported as silent: a training job reports progress at least
+/// every ten seconds.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Columns of what is printed where there is no terminal.
 const PRINTED: u16 = 120;
@@ -77,7 +77,7 @@ impl Followed {
         let (sender, events) = channel();
         let source = name.clone();
         let read = move |input: Box<dyn Read + Send>| {
-            // What a killed launch has cut in two is no fault of what stands before it.
+            // A record cut in two by a killed launch is not a fault of those before it.
             let frames = Frames::new(BufReader::new(input), source).without_cut_record(|_| {});
             for event in Documents::new(frames) {
                 if sender.send(event).is_err() {

@@ -44,7 +44,7 @@ pub(super) fn written(workload: &Workload, tasks: Vec<PlanTask>, answer: Answer)
     }
 }
 
-/// What was found, and what it is compared with; without alternatives.
+/// The result and its comparisons; without alternatives.
 pub(super) fn feasible<C: Throughput + ?Sized>(
     penalised: &DomainPenalty<'_, C>,
     workload: &Workload,
@@ -273,7 +273,8 @@ fn unconstrained<C: Throughput + ?Sized>(
     Ok(best.map(|s| s.objective))
 }
 
-/// The plan of the shortest round, whatever a sample is worth, to compare a plan for progress with.
+/// The plan of the shortest round, regardless of the value of a sample, for comparison with a plan
+/// for progress.
 fn fastest_samples<C: Throughput + ?Sized>(
     rates: &C,
     problem: &Problem,

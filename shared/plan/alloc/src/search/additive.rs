@@ -8,8 +8,8 @@ use crate::tolerance::TOLERANCE;
 /// A problem whose tasks act on each other only through the interference
 /// `x_i = sum_j c_ij w_j` ([`Throughput::interference`]), with everything tabulated.
 ///
-/// Where the demand does not depend on the batch size, the gain of a task at given shares does
-/// not depend on the batch sizes of others, and these are chosen exactly ([`Additive::best_at`]).
+/// If the demand does not depend on the batch size, the gain of a task at given shares does not
+/// depend on the batch sizes of others, and these are chosen exactly ([`Additive::best_at`]).
 pub(crate) struct Additive<'a, 'b, C: Throughput + ?Sized> {
     pub table: Table<'a, 'b, C>,
     chooser: Chooser,
@@ -312,9 +312,9 @@ impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
         }
     }
 
-    /// By how much the constraints are missed at levels where no batch sizes meet them, where
-    /// demand does not depend on batch sizes: at those within memory and (where it does not depend on rates) mismatch whose total shortfall from
-    /// the floor is least.
+    /// Violation of the constraints at levels where no batch sizes meet them, if demand does not depend on batch sizes:
+    /// for the batch sizes within memory and (if it does not depend on rates) mismatch whose total shortfall from the
+    /// floor is least.
     pub fn violation(&mut self, levels: &[u16], x: &[f64]) -> f64 {
         let inst = self.table.inst;
         let phi = inst.problem.limits.floor;

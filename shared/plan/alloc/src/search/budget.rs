@@ -7,8 +7,8 @@ use crate::instance::Instance;
 
 /// Points of a search whose every point is predicted, times the square of the number of tasks, as
 /// which a prediction of a blend costs: 7 microseconds of 3 tasks, 13 of 4, 21 of 5. All 216,000
-/// choices of 3 tasks of 3 batch sizes at a step of 5 % are enumerated in less than 2 seconds; those
-/// of 4 batch sizes, 512,000, took 4 to 6, and of 4 tasks, with up to a million, 11.
+/// choices of 3 tasks with 3 batch sizes at a step of 5 % are enumerated in less than 2 seconds;
+/// those of 4 batch sizes, 512,000, took 4 to 6 seconds, and those of 4 tasks, up to a million, 11.
 pub(crate) const ENUMERATED: u64 = 9 * 216_000;
 /// The same of a local search, which runs on one processor. It ends by itself after some 3,000
 /// points of 5 tasks where constraints are easily met; where none can be it used to look at a million.
@@ -78,8 +78,8 @@ pub(crate) fn compared_points<C: Throughput + ?Sized>(inst: &Instance<'_, C>, mo
 /// Points of each search. It is about whether anything is feasible, which the first ascents of a
 /// search decide; 200,000 took ten times as long and found no more.
 const POINTS: u64 = 20_000;
-/// The same, times the square of the number of tasks, where each point is predicted: of 5 tasks
-/// 1,600, so that all the searches for one bound take a second at most, of 3 tasks 4,400. With 90,000
+/// The same, times the square of the number of tasks, if each point is predicted: 1,600 for 5 tasks,
+/// so that all the searches for one bound take at most a second, and 4,400 for 3 tasks. With 90,000
 /// the property tests of the advice find no better bounds, and 4 tasks took 4 seconds.
 const PREDICTED: u64 = 40_000;
 

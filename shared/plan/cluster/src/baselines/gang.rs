@@ -3,7 +3,7 @@
 use crate::problem::total;
 use crate::{Assignment, Problem, Schedule, TrainingJob};
 
-/// GPUs that a job wants at once: one a task, or all that it can use where there are fewer.
+/// GPUs that a job requests at once: one per task, or all that it can use if there are fewer.
 fn gang(problem: &Problem, job: &TrainingJob) -> usize {
     let usable = problem.gpus.iter().filter(|&&g| job.train[g].is_finite());
     job.tasks.min(usable.count())

@@ -6,7 +6,7 @@ use units::{Seconds, TaskId, UnitError, Weight};
 use crate::state::{State, Underway};
 use crate::{Assignment, Problem};
 
-/// By how much durations of tasks have been from what was expected.
+/// How far durations of tasks have deviated from expectations.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Deviations {
     tasks: f64,
@@ -14,9 +14,8 @@ pub struct Deviations {
     squares: f64,
 }
 
-/// Before tasks have ended, durations are taken to deviate by so much (a standard deviation of their
-/// logarithm), and that counts as so many tasks: an estimate from a profile is seldom better than a tenth and
-/// seldom worse than a third. Chosen by hand.
+/// Prior standard deviation of the logarithm of durations, and the number of tasks that it counts for: an
+/// estimate from a profile is seldom better than a tenth and seldom worse than a third. Chosen by hand.
 const ASSUMED: f64 = 0.2;
 const ASSUMED_TASKS: f64 = 4.0;
 
@@ -76,7 +75,7 @@ pub struct Outlook<'a> {
     pub running: &'a [Underway],
     /// How far each job is.
     pub jobs: &'a [JobStanding],
-    /// What is expected of what is under way.
+    /// Forecast of the running tasks.
     pub state: &'a State,
     /// What is planned to start.
     pub future: &'a [Assignment],

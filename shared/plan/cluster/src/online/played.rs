@@ -61,7 +61,7 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
                 Event::Trained(n, task) => live.trained(theirs[n], task, now),
                 Event::Finished(n, task) => {
                     let complete = live.finished(theirs[n], task, now);
-                    // Only the end of a job changes much; a round goes on as planned.
+                    // Only the end of a job changes much; rounds continue as planned.
                     again |= complete && live.jobs[theirs[n]].round >= problem.jobs[n].rounds;
                 }
             }

@@ -102,7 +102,8 @@ pub enum Refused {
 pub struct Taken {
     /// Tasks to start now.
     pub starts: Vec<QueueStart>,
-    /// The event was earlier than one before it by so many seconds, and counts as if it came now.
+    /// The event was earlier than a previous one by this many seconds, and counts as if it came
+    /// now.
     pub late: Option<f64>,
     /// How far the jobs are, where it was asked for.
     pub status: Option<ClusterStatus>,
@@ -201,8 +202,8 @@ impl Queue {
         })
     }
 
-    /// Books an event; answers whether priorities are searched anew: the end of a round goes on as
-    /// planned, the end or the arrival of a job does not.
+    /// Applies an event; returns whether to search priorities again: the end of a round needs no
+    /// new search, the end or arrival of a job does.
     fn happened(&mut self, what: &QueueNews, now: f64) -> Result<bool, Refused> {
         match what {
             QueueNews::Arrival(job) => {
@@ -231,7 +232,7 @@ impl Queue {
                 let (n, t) = self.running(task)?;
                 self.confirmed.remove(&(n, t));
                 self.live.failed(n, t);
-                // Of a gang the others are started again with it.
+                // For a gang, the others start again with it.
                 let live = &self.live;
                 self.confirmed
                     .retain(|&(n, t)| live.underway(n, t).is_some());

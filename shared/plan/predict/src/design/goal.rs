@@ -2,7 +2,7 @@
 
 use math::stats::{normal_cdf, normal_pdf};
 
-/// What the measurements are to be good for.
+/// Goal of the measurements.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Goal {
     /// Total throughput.

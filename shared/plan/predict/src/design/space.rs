@@ -75,14 +75,14 @@ impl Design<'_> {
         self.goal.value(rates, solo) / (self.rounds)(active)
     }
 
-    /// What one configuration is worth.
+    /// Value of one configuration.
     pub(super) fn value(&self, model: &Predictor, active: &[Setting]) -> f64 {
         let mut rates = vec![0.0; active.len()];
         model.means(active, &mut rates);
         self.worth(active, &rates, &self.solos(model, active))
     }
 
-    /// What many configurations of all tasks are worth.
+    /// Values of many configurations of all tasks.
     pub(super) fn values(&self, model: &Predictor, all: &mut [(f64, Vec<Setting>)]) {
         let n = self.batches.len();
         let flat: Vec<Setting> = all.iter().flat_map(|(_, a)| a.iter().copied()).collect();

@@ -232,7 +232,7 @@ fn in_parallel<P: Sync, R: Send>(
         let some = |part| move || <[P]>::iter(part).map(work).collect::<Vec<_>>();
         let start = |part| {
             let handle = std::thread::Builder::new().spawn_scoped(scope, some(part));
-            // Where no thread can be made, this one does its part.
+            // If no thread can be created, this one does its part.
             handle.map_err(|_| part)
         };
         let running: Vec<_> = parts.chunks(each).map(start).collect();

@@ -165,7 +165,7 @@ impl Adaptive {
         self.wanted.plan.workload.device.gpus as usize
     }
 
-    /// Another generator for every co-run, so that a profile can be gone on with.
+    /// A different generator for every co-run, so that a profile can be resumed.
     fn rng(&self) -> StdRng {
         StdRng::seed_from_u64(self.wanted.seed ^ (self.coruns << 32))
     }

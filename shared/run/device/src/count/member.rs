@@ -138,7 +138,7 @@ impl Member {
     /// counted as a whole, with the samples that it told, else `expected`; `None`: nobody knows them.
     pub(crate) fn end(&mut self, at: Instant, expected: Option<u64>) -> Option<Duration> {
         let time = self.launched.map(|l| at.saturating_duration_since(l));
-        // What a program prints at its exit is read just before, and is no sign of progress.
+        // Output at a program's exit is read just before, and is not a sign of progress.
         self.whole = self.whole || self.heard < 2;
         let samples = match self.samples {
             0 => expected?,

@@ -18,8 +18,8 @@ use crate::error::{OpenError, SimError};
 /// 10 costs milliseconds.
 pub const STEADY_WINDOW_S: f64 = 10.0;
 
-/// Windows: three seeds of the jitter tell two states that tasks may settle in (2,600 or 2,790 samples/s of
-/// the same pair), and give the standard error that a model needs.
+/// Windows: three seeds of the jitter show both states into which tasks may settle (2,600 or 2,790
+/// samples/s for the same pair), and give the standard error that a model needs.
 pub const STEADY_REPEATS: u32 = 3;
 
 /// The tasks of one workload on a simulated GPU. Nothing that it says was measured.

@@ -16,8 +16,8 @@ pub(super) const LONGEST_PERIOD_US: f64 = 1_000_000.0;
 /// Shortest quota that the kernel takes.
 pub(super) const SHORTEST_QUOTA_US: u64 = 1_000;
 
-/// Whether `dir` is the control group that a run of this name makes: a real directory of a cgroup
-/// file system, and not whatever a ledger happens to name.
+/// Whether `dir` is a control group that a run of this name creates: a real directory of a cgroup
+/// file system, not something else that a ledger happens to name.
 pub(crate) fn is_of_run(dir: &Path, token: &str) -> bool {
     use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
     let named = dir
@@ -41,8 +41,8 @@ pub(crate) fn kill_members(procs: &Path) {
     if fs::write(group.join("cgroup.kill"), "1").is_ok() {
         return;
     }
-    // Version 1: while each may compute for a thousandth of the time, they are told to end faster than they
-    // fork. One that has a SIGKILL pending forks no more, and needs the processor only to go.
+    // Version 1: each may compute for a thousandth of the time, so they are killed faster than they fork.
+    // One that has a SIGKILL pending forks no more, and needs the processor only to go.
     let quota = group.join("cpu.cfs_quota_us");
     let held = fs::write(
         group.join("cpu.cfs_period_us"),

@@ -325,8 +325,8 @@ fn members(group: Pid) -> Vec<Pid> {
 
 impl Drop for Mps {
     fn drop(&mut self) {
-        // `stop` reports; a drop on the way out of an error or panic has nobody to report to,
-        // and the next start finds what is left.
+        // `stop` reports; a drop during an error or panic has nobody to report to, and the next
+        // start finds what is left.
         let _ = self.stop_owned();
     }
 }

@@ -39,8 +39,8 @@ impl LiveNoise {
         }
     }
 
-    /// The noise scale of the newest rounds, of as few as tell one with its error: it grows as training goes
-    /// on, and what was told long ago holds no more.
+    /// The noise scale of the newest rounds, as few as give an estimate with its error: it grows during
+    /// training, and old values no longer hold.
     pub(crate) fn of(&self, task: &Task) -> Option<NoiseScale> {
         let rounds = self.tasks.get(&task.id)?;
         (0..rounds.len())

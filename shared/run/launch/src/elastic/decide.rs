@@ -13,8 +13,8 @@ use super::session::{ElasticLaunch, TOLD};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl ElasticLaunch<'_> {
-    /// Takes the newest decision once nothing moves, and not sooner after the last than that has
-    /// paused a training: whatever is decided, at least half of the time is training.
+    /// Takes the newest decision once nothing moves, but not sooner after the last one than that
+    /// one has paused a training: so at least half of the time is training, whatever is decided.
     pub(super) fn take_decision(&mut self) {
         let moving = self.members.iter().any(Member::is_moving);
         let early = self.host.now() < self.decided + self.last_pause;
@@ -105,8 +105,8 @@ impl ElasticLaunch<'_> {
         });
     }
 
-    /// Gives free GPUs to trainings that nobody decides about: the controller is gone, or has said
-    /// nothing of them for a while, or lets everything stand.
+    /// Gives free GPUs to trainings that nobody decides about: the controller is gone, has not
+    /// mentioned them for a while, or changes nothing.
     pub(super) fn help_the_forgotten(&mut self) {
         let now = self.host.now();
         let idle = !self.members.iter().any(Member::runs);
@@ -157,8 +157,8 @@ impl ElasticLaunch<'_> {
         }
     }
 
-    /// Moves parts of a device between processes that run, where their share can change while they
-    /// do: nobody is stopped then. Who gives parts up goes first.
+    /// Moves parts of a device between running processes, if their share can change while they run:
+    /// nothing is stopped then. Who gives parts up goes first.
     fn regrant(&mut self) {
         if self.parts.is_none() || self.host.regrants() != Regrants::Now {
             return;

@@ -214,9 +214,9 @@ impl Member {
     }
 
     /// How long its processes may take to save once they were asked to stop for a reconfiguration. They
-    /// notice it between two steps, so that on a loaded machine, where a step takes seconds, a fixed time
-    /// would kill them before they have saved, and what they trained since the last checkpoint would be
-    /// trained and told once more.
+    /// notice it between two steps. On a loaded machine a step may take seconds, so a fixed time would
+    /// kill them before they have saved, and steps since the last checkpoint would be trained and
+    /// reported twice.
     pub(super) fn time_to_save(&self, grace: Duration) -> Duration {
         grace + STEPS_TO_SAVE * self.progress.longest
     }

@@ -149,7 +149,7 @@ impl ElasticLaunch<'_> {
     }
 
     /// A GPU is gone: what a training has on it is ended at once, for nothing there answers, and the others of
-    /// its processes wait for it. Until the controller decides it goes on with the GPUs that it has left.
+    /// its processes wait for it. Until the controller decides, it continues with its remaining GPUs.
     pub(super) fn loses(&mut self, i: usize, gpu: usize) {
         let standby = self.members[i].next.as_ref();
         if standby.is_some_and(|next| next.gpus.contains(&gpu)) {

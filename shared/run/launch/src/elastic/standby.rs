@@ -126,9 +126,9 @@ impl ElasticLaunch<'_> {
         }
     }
 
-    /// Takes back what was promised to trainings that wait, where all promises together are more than
-    /// there is: somebody keeps GPUs that were to be given up. They get what the next decision
-    /// gives, or what becomes free.
+    /// Withdraws promises to waiting trainings if all promises together exceed what there is:
+    /// somebody keeps GPUs that should have been released. They get what the next decision gives, or
+    /// what becomes free.
     pub(super) fn release_promises(&mut self) {
         for i in (0..self.members.len()).rev() {
             let open = self.members.iter().filter(|m| m.stage != Stage::Ended);

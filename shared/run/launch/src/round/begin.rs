@@ -81,7 +81,7 @@ impl RoundRun<'_> {
             predicted,
         });
         // Nothing will say that it is ready. A quota can be set at once; a client of MPS cannot be
-        // verified before it is one, and nobody knows when that is.
+        // verified before it connects, and nobody knows when that is.
         if self.tasks[i].silent && self.with.host.regrants() == Regrants::Now {
             self.settle(i, job);
         }

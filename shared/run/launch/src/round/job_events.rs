@@ -297,8 +297,8 @@ impl RoundRun<'_> {
         task.stage == Stage::Computing && task.job.is_some() && task.ending.is_none() && told
     }
 
-    /// Stops the process of a job that has done its work and does not end (a data loader's thread
-    /// that nobody joins). The work counts.
+    /// Stops the process of a job that is done but does not end (a data loader's thread that nobody
+    /// joins). The work counts.
     fn end_done(&mut self, i: usize) {
         let task = &mut self.tasks[i];
         if let (Some(job), false) = (task.job, task.outstayed) {

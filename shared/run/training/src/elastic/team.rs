@@ -26,7 +26,7 @@ const RETRY: Duration = Duration::from_millis(5);
 /// How long processes that this one started may take to end before they are killed. They end with
 /// the connection.
 const LEAVE: Duration = Duration::from_secs(2);
-/// First bytes of a connection, so that a stranger at the port is told from a rank.
+/// First bytes of a connection, to tell a rank from a stranger at the port.
 const HELLO: &[u8; 8] = b"mtrank/1";
 
 /// The processes of a training, seen from one of them.

@@ -94,9 +94,8 @@ fn estimate(given: Given, (mean, error): (f64, f64), solo: f64, j: &mut Judge) {
     }
 }
 
-/// Others and a smaller share cannot speed a task up: whatever the model predicts, a task that
-/// is faster in a co-run than alone on the whole device is a fault of the model. Rounding of
-/// `ln P` and back is allowed for.
+/// Co-runners and a smaller share cannot speed a task up: a task that is faster in a co-run than
+/// alone on the whole device is a fault of the model. Rounding of `ln P` and back is allowed for.
 fn not_above_solo(given: Given, j: &mut Judge) {
     if let (Some(together), Some(solo)) = (given.throughput, given.solo)
         && together.mean.get() > solo.get() * (1.0 + 1e-9)

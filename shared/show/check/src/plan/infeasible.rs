@@ -12,8 +12,8 @@ use super::frame::Frame;
 use super::proof::{all_plans, is_outside, settings};
 use crate::judge::Judge;
 
-/// Part by which a reason may reach further than any plan that was looked at: a search meets
-/// constraints to 1e-9, and adds up in another order.
+/// Relative tolerance by which a reason may reach further than any plan that was tried: a search
+/// meets constraints to 1e-9, and sums in another order.
 const FURTHER: f64 = 1e-6;
 
 /// Judges the limits that reasons name, the claim itself, and how far each constraint can be met.
@@ -126,7 +126,7 @@ fn keeps(
     }
 }
 
-/// Nothing is reached that no plan reaches, whatever the other constraints.
+/// Nothing is reachable that no plan reaches, whatever the other constraints.
 fn best(reason: &Infeasibility, frame: &Frame<'_>, all: &[(Choices, Value)], j: &mut Judge) {
     let every: Vec<usize> = (0..frame.workload.tasks.len()).collect();
     let of_all = |of: &dyn Fn(&Choices, &Value) -> f64| -> Vec<f64> {

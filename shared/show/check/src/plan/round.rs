@@ -123,8 +123,8 @@ impl Round {
         })
     }
 
-    /// As [`Round::together`] by rates some of which were measured: those may be above what the model
-    /// says of a task alone, so that only the transfers are sure to be needed.
+    /// Like [`Round::together`] with some measured rates: those may exceed what the model predicts
+    /// for a task alone, so only the transfers are certain.
     pub fn together_measured(&self, ask: Ask<'_>, choices: &Choices) -> Option<Range> {
         let none = vec![0.0; self.jobs.len()];
         Some(Range {

@@ -10,8 +10,8 @@ use crate::judge::Judge;
 use crate::rates::{Rates, everyone};
 use crate::timeline::{self, Lane, compute, link};
 
-/// What two tellings of one moment may differ by, in seconds: virtual time counts whole nanoseconds,
-/// a few of which add up, and a document holds 15 digits of a time since the launch.
+/// Tolerance between two reports of one moment, in seconds: virtual time counts whole nanoseconds, a
+/// few of which add up, and a document holds 15 digits of a time since the launch.
 fn rounding_of(time: f64) -> f64 {
     1e-8 + 4.0 * f64::EPSILON * time
 }

@@ -9,7 +9,7 @@ use crate::round_task::RoundTask;
 /// Up to this many tasks the best rate of a task is searched for in every set.
 const ENUMERATE_TASKS: usize = 10;
 
-/// A lower bound that is worse than one that anyone can see is a lie about the gap.
+/// A lower bound worse than an obvious one is a lie about the gap.
 pub fn judge(timeline: &Timeline, jobs: &[RoundTask], rates: &mut Rates, j: &mut Judge) {
     let fastest = if timeline.rates == RatesKind::Model {
         j.unjudged(

@@ -39,7 +39,7 @@ impl Promise {
     }
 }
 
-/// Choices of all tasks, apart for each GPU of the plan: those of one run together.
+/// Choices of all tasks, separately for each GPU of the plan: those of one GPU run together.
 fn settings_of<'a>(plan: &Plan, choices: impl Iterator<Item = &'a Choice>) -> Vec<Setting> {
     let mut gpus: BTreeMap<u32, Setting> = BTreeMap::new();
     for c in choices {
