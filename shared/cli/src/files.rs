@@ -52,7 +52,7 @@ pub(crate) enum Destination {
     Stream(PathBuf),
 }
 
-/// Notes that `file` is read; `shown` is what messages call it.
+/// Records that `file` is read; `shown` is what messages call it.
 ///
 /// # Errors
 /// [`Failure::Usage`] if this process writes it.
@@ -62,7 +62,7 @@ pub(crate) fn reads(metadata: io::Result<Metadata>, shown: &str) -> Result<(), F
     metadata.map_or(Ok(()), |m| files.read(&m, shown))
 }
 
-/// Notes that an output of this process goes to `path`, and says where that is.
+/// Records that an output of this process goes to `path`, and says where that is.
 ///
 /// # Errors
 /// [`Failure::Usage`] if the file is an input or another output of this process;
@@ -81,7 +81,7 @@ pub(crate) fn writes(path: &Path) -> Result<Destination, Failure> {
 /// this process. Unlike an output it may be named again.
 ///
 /// # Errors
-/// As [`crate::Output::open`].
+/// Like [`crate::Output::open`].
 pub fn may_append(path: &Path) -> Result<(), Failure> {
     let files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     match resolve(path)? {

@@ -40,7 +40,7 @@ pub struct Output {
     pretty: bool,
     /// Whether what is written goes to a terminal, for which it is escaped.
     terminal: bool,
-    /// Documents that are summed up at the end instead of being shown.
+    /// Documents that are summarised at the end instead of being shown.
     held: Option<Held>,
     /// Records that could not be written.
     lost: u64,
@@ -99,7 +99,7 @@ impl Output {
     /// its name with the first record. `None` or `-` is standard output.
     ///
     /// # Errors
-    /// As [`Output::open`]; [`Failure::Usage`] if the file holds a profile or run that must be
+    /// Like [`Output::open`]; [`Failure::Usage`] if the file holds a profile or run that must be
     /// kept.
     pub fn progressive(path: Option<&Path>, existing: Existing<'_>) -> Result<Self, Failure> {
         let Some(path) = path.filter(|p| p.as_os_str() != "-") else {
@@ -235,7 +235,7 @@ impl Output {
     /// Writes one record of a profile or a run on a line of its own, and passes it on.
     ///
     /// # Errors
-    /// As [`Output::document`]. If records are queued: an earlier write failed, or the queue is
+    /// Like [`Output::document`]. If records are queued: an earlier write failed, or the queue is
     /// full.
     pub fn record<D: Document>(&mut self, record: &D) -> Result<(), Failure> {
         self.line(record, |spool, line| {
@@ -244,12 +244,12 @@ impl Output {
         .map(drop)
     }
 
-    /// Like [`Output::record`], for a record that the next one supersedes, such as progress. Answers
+    /// Like [`Output::record`], for a record that the next one supersedes, such as progress. Returns
     /// whether it is on its way: it is not where a reader has left half of the queue unread, and does
     /// not count as lost then.
     ///
     /// # Errors
-    /// As [`Output::record`], but that the queue is full.
+    /// Like [`Output::record`], but that the queue is full.
     pub fn minor_record<D: Document>(&mut self, record: &D) -> Result<bool, Failure> {
         self.line(record, Spool::offer)
     }
@@ -274,7 +274,7 @@ impl Output {
     /// Writes text that is the tool's product: a table, a picture, a schema.
     ///
     /// # Errors
-    /// As [`Output::document`].
+    /// Like [`Output::document`].
     pub fn text(&mut self, text: &str) -> Result<(), Failure> {
         let text = if self.terminal {
             terminal(text)
@@ -298,11 +298,11 @@ impl Output {
         written.map_err(|error| Failure::write(&error))
     }
 
-    /// As [`Output::finish`], for events of jobs: whether the jobs could finish without a reader is
-    /// known by now, and is the answer.
+    /// Like [`Output::finish`], for events of jobs: whether the jobs could finish without a reader
+    /// is known by now, and is the answer.
     ///
     /// # Errors
-    /// As [`Output::finish`], but for a closed pipe.
+    /// Like [`Output::finish`], but for a closed pipe.
     pub fn finish_events(self) -> Result<(), Failure> {
         match self.finish() {
             Err(Failure::ClosedPipe) => Ok(()),
@@ -375,7 +375,7 @@ impl Replaced {
     /// The file at `path`, which nothing is written to yet.
     ///
     /// # Errors
-    /// As [`Output::open`].
+    /// Like [`Output::open`].
     pub fn claim(path: &Path) -> Result<Self, Failure> {
         let destination = files::writes(path)?;
         Ok(Self { destination })

@@ -145,10 +145,10 @@ impl Spool {
         state.failure.take().map_or(Ok(()), Err)
     }
 
-    /// As [`Spool::drain`], at most `patience`.
+    /// Like [`Spool::drain`], at most `patience`.
     ///
     /// # Errors
-    /// As [`Spool::drain`].
+    /// Like [`Spool::drain`].
     pub(crate) fn drain_within(&self, patience: Duration) -> io::Result<()> {
         let deadline = Instant::now() + patience;
         self.drain(|| Instant::now() >= deadline)

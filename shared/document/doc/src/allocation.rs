@@ -34,7 +34,7 @@ pub struct Allocation {
 pub struct Allotment {
     /// Its GPUs; 0: parked.
     pub gpus: u32,
-    /// Batch size of every process, rank 0 first; empty where it is not known.
+    /// Batch size of every process, rank 0 first; empty if unknown.
     pub batches: Vec<Batch>,
     /// Whether its target is reached.
     pub reached: bool,

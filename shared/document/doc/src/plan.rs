@@ -93,7 +93,7 @@ impl Plan {
         .unwrap_or_default()
     }
 
-    /// As [`Plan::given`], of the task called `id`.
+    /// Like [`Plan::given`], of the task called `id`.
     #[must_use]
     pub fn given_of(&self, id: &TaskId) -> Given {
         let task = self.task_index(id);

@@ -101,7 +101,7 @@ pub struct Failure {
     pub tasks: Vec<Choice>,
     /// Why there is no measurement.
     pub reason: String,
-    /// The kind of reason, where it is known.
+    /// The kind of reason, if known.
     pub cause: Option<FailureCause>,
     /// The task whose job is the reason.
     pub task: Option<TaskId>,

@@ -39,9 +39,9 @@ pub enum EventPayload {
     Start {
         round: u32,
         task: TaskId,
-        /// Batch size, where it is known.
+        /// Batch size, if known.
         batch: Option<Batch>,
-        /// Share, where it has one.
+        /// Share, if it has one.
         share: Option<Share>,
         /// Name of its GPU, where a schedule of several is run.
         gpu: Option<String>,

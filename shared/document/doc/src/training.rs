@@ -77,9 +77,9 @@ pub struct Arrival {
     pub max_gpus: Option<u32>,
     /// Done when the mean loss of the last ten reports is at most this.
     pub target_loss: Option<f64>,
-    /// Done after so many steps.
+    /// Done after this many steps.
     pub total_steps: Option<u64>,
-    /// Done after so many samples.
+    /// Done after this many samples.
     pub total_samples: Option<Samples>,
     /// Done when the loss falls by less than this fraction (above 0, below 1) over 100 steps.
     pub plateau: Option<f64>,

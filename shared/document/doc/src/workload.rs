@@ -150,7 +150,7 @@ pub struct Job {
     pub env: BTreeMap<String, String>,
     /// Working directory.
     pub cwd: Option<String>,
-    /// How it tells its progress.
+    /// How it reports its progress.
     pub progress: Progress,
     /// Whether it reads the pool protocol.
     pub pool: bool,

@@ -12,10 +12,10 @@ use crate::problem::Problem;
 use crate::request::Request;
 use crate::solve::solve;
 
-/// As [`solve()`].
+/// Like [`solve()`].
 ///
 /// # Errors
-/// As [`solve()`].
+/// Like [`solve()`].
 pub fn solve_by_model(
     model: &Predictor,
     problem: &Problem,
@@ -24,10 +24,10 @@ pub fn solve_by_model(
     solve(model, problem, options)
 }
 
-/// As [`solve_partition`].
+/// Like [`solve_partition`].
 ///
 /// # Errors
-/// As [`solve_partition`].
+/// Like [`solve_partition`].
 pub fn partition_by_model(
     model: &Predictor,
     problem: &Problem,
@@ -40,7 +40,7 @@ pub fn partition_by_model(
 /// Like [`plan_workload`], for a model without measured co-runs and without a previous plan.
 ///
 /// # Errors
-/// As [`plan_workload`].
+/// Like [`plan_workload`].
 pub fn plan_by_model(
     model: &Predictor,
     workload: &Workload,

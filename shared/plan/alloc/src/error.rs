@@ -77,7 +77,7 @@ pub enum AllocError {
         /// The floor.
         floor: f64,
     },
-    /// The mismatch bound is no bound.
+    /// The mismatch bound is not a bound.
     #[error("a mismatch bound of {bound} is not a finite number of 0 or more")]
     Mismatch {
         /// The bound.

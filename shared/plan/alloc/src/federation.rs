@@ -82,7 +82,7 @@ impl Worth {
         })
     }
 
-    /// What the device does with these batch sizes (the reference where one is not known), worth that of its
+    /// What the device does with these batch sizes (the reference if one is unknown), worth that of its
     /// samples; `end_s` is when it ends, which with less to train on is the deadline.
     #[must_use]
     pub fn way(

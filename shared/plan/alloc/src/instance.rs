@@ -75,7 +75,7 @@ pub(crate) struct Judged {
     pub violation: f64,
 }
 
-/// A problem with everything that does not depend on the choice worked out.
+/// A problem with everything that does not depend on the choice computed.
 pub(crate) struct Instance<'a, C: Throughput + ?Sized> {
     pub rates: &'a C,
     pub problem: &'a Problem,
@@ -303,8 +303,8 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         self.judge_above(point, rates, |_| f64::NEG_INFINITY, None)
     }
 
-    /// As [`Instance::judge`]; a round whose value is below `cutoff`, which is given everything else,
-    /// may be judged worst of all.
+    /// Like [`Instance::judge`]; a round whose value is below `cutoff`, which is given everything
+    /// else, may be judged worst of all.
     pub fn judge_above(
         &self,
         point: &Point,
@@ -413,7 +413,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         ranked.then(|| -round.reordered(self.rates, &self.settings(point), guide))
     }
 
-    /// As [`Instance::round_value`] with the best order that is found.
+    /// Like [`Instance::round_value`] with the best order that is found.
     pub fn settled_value(&self, settings: &[Setting]) -> f64 {
         match &self.problem.round {
             _ if self.problem.is_progress() => self.target_value(settings, f64::NEG_INFINITY, None),
@@ -425,7 +425,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
     /// Minus the time to target that choices are ranked by, or (`settled`) with the best orders that are
     /// found; minus infinity as [`Instance::round_value`].
     ///
-    /// The rounds of those that are left are worked out first: they are known from other choices, and say
+    /// The rounds of those that are left are computed first: they are known from other choices, and say
     /// how long the round of all may be.
     fn target_value(
         &self,
@@ -559,7 +559,7 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
         }
     }
 
-    /// As [`Instance::look`]; a round whose value is below `cutoff` may be judged worst of all.
+    /// Like [`Instance::look`]; a round whose value is below `cutoff` may be judged worst of all.
     pub fn look_above(
         &self,
         point: &Point,

@@ -100,7 +100,7 @@ fn is_progress(kind: ObjectiveKind) -> bool {
     matches!(kind, ObjectiveKind::Progress | ObjectiveKind::ProgressLast)
 }
 
-/// Plans the device of a plan anew.
+/// Plans the device of a plan again.
 struct Asker<'a> {
     predictor: &'a Predictor,
     /// The model of the plan with the volumes of this round.

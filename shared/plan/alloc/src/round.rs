@@ -31,7 +31,7 @@ const PLAYS: u64 = 5_000;
 /// bound, which a plan does not need, half the time of a plan of 16 tasks went into the orders of the schemes
 /// for comparison.
 const PLAYED_TASKS: usize = 8;
-/// Plays of the descent that orders the transfers of the end of a climb anew.
+/// Plays of the descent that orders the transfers of the end of a climb again.
 const REORDERED: u64 = 100;
 /// Up to this many tasks a plan counts its transfers. Beyond, nearly every order meets sets of tasks
 /// whose rates were never predicted: a plan of 32 tasks took two minutes of a processor with transfers,
@@ -275,7 +275,7 @@ impl Round {
         overlap::estimate_along(instance, &played, &sizes, &here.sequence, most_s)
     }
 
-    /// Seconds in the best of all heuristic orders after a descent of so many plays.
+    /// Seconds in the best of all heuristic orders after a descent of this many plays.
     fn in_order<C: Throughput + ?Sized>(
         &self,
         rates: &C,

@@ -273,7 +273,7 @@ impl<'p> Player<'p> {
         rise + self.end_look(now, priorities, note)
     }
 
-    /// As [`Player::scan`], where some jobs are gangs.
+    /// Like [`Player::scan`], where some jobs are gangs.
     fn look_together(
         &mut self,
         now: f64,
@@ -412,7 +412,7 @@ impl<'p> Player<'p> {
     }
 }
 
-/// Earliest end of a job that goes on at full speed from the start of its present round.
+/// Earliest end of a job that continues at full speed from the start of its present round.
 fn chain_end(job: &crate::TrainingJob, p: &Progress) -> f64 {
     p.ready + (job.rounds - p.round) as f64 * job.shortest_round
 }

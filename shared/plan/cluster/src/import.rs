@@ -28,7 +28,7 @@ pub enum ImportError {
         /// Every column.
         needed: &'static str,
     },
-    /// A cell is no number in range.
+    /// A cell is not a number in range.
     #[error("{name}:{line}: column `{column}`: {value:?} is not {expected}")]
     Cell {
         /// The file.

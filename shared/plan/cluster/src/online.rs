@@ -100,8 +100,8 @@ impl OnlineSettings {
     }
 }
 
-/// Starts of a search for which nobody has given a number. Least: what every search had before, some 40 ms. Most:
-/// an eighth of what a plan has, some tenths of a second.
+/// Starts of a search for which nobody has given a number. Least: what every search had before, about 40 ms.
+/// Most: an eighth of what a plan has, some tenths of a second.
 const LEAST_EFFORT: u64 = 50_000;
 const MOST_EFFORT: u64 = 500_000;
 /// So many schedules are tried for each pair of open jobs; moves are of one job or of two. Chosen by hand.
@@ -207,7 +207,7 @@ impl Live {
         }
     }
 
-    /// A task has been synchronised; answers whether its round is complete.
+    /// A task has been synchronised; returns whether its round is complete.
     pub fn finished(&mut self, n: usize, task: usize, now: f64) -> bool {
         let Some(i) = self.find(n, task) else {
             return false;
@@ -250,8 +250,8 @@ impl Live {
         self.jobs[n].left.push(task);
     }
 
-    /// A task has been started for real, on this GPU: its times count from now. It is one that
-    /// was decided, there or elsewhere, or one that somebody else decided; answers whether it could be.
+    /// A task has been started for real, on this GPU: its times count from now. It is one that was
+    /// decided, there or elsewhere, or one that somebody else decided; returns whether it could be.
     pub fn started(&mut self, n: usize, task: usize, gpu: usize, now: f64) -> bool {
         match self.find(n, task) {
             Some(i) => {

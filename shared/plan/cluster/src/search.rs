@@ -129,7 +129,7 @@ impl Search<'_> {
         (self.fixed..order.len()).filter(open).collect()
     }
 
-    /// The best priorities from `start` on, whose cost is given where it is known.
+    /// The best priorities from `start` on, whose cost is given if known.
     ///
     /// Moves: shift a job in the order, swap two, forbid a job its slowest class or allow all again.
     /// A worse schedule is accepted by simulated annealing: from a temperature of 1.2 % of the flow

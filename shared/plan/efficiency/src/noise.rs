@@ -292,7 +292,7 @@ const MOST_WEIGHT: f64 = 1.5;
 /// The blocks, each divided by the mean squared norm of a batch's gradient, `|G|^2 + S / B0`, as expected from the
 /// neighbouring blocks. `None` where blocks show no noise at all.
 ///
-/// Gradients shrink as training goes on, often by orders of magnitude. In a plain sum the first blocks would
+/// Gradients shrink as training continues, often by orders of magnitude. In a plain sum the first blocks would
 /// outweigh all others, and a trend would look like noise: for a training whose noise scale was 48 to 140 in each
 /// window, the sum said that the gradient was lost in noise. After this division all steps count equally, and the
 /// ratio of the sums is the one noise scale with the same total number of samples: a stretch with `phi_k` needs

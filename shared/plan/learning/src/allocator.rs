@@ -31,7 +31,7 @@ pub struct Allocator {
 /// An event that cannot be used; the allocator is as it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The training is not known.
+    /// The training is unknown.
     #[error("no training {0:?} has arrived; send an arrive event first")]
     Unknown(String),
     /// A training of this name is there already.

@@ -43,7 +43,7 @@ struct Prior {
     centre: f64,
     /// Standard deviation of the logarithm.
     sigma: f64,
-    /// Steps that are left at most, where that is known.
+    /// Steps that are left at most, if known.
     most: Option<f64>,
 }
 
@@ -354,7 +354,7 @@ mod tests {
                 let r = left(&curve(at, law), law(400.0));
                 let truth = 400.0 - at as f64;
                 assert!(r.low <= truth && truth <= r.high, "{at}: {r:?}");
-                // The floor is not known, and doubt about it moves the median.
+                // The floor is unknown, and doubt about it moves the median.
                 assert!((r.steps / truth).ln().abs() < 4f64.ln(), "{at}: {r:?}");
                 assert!(r.r_squared > 0.9);
             }

@@ -22,7 +22,7 @@ impl Noise {
     }
 
     /// Progress of a step on `gpus` GPUs over that of one on `now`, with `batch` samples on each GPU: samples of
-    /// the step times what each is worth. 1 where the noise scale is not known.
+    /// the step times what each is worth. 1 where the noise scale is unknown.
     pub(crate) fn worth(&self, batch: Batch, gpus: u32, now: u32) -> f64 {
         let blocks: Vec<Moments> = self.0.iter().copied().collect();
         let size = |gpus: u32| Batch::new(u64::from(batch.get()) * u64::from(gpus)).ok();

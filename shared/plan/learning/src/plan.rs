@@ -24,8 +24,8 @@ const STARTS: [Policy; 4] = [Policy::Hesrpt, Policy::Optimus, Policy::Equal, Pol
 /// that this bounds the time alike for few jobs and for many: a hundredth of a second.
 const EFFORT: usize = 60_000;
 
-/// Optimus' rule gives GPUs one by one in every phase; above so many jobs times GPUs (64 on 64) it
-/// takes longer than the whole search.
+/// Optimus' rule gives GPUs one by one in every phase; above this many jobs times GPUs (64 on 64)
+/// it takes longer than the whole search.
 const GREEDY: usize = 4096;
 
 /// All first allocations are tried as starts if there are at most this many; a wrong first

@@ -19,7 +19,7 @@ struct Measured {
 }
 
 /// Steps after which a measurement counts half: rates change with what runs beside. What an earlier run
-/// has measured counts as much as so many steps.
+/// has measured counts as much as this many steps.
 pub(crate) const HALF_LIFE_STEPS: f64 = 200.0;
 
 /// Speed-up exponent that is assumed until two numbers of GPUs have been measured by any training of
@@ -39,7 +39,7 @@ const LEAST_EXPONENT: f64 = 0.1;
 const ASSUMED_WEIGHT: f64 = 1e-3;
 
 impl Speed {
-    /// Notes that `steps` took `seconds` on `gpus` GPUs. Durations that are not positive are
+    /// Records that `steps` took `seconds` on `gpus` GPUs. Durations that are not positive are
     /// ignored: two lines of one moment say nothing about speed.
     pub fn push(&mut self, gpus: u32, steps: f64, seconds: f64) {
         if gpus == 0 || !(steps > 0.0 && seconds > 0.0 && seconds.is_finite()) {

@@ -77,7 +77,7 @@ fn one_each(batches: &[Batch]) -> Vec<Vec<Batch>> {
 
 impl<'r> RateCache<'r> {
     /// `choices` are the batch sizes of each task, at most three; empty where batch sizes are
-    /// not known.
+    /// unknown.
     pub fn new(source: &'r dyn Rates, n: usize, choices: &[Vec<Batch>]) -> Self {
         Self::with_places(source, n, choices, DENSE_TASKS)
     }
@@ -112,12 +112,12 @@ impl<'r> RateCache<'r> {
         Self::with_places(source, n, &one_each(batches), PLACED_TASKS)
     }
 
-    /// With one batch size for each task, or none where they are not known.
+    /// With one batch size for each task, or none where they are unknown.
     pub fn at(source: &'r dyn Rates, n: usize, batches: &[Batch]) -> Self {
         Self::new(source, n, &one_each(batches))
     }
 
-    /// Batch sizes in use; empty where they are not known.
+    /// Batch sizes in use; empty where they are unknown.
     pub fn batches(&self) -> &[Batch] {
         &self.batches
     }
@@ -158,7 +158,8 @@ impl<'r> RateCache<'r> {
         &self.rows[at as usize..][..self.n]
     }
 
-    /// As [`Self::row`], but of large rounds nothing is remembered: for looking at every set once.
+    /// Like [`Self::row`], but of large rounds nothing is remembered: for looking at every set
+    /// once.
     pub fn with(&mut self, active: Set, f: impl FnOnce(&[f64])) {
         if self.n <= REMEMBER_TASKS {
             return f(self.row(active));

@@ -14,7 +14,7 @@ use crate::solve::OrderOptions;
 /// One device of a federation and its part in the round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Device {
-    /// Name of the device; `device-N` by its place in the stream where it has none.
+    /// Name of the device; `device-N` by its place in the stream if it has none.
     pub name: String,
     /// When the device has finished, in seconds from the start of the round.
     pub makespan_s: f64,
@@ -24,7 +24,8 @@ pub struct Device {
     pub fairness: Option<f64>,
     /// What each task trains on.
     pub volumes: Vec<(TaskId, Samples)>,
-    /// Planned anew, where it is later than a deadline and another plan ends sooner, or is worth more by then.
+    /// Planned again, where it is later than a deadline and another plan ends sooner, or is worth more by
+    /// then.
     pub replanned: Option<Replanned>,
     /// With less to train on, where it is later than a deadline even so.
     pub shortened: Option<Shortened>,
@@ -153,7 +154,7 @@ fn part_of(samples: Samples, part: f64) -> f64 {
 /// The round of a federation: all devices start together, and it ends with the slowest.
 ///
 /// Keeps a few numbers for each device, not its timeline, so that a stream of any length can be
-/// summed up.
+/// summarised.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Federation {
     devices: Vec<Device>,

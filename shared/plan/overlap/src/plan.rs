@@ -26,7 +26,7 @@ pub struct PlanRequest {
     pub workload: Option<Workload>,
 }
 
-/// Orders the round of a plan. `predictor` is that of the plan's model, where it has one.
+/// Orders the round of a plan. `predictor` is that of the plan's model, if it has one.
 pub fn order_plan(
     mut plan: Plan,
     predictor: Option<&Predictor>,

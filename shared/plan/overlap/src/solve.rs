@@ -31,7 +31,7 @@ pub use prune::may_end_before;
 pub struct OrderOptions {
     /// Uploads keep the order of the downloads (FedMT Algorithm 1).
     pub single_order: bool,
-    /// Batch sizes each task may take; empty where batch sizes are not known.
+    /// Batch sizes each task may take; empty where batch sizes are unknown.
     pub batches: Vec<Vec<Batch>>,
     /// Nodes of branch and bound at most, over all batch combinations; ten times as many up to 9
     /// tasks, which are nearly always solved to the end, a tenth beyond 14, which seldom are. 0: no

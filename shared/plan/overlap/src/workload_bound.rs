@@ -210,7 +210,7 @@ fn stairs(steps: Vec<(f64, f64)>) -> Vec<Stair> {
     stairs
 }
 
-/// For each set the highest value of its parts, the set itself included; place 0 is no task.
+/// For each set the highest value of its parts, the set itself included; place 0 is not a task.
 fn best_within(mut values: Vec<f64>) -> Vec<f64> {
     for set in 1..values.len() {
         let parts = members(set as Set).map(|i| values[set & !(1 << i)]);

@@ -76,7 +76,7 @@ impl Anchor {
         batch.as_f64() / self.step_seconds(batch)
     }
 
-    /// From the solo runs where there are some, else from the law.
+    /// From the solo runs if there are some, else from the law.
     pub(crate) fn new(
         solo: &BTreeMap<u32, f64>,
         elsewhere: &Elsewhere,

@@ -43,7 +43,7 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Whether co-runs of so many tasks were measured; unknown in models that do not say.
+    /// Whether co-runs of this many tasks were measured; unknown in models that do not say.
     pub fn ran_so_many(&self, tasks: usize) -> bool {
         let measured = |d: &Domain| d.crowds.contains(&tasks);
         tasks > 1 && self.domain.as_ref().is_some_and(measured)

@@ -81,7 +81,7 @@ pub struct Progress {
 /// Spread co-runs that serve well before expected improvement.
 pub const STARTS: usize = 6;
 
-/// Candidates, best by mean, whose uncertainty is worked out.
+/// Candidates, best by mean, whose uncertainty is computed.
 const SHORTLIST: usize = 160;
 impl Design<'_> {
     /// What to measure after `data`, everything measured so far in any order. The same data

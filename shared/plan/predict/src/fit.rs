@@ -84,7 +84,7 @@ pub fn fit(data: &Dataset, method: Method, options: &FitOptions) -> Result<Fitte
     learn(data, &[method], options)
 }
 
-/// As [`fit`], with the family that cross-validation finds best: the blend unless another is
+/// Like [`fit`], with the family that cross-validation finds best: the blend unless another is
 /// clearly better, and the Gaussian process where there is too little data to tell.
 ///
 /// The polynomial is not among them. Cross-validation leaves out configurations like those that

@@ -11,10 +11,9 @@ use crate::trust::{self, Trust};
 use crate::unseen::{PoolCorrection, Unseen};
 
 /// Least standard deviation of the logarithm for a task that never ran with others, by itself and
-/// in a co-run, and for one that never ran; in co-runs only where too few tasks did for one of
-/// them to be left out ([`crate::unseen::Unseen`]). Chosen, not fitted, as there is
-/// nothing to fit them to; they rise with what is not known: 95 % intervals reach to factors of
-/// 1.2, 1.6 and 2.2.
+/// in a co-run, and for one that never ran; in co-runs only where too few tasks did for one of them
+/// to be left out ([`crate::unseen::Unseen`]). Chosen, not fitted, as there is nothing to fit them
+/// to; they rise with what is unknown: 95 % intervals reach to factors of 1.2, 1.6 and 2.2.
 const ALWAYS_ALONE: f64 = 0.1;
 const NEVER_TOGETHER: f64 = 0.25;
 const NEVER_RAN: f64 = 0.4;
@@ -40,7 +39,7 @@ pub struct Predictor {
     /// Part of the way, as a logarithm, that rates of more tasks than were measured together are moved to
     /// the line through those of fewer, 0 to 1.
     pub(crate) line_weight: f64,
-    /// Error of each kind of co-run of which parts could be left out.
+    /// Error of each kind of co-run of which parts could be held out.
     pub(crate) errors: Vec<KindError>,
 }
 
@@ -191,12 +190,12 @@ impl Predictor {
         self.estimate(active, true)
     }
 
-    /// As [`Predictor::predict`], with or without the scatter of a measurement.
+    /// Like [`Predictor::predict`], with or without the scatter of a measurement.
     pub(crate) fn estimate(&self, active: &[Setting], scatter: bool) -> Vec<Prediction> {
         let mut mean = vec![0.0; active.len()];
         self.means(active, &mut mean);
         let inputs = self.base.inputs(active);
-        // Of a task alone the spread at other shares was learnt from shares that were left out, the
+        // Of a task alone the spread at other shares was learnt from shares that were held out, the
         // smallest and the largest too.
         let learnt = active.len() == 1 && self.part_spread(&active[0]).is_some();
         let most = self.base.most_together.max(1);
@@ -217,7 +216,7 @@ impl Predictor {
                     (_, Some((pool, learnt))) => {
                         let (variance, noise) = pool.variance(&self.base, &inputs, at);
                         // Of a task that never ran with others the process says little where none could be
-                        // left out to try it on.
+                        // held out to try it on.
                         let least = match learnt.error {
                             None => spread * spread,
                             Some(_) => 0.0,

@@ -13,9 +13,9 @@ pub struct FitReport {
     pub families: Vec<(Method, f64)>,
     /// Parts that cross-validation left out in turn; 0: too few configurations.
     pub folds: usize,
-    /// Part of left-out throughputs inside the 90 % interval.
+    /// Part of held-out throughputs inside the 90 % interval.
     pub coverage_90: Option<f64>,
-    /// Error of each kind of co-run of which parts could be left out.
+    /// Error of each kind of co-run of which parts could be held out.
     pub kinds: Vec<KindError>,
     /// Left-out configurations with the largest errors of the total, worst first.
     pub worst: Vec<Worst>,

@@ -57,7 +57,7 @@ pub enum RunError {
     Nothing,
 }
 
-/// Adds the measurements of a run to a profile of the same tasks and device; answers how many
+/// Adds the measurements of a run to a profile of the same tasks and device; returns how many
 /// configurations they are.
 ///
 /// # Errors

@@ -15,7 +15,7 @@ const DEPTH: usize = 3;
 pub(crate) const SPLITS: usize = (1 << DEPTH) - 1;
 /// Leaves of one tree.
 pub(crate) const LEAVES: usize = 1 << DEPTH;
-/// Places of which [`Trees::means`] works out the values together.
+/// Places of which [`Trees::means`] computes the values together.
 pub(crate) const LANES: usize = 8;
 /// Trees of equal depth, one after another.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,8 +2,8 @@
 
 use units::{Batch, Share};
 
-/// Factor on the standard deviation of what lies outside what was measured. Chosen, not fitted: how far a
-/// user will go beyond is not known. Errors of left-out throughputs are counted with it, so that it widens the
+/// Factor on the standard deviation of what lies outside what was measured. Chosen, not fitted: how far a user
+/// will go beyond is unknown. Errors of held-out throughputs are counted with it, so that it widens the
 /// intervals outside against those inside, and not those of all.
 const BEYOND: f64 = 2.0;
 
@@ -25,7 +25,7 @@ pub(crate) struct Trust {
     pub spread: f64,
     /// Factor that makes intervals hold what they say.
     pub interval_scale: f64,
-    /// The same at shares and numbers of tasks that were not measured; `None`: none could be left
+    /// The same at shares and numbers of tasks that were not measured; `None`: none could be held
     /// out to learn it.
     pub far_scale: Option<f64>,
     /// Of solo rates at a part of the device.

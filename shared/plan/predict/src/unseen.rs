@@ -21,13 +21,13 @@ pub(crate) struct Unseen {
     pub sums: Option<Sums>,
     /// Weights of the process in co-runs that the models of the tasks know.
     pub weights: Weights,
-    /// For a batch size that never ran among others.
+    /// For a batch size that never ran with others.
     pub batch: Option<PoolCorrection>,
     /// For a task that never did.
     pub task: Option<PoolCorrection>,
 }
 
-/// What left-out parts taught.
+/// What held-out parts taught.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PoolCorrection {
     /// Weight of the process of all tasks.
@@ -36,11 +36,11 @@ pub(crate) struct PoolCorrection {
     pub factor: f64,
     /// Factor on the standard deviation of the process.
     pub interval_scale: f64,
-    /// What was measured of it; `None`: too little to leave out, so that the weight is a guess.
+    /// What was measured of it; `None`: too little to hold out, so that the weight is a guess.
     pub error: Option<UnseenError>,
 }
 
-/// Error of batch sizes or tasks that were left out whole.
+/// Error of batch sizes or tasks that were held out entirely.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct UnseenError {
     /// How many were, one after another.

@@ -207,7 +207,7 @@ impl Fold {
     }
 }
 
-/// Share levels that are left out, at most: each costs as much as a fold.
+/// Share levels that are held out, at most: each costs as much as a fold.
 const MOST_LEVELS: usize = 2;
 /// Least co-runs that must be left to learn from when a level or a crowd is left out.
 const LEAST_KEPT: usize = 10;
@@ -348,7 +348,7 @@ fn part_of(
     }
 }
 
-/// As [`leave_out`] with the usual number of parts.
+/// Like [`leave_out`] with the usual number of parts.
 pub(crate) fn cross_validate(
     data: &Dataset,
     known: &FromFullFit<'_>,

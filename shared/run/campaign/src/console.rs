@@ -11,7 +11,7 @@ use predict::design::Progress;
 use crate::interrupt::Signals;
 
 /// How often a line says how far the session is, where standard error is no terminal: often enough to see
-/// in a log that it goes on, and 60 lines an hour.
+/// in a log that it continues, and 60 lines an hour.
 const LINE_EVERY: Duration = Duration::from_secs(60);
 
 /// A design without a budget has so many configurations that their number says nothing.
@@ -58,7 +58,8 @@ fn about(seconds: f64) -> String {
 }
 
 impl Pace {
-    /// Notes that a configuration was measured; what the rest takes by the mean of those so far, once.
+    /// Records that a configuration was measured; what the rest takes by the mean of those so far,
+    /// once.
     fn note(&mut self, left: u64) -> Option<String> {
         // What was recorded before takes no time.
         self.took += self.begun.take()?.elapsed();
@@ -119,7 +120,7 @@ impl<'a> Written<'a> {
     }
 
     /// Shows the lines below the bar, each cut to the terminal: one that it broke would be counted as one
-    /// line, and left standing when the bar is drawn anew.
+    /// line, and left standing when the bar is drawn again.
     fn show(&self) {
         let lines = self.below.iter().filter(|l| !l.is_empty());
         let lines = lines.map(|line| self.console.cut(line));
@@ -215,7 +216,7 @@ pub fn failure(error: DesignError, signals: Option<&Signals>) -> Failure {
     }
 }
 
-/// As [`failure`], of a session.
+/// Like [`failure`], of a session.
 pub fn session_failure(error: SessionError<Failure>, signals: &Signals) -> Failure {
     match error {
         SessionError::Design(error) => failure(error, Some(signals)),

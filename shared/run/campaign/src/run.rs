@@ -400,7 +400,7 @@ fn recorded_only(opened: &device::Opened, configurations: &[Configuration]) -> R
     }
 }
 
-/// A GPU by name, or by its figures in a file where there is one of that name.
+/// A GPU by name, or by its figures in a file if there is one of that name.
 fn gpu(text: &str, console: &Console) -> Result<GpuSpec, Failure> {
     let path = Path::new(text);
     let is_file = text == "-" || text.contains('/') || path.extension().is_some() || path.is_file();

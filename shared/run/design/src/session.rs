@@ -210,7 +210,7 @@ impl Session<'_> {
             let rates = record.rates();
             self.sequence.observe(&runs, rates.as_deref());
             if let Some(worth) = &mut self.worth {
-                // The start of jobs counts where there is one. Of what was recorded only its windows are known.
+                // The start of jobs counts if there is one. Of what was recorded only its windows are known.
                 let seconds = match self.real && measured {
                     true => begun.elapsed().as_secs_f64(),
                     false => record.seconds(),
@@ -264,7 +264,7 @@ impl Session<'_> {
     }
 
     /// Whether a task has failed alone that never ran: every co-run of it would fail too, and could not be
-    /// compared with anything. Where memory did not suffice a smaller batch size may do.
+    /// compared with anything. Where memory was insufficient a smaller batch size may do.
     fn is_hopeless(&self, runs: &[Setting], failure: &Failed, findings: &Findings) -> bool {
         let [run] = runs else { return false };
         let task = &self.header.workload.tasks[run.task];

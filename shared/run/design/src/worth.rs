@@ -33,7 +33,7 @@ pub struct Worth {
 }
 
 impl Worth {
-    /// For so many rounds of a workload.
+    /// For this many rounds of a workload.
     ///
     /// # Errors
     /// [`DesignError::Rounds`] where a task does not say how much it trains in one, and

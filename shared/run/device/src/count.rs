@@ -80,7 +80,7 @@ pub(crate) struct Count<'a> {
     members: Vec<Member>,
     limits: Limits,
     interrupted: &'a AtomicBool,
-    /// When the stretch under way began.
+    /// When the current stretch began.
     stretch: Option<Instant>,
     /// Length of those that have ended.
     counted: Duration,
@@ -141,8 +141,8 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// The result, unless a job told progress and no samples: a count that stays where it is, as that of
-    /// a line that only ends an epoch.
+    /// The result, unless a job reported progress and no samples: a count that stays where it is, as
+    /// that of a line that only ends an epoch.
     fn counting(&self, counted: Counted) -> Result<Counted, CountError> {
         let still = counted.rates.iter().position(|r| r.samples_per_s <= 0.0);
         let Some(index) = still else {
@@ -275,7 +275,7 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// Where the count of the stretch under way begins, at `now`: after the warm-up, or a quarter of a
+    /// Where the count of the current stretch begins, at `now`: after the warm-up, or a quarter of a
     /// stretch that is shorter than four of them.
     fn warm(&self, now: Instant) -> Option<Instant> {
         let start = self.stretch?;

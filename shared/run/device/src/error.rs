@@ -71,7 +71,7 @@ impl MeasureError {
         Self::Failed(Box::new(Failed::new(cause, reason)))
     }
 
-    /// Whether memory did not suffice.
+    /// Whether memory was insufficient.
     #[must_use]
     pub fn is_memory(&self) -> bool {
         matches!(self, Self::Failed(f) if f.cause == Some(FailureCause::Memory))

@@ -215,7 +215,7 @@ impl Pool {
         for worker in self.workers.iter_mut().filter(|w| !w.parked) {
             let mut parking = worker.pool && !self.restless.contains(&worker.run.task);
             if parking && self.host.regrants() == Regrants::Now {
-                // One at a small share would need long to finish the step under way.
+                // One at a small share would need long to finish the current step.
                 parking = self.host.regrant(worker.job, Share::FULL).is_ok();
                 worker.run.share = Share::FULL;
             }
@@ -279,7 +279,7 @@ impl Pool {
         self.tasks[task].samples.map(units::Samples::get)
     }
 
-    /// Notes that a task tells nothing before it ends, after `time` just now.
+    /// Records that a task reports nothing before it ends, after `time` just now.
     pub(crate) fn runs_whole(&mut self, task: usize, time: Duration) {
         let known = self.whole.entry(task).or_insert(time);
         *known = time.min(*known);

@@ -49,7 +49,7 @@ pub struct Real {
     bad_norms: BTreeMap<usize, NormsError>,
     effort: Effort,
     sms: BTreeMap<Share, u32>,
-    /// Tells how the GPU is used; why not in words, where there is one.
+    /// Tells how the GPU is used; why not in words, if there is one.
     meter: Option<Result<Arc<Meter>, String>>,
     interrupted: Arc<AtomicBool>,
     /// This profile among the programs that use the device.
@@ -99,10 +99,10 @@ impl Real {
         Self::cpu_with(workload, &runs, Patience::default(), options)
     }
 
-    /// As [`Real::cpu`] with everything given; `runs` is where the run directory is made.
+    /// Like [`Real::cpu`] with everything given; `runs` is where the run directory is made.
     ///
     /// # Errors
-    /// As [`Real::cpu`].
+    /// Like [`Real::cpu`].
     pub fn cpu_with(
         workload: &Workload,
         runs: &Path,
@@ -416,8 +416,8 @@ fn seconds(value: Seconds) -> Duration {
     Duration::try_from_secs_f64(value.get()).unwrap_or(Duration::MAX)
 }
 
-/// Means over windows; the standard error is the larger of what the windows say each for itself
-/// and what their spread says. Of one run of a job that tells no progress there is none.
+/// Means over windows; the standard error is the larger of what the windows say each for itself and
+/// what their spread says. Of one run of a job that reports no progress there is none.
 fn averaged(counts: &[Counted], members: &[Member]) -> Result<Measurement, MeasureError> {
     let windows = counts.len() as f64;
     let bad = |e: units::UnitError| MeasureError::failed(FailureCause::Other, e.to_string());

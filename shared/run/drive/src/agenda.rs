@@ -213,7 +213,7 @@ impl Agenda {
         Some((now - r.started) / planned)
     }
 
-    /// A task has been synchronised; answers whether its job is complete.
+    /// A task has been synchronised; returns whether its job is complete.
     pub fn synced(&mut self, place: Place, now: f64) -> bool {
         self.running.retain(|r| !place.is(r));
         if self.jobs[place.job].given_up {
@@ -279,9 +279,9 @@ impl Agenda {
         }
     }
 
-    /// Moves a task that waits for a GPU to the head of another that can run it, the one that is
-    /// expected to complete it first; answers whether there is one. One of a gang is not moved: it has to
-    /// start with the others.
+    /// Moves a task that waits for a GPU to the head of another that can run it, the one that is expected
+    /// to complete it first; returns whether there is one. One of a gang is not moved: it has to start
+    /// with the others.
     pub fn elsewhere(&mut self, place: Place, gpu: usize, now: f64) -> bool {
         if self.is_gang(place.job) {
             return false;

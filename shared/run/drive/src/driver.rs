@@ -144,7 +144,7 @@ impl Driver<'_> {
         self.record(&event);
     }
 
-    /// As [`Driver::tell`], of an event that has its time.
+    /// Like [`Driver::tell`], of an event that has its time.
     pub fn record(&mut self, event: &RunEvent) {
         let written = self.output.record(event);
         if self.written.is_ok() {
@@ -189,7 +189,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Runs until nothing is left to run, or a signal; answers the signal.
+    /// Runs until nothing is left to run, or a signal; returns the signal.
     pub fn drive(&mut self) -> Option<i32> {
         let mut heard = 0;
         loop {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Place;
 
-/// A job as the journal knows it: another schedule of the same jobs can be gone on with.
+/// A job as the journal knows it: another schedule of the same jobs can be continued.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Shape {
@@ -76,7 +76,7 @@ pub(crate) struct Past {
 pub(crate) enum JournalError {
     #[error(transparent)]
     Records(#[from] RecordsError),
-    /// It is there, and nobody has said that it is to be gone on with.
+    /// It is there, and nobody has said that it is to be continued.
     #[error(
         "{path} is the journal of a run with {done} of {of} tasks done: go on with --resume, or name another file"
     )]
@@ -229,7 +229,7 @@ impl TaskJournal {
         self.records.is_some()
     }
 
-    /// Notes that this process runs it, in `folder`, once nothing of the process before is left.
+    /// Records that this process runs it, in `folder`, once nothing of the process before is left.
     ///
     /// # Errors
     /// [`JournalError::Left`] if something of it does not end; [`JournalError::Records`].

@@ -13,7 +13,7 @@ use crate::driver::{Driver, Parked, Running};
 use crate::{Place, Where};
 
 /// Processes parked on a GPU at most, whose memory nothing may be known of: a CUDA context alone
-/// takes some 0.5 GB, so eight of them 4 GB. Where memories are told, they decide too.
+/// takes about 0.5 GB, so eight of them 4 GB. Where memories are told, they decide too.
 const MOST_PARKED: usize = 8;
 
 impl Driver<'_> {

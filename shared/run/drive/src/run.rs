@@ -146,7 +146,7 @@ fn opened(
         Ok(opened) => return Ok(opened),
         Err(error) => error,
     };
-    // Nobody asked for this file: it must not stand in the way of a run that begins anew.
+    // Nobody asked for this file: it must not stand in the way of a run that begins again.
     let asked = settings.resume || matches!(settings.journal, KeptIn::File(_));
     match error {
         JournalError::Records(RecordsError::InUse { .. }) if !asked => {
@@ -166,7 +166,7 @@ fn opened(
     }
 }
 
-/// What cannot be gone on with is said before anything is started.
+/// What cannot be continued is said before anything is started.
 fn of_journal(error: JournalError) -> Failure {
     match error {
         JournalError::Left(_) | JournalError::Records(RecordsError::Io { .. }) => {

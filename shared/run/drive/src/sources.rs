@@ -9,7 +9,7 @@ use cluster::import::{self, ImportError, Lumping};
 use cluster::{SoloRates, order};
 use doc::{Cluster, Document as _, Provenance};
 
-/// A queue of so many bytes is read, and no more: 100,000 jobs of Slurm have about as many.
+/// A queue of this many bytes is read, and no more: 100,000 jobs of Slurm have about as many.
 const LONGEST_QUEUE: u64 = 1 << 28;
 
 /// The solo rates of profiles, each named as `TYPE=FILE`.

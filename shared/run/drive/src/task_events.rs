@@ -93,7 +93,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Training of a task has ended; answers when.
+    /// Training of a task has ended; returns when.
     fn trained(&mut self, running: &Running) -> f64 {
         let now = self.now();
         let place = running.place;
@@ -288,7 +288,7 @@ impl Driver<'_> {
         self.replan("a job was given up");
     }
 
-    /// Plans anew if the times of a job were far from the planned ones.
+    /// Plans again if the times of a job were far from the planned ones.
     fn look_at_drift(&mut self, job: usize) {
         let (sum, count) = self.jobs[job].drift;
         // A complete round, so that one slow task does not decide for all.

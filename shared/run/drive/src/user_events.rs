@@ -8,7 +8,7 @@ use units::{Seconds, TaskId};
 
 use crate::driver::{Driver, Running};
 
-/// The status is written anew at most this often; a reader looks at it, and nothing waits for it.
+/// The status is written again at most this often; a reader looks at it, and nothing waits for it.
 const STATUS: Duration = Duration::from_secs(2);
 
 impl Driver<'_> {

@@ -16,7 +16,7 @@ pub(crate) struct View {
     pub shown: Instant,
 }
 
-/// How often a terminal is drawn anew.
+/// How often a terminal is drawn again.
 pub(crate) const REDRAW: Duration = Duration::from_millis(500);
 /// How often a log gets a line.
 pub(crate) const LINE: Duration = Duration::from_secs(30);

@@ -86,8 +86,8 @@ impl Observer for Blind {
 }
 
 /// Most events of one run. A window of 4,096 steps of the slowest of eight tasks of the catalogue
-/// has some 10^7; only tasks whose steps differ by many orders of magnitude have more, and two whose
-/// steps take 1 ms and 1 year would keep the simulator busy for a year.
+/// has about 10^7; only tasks whose steps differ by many orders of magnitude have more, and two
+/// whose steps take 1 ms and 1 year would keep the simulator busy for a year.
 const MOST_EVENTS: u64 = 50_000_000;
 
 /// Runs all jobs together until each has made `min_steps` whole steps after its first.

@@ -37,7 +37,7 @@ impl ControlGroups {
     /// a quota of one part of the cores. Jobs of a task on several have a group for each.
     ///
     /// # Errors
-    /// As [`ControlGroups::open`].
+    /// Like [`ControlGroups::open`].
     pub fn open_divided(mut run: RunDir, parts: usize) -> Result<Self, OpenError> {
         let groups = Cgroups::create(&mut run);
         let groups = groups.map_err(|e| OpenError::environment(DeviceKind::Cpu, e))?;

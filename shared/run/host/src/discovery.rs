@@ -26,7 +26,7 @@ pub struct Gpu {
     pub compute_capability: (u32, u32),
     /// Highest CUDA version of the driver, major and minor.
     pub cuda_version: (u32, u32),
-    /// The driver's version, where NVML tells it.
+    /// The driver's version, where NVML reports it.
     pub driver: Option<String>,
     /// Whether tasks can share it under MPS.
     pub mps: MpsSupport,
@@ -124,7 +124,7 @@ pub fn shareable(uuids: &[String], least: usize) -> Result<Vec<Gpu>, NoGpu> {
     select(discover()?, uuids, least).map_err(no_driver)
 }
 
-/// As [`shareable`], of the GPUs `found`; the error in words.
+/// Like [`shareable`], of the GPUs `found`; the error in words.
 fn select(found: Vec<Gpu>, uuids: &[String], least: usize) -> Result<Vec<Gpu>, String> {
     if let Some(uuid) = uuids.iter().find(|u| found.iter().all(|g| g.uuid != **u)) {
         let known: Vec<&str> = found.iter().map(|g| g.uuid.as_str()).collect();
@@ -167,7 +167,7 @@ pub struct Computing {
     pub pid: u32,
 }
 
-/// The processes that compute on some GPUs, whoever has started them, as NVML tells it.
+/// The processes that compute on some GPUs, whoever has started them, as NVML reports it.
 ///
 /// # Errors
 /// Why NVML does not tell.
@@ -186,8 +186,8 @@ pub fn computing(gpus: &[Gpu]) -> Result<Vec<Computing>, String> {
     Ok(all)
 }
 
-/// Whether the contexts of this process are clients of MPS, as CUDA tells it of the first GPU that it
-/// sees (`CU_DEVICE_ATTRIBUTE_MPS_ENABLED`). No context is created.
+/// Whether the contexts of this process are clients of MPS, as CUDA reports it of the first GPU that
+/// it sees (`CU_DEVICE_ATTRIBUTE_MPS_ENABLED`). No context is created.
 ///
 /// # Errors
 /// [`NoGpu`] as [`discover`].

@@ -19,7 +19,7 @@ pub enum HostError {
     /// A control group cannot be made or changed.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
-    /// MPS refuses, or the job is no client of it at its share.
+    /// MPS refuses, or the job is not a client of it at its share.
     #[error(transparent)]
     Mps(#[from] MpsError),
     /// The simulated GPU cannot run the job.

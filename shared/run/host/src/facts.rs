@@ -13,7 +13,7 @@ use crate::{OpenError, SimulatedGpu};
 /// not where the tasks run.
 ///
 /// # Errors
-/// [`OpenError::Workload`] if the GPU of a simulated device is not known.
+/// [`OpenError::Workload`] if the GPU of a simulated device is unknown.
 pub fn complete(workload: &Workload, kind: DeviceKind) -> Result<Workload, OpenError> {
     let mut workload = workload.clone();
     if kind != DeviceKind::Replay {
@@ -28,7 +28,7 @@ pub fn complete(workload: &Workload, kind: DeviceKind) -> Result<Workload, OpenE
         workload.device.memory = SimulatedGpu::simulator(&workload)?.1;
     }
     for task in &mut workload.tasks {
-        // What is not known or wrong is reported by the device that needs it.
+        // What is unknown or wrong is reported by the device that needs it.
         if let Ok(network) = Network::of_task(task) {
             fill(task, &network, simulated);
         }

@@ -76,7 +76,7 @@ impl SimHost {
     /// time.
     ///
     /// # Errors
-    /// As [`SimulatedGpu::open`].
+    /// Like [`SimulatedGpu::open`].
     pub fn open(workload: &Workload, link: Option<Link>, seed: u64) -> Result<Self, OpenError> {
         Ok(Self {
             gpu: SimulatedGpu::open(workload)?,
@@ -135,7 +135,7 @@ impl SimHost {
         Err(SimError::TooLong { seconds })
     }
 
-    /// Sets the rates of all jobs anew after one has come or gone.
+    /// Sets the rates of all jobs again after one has come or gone.
     fn share_out(&mut self) -> Result<(), SimError> {
         let mut gpus: BTreeMap<usize, Vec<(Setting, JobId)>> = BTreeMap::new();
         for (&id, job) in &self.jobs {

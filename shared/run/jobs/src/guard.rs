@@ -16,7 +16,7 @@ pub use process::Guard;
 /// What a guard does once its owner has ended.
 ///
 /// # Errors
-/// As [`RunDir::clean`].
+/// Like [`RunDir::clean`].
 pub fn clean_up(run: &Path) -> io::Result<Option<Cleaned>> {
     let cleaned = RunDir::clean(run);
     mps::clean_orphans();

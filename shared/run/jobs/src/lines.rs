@@ -3,7 +3,7 @@
 #[derive(Debug, Default)]
 pub struct LineCutter {
     partial: Vec<u8>,
-    /// The line under way is too long to be looked at.
+    /// The current line is too long to be looked at.
     overlong: bool,
 }
 

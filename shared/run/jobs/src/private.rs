@@ -50,7 +50,7 @@ pub(crate) fn append_private(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().append(true), path)
 }
 
-/// As [`append_private`], for reading as well.
+/// Like [`append_private`], for reading as well.
 pub(crate) fn share_private(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().read(true).append(true), path)
 }

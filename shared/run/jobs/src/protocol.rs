@@ -5,7 +5,7 @@ use regex::bytes::Regex;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// One line that a job told.
+/// One line that a job reported.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Message {
     /// What does not depend on the checkpoint is done; waiting for `run`.
@@ -39,7 +39,7 @@ pub enum Message {
     },
 }
 
-/// How a job tells its progress.
+/// How a job reports its progress.
 #[derive(Debug, Clone, Default)]
 pub enum Progress {
     /// The worker protocol: JSON lines with a member `mt`.
@@ -56,7 +56,7 @@ pub struct Counter {
     /// Samples of one of what is counted.
     unit: f64,
     counts: Counts,
-    /// The last number, of one that goes on counting.
+    /// The last number, of one that continues counting.
     last: f64,
     /// The first numbers of a group `samples`, to see whether they go on counting.
     first: Vec<u64>,
@@ -110,7 +110,7 @@ struct Line {
     norms: Option<Norms>,
 }
 
-/// The member `norms` of a step. Of any other shape it is no reason to lose the step.
+/// The member `norms` of a step. Of any other shape it is not a reason to lose the step.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Norms {
@@ -165,7 +165,7 @@ impl Progress {
     /// From a regular expression with a group that counts.
     ///
     /// # Errors
-    /// As [`Progress::from_document`].
+    /// Like [`Progress::from_document`].
     pub fn from_regex(text: &str, units: Units) -> Result<Self, ProgressError> {
         let regex = regex::bytes::RegexBuilder::new(text)
             .size_limit(doc::Progress::LARGEST_REGEX)
@@ -209,8 +209,8 @@ impl Progress {
         }))
     }
 
-    /// What a line (without its end) tells, if anything. A line that is not meant for us, also
-    /// one that is no text, is no error.
+    /// What a line (without its end) tells, if anything. A line that is not meant for us, also one
+    /// that is no text, is not an error.
     #[must_use]
     pub fn parse(&mut self, line: &[u8]) -> Option<Message> {
         if let Some(message) = parse_protocol(line) {

@@ -61,7 +61,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Reads the records of a file, if there is one, and hands each to `take`; answers how many bytes are
+    /// Reads the records of a file, if there is one, and hands each to `take`; returns how many bytes are
     /// whole records. A last line without an end is what a crash leaves of a record that was never
     /// confirmed.
     ///

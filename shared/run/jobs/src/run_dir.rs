@@ -14,7 +14,7 @@ use ledger::Owner;
 pub use ledger::Resource;
 use ledger::TOKEN;
 
-/// The private directory of one run, and the ledger of what has to be put away when it ends.
+/// The private directory of one run, and the ledger of what has to be cleaned up when it ends.
 ///
 /// Its owner holds a lock on a file in it. The kernel gives the lock back however the owner ends,
 /// so a directory whose lock is free belongs to a dead one: [`RunDir::create`] cleans those up,

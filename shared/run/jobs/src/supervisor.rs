@@ -45,7 +45,7 @@ pub struct Supervisor {
 /// Bytes read from one pipe in one go: the size of a pipe's buffer in Linux, so one read empties it.
 const CHUNK: usize = 64 * 1024;
 /// How often it is looked whether jobs are in their control groups: a look at all processes of the
-/// machine, about 1 ms for 150 of them. A job that leaves does so when it starts, and is told of
+/// machine, about 1 ms for 150 of them. A job that leaves does so when it starts, and is reported
 /// before it has trained for long.
 const LOOK_INSIDE: Duration = Duration::from_secs(1);
 
@@ -104,7 +104,7 @@ impl Supervisor {
         });
     }
 
-    /// As [`Supervisor::follow`], with every state of a line that is written over: a progress bar
+    /// Like [`Supervisor::follow`], with every state of a line that is written over: a progress bar
     /// tells how far a job is by nothing else.
     pub fn watch(&mut self, watch: impl FnMut(&TaskId, &[u8]) + 'static) {
         self.echo = Some(Echo {

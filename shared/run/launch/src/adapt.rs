@@ -42,7 +42,7 @@ pub(crate) enum Adapted {
 
 impl Correction {
     /// Corrects the model by the throughput measured while all tasks computed and by the noise scales that the
-    /// jobs tell, and solves anew. `part` of each correction (on a logarithmic scale) is applied, so that one
+    /// jobs tell, and solves again. `part` of each correction (on a logarithmic scale) is applied, so that one
     /// odd round does not turn the plan over.
     ///
     /// A plan for a time to target is kept if the new one would be faster by no more than the error of that
@@ -101,7 +101,7 @@ impl Correction {
 
 /// Why a plan for a time to target stays: by the corrected model the new one is hardly sooner, or is not at one of
 /// the ends of what the noise scales may be. The errors of the throughputs are left out: they are those of one model
-/// and meet both plans alike. `None` where the new plan is sooner, or where the objective is no time to target.
+/// and meet both plans alike. `None` where the new plan is sooner, or where the objective is not a time to target.
 fn no_sooner(
     launch: &Launch,
     new: &Plan,
@@ -146,8 +146,8 @@ fn setting(task: usize, batch: Batch, share: Share) -> Setting {
     Setting { task, batch, share }
 }
 
-/// The model with the solo steps of each task scaled so that the prediction for the plan under
-/// way moves by `part` of the way to what was measured.
+/// The model with the solo steps of each task scaled so that the prediction for the current plan
+/// moves by `part` of the way to what was measured.
 fn corrected(launch: &Launch, model: &Model, rates: &[f64], part: f64) -> Result<Model, String> {
     let mut model = model.clone();
     // They were measured earlier: whatever made the correction necessary has changed them, too.

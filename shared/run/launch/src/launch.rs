@@ -228,7 +228,7 @@ impl Launch {
         self.rates_of(predictor, &self.plan.model.as_ref()?.workload)
     }
 
-    /// As [`Launch::together`], of a predictor of `known`.
+    /// Like [`Launch::together`], of a predictor of `known`.
     fn rates_of(&self, predictor: &Predictor, known: &Workload) -> Option<Vec<f64>> {
         let mut gpus = BTreeMap::<usize, (Vec<usize>, Vec<Setting>)>::new();
         for (i, task) in self.assignments().enumerate() {
@@ -312,7 +312,7 @@ impl Launch {
         }
     }
 
-    /// The phases to follow: the timeline's, or those of a plan, whose times are not known.
+    /// The phases to follow: the timeline's, or those of a plan, whose times are unknown.
     #[must_use]
     pub fn phases(&self) -> Vec<Phase> {
         if let Some(timeline) = &self.timeline {
@@ -349,7 +349,7 @@ impl Assignment<'_> {
         self.task.job.as_ref()
     }
 
-    /// Whether its job says that it tells no progress.
+    /// Whether its job says that it reports no progress.
     #[must_use]
     pub fn is_silent(&self) -> bool {
         self.job().is_some_and(|job| job.progress.none)

@@ -81,12 +81,12 @@ fn simulated(
     }
     let host = SimHost::open(&workload, link, seed).map_err(open_failure)?;
     let settings = LaunchSettings {
-        // A simulated job is ready at once and never stalls. It tells its progress whenever the
+        // A simulated job is ready at once and never stalls. It reports its progress whenever the
         // set of jobs that compute changes, and between two of those nothing else happens.
         ready: None,
         stall: None,
         progress_every: Duration::ZERO,
-        // It tells its samples whatever the programs of the jobs would do.
+        // It reports its samples whatever the programs of the jobs would do.
         no_progress: false,
         ..settings.clone()
     };

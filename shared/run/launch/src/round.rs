@@ -334,7 +334,7 @@ impl<'r> RoundRun<'r> {
             .collect()
     }
 
-    /// Ends the phase under way of a task.
+    /// Ends the current phase of a task.
     fn end_phase(&mut self, i: usize, reason: Option<String>) {
         let now = self.with.host.now();
         let (Some(kind), Some(began)) = (self.tasks[i].phase(), self.tasks[i].phase_began) else {

@@ -158,7 +158,7 @@ fn add(totals: &mut Vec<TaskSummary>, round: Vec<TaskSummary>) {
         return;
     }
     for task in round {
-        // A plan that was solved anew may have the tasks in another order.
+        // A plan that was solved again may have the tasks in another order.
         let Some(total) = totals.iter_mut().find(|t| t.id == task.id) else {
             totals.push(task);
             continue;

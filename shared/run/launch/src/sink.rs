@@ -9,7 +9,7 @@ pub trait Sink {
     /// Something happened.
     fn event(&mut self, event: &RunEvent);
 
-    /// A task has trained. Answers whether that is told: it is not where the reader of the events does
+    /// A task has trained. Returns whether that is told: it is not where the reader of the events does
     /// not read, and then the next progress of the task tells it.
     fn progress(&mut self, event: &RunEvent) -> bool;
 

@@ -20,7 +20,7 @@ pub struct Row {
     pub share: f64,
     /// Samples of each step.
     pub batch: u32,
-    /// Samples trained in this round; absent where the job tells no progress.
+    /// Samples trained in this round; absent where the job reports no progress.
     pub samples: Option<u64>,
     /// Samples to train in this round.
     pub wanted: Option<u64>,

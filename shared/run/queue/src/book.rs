@@ -182,7 +182,7 @@ pub enum Record {
         /// Seconds since 1970.
         at_s: f64,
     },
-    /// A job that was about to be started could not be, for want of what the machine will have again.
+    /// A job that was about to be started could not be, for lack of what the machine will have again.
     Unstarted(Id),
     /// A job that ran waits again.
     Returned {

@@ -121,7 +121,7 @@ impl Queue {
         }
     }
 
-    /// The same of a server, which is started where there is none and something is left to do.
+    /// The same of a server, which is started if there is none and something is left to do.
     ///
     /// # Errors
     /// [`ClientError`].

@@ -143,7 +143,7 @@ impl Explorer {
         Some((&test.template, test.from, test.target))
     }
 
-    /// Jobs run on so many processors, and what they do is told by [`Explorer::look`].
+    /// Jobs run on this many processors, and what they do is told by [`Explorer::look`].
     #[must_use]
     pub fn on_processors(mut self, cores: usize) -> Self {
         self.processors = Some(Processors::new(cores));
@@ -279,7 +279,7 @@ impl Explorer {
         }
     }
 
-    /// Whether whole runs of every running template are known with so many jobs.
+    /// Whether whole runs of every running template are known with this many jobs.
     fn knows_runs(&self, number: usize) -> bool {
         let known = |r: &Runner| {
             let run = self.runs.get(&(r.template.clone(), number));
@@ -288,7 +288,7 @@ impl Explorer {
         self.number > 0 && self.active().all(known)
     }
 
-    /// Whether a job may still begin to tell its progress.
+    /// Whether a job may still begin to report its progress.
     fn is_starting(runner: &Runner, now: f64) -> bool {
         !runner.begun && now - runner.started < SILENT
     }

@@ -160,8 +160,8 @@ impl Policy {
         self.explorer.look(look);
     }
 
-    /// The processes of a running job have gone: what the journal has to say of it. A job whose memory did not
-    /// suffice beside others waits again, to run alone; one that may be started once only has failed.
+    /// The processes of a running job have gone: what the journal has to say of it. A job whose memory was
+    /// insufficient beside others waits again, to run alone; one that may be started once only has failed.
     pub fn exited(
         &mut self,
         book: &Book,
@@ -209,7 +209,7 @@ impl Policy {
         }
     }
 
-    /// A job's memory did not suffice beside others: it waits again, to run alone.
+    /// A job's memory was insufficient beside others: it waits again, to run alone.
     fn out_of_memory(&mut self, entry: &Entry, now: f64) {
         let beside = self.shares.len();
         self.gone(entry, false, now);

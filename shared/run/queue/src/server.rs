@@ -56,7 +56,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// How often it is looked whether processes that others started are still there.
 const LOOK_AT_OTHERS: Duration = Duration::from_millis(200);
 
-/// Pause after a start that failed for want of processes, descriptors, memory or room: others end in
+/// Pause after a start that failed for lack of processes, descriptors, memory or room: others end in
 /// between, and a machine that lacks something is not asked for it fifty times a second.
 const SHORTAGE: Duration = Duration::from_secs(1);
 
@@ -67,7 +67,7 @@ type Lines = Rc<RefCell<Vec<(TaskId, f64, Vec<u8>)>>>;
 struct Live {
     process: JobId,
     seat: usize,
-    /// Its control group, where there is one.
+    /// Its control group, if there is one.
     procs: Option<PathBuf>,
     detector: Detector,
     /// Work that the policy has been told of.
@@ -100,7 +100,7 @@ pub struct Server {
     /// Processes without a parent that were asked to end, and when.
     orphans: BTreeMap<Id, Instant>,
     watch: Option<Watch>,
-    /// Nothing is started before, after a start that failed for want of something.
+    /// Nothing is started before, after a start that failed for lack of something.
     again: Instant,
 }
 

@@ -229,7 +229,7 @@ fn read(path: &Path, console: &Console) -> Result<Option<Any>, Failure> {
     input.any().next().transpose()
 }
 
-/// Seconds of a whole run by its summary; nothing where it has none.
+/// Seconds of a whole run by its summary; nothing if it has none.
 fn makespan(run: &str, console: &Console) -> Option<f64> {
     let Ok(Some(Any::Run(events))) = read(Path::new(run), console) else {
         return None;

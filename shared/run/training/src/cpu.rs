@@ -128,8 +128,8 @@ impl CpuTrainer {
         }
     }
 
-    /// As [`CpuTrainer::gradients`], and where it is `measured` norms of parts: those of the threads, or
-    /// of one thread two halves.
+    /// Like [`CpuTrainer::gradients`], and where it is `measured` norms of parts: those of the threads,
+    /// or of one thread two halves.
     fn measured_gradients(
         &mut self,
         first: u64,

@@ -42,7 +42,7 @@ impl Reporter {
     }
 
     /// Tells steps that are quick together, 20 lines a second at most; the next at once, which shows
-    /// that the training goes on.
+    /// that the training continues.
     pub fn merge_steps(&mut self) {
         let now = Instant::now();
         self.told = now.checked_sub(BETWEEN).or(Some(now));
@@ -157,7 +157,7 @@ pub enum Order {
     Task(u32, u32),
     /// Train.
     Run,
-    /// Stop training after the step under way, and wait.
+    /// Stop training after the current step, and wait.
     Park,
     /// Use another batch size from the next step on.
     Batch(Batch),

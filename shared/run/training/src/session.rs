@@ -10,7 +10,7 @@ use crate::elastic;
 use crate::protocol::{Order, Reporter};
 use crate::trainer::Trainer;
 
-/// Trains to the end, and tells the progress on standard output.
+/// Trains to the end, and reports the progress on standard output.
 ///
 /// # Errors
 /// [`Failure`] if the device gave up, another process of the training has gone, or a checkpoint

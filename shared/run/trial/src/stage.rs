@@ -149,7 +149,8 @@ impl Stage {
 }
 
 impl Track {
-    /// The same command anew, beside others: what it counts is known, and how far its marks are apart.
+    /// The same command again, beside others: what it counts is known, and how far its marks are
+    /// apart.
     #[must_use]
     pub fn beside_others(&self) -> Self {
         let rate = self.rate(0.0, f64::INFINITY);

@@ -17,7 +17,7 @@ use crate::judge::Judge;
 /// Fewest windows or progress events.
 const FEWEST: usize = 5;
 
-/// A block counts for at most so many times its steps.
+/// A block counts for at most this many times its steps.
 const MOST_WEIGHT: f64 = 1.5;
 
 /// Figures are rounded differently where sums are made in another order; errors are differences of
@@ -228,7 +228,7 @@ fn judge_learnt(claimed: &EfficiencyCurve, own: &Learnt, j: &mut Judge) {
         let step = 1.01 * own.step;
         within("noise_scale", *samples, own.phi, step);
         let [low, high] = interval.unwrap_or_default();
-        // What bounds the interval hangs on the misfit at a noise scale that may be a step off.
+        // What bounds the interval depends on the misfit at a noise scale that may be a step off.
         within("interval", low, own.interval[0], 2.0 * step);
         within("interval", high, own.interval[1], 2.0 * step);
     });

@@ -203,7 +203,7 @@ impl Refit {
         };
         let samples = self.profile.samples.iter().filter(usable);
         let (whole, parts): (Vec<_>, Vec<_>) = samples.partition(|s| s.tasks.len() == tasks.len());
-        // Of the runs of a part of the tasks those that tell how one of the carried goes on.
+        // Of the runs of a part of the tasks those that tell how one of the carried continues.
         let carried = || {
             model
                 .measured
@@ -288,7 +288,7 @@ impl Refit {
     }
 }
 
-/// The first place where parameters differ, as it stands in the document.
+/// The first place where parameters differ, as it is in the document.
 fn difference(claimed: &ModelParams, own: &ModelParams) -> (String, String) {
     let text = |params| serde_json::to_string_pretty(params).unwrap_or_default();
     let (claimed, own) = (text(claimed), text(own));

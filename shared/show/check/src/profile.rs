@@ -37,7 +37,7 @@ pub fn judge(profile: &Profile, j: &mut Judge) {
     }
 }
 
-/// Only what is chosen one after another is chosen for a plan, and ends for want of gain; only an import
+/// Only what is chosen one after another is chosen for a plan, and ends for lack of gain; only an import
 /// is of another's measurements.
 fn design(profile: &Profile, j: &mut Judge) {
     let header = &profile.header;

@@ -178,7 +178,7 @@ fn one_at_a_time(schedule: &Schedule, j: &mut Judge) {
     }
 }
 
-/// Recomputes the figures; answers the cost.
+/// Recomputes the figures; returns the cost.
 fn figures(schedule: &Schedule, j: &mut Judge) -> f64 {
     let jobs = &schedule.cluster.jobs;
     let mut ends = vec![0.0_f64; jobs.len()];

@@ -108,7 +108,7 @@ impl Followed {
         }
     }
 
-    /// How long nothing was written though the run goes on.
+    /// How long nothing was written though the run continues.
     fn silence(&self) -> Option<String> {
         let written = self.path.metadata().and_then(|found| found.modified());
         let silent = written.ok()?.elapsed().ok()?;

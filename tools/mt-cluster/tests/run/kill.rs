@@ -1,4 +1,5 @@
-//! A run that is killed goes on: what is done is not done again, nothing is lost, nothing runs twice at once.
+//! A run that is killed continues: what is done is not done again, nothing is lost, nothing runs twice at
+//! once.
 
 use super::*;
 
@@ -108,7 +109,7 @@ fn complete(folder: &Path) {
 }
 
 /// Runs the jobs to their end, and kills the tool after random times, every other time with its guard;
-/// answers how often it was killed.
+/// returns how often it was killed.
 fn killed_on_the_way(state: &mut u64, most: usize) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let schedule = plan(&jobs(), "hare");

@@ -21,7 +21,7 @@ fn without_groups(command: &mut Command) {
     command.env("MT_CGROUP_PARENT", "/no/such/folder");
 }
 
-/// One that starts a stray in its download and in its compute phase, and one that goes on.
+/// One that starts a stray in its download and in its compute phase, and one that continues.
 fn two(corner: &Corner, script: &str) -> [ScriptedTask; 2] {
     let escape = escape(corner);
     let mut a = job("a", &format!("{escape}\n{script}"));

@@ -536,8 +536,8 @@ fn a_training_of_long_steps_is_given_the_time_to_save() {
     case.assert_every_step_once("a", 6);
 }
 
-/// A GPU is lost under a training: it goes on with what is left, and has the GPU again when that is found. What it had
-/// not saved is done again.
+/// A GPU is lost under a training: it continues with what is left, and has the GPU again when that is found. What it
+/// had not saved is done again.
 #[test]
 fn a_training_goes_on_without_a_lost_gpu_and_with_a_found_one() {
     needs_cgroups!();

@@ -33,7 +33,7 @@ fn the_first_signal_stops_gracefully() {
     ] {
         needs_cgroups!();
         if sent == Signal::SIGHUP && hangups_are_ignored() {
-            // The launcher inherits that from `nohup make test`, and rightly goes on.
+            // The launcher inherits that from `nohup make test`, and rightly continues.
             continue;
         }
         let corner = Corner::new();

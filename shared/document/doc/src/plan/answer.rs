@@ -40,7 +40,7 @@ pub struct Feasible {
     pub constraints: Constraints,
     /// Distance from the balance asked for; absent where a task has no data volume.
     pub mismatch: Option<f64>,
-    /// Objective without the batch constraints; absent where there are none, or several GPUs.
+    /// Objective without the batch constraints; absent if there are none, or several GPUs.
     pub unconstrained_objective: Option<f64>,
     /// Simpler schemes.
     pub baselines: Vec<Baseline>,
@@ -52,7 +52,7 @@ pub struct Feasible {
     pub alternatives: Vec<ParetoPoint>,
     /// Marginal changes.
     pub explanation: Vec<Marginal>,
-    /// Results per GPU, where there are several.
+    /// Results per GPU, if there are several.
     pub gpus: Vec<GpuPlan>,
     /// What was chosen from; absent where the model knows no measured co-run that keeps the
     /// constraints.

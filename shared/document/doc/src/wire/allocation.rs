@@ -22,7 +22,7 @@ pub struct Allocation {
     pub total_gpus: u32,
     /// GPUs of every training; 0: parked.
     pub gpus: BTreeMap<String, u32>,
-    /// Batch size of every process of a training, rank 0 first; absent where it is not known.
+    /// Batch size of every process of a training, rank 0 first; absent if unknown.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub batches: BTreeMap<String, Vec<u64>>,
     /// Trainings that have reached their target: they have no GPUs, and need none.

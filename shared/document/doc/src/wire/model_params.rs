@@ -76,9 +76,9 @@ pub struct Point {
 }
 
 /// A Gaussian process of all tasks, and how it serves co-runs in which a task or its batch size
-/// never ran among others. The step of such a co-run is, as a logarithm,
-/// `(1 - weight) own + weight pooled - ln factor`, at least that of the solo run, where `own` is the
-/// answer of the task's own model.
+/// never ran with others. The step of such a co-run is, as a logarithm, `(1 - weight) own + weight
+/// pooled - ln factor`, at least that of the solo run, where `own` is the answer of the task's own
+/// model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnseenParams {
@@ -100,10 +100,10 @@ pub struct UnseenParams {
     /// The process of the total throughput of such co-runs; absent: not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sums: Option<SumParams>,
-    /// For co-runs with a batch size that never ran among others.
+    /// For co-runs with a batch size that never ran with others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<UnseenUse>,
-    /// For co-runs with a task that never ran among others.
+    /// For co-runs with a task that never ran with others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<UnseenUse>,
 }

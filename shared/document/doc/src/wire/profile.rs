@@ -204,7 +204,7 @@ pub struct ProfileFailure {
     pub tasks: Vec<Choice>,
     /// Why there is no measurement.
     pub reason: String,
-    /// The kind of reason, where it is known.
+    /// The kind of reason, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FailureCause>,
     /// The task whose job is the reason.

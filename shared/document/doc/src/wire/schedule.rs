@@ -85,7 +85,7 @@ pub enum SchedulePolicy {
 }
 
 impl SchedulePolicy {
-    /// The name as it stands in a document.
+    /// The name as it is in a document.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -121,7 +121,7 @@ pub enum ScheduleBound {
 }
 
 impl ScheduleBound {
-    /// The name as it stands in a document.
+    /// The name as it is in a document.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -186,7 +186,7 @@ pub enum SwitchingMode {
 }
 
 impl SwitchingMode {
-    /// The name as it stands in a document.
+    /// The name as it is in a document.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

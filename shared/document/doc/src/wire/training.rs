@@ -30,10 +30,10 @@ pub struct TrainingEvent {
     /// It is done when the mean loss of its last ten reports is at most this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_loss: Option<f64>,
-    /// It is done after so many steps.
+    /// It is done after this many steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_steps: Option<u64>,
-    /// It is done after so many samples.
+    /// It is done after this many samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_samples: Option<u64>,
     /// It is done when its loss falls by less than this fraction over a window of 100 steps.

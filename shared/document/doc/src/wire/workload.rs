@@ -283,7 +283,7 @@ pub struct Job {
     /// Working directory; absent: that of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// How the program tells its progress.
+    /// How the program reports its progress.
     #[serde(default, skip_serializing_if = "is_default")]
     pub progress: Progress,
     /// Whether the program reads `run`, `park`, `batch N`, `quit` on standard input. Under a
@@ -302,7 +302,7 @@ pub struct Job {
     pub resume: Vec<String>,
 }
 
-/// How a program tells its progress.
+/// How a program reports its progress.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Progress {

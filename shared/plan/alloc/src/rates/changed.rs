@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use units::corun::{SampleTime, Setting, Throughput};
 use units::{Batch, Share};
 
-/// The rates of `inner`, so many standard deviations above their means. There is no law of
+/// The rates of `inner`, this many standard deviations above their means. There is no law of
 /// interference: that of `inner` need not hold for these.
 pub(crate) struct Shifted<'a, C: ?Sized> {
     pub(crate) inner: &'a C,
@@ -38,11 +38,11 @@ impl<C: Throughput + ?Sized> Throughput for Shifted<'_, C> {
     }
 }
 
-/// What [`Remembered`] keeps at most: rates of some 24 bytes, with the setting of each, and
+/// What [`Remembered`] keeps at most: rates of about 24 bytes, with the setting of each, and
 /// [`CORUN`] of them for a co-run. The most choices that are enumerated, 216,000 of 3 tasks, are 1.5
 /// million. What comes once it is full is predicted again.
 const MOST_KEPT: usize = 2_000_000;
-/// Of each co-run in the table besides its rates: two vectors and the place, some 100 bytes.
+/// Of each co-run in the table besides its rates: two vectors and the place, about 100 bytes.
 const CORUN: usize = 4;
 
 /// The rates of `inner`; each co-run is predicted once. The plan, what it is compared with and both

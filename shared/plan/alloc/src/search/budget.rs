@@ -10,8 +10,8 @@ use crate::instance::Instance;
 /// choices of 3 tasks with 3 batch sizes at a step of 5 % are enumerated in less than 2 seconds;
 /// those of 4 batch sizes, 512,000, took 4 to 6 seconds, and those of 4 tasks, up to a million, 11.
 pub(crate) const ENUMERATED: u64 = 9 * 216_000;
-/// The same of a local search, which runs on one processor. It ends by itself after some 3,000
-/// points of 5 tasks where constraints are easily met; where none can be it used to look at a million.
+/// The same of a local search, which runs on one processor. It ends by itself after about 3,000 points
+/// of 5 tasks where constraints are easily met; where none can be it used to look at a million.
 pub(crate) const CLIMBED: u64 = 1_000_000;
 /// Up to this many tasks an answer is expected at once; beyond, within a minute, and a climb has
 /// more choices to look at.
@@ -32,8 +32,8 @@ const ROUND_POINTS: u64 = 20_000;
 /// The same where each is played in its best order but nearly all are excluded by a bound first: of 3 tasks
 /// of 3 batch sizes at a step of 5 % all 216,000 take a second or two, of 4 of one size all 160,000.
 const BOUNDED_POINTS: u64 = 250_000;
-/// The same where choices are ranked by heuristic orders. A search of 8 tasks ends by itself after some 9,000;
-/// of 13 tasks and more what is afforded is less.
+/// The same where choices are ranked by heuristic orders. A search of 8 tasks ends by itself after about
+/// 9,000; of 13 tasks and more what is afforded is less.
 const ORDERED_POINTS: u64 = 12_000;
 /// The same times the square of the number of tasks: most neighbours of a choice are told from it by one
 /// prediction of all tasks.

@@ -147,7 +147,7 @@ impl Queue {
         }
     }
 
-    /// Takes an event; answers what is to start now.
+    /// Takes an event; returns what is to start now.
     ///
     /// # Errors
     /// [`Refused`] where the event cannot be; it then changes nothing.

@@ -41,7 +41,7 @@ pub struct Design<'a> {
 /// Up to this many tasks a model is fitted after every co-run, and all candidates are looked at.
 const FEW_TASKS: usize = 8;
 
-/// Co-runs that are chosen by one model of so many tasks, since a fit costs far more than in
+/// Co-runs that are chosen by one model of this many tasks, since a fit costs far more than in
 /// proportion to their number. With it a profile of 40 co-runs takes 15 CPU seconds of 32 alexnets
 /// and 39 of 64.
 #[must_use]

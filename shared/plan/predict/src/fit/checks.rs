@@ -27,9 +27,9 @@ pub(crate) struct Checks {
     folds: usize,
     /// Error of each family in percent.
     merits: Vec<(Method, f64)>,
-    /// Of left-out configurations.
+    /// Of held-out configurations.
     pub(crate) left: Vec<HeldOut>,
-    /// Of left-out batch sizes and shares.
+    /// Of held-out batch sizes and shares.
     pub(super) levels: Vec<HeldOut>,
     /// Of the co-runs of most tasks.
     pub(super) crowd: Vec<HeldOut>,
@@ -56,7 +56,7 @@ impl Checks {
         }
     }
 
-    /// Chooses among `families` by what each predicts of left-out configurations.
+    /// Chooses among `families` by what each predicts of held-out configurations.
     pub(super) fn of(
         checked: &Dataset,
         known: &FromFullFit<'_>,
@@ -83,7 +83,7 @@ impl Checks {
             let moved = moved_as(&left, method, (weights, 0.0));
             (weights, validation::sum_weight(&moved, method))
         };
-        // Each family as it would answer: with the process of all tasks where it has one.
+        // Each family as it would answer: with the process of all tasks if it has one.
         let tried = families.iter().map(|m| {
             let moved = moved_as(&left, *m, both_of(*m));
             let errors = validation::total_errors(checked, &moved, *m);
@@ -154,7 +154,7 @@ impl Checks {
     }
 }
 
-/// The best family by the errors of left-out co-runs; a later one only if it is clearly better.
+/// The best family by the errors of held-out co-runs; a later one only if it is clearly better.
 fn choose(families: &[Method], tried: &[(Method, Vec<f64>)]) -> Method {
     let fallback = if families.contains(&Method::Gp) {
         Method::Gp

@@ -14,7 +14,7 @@ use crate::pool::{Pool, PoolRows};
 use crate::unseen::{PoolCorrection, Unseen, UnseenError};
 use crate::validation::{self, FromFullFit, Part, RegressorsToFit, VERY_SURE, trimmed};
 
-/// Most parts that are left out: each costs as much as a fit. Twelve were half of what a fit with
+/// Most parts that are held out: each costs as much as a fit. Twelve were half of what a fit with
 /// cross-validation took.
 const MOST_PARTS: usize = 6;
 /// Least parts that say anything of the next: of two, one outlier is half of the evidence.
@@ -24,7 +24,7 @@ const LEAST_PARTS: usize = 3;
 /// was left out. Other values were not compared.
 const LEAST_LEFT: usize = 3;
 const LEAST_KEPT: usize = 10;
-/// Least tasks that ran among others, for one to be left out: three must remain, so that what is
+/// Least tasks that ran with others, for one to be left out: three must remain, so that what is
 /// alike between tasks can be told from what one pair does.
 const LEAST_TASKS: usize = 4;
 
@@ -32,7 +32,7 @@ const LEAST_TASKS: usize = 4;
 /// 15 %, which is more than it gains.
 const FACTOR_PRIOR: f64 = 40.0;
 
-/// A throughput of a part that was left out.
+/// A throughput of a part that was held out.
 struct HeldOutRate {
     ln_step: f64,
     own: f64,
@@ -45,9 +45,8 @@ struct HeldOutRate {
 impl Unseen {
     /// How the process of all tasks, learnt from all `data`, serves models of the family `method`,
     /// from parts of `checked` that are left out. What `checks` left out stands for what is unseen
-    /// where nothing of it can be left out.
-    /// Where too few parts can be left out a batch size counts as known; a task that never ran
-    /// among others has no model of its own that is worth anything.
+    /// where nothing of it can be left out. Where too few parts can be left out a batch size counts
+    /// as known; a task that never ran with others has no model of its own that is worth anything.
     pub fn learn(
         data: &Dataset,
         checked: &Dataset,
@@ -147,7 +146,7 @@ fn some(data: &Dataset, mut parts: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
 }
 
 impl PoolCorrection {
-    /// From parts that were left out, one after another.
+    /// From parts that were held out, one after another.
     fn learn(left: &[Vec<HeldOutRate>]) -> Option<PoolCorrection> {
         let parts = left.len();
         let all: Vec<&HeldOutRate> = left.iter().flatten().collect();

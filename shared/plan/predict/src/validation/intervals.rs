@@ -30,8 +30,8 @@ pub(crate) fn few(n: usize) -> f64 {
     stats::student_95(n.saturating_sub(1)) / HALF_WIDTH
 }
 
-/// Factor on standard deviations with which 90 % intervals hold, from the errors of `parts` that were left out
-/// whole, over their standard deviations. Those of one part err together: of the next part they say no more
+/// Factor on standard deviations with which 90 % intervals hold, from the errors of `parts` that were held out
+/// entirely, over their standard deviations. Those of one part err together: of the next part they say no more
 /// than one error for each.
 pub(crate) fn scale_of_parts(z: &[f64], parts: usize) -> Option<f64> {
     Some(few(parts) * stats::quantile(z, 0.9)? / HALF_WIDTH)
@@ -74,7 +74,7 @@ pub(crate) struct Calibration {
 /// of 90 % is off by more than seven points, and all tasks have one scale.
 const OWN_SCALE: usize = 20;
 
-/// Calibrates one task; `None` without left-out throughputs of it.
+/// Calibrates one task; `None` without held-out throughputs of it.
 pub(crate) fn calibrate(left: &[HeldOut], task: usize, method: Method) -> Option<Calibration> {
     let own: Vec<&HeldOut> = left.iter().filter(|l| l.task == task).collect();
     let spread = spread_of(&own, method)?;
@@ -109,7 +109,7 @@ pub(crate) fn calibrate(left: &[HeldOut], task: usize, method: Method) -> Option
     })
 }
 
-/// Standard deviation of the logarithm beside the variance of the Gaussian process, of the left-out
+/// Standard deviation of the logarithm beside the variance of the Gaussian process, of the held-out
 /// throughputs of one task.
 fn spread_of(own: &[&HeldOut], method: Method) -> Option<f64> {
     let error = |l: &&HeldOut| l.gap(method);

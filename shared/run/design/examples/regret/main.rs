@@ -45,7 +45,7 @@ pub(crate) struct Study {
     pub objectives: Vec<ObjectiveKind>,
     /// Noise on what the profiler sees; each in turn.
     pub noise_percent: Vec<f64>,
-    /// Windows of the profiler: at least so many seconds, so many of them.
+    /// Windows of the profiler: at least this many seconds, this many of them.
     pub window_s: f64,
     pub repeats: u32,
     /// Print a row for each chain.

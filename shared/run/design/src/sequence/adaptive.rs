@@ -32,7 +32,7 @@ pub struct AdaptiveSettings {
     /// Co-runs to measure.
     pub budget: u64,
     /// Relative expected gain that is not worth another co-run; on several GPUs, where none is
-    /// worked out, anything above 0 ends the design once the plan is measured.
+    /// computed, anything above 0 ends the design once the plan is measured.
     pub tolerance: f64,
     /// Part of the co-runs that leaves a task out, 0 to 1.
     pub subsets: f64,

@@ -152,7 +152,7 @@ impl Reading<'_, '_> {
         )
     }
 
-    /// Throughput and its standard error, where there is one; 0 for a task that ran but was not
+    /// Throughput and its standard error, if there is one; 0 for a task that ran but was not
     /// measured.
     fn rate(
         &mut self,

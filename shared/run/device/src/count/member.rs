@@ -135,7 +135,7 @@ impl Member {
     }
 
     /// It ended by itself: how long it trained. A run that was heard of less than twice while it lasted is
-    /// counted as a whole, with the samples that it told, else `expected`; `None`: nobody knows them.
+    /// counted as a whole, with the samples that it reported, else `expected`; `None`: nobody knows them.
     pub(crate) fn end(&mut self, at: Instant, expected: Option<u64>) -> Option<Duration> {
         let time = self.launched.map(|l| at.saturating_duration_since(l));
         // Output at a program's exit is read just before, and is not a sign of progress.

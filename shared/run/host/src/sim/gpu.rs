@@ -32,10 +32,10 @@ pub struct SimulatedGpu {
 }
 
 impl SimulatedGpu {
-    /// The simulator of a workload, and the memory of its GPU where that is known.
+    /// The simulator of a workload, and the memory of its GPU if known.
     ///
     /// # Errors
-    /// [`OpenError::Workload`] if the GPU is not known or described wrongly.
+    /// [`OpenError::Workload`] if the GPU is unknown or described wrongly.
     pub fn simulator(workload: &Workload) -> Result<(Simulator, Option<Bytes>), OpenError> {
         let device = &workload.device;
         let simulator = Simulator::of_device(device).map_err(|error| {
@@ -54,8 +54,8 @@ impl SimulatedGpu {
     /// Builds the simulated GPU and looks at the networks of every task.
     ///
     /// # Errors
-    /// [`OpenError::Workload`] if the GPU or a model is not known, or a task says nothing of what
-    /// it trains.
+    /// [`OpenError::Workload`] if the GPU or a model is unknown, or a task says nothing of what it
+    /// trains.
     pub fn open(workload: &Workload) -> Result<Self, OpenError> {
         let (simulator, memory) = Self::simulator(workload)?;
         for (index, task) in workload.tasks.iter().enumerate() {

@@ -18,8 +18,8 @@ pub struct Enclosures {
 }
 
 impl Enclosures {
-    /// Makes a group for a run where there is a hierarchy that can be written; `None` where there
-    /// is none, which is no fault: signs and process groups are left to find what a job starts.
+    /// Makes a group for a run where there is a hierarchy that can be written; `None` if there is
+    /// none, which is not a fault: signs and process groups are left to find what a job starts.
     ///
     /// Version 2 first, also one without controllers: being in a group costs nothing there, while
     /// groups of the cpu controller of version 1 divide the processors equally among themselves.

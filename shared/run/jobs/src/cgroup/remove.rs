@@ -73,7 +73,7 @@ pub(crate) fn kill_members(procs: &Path) {
 const PASSES: usize = 100;
 
 /// Kills every process of a group and of those below it, and removes them. A group that does not
-/// exist is no error.
+/// exist is not an error.
 pub(crate) fn remove_tree(dir: &Path, patience: Duration) -> io::Result<()> {
     let deadline = Instant::now() + patience;
     let Ok(entries) = fs::read_dir(dir) else {

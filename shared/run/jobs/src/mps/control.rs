@@ -75,7 +75,7 @@ impl Control {
     /// State of a server.
     ///
     /// # Errors
-    /// As [`Control::servers`].
+    /// Like [`Control::servers`].
     pub fn status(&self, server: Pid) -> Result<ServerStatus, MpsError> {
         let text = self.ask(&format!("get_server_status {server}"))?;
         Ok(match text.trim() {
@@ -89,7 +89,7 @@ impl Control {
     /// Process ids of a server's clients.
     ///
     /// # Errors
-    /// As [`Control::servers`].
+    /// Like [`Control::servers`].
     pub fn clients(&self, server: Pid) -> Result<Vec<Pid>, MpsError> {
         let text = self.ask(&format!("get_client_list {server}"))?;
         Ok(pids(&text))
@@ -114,7 +114,7 @@ impl Control {
     /// Stops the daemon and its servers, forcing them after `patience`.
     ///
     /// # Errors
-    /// As [`Control::servers`].
+    /// Like [`Control::servers`].
     pub fn quit(&self, patience: Duration) -> Result<(), MpsError> {
         let seconds = patience.as_secs().max(1);
         self.ask_within(
@@ -250,7 +250,7 @@ mod tests {
         testkit::fuzz::fuzz("mps", &[&corpus], |text| {
             let text = String::from_utf8_lossy(text);
             let found = pids(&text);
-            // Nothing that is no number of its own line is a process.
+            // Nothing that is not a number of its own line is a process.
             assert!(found.len() <= text.lines().count());
             format!("{} {}", found.len().min(4), is_success(&text))
         });

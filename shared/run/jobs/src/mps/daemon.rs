@@ -202,8 +202,8 @@ impl Mps {
         Ok(all)
     }
 
-    /// Ends the GPU work of the clients in a process group, so that it may be killed. Not being
-    /// a client is no error: then nothing is pending.
+    /// Ends the GPU work of the clients in a process group, so that it may be killed. Not being a
+    /// client is not an error: then nothing is pending.
     ///
     /// # Errors
     /// [`MpsError::Command`] with what was printed when the daemon refused.
@@ -251,7 +251,7 @@ impl Mps {
     pub fn wait_recovered(&self, patience: Duration) -> Result<(), MpsError> {
         let start = Instant::now();
         loop {
-            // One command that fails, on a machine under load, is no reason to give up.
+            // One command that fails, on a machine under load, is not a reason to give up.
             match self.recovered() {
                 Err(error) if start.elapsed() >= patience => return Err(error),
                 Err(_) => std::thread::sleep(Duration::from_millis(20)),

@@ -19,7 +19,7 @@ pub enum Resource {
     Cgroup(PathBuf),
 }
 
-/// Who made a directory that has to be put away.
+/// Who made a directory that has to be cleaned up.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Owner {
     pub(super) tool: String,

@@ -50,19 +50,19 @@ struct Pipe {
     cutter: LineCutter,
     last: Last,
     unlogged: Unlogged,
-    /// Whether its lines may tell progress: standard output, and standard error where a regular
+    /// Whether its lines may report progress: standard output, and standard error where a regular
     /// expression looks for the job's own log lines.
     tells: bool,
 }
 
-/// The line under way, which the log gets whole: both pipes of a job, and those of the processes that
+/// The current line, which the log gets whole: both pipes of a job, and those of the processes that
 /// replace it, share one file, where a line in pieces would tear those of the others apart.
 #[derive(Debug, Default)]
 struct Unlogged(Vec<u8>);
 
 impl Unlogged {
     /// Takes bytes in and returns those that the log gets now: up to the last end of a line, or all
-    /// where the line under way is too long to be kept.
+    /// where the current line is too long to be kept.
     fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.0.extend_from_slice(bytes);
         let end = self.0.iter().rposition(|b| matches!(b, b'\n' | b'\r'));

@@ -76,7 +76,7 @@ pub(super) struct Member {
     pub(super) leaving: Option<Leaving>,
     /// GPUs that it holds, by number.
     pub(super) gpus: Vec<usize>,
-    /// Samples of a step with the processes under way.
+    /// Samples of a step with the current processes.
     pub(super) batch: u64,
     pub(super) ranks: Vec<Rank>,
     /// What replaces these processes once its GPUs are free.
@@ -85,13 +85,13 @@ pub(super) struct Member {
     pub(super) cold: bool,
     /// Starts of its processes so far.
     pub(super) starts: u32,
-    /// When the stage under way began.
+    /// When the current stage began.
     pub(super) since: Instant,
     /// When its process was asked to stop for a reconfiguration.
     pub(super) paused_at: Option<Instant>,
     pub(super) retry_at: Option<Instant>,
     pub(super) arrived: Instant,
-    /// Whether rank 0 of the processes under way has said that it is parked, or done.
+    /// Whether rank 0 of the current processes has said that it is parked, or done.
     pub(super) parked: bool,
     pub(super) done: bool,
     /// Why its processes are being ended, where that is a failure.
@@ -109,10 +109,10 @@ pub(super) struct Member {
 pub(super) struct Counters {
     pub(super) step: u64,
     pub(super) samples: u64,
-    /// Steps of the processes under way.
+    /// Steps of the current processes.
     pub(super) steps_since_ready: u64,
     pub(super) last_step: Option<Instant>,
-    /// The longest step of the processes under way.
+    /// The longest step of the current processes.
     pub(super) longest: Duration,
     pub(super) trained: Duration,
     /// That, as the last progress event told it.
@@ -133,7 +133,7 @@ pub(super) struct Counters {
     pub(super) exit: Option<Exit>,
 }
 
-/// Steps that a training may make after it was asked to stop: the one under way, one more where another
+/// Steps that a training may make after it was asked to stop: the current one, one more where another
 /// process was asked a moment later, and as much again for the checkpoint and for a load that rises.
 const STEPS_TO_SAVE: u32 = 4;
 
@@ -325,7 +325,7 @@ impl Member {
     }
 
     /// Whether its program may end by itself with exit code 0, as scripts without the worker protocol
-    /// do. One that tells its steps has ended too early where fewer than declared were made.
+    /// do. One that reports its steps has ended too early where fewer than declared were made.
     pub(super) fn may_end(&self, takes_orders: bool) -> bool {
         let runs = matches!(self.stage, Stage::Starting | Stage::Training);
         let silent = self.progress.step == 0 && !takes_orders;

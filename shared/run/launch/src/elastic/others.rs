@@ -19,7 +19,7 @@ pub enum Others {
     Refuse,
     /// The launch begins once they have ended.
     Wait,
-    /// They are told of.
+    /// They are reported.
     Allow,
 }
 

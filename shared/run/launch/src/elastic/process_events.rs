@@ -109,7 +109,7 @@ impl ElasticLaunch<'_> {
         (steps, samples): (u64, u64),
         (loss, last): (Option<f64>, Option<u64>),
     ) {
-        // A job that tells steps only is ready with its first.
+        // A job that reports steps only is ready with its first.
         self.ready(i, at);
         let member = &mut self.members[i];
         let before = member.progress.step;

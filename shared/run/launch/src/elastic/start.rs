@@ -54,7 +54,7 @@ impl ElasticLaunch<'_> {
         let task = &self.workload.tasks[self.members[i].task];
         if task.job.as_ref().is_some_and(|job| job.pool) {
             for rank in &next.ranks {
-                // One that has ended is told of by its exit; one that does not read is not ready
+                // One that has ended is reported by its exit; one that does not read is not ready
                 // in time.
                 self.host.order(rank.job, Order::Run).ok();
             }

@@ -118,7 +118,7 @@ impl Place {
         Some(found.map(|clients| ours.iter().any(|p| clients.contains(&p.pid))))
     }
 
-    /// Drops nothing: what was made is put away by the attendant once this process has ended.
+    /// Drops nothing: what was made is cleaned up by the attendant once this process has ended.
     pub(super) fn leave_to_the_attendant(self) {
         let Self { run, kind } = self;
         std::mem::forget(run);

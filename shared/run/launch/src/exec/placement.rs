@@ -59,7 +59,7 @@ pub struct Placement {
     pub gpu_names: Vec<String>,
     /// Predicted throughput while all tasks of the plan run.
     pub predicted: Option<SamplesPerSec>,
-    /// How it tells its progress.
+    /// How it reports its progress.
     pub progress: doc::Progress,
 }
 
@@ -130,7 +130,7 @@ impl Placement {
     /// The tasks of a plan or timeline, in its order.
     ///
     /// # Errors
-    /// As [`Launch::new`].
+    /// Like [`Launch::new`].
     pub fn of_plan(document: Any, wanted: &PlacementArgs) -> Result<Vec<Self>, Failure> {
         let launch = Launch::new(document, wanted.device.map(DeviceKind::from))?;
         let device = &launch.workload.device;

@@ -30,7 +30,7 @@ impl RoundRun<'_> {
         };
     }
 
-    /// The program of the phase under way; after a fault, the one that continues.
+    /// The program of the current phase; after a fault, the one that continues.
     fn argv(&self, i: usize) -> Vec<String> {
         let assignments: Vec<_> = self.with.launch.assignments().collect();
         let Some(job) = assignments[i].job() else {
@@ -45,7 +45,7 @@ impl RoundRun<'_> {
         }
     }
 
-    /// Starts the program of the phase under way. Failing to start is a failure like any other.
+    /// Starts the program of the current phase. Failing to start is a failure like any other.
     pub(super) fn start(&mut self, i: usize) {
         let argv = self.argv(i);
         let job = match self.admit(i, &argv) {
@@ -87,7 +87,7 @@ impl RoundRun<'_> {
         }
     }
 
-    /// Whether the process under way continues from a checkpoint of the one before.
+    /// Whether the current process continues from a checkpoint of the one before.
     fn continues(&self, i: usize) -> bool {
         let job = self
             .with

@@ -95,7 +95,7 @@ impl RoundRun<'_> {
         (samples, loss): (u64, Option<f64>),
         gradient: &Moments,
     ) {
-        // A job that tells steps only is ready with its first.
+        // A job that reports steps only is ready with its first.
         let first = !self.tasks[i].ready;
         self.ready(i, at);
         let task = &mut self.tasks[i];
@@ -223,7 +223,7 @@ impl RoundRun<'_> {
         (done < wanted).then(|| said(format!("ended after {done} of {wanted} samples{advice}")))
     }
 
-    /// After a failure of the phase under way: another try, or the end of the task.
+    /// After a failure of the current phase: another try, or the end of the task.
     pub(super) fn failed(&mut self, i: usize, why: String) {
         self.tasks[i].job = None;
         let why = match self.tasks[i].interrupted {
@@ -255,7 +255,7 @@ impl RoundRun<'_> {
         });
     }
 
-    /// Ends the process under way of a task, which counts as a failure.
+    /// Ends the current process of a task, which counts as a failure.
     fn end_process(&mut self, i: usize, why: String) {
         let task = &mut self.tasks[i];
         let Some(job) = task.job else {

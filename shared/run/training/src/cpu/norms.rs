@@ -23,7 +23,7 @@ pub struct Norms {
 }
 
 impl Norms {
-    /// From gradients that are summed over the samples of each part (its size, its gradient); `None` where
+    /// From gradients that are summed over the samples of each part (its size, its gradient); `None` if
     /// there is one part only, and so nothing to compare.
     pub fn of_parts(parts: &[(usize, &[f32])]) -> Option<Self> {
         let [(small, first), rest @ ..] = parts else {

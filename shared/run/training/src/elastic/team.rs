@@ -84,7 +84,7 @@ impl Team {
         }
     }
 
-    /// Whether this is the process that tells progress and writes checkpoints.
+    /// Whether this is the process that reports progress and writes checkpoints.
     pub fn leads(&self) -> bool {
         self.rank == 0
     }

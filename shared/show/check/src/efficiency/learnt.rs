@@ -56,7 +56,7 @@ impl Training {
             self.round = round;
             self.this_round = 0;
         }
-        // Fewer samples than before: the process began anew, at a checkpoint that nobody names.
+        // Fewer samples than before: the process began again, at a checkpoint that nobody names.
         self.over |= samples < self.this_round;
         if self.over {
             return;

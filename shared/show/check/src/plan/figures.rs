@@ -266,7 +266,7 @@ fn steps(step: Share, choices: &Choices, j: &mut Judge) {
     }
 }
 
-/// Figures of every GPU, where there are several.
+/// Figures of every GPU, if there are several.
 pub fn gpus(plan: &Feasible, frame: &Frame<'_>, choices: &Choices, value: &Value, j: &mut Judge) {
     for gpu in choices
         .gpus()

@@ -73,8 +73,8 @@ fn told(claimed: &Target, frame: &Frame<'_>, chosen: &Choices) -> Option<Vec<(Ve
 }
 
 impl Rounds<'_> {
-    /// Judges the end of the interval at rates so many standard errors off; `others` is what noise scales add to the
-    /// squared logarithm.
+    /// Judges the end of the interval at rates this many standard errors off; `others` is what noise scales add to
+    /// the squared logarithm.
     fn end(
         &self,
         errors: f64,

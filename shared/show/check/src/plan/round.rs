@@ -27,7 +27,8 @@ const EVERY_SERIAL: usize = 7;
 const SLACK: f64 = 1e-6;
 /// Beyond [`EVERY_ORDER`] tasks a search may stop before it is done, so that it may stay behind a
 /// simple order. None of the plans of 8 mixes of 5 to 8 tasks was behind what a hundred times the
-/// search finds, so that this is room for more tasks; a claim further behind is no plan of a search.
+/// search finds, so that this is room for more tasks; a claim further behind is not a plan of a
+/// search.
 const BEHIND: f64 = 0.02;
 
 /// Throughput and standard error of each of the tasks that run at once.
@@ -200,8 +201,8 @@ impl Round {
     }
 
     /// End of the compute of each task, the first first, where nothing waits: downloads in this order,
-    /// compute at the rates of those that compute, each so many standard errors off; `None` where one
-    /// does not advance.
+    /// compute at the rates of those that compute, each this many standard errors off; `None` where
+    /// one does not advance.
     fn computed(
         &self,
         ask: Ask<'_>,

@@ -8,7 +8,7 @@ use units::TaskId;
 use super::event::{at_event, plan_of, summaries};
 use crate::judge::Judge;
 
-/// What is known of the round under way.
+/// What is known of the current round.
 #[derive(Debug, Default)]
 struct RoundFailures<'a> {
     /// Tasks that were given up.

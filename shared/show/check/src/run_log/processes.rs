@@ -9,7 +9,7 @@ use units::TaskId;
 use super::event::{at_event, plan_of};
 use crate::judge::Judge;
 
-/// What is known of a task in the round under way.
+/// What is known of a task in the current round.
 #[derive(Debug, Default)]
 struct Process {
     /// A process computes.
@@ -18,7 +18,7 @@ struct Process {
     ready: bool,
     /// Samples that it has told of.
     samples: u64,
-    /// The transfer whose program has ended, until another try is told of.
+    /// The transfer whose program has ended, until another try is reported.
     transferred: Option<PhaseKind>,
     /// Phases that have ended.
     phases: Vec<PhaseKind>,

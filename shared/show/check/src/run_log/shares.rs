@@ -12,13 +12,13 @@ use crate::judge::Judge;
 /// Shares are whole hundredths of a percent, rounded down: the last digit may differ from ours.
 const ROUNDING: f64 = 0.015;
 
-/// A task in the round under way; shares in percent.
+/// A task in the current round; shares in percent.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     planned: f64,
     share: f64,
     computes: bool,
-    /// Its last process has ended, and no other try was told of.
+    /// Its last process has ended, and no other try was reported.
     exited: bool,
 }
 
@@ -105,7 +105,7 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
 }
 
 /// Whether an event is told when all shares have been changed that had to be. Starts, and programs
-/// that could not be started, are told of before.
+/// that could not be started, are reported before.
 fn is_settled(payload: &EventPayload) -> bool {
     matches!(
         payload,

@@ -75,7 +75,7 @@ struct Log<'a> {
     opened: Option<f64>,
 }
 
-/// The training of a task in the round under way.
+/// The training of a task in the current round.
 #[derive(Debug, Clone, Default)]
 struct Trained {
     starts: u32,
@@ -223,7 +223,7 @@ impl Trained {
         match (claimed, truth) {
             (Some(claimed), Some(truth)) => {
                 // A difference of two sums of seconds has fewer digits than either: some units in
-                // the last place of the later one, here as so many billionths of the rate.
+                // the last place of the later one, here as this many billionths of the rate.
                 let digits = 1e9 * 8.0 * f64::EPSILON * seconds / time;
                 j.number_of("samples_per_s", claimed, truth, truth * digits.max(1.0));
             }

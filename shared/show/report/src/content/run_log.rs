@@ -122,7 +122,7 @@ fn pairs(summaries: &[TaskSummary], plan: Option<&Plan>) -> Vec<(String, f64, f6
     each.collect()
 }
 
-/// Samples of a task; nothing of one that finished without a count: it tells no progress.
+/// Samples of a task; nothing of one that finished without a count: it reports no progress.
 fn counted(task: &TaskSummary) -> Option<u64> {
     Some(task.samples).filter(|&n| n > 0 || !task.finished)
 }
@@ -175,7 +175,7 @@ fn tasks(summaries: &[TaskSummary], plan: Option<&Plan>, events: &[RunEvent]) ->
             Cell::number(trained.zip(counted(task)).map(|(s, n)| n as f64 / s)),
             Cell::number(task.first_loss),
             Cell::number(task.last_loss),
-            // Of a schedule most programs tell no progress, and a restart is the exception.
+            // Of a schedule most programs report no progress, and a restart is the exception.
             Cell::count(Some(u64::from(task.restarts)).filter(|&n| n > 0 || plan.is_some())),
             Cell::Flag(task.finished),
             Cell::text(task.interrupted.then_some("yes")),

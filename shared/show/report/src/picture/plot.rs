@@ -208,7 +208,7 @@ impl Plot {
         }
     }
 
-    /// Names of clouds and lines above the plot; answers the rows used.
+    /// Names of clouds and lines above the plot; returns the rows used.
     fn legend(&self, canvas: &mut Canvas, top: f64) -> f64 {
         let clouds = self.points.iter().map(|p| (&p.name, p.colour, false));
         let lines = self.lines.iter().map(|l| (&l.name, Some(l.colour), true));

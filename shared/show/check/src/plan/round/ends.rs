@@ -49,7 +49,7 @@ impl End {
 }
 
 impl Round {
-    /// The end of the interval of a round that takes `mean` seconds where rates are so many standard
+    /// The end of the interval of a round that takes `mean` seconds where rates are this many standard
     /// errors off. Its order is not told. On a full-duplex link it is one of those that take as long, where
     /// nothing waits in them and all are few; a search leaves those only for a shorter round.
     pub fn end(&self, ask: Ask<'_>, choices: &Choices, mean: f64, errors: f64) -> End {
